@@ -4,7 +4,7 @@ import { newId } from '../../shared/base/ids.ts'
 import { createClientSecret } from '../../shared/keys/client-secrets.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import { clientSecretRequest, realtimeQuery } from '../../shared/kinds/realtime.ts'
-import { checkTools } from '../../shared/providers/toolkit/tool-guard.ts'
+import { checkUnpriced } from '../../shared/providers/toolkit/tool-guard.ts'
 import { sessionTargets } from '../../shared/realtime/opening.ts'
 import { intentOf, type SessionRequest, settingsOf } from '../../shared/realtime/settings.ts'
 import type { Services } from '../../shared/services.ts'
@@ -108,7 +108,7 @@ const createSecret = endpoint({
     const { session, expires_after: life } = body
     const { type, model = null } = session
     const settings = settingsOf(session)
-    checkTools(session, ['session'])
+    checkUnpriced(session, ['session'])
     const { policy } = apiKey
     if (model !== null) assertSessionAllowed(services, policy, { model, intent: intentOf(settings), settings })
     const secret = { keyHash: policy.hash, model, settings }

@@ -1,5 +1,12 @@
 import { measureDocument } from '../io/media/measure.ts'
-import { isBlock, type MessagesBlock, type MessagesRequest, type MessagesResultBlock } from '../kinds/messages.ts'
+import {
+  isBlock,
+  type MessagesBlock,
+  type MessagesRequest,
+  type MessagesResultBlock,
+  mediaSourceOf,
+  visitBlocks,
+} from '../kinds/messages.ts'
 import type { Features } from '../routing/features.ts'
 import type { Services } from '../services.ts'
 import { fetchDocuments, totalSize } from './documents.ts'
@@ -10,7 +17,7 @@ type Document = Extract<MessagesBlock, { type: 'document' }>
 /**
  * Measures the documents of a Messages request, so that its `features` reflect their cost, and returns the request to
  * send: documents behind a URL are fetched and inlined, so that the provider receives what was measured. Documents in
- * the provider's file storage keep an unknown size. `owner`: the organisation. Throws 400 `url_not_allowed`,
+ * the provider's file storage, and those in results of tools that the provider runs, keep an unknown size. `owner`: the organisation. Throws 400 `url_not_allowed`,
  * `invalid_request`, 413.
  */
 export async function measureMessages(
@@ -28,7 +35,8 @@ export async function measureMessages(
   const sizes = documents.map(({ source }) =>
     source.type === 'base64' ? measureDocument(Buffer.from(source.data ?? '', 'base64'), owner) : null,
   )
-  features.media = { ...features.media, documents: totalSize(await Promise.all(sizes)) }
+  const isComplete = located.length === countFiles(body)
+  features.media = { ...features.media, documents: isComplete ? totalSize(await Promise.all(sizes)) : null }
   if (inlined.size === 0) return body
   const replace = (block: Block): Block => {
     if (isBlock(block, 'tool_result') && Array.isArray(block.content))
@@ -44,6 +52,14 @@ export async function measureMessages(
 /** Whether a request has documents behind a URL. */
 export function hasRemoteDocuments(body: MessagesRequest): boolean {
   return documentsIn(body).some(({ document }) => document.source.type === 'url')
+}
+
+function countFiles({ messages }: MessagesRequest): number {
+  let count = 0
+  visitBlocks(messages, block => {
+    if (mediaSourceOf(block)?.kind === 'document') count++
+  })
+  return count
 }
 
 /** The documents that are files, with their places; those of text are counted as text. */

@@ -3,7 +3,7 @@ import type { GatewayError } from '../base/errors.ts'
 import type { Usage } from '../base/usage.ts'
 import { messagesErrorEvent } from '../engine/messages-error.ts'
 import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
-import { type MessageEvent, messageTexts } from '../kinds/messages.ts'
+import { isSearchResult, type MessageEvent, messageTexts } from '../kinds/messages.ts'
 import { finishReasonOf, usageOfMessages } from '../kinds/messages-usage.ts'
 import type { Call, DirectAdapter } from '../providers/contract.ts'
 import type { StreamDecoder } from '../providers/stream-decoder.ts'
@@ -83,6 +83,7 @@ abstract class MessagesRelay extends EventRelay {
         this.hasOutput = true
         this.#openBlocks.add(event.index)
         for (const text of messageTexts([event.content_block])) this.tally.addText(text)
+        if (isSearchResult(event.content_block)) this.tally.webSearches++
         break
       case 'content_block_delta':
         this.tally.addText(textOf(event.delta))

@@ -18,7 +18,7 @@ export const cacheControl = z
 export const marked = { cache_control: cacheControl.nullish() }
 
 type Marked = { cache_control?: unknown }
-type MarkedMessage = Marked & { content?: unknown }
+type MarkedMessage = Marked & { content?: unknown; source?: { content?: unknown } | null }
 type MarkedRequest = Marked & {
   messages: readonly MarkedMessage[]
   tools?: readonly Marked[] | null | undefined
@@ -29,17 +29,18 @@ type MarkedRequest = Marked & {
 /** Whether a mark asks for one hour: at the top level of a request, in a tool, its system prompt, a message or a part. */
 export function asksFor1hCache(request: MarkedRequest): boolean {
   const { messages, tools, system } = request
-  const isMarked = isFor1h(request) || (tools?.some(isFor1h) ?? false) || isListFor1h(system)
+  const isMarked = isFor1h(request) || (tools?.some(isFor1h) ?? false) || holdsMarkFor1h(system)
   return isMarked || messages.some(hasMarkFor1h)
 }
 
 function hasMarkFor1h(message: MarkedMessage): boolean {
-  return isFor1h(message) || isListFor1h(message.content)
+  return isFor1h(message) || holdsMarkFor1h(message.content) || holdsMarkFor1h(message.source?.content)
 }
 
-/** A part may itself hold parts, such as the result of a tool. */
-function isListFor1h(parts: unknown): boolean {
-  return Array.isArray(parts) && parts.some(hasMarkFor1h)
+/** A part may itself hold parts, such as the result of a tool, or a document of blocks. */
+function holdsMarkFor1h(parts: unknown): boolean {
+  if (Array.isArray(parts)) return parts.some(holdsMarkFor1h)
+  return typeof parts === 'object' && parts !== null && hasMarkFor1h(parts)
 }
 
 function isFor1h({ cache_control: mark }: Marked): boolean {

@@ -244,16 +244,43 @@ export function messageTexts(blocks: readonly object[]): string[] {
   })
 }
 
-/** Visits the blocks of a conversation, also those in the results of tools. */
+/** Whether a block of an answer is the result of a web search that the provider bills; a failed one holds an error. */
+export function isSearchResult(block: object): boolean {
+  const { type, content } = block as { type?: unknown; content?: unknown }
+  return type === 'web_search_tool_result' && Array.isArray(content)
+}
+
+/**
+ * Visits the blocks of a conversation at any depth: in the results of tools, also of those that the provider runs, and in
+ * documents that consist of blocks. The schema has not checked all of these.
+ */
 export function visitBlocks(
   messages: readonly MessagesMessage[],
   visit: (block: MessagesBlock | MessagesResultBlock) => void,
 ): void {
-  for (const { content } of messages) {
-    if (typeof content === 'string') continue
-    for (const block of content) {
-      visit(block)
-      if (isBlock(block, 'tool_result') && Array.isArray(block.content)) block.content.forEach(visit)
-    }
-  }
+  for (const { content } of messages) visitNested(content, visit)
 }
+
+function visitNested(value: unknown, visit: (block: MessagesBlock | MessagesResultBlock) => void): void {
+  if (Array.isArray(value)) for (const one of value) visitNested(one, visit)
+  if (typeof value !== 'object' || value === null) return
+  const { type, content, source } = value as {
+    type?: unknown
+    content?: unknown
+    source?: { content?: unknown } | null
+  }
+  if (typeof type === 'string') visit(value as MessagesBlock)
+  visitNested(content, visit)
+  visitNested(source?.content, visit)
+}
+
+/** The source of an image, or of a document that is a file; null for any other block. */
+export function mediaSourceOf(block: MessagesBlock | MessagesResultBlock): MessagesMediaSource | null {
+  if (block.type !== 'image' && block.type !== 'document') return null
+  const source = (block as { source?: unknown }).source
+  if (typeof source !== 'object' || source === null) return null
+  const { type, data, url } = source as Record<string, unknown>
+  if (block.type === 'document' && (type === 'text' || type === 'content')) return null
+  return { kind: block.type, type, data: typeof data === 'string' ? data : '', url: typeof url === 'string' ? url : '' }
+}
+export type MessagesMediaSource = { kind: 'image' | 'document'; type: unknown; data: string; url: string }

@@ -69,8 +69,11 @@ export type RealtimeMeter = {
 export type SessionGuard = {
   /** Cheap pre-check on the bytes: it runs for every frame, and most are audio. */
   suspects(frame: Buffer): boolean
-  /** Parses the frame. Returns why it must not reach the provider, or null. */
-  refusal(frame: Buffer): GatewayError | null
+  /**
+   * Parses the frame. Returns why it must not reach the provider, or null. `isPriced`: whether another model than the
+   * session's, by the provider's name, has a price.
+   */
+  refusal(frame: Buffer, isPriced: (upstreamModel: string) => boolean): GatewayError | null
 }
 
 /**

@@ -1,8 +1,10 @@
 import type { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import type { Target } from '../providers/contract.ts'
 import type { RealtimeAdapter, RealtimeMeter, WorkRequest } from '../providers/realtime-contract.ts'
 import { answerLimitError, earlyDataError, settingsLimitError } from './closing.ts'
+import { findPrice } from './prices.ts'
 import type { RollingReservation } from './reservation.ts'
 
 /**
@@ -21,6 +23,8 @@ export type ClientFramesOptions = {
   target: Target
   reservation: RollingReservation
   clock: Clock
+  /** The prices of the models that the session may use. */
+  catalog: Catalog
   /** Whether the session has ended: no further frames are forwarded. */
   isOver(): boolean
   /** Sends an error to the client; the session continues. */
@@ -111,13 +115,13 @@ export class ClientFrames {
 
   /** Returns the frame to forward; null for none. Throws errors that end the session. */
   #screen(frame: Buffer): Buffer | null {
-    const { adapter, meter, target, warn } = this.#options
+    const { adapter, meter, target, catalog, warn } = this.#options
     const { opening, guard } = adapter
     const isOpening = opening !== undefined && !meter.hasBegun
     const suspicious = guard?.suspects(frame) ? guard : null
     if (!isOpening && !suspicious) return frame
     this.#count(frame.length, isOpening)
-    const refusal = suspicious?.refusal(frame)
+    const refusal = suspicious?.refusal(frame, name => findPrice(catalog, target, name) !== undefined)
     if (!refusal) return isOpening ? opening(frame, target) : frame
     warn(refusal)
     return null

@@ -4,18 +4,35 @@ import type { Price } from '../catalog/schema.ts'
 import { canPriceSession } from '../kinds/realtime.ts'
 import type { Target } from '../providers/contract.ts'
 
+type Host = Pick<Target, 'provider'>
+
 /**
  * The price of another model used within a session, by the provider's name of it: the catalog's price (dated names
- * match their family), else the provider's most expensive token price, so that no usage is undercharged.
+ * match their model), else the provider's most expensive token price, so that no usage is undercharged.
  */
 export function priceOf(catalog: Catalog, { provider, deployment }: Target, upstreamModel: string): Price {
-  const offers = [...catalog.models.values()]
+  const named = findPrice(catalog, { provider }, upstreamModel)
+  return named ?? findHighestPrice(offersOf(catalog, { provider }).map(({ price }) => price)) ?? deployment.price
+}
+
+/** The catalog's price of another model used within a session; undefined where it has none. */
+export function findPrice(catalog: Catalog, host: Host, upstreamModel: string): Price | undefined {
+  return offersOf(catalog, host)
+    .filter(({ upstream_model: name }) => isVersionOf(upstreamModel, name))
+    .sort((a, b) => b.upstream_model.length - a.upstream_model.length)[0]?.price
+}
+
+function offersOf(catalog: Catalog, { provider }: Host) {
+  return [...catalog.models.values()]
     .flatMap(model => model.providers)
     .filter(offer => offer.provider === provider.name && canPriceSession(offer.price))
-  const named = offers
-    .filter(({ upstream_model: name }) => upstreamModel === name || upstreamModel.startsWith(`${name}-`))
-    .sort((a, b) => b.upstream_model.length - a.upstream_model.length)
-  return named[0]?.price ?? findHighestPrice(offers.map(({ price }) => price)) ?? deployment.price
+}
+
+const date = /^-(?:\d{4}(?:-?\d{2}-?\d{2})?|latest)$/
+
+/** Whether a name is another one with a date. Any other ending may name a model with another price, such as `-pro`. */
+function isVersionOf(upstreamModel: string, name: string): boolean {
+  return upstreamModel === name || (upstreamModel.startsWith(name) && date.test(upstreamModel.slice(name.length)))
 }
 
 function findHighestPrice(prices: Price[]): Price | undefined {

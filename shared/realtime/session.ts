@@ -92,6 +92,7 @@ export class Session {
       target,
       reservation: this.#reservation,
       clock: services.clock,
+      catalog: services.catalog,
       isOver: () => this.#ending !== null,
       warn: error => this.warn(error),
       fail: error => (error instanceof GatewayError ? this.stop(error) : this.#fail(error)),

@@ -52,6 +52,11 @@ export type Features = {
    * runs, or the conversation again for a summary. Absent = it may not.
    */
   extendsPrompt?: boolean
+  /**
+   * How often the provider may read the prompt again with results whose size nothing limits: pages that it fetches, and
+   * what MCP servers return. Each time may fill the model's context. Absent = never.
+   */
+  toolReads?: number
   /** Whether the conversation holds reasoning that only the protocol that signed it can read. */
   signedThinking: boolean
   /** 0 (trivial) to 1 (hard): the estimated gain of a strong model over a weak one. */

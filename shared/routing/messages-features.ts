@@ -5,6 +5,7 @@ import {
   type MessagesBlock,
   type MessagesRequest,
   type MessagesResultBlock,
+  mediaSourceOf,
   visitBlocks,
 } from '../kinds/messages.ts'
 import { maxWebSearches } from '../kinds/web-search.ts'
@@ -31,6 +32,7 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
   const tools = (body.tools?.length ?? 0) > 0
   const firstPrompt = textBytes + messageOverhead + (tools ? toolOverhead : 0)
   const prompts = compacts(body) ? 2 : 1
+  const reads = toolReadsOf(body)
   return {
     textTokensBound: firstPrompt * prompts,
     media: { ...noMedia, images: found.images, documents: found.documents ? null : noMedia.documents },
@@ -49,6 +51,7 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
     logprobs: false,
     ...webSearchesOf(webSearchLimit(body), firstPrompt, 'messages'),
     ...(extendsPrompt(body) && { extendsPrompt: true }),
+    ...(reads > 0 && { toolReads: reads * (compacts(body) ? 2 : 1) }),
     signedThinking: found.signedThinking,
     difficulty: () => difficultyOf(asChat(body)),
     lastText: () => lastTextOf(asChat(body).messages),
@@ -67,8 +70,26 @@ function webSearchLimit({ tools }: MessagesRequest): number {
   )
 }
 
-/** Tools that the provider runs, after which it reads the prompt again with their results. */
-const serverTool = /^(?:web_search_|web_fetch_|tool_search_tool_|mcp_toolset$)/
+/**
+ * Tools that the provider runs, after which it reads the prompt again with results of a usual size. Those of other tools
+ * are in `toolReads`.
+ */
+const serverTool = /^(?:web_search_|tool_search_tool_)/
+/** The most rounds of tools that the provider runs in one request, before it pauses the turn. */
+const maxToolRounds = 10
+
+/**
+ * How often the provider may read the prompt again with pages that it fetched and what MCP servers returned. `max_uses`
+ * limits the fetches; `max_content_tokens` does not limit their size, since it does not apply to PDFs.
+ */
+function toolReadsOf({ tools, mcp_servers: servers }: MessagesRequest): number {
+  let uses = Array.isArray(servers) && servers.length > 0 ? maxToolRounds : 0
+  for (const { type, max_uses: max } of tools ?? []) {
+    if (type === 'mcp_toolset') uses += maxToolRounds
+    else if (type?.startsWith('web_fetch_')) uses += max ?? maxToolRounds
+  }
+  return Math.min(uses, maxToolRounds)
+}
 
 function extendsPrompt(body: MessagesRequest): boolean {
   return compacts(body) || (body.tools ?? []).some(({ type }) => type != null && serverTool.test(type))
@@ -88,12 +109,13 @@ function findIn({ messages }: MessagesRequest): Found {
     signedThinking: false,
   }
   visitBlocks(messages, block => {
-    if (isBlock(block, 'image')) {
+    const media = mediaSourceOf(block)
+    if (media?.kind === 'image') {
       found.images++
-      found.imageCharacters += block.source.data?.length ?? 0
-    } else if (isBlock(block, 'document') && block.source.type !== 'text' && block.source.type !== 'content') {
+      found.imageCharacters += media.data.length
+    } else if (media) {
       found.documents = true
-      found.documentCharacters += block.source.data?.length ?? 0
+      found.documentCharacters += media.data.length
     } else if (isBlock(block, 'thinking')) found.signedThinking ||= isForeign(block.signature)
     else if (isBlock(block, 'redacted_thinking')) found.signedThinking ||= isForeign(block.data)
   })
@@ -101,8 +123,8 @@ function findIn({ messages }: MessagesRequest): Found {
 }
 
 /** Whether opaque state comes from a provider itself; '' holds none. */
-function isForeign(state: string | undefined): boolean {
-  return state !== undefined && state !== '' && !isEnvelope(state)
+function isForeign(state: unknown): boolean {
+  return typeof state === 'string' && state !== '' && !isEnvelope(state)
 }
 
 /** What the difficulty of a request is read from, as a chat request. */

@@ -9,7 +9,7 @@ import type { Target } from '../providers/contract.ts'
 import type { Features, PromptMedia } from './features.ts'
 import { webSearchesAt } from './web-searches.ts'
 
-type Bounded = Pick<Features, 'textTokensBound' | 'media' | 'prompts' | 'webSearches'>
+type Bounded = Pick<Features, 'textTokensBound' | 'media' | 'prompts' | 'webSearches' | 'toolReads'>
 
 /** Used for models of unknown context length. */
 const maxContextTokens = 2_000_000
@@ -45,9 +45,11 @@ export function withinContext(tokens: number, target: Target, prompts = 1): numb
  * The maximum prompt tokens that a target can bill for a request. Text has at most as many tokens as bytes; what
  * neither the limits of `shared/catalog/traits.ts` nor the measured sizes bound is bounded by the model's context.
  * Images may be billed as more tokens than they occupy in the context (the model's image price is then expressed in
- * tokens). The results of web searches have no bound; counted is what they usually add.
+ * tokens). The results of web searches have no bound; counted is what they usually add. Those of fetched pages and MCP
+ * servers are chosen by the caller, so each reading of them counts as a whole context.
  */
-export function promptTokensBound({ textTokensBound, media, prompts, webSearches }: Bounded, target: Target): number {
+export function promptTokensBound(features: Bounded, target: Target): number {
+  const { textTokensBound, media, prompts, webSearches, toolReads = 0 } = features
   const searches = webSearchesAt(target, webSearches)
   const { images, sound, documents } = maxMediaTokens(media, target)
   const others = withinContext(
@@ -55,5 +57,6 @@ export function promptTokensBound({ textTokensBound, media, prompts, webSearches
     target,
     prompts + (searches?.max ?? 0),
   )
-  return Number.isFinite(images) ? others + images : withinContext(images, target)
+  const read = Number.isFinite(images) ? others + images : withinContext(images, target)
+  return read + withinContext(unknown, target, toolReads)
 }

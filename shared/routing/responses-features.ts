@@ -1,5 +1,13 @@
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
-import { isItem, isMessageItem, isPart, type ResponsesPart, type ResponsesRequest } from '../kinds/responses.ts'
+import {
+  imageOf,
+  isItem,
+  isMessageItem,
+  isPart,
+  partsOf,
+  type ResponsesPart,
+  type ResponsesRequest,
+} from '../kinds/responses.ts'
 import { webSearchLimit } from '../kinds/web-search.ts'
 import { difficultyOf } from './difficulty.ts'
 import { estimateMediaTokens, type Features, messageOverhead, noMedia, toolOverhead } from './features.ts'
@@ -67,9 +75,10 @@ function findIn({ input }: ResponsesRequest): Found {
     reasoningCharacters: 0,
   }
   const visit = (part: ResponsesPart) => {
-    if (isPart(part, 'input_image')) {
+    const image = imageOf(part)
+    if (image) {
       found.images++
-      if (part.image_url?.startsWith('data:')) found.imageCharacters += part.image_url.length
+      if (image.url.startsWith('data:')) found.imageCharacters += image.url.length
     } else if (isPart(part, 'input_file')) {
       found.files = true
       found.fileCharacters += part.file_data?.length ?? 0
@@ -81,8 +90,7 @@ function findIn({ input }: ResponsesRequest): Found {
   if (typeof input === 'string') return found
   for (const item of input) {
     if (isItem(item, 'reasoning')) found.reasoningCharacters += item.encrypted_content?.length ?? 0
-    const parts = isMessageItem(item) ? item.content : (item as { output?: unknown }).output
-    if (Array.isArray(parts)) for (const part of parts) visit(part)
+    for (const part of partsOf(item)) visit(part)
   }
   return found
 }

@@ -183,6 +183,7 @@ test.serial('Messages whose prompt may grow, or with a document by URL, are run 
   const documents = [{ type: 'document', source: { type: 'url', url: 'https://example.com/a.pdf' } }]
   for (const more of [
     { tools: [{ type: 'web_search_20260318', name: 'web_search', max_uses: 1 }] },
+    { tools: [{ type: 'web_fetch_20250910', name: 'web_fetch', max_uses: 1 }] },
     { messages: [{ role: 'user', content: documents }] },
   ]) {
     const account = await world.gateway.account()

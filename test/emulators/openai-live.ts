@@ -83,6 +83,11 @@ export class LiveSession {
       case 'response.create':
         this.delegate(this.#config.delegation.responses.model)
         break
+      case 'decision.item.create':
+        break
+      case 'decision.create':
+        this.decide(this.#config.delegation.decisions.model)
+        break
       case 'session.close':
         this.end()
         break

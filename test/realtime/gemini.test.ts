@@ -263,6 +263,43 @@ test.serial('101: an answer that is interrupted is charged for what came of it',
   t.is(await spent(account), Math.round(everythingNano + usualNano))
 })
 
+for (const [what, more] of [
+  ['an earlier conversation', { sessionResumption: { handle: 'handle-1' } }],
+  ['pages that Google reads', { tools: [{ urlContext: {} }] }],
+  ['pages that Google reads, in the other spelling', { tools: [{ url_context: {} }] }],
+] as const) {
+  test.serial(
+    `402 for an answer about ${what}, which may fill the context, where the wallet cannot pay for one`,
+    async t => {
+      // A whole context costs $0.41.
+      const { live } = await gateway.account({ usd: '0.3' })
+      const { client, provider } = await open(live)
+      client.socket.send(JSON.stringify({ setup: { model: `models/${model}`, ...more } }))
+      await eventually(() => client.events.some(event => event.setupComplete), 'it is set up')
+      const sent = provider.frames.length
+      client.socket.send('{"realtimeInput":{"text":"What did I say?"}}')
+      await eventually(() => client.events.some(event => event.error), 'it is refused')
+      t.is(client.events.find(event => event.error).error.details[0].reason, 'insufficient_credits')
+      t.is(provider.frames.length, sent)
+      client.socket.terminate()
+    },
+  )
+}
+
+test.serial('101: a resumed conversation has the size that its first answer reports', async t => {
+  const account = await gateway.account({ usd: '0.6' })
+  const { client } = await open(account.live)
+  client.socket.send(JSON.stringify({ setup: { model: `models/${model}`, sessionResumption: { handle: 'handle-1' } } }))
+  await eventually(() => client.events.some(event => event.setupComplete), 'it is set up')
+  await converse(client, ...Array.from({ length: 3 }, () => ({ usage: usualUsage })))
+  t.is(
+    client.events.find(event => event.error),
+    undefined,
+  )
+  client.socket.close()
+  t.true((await spent(account)) > 0)
+})
+
 test.serial('the end that Google gives a session is passed on, and what was used is charged', async t => {
   const account = await gateway.account()
   const { client, provider } = await begun(account.live)

@@ -33,7 +33,7 @@ test.after.always(async () => {
   await stores?.drop()
 })
 
-async function open(options?: KeyOptions): Promise<{ account: Account; session: LiveTalk }> {
+async function open(options?: KeyOptions & { usd?: string }): Promise<{ account: Account; session: LiveTalk }> {
   const account = await gateway.account(options)
   return { account, session: await openLive(gateway.url, account.live, model) }
 }
@@ -206,12 +206,50 @@ test.serial('what is delegated is charged at the price of the model that did it'
   t.like(generation, { promptTokens: 3 * delegatedUsage.input_tokens, reasoningTokens: 3 * 256 })
 })
 
-test.serial('what is delegated to a model that the catalog does not know is as dear as the dearest', async t => {
-  const { account, session } = await start()
-  openai.last.delegate('gpt-99-secret')
-  await session.heard('response.event', 3)
+for (const unknown of ['gpt-99-secret', 'gpt-5-pro', 'o3-pro-2025-06-10']) {
+  test.serial(`what is delegated to ${unknown}, without a price, is as dear as the dearest`, async t => {
+    const { account, session } = await start()
+    openai.last.delegate(unknown)
+    await session.heard('response.event', 3)
+    session.client.send({ type: 'session.close' })
+    await session.end()
+    const dearest = await charged(account)
+    t.true(dearest > millionthsNano([1_200, 4], [340, 24]))
+  })
+}
+
+const decisions = { type: 'decisions' as const, decisions: { model: 'gpt-5-mini', questions: [] } }
+
+/** A session of a small wallet, with `bytes` of text for decisions. */
+async function startPoor(settings: Partial<SessionConfig>, bytes: number) {
+  const { account, session } = await open({ usd: '1' })
+  session.client.send({ type: 'session.start', session: { model, ...settings } })
+  await session.heard('session.started')
+  const item = { role: 'user' as const, content: 'x'.repeat(bytes) }
+  session.client.send({ type: 'decision.item.create', item })
+  return { account, session }
+}
+
+test.serial('a decision is reserved for before it is requested', async t => {
+  const { account, session } = await startPoor({ delegation: decisions }, 100_000)
+  session.client.send({ type: 'decision.create', event_id: '1' })
+  await session.heard('decision.event')
+  // At most $1.25 of tokens.
+  session.client.send({ type: 'decision.item.create', item: { role: 'user', content: 'x'.repeat(5_000_000) } })
+  session.client.send({ type: 'decision.create', event_id: '2' })
+  await eventually(() => session.errors.length === 1, 'it is refused')
+  t.regex(session.errors[0]!.message, /credits/)
+  t.is(openai.last.provider.events.filter(({ type }) => type === 'decision.create').length, 1)
   session.client.send({ type: 'session.close' })
   await session.end()
-  const dearest = await charged(account)
-  t.true(dearest > millionthsNano([1_200, 4], [340, 24]))
+  const once = millionthsNano([176, 0.25], [1_024, 0.025], [340, 2])
+  t.is(await charged(account), once)
+})
+
+test.serial('4402 where decisions that the provider begins by itself cannot be reserved', async t => {
+  const triggers = [{ type: 'decisions', event_type: 'session.input_transcript.delta', decisions: { questions: [] } }]
+  const { account, session } = await startPoor({ delegation: decisions, triggers } as object, 5_000_000)
+  openai.last.decide('gpt-5-mini')
+  t.is((await session.end()).code, 4402)
+  t.true((await charged(account)) > 0)
 })

@@ -164,6 +164,30 @@ test.serial('4402 for sound that a provider may answer by itself, where no answe
   t.is(await spent(account), 0)
 })
 
+test.serial(
+  '402 for a prompt that repeats an item of the conversation, where its whole size cannot be paid',
+  async t => {
+    const account = await gateway.account({ usd: '0.5' })
+    const session = await talk(account.live)
+    const content = [{ type: 'input_text' as const, text: 'x'.repeat(20_000) }]
+    session.client.send({
+      type: 'conversation.item.create',
+      item: { type: 'message', role: 'user', content, id: 'item_a' },
+    })
+    const repeat = (times: number) => {
+      const input = Array.from({ length: times }, () => ({ type: 'item_reference', id: 'item_a' }))
+      session.client.send({ type: 'response.create', response: { conversation: 'none', input } } as never)
+    }
+    repeat(1)
+    await session.heard('response.done')
+    repeat(6)
+    await eventually(() => session.errors.length === 1, 'it is refused')
+    t.regex(session.errors[0]!.message, /credits/)
+    t.is(seen().filter(type => type === 'response.create').length, 1)
+    await session.close()
+  },
+)
+
 test.serial('101: a small wallet holds a conversation, and all but a little of it can be spent', async t => {
   const account = await gateway.account({ usd: '0.4' })
   const session = await talk(account.live)

@@ -85,6 +85,27 @@ const refused: Record<string, Case[]> = {
       /shell/,
     ],
     [respond({ input: [{ tools: [{ type: 'mcp' }] }] }), hosted, 'response.input.0.tools', /mcp/],
+    ...['priority', 'ultrafast', 1].map((service_tier): Case => {
+      const session = { model: live, ...delegating([], { service_tier }) }
+      const param = 'session.delegation.responses.service_tier'
+      return [json({ type: 'session.start', session }), hosted, param, /service tier/]
+    }),
+    ...['o3-pro', 'gpt-5-pro', 'gpt-99'].map((model): Case => {
+      const param = 'session.delegation.responses.model'
+      return [update(delegating([], { model })), hosted, param, new RegExp(`no price for \\W${model}`)]
+    }),
+    [
+      update({ delegation: { type: 'decisions', decisions: { model: 'gpt-5-pro', questions: [] } } }),
+      hosted,
+      'session.delegation.decisions.model',
+      /no price/,
+    ],
+    [
+      json({ type: 'response.item.create', item: { content: [{ type: 'input_file', file_id: 'file-1' }] } }),
+      hosted,
+      'item.content.0.file_id',
+      /by id/,
+    ],
   ],
   [xai]: ['x_search', 'file_search', 'collections_search', 'mcp'].map((type): Case => {
     const tools = [{ type, vector_store_ids: ['collection_1'] }]
@@ -140,6 +161,7 @@ const taken: Record<string, (string | Buffer)[]> = {
   [live]: [
     json({ type: 'session.start', session: { model: live, ...delegating([call]) } }),
     update({ delegation: { type: 'responses', responses: { tools: null, tool_choice: 'none' } } }),
+    update(delegating([{ ...call, model: 'gpt-99' }], { model: 'gpt-5-2025-08-07', service_tier: 'flex' })),
     json({ type: 'response.item.create', item: { type: 'function_call_output', output: '{"tools":["web_search"]}' } }),
   ],
   [xai]: [

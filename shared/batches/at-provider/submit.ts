@@ -178,7 +178,8 @@ async function* readCalls(services: Services, batch: Batch, target: ProviderBatc
         throw cannot(`line ${number} refers to files by URL`)
       const call: Call<DirectKind> = { target, body, raw: null, maxTokens: null, media: noMedia }
       const features = await measuredFeatures(services, kind, body, bytes!.length, batch.organisationId)
-      if (mayExtendPrompt(target, features)) throw cannot(`line ${number} lets the provider read more than the request`)
+      if (mayExtendPrompt(target, features) || features.toolReads)
+        throw cannot(`line ${number} lets the provider read more than the request`)
       yield { number, features, call }
     }
   }

@@ -3,38 +3,48 @@ import { formatPath, parseJson } from '../../base/json.ts'
 import type { SessionGuard } from '../realtime-contract.ts'
 
 /**
- * Matches every frame that can name tools or a stored prompt: the name, or an escaped letter that could spell it. Audio
- * matches neither, in base64 or as bytes.
+ * Matches every frame that can name tools, a stored prompt or a service tier: the name, or an escaped letter that could
+ * spell it. Audio matches neither, in base64 or as bytes.
  */
-const marks = /"(?:tools|prompt)"|\\u00[4-7][\da-f]/i
+const marks = /"(?:tools|prompt|service_tier)"|\\u00[4-7][\da-f]/i
 
 /**
- * Blocks frames that name provider-run tools, or a prompt stored in the provider account. Such tools are billed per
- * call, which the events do not report, and can read the account's shared data: vector stores, containers, connectors.
+ * Blocks frames that name provider-run tools, a prompt stored in the provider account, or a more expensive tier. Such
+ * tools are billed per call, which the events do not report, and can read the account's shared data: vector stores,
+ * containers, connectors.
  */
 export const toolGuard: SessionGuard = {
   suspects: frame => marks.test(frame.toString('latin1')),
-  refusal(frame) {
-    try {
-      checkTools(parseJson(frame, 'The frame'))
-      return null
-    } catch (error) {
-      // The provider's parser may accept what ours rejects.
-      if (error instanceof GatewayError) return error
-      throw error
-    }
-  },
+  refusal: frame => refusalOf(frame, checkUnpriced),
 }
 
+/** What `check` throws for the event of a frame, or why the frame cannot be read; null for neither. */
+export function refusalOf(frame: Buffer, check: (event: unknown) => void): GatewayError | null {
+  try {
+    check(parseJson(frame, 'The frame'))
+    return null
+  } catch (error) {
+    // The provider's parser may accept what ours rejects.
+    if (error instanceof GatewayError) return error
+    throw error
+  }
+}
+
+/** Tiers that have the usual price, or a lower one. */
+const usualTiers: readonly unknown[] = ['auto', 'default', 'flex', null]
+
 /**
- * Throws 400 `unsupported_capability` for tools that the client does not run, anywhere in settings or an event, and for
- * a stored prompt, which may have some. `path` is the value's location, for `param`.
+ * Throws 400 `unsupported_capability` for tools that the client does not run, anywhere in settings or an event, for a
+ * stored prompt, which may have some, and for other tiers than the usual ones. `path` is the value's location, for
+ * `param`.
  */
-export function checkTools(value: unknown, path: readonly string[] = []): void {
+export function checkUnpriced(value: unknown, path: readonly string[] = []): void {
   if (typeof value !== 'object' || value === null) return
   for (const [name, member] of Object.entries(value)) {
-    if (typeof member !== 'object' || member === null) continue
     const at = [...path, name]
+    if (name.toLowerCase() === 'service_tier' && !usualTiers.includes(member))
+      throw unsupported('Sessions have the usual service tier: leave `service_tier` out.', at)
+    if (typeof member !== 'object' || member === null) continue
     switch (Array.isArray(value) ? null : name.toLowerCase()) {
       case 'tools':
         for (const tool of Array.isArray(member) ? member : [member]) checkTool(tool, at)
@@ -42,7 +52,7 @@ export function checkTools(value: unknown, path: readonly string[] = []): void {
       case 'prompt':
         throw unsupported('Sessions take no stored prompt: send its text as `instructions`.', at)
       default:
-        checkTools(member, at)
+        checkUnpriced(member, at)
     }
   }
 }
@@ -55,6 +65,6 @@ function checkTool(tool: unknown, path: readonly string[]): void {
   throw unsupported(`Sessions take tools of the type \`function\`, which their client runs${other}.`, path)
 }
 
-function unsupported(message: string, path: readonly string[]): GatewayError {
+export function unsupported(message: string, path: readonly string[]): GatewayError {
   return new GatewayError('unsupported_capability', message, { param: formatPath([...path]) })
 }

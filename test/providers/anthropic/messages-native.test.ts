@@ -345,6 +345,83 @@ test.serial('web searches are reserved by max_uses, charged each, and logged (fr
   }
 })
 
+test.serial(
+  'pages that the provider fetches, and what MCP servers return, are reserved and charged in full',
+  async t => {
+    const fetches = { type: 'web_fetch_20250910', name: 'web_fetch' }
+    const mcp = { mcp_servers: [{ type: 'url', name: 'm', url: 'https://mcp.example.com' }] }
+    const asked = { ...hi, model: 'claude-haiku-4-5' }
+    const { live: poor } = await world.gateway.account({ usd: '1' })
+    for (const more of [
+      { tools: [fetches] },
+      { tools: [{ ...fetches, max_content_tokens: 10 }] },
+      { tools: [{ type: 'mcp_toolset', mcp_server_name: 'm' }] },
+      mcp,
+    ])
+      t.is((await post(poor, { ...asked, ...more })).status, 402)
+    t.is(world.anthropic.requests.length, 0)
+    const account = await live()
+    world.anthropic.next(messageReply({ usage: { input_tokens: 1_900_000, output_tokens: 20 } }))
+    const { status, headers, text } = await post(account.live, { ...asked, ...mcp, tools: [fetches] })
+    t.is(status, 200, text)
+    t.like(await generationOf(world, headers.get('x-generation-id')!), { waiver: null, promptTokens: 1_900_000 })
+    const usage = { prompt_tokens: 1_900_000, completion_tokens: 20, total_tokens: 1_900_020 }
+    t.is(await chargedNano(world, account), expectedNano('claude-haiku-4-5', usage))
+    // `max_uses` bounds what is reserved: the prompt is read once more.
+    world.anthropic.next(messageReply({}))
+    t.is((await post(poor, { ...asked, tools: [{ ...fetches, max_uses: 1 }] })).status, 200)
+  },
+)
+
+const blocks = (one: object) => Array.from({ length: 100 }, () => one)
+const document = (source: object) => ({ type: 'document', source })
+const fetched = (content: object) => ({
+  type: 'web_fetch_tool_result',
+  tool_use_id: 'srvtoolu_1',
+  content: { type: 'web_fetch_result', url: 'https://example.com', content },
+})
+
+test.serial('images and documents count wherever they are: in documents of blocks, in results of tools', async t => {
+  const image = { type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } }
+  const ofImages = document({ type: 'content', content: blocks(image) })
+  const page = document({ type: 'url', url: 'https://example.com/a.pdf' })
+  for (const content of [
+    blocks(image),
+    [ofImages],
+    [{ type: 'tool_result', tool_use_id: 't', content: [ofImages] }],
+    [{ type: 'mcp_tool_result', tool_use_id: 't', content: blocks(image) }],
+    [fetched(ofImages)],
+    [fetched(page)],
+  ]) {
+    const { live: poor } = await world.gateway.account({ usd: '0.3' })
+    const { status, text } = await post(poor, { ...hi, messages: [{ role: 'user', content }] })
+    t.is(status, 402, text)
+  }
+  t.is(world.anthropic.requests.length, 0)
+  const { live: key } = await live()
+  world.anthropic.next(messageReply({}))
+  const messages = [{ role: 'user', content: [ofImages, fetched(page), { type: 'image_like', source: 1 }] }]
+  t.is((await post(key, { ...hi, messages })).status, 200)
+  t.deepEqual(world.anthropic.requests.at(-1)!.body.messages, messages)
+})
+
+test.serial('files of the operator’s account are refused wherever they are', async t => {
+  const { live: key } = await live()
+  const file = { type: 'file', file_id: 'file_1' }
+  const image = { type: 'image', source: file }
+  for (const [content, param] of [
+    [[document(file)], '0'],
+    [[document({ type: 'content', content: [image] })], '0.source.content.0'],
+    [[{ type: 'tool_result', tool_use_id: 't', content: [image] }], '0.content.0'],
+    [[fetched(document(file))], '0.content.content'],
+    [[{ type: 'container_upload', file_id: 'file_1' }], '0'],
+  ] as const) {
+    const { status, text } = await post(key, { ...hi, messages: [{ role: 'user', content }] })
+    t.is(status, 400, text)
+    t.like(JSON.parse(text).error, { code: 'unsupported_capability', param: `messages.0.content.${param}` })
+  }
+})
+
 test.serial('a summary of the conversation by the provider is charged: the usual counters exclude it', async t => {
   const summary = {
     type: 'compaction',

@@ -2,7 +2,7 @@ import Anthropic from '@anthropic-ai/sdk'
 import test from 'ava'
 import { sse } from '../../emulators/anthropic.ts'
 import { events } from '../../emulators/emulator.ts'
-import { chargedNano, startWorld, type World } from '../../support/chat/gateway.ts'
+import { chargedNano, generationOf, startWorld, type World } from '../../support/chat/gateway.ts'
 
 /** Streams with every kind of event: the SDK makes the same message of them directly and through the gateway. */
 let world: World
@@ -249,4 +249,39 @@ test.serial('an error before the first block is the provider’s own, as if it w
     }),
   )
   for (const failure of failures) t.regex(failure.message, /messages\.0: bad/)
+})
+
+test.serial('a stream that breaks pays its searches, and the prompt for each reading of their results', async t => {
+  const usage = { input_tokens: 1_000, output_tokens: 1 }
+  const begun = { type: 'message_start', message: { ...(start.message as object), usage } }
+  const use = (id: string) => ({ type: 'server_tool_use', id, name: 'web_search', input: {} })
+  const result = (id: string, content: unknown) => ({ type: 'web_search_tool_result', tool_use_id: id, content })
+  const results = [{ ...found, encrypted_content: 'x'.repeat(40_000) }]
+  const failed = { type: 'web_search_tool_result_error', error_code: 'unavailable' }
+  world.anthropic.next(
+    events(
+      [
+        begun,
+        ...block(0, use('a')),
+        ...block(1, result('a', results)),
+        ...block(2, use('b')),
+        ...block(3, result('b', results)),
+        ...block(4, use('c')),
+        ...block(5, result('c', failed)),
+        ...block(6, emptyText, ...text('Both say so.')),
+      ].map(sse),
+      { end: 'cut' },
+    ),
+  )
+  const account = await world.gateway.account({ usd: '100' })
+  const body = {
+    ...{ model: 'claude-haiku-4-5', max_tokens: 100, stream: true, messages: [{ role: 'user', content: 'Is it?' }] },
+    tools: [{ type: 'web_search_20260318', name: 'web_search', max_uses: 3 }],
+  }
+  const response = await world.gateway.fetch('/v1/messages', { key: account.live, body })
+  t.regex(await response.text(), /event: error/)
+  const booked = await generationOf(world, response.headers.get('x-generation-id')!)
+  t.is(booked.webSearches, 2)
+  // Four readings; the results of one search are 10,000 tokens.
+  t.true(booked.promptTokens > 54_000 && booked.promptTokens < 55_000, String(booked.promptTokens))
 })

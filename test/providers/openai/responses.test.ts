@@ -247,6 +247,31 @@ test.serial('the provider’s refusals: too long, invalid, its own account', asy
   }
 })
 
+const shot = { type: 'computer_screenshot', image_url: 'https://example.com/screen.png' }
+const stored = { type: 'computer_screenshot', file_id: 'file-1' }
+const screenshots = Array.from({ length: 60 }, (_, i) => ({
+  type: 'computer_call_output',
+  call_id: `call_${i}`,
+  output: shot,
+}))
+
+test.serial('402 where the wallet does not cover the images of a request, also its screenshots', async t => {
+  for (const input of [
+    [{ role: 'user', content: screenshots.map(() => ({ type: 'input_image', image_url: shot.image_url })) }],
+    [{ role: 'user', content: screenshots.map(() => shot) }],
+    screenshots,
+  ]) {
+    const { live: poor } = await world.gateway.account({ usd: '0.03' })
+    const { status, text } = await post(poor, { model: 'gpt-5', input, max_output_tokens: 50 })
+    t.is(JSON.parse(text).error.code, 'insufficient_quota', `${status}`)
+  }
+  t.is(world.openai.requests.length, 0)
+  const { live: key } = await live()
+  world.openai.next(json(200, answered))
+  t.is((await post(key, { model: 'gpt-5', input: screenshots })).status, 200)
+  t.deepEqual(sent().body.input, screenshots)
+})
+
 test.serial('what needs storage, or the operator’s account, is 400 and names its field', async t => {
   const { live: key } = await live()
   const user = { role: 'user', content: [{ type: 'input_file', file_id: 'file-1' }] }
@@ -259,6 +284,8 @@ test.serial('what needs storage, or the operator’s account, is 400 and names i
     [{ input: [{ type: 'item_reference', id: 'msg_1' }] }, 'input.0.type'],
     [{ input: [{ type: 'additional_tools', tools: [{ type: 'web_search' }] }] }, 'input.0.type'],
     [{ input: [user], model: 'gpt-5-mini' }, 'input.0.content.0.file_id'],
+    [{ input: [{ ...screenshots[0], output: stored }], model: 'gpt-5-mini' }, 'input.0.output.file_id'],
+    [{ input: [{ role: 'user', content: [stored] }], model: 'gpt-5-mini' }, 'input.0.content.0.file_id'],
   ] as const) {
     const { status, text } = await post(key, { ...hi, ...body })
     t.is(status, 400, text)

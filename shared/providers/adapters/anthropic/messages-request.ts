@@ -2,7 +2,7 @@ import { GatewayError } from '../../../base/errors.ts'
 import { editBody, memberText } from '../../../base/json-member.ts'
 import { sellsWebSearches } from '../../../catalog/traits.ts'
 import { asksFor1hCache } from '../../../kinds/cache-marks.ts'
-import type { MessagesBlock, MessagesRequest, MessagesResultBlock, MessagesTool } from '../../../kinds/messages.ts'
+import type { MessagesRequest, MessagesTool } from '../../../kinds/messages.ts'
 import { maxWebSearches } from '../../../kinds/web-search.ts'
 import type { Call, Target } from '../../contract.ts'
 import { maxCacheTtl } from '../../toolkit/request-fields.ts'
@@ -103,15 +103,19 @@ function checkTool({ type, max_uses: max }: MessagesTool, index: number, { deplo
 
 /** Refuses files in the operator's account at the provider, which all organisations share. Throws a GatewayError. */
 export function refuseStoredFiles({ messages }: Pick<MessagesRequest, 'messages'>): void {
-  const visit = (block: MessagesBlock | MessagesResultBlock, param: string) => {
-    const { source, content } = block as { source?: { type?: unknown }; content?: unknown }
-    if (block.type === 'container_upload' || source?.type === 'file')
+  const visit = (value: unknown, param: string): void => {
+    if (Array.isArray(value)) for (const [i, one] of value.entries()) visit(one, `${param}.${i}`)
+    if (typeof value !== 'object' || value === null) return
+    const { type, source, content } = value as { type?: unknown; source?: Source | null; content?: unknown }
+    if (type === 'container_upload' || source?.type === 'file')
       throw unsupported(`${param}: files of the provider’s storage cannot be used; send the file itself`, param)
-    if (Array.isArray(content)) for (const [i, inner] of content.entries()) visit(inner, `${param}.content.${i}`)
+    visit(content, `${param}.content`)
+    visit(source?.content, `${param}.source.content`)
   }
-  for (const [i, { content }] of messages.entries())
-    if (typeof content !== 'string') for (const [j, one] of content.entries()) visit(one, `messages.${i}.content.${j}`)
+  for (const [i, { content }] of messages.entries()) visit(content, `messages.${i}.content`)
 }
+
+type Source = { type?: unknown; content?: unknown }
 
 function unsupported(message: string, param: string): GatewayError {
   return new GatewayError('unsupported_capability', message, { param })

@@ -3,6 +3,7 @@ import type { MessageEvent } from '../../../kinds/messages.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
 import { Counters } from './answer.ts'
 import { errorFrom } from './failure.ts'
+import { ToolReadings } from './tool-readings.ts'
 import { objectIn, parseEvent, textIn } from './wire.ts'
 
 /**
@@ -12,6 +13,7 @@ import { objectIn, parseEvent, textIn } from './wire.ts'
 export class MessageEventReader implements StreamDecoder<MessageEvent> {
   done = false
   readonly #counters: Counters
+  readonly #readings = new ToolReadings()
 
   /** `asked1hCache`: see `Counters`. */
   constructor(asked1hCache: boolean) {
@@ -28,7 +30,8 @@ export class MessageEventReader implements StreamDecoder<MessageEvent> {
   }
 
   get promptUsage(): Usage | undefined {
-    return this.#counters.promptUsage
+    const first = this.#counters.promptUsage
+    return first && this.#readings.addTo(first)
   }
 
   /** Throws a ProviderError when the event reports an error or is malformed. */
@@ -47,7 +50,7 @@ export class MessageEventReader implements StreamDecoder<MessageEvent> {
         break
       }
       case 'content_block_start':
-        objectIn(event.content_block, 'content_block')
+        this.#readings.add(String(objectIn(event.content_block, 'content_block').type), data.length)
         break
       case 'content_block_delta':
         objectIn(event.delta, 'delta')

@@ -26,6 +26,14 @@ const requestMarks =
   /"turn_?complete"\s*:\s*true|"(?:activity_?end|audio_?stream_?end|tool_?response)"|"realtime_?input"\s*:\s*\{\s*"text"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
 const audioData = /"data"\s*:\s*"([A-Za-z0-9+/=_\\-]*)"/g
 const imageMark = /"(?:image|video)\\?\//
+/**
+ * Match a setup after which prompts have content that the client did not send: an earlier conversation, or pages that
+ * the provider reads. An escape could spell the first.
+ */
+const resumption = /"handle"\s*:\s*"[^"]|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
+const pageReading = /"url_?context"/i
+/** Such content, in tokens of the most expensive class: more than any context, which limits it. */
+const unknownTokens = 10_000_000
 /** Base64 characters per audio token: at most 25 tokens a second, of 8 kHz PCM in, of 24 kHz PCM out. */
 const charactersPerToken = { input: (8_000 * 2 * 4) / 3 / 25, output: (24_000 * 2 * 4) / 3 / 25 }
 /** Of the single response in progress. */
@@ -42,6 +50,9 @@ export class Meter implements RealtimeMeter {
   readonly #conversation = new ConversationSize()
   #position: ConversationPosition = this.#conversation.position
   #earlierPosition: ConversationPosition = this.#position
+  /** Whether the conversation began in an earlier session, and no usage has reported its size yet. */
+  #isResumed = false
+  #readsPages = false
   /** The usage reported for the response in progress; null = none yet. */
   #reported: Usage | null = null
 
@@ -56,13 +67,18 @@ export class Meter implements RealtimeMeter {
   detectRequest(frame: Buffer): WorkRequest | null {
     if (!this.hasBegun) return null
     const text = frame.toString('latin1')
-    const work = newWork(addContent(this.#conversation.content, contentOf(text)))
+    const work = newWork(addContent(this.#prompt(), contentOf(text)))
     return { work, isCertain: requestMarks.test(text) }
   }
 
   countSent(frame: Buffer, ask: WorkRequest | null, nowMs: number): void {
     if (ask?.isCertain) this.#responses.request(ask, nowMs)
-    this.#conversation.add(contentOf(frame.toString('latin1')))
+    const text = frame.toString('latin1')
+    if (!this.hasBegun) {
+      this.#isResumed ||= resumption.test(text)
+      this.#readsPages ||= pageReading.test(text)
+    }
+    this.#conversation.add(contentOf(text))
   }
 
   expireRequests(nowMs: number): void {
@@ -78,12 +94,18 @@ export class Meter implements RealtimeMeter {
   readUsage(frame: Buffer): readonly RealtimeUse[] {
     if (!this.hasBegun && frame.includes(setupComplete)) this.hasBegun = true
     if (responseMarks.some(sign => frame.includes(sign))) {
-      this.#responses.begin(responseId, newWork(this.#conversation.content))
+      this.#responses.begin(responseId, newWork(this.#prompt()))
       this.#responses.countOutput(responseId, outputOf(frame.toString('latin1')))
     }
     const uses = frame.includes(usageMetadata) ? this.#count(frame) : nothing
     if (this.#reported && endMarks.some(sign => frame.includes(sign))) this.#reported = null
     return uses
+  }
+
+  /** Upper bound of the prompt of the next response. */
+  #prompt(): Content {
+    const isUnknown = this.#isResumed || this.#readsPages
+    return addContent(this.#conversation.content, { audioTokens: isUnknown ? unknownTokens : 0 })
   }
 
   /**
@@ -95,6 +117,7 @@ export class Meter implements RealtimeMeter {
     if (!usage) return nothing
     this.#responses.end(responseId)
     this.#conversation.applyUsage(usage, this.#earlierPosition, true)
+    this.#isResumed = false
     const previous = this.#reported?.prompt_tokens === usage.prompt_tokens ? this.#reported : null
     if (!previous || usage.completion_tokens > previous.completion_tokens) this.#reported = usage
     const increase = previous ? usageIncrease(previous, usage) : usage

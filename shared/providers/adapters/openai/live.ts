@@ -1,9 +1,10 @@
 import { newId } from '../../../base/ids.ts'
+import { imageTokens } from '../../../catalog/image-tokens.ts'
 import type { PendingWork, RealtimeAdapter, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
 import { withModel } from '../../toolkit/first-frame.ts'
 import { addContent, newWork, noContent, PendingResponses } from '../../toolkit/pending-responses.ts'
-import { toolGuard } from '../../toolkit/tool-guard.ts'
 import { isObject, type Json } from './json.ts'
+import { liveGuard } from './live-guard.ts'
 import { eventOf, nameOf, secondsOf, tokensUsed } from './realtime-usage.ts'
 
 /**
@@ -15,7 +16,7 @@ export const live: RealtimeAdapter = {
   path: () => '/live/sessions',
   meter: () => new Meter(),
   opening: (frame, target) => withModel(frame, 'session', target),
-  guard: toolGuard,
+  guard: liveGuard,
   errorEvent({ message, type, code, param }) {
     const error = { message, type, code, ...(param !== null && { param }) }
     return JSON.stringify({ type: 'error', event_id: newId('evt'), error })
@@ -25,12 +26,17 @@ export const live: RealtimeAdapter = {
 /** The beginning of most frames: audio, which reports nothing. */
 const sound = '{"type":"session.output_audio.delta"'
 /** Every event that begins or ends the session, or concerns another model's task, contains one of these. */
-const marks = /"(?:usage|session\.(?:started|updated|closed)|response\.event)"/
+const marks = /"(?:usage|session\.(?:started|updated|closed)|response\.event|decision\.event)"/
 const nothing: readonly RealtimeUse[] = []
 /** The client's audio is not text. */
 const audioAppend = Buffer.from('"session.input_audio.append"')
-/** Matches every frame that requests a task. */
-const requestMarks = /"response\.create"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
+/** Matches every frame that requests a task or a decision. */
+const requestMarks = /"(?:response|decision)\.create"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
+const decisionMark = '"decision.create"'
+const imageMarks = /"input_image"/g
+const fileMarks = /"input_file"/g
+/** The size of a file, which may be behind a URL: as much as a model reads at once. */
+const fileTokens = 1_000_000
 /**
  * Estimated prompt of a task about the conversation: the text of 250 words a minute, and the provider's instructions.
  */
@@ -43,10 +49,15 @@ class Meter implements RealtimeMeter {
   #closed = false
   #seconds: number | null = null
   readonly #tasks = new PendingResponses()
-  /** Total bytes of the client's texts. */
-  #textBytes = 0
+  /** Requested decisions; that they begin is not reported. */
+  readonly #decisions = new PendingResponses()
+  /** What the client sent beside its audio. */
+  readonly #sent = noContent()
   /** The model that the settings delegate to; '' = none is named, which is priced as the most expensive one. */
   #delegate = ''
+  /** In the same way, the model of decisions, and whether the provider begins some by itself. */
+  #decider = ''
+  #hasTriggers = false
   #isCloseSent = false
 
   /** A session that the provider never started is not billed. */
@@ -59,20 +70,30 @@ class Meter implements RealtimeMeter {
   }
 
   get pendingWork(): readonly PendingWork[] {
-    return this.#tasks.pendingWork
+    const works = [...this.#tasks.pendingWork, ...this.#decisions.pendingWork]
+    return this.#hasTriggers ? [...works, this.#work(this.#decider)] : works
   }
 
   detectRequest(frame: Buffer): WorkRequest | null {
-    return requestMarks.test(frame.toString('latin1')) ? { work: this.#task(this.#delegate), isCertain: true } : null
+    if (!requestMarks.test(frame.toString('latin1'))) return null
+    return { work: this.#work(frame.includes(decisionMark) ? this.#decider : this.#delegate), isCertain: true }
   }
 
   countSent(frame: Buffer, ask: WorkRequest | null, nowMs: number): void {
-    if (ask) this.#tasks.request(ask, nowMs)
-    if (!frame.includes(audioAppend)) this.#textBytes += frame.length
+    if (ask) (frame.includes(decisionMark) ? this.#decisions : this.#tasks).request(ask, nowMs)
+    if (frame.includes(audioAppend)) return
+    const text = frame.toString('latin1')
+    const count = (marks: RegExp) => text.match(marks)?.length ?? 0
+    addContent(this.#sent, {
+      textBytes: frame.length,
+      textTokens: count(fileMarks) * fileTokens,
+      imageTokens: count(imageMarks) * imageTokens.realtimeBound.openai,
+    })
   }
 
   expireRequests(nowMs: number): void {
     this.#tasks.expireRequests(nowMs)
+    this.#decisions.expireRequests(nowMs)
   }
 
   finalFrames(): readonly string[] {
@@ -91,26 +112,32 @@ class Meter implements RealtimeMeter {
     this.#settings(event.session)
     if (!isObject(event.event)) return nothing
     if (event.type === 'response.event') this.#trackTask(event.event, event.delegation_id)
+    // The others were begun by the provider.
+    if (event.type === 'decision.event' && event.delegation_id === null && event.trigger_id === null)
+      this.#decisions.dropOldestRequest()
     return delegatedUsage(event, event.event)
   }
 
   #settings(session: unknown): void {
-    const delegation = isObject(session) ? session.delegation : null
-    if (isObject(delegation) && isObject(delegation.responses))
-      this.#delegate = nameOf(delegation.responses.model) ?? ''
+    if (!isObject(session)) return
+    const { delegation, triggers } = session
+    this.#hasTriggers = Array.isArray(triggers) && triggers.length > 0
+    const { responses, decisions } = isObject(delegation) ? delegation : {}
+    if (isObject(responses)) this.#delegate = nameOf(responses.model) ?? ''
+    if (isObject(decisions)) this.#decider = nameOf(decisions.model) ?? ''
   }
 
   /** Counts the relayed content of a task. */
   #trackTask({ type, response, delta }: Json, id: unknown): void {
     if (ends.includes(String(type))) this.#tasks.end(id)
     else if (type === 'response.created' && isObject(response))
-      this.#tasks.begin(id, this.#task(nameOf(response.model) ?? ''))
+      this.#tasks.begin(id, this.#work(nameOf(response.model) ?? ''))
     else if (typeof delta === 'string') this.#tasks.countOutput(id, { textBytes: Buffer.byteLength(delta) })
   }
 
-  #task(upstreamModel: string): PendingWork {
+  #work(upstreamModel: string): PendingWork {
     const textTokens = promptEstimate.tokens + promptEstimate.tokensPerSecond * (this.#seconds ?? 0)
-    const prompt = addContent(noContent(), { textTokens, textBytes: this.#textBytes })
+    const prompt = addContent({ ...this.#sent }, { textTokens })
     return newWork(prompt, { upstreamModel, hasAudioOutput: false })
   }
 

@@ -29,6 +29,10 @@ const requestMarks = /"response(?:\.create)?"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\d
 const persistentMarks = /"(?:item|session)"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
 /** Gives a response another prompt than the conversation. */
 const ownPrompt = /"(?:conversation|input|instructions|tools)"\s*:|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
+/** A reference to an item of the conversation, of which a prompt may have several; an escape could spell one. */
+const references = /"item_reference"/g
+const escapes = /\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
+const maxReferences = 1_000
 /** Audio kept from before speech starts, in tokens: at most ten seconds. */
 const maxSilenceTokens = 100
 
@@ -163,6 +167,9 @@ export class Meter implements RealtimeMeter {
     if (this.#answersSpeech) prompt.audioTokens += this.#uncommittedTokens
     if (text === undefined)
       return newWork(prompt, { hasAudioOutput: this.#hasAudioOutput, maxOutputTokens: this.#maxOutputTokens })
+    // The same item may be referred to again and again.
+    const copies = escapes.test(text) ? maxReferences : (text.match(references)?.length ?? 0)
+    if (copies > 1) addContent(prompt, this.#conversation.content, copies - 1)
     addContent(prompt, contentOf(text, charactersPerToken(this.#formats.input, 'input')))
     return newWork(prompt)
   }

@@ -1,8 +1,10 @@
 import { GatewayError } from '../../../base/errors.ts'
 import {
+  imageOf,
   isItem,
   isMessageItem,
   isPart,
+  partsOf,
   type ResponsesItem,
   type ResponsesPart,
   type ResponsesRequest,
@@ -56,14 +58,15 @@ function isReadable(state: string | null | undefined): boolean {
 /** The item without what has no price; the same object if there is nothing such. */
 function cleanItem(item: ResponsesItem, path: string): ResponsesItem {
   const name = isMessageItem(item) ? 'content' : 'output'
-  const parts = (item as Record<string, unknown>)[name]
-  if (!Array.isArray(parts)) return item
-  const cleaned = parts.map((part, index) => cleanPart(part, `${path}.${name}.${index}`))
-  return cleaned.some((part, index) => part !== parts[index]) ? { ...item, [name]: cleaned } : item
+  const parts = partsOf(item)
+  const isList = Array.isArray((item as Record<string, unknown>)[name])
+  const cleaned = parts.map((part, index) => cleanPart(part, `${path}.${name}${isList ? `.${index}` : ''}`))
+  if (cleaned.every((part, index) => part === parts[index])) return item
+  return { ...item, [name]: isList ? cleaned : cleaned[0] }
 }
 
 function cleanPart(part: ResponsesPart, path: string): ResponsesPart {
-  if ((isPart(part, 'input_image') || isPart(part, 'input_file')) && part.file_id)
+  if (imageOf(part)?.fileId || (isPart(part, 'input_file') && part.file_id))
     throw refused(`${path}.file_id`, 'Files by id are not supported here.')
   const { prompt_cache_breakpoint: mark } = part as { prompt_cache_breakpoint?: { ttl?: unknown } | null }
   if (mark?.ttl == null) return part

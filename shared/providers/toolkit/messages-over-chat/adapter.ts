@@ -1,4 +1,4 @@
-import { isBlock, type MessagesRequest, visitBlocks } from '../../../kinds/messages.ts'
+import { type MessagesRequest, mediaSourceOf, visitBlocks } from '../../../kinds/messages.ts'
 import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
 import { OverChatDecoder } from '../over-chat/decoder.ts'
 import { estimateTokens } from '../over-chat/estimate.ts'
@@ -35,8 +35,8 @@ export function messagesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'me
 function remoteMedia(chat: DirectAdapter<'chat'>, { model, messages }: MessagesRequest): string[] {
   const urls: { images: string[]; documents: string[] } = { images: [], documents: [] }
   visitBlocks(messages, block => {
-    if (isBlock(block, 'image') && block.source.type === 'url') urls.images.push(block.source.url ?? '')
-    if (isBlock(block, 'document') && block.source.type === 'url') urls.documents.push(block.source.url ?? '')
+    const media = mediaSourceOf(block)
+    if (media?.type === 'url') urls[`${media.kind}s`].push(media.url)
   })
   return [...urls.documents, ...remoteImages(chat, model, urls.images)].filter(url => url !== '')
 }
