@@ -215,6 +215,21 @@ test.serial('401 for a change of the address that was asked for before the accou
   t.is((await gateway.services.db.user.findUniqueOrThrow({ where: { id: userId } })).email, person.email)
 })
 
+test.serial('403 for a first app or passkey of an account whose address is not confirmed', async t => {
+  // They would stay when the owner of the address takes the account over by a new password.
+  const { visitor, userId } = await signUp(gateway, { verified: false })
+  const answer = { clientDataJSON: 'e30', attestationObject: 'e30' }
+  const credential = { id: 'x', rawId: 'x', type: 'public-key', clientExtensionResults: {}, response: answer }
+  const enable = () => visitor.fetch(`${auth}/two-factor/enable`, { body: { password } })
+  const add = () =>
+    visitor.fetch(`${auth}/passkey/verify-registration`, {
+      body: { password, name: 'Phone', response: credential },
+    })
+  for (const refused of [await enable(), await add()]) t.is(refused.status, 403, await refused.text())
+  await gateway.services.db.user.update({ where: { id: userId }, data: { emailVerified: true } })
+  t.is((await enable()).status, 200)
+})
+
 test.serial('403 for a page of a host name that is not ours, whatever Host says', async t => {
   const { visitor } = await signUp(gateway)
   const http = await import('node:http')
