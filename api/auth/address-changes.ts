@@ -1,5 +1,6 @@
+import { APIError, BASE_ERROR_CODES } from '@better-auth/core/error'
 import type { BetterAuthPlugin } from 'better-auth'
-import { APIError, createAuthMiddleware } from 'better-auth/api'
+import { createAuthMiddleware } from 'better-auth/api'
 import { z } from 'zod'
 import type { Database } from '../../shared/io/db.ts'
 
@@ -20,10 +21,8 @@ export function addressChanges(db: Database): BetterAuthPlugin {
           handler: createAuthMiddleware(async ctx => {
             const change = readChange(String(ctx.query?.token))
             if (!change || !(await hasChangedSince(db, change))) return
-            throw new APIError('UNAUTHORIZED', {
-              code: 'INVALID_TOKEN',
-              message: 'The account was changed after this link was sent. Change the address again.',
-            })
+            // The answer to a forged token: another would tell strangers which accounts there are, and when they changed.
+            throw APIError.from('UNAUTHORIZED', BASE_ERROR_CODES.INVALID_TOKEN)
           }),
         },
       ],

@@ -212,6 +212,15 @@ test.serial('401 for a change of the address that was asked for before the accou
   await person.json(`${auth}/send-verification-email`, { body: { email: person.email } })
   t.is((await use(await tokenTo(person.email))).status, 200)
   t.is((await use(kept)).status, 401, 'after the address was confirmed')
+  // A forged link gets the same answer, whether there is such an account or not.
+  const forged = (email: string) => {
+    const payload = { email, updateTo: 'x@example.com', requestType: 'change-email-verification', iat: 1 }
+    return `e30.${Buffer.from(JSON.stringify(payload)).toString('base64url')}.AAAA`
+  }
+  const answers = [kept, forged(person.email), forged('nobody@example.com')].map(async token =>
+    (await use(token)).text(),
+  )
+  t.is(new Set(await Promise.all(answers)).size, 1)
   t.is((await gateway.services.db.user.findUniqueOrThrow({ where: { id: userId } })).email, person.email)
 })
 
