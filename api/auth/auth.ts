@@ -20,6 +20,7 @@ import {
   oidcProvider,
   type Person,
 } from './accounts.ts'
+import { addressChanges } from './address-changes.ts'
 import type { AuthRequest } from './auth-request.ts'
 import { refundAttempt } from './budgets.ts'
 import { emails } from './emails.ts'
@@ -248,6 +249,7 @@ function betterAuthOver(
       twoFactor({ allowPasswordless: true, accountLockout: { enabled: false } }),
       passkey(passkeyOptions(publicUrl)),
       emailLimits(services),
+      addressChanges(db),
       guessing(services, currentRequest),
       secondFactor(services, currentRequest, mail),
       ...(oidc

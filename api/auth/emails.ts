@@ -1,5 +1,5 @@
+import { quoteName } from '../../shared/base/quote-name.ts'
 import type { Mailer } from '../../shared/io/mail.ts'
-import { quoteName } from './names.ts'
 
 type Person = { email: string; name: string }
 type Invited = {

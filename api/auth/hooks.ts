@@ -104,7 +104,12 @@ export function auditHooks(services: Services, actor: () => Promise<Actor>, curr
   const person = ({ id, email }: Person) => ({ id, name: email })
   return {
     beforeUpdateOrganization: async ({ member }: { member: Member }) => {
-      const { name } = await db.organisation.findUniqueOrThrow({ where: { id: member.organizationId } })
+      const { name, suspendedAt } = await db.organisation.findUniqueOrThrow({ where: { id: member.organizationId } })
+      if (suspendedAt !== null)
+        throw new APIError('FORBIDDEN', {
+          code: 'ORGANISATION_SUSPENDED',
+          message: 'This organisation is suspended. Contact the operator of this service.',
+        })
       currentRequest().formerName = name
     },
     afterUpdateOrganization: async ({ organization }: { organization: (Place & { name: string }) | null }) => {

@@ -1,13 +1,13 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { User } from '../../shared/generated/prisma/client.ts'
-import { type Actor, operatorActor } from '../../shared/keys/audit.ts'
+import { type Actor, audit, operatorActor } from '../../shared/keys/audit.ts'
 import type { Services } from '../../shared/services.ts'
 import { emails } from './emails.ts'
 import { recordChange, removedByOperator } from './second-factor-changes.ts'
 
 /**
- * Grants or revokes the operator role, in force with the person's next request. Throws 404, and 403 if the address is
- * not confirmed: it may belong to another person.
+ * Grants or revokes the operator role, in force with the person's next request, and records it in the operators' audit log.
+ * Throws 404, and 403 if the address is not confirmed: it may belong to another person.
  */
 export async function setOperator(
   { db, log }: Services,
@@ -15,15 +15,21 @@ export async function setOperator(
   operator: boolean,
   actor: Actor,
 ): Promise<User> {
-  const user = await db.user.findUnique({ where: 'id' in who ? who : { email: who.email.toLowerCase() } })
-  if (!user) throw new GatewayError('not_found', 'No such user.')
-  if (operator && !user.emailVerified)
-    throw new GatewayError(
-      'email_not_verified',
-      `${user.email} is not confirmed. Operators need a confirmed email address.`,
-    )
-  const changed = await db.user.update({ where: { id: user.id }, data: { operator } })
-  log.info({ person: user.id, operator, by: actor.name }, 'operator role changed')
+  const where = 'id' in who ? who : { email: who.email.toLowerCase() }
+  const changed = await db.$transaction(async tx => {
+    const user = await tx.user.findUnique({ where })
+    if (!user) throw new GatewayError('not_found', 'No such user.')
+    const { id, email: name, operator: before } = user
+    if (operator && !user.emailVerified)
+      throw new GatewayError(
+        'email_not_verified',
+        `${name} is not confirmed. Operators need a confirmed email address.`,
+      )
+    const action = operator ? 'user.promoted' : 'user.demoted'
+    if (before !== operator) await audit(tx, { organisationId: null, actor, action, target: { id, name } })
+    return tx.user.update({ where: { id }, data: { operator } })
+  })
+  log.info({ person: changed.id, operator, by: actor.name }, 'operator role changed')
   return changed
 }
 

@@ -14,7 +14,10 @@ export const removedByOperator: Change = {
   description: 'An operator of the service removed your authenticator app and your passkeys',
 }
 
-/** Notifies a person of a change of their second factor, and records it in their organisations' audit logs. */
+/**
+ * Notifies a person of a change of their second factor, and records it in their organisations' audit logs; what an operator
+ * changed for a person without an organisation, in the operators' alone.
+ */
 export async function recordChange(
   db: Database,
   mail: Mail,
@@ -23,7 +26,9 @@ export async function recordChange(
   actor: Actor,
 ): Promise<void> {
   const memberships = await db.membership.findMany({ where: { userId: person.id }, take: maxOrganisations })
-  for (const { organisationId } of memberships)
+  const organisations: (string | null)[] = memberships.map(({ organisationId }) => organisationId)
+  if (organisations.length === 0 && actor.kind === 'operator') organisations.push(null)
+  for (const organisationId of organisations)
     await audit(db, { organisationId, actor, action, target: { id: person.id, name: person.email } })
   await mail.secondFactorChanged(person, description)
 }

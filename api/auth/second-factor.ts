@@ -10,11 +10,13 @@ import { hasSecondFactor, secondFactorRequiredMessage } from './second-factor-ru
 
 export const maxPasskeys = 20
 
-type Person = { id: string; email: string; name: string; twoFactorEnabled?: boolean | null }
+type Person = { id: string; email: string; emailVerified: boolean; name: string; twoFactorEnabled?: boolean | null }
 const turnedOn = {
   action: 'member.two_factor_on',
   description: 'Two-factor sign-in with an authenticator app was turned on',
 }
+/** What would stay when the owner of an unconfirmed address takes over an account that a stranger made with it. */
+const additions: ReadonlySet<string> = new Set(['/two-factor/enable', '/passkey/verify-registration'])
 /** Set by the route that creates them. */
 const changes: Record<string, Change> = {
   '/two-factor/disable': { action: 'member.two_factor_off', description: 'Two-factor sign-in was turned off' },
@@ -87,6 +89,11 @@ async function assertChange({ db }: Services, ctx: HookContext, person: Person, 
     request.wrong = isAPIError(error)
     throw error
   })
+  if (additions.has(ctx.path) && !person.emailVerified)
+    throw new APIError('FORBIDDEN', {
+      code: 'EMAIL_NOT_VERIFIED',
+      message: 'Confirm your email address first: we sent you a link.',
+    })
   // A new secret would replace the one in use before its possession was proven.
   if (ctx.path === '/two-factor/enable' && person.twoFactorEnabled)
     throw refused('TWO_FACTOR_ALREADY_ON', 'Two-factor sign-in is on. Turn it off first to use another app.')

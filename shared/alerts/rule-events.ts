@@ -1,3 +1,4 @@
+import { quoteName } from '../base/quote-name.ts'
 import type { AlertRule } from '../generated/prisma/client.ts'
 import { kindOf, type RuleKind, type Window } from './rule-kinds.ts'
 import type { Subject } from './rule-measures.ts'
@@ -57,18 +58,19 @@ const spans: Record<Window, string> = {
 export function ruleText(event: RuleEvent, organisation: string): { subject: string; text: string; path: string } {
   const { rule, object, test } = event
   const isOver = object === 'alert.resolved'
-  const title = `${test ? 'Test: ' : ''}${rule.name} is ${isOver ? 'resolved' : 'firing'}`
+  const title = `${test ? 'Test: ' : ''}${quoteName(rule.name)} is ${isOver ? 'resolved' : 'firing'}`
   const what = isOver ? `This alert is over: ${conditionOf(event)}.` : `${sentenceOf(event)}.`
   const since = `${event.since.slice(0, 16).replace('T', ' ')} UTC`
   const about = test ? 'This is a test of the channel; nothing is wrong' : `${isOver ? 'Raised' : 'Since'} ${since}`
-  return { subject: title, text: `${what}\n\n${about} (${organisation}).`, path: pathOf(event) }
+  return { subject: title, text: `${what}\n\n${about} (${quoteName(organisation)}).`, path: pathOf(event) }
 }
 
 /** "the error rate is at or above 5%". */
 function conditionOf({ rule: { kind, threshold, window }, subject }: RuleEvent): string {
   const limit = amountOf(kind, threshold)
-  if (kind === 'key_expiring') return `the API key “${subject?.name}” expired, was extended or was revoked`
-  if (kind === 'key_unused') return `the API key “${subject?.name}” was used, or can no longer be used`
+  if (kind === 'key_expiring')
+    return `the API key ${quoteName(subject?.name ?? '')} expired, was extended or was revoked`
+  if (kind === 'key_unused') return `the API key ${quoteName(subject?.name ?? '')} was used, or can no longer be used`
   if (kind === 'webhook_failing')
     return `at least ${limit} of the deliveries to ${subject?.name} succeed, or there are few`
   return `${nouns[kind]} ${spans[window!]} is below ${limit}`
@@ -83,8 +85,8 @@ const nouns = {
 
 function sentenceOf({ rule: { kind, threshold, window }, scope, subject, value }: RuleEvent): string {
   const [figure, limit] = [amountOf(kind, value ?? 0), amountOf(kind, threshold)]
-  if (kind === 'key_expiring') return `The API key “${subject?.name}” expires in ${figure}`
-  if (kind === 'key_unused') return `The API key “${subject?.name}” was not used for ${figure}`
+  if (kind === 'key_expiring') return `The API key ${quoteName(subject?.name ?? '')} expires in ${figure}`
+  if (kind === 'key_unused') return `The API key ${quoteName(subject?.name ?? '')} was not used for ${figure}`
   if (kind === 'webhook_failing')
     return `${figure} of the deliveries to ${subject?.name} succeeded over the last 24 hours, fewer than ${limit}`
   const of = scope.model === null ? '' : ` of ${scope.model}`

@@ -1,3 +1,4 @@
+import { quoteName } from '../base/quote-name.ts'
 import type { Alert } from '../generated/prisma/client.ts'
 import type { Mail } from '../io/mail.ts'
 import { type RuleEvent, ruleText } from './rule-events.ts'
@@ -15,7 +16,7 @@ type BlockedData = { key: SpendData['key']; excess_usd: number; reference: strin
 type EndpointData = { id: string; url: string; failing_since: string }
 type BalanceData = { balance_usd: number; held_usd: number; low_balance_usd: number }
 
-/** Formats the email of an alert. */
+/** Formats the email of an alert. Names are quoted: members choose those of keys, and operators of the service get some of these emails. */
 export function formatAlertEmail(
   { type, data, organisationId }: Pick<Alert, 'type' | 'data' | 'organisationId'>,
   organisation: string,
@@ -45,23 +46,23 @@ export function formatAlertEmail(
 function spendText({ key, percent, cap_usd, spent_usd, resets_at }: SpendData, organisation: string) {
   const cap = dollars(cap_usd)
   const resets = resets_at.slice(0, 10)
-  const spent = `The API key “${key.name}” (${key.prefix}…${key.last4}) of ${organisation} has spent ${dollars(spent_usd)} of its monthly cap of ${cap}.`
+  const spent = `The API key ${quoteName(key.name)} (${key.prefix}…${key.last4}) of ${quoteName(organisation)} has spent ${dollars(spent_usd)} of its monthly cap of ${cap}.`
   if (percent < 100) {
     return {
-      subject: `${percent}% of the monthly cap of ${key.name} is spent`,
+      subject: `${percent}% of the monthly cap of ${quoteName(key.name)} is spent`,
       text: `${spent}\n\nRequests that do not fit under the cap will be refused until ${resets} (UTC). Raise the cap if that is too early.`,
     }
   }
   return {
-    subject: `The monthly cap of ${key.name} is reached`,
+    subject: `The monthly cap of ${quoteName(key.name)} is reached`,
     text: `${spent}\n\nRequests that do not fit under the cap are refused until ${resets} (UTC). Raise the cap to go on before that.`,
   }
 }
 
 function blockedText({ key, excess_usd, reference }: BlockedData, organisation: string) {
   return {
-    subject: `The API key ${key.name} is blocked`,
-    text: `The request ${reference} of the API key “${key.name}” (${key.prefix}…${key.last4}) of ${organisation} cost ${dollars(excess_usd)} more than was reserved for it: its provider counted more than the request could use by its own limits. The amount was charged as a separate ledger entry.
+    subject: `The API key ${quoteName(key.name)} is blocked`,
+    text: `The request ${reference} of the API key ${quoteName(key.name)} (${key.prefix}…${key.last4}) of ${quoteName(organisation)} cost ${dollars(excess_usd)} more than was reserved for it: its provider counted more than the request could use by its own limits. The amount was charged as a separate ledger entry.
 
 The key is blocked so that this cannot be repeated. Look at the request, then enable the key again.`,
   }
@@ -70,7 +71,7 @@ The key is blocked so that this cannot be repeated. Look at the request, then en
 function endpointText({ url, failing_since }: EndpointData, organisation: string) {
   const since = `${failing_since.slice(0, 16).replace('T', ' ')} UTC`
   return {
-    subject: `A webhook endpoint of ${organisation} is disabled`,
+    subject: `A webhook endpoint of ${quoteName(organisation)} is disabled`,
     text: `Every delivery to ${url} has failed since ${since}, so the endpoint is disabled: it gets no events until it is enabled again.
 
 Its deliveries show what the receiver answered. After the fault is mended, enable the endpoint and resend what failed.`,
@@ -80,8 +81,8 @@ Its deliveries show what the receiver answered. After the fault is mended, enabl
 function balanceText({ balance_usd, held_usd, low_balance_usd }: BalanceData, organisation: string) {
   const held = held_usd > 0 ? `, of which ${dollars(held_usd)} is held until its payment has settled` : ''
   return {
-    subject: `The balance of ${organisation} is low`,
-    text: `The balance of ${organisation} is ${dollars(balance_usd)}${held}. It counts as low below ${dollars(low_balance_usd)}.\n\nRequests are refused once nothing is left. Add credits to keep them going.`,
+    subject: `The balance of ${quoteName(organisation)} is low`,
+    text: `The balance of ${quoteName(organisation)} is ${dollars(balance_usd)}${held}. It counts as low below ${dollars(low_balance_usd)}.\n\nRequests are refused once nothing is left. Add credits to keep them going.`,
   }
 }
 

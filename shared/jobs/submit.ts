@@ -1,4 +1,5 @@
 import { newId } from '../base/ids.ts'
+import { rejectNul } from '../base/json.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { admitRequest, decideUnderPolicy } from '../engine/admit-request.ts'
 import { dropReferences, stageReferences } from '../files/references.ts'
@@ -37,6 +38,8 @@ export async function submitJob(
   origin: Origin,
   beside?: TransactionStep<Submitted>,
 ): Promise<Submitted> {
+  // The row keeps its texts.
+  rejectNul(body)
   const row = queuedKinds[kind] as unknown as QueuedKindRow<Common, object>
   const choose = (policy: Policy, references: References | null) =>
     chooseTargets(services.catalog, policy, {

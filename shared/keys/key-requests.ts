@@ -2,6 +2,13 @@ import { z } from 'zod'
 import { modes, scopes } from './policy.ts'
 import { maxOverlapHours } from './replaced-secrets.ts'
 
+/** What PostgreSQL and other programs read as it is written; nothing is older than 1970. */
+const years = { fromMs: 0, beforeMs: Date.UTC(10_000, 0) }
+const time = z.iso.datetime({ offset: true }).refine(text => {
+  const ms = Date.parse(text)
+  return ms >= years.fromMs && ms < years.beforeMs
+}, 'must be a time of the years 1970 to 9999')
+
 const limit = z.int().min(0).max(2_147_483_647).nullish().describe('Unset, null or 0 means no limit.')
 
 /** The policy fields of SPEC's key table, as a request body or a command passes them. */
@@ -39,7 +46,7 @@ export const keyPolicy = z.strictObject({
     .boolean()
     .optional()
     .describe('Whether feedback on the requests of the organisation moves what `auto` chooses; true by default.'),
-  expires_at: z.iso.datetime({ offset: true }).nullish().describe('Null = never.'),
+  expires_at: time.nullish().describe('Null = never.'),
 })
 
 /** The body of a request that creates a key. */

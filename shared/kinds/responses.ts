@@ -267,19 +267,19 @@ export function isPart<T extends KnownResponsesPart['type']>(
 }
 
 /** Names of chat fields in a Responses request. Positions of messages are not those of the items. */
-const names: Record<string, string> = {
-  messages: 'input',
-  max_tokens: 'max_output_tokens',
-  max_completion_tokens: 'max_output_tokens',
-  response_format: 'text.format',
-  reasoning_effort: 'reasoning.effort',
-  verbosity: 'text.verbosity',
-  logprobs: 'include',
-}
+const names = new Map([
+  ['messages', 'input'],
+  ['max_tokens', 'max_output_tokens'],
+  ['max_completion_tokens', 'max_output_tokens'],
+  ['response_format', 'text.format'],
+  ['reasoning_effort', 'reasoning.effort'],
+  ['verbosity', 'text.verbosity'],
+  ['logprobs', 'include'],
+])
 
 /** The name in a Responses request of a field by its path in a chat request; other paths stay as they are. */
 export function nameInResponses(path: string): string {
-  return names[path.split(/[.[]/, 1)[0]!] ?? path
+  return names.get(path.split(/[.[]/, 1)[0]!) ?? path
 }
 
 /** The parts of a message or of a tool's output, which may be a single one: that of a computer is a screenshot. */

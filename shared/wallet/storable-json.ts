@@ -1,8 +1,21 @@
 const maxTextLength = 500
 
-/** A `JSON.stringify` replacer that makes provider texts storable and indexable in Postgres: truncated, without NUL, well-formed. */
+/**
+ * A `JSON.stringify` replacer that makes texts of callers and providers storable and indexable in Postgres: truncated, without
+ * NUL, well-formed. The names in objects, too, as callers name their metadata.
+ */
 export function storable(_field: string, value: unknown): unknown {
-  return typeof value === 'string' ? value.slice(0, maxTextLength).replaceAll('\0', '').toWellFormed() : value
+  if (typeof value === 'string') return storableText(value.slice(0, maxTextLength))
+  if (!isObject(value) || Array.isArray(value) || Object.keys(value).every(isStorableText)) return value
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [storableText(name), member]))
+}
+
+function storableText(text: string): string {
+  return text.replaceAll('\0', '').toWellFormed()
+}
+
+function isStorableText(text: string): boolean {
+  return !text.includes('\0') && text.isWellFormed()
 }
 
 /** JSON with `storable` texts. A replacer makes `JSON.stringify` several times slower, so it is used only when it would change something. */

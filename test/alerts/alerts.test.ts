@@ -62,8 +62,8 @@ test.after.always(async () => {
 })
 
 /** An organisation with credits, a live key with a cap, and an owner. */
-async function world({ cap = 0.1, usd = '100' } = {}) {
-  const { organisationId, live: key } = await gateway.account({ usd, name: 'Robot', monthly_spend_cap_usd: cap })
+async function world({ cap = 0.1, usd = '100', name = 'Robot' } = {}) {
+  const { organisationId, live: key } = await gateway.account({ usd, name, monthly_spend_cap_usd: cap })
   await join(gateway, people.owner.userId, organisationId, 'owner')
   const data = { alertWebhookUrl: receiver.url }
   await gateway.services.db.organisation.update({ where: { id: organisationId }, data })
@@ -101,6 +101,16 @@ const setCap = (key: string, usd: number) =>
 
 const alertMails = () => mail.received.filter(({ subject }) => subject !== 'Confirm your email address')
 
+test.serial('the name of a key leads nowhere in an email: members choose it, and owners get the email', async t => {
+  const { organisationId, key } = await world({ name: 'Pay\n\nat https://evil.example or www.evil.example' })
+  t.is(await spend(key, 0.06), 200)
+  t.deepEqual(await percents(organisationId), [50])
+  const [{ subject, raw } = { subject: '', raw: '' }] = alertMails()
+  t.is(subject, '50% of the monthly cap of “Pay at https: / / evil. example or www. evil. example” is spent')
+  // Long lines of an email are broken.
+  t.false(raw.replace(/=\r\n/g, '').includes('evil.example'))
+})
+
 test.serial('told at 50, 80 and 100 % of a cap, each once: owners and admins by email, and the webhook', async t => {
   const { organisationId, key } = await world()
   const { owner, admin, member, unverified } = people
@@ -124,9 +134,9 @@ test.serial('told at 50, 80 and 100 % of a cap, each once: owners and admins by 
   t.deepEqual(
     alertMails().map(({ subject }) => subject),
     [
-      '50% of the monthly cap of Robot is spent',
-      '80% of the monthly cap of Robot is spent',
-      'The monthly cap of Robot is reached',
+      '50% of the monthly cap of “Robot” is spent',
+      '80% of the monthly cap of “Robot” is spent',
+      'The monthly cap of “Robot” is reached',
     ],
   )
   for (const { to } of alertMails()) t.deepEqual(to, [owner.visitor.email, admin.visitor.email])

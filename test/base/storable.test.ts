@@ -22,7 +22,7 @@ const { value } = fc.letrec(tie => ({
     { depthSize: 'small', withCrossShrink: true },
     fc.oneof(text, fc.integer(), fc.boolean(), fc.constantFrom(null, undefined)),
     fc.array(tie('value'), { maxLength: 4 }),
-    fc.dictionary(fc.string({ maxLength: 6 }), tie('value'), { maxKeys: 5 }),
+    fc.dictionary(fc.oneof(text, fc.constantFrom('__proto__', 'toJSON')), tie('value'), { maxKeys: 5 }),
   ),
 }))
 
@@ -34,4 +34,17 @@ test('JSON of storable texts is what the replacer makes of it', t => {
     { numRuns: 2_000 },
   )
   t.pass()
+})
+
+test('Postgres can store every text and every name in it', t => {
+  fc.assert(
+    fc.property(fc.array(value), events => {
+      JSON.parse(storableJson(events), (name, member: unknown) => {
+        for (const part of [name, member])
+          if (typeof part === 'string') t.true(part.isWellFormed() && !part.includes('\0'), JSON.stringify(part))
+        return member
+      })
+    }),
+    { numRuns: 500 },
+  )
 })

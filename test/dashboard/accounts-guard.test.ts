@@ -1,9 +1,9 @@
 // What keeps accounts from strangers, and an organisation from those who have left it.
 import test from 'ava'
-import { quoteName } from '../../api/auth/names.ts'
+import { quoteName } from '../../shared/base/quote-name.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { errorCode, join, password, type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 
 const auth = '/dashboard/api/auth'
 let stores: Stores
@@ -178,6 +178,65 @@ test.serial('400 for names that lead somewhere, and emails quote those there are
   t.false(/https?:\/\/|\.example\/|[\r]/.test(mail!.text.replaceAll('@example.com', '')))
   t.true(mail!.text.includes(`${visitor.email}, who uses the name “Acme 2. 0”, invites you`))
   t.is(quoteName('a.b:c/d@e'), '“a. b: c/ d@ e”')
+})
+
+/** The token of the latest email to an address. */
+async function tokenTo(email: string): Promise<string> {
+  const mails = (await gateway.services.mailer.outbox())!
+  return new URL(mails.find(({ to }) => to === email)!.link!.url).searchParams.get('token')!
+}
+
+/** Replaces the password of an account by the link of an email. */
+async function resetPassword(visitor: Visitor): Promise<void> {
+  const { email } = visitor
+  await visitor.json(`${auth}/request-password-reset`, { body: { email } })
+  await visitor.json(`${auth}/reset-password`, {
+    body: { token: await tokenTo(email), newPassword: 'their own battery' },
+  })
+}
+
+test.serial('401 for a change of the address that was asked for before the account changed hands', async t => {
+  // A stranger signs up with the address of a person who does not have an account yet.
+  const { visitor: stranger, userId } = await signUp(gateway, { verified: false })
+  const newEmail = `stranger.${stranger.email}`
+  await stranger.json(`${auth}/change-email`, { body: { newEmail } })
+  const kept = await tokenTo(newEmail)
+  // Tokens have the time of their issue in seconds.
+  const second = Math.floor(Date.now() / 1_000)
+  await eventually(async () => Date.now() >= (second + 1) * 1_000, 'another second has begun')
+  const person = new Visitor(gateway, stranger.email)
+  await resetPassword(person)
+  const use = (token: string) => new Visitor(gateway, '').fetch(`${auth}/verify-email?token=${token}`)
+  t.is((await use(kept)).status, 401, 'after a new password')
+  await person.json(`${auth}/sign-in/email`, { body: { email: person.email, password: 'their own battery' } })
+  await person.json(`${auth}/send-verification-email`, { body: { email: person.email } })
+  t.is((await use(await tokenTo(person.email))).status, 200)
+  t.is((await use(kept)).status, 401, 'after the address was confirmed')
+  // A forged link gets the same answer, whether there is such an account or not.
+  const forged = (email: string) => {
+    const payload = { email, updateTo: 'x@example.com', requestType: 'change-email-verification', iat: 1 }
+    return `e30.${Buffer.from(JSON.stringify(payload)).toString('base64url')}.AAAA`
+  }
+  const answers = [kept, forged(person.email), forged('nobody@example.com')].map(async token =>
+    (await use(token)).text(),
+  )
+  t.is(new Set(await Promise.all(answers)).size, 1)
+  t.is((await gateway.services.db.user.findUniqueOrThrow({ where: { id: userId } })).email, person.email)
+})
+
+test.serial('403 for a first app or passkey of an account whose address is not confirmed', async t => {
+  // They would stay when the owner of the address takes the account over by a new password.
+  const { visitor, userId } = await signUp(gateway, { verified: false })
+  const answer = { clientDataJSON: 'e30', attestationObject: 'e30' }
+  const credential = { id: 'x', rawId: 'x', type: 'public-key', clientExtensionResults: {}, response: answer }
+  const enable = () => visitor.fetch(`${auth}/two-factor/enable`, { body: { password } })
+  const add = () =>
+    visitor.fetch(`${auth}/passkey/verify-registration`, {
+      body: { password, name: 'Phone', response: credential },
+    })
+  for (const refused of [await enable(), await add()]) t.is(refused.status, 403, await refused.text())
+  await gateway.services.db.user.update({ where: { id: userId }, data: { emailVerified: true } })
+  t.is((await enable()).status, 200)
 })
 
 test.serial('403 for a page of a host name that is not ours, whatever Host says', async t => {

@@ -112,6 +112,7 @@ test('400 without a reason, for an amount of nothing, and for an id that is none
     [{ amount_usd: 0 }, 'amount_usd'],
     [{ amount_usd: 1e-10 }, 'amount_usd'],
     [{ amount_usd: -2_000_000 }, 'amount_usd'],
+    [{ amount_usd: 1e308 }, 'amount_usd'],
     [{ amount_usd: 1, id: 'a:b:c:d:e' }, 'id'],
   ] as const) {
     const response = await post(organisationId, body)

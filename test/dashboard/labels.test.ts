@@ -5,6 +5,7 @@ import type { UsageChart, UsageGroups } from '../../api/dashboard/wire/usage.ts'
 import { operatorActor } from '../../shared/keys/audit.ts'
 import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { startWorkers } from '../support/workers.ts'
 
 let stores: Stores
 let gateway: Gateway
@@ -43,6 +44,33 @@ test('headers add tags and the end user to a request, before what its body says'
   const [first, second] = await Promise.all(ids.map(id => read<RequestDetail>(`/requests/${id}`)))
   t.like(first, { end_user: 'ada', metadata: { project: 'acme', env: 'prod' } })
   t.like(second, { end_user: null, metadata: { project: 'acme', env: 'dev' } })
+})
+
+test('requests are logged and charged whatever the names in their metadata are', async t => {
+  const { organisationId, test: own } = await gateway.account()
+  const { db } = gateway.services
+  // Names are truncated, which may cut a character in half.
+  const metadata = { 'a\0b': 'c\0d', [`${'x'.repeat(63)}😀`]: 'y' }
+  const message = body({ metadata })
+  const line = { custom_id: 'a\0b', method: 'POST', url: '/v1/chat/completions', body: message }
+  const calls: [path: string, body: object][] = [
+    ['/v1/chat/completions', message],
+    ['/v1/messages', { ...message, max_tokens: 64 }],
+    ['/v1/responses', { model: 'gpt-5', input: 'Hello', metadata }],
+    ['/v1/jobs', { body: message, completion_window: '1h' }],
+    ['/v1/batches', { completion_window: '24h', requests: [line] }],
+  ]
+  for (const [path, sent] of calls) t.true((await gateway.fetch(path, { key: own, body: sent })).ok, path)
+  const workers = startWorkers(gateway.services)
+  t.teardown(() => workers.stop())
+  const areOver = async () =>
+    (await db.batch.count({ where: { organisationId, status: 'completed', completed: 1 } })) === 1 &&
+    (await db.job.count({ where: { organisationId, status: 'completed' } })) === 1
+  await eventually(areOver, 'the job and the batch are over')
+  t.deepEqual(await gateway.settled(), [])
+  const rows = await db.generation.findMany({ where: { organisationId } })
+  t.is(rows.length, calls.length)
+  for (const row of rows) t.is((row.metadata as Record<string, string>).ab, 'cd', row.kind)
 })
 
 test('requests are found by a tag, and have neighbours among those', async t => {

@@ -175,4 +175,10 @@ test.serial('an operator takes a lost second factor away: told by email, noted, 
       ['member.two_factor_reset', 'operator'],
     ],
   )
+  // Of a person without an organisation, the operators' own log has it.
+  const { auditEvent, membership } = gateway.services.db
+  const lone = await signUp(gateway)
+  await membership.deleteMany({ where: { userId: lone.userId } })
+  await operatorJson(stores, 'user', 'reset-two-factor', '--email', lone.visitor.email)
+  t.is(await auditEvent.count({ where: { targetId: lone.userId, organisationId: null } }), 1)
 })

@@ -25,6 +25,10 @@ const videos = (body: object): object => ({ prompt: 'x', ...body })
 
 const cases: Case[] = [
   ['no prompt', '/v1/videos', () => ({ model: 'veo-3.1' }), 'missing_field', 'prompt'],
+  ['a NUL in the prompt', '/v1/videos', () => ({ prompt: 'a\0b' }), 'invalid_request', 'prompt'],
+  ['a NUL in a text', '/v1/videos', () => videos({ negative_prompt: '\0' }), 'invalid_request', 'negative_prompt'],
+  ['a NUL in the prompt', '/v1/meshes', () => ({ prompt: 'a\0b' }), 'invalid_request', 'prompt'],
+  ['a NUL in a text', '/v1/meshes', () => ({ prompt: 'x', texture_prompt: '\0' }), 'invalid_request', 'texture_prompt'],
   ['an unknown field', '/v1/videos', () => videos({ colour: 'red' }), 'unknown_field', 'colour'],
   ['an unknown model', '/v1/videos', () => videos({ model: 'nope' }), 'model_not_found', 'model'],
   ['a model of another route', '/v1/videos', () => videos({ model: 'meshy-6' }), 'model_not_found', 'model'],

@@ -210,6 +210,10 @@ test('400 unknown_field or invalid_request naming the field, and nothing is chan
       ['scopes', 'chat,root'],
       ['scopes', ''],
       ['expires_at', 'tomorrow'],
+      // Postgres has no year 0, and of later years than 9999 other programs cannot read the text.
+      ['expires_at', '0000-01-01T00:00:00Z'],
+      ['expires_at', '0001-01-01T00:00:00+00:01'],
+      ['expires_at', '9999-12-31T23:59:59-00:01'],
       ['name', ''],
     ] as const)
       t.like(await refused(method, path, { [field]: value }), { status: 400, code: 'invalid_request', param: field })

@@ -135,8 +135,15 @@ test.serial('the dashboard of a suspended organisation can be read, not changed;
   t.is((await owner.visitor.fetch(`${owner.base}/keys`)).status, 200)
   const create = () => owner.visitor.fetch(`${owner.base}/keys`, { body: { name: 'mine', environment: 'test' } })
   t.is(await errorCode(await create()), 'organisation_suspended')
+  const auth = '/dashboard/api/auth/organization'
+  const of = { organizationId: owner.organisationId }
+  const rename = () => owner.visitor.fetch(`${auth}/update`, { body: { ...of, data: { name: 'Another' } } })
+  t.is((await rename()).status, 403)
+  const invitation = { ...of, email: 'guest@example.com', role: 'member' }
+  t.is((await owner.visitor.fetch(`${auth}/invite-member`, { body: invitation })).status, 200)
   await run('org', 'resume', '--org', owner.organisationId)
   t.is((await create()).status, 201)
+  t.is((await rename()).status, 200)
 })
 
 test.serial('a suspended person is signed out and cannot sign in until they are resumed', async t => {

@@ -20,7 +20,7 @@ const createAdjustment = endpoint({
       .number()
       .min(-maxUsd)
       .max(maxUsd)
-      .refine(usd => nanoFromUsd(usd) !== 0n, 'must not be 0')
+      .refine(usd => Number(usd.toFixed(9)) !== 0, 'must not be 0')
       .describe('Negative for a debit.'),
     reason: reason.describe('Shown in the organisation’s ledger and audit log.'),
     allow_negative: z.boolean().default(false).describe('Whether a debit may take the available balance below zero.'),

@@ -272,6 +272,16 @@ test.serial('402 where the wallet does not cover the images of a request, also i
   t.deepEqual(sent().body.input, screenshots)
 })
 
+test.serial('400 that names the field, also where its name is that of a property of every object', async t => {
+  const { live: key } = await live()
+  for (const name of ['__proto__', 'constructor', 'toString']) {
+    const message = `Unknown parameter: '${name}'.`
+    world.openai.next(json(400, { error: { message, type: 'invalid_request_error', param: name, code: null } }))
+    const { status, text } = await post(key, hi)
+    t.deepEqual([status, JSON.parse(text).error.param], [400, name])
+  }
+})
+
 test.serial('what needs storage, or the operator’s account, is 400 and names its field', async t => {
   const { live: key } = await live()
   const user = { role: 'user', content: [{ type: 'input_file', file_id: 'file-1' }] }

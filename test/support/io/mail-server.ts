@@ -27,7 +27,7 @@ export class MailServer {
           if (refusing) return done(Object.assign(new Error('Try again later'), { responseCode: 451 }))
           const to = envelope.rcptTo.map(({ address }) => address)
           const header = raw.slice(0, raw.indexOf('\r\n\r\n')).replace(/\r\n[ \t]+/g, ' ')
-          this.received.push({ to, subject: /^Subject: (.*)$/m.exec(header)?.[1] ?? '', raw })
+          this.received.push({ to, subject: subjectOf(header), raw })
           done()
         })
       },
@@ -47,4 +47,13 @@ export class MailServer {
   async close(): Promise<void> {
     await new Promise<void>(resolve => this.#server.close(resolve))
   }
+}
+
+/** The subject of an email, of which other characters than ASCII are encoded (RFC 2047). */
+function subjectOf(header: string): string {
+  const [, subject = ''] = /^Subject: (.*)$/m.exec(header) ?? []
+  const joined = subject.replace(/\?= =\?UTF-8\?Q\?/gi, '')
+  return joined.replace(/=\?UTF-8\?Q\?(.*?)\?=/gi, (_, text: string) =>
+    decodeURIComponent(text.replaceAll('_', ' ').replaceAll('%', '%25').replaceAll('=', '%')),
+  )
 }

@@ -42,18 +42,18 @@ function remoteMedia(chat: DirectAdapter<'chat'>, { model, messages }: MessagesR
 }
 
 /** The names of dropped chat fields in a Messages request; '' = the client did not send that field. */
-const messagesNames: Record<string, string> = {
-  stop: 'stop_sequences',
-  max_completion_tokens: 'max_tokens',
-  response_format: 'output_config.format',
-  reasoning_effort: 'output_config.effort',
-  parallel_tool_calls: 'tool_choice.disable_parallel_tool_use',
-  safety_identifier: '',
-}
+const messagesNames = new Map([
+  ['stop', 'stop_sequences'],
+  ['max_completion_tokens', 'max_tokens'],
+  ['response_format', 'output_config.format'],
+  ['reasoning_effort', 'output_config.effort'],
+  ['parallel_tool_calls', 'tool_choice.disable_parallel_tool_use'],
+  ['safety_identifier', ''],
+])
 
 /** A provider request whose dropped fields have the names that the client knows. */
 function nameFieldsAsMessages(request: UpstreamRequest): UpstreamRequest {
   const { dropped, ...rest } = request
-  const names = (dropped ?? []).map(name => messagesNames[name] ?? name).filter(name => name !== '')
+  const names = (dropped ?? []).map(name => messagesNames.get(name) ?? name).filter(name => name !== '')
   return names.length > 0 ? { ...rest, dropped: names } : rest
 }

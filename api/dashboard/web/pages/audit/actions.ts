@@ -31,6 +31,8 @@ const texts: Record<string, string> = {
   'queue.entries_removed': 'removed failed entries of the queue',
   'user.suspended': 'suspended',
   'user.resumed': 'resumed',
+  'user.promoted': 'gave the operator role to',
+  'user.demoted': 'took the operator role from',
   'member.invited': 'invited',
   'invitation.cancelled': 'revoked the invitation of',
   'member.removed': 'removed the member',

@@ -1,0 +1,129 @@
+// Every change that can be made in the dashboard is in an audit log, with who made it. New routes are covered by being in the table.
+import test from 'ava'
+import { dashboardEndpoints } from '../../api/dashboard/routes/index.ts'
+import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
+import { type Filled, fill } from '../support/dashboard/fixtures.ts'
+import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+
+let stores: Stores
+let gateway: Gateway
+let person: SignedUp
+let other: SignedUp
+let filled: Filled
+
+test.before(async () => {
+  stores = await freshStores()
+  gateway = await startGateway(stores, { ALLOW_PRIVATE_URLS: 'true' })
+  person = await signUp(gateway)
+  other = await signUp(gateway)
+  filled = await fill(gateway, person.organisationId)
+  await gateway.services.db.user.update({ where: { id: person.userId }, data: { operator: true } })
+})
+test.after.always(async () => {
+  await gateway?.close()
+  await stores?.drop()
+})
+
+const root = '/dashboard/api/organisations/{organisation}'
+const operator = '/dashboard/api/operator'
+const inHours = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString()
+
+/** A change by every route, in an order in which all of them change something. */
+const changes: [route: string, body?: object][] = [
+  [`POST ${root}/keys`, { name: 'new' }],
+  [`PATCH ${root}/keys/{hash}`, { rpm_limit: 5 }],
+  [
+    `PATCH ${root}/keys/{hash}/content-logging`,
+    { content_logging: { mode: 'sample', sample_percent: 5, until: inHours(1) } },
+  ],
+  [`DELETE ${root}/requests/{id}/content`],
+  [`POST ${root}/webhooks/secret/rotate`],
+  [`POST ${root}/webhooks/endpoints`],
+  [`PATCH ${root}/webhooks/endpoints/{endpoint}`, { description: 'changed' }],
+  [`POST ${root}/webhooks/endpoints/{endpoint}/roll-secret`],
+  [`DELETE ${root}/webhooks/endpoints/{endpoint}`],
+  [`PATCH ${root}/alerts`, { low_balance_usd: 7 }],
+  [`POST ${root}/alerts/rules`],
+  [`PATCH ${root}/alerts/rules/{rule}`, { threshold: 9 }],
+  [`DELETE ${root}/alerts/rules/{rule}`],
+  [`PATCH ${root}/responses`, { keep_responses: true }],
+  [`PATCH ${root}/content-settings`, { retention_days: 3 }],
+  [`DELETE ${root}/keys/{hash}`],
+  [`POST ${operator}/organisations`],
+  [`POST ${operator}/organisations/{organisation}/credits`],
+  [`POST ${operator}/organisations/{organisation}/adjustments`],
+  [`POST ${operator}/organisations/{organisation}/provisioning-keys`],
+  [`DELETE ${operator}/organisations/{organisation}/provisioning-keys/{id}`],
+  [`POST ${operator}/organisations/{organisation}/suspension`],
+  [`DELETE ${operator}/organisations/{organisation}/suspension`],
+  [`PATCH ${operator}/people/{id}`, { operator: true }],
+  [`POST ${operator}/people/{id}/suspension`],
+  [`DELETE ${operator}/people/{id}/suspension`],
+  [`PATCH ${operator}/models/{id}`, { disabled: true }],
+  [`POST ${operator}/aliases`],
+  [`DELETE ${operator}/aliases/{id}`],
+  [`POST ${operator}/servers/{id}`, { base_url: 'http://127.0.0.1:9/v1', models: [] }],
+  [`DELETE ${operator}/servers/{id}`],
+  [`POST ${operator}/providers/{provider}/pause`, {}],
+  [`POST ${operator}/providers/{provider}/resume`],
+  [`PATCH ${operator}/queues/{queue}`, { paused: true }],
+  [`POST ${operator}/queues/{queue}/retry`, {}],
+  [`POST ${operator}/queues/{queue}/remove`, {}],
+]
+
+/** Routes that change no setting: messages, jobs and secrets for some minutes. */
+const elsewhere = new Set([
+  `POST ${root}/keys/{hash}/playground-secret`,
+  `POST ${root}/webhooks/deliveries/{delivery}/redeliver`,
+  `POST ${root}/webhooks/test`,
+  `POST ${root}/webhooks/endpoints/{endpoint}/test`,
+  `POST ${root}/webhooks/endpoints/{endpoint}/verify`,
+  `POST ${root}/webhooks/resend`,
+  `POST ${root}/alerts/rules/{rule}/test`,
+  `POST ${root}/jobs/{id}/cancel`,
+  `POST ${root}/batches/{id}/cancel`,
+  `POST ${operator}/server-tests`,
+])
+
+/** Routes that need a second factor, a provider or an organisation without keys, or end what others need: they have tests of their own. */
+const tested = new Set([
+  `PATCH ${root}/security`,
+  `POST ${root}/first-key`,
+  `POST ${root}/top-ups`,
+  `POST ${root}/keys/{hash}/roll`,
+  `POST ${operator}/providers/{provider}/test`,
+])
+
+test.serial('every route that changes something is in the table', t => {
+  const known = [...changes.map(([route]) => route), ...elsewhere, ...tested]
+  const routes = dashboardEndpoints.filter(({ method }) => method !== 'get')
+  t.deepEqual(routes.map(({ method, path }) => `${method.toUpperCase()} ${path}`).sort(), known.sort())
+})
+
+test.serial('each change is noted with the person who made it', async t => {
+  const { db } = gateway.services
+  const namedIds: Record<string, () => Promise<string> | string> = {
+    '/people/': () => other.userId,
+    '/provisioning-keys/': async () => (await db.provisioningKey.findFirstOrThrow()).id,
+    '/models/': () => 'gpt-4o',
+    '/aliases/': () => 'theirs',
+    '/servers/': () => 'ours',
+  }
+  for (const [route, body] of changes) {
+    const [method, path] = route.split(' ') as [string, string]
+    const part = Object.keys(namedIds).find(part => path.includes(part))
+    const values: Record<string, string> = {
+      ...filled.ids.find(([part]) => path.includes(part))?.[1],
+      ...(part && { id: await namedIds[part]!() }),
+      ...{ organisation: person.organisationId, provider: 'openai', queue: 'webhooks' },
+    }
+    const mine = { actorId: person.userId, actorKind: path.startsWith(operator) ? 'operator' : 'user' }
+    const before = await db.auditEvent.count({ where: mine })
+    const answer = await person.visitor.fetch(
+      path.replace(/\{(\w+)\}/g, (_, name: string) => values[name]!),
+      { method, body: method === 'DELETE' ? undefined : (body ?? filled.bodies[route] ?? {}) },
+    )
+    t.true(answer.status < 300, `${route}: ${answer.status} ${await answer.text()}`)
+    t.is(await db.auditEvent.count({ where: mine }), before + 1, route)
+  }
+})
