@@ -16,7 +16,10 @@ type BlockedData = { key: SpendData['key']; excess_usd: number; reference: strin
 type EndpointData = { id: string; url: string; failing_since: string }
 type BalanceData = { balance_usd: number; held_usd: number; low_balance_usd: number }
 
-/** Formats the email of an alert. Names are quoted: members choose those of keys, and operators of the service get some of these emails. */
+/**
+ * Formats the email of an alert. Names are quoted: members choose those of keys, and operators of the service get some of
+ * these emails.
+ */
 export function formatAlertEmail(
   { type, data, organisationId }: Pick<Alert, 'type' | 'data' | 'organisationId'>,
   organisation: string,

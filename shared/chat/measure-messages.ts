@@ -17,8 +17,8 @@ type Document = Extract<MessagesBlock, { type: 'document' }>
 /**
  * Measures the documents of a Messages request, so that its `features` reflect their cost, and returns the request to
  * send: documents behind a URL are fetched and inlined, so that the provider receives what was measured. Documents in
- * the provider's file storage, and those in results of tools that the provider runs, keep an unknown size. `owner`: the organisation. Throws 400 `url_not_allowed`,
- * `invalid_request`, 413.
+ * the provider's file storage, and those in results of tools that the provider runs, keep an unknown size. `owner`: the
+ * organisation. Throws 400 `url_not_allowed`, `invalid_request`, 413.
  */
 export async function measureMessages(
   services: Pick<Services, 'urlPolicy'>,
