@@ -1,8 +1,10 @@
+import type { Config } from '../base/config.ts'
 import type { RunServices } from '../engine/base-run.ts'
 import { clientLeft, noOutcome } from '../engine/base-run.ts'
 import type { Bill } from '../engine/report.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
+import type { Features } from '../routing/features.ts'
 import { chargeNano } from '../routing/pricing.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { estimateAbandonedUsage, readDelivered } from './abandoned-usage.ts'
@@ -20,6 +22,14 @@ export type AbortedCall = {
   reasons: boolean
   /** What it delivered; null = it was not streamed. */
   relay: AnswerRelay | null
+}
+
+/**
+ * How long a call continues without its client, so that its usage is known. One that reads pages or calls MCP servers continues
+ * to its end: only then is known what they returned, which costs most.
+ */
+export function readOnTime({ readOnMs, upstream }: Config, { toolReads = 0 }: Features): number {
+  return toolReads > 0 ? upstream.totalTimeoutMs : readOnMs
 }
 
 /** The estimated bill of an aborted call. */

@@ -18,7 +18,7 @@ import { marginOf } from '../routing/pricing.ts'
 import { type Decision, route, type StickyTarget } from '../routing/router.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { maxCandidates } from '../wallet/routing-record.ts'
-import { billAborted, unbilled } from './abandoned-bill.ts'
+import { billAborted, readOnTime, unbilled } from './abandoned-bill.ts'
 import { type Attempt, isStopped, receiveAnswer, streamAnswer } from './attempt.ts'
 import { bill } from './bill.ts'
 import { billAnswer } from './complete-answer.ts'
@@ -168,7 +168,7 @@ class Run<K extends DirectKind> extends BaseRun {
       client: this.client,
       departures: this.services.disconnectedCalls,
       reasons: canReason(target.deployment),
-      readOnMs: environment === 'live' ? this.services.config.readOnMs : 0,
+      readOnMs: environment === 'live' ? readOnTime(this.services.config, this.#input.features) : 0,
       signal: this.abortController.signal,
       onSent: () => void (this.#sentMs ??= this.services.clock.now()),
       stretches: this.#stretches,

@@ -1,14 +1,17 @@
 import { once } from 'node:events'
 import http from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { messageEvents, sse } from '../emulators/anthropic.ts'
 import { type Emulator, events, hang, type Recorded, type Reply } from '../emulators/emulator.ts'
 import { chargedNano, expectedNano, generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
 
+const readOnMs = 400
+
 let world: World
 test.before(async () => {
-  world = await startWorld({ UPSTREAM_READ_ON_MS: '400' })
+  world = await startWorld({ UPSTREAM_READ_ON_MS: String(readOnMs) })
 })
 test.after.always(() => world?.close())
 
@@ -43,9 +46,9 @@ const protocols = [
 ] as const
 
 /** Sends a chat and gives the request, to be destroyed; its response comes with the first byte. */
-function send(key: string, body: object): http.ClientRequest {
+function send(key: string, body: object, path = '/v1/chat/completions'): http.ClientRequest {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-  const request = http.request(`${world.gateway.url}/v1/chat/completions`, { method: 'POST', headers, agent: false })
+  const request = http.request(world.gateway.url + path, { method: 'POST', headers, agent: false })
   request.on('error', () => {})
   request.end(JSON.stringify(body))
   return request
@@ -190,6 +193,36 @@ test.serial('499 the client leaves while a whole answer is made: it is billed as
   t.like(await onlyGeneration(account.organisationId), { status: 499, completionTokens: 20_010, estimated: false })
   t.is(await chargedNano(world, account), expectedNano('gpt-5', thinking))
 })
+
+test.serial(
+  '499 the client leaves while pages are read: the call goes on to its end, and is billed exactly',
+  async t => {
+    world.anthropic.reset()
+    const usage = { input_tokens: 900_000, output_tokens: 20 }
+    const message = {
+      id: 'm1',
+      type: 'message',
+      role: 'assistant',
+      model: 'm',
+      stop_reason: 'end_turn',
+      stop_sequence: null,
+    }
+    const { reply, left } = halting(
+      [],
+      [JSON.stringify({ ...message, content: [{ type: 'text', text: 'Read' }], usage })],
+    )
+    world.anthropic.next(reply)
+    const account = await world.gateway.account()
+    const mcp_servers = [{ type: 'url', name: 'm', url: 'https://mcp.example.com' }]
+    const asked = { ...saying('claude-haiku-4-5', 'Read'), max_tokens: 100, mcp_servers }
+    const request = send(account.live, asked, '/v1/messages')
+    await received(world.anthropic)
+    await leave(request)
+    await sleep(2 * readOnMs)
+    left()
+    t.like(await onlyGeneration(account.organisationId), { status: 499, promptTokens: 900_000, estimated: false })
+  },
+)
 
 test.serial('499 and free: the provider fails after the client left', async t => {
   world.openai.reset()
