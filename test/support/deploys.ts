@@ -22,7 +22,7 @@ export const deployEnv = {
   ALLOW_PRIVATE_URLS: 'true',
   SIGNING_SECRET: 'a signing secret of the deploys, long enough',
   JOB_HOLD_BACK_1H_SECONDS: '0',
-  SHUTDOWN_DRAIN_MS: '2000',
+  SHUTDOWN_DRAIN_MS: '5000',
   SHUTDOWN_GRACE_MS: '150000',
 }
 

@@ -1,5 +1,5 @@
-// Every field, query and path of every route, of the API and of the dashboard, with values that are hard to store: an answer below
-// 500, and nothing that the ledger cannot book. Routes and fields that are added are driven as well.
+// Every field, query and path of every route, of the API and of the dashboard, with some of the values that are hard to store, in
+// turn: an answer below 500, and nothing that the ledger cannot book. Routes and fields that are added are driven as well.
 import test, { type ExecutionContext } from 'ava'
 import { dashboardEndpoints } from '../../../api/dashboard/routes/index.ts'
 import type { Endpoint } from '../../../api/endpoint.ts'
@@ -24,6 +24,8 @@ import { startWorkers } from '../../support/workers.ts'
 
 const withinMs = 20_000
 const concurrent = 4
+/** Values that each field, query or path gets. */
+const perPlace = 6
 
 /** JSON texts. */
 const values = [
@@ -91,6 +93,13 @@ function fieldsOf(endpoint: Endpoint, document: Document): Set<string> {
   return names
 }
 
+let turn = 0
+
+/** The next values in turn, so that each meets fields of most routes. */
+function someOf(all: readonly string[]): string[] {
+  return Array.from({ length: perPlace }, () => all[turn++ % all.length]!)
+}
+
 type Shot = { what: string; path: string; body?: string }
 
 /** Calls of a route with nasty values: bodies field by field, then queries, then the ids of its path. */
@@ -102,17 +111,18 @@ async function* shotsAt(endpoint: Endpoint, document: Document): AsyncGenerator<
     for (const field of fieldsOf(endpoint, document)) {
       const { [field]: _, ...rest } = base
       const others = JSON.stringify(rest).slice(1)
-      for (const value of values) {
+      for (const value of someOf(values)) {
         const body = `{${JSON.stringify(field)}:${value}${others === '}' ? '' : ','}${others}`
         yield { what: `${name}: ${field} = ${value.slice(0, 40)}`, path: pathOf(endpoint), body }
       }
     }
   }
   for (const field of Object.keys(endpoint.query?.shape ?? {}))
-    for (const text of texts)
+    for (const text of someOf(texts))
       yield { what: `${name}?${field}=${text.slice(0, 40)}`, path: `${pathOf(endpoint)}?${field}=${text}` }
   if (/\{(?!organisation)/.test(endpoint.path))
-    for (const text of texts.slice(1)) yield { what: `${name} at ${text.slice(0, 40)}`, path: pathOf(endpoint, text) }
+    for (const text of someOf(texts.slice(1)))
+      yield { what: `${name} at ${text.slice(0, 40)}`, path: pathOf(endpoint, text) }
 }
 
 /** They wait two seconds for a request that is not logged yet; `bad-input` and `feedback` drive them. */
@@ -146,7 +156,7 @@ async function drive(t: ExecutionContext, all: readonly Endpoint[]): Promise<voi
     await Promise.all(running)
   }
   t.deepEqual(troubles, [])
-  t.true(fired > 1_000)
+  t.true(fired > 500)
 }
 
 test.serial('an answer below 500 on every route of the API, and all of it is booked', async t => {
