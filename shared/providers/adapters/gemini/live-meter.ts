@@ -1,6 +1,7 @@
 import type { Usage } from '../../../base/usage.ts'
 import { imageTokens } from '../../../catalog/image-tokens.ts'
 import type { Content, PendingWork, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
+import { orEscaped } from '../../toolkit/marks.ts'
 import {
   addContent,
   type ConversationPosition,
@@ -22,15 +23,16 @@ const endMarks = ['"turnComplete"', '"toolCall"'].map(text => Buffer.from(text))
  * Matches frames that certainly request a response, in either spelling that Google accepts; an escape could spell it
  * too.
  */
-const requestMarks =
-  /"turn_?complete"\s*:\s*true|"(?:activity_?end|audio_?stream_?end|tool_?response)"|"realtime_?input"\s*:\s*\{\s*"text"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
+const requestMarks = orEscaped(
+  /"turn_?complete"\s*:\s*true|"(?:activity_?end|audio_?stream_?end|tool_?response)"|"realtime_?input"\s*:\s*\{\s*"text"/,
+)
 const audioData = /"data"\s*:\s*"([A-Za-z0-9+/=_\\-]*)"/g
 const imageMark = /"(?:image|video)\\?\//
 /**
  * Match a setup after which prompts have content that the client did not send: an earlier conversation, or pages that
  * the provider reads. An escape could spell the first.
  */
-const resumption = /"handle"\s*:\s*"[^"]|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
+const resumption = orEscaped(/"handle"\s*:\s*"[^"]/)
 const pageReading = /"url_?context"/i
 /** Such content, in tokens of the most expensive class: more than any context, which limits it. */
 const unknownTokens = 10_000_000

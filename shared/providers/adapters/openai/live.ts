@@ -2,6 +2,7 @@ import { newId } from '../../../base/ids.ts'
 import { imageTokens } from '../../../catalog/image-tokens.ts'
 import type { PendingWork, RealtimeAdapter, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
 import { withModel } from '../../toolkit/first-frame.ts'
+import { orEscaped } from '../../toolkit/marks.ts'
 import { addContent, newWork, noContent, PendingResponses } from '../../toolkit/pending-responses.ts'
 import { isObject, type Json } from './json.ts'
 import { liveGuard } from './live-guard.ts'
@@ -31,7 +32,7 @@ const nothing: readonly RealtimeUse[] = []
 /** The client's audio is not text. */
 const audioAppend = Buffer.from('"session.input_audio.append"')
 /** Matches every frame that requests a task or a decision. */
-const requestMarks = /"(?:response|decision)\.create"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
+const requestMarks = orEscaped(/"(?:response|decision)\.create"/)
 const decisionMark = '"decision.create"'
 const imageMarks = /"input_image"/g
 const fileMarks = /"input_file"/g

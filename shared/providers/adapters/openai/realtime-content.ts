@@ -1,5 +1,6 @@
 import { imageTokens } from '../../../catalog/image-tokens.ts'
 import type { Content } from '../../realtime-contract.ts'
+import { orEscaped } from '../../toolkit/marks.ts'
 import { addContent, noContent } from '../../toolkit/pending-responses.ts'
 
 /** Base64 characters per audio token: user audio has 10 tokens a second, the model's 20. */
@@ -28,12 +29,12 @@ export function isSound(text: string): boolean {
 }
 
 /** Matches what can add content to a conversation, in any spelling. */
-const contentMarks = /"(?:item|session|response)"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
+const contentMarks = orEscaped(/"(?:item|session|response)"/)
 const image = /"input_image"/g
 const imageData = /"image_url"\s*:\s*"data:[^"]*"/g
 const soundData = /"audio"\s*:\s*"([A-Za-z0-9+/=\\]*)"/g
 /** Matches frames where such names need not refer to content. */
-const ambiguousMarks = /"tools"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
+const ambiguousMarks = orEscaped(/"tools"/)
 
 /** Upper bound of what a client frame, other than pure audio, adds to a prompt. */
 export function contentOf(text: string, perToken: number): Content {

@@ -1,4 +1,5 @@
 import type { PendingWork, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
+import { escapedName, orEscaped } from '../../toolkit/marks.ts'
 import {
   addContent,
   type ConversationPosition,
@@ -24,14 +25,13 @@ const nothing: readonly RealtimeUse[] = []
 /**
  * Matches every frame that can request a response, or be refused as such a request; an escaped letter could spell it.
  */
-const requestMarks = /"response(?:\.create)?"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
+const requestMarks = orEscaped(/"response(?:\.create)?"/)
 /** Matches every frame whose content stays in the conversation. */
-const persistentMarks = /"(?:item|session)"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
+const persistentMarks = orEscaped(/"(?:item|session)"/)
 /** Gives a response another prompt than the conversation. */
-const ownPrompt = /"(?:conversation|input|instructions|tools)"\s*:|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
+const ownPrompt = orEscaped(/"(?:conversation|input|instructions|tools)"\s*:/)
 /** A reference to an item of the conversation, of which a prompt may have several; an escape could spell one. */
 const references = /"item_reference"/g
-const escapes = /\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
 const maxReferences = 1_000
 /** Audio kept from before speech starts, in tokens: at most ten seconds. */
 const maxSilenceTokens = 100
@@ -168,7 +168,7 @@ export class Meter implements RealtimeMeter {
     if (text === undefined)
       return newWork(prompt, { hasAudioOutput: this.#hasAudioOutput, maxOutputTokens: this.#maxOutputTokens })
     // The same item may be referred to again and again.
-    const copies = escapes.test(text) ? maxReferences : (text.match(references)?.length ?? 0)
+    const copies = escapedName.test(text) ? maxReferences : (text.match(references)?.length ?? 0)
     if (copies > 1) addContent(prompt, this.#conversation.content, copies - 1)
     addContent(prompt, contentOf(text, charactersPerToken(this.#formats.input, 'input')))
     return newWork(prompt)
