@@ -1,5 +1,5 @@
-import { type DifficultyWeights, inputOf, learnedScore, type Ranking, sumOf } from '../../shared/routing/difficulty.ts'
-import { type CueName, cueNames } from '../../shared/routing/prompt-cues.ts'
+import { type DifficultyWeights, learnedScore, type Ranking, sumOf } from '../../shared/routing/difficulty.ts'
+import { type CueName, type Cues, cueNames, writeCues } from '../../shared/routing/prompt-cues.ts'
 import { quantile } from '../lib/statistics.ts'
 import { bySubject, isMisjudged, type Row } from './data.ts'
 import { boost } from './trees.ts'
@@ -31,6 +31,13 @@ export function learnWeights(rows: Row[]): DifficultyWeights {
   const words = cueNames.indexOf('words')
   const weights = { medians, rankings, wordQuantiles: quantilesOf(inputs.map(input => input[words]!)), quantiles: [] }
   return { ...weights, quantiles: quantilesOf(clean.map(({ cues }) => learnedScore(cues, weights))) }
+}
+
+/** The cues as numbers in the order of `cueNames`. */
+function inputOf(cues: Cues, medians: DifficultyWeights['medians']): Float64Array {
+  const input = new Float64Array(cueNames.length)
+  writeCues(cues, medians, input)
+  return input
 }
 
 function targetOf({ weak, strong }: Row): number {

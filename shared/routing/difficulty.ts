@@ -89,13 +89,6 @@ const wordsIndex = cueNames.indexOf('words')
 /** Cues are read for every request to `auto`, one after another. */
 const latestInput = new Float64Array(cueNames.length)
 
-/** The cues as numbers in the order of `cueNames`. */
-export function inputOf(cues: Cues, medians: DifficultyWeights['medians']): Float64Array {
-  const input = new Float64Array(cueNames.length)
-  writeCues(cues, medians, input)
-  return input
-}
-
 /** The sum of what the trees give for an input. */
 export function sumOf(trees: Ranking['trees'], input: Float64Array): number {
   let sum = 0

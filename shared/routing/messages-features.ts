@@ -51,7 +51,7 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
     logprobs: false,
     ...webSearchesOf(webSearchLimit(body), firstPrompt, 'messages'),
     ...(extendsPrompt(body) && { extendsPrompt: true }),
-    ...(reads > 0 && { toolReads: reads * (compacts(body) ? 2 : 1) }),
+    ...(reads > 0 && { toolReads: reads * prompts }),
     signedThinking: found.signedThinking,
     difficulty: () => difficultyOf(asChat(body)),
     lastText: () => lastTextOf(asChat(body).messages),

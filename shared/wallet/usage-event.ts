@@ -14,8 +14,8 @@ export type SessionPart = { part: number; chargedAt: number }
 export type Waiver = 'nothing_produced' | 'no_price' | 'beyond_reservation'
 
 /**
- * Signals of a request in its usage event, which are not logged. `prompt`: its key and a checksum of its prompt, by which a retry is
- * recognised. `unusableCalls`: it calls a function with arguments that are not JSON.
+ * Signals of a request in its usage event, which are not logged. `prompt`: its key and a checksum of its prompt, by which a
+ * retry is recognised. `unusableCalls`: it calls a function with arguments that are not JSON.
  */
 export type UsageSignals = { prompt?: string; unusableCalls?: true }
 
