@@ -8,7 +8,7 @@ import { openCatalog } from './catalog/open-catalog.ts'
 import { Feedback } from './feedback/feedback.ts'
 import { LearnedQualities } from './feedback/learned-qualities.ts'
 import { ByteBudget } from './io/byte-budget.ts'
-import { type Database, openDatabase } from './io/db.ts'
+import { confirmTimeZone, type Database, openDatabase } from './io/db.ts'
 import { DisconnectedCalls } from './io/disconnected-calls.ts'
 import { KeepAlive } from './io/keep-alive.ts'
 import type { Logger } from './io/log.ts'
@@ -165,6 +165,7 @@ export async function openServices(
   await Promise.all([...connecting, db.$connect()])
   await noteShards(redis)
   await confirmShards(redis)
+  await confirmTimeZone(db)
   for (const warning of await listRedisWarnings(redis)) log.error(warning)
   const scripts = loadScripts(redis)
   const accounts = new Accounts({ db, redis, scripts, clock })

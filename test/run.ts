@@ -36,8 +36,10 @@ for (const cleanup of cleanups.reverse()) await cleanup().catch(console.error)
 process.exit(exitCode)
 
 async function runTests(args: string[]): Promise<number> {
-  // Only speed: this data need not survive a power failure. A killed server still finds all of it.
-  const postgres = await stoppedAtEnd(startPostgres({ dataDir, settings: { fsync: 'off', full_page_writes: 'off' } }))
+  // The first two are only speed: this data need not survive a power failure. A killed server still finds all of it.
+  // Servers have the time zone of the machine on which they were created: nothing may depend on it.
+  const settings = { fsync: 'off', full_page_writes: 'off', timezone: 'America/Los_Angeles' }
+  const postgres = await stoppedAtEnd(startPostgres({ dataDir, settings }))
   const redis = await stoppedAtEnd(startRedis({ dataDir, binaryDir: redisBinaryDir }))
   const urls = { TEST_DATABASE_URL: postgres.url, TEST_REDIS_URL: redis.url }
   // What the tests leave behind goes with the folder.

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { type Config, ConfigError, loadConfig } from '../../shared/base/config.ts'
 import { type Clock, systemClock } from '../../shared/base/time.ts'
 import { type Catalog, CatalogError, loadCatalog } from '../../shared/catalog/catalog.ts'
-import { openDatabase } from '../../shared/io/db.ts'
+import { confirmTimeZone, openDatabase } from '../../shared/io/db.ts'
 import { Mailer } from '../../shared/io/mail.ts'
 import { listMigrations } from '../../shared/io/migrations.ts'
 import { onConnectionError, openRequestRedis, primariesOf, type Redis, waitUntilReady } from '../../shared/io/redis.ts'
@@ -89,6 +89,7 @@ async function checkPostgres({ databaseUrl, databasePooler }: Config, clock: Clo
     const [time] = await db.$queryRaw<{ ms: number }[]>`
       SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS ms`
     const skew = skewFinding('postgresql', time!.ms, sentMs, clock.now())
+    await confirmTimeZone(db)
     if (server!.readonly) return [failed('postgresql', 'the server is read-only'), skew]
     const names = await listMigrations(join(import.meta.dirname, '../../prisma/migrations'))
     const applied = server!.migrated

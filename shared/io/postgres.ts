@@ -22,7 +22,8 @@ const keepAliveAfterMs = 10_000
 /**
  * Opens a PostgreSQL connection pool in which every wait is bounded and no failure ends the process: a restarting
  * server notifies all connections at any time, even between two users of a connection, and a frozen or vanished server
- * sends nothing at all. Close it with `end`.
+ * sends nothing at all. Sessions are in UTC, whatever the server's time zone is: Prisma's adapter reads and writes
+ * times without their offset. Close it with `end`.
  */
 export function openPool(url: string, { connections, statementTimeoutMs, pooler = false }: PoolOptions): pg.Pool {
   const pool = new pg.Pool({
@@ -33,18 +34,14 @@ export function openPool(url: string, { connections, statementTimeoutMs, pooler 
     ...(!pooler && { statement_timeout: statementTimeoutMs }),
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveAfterMs,
+    onConnect: client => prepareSession(client as pg.PoolClient),
   })
   // A broken idle connection has already left the pool.
   pool.on('error', ignore)
   const idle = new Set<pg.PoolClient>()
   pool.on('connect', client => {
-    // A connection error also fails the running statement. Without this listener it would be an uncaught error while
-    // the connection is between the pool and its user.
-    client.on('error', ignore)
-    const stream = streamOf(client)
-    stream.on('timeout', () => {
-      stream.destroy(silenceError())
-      // Idle connections most likely lead to the same dead server; each would cost a request its timeout.
+    // Idle connections most likely lead to the same dead server; each would cost a request its timeout.
+    streamOf(client).on('timeout', () => {
       for (const other of idle) streamOf(other).destroy(silenceError())
     })
   })
@@ -60,6 +57,20 @@ export function openPool(url: string, { connections, statementTimeoutMs, pooler 
   })
   pool.on('remove', client => void idle.delete(client))
   return pool
+}
+
+/**
+ * Prepares a new connection before its first user. A statement, unlike a start-up parameter, is accepted by poolers in
+ * transaction mode too; PgBouncer restores the time zone of each client.
+ */
+async function prepareSession(client: pg.PoolClient): Promise<void> {
+  // A connection error also fails the running statement. Without this listener it would be an uncaught error while
+  // the connection is between the pool and its user.
+  client.on('error', ignore)
+  const stream = streamOf(client)
+  stream.on('timeout', () => stream.destroy(silenceError()))
+  stream.setTimeout(connectTimeoutMs)
+  await client.query("SET TIME ZONE 'UTC'")
 }
 
 function streamOf(client: pg.PoolClient): Socket {

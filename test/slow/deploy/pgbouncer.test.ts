@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
+import pg from 'pg'
+import { openDatabase } from '../../../shared/io/db.ts'
 import { Load } from '../../chaos/load.ts'
 import { type Providers, startProviders } from '../../chaos/providers.ts'
 import { seededRandom } from '../../chaos/random.ts'
@@ -27,6 +29,7 @@ test.before(async () => {
     JOB_HOLD_BACK_1H_SECONDS: '0',
   }
   const startPooler = async (url: string) => {
+    await setTimeZone(url)
     pooler = await startPgBouncer(url)
     return pooler
   }
@@ -54,6 +57,19 @@ test.serial('chat, streams, embeddings, images, videos, delayed jobs, batches an
   t.deepEqual(await findBreaches(world, { account, agents }, load, receiver, providers), [])
 })
 
+test.serial('the sessions of every client are in UTC, whatever the time zone of the server is', async t => {
+  const clients = Array.from({ length: 6 }, () =>
+    openDatabase(pooler.url, { connections: 2, statementTimeoutMs: 10_000, pooler: true }),
+  )
+  const zones = await Promise.all(
+    clients.flatMap(db =>
+      Array.from({ length: 20 }, () => db.$queryRaw<[{ zone: string }]>`SELECT current_setting('TimeZone') AS zone`),
+    ),
+  )
+  t.deepEqual([...new Set(zones.map(([{ zone }]) => zone))], ['UTC'])
+  await Promise.all(clients.map(db => db.$disconnect()))
+})
+
 test.serial('the operator’s commands work through the pooler; without DATABASE_POOLER the reason is named', async t => {
   const env = { DATABASE_URL: pooler.url, REDIS_URL: world.redis.url }
   const checked = await runOperator({ ...env, DATABASE_POOLER: 'true' }, 'ledger', 'check')
@@ -61,3 +77,11 @@ test.serial('the operator’s commands work through the pooler; without DATABASE
   const doctor = await runOperator(env, 'doctor')
   t.regex(doctor.stdout, /^failed +postgresql +.*DATABASE_POOLER/m)
 })
+
+/** The time zone of every session that does not set its own. */
+async function setTimeZone(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  await client.query("ALTER ROLE CURRENT_USER SET timezone TO 'America/Los_Angeles'")
+  await client.end()
+}
