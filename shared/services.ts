@@ -8,6 +8,7 @@ import { openCatalog } from './catalog/open-catalog.ts'
 import { Feedback } from './feedback/feedback.ts'
 import { LearnedQualities } from './feedback/learned-qualities.ts'
 import { ByteBudget } from './io/byte-budget.ts'
+import { ClockSkew } from './io/clock-skew.ts'
 import { confirmTimeZone, type Database, openDatabase } from './io/db.ts'
 import { DisconnectedCalls } from './io/disconnected-calls.ts'
 import { KeepAlive } from './io/keep-alive.ts'
@@ -72,6 +73,7 @@ const maxPublicBodyBytes = 16 * 1024 * 1024
 export type Services = {
   config: Config
   clock: Clock
+  clockSkew: ClockSkew
   log: Logger
   /** Null = none are collected. */
   metrics: Metrics | null
@@ -166,6 +168,8 @@ export async function openServices(
   await noteShards(redis)
   await confirmShards(redis)
   await confirmTimeZone(db)
+  const clockSkew = new ClockSkew({ db, redis, log })
+  await clockSkew.start()
   for (const warning of await listRedisWarnings(redis)) log.error(warning)
   const scripts = loadScripts(redis)
   const accounts = new Accounts({ db, redis, scripts, clock })
@@ -203,11 +207,12 @@ export async function openServices(
   const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })
   const completionSignals = new CompletionSignals(redis)
   const keepAlive = new KeepAlive()
-  if (metrics) addProcessGauges(metrics, { admission, health, keepAlive, catalog })
+  if (metrics) addProcessGauges(metrics, { admission, health, keepAlive, catalog, clockSkew })
   const mailer = await Mailer.open(config.email, redis, log)
   let closing: Promise<void> | null = null
   const close = async () => {
     catalogOverrides.close()
+    clockSkew.close()
     disconnectedCalls.close()
     keyWatch.close()
     health.close()
@@ -228,6 +233,7 @@ export async function openServices(
   return {
     config,
     clock,
+    clockSkew,
     log,
     metrics,
     tracing,

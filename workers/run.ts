@@ -1,4 +1,4 @@
-import { DelayedError, type Job, Worker } from 'bullmq'
+import { DelayedError, type Job, WaitingError, Worker } from 'bullmq'
 import type { Config } from '../shared/base/config.ts'
 import type { Redis } from '../shared/io/redis.ts'
 import { type QueueName, type QueueRow, queuePrefix, queues } from '../shared/queues/queues.ts'
@@ -38,6 +38,11 @@ export function slotsOf(queue: QueueName, { workerConcurrency }: Config): number
 export function runQueue(work: QueueWork, services: Services, connection: Redis): Worker {
   const log = services.log.child({ queue: work.queue })
   const processEntry = async (job: Job, token?: string) => {
+    // The delays that BullMQ computes are of the wall clock: another worker has the right one.
+    if (!services.clockSkew.check()) {
+      await job.moveToWait(token)
+      throw new WaitingError()
+    }
     const outcome = await work.processor(job.name, job.data, services)
     if (outcome.state === 'done') return
     await job.moveToDelayed(Date.now() + outcome.delayMs, token)
@@ -54,6 +59,9 @@ export function runQueue(work: QueueWork, services: Services, connection: Redis)
     concurrency: slotsOf(work.queue, services.config),
     metrics: { maxDataPoints: keptMinutes },
   })
+  const pauseOrResume = (isBounded: boolean) => void (isBounded ? worker.resume() : worker.pause(true))
+  services.clockSkew.onChange(pauseOrResume)
+  if (!services.clockSkew.check()) pauseOrResume(false)
   worker.on('failed', (job, error) =>
     log.error({ err: error, job: job?.name, attempts: job?.attemptsMade }, 'job failed'),
   )

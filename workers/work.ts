@@ -29,9 +29,10 @@ export async function startWorker(config: Config): Promise<void> {
     const waiting = openWorkerRedis(queueAddress(config))
     for (const redis of [blocking, waiting])
       onConnectionError(redis, error => log.warn({ err: error }, 'Redis connection'))
+    const { clockSkew } = services
     const scrapes = await openMetrics(services)
     // This month's partitions must exist before the first event is booked.
-    await startWithRetry(() => runMaintenance('partitions', null, services))
+    if (clockSkew.isBounded) await startWithRetry(() => runMaintenance('partitions', null, services))
     // Registers this process, so that its reservations are swept if it dies.
     const { admission, health, providerPauses } = services
     await Promise.all([startWithRetry(() => admission.start()), health.start(), providerPauses.start()])
@@ -41,10 +42,10 @@ export async function startWorker(config: Config): Promise<void> {
       return { name, queue: openQueue(name, waiting, config) }
     })
     const schedule = () => Promise.all(repeating.map(({ name, queue }) => scheduleRepeating(queue, name)))
-    await startWithRetry(schedule)
+    if (clockSkew.isBounded) await startWithRetry(schedule)
     const rescheduling = setInterval(() => {
       const failed = (error: unknown) => log.warn({ err: error }, 'cannot schedule the repeating jobs')
-      if (waiting.status === 'ready') schedule().catch(failed)
+      if (waiting.status === 'ready' && clockSkew.isBounded) schedule().catch(failed)
     }, rescheduleMs)
     const deliveries = new WebhookDeliveries(services)
     const stopping = new AbortController()

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { type Config, ConfigError, loadConfig } from '../../shared/base/config.ts'
 import { type Clock, systemClock } from '../../shared/base/time.ts'
 import { type Catalog, CatalogError, loadCatalog } from '../../shared/catalog/catalog.ts'
+import { measureSkew, readDatabaseMs, readRedisMs } from '../../shared/io/clock-skew.ts'
 import { confirmTimeZone, openDatabase } from '../../shared/io/db.ts'
 import { Mailer } from '../../shared/io/mail.ts'
 import { listMigrations } from '../../shared/io/migrations.ts'
@@ -84,11 +85,7 @@ async function checkPostgres({ databaseUrl, databasePooler }: Config, clock: Clo
     const [server] = await db.$queryRaw<{ version: string; readonly: boolean; migrated: boolean }[]>`
       SELECT current_setting('server_version') AS version, current_setting('transaction_read_only') = 'on' AS readonly,
         to_regclass('_prisma_migrations') IS NOT NULL AS migrated`
-    // After the first statement, which had to connect.
-    const sentMs = clock.now()
-    const [time] = await db.$queryRaw<{ ms: number }[]>`
-      SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS ms`
-    const skew = skewFinding('postgresql', time!.ms, sentMs, clock.now())
+    const skew = skewFinding('postgresql', await measureSkew(() => readDatabaseMs(db), clock))
     await confirmTimeZone(db)
     if (server!.readonly) return [failed('postgresql', 'the server is read-only'), skew]
     const names = await listMigrations(join(import.meta.dirname, '../../prisma/migrations'))
@@ -130,9 +127,7 @@ async function checkRedis(config: Config, clock: Clock): Promise<Finding[]> {
     await confirmShards(redis)
     const skews: Finding[] = []
     for (const server of primariesOf(redis)) {
-      const sentMs = clock.now()
-      const [seconds, micros] = await server.time()
-      skews.push(skewFinding('redis', Number(seconds) * 1_000 + Number(micros) / 1_000, sentMs, clock.now()))
+      skews.push(skewFinding('redis', await measureSkew(() => readRedisMs(server), clock)))
     }
     const warnings = (await listRedisWarnings(redis)).map(detail => warning('redis', detail))
     return [
@@ -170,9 +165,8 @@ async function workersFinding(redis: Redis, config: Config): Promise<Finding> {
   }
 }
 
-/** `theirMs` was read between `sentMs` and `receivedMs` of our clock. */
-function skewFinding(store: string, theirMs: number, sentMs: number, receivedMs: number): Finding {
-  const skewMs = Math.round(Math.max(sentMs - theirMs, theirMs - receivedMs, 0))
+function skewFinding(store: string, aheadMs: number): Finding {
+  const skewMs = Math.abs(aheadMs)
   const detail = `${skewMs} ms between this machine and ${store}`
   return skewMs > maxClockSkewMs ? warning('clocks', `${detail}: synchronise them by NTP`) : ok('clocks', detail)
 }

@@ -5,6 +5,13 @@ import { checkReadiness } from '../readiness.ts'
 
 const shared = { method: 'get', tag: 'Service', access: 'public' } as const
 const status = z.strictObject({ status: z.literal('ok') }).meta({ id: 'Status' })
+const ready = status
+  .extend({
+    clock_skew_ms: z.int().optional().meta({
+      description: 'How far the clock of the process is ahead, if by more than 30 s; negative if it is behind.',
+    }),
+  })
+  .meta({ id: 'Readiness' })
 
 export const health = endpoint({
   ...shared,
@@ -24,7 +31,7 @@ export const readiness = endpoint({
     200: {
       description:
         'Redis and PostgreSQL accept writes, the queues and the storage respond, and the database schema is current.',
-      schema: status,
+      schema: ready,
     },
   },
   errors: ['service_unavailable'],
@@ -32,6 +39,7 @@ export const readiness = endpoint({
     if (services.shutdown.isDraining)
       throw new GatewayError('service_unavailable', 'The process is stopping: send requests to another one.')
     await checkReadiness(services)
-    return { status: 'ok' }
+    const { isBounded, skewMs } = services.clockSkew
+    return { status: 'ok', ...(!isBounded && { clock_skew_ms: skewMs }) }
   },
 })

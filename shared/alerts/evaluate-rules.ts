@@ -1,4 +1,4 @@
-import type { AlertEpisode, AlertRule } from '../generated/prisma/client.ts'
+import { type AlertEpisode, type AlertRule, Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import type { Services } from '../services.ts'
 import { type NewAlert, raiseAlerts } from './raise.ts'
@@ -11,6 +11,8 @@ import { maxRules } from './rules.ts'
 const maxRunMs = 10_000
 const maxStatementMs = 2_000
 const organisationsPerPage = 100
+/** A rule that was evaluated this far in the future was so by a worker whose clock was wrong. */
+const maxAheadMs = 10 * 60_000
 /** An episode is over after so many evaluations in a row that find the condition over. */
 const calmToEnd = 2
 
@@ -38,9 +40,15 @@ export async function evaluateRules(services: Services): Promise<void> {
 async function listDue(db: Connection, now: Date): Promise<string[]> {
   const rows = await db.$queryRaw<{ id: string }[]>`
     SELECT organisation_id AS id FROM alert_rules
-    WHERE enabled AND (evaluated_at IS NULL OR evaluated_at < ${now})
+    WHERE enabled AND ${isDue(now)}
     GROUP BY 1 ORDER BY min(coalesce(evaluated_at, '-infinity')), 1 LIMIT ${organisationsPerPage}`
   return rows.map(({ id }) => id)
+}
+
+/** The condition of rules that no other worker has evaluated since `now`. */
+function isDue(now: Date): Prisma.Sql {
+  const ahead = new Date(now.getTime() + maxAheadMs)
+  return Prisma.sql`(evaluated_at IS NULL OR evaluated_at < ${now} OR evaluated_at > ${ahead})`
 }
 
 async function evaluateOrganisation(services: Services, organisationId: string, now: Date): Promise<void> {
@@ -63,7 +71,7 @@ async function evaluateOrganisation(services: Services, organisationId: string, 
 async function lockUnchanged(tx: Connection, rules: readonly AlertRule[], now: Date): Promise<AlertRule[]> {
   const locked = await tx.$queryRaw<{ id: string; updatedAt: Date }[]>`
     SELECT id, updated_at AS "updatedAt" FROM alert_rules
-    WHERE id = ANY(${rules.map(({ id }) => id)}) AND enabled AND (evaluated_at IS NULL OR evaluated_at < ${now})
+    WHERE id = ANY(${rules.map(({ id }) => id)}) AND enabled AND ${isDue(now)}
     ORDER BY id FOR UPDATE`
   const versions = new Map(locked.map(({ id, updatedAt }) => [id, updatedAt.getTime()]))
   return rules.filter(({ id, updatedAt }) => versions.get(id) === updatedAt.getTime())

@@ -1,7 +1,9 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import { GatewayError } from '../base/errors.ts'
 
 const cipher = 'aes-256-gcm'
 const nonceBytes = 12
+const retryAfterS = 5
 const tagBytes = 16
 const sealed = /^sealed:1:([0-9a-f]{8}):([\w-]+)$/
 /** The head of sealed bytes: `sealed:1:<key id>:`. */
@@ -44,13 +46,13 @@ export class Sealer {
     return key ? Buffer.concat([Buffer.from(`sealed:1:${key.id}:`), ...encrypt(key, bytes, place)]) : bytes
   }
 
-  /** Decrypts bytes that were sealed for `place`; returns unsealed bytes unchanged. Throws an Error when their key is not configured. */
+  /** Decrypts bytes that were sealed for `place`; returns unsealed bytes unchanged. Throws 503 when their key is not configured. */
   openBytes(bytes: Buffer, place: string): Buffer {
     const [, id] = sealedHead.exec(bytes.toString('latin1', 0, headBytes)) ?? []
     return id === undefined ? bytes : decrypt(this.#keyOf(id, place), bytes.subarray(headBytes), place)
   }
 
-  /** Decrypts a text that was sealed for `place`; returns an unsealed text unchanged. Throws an Error when its key is not configured. */
+  /** Decrypts a text that was sealed for `place`; returns an unsealed text unchanged. Throws 503 when its key is not configured. */
   open(text: string, place: string): string {
     const [, id, encoded] = sealed.exec(text) ?? []
     if (encoded === undefined) return text
@@ -81,7 +83,11 @@ export class Sealer {
   #keyOf(id: string, place: string): Key {
     const key = this.#keys.find(candidate => candidate.id === id)
     if (key) return key
-    throw new Error(`${place} is encrypted with key ${id}, which is not configured: add it to ENCRYPTION_KEY.`)
+    // While a rotation is rolled out, the process that is asked next may have the key.
+    throw new GatewayError('service_unavailable', 'Stored data cannot be decrypted at the moment. Try again shortly.', {
+      headers: { 'retry-after': String(retryAfterS) },
+      cause: new Error(`${place} is encrypted with key ${id}, which is not configured: add it to ENCRYPTION_KEY.`),
+    })
   }
 }
 

@@ -103,6 +103,12 @@ export const definitions = {
     help: '1 while the circuit of a model at a provider is not closed, for those that were called.',
     aggregator: 'max',
   },
+  clockSkew: {
+    name: 'headgate_clock_skew_seconds',
+    type: 'gauge',
+    help: 'How far the clock of the process is from those of PostgreSQL and Redis, or from the nearer one.',
+    aggregator: 'max',
+  },
   openStreams: { name: 'headgate_open_streams', type: 'gauge', help: 'Streamed responses in progress.' },
   realtimeSessions: { name: 'headgate_realtime_sessions', type: 'gauge', help: 'Open realtime sessions.' },
 } as const satisfies Record<string, Definition>

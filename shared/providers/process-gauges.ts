@@ -7,13 +7,18 @@ type Measured = {
   admission: { readonly reservedNano: number }
   health: Health
   keepAlive: { readonly size: number }
+  clockSkew: { readonly skewMs: number }
   catalog: Catalog
 }
 
 /** Adds the gauges of what a process holds in memory. */
-export function addProcessGauges(metrics: Metrics, { admission, health, keepAlive, catalog }: Measured): void {
+export function addProcessGauges(
+  metrics: Metrics,
+  { admission, health, keepAlive, catalog, clockSkew }: Measured,
+): void {
   metrics.addGauge(definitions.reservedUsd, () => admission.reservedNano / 1e9)
   metrics.addGauge(definitions.openStreams, () => keepAlive.size)
+  metrics.addGauge(definitions.clockSkew, () => Math.abs(clockSkew.skewMs) / 1_000)
   metrics.add(definitions.circuitOpen, () =>
     Array.from(metrics.calledTargets(), labels => {
       const model = catalog.models.get(labels.model)

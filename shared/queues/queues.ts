@@ -101,13 +101,17 @@ const overdueMs = 10_000
 
 /**
  * Creates the repeating jobs of a queue where they are missing; idempotent across processes. Call it periodically: Redis may
- * have been wiped, or a worker may have died between a run and the scheduling of the next.
+ * have been wiped, a worker may have died between a run and the scheduling of the next, or its clock may have been ahead.
  */
 export async function scheduleRepeating(queue: Queue, name: QueueName): Promise<void> {
   const { repeat = {} }: QueueRow = queues[name]
   for (const [task, { everyMs }] of Object.entries(repeat)) {
     const scheduler = await queue.getJobScheduler(task)
-    const isScheduled = scheduler?.every === everyMs && (scheduler.next ?? 0) > Date.now() - overdueMs
+    const dueInMs = (scheduler?.next ?? 0) - Date.now()
+    const isTooLate = dueInMs >= everyMs + overdueMs
+    const isScheduled = scheduler?.every === everyMs && dueInMs > -overdueMs && !isTooLate
+    // BullMQ keeps the next time of a scheduler that exists.
+    if (isTooLate) await queue.removeJobScheduler(task)
     if (!isScheduled) await queue.upsertJobScheduler(task, { every: everyMs }, { name: task })
   }
 }

@@ -142,6 +142,10 @@ function resultsBefore({ clock, config }: Pick<Services, 'clock' | 'config'>): D
  */
 export async function pruneAll(services: Services, rules: readonly Rule[]): Promise<void> {
   const errors: unknown[] = []
-  for (const rule of rules) await rule.prune(services).catch(error => errors.push(error))
+  for (const rule of rules) {
+    const { isBounded, skewMs } = services.clockSkew
+    if (!isBounded) throw new Error(`The clock of this machine is ${skewMs} ms off: nothing is deleted by it.`)
+    await rule.prune(services).catch(error => errors.push(error))
+  }
   if (errors.length > 0) throw errors[0]
 }

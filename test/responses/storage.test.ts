@@ -49,6 +49,28 @@ async function countsOf(organisationId: string) {
 }
 const nothing = { responses: 0, conversations: 0, items: 0, files: 0, bytes: 0 }
 
+test.serial('503 with retry-after when another process encrypted it with a key that this one lacks yet', async t => {
+  const account = await keepingAccount(world)
+  const client = world.sdk(account.live)
+  const { id } = await client.responses.create(hi)
+  const lacked = "overlay(%s PLACING 'sealed:1:00000000:'::bytea FROM 1)"
+  const columns = ['head', 'items'].map(column => `${column} = ${lacked.replace('%s', column)}`)
+  await services().db.$executeRawUnsafe(`UPDATE stored_responses SET ${columns} WHERE id = $1`, id)
+  const asked = world.openai.requests.length
+  for (const [path, body] of [
+    [`/v1/responses/${id}`],
+    ['/v1/responses', { ...hi, previous_response_id: id }],
+  ] as const) {
+    const response = await world.gateway.fetch(path, { key: account.live, ...(body && { body }) })
+    t.is(response.status, 503, path)
+    t.is(response.headers.get('retry-after'), '5')
+    t.notRegex(await response.text(), /00000000|ENCRYPTION_KEY/)
+  }
+  t.is(world.openai.requests.length, asked)
+  t.deepEqual(await world.gateway.settled(), [])
+  await services().db.storedResponse.delete({ where: { id } }) // No other test has the key.
+})
+
 test.serial('content is encrypted at rest, and bound to its row', async t => {
   const account = await keepingAccount(world)
   const client = world.sdk(account.live)

@@ -164,6 +164,17 @@ test.serial('scheduled: housekeeping goes on after a wipe of Redis, or a death b
   await services.redis.zadd(queue.toKey('repeat'), Date.now() - 11_000, 'sweep')
   await scheduleRepeating(queue, 'maintenance')
   t.deepEqual(await waiting(), ['sweep'])
+
+  // As a worker leaves it whose clock was ahead.
+  const startDate = Date.now() + 400 * 24 * 3_600_000
+  await queue.removeJobScheduler('sweep')
+  await queue.upsertJobScheduler('sweep', { every: 5_000, startDate }, { name: 'sweep' })
+  t.true((await queue.getJobScheduler('sweep'))!.next! >= startDate)
+  await scheduleRepeating(queue, 'maintenance')
+  t.true((await queue.getJobScheduler('sweep'))!.next! < Date.now() + 10_000)
+  const [sweep, ...more] = (await queue.getJobs(['waiting', 'delayed'])).filter(({ name }) => name === 'sweep')
+  t.true(sweep!.timestamp + sweep!.delay < Date.now() + 10_000)
+  t.deepEqual(more, [])
   await queue.close()
 })
 

@@ -56,6 +56,9 @@ for i, s in ipairs(settlements) do
 end
 write_windows()
 for _, key in ipairs(order) do
-  for field, amount in pairs(deltas[key]) do call('HINCRBY', key, field, int(amount)) end
+  for field, amount in pairs(deltas[key]) do
+    -- The hash of a month expires; a reservation that outlived it is not missing from the new one.
+    if call('HINCRBY', key, field, int(amount)) < 0 and field == 'reserved' then call('HSET', key, 'reserved', 0) end
+  end
 end
 return #order
