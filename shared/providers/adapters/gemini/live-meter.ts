@@ -15,17 +15,15 @@ import { isText, jsonBytes, maxClientValues, readFrame, textBytes } from '../../
 import { liveUsage, usageIncrease } from './live-usage.ts'
 
 const nothing: readonly RealtimeUse[] = []
-/** Match frames that parsers may read in several ways, where they certainly request a response, or have images. */
+/**
+ * Of frames that parsers may read in several ways: match those that certainly request a response; that have images; after which
+ * prompts may have content that the client did not send.
+ */
 const requestMarks = orEscaped(
   /"turn_?complete"\s*:\s*true|"(?:activity_?end|audio_?stream_?end|tool_?response|realtime_?input)"/,
 )
 const imageMark = /"(?:image|video)\\?\//
-/**
- * Match a setup after which prompts have content that the client did not send: an earlier conversation, or pages that
- * the provider reads. An escape could spell the first.
- */
-const resumption = orEscaped(/"handle"\s*:\s*"[^"]/)
-const pageReading = /"url_?context"/i
+const foreignMarks = orEscaped(/"(?:handle|url_?context)"/)
 /** Such content, in tokens of the most expensive class: more than any context, which limits it. */
 const unknownTokens = 10_000_000
 /** Base64 characters per audio token: at most 25 tokens a second, of 8 kHz PCM in, of 24 kHz PCM out. */
@@ -67,12 +65,13 @@ export class Meter implements RealtimeMeter {
 
   countSent(frame: Buffer, ask: WorkRequest | null, nowMs: number): void {
     if (ask?.isCertain) this.#responses.request(ask, nowMs)
+    const message = clientMessage(frame)
     if (!this.hasBegun) {
-      const text = frame.toString('latin1')
-      this.#isResumed ||= resumption.test(text)
-      this.#readsPages ||= pageReading.test(text)
+      const setup = message ? setupOf(message) : unclearSetup(frame)
+      this.#isResumed ||= setup.isResumed
+      this.#readsPages ||= setup.readsPages
     }
-    this.#conversation.add(contentOf(clientMessage(frame), frame))
+    this.#conversation.add(contentOf(message, frame))
   }
 
   expireRequests(nowMs: number): void {
@@ -139,6 +138,23 @@ function requestsResponse(message: Json): boolean {
     ['text', 'activityEnd', 'activity_end', 'audioStreamEnd', 'audio_stream_end'].some(name => name in inputs) ||
     ['toolResponse', 'tool_response'].some(name => name in message)
   )
+}
+
+/** Content of prompts that the client did not send: an earlier conversation, or pages that the provider reads. */
+type Setup = { isResumed: boolean; readsPages: boolean }
+
+function setupOf(message: Json): Setup {
+  const { tools, sessionResumption, session_resumption: resumption = sessionResumption } = objectOf(message.setup)
+  const names = [tools].flat().flatMap(tool => Object.keys(objectOf(tool)))
+  return {
+    isResumed: textBytes(objectOf(resumption).handle) > 0,
+    readsPages: names.some(name => /^url_?context$/i.test(name)),
+  }
+}
+
+function unclearSetup(frame: Buffer): Setup {
+  const isForeign = foreignMarks.test(frame.toString('latin1'))
+  return { isResumed: isForeign, readsPages: isForeign }
 }
 
 /** The data of a message that are no text: their base64 characters. */

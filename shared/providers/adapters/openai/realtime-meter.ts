@@ -82,10 +82,9 @@ export class Meter implements RealtimeMeter {
 
   countSent(frame: Buffer, ask: WorkRequest | null, nowMs: number): void {
     const content = readClientContent(frame)
-    const { type, event } = content
     this.#uncommittedTokens += charactersOfSound(content, frame) / this.#charactersPerToken('input')
     if (ask?.isCertain) {
-      this.#hasOwnPrompts ||= type === null || hasOwnPrompt(event)
+      this.#hasOwnPrompts ||= hasOwnPrompt(content)
       this.#responses.request(ask, nowMs)
     }
     if (isPersistent(content, frame)) this.#conversation.add(this.#contentOf(content))
@@ -155,7 +154,7 @@ export class Meter implements RealtimeMeter {
       return newWork(prompt, { hasAudioOutput: this.#hasAudioOutput, maxOutputTokens: this.#maxOutputTokens })
     // The same item may be referred to again and again.
     if (request.references > 1) addContent(prompt, this.#conversation.content, request.references - 1)
-    return newWork(addContent(prompt, this.#contentOf(request)))
+    return newWork(hasSettings(request) ? addContent(prompt, this.#contentOf(request)) : prompt)
   }
 
   #contentOf(content: ClientContent): Content {
@@ -238,9 +237,15 @@ function isRequest({ type, event }: ClientContent, frame: Buffer): boolean {
   return type === 'response.create' || 'response' in event
 }
 
-function hasOwnPrompt(event: Json): boolean {
+/** Whether a request is more than its type. */
+function hasSettings({ type, event }: ClientContent): boolean {
+  return type === null || Object.keys(event).some(name => name !== 'type' && name !== 'event_id')
+}
+
+/** Whether a request may give its response another prompt than the conversation. */
+function hasOwnPrompt({ type, event }: ClientContent): boolean {
   const { response } = event
-  return ownPrompt.some(name => name in event || (isObject(response) && name in response))
+  return type === null || ownPrompt.some(name => name in event || (isObject(response) && name in response))
 }
 
 /** The base64 that a frame adds to the buffer of uncommitted audio. */
