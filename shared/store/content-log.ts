@@ -7,7 +7,7 @@ import { ContentCopy, HeldContent, maxContentBytes } from './content-copy.ts'
 import type { Contents } from './contents.ts'
 import type { FileOwner } from './files.ts'
 import { joinStream } from './join-stream.ts'
-import { redact, withoutFiles } from './redact.ts'
+import { redact, withoutFiles } from '../base/redact.ts'
 
 /** A request whose input and output is to be stored. */
 export type LoggedRequest = FileOwner & {
