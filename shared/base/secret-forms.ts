@@ -36,7 +36,7 @@ const forms: Form[] = [
   { begin: String.raw`SG\.`, rest: String.raw`[\w-]{16,32}\.[\w-]{16,64}` },
   // Headers. `Basic` is a word as well: its credentials have a digit or a sign.
   { begin: '[Bb]earer[ +]', rest: String.raw`[\w.~+/-]{20,4096}=*` },
-  { begin: '[Bb]asic ', rest: '(?=[A-Za-z]{0,64}[0-9+/=])[A-Za-z0-9+/]{8,4096}={0,2}' },
+  { begin: '[Bb]asic[ +]', rest: '(?=[A-Za-z]{0,64}[0-9+/=])[A-Za-z0-9+/]{8,4096}={0,2}' },
 ]
 
 /**
@@ -78,9 +78,9 @@ export const emails = /@(?<=([\w.+-]{1,64})@)[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}/g
 
 /** Matches the password in a URL, after its user: `postgres://ada:…@host`. */
 export const urlPasswords = /:\/\/[^\s/:@"'<>\\]{0,64}:(?!\[secret removed\])[^\s/@"'<>\\]{1,256}(?=@)/g
-/** Matches the value of a parameter in a URL. */
+/** Matches the value of a parameter in a URL. Signatures stay: they expire, and a request is repeated with its URLs. */
 export const urlParameters =
-  /[?&](?:key|api[-_]?key|access[-_]?token|auth|token|sig|signature|password|secret|client_secret|x-amz-signature|x-goog-signature)=[\w.~%+/=-]{8,1024}/gi
+  /[?&](?:key|api[-_]?key|access[-_]?token|auth|token|password|secret|client_secret)=[\w.~%+/=-]{8,1024}/gi
 /**
  * Matches a named value in text that is not JSON: a line of a header, of an environment, of code. It has a digit, which a word or an
  * expression seldom has.
