@@ -1,4 +1,5 @@
 import type { GatewayError } from '../base/errors.ts'
+import { redactMessage } from '../base/redact.ts'
 import type { ShownUsage, Usage } from '../base/usage.ts'
 import type { Policy } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
@@ -118,9 +119,9 @@ export function usageEvent(run: FinishedRun, reservation: Reservation, outcome: 
   return Object.assign(event, run.facts)
 }
 
-/** The part of a run's outcome that its error determines. */
+/** The part of a run's outcome that its error determines. A message may quote the request. */
 export function failureOutcome({ status, code, message, param }: GatewayError) {
-  return { status, errorCode: code, errorMessage: message, errorParam: param }
+  return { status, errorCode: code, errorMessage: redactMessage(message), errorParam: param && redactMessage(param) }
 }
 
 /** The part of a cost that exceeds the run's reservations, in nano-dollars. */

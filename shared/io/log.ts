@@ -1,4 +1,5 @@
 import { type Logger, pino } from 'pino'
+import { redactMessage } from '../base/redact.ts'
 
 export type { Logger } from 'pino'
 
@@ -10,10 +11,10 @@ function describeError(error: unknown, depth = 0): unknown {
   const { name, message, stack, cause, code, reason } = error as Error & { code?: unknown; reason?: unknown }
   return {
     type: name,
-    message,
+    message: redactMessage(message),
     ...(typeof code === 'string' && { code }),
     ...(typeof reason === 'string' && { reason }),
-    stack,
+    stack: stack === undefined ? stack : redactMessage(stack),
     ...(cause !== undefined && depth < 3 && { cause: describeError(cause, depth + 1) }),
   }
 }
@@ -25,7 +26,7 @@ const requestWriters = new WeakMap<Logger, (fields: Record<string, unknown>) => 
 
 /**
  * Creates a JSON logger on standard output; `lines` is for tests. No secret is ever passed to it: errors are reduced to
- * their text.
+ * their text, without secrets that they quote.
  */
 export function createLog(
   level: string,

@@ -40,7 +40,7 @@ export type WorkRequest = { work: PendingWork; isCertain: boolean }
 export type RealtimeMeter = {
   /** Work in progress: the same objects until it is reported, refused or abandoned. */
   readonly pendingWork: readonly PendingWork[]
-  /** What a frame requests, detected in its bytes without parsing; null = nothing. Never throws. */
+  /** What a frame requests, in whatever order and spelling; null = nothing. Never throws. */
   detectRequest(frame: Buffer): WorkRequest | null
   /** Counts a frame that was relayed to the provider at `nowMs`, and what it requested. Never throws. */
   countSent(frame: Buffer, ask: WorkRequest | null, nowMs: number): void

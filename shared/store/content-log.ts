@@ -1,3 +1,4 @@
+import { redact, withoutFiles } from '../base/redact.ts'
 import type { Clock } from '../base/time.ts'
 import { dayMs } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
@@ -7,7 +8,6 @@ import { ContentCopy, HeldContent, maxContentBytes } from './content-copy.ts'
 import type { Contents } from './contents.ts'
 import type { FileOwner } from './files.ts'
 import { joinStream } from './join-stream.ts'
-import { redact, withoutFiles } from './redact.ts'
 
 /** A request whose input and output is to be stored. */
 export type LoggedRequest = FileOwner & {
@@ -108,9 +108,9 @@ export class ContentLog {
     const sent = copy.text()
     const answer = sent !== null && copy.isStream ? JSON.stringify(await joinStream(kind, sent)) : sent
     const rules = { emails: settings.contentRedactEmails }
-    const text = request.input.toString()
+    const text = request.inputTruncated ? withoutLastWord(request.input.toString()) : request.input.toString()
     const input = redact(request.hasFiles ? withoutFiles(text) : text, rules)
-    const output = answer === null ? null : redact(answer, rules)
+    const output = answer === null ? null : redact(copy.isTruncated ? withoutLastWord(answer) : answer, rules)
     const facts = {
       ...{ id, inputTruncated: request.inputTruncated, outputTruncated: copy.isTruncated },
       redactions: input.count + (output?.count ?? 0),
@@ -119,4 +119,14 @@ export class ContentLog {
     }
     await contents.store({ organisationId, environment }, facts, { input: input.text, output: output?.text ?? null })
   }
+}
+
+/** No secret is longer. */
+const maxWordCharacters = 4_096
+
+/** A text that was cut off, without its last word: the beginning of a secret is not recognised. */
+function withoutLastWord(text: string): string {
+  for (let end = text.length; end > text.length - maxWordCharacters && end > 0; end--)
+    if (/[\s"]/.test(text.charAt(end - 1))) return text.slice(0, end)
+  return text
 }

@@ -1,5 +1,6 @@
 import type { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import { redactMessage } from '../base/redact.ts'
 import type { Clock } from '../base/time.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Logger } from '../io/log.ts'
@@ -143,7 +144,9 @@ export class RefusalLog {
 
 function newRow({ policy, failure, startedMs, ...refusal }: Refusal): Row {
   const { organisationId: org, keyId: key, environment } = policy
-  const { code: errorCode, message: errorMessage, param: errorParam } = failure
+  const { code: errorCode, message, param } = failure
+  const errorMessage = redactMessage(message)
+  const errorParam = param && redactMessage(param)
   return {
     ...refusal,
     ...{ id: newId('call'), at: startedMs, org, key, environment, errorCode, errorMessage, errorParam },

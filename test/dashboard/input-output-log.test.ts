@@ -203,6 +203,38 @@ test.serial('secrets are removed always, email addresses if the organisation say
   await visitor.json(`${base}/content-settings`, { method: 'PATCH', body: { redact_emails: false } })
 })
 
+test.serial('secrets are removed at the start of a line, after a tab, and in the arguments of tools', async t => {
+  const key = await keyWith(all())
+  const secret = 'ghp_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij'
+  const call = {
+    id: 'call_1',
+    type: 'function',
+    function: { name: 'f', arguments: JSON.stringify({ a: `x\n${secret}` }) },
+  }
+  const messages = [
+    { role: 'user', content: `Keys:\n${secret}\n\t${secret}\r${secret}` },
+    { role: 'assistant', content: null, tool_calls: [call] },
+    { role: 'tool', tool_call_id: 'call_1', content: JSON.stringify({ password: 'hunter2' }) },
+  ]
+  for (const stream of [false, true]) {
+    const { id } = await ask(key, chat, { model: 'gpt-5', messages, stream })
+    const { input } = await contentOf(id)
+    t.false(input.includes(secret.slice(-20)) || input.includes('hunter2'), input)
+    t.is(JSON.parse(input).messages[0].content, 'Keys:\n[secret removed]\n\t[secret removed]\r[secret removed]')
+    t.is(JSON.parse(JSON.parse(input).messages[1].tool_calls[0].function.arguments).a, 'x\n[secret removed]')
+  }
+})
+
+test.serial('400 that quotes a secret is logged without it', async t => {
+  const key = await keyWith(null)
+  const secret = 'ghp_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij'
+  const { requestId } = await ask(key, chat, say('Hello', { [secret]: { [secret]: 1 }, model: secret }))
+  await gateway.services.refusalLog.flush()
+  const { id } = await owner.visitor.json<RequestDetail>(`${owner.base}/requests/${requestId}`)
+  const row = await gateway.services.db.generation.findFirstOrThrow({ where: { id } })
+  t.false(JSON.stringify([row.errorMessage, row.errorParam]).includes(secret.slice(-20)))
+})
+
 test.serial('a large input and output is cut, and says so', async t => {
   const key = await keyWith(all())
   const { requestId } = await ask(key, chat, say('é'.repeat(800_000)))

@@ -24,6 +24,8 @@ export type ResponsesReplyOptions = {
   output?: Body[]
   /** The use of the provider's own tools that the response reports. */
   toolUsage?: object
+  /** Writes an event as JSON, in another spelling than usual. */
+  write?: (event: object) => string
   /** Members of the response's usage that replace the emulator's. */
   details?: object
 }
@@ -44,7 +46,7 @@ export function responsesReply(options: ResponsesReplyOptions = {}): Reply {
     if (!request.body.stream) return json(200, answer)(request, response)
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     const write = async (event: Body) => {
-      const text = `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+      const text = `event: ${event.type}\ndata: ${(options.write ?? JSON.stringify)(event)}\n\n`
       await new Promise(resolve => response.write(text, resolve))
       await turn()
     }

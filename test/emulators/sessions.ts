@@ -15,6 +15,7 @@ export class ProviderSession {
   /** The connection beneath, to be broken. */
   readonly connection: Socket
   readonly frames: Frame[] = []
+  #sent = 0
   /** The client's close code and reason; null while it is open. */
   closed: { code: number; reason: string } | null = null
 
@@ -38,9 +39,11 @@ export class ProviderSession {
     return this.frames.map(({ data }) => JSON.parse(data.toString()))
   }
 
-  /** Sends an event in a text frame, or in a binary one. */
+  /** Sends an event in a text frame, or in a binary one: every other one with its members in another order, and with spaces. */
   send(event: object, { binary = false } = {}): void {
-    this.socket.send(JSON.stringify(event), { binary })
+    const isUsual = this.#sent++ % 2 === 0
+    const reversed = () => Object.fromEntries(Object.entries(event).reverse())
+    this.socket.send(isUsual ? JSON.stringify(event) : JSON.stringify(reversed(), null, 1), { binary })
   }
 }
 

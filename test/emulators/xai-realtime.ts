@@ -19,7 +19,7 @@ function hold(session: ProviderSession): void {
   let heard: Buffer[] = []
   let binary = false
   let ids = 0
-  const say = (type: string, more: object = {}) => session.send({ type, event_id: `event_${++ids}`, ...more })
+  const say = (type: string, more: object = {}) => session.send({ event_id: `event_${++ids}`, type, ...more })
   const settings = () => ({ model: session.query.get('model'), voice: 'Ara', binary })
   const respond = () => {
     const response = { id: `resp_${ids}`, object: 'realtime.response', output: [] }

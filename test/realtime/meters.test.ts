@@ -398,7 +398,7 @@ test('realtime: what is written down is under way at its own model’s price, fr
   t.like(meter.pendingWork, [{ upstreamModel: 'whisper-1', hasBegun: false }])
   read(meter, { type: 'input_audio_buffer.committed', item_id: 'item_1' })
   t.is(meter.pendingWork.length, 1)
-  t.like(meter.pendingWork[0], { upstreamModel: 'whisper-1', hasBegun: true, maxOutputTokens: 51 })
+  t.like(meter.pendingWork[0], { upstreamModel: 'whisper-1', hasBegun: true, maxOutputTokens: 50 })
   read(meter, transcribed({ type: 'duration', seconds: 5 }))
   t.deepEqual(meter.pendingWork, [])
 })

@@ -268,6 +268,29 @@ test.serial('1011 and an error event when the provider’s connection breaks in 
   t.is(chargedNano, usualNano + unreportedNano)
 })
 
+const escapedType = '"\\u0074ype":"response\\u002eoutput_audio\\u002edelta"'
+for (const [what, head] of [
+  ['its type first', '"type":"response.output_audio.delta","event_id":"event_9"'],
+  ['its id first', '"event_id":"event_9","type":"response.output_audio.delta"'],
+  ['spaces', ' "event_id" : "event_9" ,\n "type" : "response.output_audio.delta"'],
+  ['an escaped type', `"event_id":"event_9",${escapedType}`],
+  ['another type before', '"type":"response.output_text.delta","type":"response.output_audio.delta"'],
+]) {
+  test.serial(`1011 in the midst of a response: sound with ${what} is charged as sound`, async t => {
+    const seconds = 10
+    const midway: Answer['midway'] = ({ socket }) => {
+      socket.send(`{${head},"output_index":0,"delta":"${silence(seconds)}"}`)
+      socket.close(1011, 'server had an error')
+    }
+    const { account, session } = await talk({ midway })
+    session.client.send({ type: 'response.create' })
+    await session.end()
+    // A piece of the emulator's own, and 20 tokens a second.
+    const { chargedNano } = await bookedSession(gateway, account)
+    t.is(chargedNano, millionthsNano([20 * seconds + 1, 64]))
+  })
+}
+
 test.serial('a frame of the provider that is not text is passed as it is', async t => {
   const { account, session } = await talk({ midway: sendsBinary })
   const frames: Buffer[] = []

@@ -1,7 +1,7 @@
 import test from 'ava'
 import type { Response } from 'openai/resources/responses/responses'
 import { ResponsesWS } from 'openai/resources/responses/ws'
-import { reasoningState } from '../emulators/openai-responses.ts'
+import { reasoningState, responsesReply } from '../emulators/openai-responses.ts'
 import { chargedNano, dataOf, expectedNano, startWorld, type World } from '../support/chat/gateway.ts'
 import { openResponses, textOf } from '../support/chat/responses-socket.ts'
 
@@ -101,6 +101,25 @@ test.serial('a translated conversation is continued with its reasoning', async t
   t.deepEqual(await world.gateway.settled(), [])
   await client.close()
 })
+
+const spellings: Record<string, (event: object) => string> = {
+  'with its type last': ({ type, ...event }: { type?: string }) => JSON.stringify({ ...event, type }),
+  'with spaces': event => JSON.stringify(event).replace(/"type":/g, '"type" : '),
+  'with escapes': event => JSON.stringify(event).replace('"type":"response.', String.raw`"\u0074ype":"response\u002e`),
+}
+for (const [spelling, write] of Object.entries(spellings)) {
+  test.serial(`a response whose events a provider writes ${spelling} can be continued`, async t => {
+    const { live: key } = await live()
+    const client = await open(key)
+    world.openai.next(responsesReply({ write }))
+    const first = await client.turn({ model, input: 'Hello' })
+    const { id } = first.at(-1).response
+    const second = await client.turn({ model, input: 'Again', previous_response_id: id })
+    t.is(second.at(-1).type, 'response.completed')
+    t.is(world.openai.requests.at(-1)!.body.input.length, 3)
+    await client.close()
+  })
+}
 
 test.serial('a later response continues an earlier one, also twice; ids of other connections are unknown', async t => {
   const { live: key } = await live()

@@ -1,5 +1,6 @@
 import { lookup } from 'node:dns/promises'
 import type { RuleEvent } from '../../shared/alerts/rule-events.ts'
+import { redactMessage } from '../../shared/base/redact.ts'
 import { presentBatch } from '../../shared/batches/present.ts'
 import { presentDelayed } from '../../shared/delayed/present.ts'
 import type { Batch, Job } from '../../shared/generated/prisma/client.ts'
@@ -26,6 +27,8 @@ import { SlowReceivers } from './slow-receivers.ts'
 const leaseMarginMs = 15_000
 const connectTimeoutMs = 5_000
 const maxBatched = 500
+/** How much of a request body is read for the log: a secret at the end of what is stored is read as a whole. */
+const maxReadCharacters = 32 * 1024
 /** How much of a request body is stored in the log. */
 const maxLoggedBytes = 16 * 1_024
 
@@ -231,7 +234,9 @@ function redact(message: Post | null): Pick<AttemptResult, 'headers' | 'body'> {
   const shortened = headers['webhook-signature']?.replace(/(v1,.{6})\S*/g, '$1…')
   return {
     headers: { ...headers, ...(shortened && { 'webhook-signature': shortened }) },
-    body: Buffer.from(body.slice(0, maxLoggedBytes)).subarray(0, maxLoggedBytes).toString(),
+    body: Buffer.from(redactMessage(body.slice(0, maxReadCharacters)))
+      .subarray(0, maxLoggedBytes)
+      .toString(),
   }
 }
 

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../shared/base/errors.ts'
+import { redactMessage } from '../../shared/base/redact.ts'
 import { exchange } from '../../shared/io/http.ts'
 import type { PinnedPools } from '../../shared/io/pinned-pools.ts'
 import type { CheckedUrl } from '../../shared/io/safe-url.ts'
@@ -69,7 +70,7 @@ export function failedReply(error: unknown): Reply {
 }
 
 function textOf(bytes: Buffer): string | null {
-  return bytes.length > 0 ? clean(bytes.toString('utf8')) : null
+  return bytes.length > 0 ? clean(redactMessage(bytes.toString('utf8'))) : null
 }
 
 /** Text fit for a log and a database: no control characters but line breaks and tabs. */

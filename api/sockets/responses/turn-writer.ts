@@ -8,8 +8,8 @@ import type { FrameSender } from './frame-sender.ts'
 /** A response that ended and can be continued. */
 export type EndedResponse = { id: string; output: readonly ResponsesOutputItem[]; isStored: boolean }
 
-/** The events that are read here; most of a stream is passed on unread. */
-const readEvents = /"type":\s*"response\.(?:created|output_item\.done|completed|incomplete)"/
+/** Matches the events that are read here, also with escapes in their names; most of a stream is passed on unread. */
+const readEvents = /"response\.(?:created|output_item\.done|completed|incomplete)"|\\u00[2-7]/
 
 /** Response writer of one turn on a WebSocket: sends each event of the stream as a text frame. */
 export class TurnWriter implements ResponseWriter {

@@ -1,6 +1,7 @@
 import type { Usage } from '../../../base/usage.ts'
 import { imageTokens } from '../../../catalog/image-tokens.ts'
 import type { Content, PendingWork, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
+import { isObject, type Json } from '../../toolkit/json-fields.ts'
 import { orEscaped } from '../../toolkit/marks.ts'
 import {
   addContent,
@@ -10,30 +11,19 @@ import {
   noContent,
   PendingResponses,
 } from '../../toolkit/pending-responses.ts'
+import { isText, jsonBytes, maxClientValues, readFrame, textBytes } from '../../toolkit/read-frame.ts'
 import { liveUsage, usageIncrease } from './live-usage.ts'
 
 const nothing: readonly RealtimeUse[] = []
-const setupComplete = Buffer.from('"setupComplete"')
-const usageMetadata = Buffer.from('"usageMetadata"')
-/** Markers of a response, and of its end: in texts their quotes are escaped, and audio contains none. */
-const responseMarks = ['"modelTurn"', '"toolCall"'].map(text => Buffer.from(text))
-const endMarks = ['"turnComplete"', '"toolCall"'].map(text => Buffer.from(text))
-
 /**
- * Matches frames that certainly request a response, in either spelling that Google accepts; an escape could spell it
- * too.
+ * Of frames that parsers may read in several ways: match those that certainly request a response; that have images; after which
+ * prompts may have content that the client did not send.
  */
 const requestMarks = orEscaped(
-  /"turn_?complete"\s*:\s*true|"(?:activity_?end|audio_?stream_?end|tool_?response)"|"realtime_?input"\s*:\s*\{\s*"text"/,
+  /"turn_?complete"\s*:\s*true|"(?:activity_?end|audio_?stream_?end|tool_?response|realtime_?input)"/,
 )
-const audioData = /"data"\s*:\s*"([A-Za-z0-9+/=_\\-]*)"/g
 const imageMark = /"(?:image|video)\\?\//
-/**
- * Match a setup after which prompts have content that the client did not send: an earlier conversation, or pages that
- * the provider reads. An escape could spell the first.
- */
-const resumption = orEscaped(/"handle"\s*:\s*"[^"]/)
-const pageReading = /"url_?context"/i
+const foreignMarks = orEscaped(/"(?:handle|url_?context)"/)
 /** Such content, in tokens of the most expensive class: more than any context, which limits it. */
 const unknownTokens = 10_000_000
 /** Base64 characters per audio token: at most 25 tokens a second, of 8 kHz PCM in, of 24 kHz PCM out. */
@@ -68,19 +58,20 @@ export class Meter implements RealtimeMeter {
 
   detectRequest(frame: Buffer): WorkRequest | null {
     if (!this.hasBegun) return null
-    const text = frame.toString('latin1')
-    const work = newWork(addContent(this.#prompt(), contentOf(text)))
-    return { work, isCertain: requestMarks.test(text) }
+    const message = clientMessage(frame)
+    const work = newWork(addContent(this.#prompt(), contentOf(message, frame)))
+    return { work, isCertain: message ? requestsResponse(message) : requestMarks.test(frame.toString('latin1')) }
   }
 
   countSent(frame: Buffer, ask: WorkRequest | null, nowMs: number): void {
     if (ask?.isCertain) this.#responses.request(ask, nowMs)
-    const text = frame.toString('latin1')
+    const message = clientMessage(frame)
     if (!this.hasBegun) {
-      this.#isResumed ||= resumption.test(text)
-      this.#readsPages ||= pageReading.test(text)
+      const setup = message ? setupOf(message) : unclearSetup(frame)
+      this.#isResumed ||= setup.isResumed
+      this.#readsPages ||= setup.readsPages
     }
-    this.#conversation.add(contentOf(text))
+    this.#conversation.add(contentOf(message, frame))
   }
 
   expireRequests(nowMs: number): void {
@@ -94,13 +85,16 @@ export class Meter implements RealtimeMeter {
   }
 
   readUsage(frame: Buffer): readonly RealtimeUse[] {
-    if (!this.hasBegun && frame.includes(setupComplete)) this.hasBegun = true
-    if (responseMarks.some(sign => frame.includes(sign))) {
+    const message = readFrame(frame)?.event
+    if (!message) return nothing
+    if ('setupComplete' in message) this.hasBegun = true
+    const { modelTurn, turnComplete } = objectOf(message.serverContent)
+    if (modelTurn !== undefined || message.toolCall !== undefined) {
       this.#responses.begin(responseId, newWork(this.#prompt()))
-      this.#responses.countOutput(responseId, outputOf(frame.toString('latin1')))
+      this.#responses.countOutput(responseId, outputOf([modelTurn, message.toolCall]))
     }
-    const uses = frame.includes(usageMetadata) ? this.#count(frame) : nothing
-    if (this.#reported && endMarks.some(sign => frame.includes(sign))) this.#reported = null
+    const uses = this.#count(message.usageMetadata)
+    if (turnComplete !== undefined || message.toolCall !== undefined) this.#reported = null
     return uses
   }
 
@@ -114,8 +108,8 @@ export class Meter implements RealtimeMeter {
    * Each response has its own usage, with the whole conversation in its prompt. A further report of the same response
    * replaces the previous one: the difference is counted.
    */
-  #count(frame: Buffer): readonly RealtimeUse[] {
-    const usage = liveUsage(messageOf(frame).usageMetadata)
+  #count(usageMetadata: unknown): readonly RealtimeUse[] {
+    const usage = liveUsage(usageMetadata)
     if (!usage) return nothing
     this.#responses.end(responseId)
     this.#conversation.applyUsage(usage, this.#earlierPosition, true)
@@ -127,31 +121,96 @@ export class Meter implements RealtimeMeter {
   }
 }
 
+/** The message in a client's frame; null where parsers may read it in several ways. */
+function clientMessage(frame: Buffer): Json | null {
+  const read = readFrame(frame, maxClientValues)
+  return read && !read.hasDuplicates ? read.event : null
+}
+
+/** Whether a message certainly requests a response. Google accepts names in two spellings. */
+function requestsResponse(message: Json): boolean {
+  const { clientContent, client_content: content = clientContent } = message
+  const { turnComplete, turn_complete: isComplete = turnComplete } = objectOf(content)
+  const { realtimeInput, realtime_input: input = realtimeInput } = message
+  const inputs = objectOf(input)
+  return (
+    (isComplete !== undefined && isComplete !== false) ||
+    ['text', 'activityEnd', 'activity_end', 'audioStreamEnd', 'audio_stream_end'].some(name => name in inputs) ||
+    ['toolResponse', 'tool_response'].some(name => name in message)
+  )
+}
+
+/** Content of prompts that the client did not send: an earlier conversation, or pages that the provider reads. */
+type Setup = { isResumed: boolean; readsPages: boolean }
+
+function setupOf(message: Json): Setup {
+  const { tools, sessionResumption, session_resumption: resumption = sessionResumption } = objectOf(message.setup)
+  const names = [tools].flat().flatMap(tool => Object.keys(objectOf(tool)))
+  return {
+    isResumed: textBytes(objectOf(resumption).handle) > 0,
+    readsPages: names.some(name => /^url_?context$/i.test(name)),
+  }
+}
+
+function unclearSetup(frame: Buffer): Setup {
+  const isForeign = foreignMarks.test(frame.toString('latin1'))
+  return { isResumed: isForeign, readsPages: isForeign }
+}
+
+/** The data of a message that are no text: their base64 characters. */
+type Media = { audioCharacters: number; images: number }
+
+/** Values that may have any members: what looks like data in them is text. */
+const freeForm = ['response', 'args', 'tools']
+const mediaMembers = ['data', 'mimeType', 'mime_type']
+
+/** The bytes of a value's texts, names apart; adds its other data to `media`. */
+function textOf(value: unknown, media: Media): number {
+  if (isText(value)) return textBytes(value)
+  if (Array.isArray(value)) return value.reduce((sum: number, item) => sum + textOf(item, media), 0)
+  if (!isObject(value)) return 0
+  let sum = 0
+  const isMedia = isText(value.data) && countMedia(value, media)
+  for (const [name, member] of Object.entries(value)) {
+    if (freeForm.includes(name)) sum += jsonBytes(member)
+    else if (!isMedia || !mediaMembers.includes(name)) sum += textOf(member, media)
+  }
+  return sum
+}
+
+/** Counts a blob; false for one that is text. */
+function countMedia({ data, mimeType, mime_type: type = mimeType }: Json, media: Media): boolean {
+  const [kind] = typeof type === 'string' ? type.toLowerCase().split('/') : ['audio']
+  if (kind === 'audio') media.audioCharacters += textBytes(data)
+  else if (kind === 'image' || kind === 'video') media.images++
+  else return false
+  return true
+}
+
 /** Upper bound of what a client frame adds to a prompt. */
-function contentOf(text: string): Content {
-  let characters = 0
-  let count = 0
-  for (const [, { length }] of text.matchAll(audioData) as Iterable<[string, string]>) {
-    characters += length
-    count++
+function contentOf(message: Json | null, frame: Buffer): Content {
+  if (!message) {
+    const hasImages = imageMark.test(frame.toString('latin1'))
+    return addContent(noContent(), {
+      textBytes: frame.length,
+      imageTokens: hasImages ? imageTokens.realtimeBound.gemini : 0,
+    })
   }
-  const content = addContent(noContent(), { textBytes: text.length - characters })
-  if (imageMark.test(text)) content.imageTokens = count * imageTokens.realtimeBound.gemini
-  else content.audioTokens = characters / charactersPerToken.input
-  return content
+  const media = { audioCharacters: 0, images: 0 }
+  return addContent(noContent(), {
+    textBytes: textOf(message, media),
+    audioTokens: media.audioCharacters / charactersPerToken.input,
+    imageTokens: media.images * imageTokens.realtimeBound.gemini,
+  })
 }
 
-/** The output that a provider frame contains. */
-function outputOf(text: string): Partial<Content> {
-  const characters = [...text.matchAll(audioData)].reduce((sum, [, base64]) => sum + base64!.length, 0)
-  if (characters === 0) return { textBytes: text.length }
-  return { audioTokens: characters / charactersPerToken.output }
+/** The size of the model's output. */
+function outputOf(output: unknown): Partial<Content> {
+  const media = { audioCharacters: 0, images: 0 }
+  const textBytes = textOf(output, media)
+  return { textBytes, audioTokens: media.audioCharacters / charactersPerToken.output }
 }
 
-function messageOf(frame: Buffer): { usageMetadata?: unknown } {
-  try {
-    return JSON.parse(frame.toString()) ?? {}
-  } catch {
-    return {}
-  }
+function objectOf(value: unknown): Json {
+  return isObject(value) ? value : {}
 }

@@ -1,11 +1,12 @@
 import { newId } from '../../../base/ids.ts'
-import { imageTokens } from '../../../catalog/image-tokens.ts'
 import type { PendingWork, RealtimeAdapter, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
 import { withModel } from '../../toolkit/first-frame.ts'
 import { orEscaped } from '../../toolkit/marks.ts'
 import { addContent, newWork, noContent, PendingResponses } from '../../toolkit/pending-responses.ts'
+import { isText, jsonBytes, textBytes } from '../../toolkit/read-frame.ts'
 import { isObject, type Json } from './json.ts'
 import { liveGuard } from './live-guard.ts'
+import { type ClientContent, charactersPerToken, contentOf, readClientContent } from './realtime-content.ts'
 import { eventOf, nameOf, secondsOf, tokensUsed } from './realtime-usage.ts'
 
 /**
@@ -24,18 +25,15 @@ export const live: RealtimeAdapter = {
   },
 }
 
-/** The beginning of most frames: audio, which reports nothing. */
-const sound = '{"type":"session.output_audio.delta"'
-/** Every event that begins or ends the session, or concerns another model's task, contains one of these. */
-const marks = /"(?:usage|session\.(?:started|updated|closed)|response\.event|decision\.event)"/
 const nothing: readonly RealtimeUse[] = []
 /** The client's audio is not text. */
-const audioAppend = Buffer.from('"session.input_audio.append"')
-/** Matches every frame that requests a task or a decision. */
+const audioAppend = 'session.input_audio.append'
+const soundMembers = ['type', 'event_id', 'audio']
+/** Of audio in the items of a task. */
+const base64PerToken = charactersPerToken(null, 'input')
+const requests = ['response.create', 'decision.create']
+/** Matches frames that parsers may read in several ways, where they can request a task or a decision. */
 const requestMarks = orEscaped(/"(?:response|decision)\.create"/)
-const decisionMark = '"decision.create"'
-const imageMarks = /"input_image"/g
-const fileMarks = /"input_file"/g
 /** The size of a file, which may be behind a URL: as much as a model reads at once. */
 const fileTokens = 1_000_000
 /**
@@ -76,20 +74,20 @@ class Meter implements RealtimeMeter {
   }
 
   detectRequest(frame: Buffer): WorkRequest | null {
-    if (!requestMarks.test(frame.toString('latin1'))) return null
-    return { work: this.#work(frame.includes(decisionMark) ? this.#decider : this.#delegate), isCertain: true }
+    const { type } = readClientContent(frame)
+    if (type === null) return requestMarks.test(frame.toString('latin1')) ? certain(this.#work('')) : null
+    if (!requests.includes(type)) return null
+    return certain(this.#work(type === 'decision.create' ? this.#decider : this.#delegate))
   }
 
   countSent(frame: Buffer, ask: WorkRequest | null, nowMs: number): void {
-    if (ask) (frame.includes(decisionMark) ? this.#decisions : this.#tasks).request(ask, nowMs)
-    if (frame.includes(audioAppend)) return
-    const text = frame.toString('latin1')
-    const count = (marks: RegExp) => text.match(marks)?.length ?? 0
-    addContent(this.#sent, {
-      textBytes: frame.length,
-      textTokens: count(fileMarks) * fileTokens,
-      imageTokens: count(imageMarks) * imageTokens.realtimeBound.openai,
-    })
+    const content = readClientContent(frame)
+    if (ask) (content.type === 'decision.create' ? this.#decisions : this.#tasks).request(ask, nowMs)
+    addContent(
+      this.#sent,
+      content.type === audioAppend ? { textBytes: bytesBesideSound(content) } : contentOf(content, base64PerToken),
+    )
+    addContent(this.#sent, { textTokens: content.files * fileTokens })
   }
 
   expireRequests(nowMs: number): void {
@@ -104,13 +102,12 @@ class Meter implements RealtimeMeter {
   }
 
   readUsage(frame: Buffer): readonly RealtimeUse[] {
-    if (frame.toString('latin1', 0, sound.length) === sound || !marks.test(frame.toString('latin1'))) return nothing
     const event = eventOf(frame)
     if (!event) return nothing
     if (event.type === 'session.started') this.hasBegun = true
     if (event.type === 'session.closed') this.#closed = true
     if (event.type === 'session.usage.updated' || event.type === 'session.closed') this.#updateDuration(event.usage)
-    this.#settings(event.session)
+    if (String(event.type).startsWith('session.')) this.#settings(event.session)
     if (!isObject(event.event)) return nothing
     if (event.type === 'response.event') this.#trackTask(event.event, event.delegation_id)
     // The others were begun by the provider.
@@ -133,7 +130,7 @@ class Meter implements RealtimeMeter {
     if (ends.includes(String(type))) this.#tasks.end(id)
     else if (type === 'response.created' && isObject(response))
       this.#tasks.begin(id, this.#work(nameOf(response.model) ?? ''))
-    else if (typeof delta === 'string') this.#tasks.countOutput(id, { textBytes: Buffer.byteLength(delta) })
+    else if (isText(delta)) this.#tasks.countOutput(id, { textBytes: textBytes(delta) })
   }
 
   #work(upstreamModel: string): PendingWork {
@@ -148,6 +145,18 @@ class Meter implements RealtimeMeter {
     const seconds = isObject(usage) ? secondsOf(usage.seconds) : null
     if (seconds !== null) this.#seconds = Math.max(this.#seconds ?? 0, seconds)
   }
+}
+
+function certain(work: PendingWork): WorkRequest {
+  return { work, isCertain: true }
+}
+
+/** What a frame of audio contains that may be text. */
+function bytesBesideSound({ event }: ClientContent): number {
+  const others = Object.entries(event).filter(
+    ([name, value]) => !soundMembers.includes(name) && typeof value !== 'number',
+  )
+  return others.reduce((sum, [, value]) => sum + jsonBytes(value), 0)
 }
 
 /**

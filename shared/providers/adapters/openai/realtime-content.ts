@@ -1,7 +1,9 @@
 import { imageTokens } from '../../../catalog/image-tokens.ts'
 import type { Content } from '../../realtime-contract.ts'
-import { orEscaped } from '../../toolkit/marks.ts'
+import { escapedName } from '../../toolkit/marks.ts'
 import { addContent, noContent } from '../../toolkit/pending-responses.ts'
+import { isText, jsonBytes, maxClientValues, readFrame, textBytes } from '../../toolkit/read-frame.ts'
+import type { Json } from './json.ts'
 
 /** Base64 characters per audio token: user audio has 10 tokens a second, the model's 20. */
 const charactersByFormat = {
@@ -14,45 +16,81 @@ export function charactersPerToken(format: unknown, side: 'input' | 'output'): n
   return (/pcm[ua]|g711/.test(String(format)) ? charactersByFormat.telephone : charactersByFormat.pcm)[side]
 }
 
-const typeName = '"type"'
-const append = /"type"\s*:\s*"input_audio_buffer\.append"/y
-
-/** Any escape except those with which some encoders write base64. */
-const otherEscape = /\\(?!\/|u002[bf]|u003d)/i
-
-/** Whether a frame contains audio and nothing else, according to its single type. */
-export function isSound(text: string): boolean {
-  const at = text.indexOf(typeName)
-  if (at < 0) return false
-  append.lastIndex = at
-  return append.test(text) && text.indexOf(typeName, at + 1) < 0 && !otherEscape.test(text)
+/** What a client's frame contains. */
+export type ClientContent = {
+  /** The type of its event; null where the provider may read another one than we do. */
+  type: string | null
+  event: Json
+  /** Characters of base64 of the sound in its items. */
+  soundCharacters: number
+  images: number
+  files: number
+  /** References to items of the conversation. */
+  references: number
+  /** Everything else. */
+  textBytes: number
 }
 
-/** Matches what can add content to a conversation, in any spelling. */
-const contentMarks = orEscaped(/"(?:item|session|response)"/)
-const image = /"input_image"/g
-const imageData = /"image_url"\s*:\s*"data:[^"]*"/g
-const soundData = /"audio"\s*:\s*"([A-Za-z0-9+/=\\]*)"/g
-/** Matches frames where such names need not refer to content. */
-const ambiguousMarks = orEscaped(/"tools"/)
+/** The names of every event of a client. Some parsers take others for them, as `Type` for `type`. */
+const plainName = /^[a-z_]+$/
+const images = /"input_image"/g
+const files = /"input_file"/g
+const references = /"item_reference"/g
+const maxReferences = 1_000
 
-/** Upper bound of what a client frame, other than pure audio, adds to a prompt. */
-export function contentOf(text: string, perToken: number): Content {
-  const content = noContent()
-  if (!contentMarks.test(text)) return content
-  if (ambiguousMarks.test(text)) return addContent(content, { textBytes: text.length })
-  const sounds = sum(text, soundData, ([, data]) => data!.length)
-  const images = sum(text, image, () => 1)
-  const imageBytes = images === 0 ? 0 : sum(text, imageData, ([data]) => data.length)
-  return addContent(content, {
-    audioTokens: Math.ceil(sounds / perToken),
+/** Reads a client's frame. One that parsers may read in several ways is text as a whole, with all that it may refer to. */
+export function readClientContent(frame: Buffer): ClientContent {
+  const read = readFrame(frame, maxClientValues)
+  if (!read || read.hasDuplicates || !Object.keys(read.event).every(name => plainName.test(name)))
+    return unclearContent(frame)
+  const { event } = read
+  const content = { soundCharacters: 0, images: 0, files: 0, references: 0, textBytes: 0 }
+  content.textBytes = jsonBytes(event, object => textOfPart(object, content))
+  return { type: typeof event.type === 'string' ? event.type : '', event, ...content }
+}
+
+function unclearContent(frame: Buffer): ClientContent {
+  const text = frame.toString('latin1')
+  const count = (marks: RegExp) => text.match(marks)?.length ?? 0
+  return {
+    ...{ type: null, event: {}, soundCharacters: 0, textBytes: frame.length },
+    ...{ images: count(images), files: count(files) },
+    references: escapedName.test(text) ? maxReferences : count(references),
+  }
+}
+
+/** Counts a part of an item; returns the size of its text, null if it is not known to be another thing than text. */
+function textOfPart(part: Json, content: Omit<ClientContent, 'type' | 'event'>): number | null {
+  const { audio, image_url: image, ...rest } = part
+  switch (part.type) {
+    case 'item_reference':
+      content.references++
+      return null
+    case 'input_file':
+      content.files++
+      return null
+    case 'input_image':
+      content.images++
+      return isText(image) ? jsonBytes(rest) : null
+    case 'input_audio':
+    case 'output_audio':
+    case 'audio':
+      content.soundCharacters += textBytes(audio)
+      return isText(audio) ? jsonBytes(rest) : null
+    default: {
+      if (part.tools === undefined) return null
+      // Parameters of a tool may have any names, and are text.
+      const { tools, ...others } = part
+      return jsonBytes(tools) + jsonBytes(others, object => textOfPart(object, content))
+    }
+  }
+}
+
+/** Upper bound of what a frame adds to a prompt. */
+export function contentOf({ soundCharacters, images, textBytes }: ClientContent, perToken: number): Content {
+  return addContent(noContent(), {
+    audioTokens: Math.ceil(soundCharacters / perToken),
     imageTokens: images * imageTokens.realtimeBound.openai,
-    textBytes: text.length - sounds - imageBytes,
+    textBytes,
   })
-}
-
-function sum(text: string, pattern: RegExp, weight: (match: RegExpExecArray) => number): number {
-  let total = 0
-  for (const match of text.matchAll(pattern)) total += weight(match)
-  return total
 }

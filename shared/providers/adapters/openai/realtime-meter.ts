@@ -1,5 +1,5 @@
-import type { PendingWork, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
-import { escapedName, orEscaped } from '../../toolkit/marks.ts'
+import type { Content, PendingWork, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
+import { orEscaped } from '../../toolkit/marks.ts'
 import {
   addContent,
   type ConversationPosition,
@@ -8,31 +8,25 @@ import {
   noContent,
   PendingResponses,
 } from '../../toolkit/pending-responses.ts'
+import { isText, textBytes } from '../../toolkit/read-frame.ts'
 import { isObject, type Json } from './json.ts'
-import { charactersPerToken, contentOf, isSound } from './realtime-content.ts'
+import { type ClientContent, charactersPerToken, contentOf, readClientContent } from './realtime-content.ts'
 import { eventOf, nameOf, useOf } from './realtime-usage.ts'
 
-/** The beginning of most frames: audio, which reports nothing. */
-const sound = '{"type":"response.output_audio.delta"'
-const responseId = /"response_id":"([^"\\]+)"/
-/**
- * Every event that reports a usage, begins or is part of what will be reported, or reports settings, contains one of
- * these.
- */
-const marks =
-  /"(?:usage|error|response\.(?:created|done|[a-z_]+\.delta)|session\.(?:created|updated)|input_audio_buffer\.(?:committed|cleared|speech_started)|conversation\.item\.input_audio_transcription\.(?:delta|completed|failed))"/
 const nothing: readonly RealtimeUse[] = []
+const append = 'input_audio_buffer.append'
 /**
- * Matches every frame that can request a response, or be refused as such a request; an escaped letter could spell it.
+ * Of frames that parsers may read in several ways: match those that can request a response, or be refused as such a request;
+ * that can add to the conversation; that can be sound.
  */
 const requestMarks = orEscaped(/"response(?:\.create)?"/)
-/** Matches every frame whose content stays in the conversation. */
-const persistentMarks = orEscaped(/"(?:item|session)"/)
-/** Gives a response another prompt than the conversation. */
-const ownPrompt = orEscaped(/"(?:conversation|input|instructions|tools)"\s*:/)
-/** A reference to an item of the conversation, of which a prompt may have several; an escape could spell one. */
-const references = /"item_reference"/g
-const maxReferences = 1_000
+const contentMarks = orEscaped(/"(?:item|session)"/)
+const soundMarks = orEscaped(/"input_audio_buffer\.append"/)
+/** Members that give a response another prompt than the conversation. */
+const ownPrompt = ['conversation', 'input', 'instructions', 'tools']
+/** OpenAI's `response.output_audio.delta`, and `response.audio.delta` of earlier versions. */
+const soundDelta = /^response\.(?:\w+_)?audio\.delta$/
+const delta = /^response\..+\.delta$/
 /** Audio kept from before speech starts, in tokens: at most ten seconds. */
 const maxSilenceTokens = 100
 
@@ -79,25 +73,21 @@ export class Meter implements RealtimeMeter {
   }
 
   detectRequest(frame: Buffer): WorkRequest | null {
-    const text = frame.toString('latin1')
-    if (isSound(text)) return this.#answersSpeech ? { work: this.#next(), isCertain: false } : null
-    if (requestMarks.test(text)) return { work: this.#next(text), isCertain: true }
+    const content = readClientContent(frame)
+    if (isRequest(content, frame)) return { work: this.#next(content), isCertain: true }
     // Uncommitted audio may trigger a response once it is committed.
-    return this.#answersSpeech && this.#uncommittedTokens > 0 ? { work: this.#next(), isCertain: false } : null
+    const mayTrigger = charactersOfSound(content, frame) > 0 || this.#uncommittedTokens > 0
+    return this.#answersSpeech && mayTrigger ? { work: this.#next(), isCertain: false } : null
   }
 
   countSent(frame: Buffer, ask: WorkRequest | null, nowMs: number): void {
-    const text = frame.toString('latin1')
-    if (isSound(text)) {
-      this.#uncommittedTokens += text.length / charactersPerToken(this.#formats.input, 'input')
-      return
-    }
+    const content = readClientContent(frame)
+    this.#uncommittedTokens += charactersOfSound(content, frame) / this.#charactersPerToken('input')
     if (ask?.isCertain) {
-      this.#hasOwnPrompts ||= ownPrompt.test(text)
+      this.#hasOwnPrompts ||= hasOwnPrompt(content)
       this.#responses.request(ask, nowMs)
-      if (!persistentMarks.test(text)) return
     }
-    this.#conversation.add(contentOf(text, charactersPerToken(this.#formats.input, 'input')))
+    if (isPersistent(content, frame)) this.#conversation.add(this.#contentOf(content))
   }
 
   expireRequests(nowMs: number): void {
@@ -116,17 +106,12 @@ export class Meter implements RealtimeMeter {
   }
 
   readUsage(frame: Buffer): readonly RealtimeUse[] {
-    if (frame.toString('latin1', 0, sound.length) === sound) {
-      if (this.#responses.size > 0) this.#countAudio(frame.toString('latin1'))
-      return nothing
-    }
-    if (!marks.test(frame.toString('latin1'))) return nothing
     const event = eventOf(frame)
     return event ? this.#handle(event) : nothing
   }
 
   #handle(event: Json): readonly RealtimeUse[] {
-    const { response, usage, session, item_id: itemId, response_id: id, delta, error } = event
+    const { response, usage, session, item_id: itemId, error } = event
     switch (event.type) {
       case 'session.created':
       case 'session.updated':
@@ -156,22 +141,28 @@ export class Meter implements RealtimeMeter {
       case 'conversation.item.input_audio_transcription.failed':
         return useOf(usage, this.#endTranscription(itemId))
       default:
-        if (typeof delta === 'string') this.#responses.countOutput(id, { textBytes: Buffer.byteLength(delta) })
+        this.#countOutput(event)
         return nothing
     }
   }
 
-  /** The response that would begin now; `text` is the frame that requests it, which may have its own settings. */
-  #next(text?: string): PendingWork {
+  /** The response that would begin now; `request` is the frame that requests it, which may have its own settings. */
+  #next(request?: ClientContent): PendingWork {
     const prompt = this.#conversation.content
     if (this.#answersSpeech) prompt.audioTokens += this.#uncommittedTokens
-    if (text === undefined)
+    if (!request)
       return newWork(prompt, { hasAudioOutput: this.#hasAudioOutput, maxOutputTokens: this.#maxOutputTokens })
     // The same item may be referred to again and again.
-    const copies = escapedName.test(text) ? maxReferences : (text.match(references)?.length ?? 0)
-    if (copies > 1) addContent(prompt, this.#conversation.content, copies - 1)
-    addContent(prompt, contentOf(text, charactersPerToken(this.#formats.input, 'input')))
-    return newWork(prompt)
+    if (request.references > 1) addContent(prompt, this.#conversation.content, request.references - 1)
+    return newWork(hasSettings(request) ? addContent(prompt, this.#contentOf(request)) : prompt)
+  }
+
+  #contentOf(content: ClientContent): Content {
+    return contentOf(content, this.#charactersPerToken('input'))
+  }
+
+  #charactersPerToken(side: 'input' | 'output'): number {
+    return charactersPerToken(this.#formats[side], side)
   }
 
   #begin({ id, output_modalities: modalities, max_output_tokens: max }: Json): void {
@@ -192,9 +183,12 @@ export class Meter implements RealtimeMeter {
     return uses
   }
 
-  #countAudio(text: string): void {
-    const [, id] = responseId.exec(text) ?? []
-    this.#responses.countOutput(id, { audioTokens: text.length / charactersPerToken(this.#formats.output, 'output') })
+  #countOutput({ type, response_id: id, delta: piece }: Json): void {
+    if (!delta.test(String(type)) || !isText(piece)) return
+    const bytes = textBytes(piece)
+    const isSound = soundDelta.test(String(type))
+    const output = isSound ? { audioTokens: bytes / this.#charactersPerToken('output') } : { textBytes: bytes }
+    this.#responses.countOutput(id, output)
   }
 
   #commit(itemId: unknown): void {
@@ -236,6 +230,34 @@ export class Meter implements RealtimeMeter {
     // Transcripts of earlier audio may still arrive after it was switched off.
     if (isObject(input.transcription)) this.#transcriptionModel = nameOf(input.transcription.model)
   }
+}
+
+function isRequest({ type, event }: ClientContent, frame: Buffer): boolean {
+  if (type === null) return requestMarks.test(frame.toString('latin1'))
+  return type === 'response.create' || 'response' in event
+}
+
+/** Whether a request is more than its type. */
+function hasSettings({ type, event }: ClientContent): boolean {
+  return type === null || Object.keys(event).some(name => name !== 'type' && name !== 'event_id')
+}
+
+/** Whether a request may give its response another prompt than the conversation. */
+function hasOwnPrompt({ type, event }: ClientContent): boolean {
+  const { response } = event
+  return type === null || ownPrompt.some(name => name in event || (isObject(response) && name in response))
+}
+
+/** The base64 that a frame adds to the buffer of uncommitted audio. */
+function charactersOfSound({ type, event }: ClientContent, frame: Buffer): number {
+  if (type === append) return textBytes(event.audio)
+  return type === null && soundMarks.test(frame.toString('latin1')) ? frame.length : 0
+}
+
+/** Whether a frame's content stays in the conversation; that of a response is its own. */
+function isPersistent({ type, event }: ClientContent, frame: Buffer): boolean {
+  if (type === null) return contentMarks.test(frame.toString('latin1'))
+  return 'item' in event || 'session' in event
 }
 
 /** Whether an error is the refusal of a response. Frames without such a request cannot be refused with it. */

@@ -1,15 +1,11 @@
 import type { RealtimeUse } from '../../realtime-contract.ts'
+import { readFrame } from '../../toolkit/read-frame.ts'
 import { isObject, type Json } from './json.ts'
 import { count, normaliseUsage } from './usage.ts'
 
-/** Parses a frame as a JSON object; null for anything else. */
+/** The event in a provider's frame; null where it is no JSON object. Of a repeated member the last counts. */
 export function eventOf(frame: Buffer): Json | null {
-  try {
-    const event: unknown = JSON.parse(frame.toString())
-    return isObject(event) ? event : null
-  } catch {
-    return null
-  }
+  return readFrame(frame)?.event ?? null
 }
 
 /** A provider's name of a model; null for anything else. */
