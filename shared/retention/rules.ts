@@ -3,6 +3,7 @@ import { dayMs } from '../base/time.ts'
 import { counterRetentionMs } from '../feedback/counters.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { deleteExpired, measureExpired, type Removable } from '../io/expired-rows.ts'
+import { factorMemoryMs } from '../providers/reservation-factors.ts'
 import type { Services } from '../services.ts'
 import { expiredConversations } from '../store/conversations.ts'
 import { endedBatches, endedJobs, forgetJobs, unforgottenJobs } from '../store/retention.ts'
@@ -24,6 +25,8 @@ export type Rule = {
 const invitationRetentionMs = 90 * dayMs
 /** Within this time a repeated request with an `Idempotency-Key` gets the stored answer. */
 const idempotencyRetentionMs = dayMs
+/** The ledger check looks back almost as far. */
+const excessRetentionMs = 7 * dayMs
 const maxMonthMs = 31 * dayMs
 
 /**
@@ -103,6 +106,12 @@ export const hourlyRules: readonly Rule[] = [
   rows('batches', 'batches', ({ nowMs, periods }) => endedBatches(new Date(nowMs - periods.jobRetentionDays * dayMs))),
   rows('audit_events', 'audit log', ({ nowMs, periods }) =>
     olderThan('created_at', monthStart(nowMs, -periods.auditRetentionMonths)),
+  ),
+  rows('excesses', 'handled costs above reservations', ({ nowMs }) => {
+    return Prisma.sql`booked_at < ${new Date(nowMs - excessRetentionMs)} AND handled_at IS NOT NULL`
+  }),
+  rows('reservation_factors', 'forgotten factors of reservations', ({ nowMs }) =>
+    olderThan('last_at', new Date(nowMs - factorMemoryMs)),
   ),
   rows('alerts', 'alerts', ({ nowMs, periods }) =>
     olderThan('created_at', monthStart(nowMs, -periods.auditRetentionMonths)),
