@@ -83,7 +83,7 @@ export class ReservationFactors {
     await tx.$executeRaw`
       INSERT INTO reservation_factors AS f
         (provider, model, organisation_id, factor, factor_since, exceeded, worst, since, last_at)
-      SELECT provider, model, organisation_id, least(ceil(max(needed) * 100) / 100, ${maxFactor}), ${now}, count(*), max(needed),
+      SELECT provider, model, organisation_id, least(ceil(max(needed) * 100) / 100, ${maxFactor}::float8), ${now}, count(*), max(needed),
         ${now}, ${now}
       FROM (
         SELECT g.provider, g.model, e.organisation_id, coalesce(applied.factor, 1)
@@ -96,11 +96,11 @@ export class ReservationFactors {
         LEFT JOIN ledger_entries c ON c.cause = 'generation:' || split_part(e.cause, ':', 2)
           || CASE WHEN e.cause LIKE 'excess:%:%' THEN ':' || split_part(e.cause, ':', 3) ELSE '' END
         LEFT JOIN LATERAL (
-          SELECT max(least(r.factor, CASE WHEN r.organisation_id = e.organisation_id THEN ${maxFactor}
-            ELSE ${maxFactorOfOthers} END)) AS factor
+          SELECT max(least(r.factor, CASE WHEN r.organisation_id = e.organisation_id THEN ${maxFactor}::float8
+            ELSE ${maxFactorOfOthers}::float8 END)) AS factor
           FROM reservation_factors r
           WHERE r.provider = g.provider AND r.model = g.model AND r.last_at > ${forgotten} AND NOT g.in_batch
-            AND r.factor_since < g.created_at - make_interval(secs => ${spreadSeconds})) applied ON true
+            AND r.factor_since < g.created_at - make_interval(secs => ${spreadSeconds}::float8)) applied ON true
         WHERE e.cause = ANY(${[...causes]})) seen
       GROUP BY provider, model, organisation_id
       ON CONFLICT (provider, model, organisation_id) DO UPDATE SET

@@ -25,8 +25,6 @@ export type Rule = {
 const invitationRetentionMs = 90 * dayMs
 /** Within this time a repeated request with an `Idempotency-Key` gets the stored answer. */
 const idempotencyRetentionMs = dayMs
-/** The ledger check looks back almost as far. */
-const excessRetentionMs = 7 * dayMs
 const maxMonthMs = 31 * dayMs
 
 /**
@@ -107,8 +105,9 @@ export const hourlyRules: readonly Rule[] = [
   rows('audit_events', 'audit log', ({ nowMs, periods }) =>
     olderThan('created_at', monthStart(nowMs, -periods.auditRetentionMonths)),
   ),
-  rows('excesses', 'handled costs above reservations', ({ nowMs }) => {
-    return Prisma.sql`booked_at < ${new Date(nowMs - excessRetentionMs)} AND handled_at IS NOT NULL`
+  // By the clock that wrote it, which the ledger check reads as well.
+  rows('excesses', 'handled costs above reservations', () => {
+    return Prisma.sql`booked_at < now() - interval '7 days' AND handled_at IS NOT NULL`
   }),
   rows('reservation_factors', 'forgotten factors of reservations', ({ nowMs }) =>
     olderThan('last_at', new Date(nowMs - factorMemoryMs)),
