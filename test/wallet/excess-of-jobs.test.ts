@@ -3,7 +3,7 @@ import test from 'ava'
 import { handleExcesses, watchReservations } from '../../shared/alerts/excesses.ts'
 import { json } from '../emulators/emulator.ts'
 import { startMagicHour } from '../emulators/magic-hour.ts'
-import { type DelayedWorld, delayed, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
+import { type DelayedWorld, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
 import type { Account } from '../support/gateway.ts'
 import { answerOf, clip, image, over, rowOf, running, submit, wallet } from '../support/jobs/gateway.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
@@ -107,15 +107,23 @@ test.serial('completed: a delayed job that exceeds its hold is charged, and the 
 })
 
 test.serial(
-  'completed: a delayed job that was accepted before runs on its hold, also when no more can be reserved',
+  'completed: a delayed job runs on its hold where a factor was learned since and nothing else is left',
   async t => {
-    const { services } = world.gateway
-    const account = await world.gateway.account({ usd: '0.0006' })
-    const before = services.reservationFactors.of
-    services.reservationFactors.of = () => 1
-    const { id } = await submitDelayed(world, account.live, delayed())
-    services.reservationFactors.of = before
-    t.is((await over(world.gateway, account.live, path, id)).status, 'completed')
+    const { db, reservationFactors } = world.gateway.services
+    const learned = await db.reservationFactor.findMany({ where: { model: 'coin' } })
+    t.true(learned.length > 0)
+    await workers.stop()
+    await db.reservationFactor.deleteMany({ where: { model: 'coin' } })
+    await reservationFactors.refresh()
+    const rich = await world.gateway.account()
+    const { holdNano } = await rowOf(world.gateway, (await submitDelayed(world, rich.live)).id)
+    const account = await world.gateway.account({ usd: (Number(holdNano) / 1e9).toFixed(9) })
+    const job = await submitDelayed(world, account.live)
+    t.like(await wallet(world.gateway, account), { available_usd: 0 })
+    await db.reservationFactor.createMany({ data: learned.map(row => ({ ...row, factor: 10 })) })
+    await reservationFactors.refresh()
+    workers = startWorkers(world.gateway.services)
+    t.is((await over(world.gateway, account.live, path, job.id)).status, 'completed')
     await handled()
   },
 )
