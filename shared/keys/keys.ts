@@ -12,7 +12,7 @@ import { type ContentColumns, presentContentSetting } from './content-logging.ts
 import { changeOfState } from './cost-control.ts'
 import type { KeyPolicy, keyPatch, newKey } from './key-requests.ts'
 import type { Policies } from './policies.ts'
-import { keyStateOf, organisationSuspended, policyRow } from './policy.ts'
+import { organisationSuspended, policyRow, presentStatus } from './policy.ts'
 import { type OverlappingSecret, retireSecret } from './replaced-secrets.ts'
 import { hashSecret, newSecret } from './secret.ts'
 
@@ -21,15 +21,12 @@ export type KeyRecord = ReturnType<typeof keyRecord>
 
 /** Presents a key's row, without its secret. `replaced`: its former secret, while that still works. */
 export function keyRecord(row: ApiKey, spentNano: Nano, replaced: OverlappingSecret | null, nowMs: number) {
-  const expired = row.expiresAt !== null && row.expiresAt.getTime() <= nowMs
-  const state = keyStateOf(row)
   return {
     hash: row.hash,
     ...settings(row),
     prefix: row.prefix,
     last4: row.last4,
-    status: state !== 'active' ? 'revoked' : expired ? 'expired' : 'active',
-    status_reason: state === 'active' ? null : state,
+    ...presentStatus(row, nowMs),
     spend_month_usd: usdFromNano(spentNano),
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),
@@ -175,12 +172,8 @@ export class Keys {
     actor: Actor,
   ): Promise<ApiKey> {
     const { disabled, ...policy } = input
-    return this.#update(
-      organisationId,
-      hash,
-      { ...columns(policy), ...(disabled !== undefined && { disabled }) },
-      actor,
-    )
+    const data = { ...columns(policy), ...(disabled !== undefined && { disabled }) }
+    return this.#update(organisationId, hash, data, actor)
   }
 
   /** Sets which input and output of a key is logged, effective as `patch`. Throws 404 for a permanently revoked key. */

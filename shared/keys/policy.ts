@@ -88,7 +88,7 @@ export function policyOf(
   }
 }
 
-export function keyStateOf({
+function keyStateOf({
   revokedAt,
   disabled,
   blockedReason,
@@ -96,6 +96,16 @@ export function keyStateOf({
   if (revokedAt !== null) return 'revoked'
   if (!disabled) return 'active'
   return blockedReason === null ? 'disabled' : 'blocked'
+}
+
+/** A key's status in the API's format, which has one for all that are refused, and what it is for. */
+export function presentStatus(row: ApiKey, nowMs: number) {
+  const state = keyStateOf(row)
+  const isExpired = row.expiresAt !== null && row.expiresAt.getTime() <= nowMs
+  return {
+    status: state !== 'active' ? 'revoked' : isExpired ? 'expired' : 'active',
+    status_reason: state === 'active' ? null : state,
+  }
 }
 
 function minLimit(own: number | null, bound: number | null): number | null {

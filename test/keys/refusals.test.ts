@@ -76,7 +76,7 @@ async function refusedSocket(path: string, key: string) {
 }
 
 for (const [state, code, words, change] of states)
-  test(`401 with a key that is ${state} says so on every route and both sockets`, async t => {
+  test.serial(`401 with a key that is ${state} says so on every route and both sockets`, async t => {
     const { live, test: sandbox, organisationId } = await gateway.account()
     for (const key of [live, sandbox]) {
       t.is((await gateway.fetch('/v1/models', { key })).status, 200)
