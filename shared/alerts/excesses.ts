@@ -1,5 +1,4 @@
-import type { Nano } from '../base/money.ts'
-import { usdFromNano } from '../base/money.ts'
+import { type Nano, usdFromNano } from '../base/money.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 import { blockKey } from '../keys/cost-control.ts'
 import type { Services } from '../services.ts'
@@ -15,8 +14,11 @@ const maxRounds = 20
 /** Why a key is blocked: its own sum of an hour, that of its organisation, or a balance that the excess drove below zero. */
 type Reason = 'hourly_limit' | 'organisation_limit' | 'negative_balance'
 
-/** A key whose requests cost too much beyond their reservations; `cause`: the last of these entries of the ledger. */
-type ExceedingKey = { keyId: string; reason: Reason; excessNano: Nano; cause: string }
+/**
+ * A key whose requests cost too much beyond their reservations, of those since `countsFrom`; `cause`: the last of these entries
+ * of the ledger.
+ */
+type ExceedingKey = { keyId: string; reason: Reason; excessNano: Nano; cause: string; countsFrom: Date | null }
 
 /**
  * Handles entries of the ledger for costs above reservations: blocks the keys for which they are too much, and learns from the
@@ -32,20 +34,17 @@ export async function handleExcesses(services: Services): Promise<number> {
       orderBy: { createdAt: 'asc' },
       take: maxPerRound,
     })
+    if (entries.length === 0) break
     const causes = entries.map(({ cause }) => cause)
-    if (causes.length > 0) for (const key of await findOverLimit(services, causes)) await block(services, key)
+    for (const key of await findOverLimit(services, causes)) await block(services, key)
     handled += await db.$transaction(async tx => {
       const where = { cause: { in: causes }, handledAt: null }
       const data = { handledAt: new Date(clock.now()) }
       const marked = await tx.excess.updateManyAndReturn({ where, data, select: { cause: true } })
-      if (marked.length > 0)
-        await reservationFactors.learn(
-          tx,
-          marked.map(({ cause }) => cause),
-        )
-      return marked.length
+      const learned = marked.map(({ cause }) => cause)
+      if (learned.length > 0) await reservationFactors.learn(tx, learned)
+      return learned.length
     })
-    if (entries.length < maxPerRound) break
   }
   for (const key of await findBelowZero(services)) await block(services, key)
   if (handled > 0) await reservationFactors.refresh()
@@ -62,7 +61,7 @@ function findOverLimit({ db, config }: Services, causes: readonly string[]): Pro
       FROM excesses WHERE cause = ANY(${[...causes]}) GROUP BY organisation_id
     ), counted AS (
       -- What a key exceeded before it was enabled again was reviewed; while it is disabled, it counts for its organisation.
-      SELECT e.*, k.disabled OR k.revoked_at IS NOT NULL AS ended,
+      SELECT e.*, k.disabled OR k.revoked_at IS NOT NULL AS ended, k.excess_counts_from,
         sum(e.amount_nano) OVER (PARTITION BY e.key_id ORDER BY e.created_at
           RANGE BETWEEN '1 hour' PRECEDING AND CURRENT ROW) AS key_nano,
         sum(e.amount_nano) OVER (PARTITION BY e.organisation_id ORDER BY e.created_at
@@ -80,7 +79,7 @@ function findOverLimit({ db, config }: Services, causes: readonly string[]): Pro
       FROM counted
     )
     SELECT key_id AS "keyId", max(key_hour_nano)::bigint AS "excessNano",
-      (array_agg(cause ORDER BY created_at DESC))[1] AS cause,
+      (array_agg(cause ORDER BY created_at DESC))[1] AS cause, max(excess_counts_from) AS "countsFrom",
       CASE WHEN max(key_hour_nano) > ${limitNano} THEN 'hourly_limit' ELSE 'organisation_limit' END AS reason
     FROM hours WHERE NOT ended AND (key_hour_nano > ${limitNano} OR organisation_hour_nano > ${organisationLimitNano})
     GROUP BY key_id`
@@ -93,7 +92,7 @@ function findOverLimit({ db, config }: Services, causes: readonly string[]): Pro
 function findBelowZero({ db }: Services): Promise<ExceedingKey[]> {
   return db.$queryRaw<ExceedingKey[]>`
     WITH recent AS (
-      SELECT e.*, k.disabled OR k.revoked_at IS NOT NULL AS ended, w.balance_nano
+      SELECT e.*, k.disabled OR k.revoked_at IS NOT NULL AS ended, k.excess_counts_from, w.balance_nano
       FROM excesses e JOIN api_keys k ON k.id = e.key_id JOIN wallets w ON w.organisation_id = e.organisation_id
       WHERE e.booked_at > now() - interval '1 hour' AND w.balance_nano < 0
         AND (k.disabled OR k.excess_counts_from IS NULL OR e.created_at > k.excess_counts_from)
@@ -102,16 +101,18 @@ function findBelowZero({ db }: Services): Promise<ExceedingKey[]> {
       HAVING balance_nano + sum(amount_nano) >= 0
     )
     SELECT key_id AS "keyId", sum(amount_nano)::bigint AS "excessNano",
-      (array_agg(cause ORDER BY created_at DESC))[1] AS cause, 'negative_balance' AS reason
+      (array_agg(cause ORDER BY created_at DESC))[1] AS cause, max(excess_counts_from) AS "countsFrom",
+      'negative_balance' AS reason
     FROM recent JOIN driven USING (organisation_id) WHERE NOT ended GROUP BY key_id`
 }
 
 /** Blocks a key, and alerts its organisation and the operators in the same transaction. */
 async function block(services: Services, exceeding: ExceedingKey): Promise<void> {
   const { db, webhooks, log } = services
-  const { keyId, cause, reason, excessNano } = exceeding
+  const { keyId, cause, reason, excessNano, countsFrom } = exceeding
   const key = await db.apiKey.findUniqueOrThrow({ where: { id: keyId } })
-  const deliveryIds = await blockKey(services, key, async (tx, row) => {
+  const decided = { ...key, excessCountsFrom: countsFrom }
+  const deliveryIds = await blockKey(services, decided, async (tx, row) => {
     return (await raiseAlerts(services, tx, [alertOf(row, exceeding)])).deliveryIds
   })
   if (!deliveryIds) return

@@ -146,16 +146,17 @@ export class Stretches {
     const beyond = (boundNano: number) => Math.max(0, Math.min(bill.costNano, boundNano) - reservedNano)
     const explainedNano = beyond(this.#maxNano)
     const expectedNano = beyond(this.#maxNano * (reservation.factor ?? 1))
-    if (expectedNano === 0) return bill
-    try {
-      await this.#reserve(expectedNano)
-      return bill
-    } catch {
-      if (explainedNano === 0) return bill
-      const costNano = bill.costNano - explainedNano
-      const shownUsage = { ...bill.shownUsage, cost: costNano / 1e9 }
-      return { ...bill, costNano, shownUsage, waiver: 'beyond_reservation' }
+    for (const missingNano of new Set([expectedNano, explainedNano])) {
+      if (missingNano === 0) return bill
+      const isReserved = await this.#reserve(missingNano).then(
+        () => true,
+        () => false,
+      )
+      if (isReserved) return bill
     }
+    const costNano = bill.costNano - explainedNano
+    const shownUsage = { ...bill.shownUsage, cost: costNano / 1e9 }
+    return { ...bill, costNano, shownUsage, waiver: 'beyond_reservation' }
   }
 
   /** Stops reserving. */
