@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { handleExcesses, watchReservations } from '../../shared/alerts/excesses.ts'
 import { operatorActor } from '../../shared/keys/audit.ts'
+import { blockKey } from '../../shared/keys/cost-control.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { hourlyRules, pruneAll } from '../../shared/retention/rules.ts'
 import { json, type Reply } from '../emulators/emulator.ts'
@@ -289,7 +290,9 @@ test.serial('200 with a key that was enabled again, until the next excess beyond
   await exceed(account, 1.1e9)
   t.is((await ask(account, 5)).status, 401)
   clock.advance(minuteMs)
+  const decided = await keyOf(account)
   await enable(account)
+  t.is(await blockKey(services(), decided, async () => 'blocked'), null, 'what was decided before the review')
   t.like(await keyOf(account), { disabled: false, blockedReason: null })
   clock.advance(minuteMs)
   t.is(await exceed(account, 0.5e9), 200)
