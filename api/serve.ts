@@ -24,8 +24,9 @@ const finalResponseMs = 2_000
 export async function serve(config: Config): Promise<void> {
   await startProcess('web', config, async (log, end) => {
     const services = await openServices(config, log)
-    const { admission, health, providerPauses } = services
-    await Promise.all([startWithRetry(() => admission.start()), health.start(), providerPauses.start()])
+    const { admission, health, providerPauses, reservationFactors } = services
+    const started = [health, providerPauses, reservationFactors].map(service => service.start())
+    await Promise.all([startWithRetry(() => admission.start()), ...started])
     const server = http.createServer({
       keepAliveTimeout: config.keepAliveTimeoutMs,
       headersTimeout: 20_000,

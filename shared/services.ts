@@ -33,6 +33,7 @@ import { TopUps } from './payments/top-ups.ts'
 import { Health } from './providers/health.ts'
 import { addProcessGauges } from './providers/process-gauges.ts'
 import { ProviderPauses } from './providers/provider-pauses.ts'
+import { ReservationFactors } from './providers/reservation-factors.ts'
 import { createSandbox } from './providers/sandbox/upstream.ts'
 import { Upstreams } from './providers/upstreams.ts'
 import { BatchWakes } from './queues/batch-wakes.ts'
@@ -97,6 +98,7 @@ export type Services = {
   limiter: ConcurrencyLimiter
   stickySessions: StickySessions
   outputHistory: OutputHistory
+  reservationFactors: ReservationFactors
   feedback: Feedback
   learnedQualities: LearnedQualities
   keepAlive: KeepAlive
@@ -181,6 +183,7 @@ export async function openServices(
   const keyWatch = new KeyWatch({ policies, clock, log })
   const health = new Health(redis, clock)
   const providerPauses = new ProviderPauses({ db, redis, clock, log })
+  const reservationFactors = new ReservationFactors({ db, clock, log })
   const upstreams = new Upstreams({ catalog, config, health, pauses: providerPauses, sandbox: createSandbox(), clock })
   const disconnectedCalls = new DisconnectedCalls()
   const learnedQualities = new LearnedQualities({ db, clock, log, isOn: config.routingLearning })
@@ -217,6 +220,7 @@ export async function openServices(
     keyWatch.close()
     health.close()
     providerPauses.close()
+    reservationFactors.close()
     learnedQualities.close()
     limiter.close()
     completionSignals.close()
@@ -256,6 +260,7 @@ export async function openServices(
     limiter,
     stickySessions: new StickySessions(redis),
     outputHistory: new OutputHistory(),
+    reservationFactors,
     feedback: new Feedback(db, clock),
     learnedQualities,
     keepAlive,

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { blockExceededKeys } from '../shared/alerts/excesses.ts'
+import { handleExcesses } from '../shared/alerts/excesses.ts'
 import { learnFromUsage } from '../shared/feedback/signals.ts'
 import type { Redis } from '../shared/io/redis.ts'
 import { type Shard, shardsOf } from '../shared/io/redis-shards.ts'
@@ -147,7 +147,7 @@ class ShardLedger {
       await learnFromUsage(this.#services, events).catch(error => log.warn({ err: error }, 'signals are not counted'))
       // The maintenance task retries what fails here.
       if (batch.some(({ event }) => event.excess))
-        await blockExceededKeys(this.#services).catch(error => log.warn({ err: error }, 'a key is blocked later'))
+        await handleExcesses(this.#services).catch(error => log.warn({ err: error }, 'an excess is handled later'))
     } catch (error) {
       if (!isDataFault(error)) throw error
       const [only, ...others] = batch

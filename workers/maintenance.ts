@@ -3,7 +3,7 @@ import { raiseCapAlerts } from '../shared/alerts/caps.ts'
 import { watchEndpoints } from '../shared/alerts/endpoint-incidents.ts'
 import { disableFailingEndpoints } from '../shared/alerts/endpoints.ts'
 import { evaluateRules } from '../shared/alerts/evaluate-rules.ts'
-import { blockExceededKeys } from '../shared/alerts/excesses.ts'
+import { handleExcesses, watchReservations } from '../shared/alerts/excesses.ts'
 import { watchFailures, watchStores } from '../shared/alerts/incident-watch.ts'
 import { requeueDelayed, sweepDelayed } from '../shared/delayed/sweep.ts'
 import { requeueJobs, sweepJobs } from '../shared/jobs/sweep.ts'
@@ -27,7 +27,8 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     await webhooks.enqueue(await webhooks.listOverdue(clock.now()))
   },
   async alerts(services) {
-    await blockExceededKeys(services)
+    await handleExcesses(services)
+    await watchReservations(services)
     await raiseCapAlerts(services)
     await raiseBalanceAlerts(services)
   },

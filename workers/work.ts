@@ -34,8 +34,9 @@ export async function startWorker(config: Config): Promise<void> {
     // This month's partitions must exist before the first event is booked.
     if (clockSkew.isBounded) await startWithRetry(() => runMaintenance('partitions', null, services))
     // Registers this process, so that its reservations are swept if it dies.
-    const { admission, health, providerPauses } = services
-    await Promise.all([startWithRetry(() => admission.start()), health.start(), providerPauses.start()])
+    const { admission, health, providerPauses, reservationFactors } = services
+    const started = [health, providerPauses, reservationFactors].map(service => service.start())
+    await Promise.all([startWithRetry(() => admission.start()), ...started])
     const ledger = new LedgerWorker(services, blocking)
     ledger.start()
     const repeating = (['maintenance', 'emails'] as const).map(name => {

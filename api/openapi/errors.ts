@@ -77,8 +77,11 @@ const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails
   unknown_field: ['Unknown field `colour`.', { param: 'colour' }],
   missing_api_key: ['Send your API key as `Authorization: Bearer <key>` or `x-api-key: <key>`.'],
   invalid_api_key: ['This is not a valid API key of this service.'],
-  revoked_api_key: ['This API key was revoked. Create a new one.'],
-  expired_api_key: ['This API key has expired. Create a new one.'],
+  revoked_api_key: ['This API key was revoked for good. Create a new one.', { metadata: { reason: 'revoked' } }],
+  expired_api_key: [
+    'This API key has expired. Its creator, or an owner or admin of the organisation, can change its date, or create a new one.',
+    { metadata: { reason: 'expired' } },
+  ],
   wrong_key_type: ['A provisioning key manages keys and cannot call this route. Use a standard key.'],
   organisation_suspended: ['This organisation is suspended. Contact the operator of this service.'],
   insufficient_scope: ['This key may not call this route.'],

@@ -63,12 +63,17 @@ const events: Record<EventType | 'webhook.test', Event> = {
     }),
   },
   'key.blocked': {
-    summary: 'A key was blocked because a request cost more than its reservation',
+    summary: 'A key was blocked because its requests cost more than their reservations',
     data: z.strictObject({
       object: z.literal('key.blocked'),
       key: keyOfAlert,
-      reference: z.string().describe('The id of the request.'),
-      excess_usd: usd,
+      reason: z
+        .enum(['hourly_limit', 'organisation_limit', 'negative_balance'])
+        .describe(
+          'The sum of an hour of the key or its organisation was too high, or it drove the balance below zero.',
+        ),
+      reference: z.string().describe('The id of the last such request.'),
+      excess_usd: usd.describe('What the requests of the key cost beyond their reservations within an hour.'),
     }),
   },
   'wallet.low_balance': {

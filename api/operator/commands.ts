@@ -26,7 +26,7 @@ const maxHoldDays = 365
 const maxListedKeys = 10_000
 
 const describe = (record: KeyRecord) =>
-  `${record.hash}  ${record.prefix}…${record.last4}  ${record.environment}  ${record.status}  ${record.name}`
+  `${record.hash}  ${record.prefix}…${record.last4}  ${record.environment}  ${record.status_reason ?? record.status}  ${record.name}`
 
 const organisations: Command[] = [
   command({

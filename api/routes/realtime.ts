@@ -42,7 +42,7 @@ errors, in the format of the model’s protocol.
 | 1011 | the provider failed |
 | 1013 | the gateway is restarting or its store is unavailable: open another session |
 | 4400 | a frame before the session began was invalid or asked for an unsupported feature, or tools and settings exceeded their size limit |
-| 4401 | the key was revoked or has expired |
+| 4401 | the key was revoked, disabled or blocked, or has expired |
 | 4402 | credits, the key’s spend cap or the cost limit of one session are exhausted |
 | 4403 | the key may no longer use the model |
 | 4408 | the session reached its maximum duration |

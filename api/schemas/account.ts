@@ -44,6 +44,12 @@ export const key = z
     prefix: z.string(),
     last4: z.string(),
     status: z.enum(['active', 'revoked', 'expired']),
+    status_reason: z
+      .enum(['revoked', 'disabled', 'blocked'])
+      .nullable()
+      .describe(
+        'Of status `revoked`: revoked for good, disabled by a person, or blocked because of what its requests cost.',
+      ),
     spend_month_usd: usd,
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),

@@ -33,7 +33,7 @@ const policy: Policy = {
     scopes: new Set(['*']),
     learning: true,
     contentLogging: null,
-    revoked: false,
+    state: 'active' as const,
     suspended: false,
   },
   ...{ rpmLimit: null, tpmLimit: null, capNano: null, allowlist: null, expiresAtMs: null },

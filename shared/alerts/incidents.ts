@@ -19,6 +19,8 @@ export const incidentKinds = [
   'backlog',
   /** PostgreSQL refused usage events. */
   'refused_events',
+  /** Requests for a model at a provider cost more than was reserved for them. */
+  'reservations',
   /** The latest attempts at a webhook endpoint of an organisation all failed. */
   'webhook',
 ] as const

@@ -12,7 +12,8 @@ type SpendData = {
   spent_usd: number
   resets_at: string
 }
-type BlockedData = { key: SpendData['key']; excess_usd: number; reference: string }
+/** Alerts of the previous release have no `reason`: each is about one request. */
+type BlockedData = { key: SpendData['key']; excess_usd: number; reference: string; reason?: string }
 type EndpointData = { id: string; url: string; failing_since: string }
 type BalanceData = { balance_usd: number; held_usd: number; low_balance_usd: number }
 
@@ -62,12 +63,19 @@ function spendText({ key, percent, cap_usd, spent_usd, resets_at }: SpendData, o
   }
 }
 
-function blockedText({ key, excess_usd, reference }: BlockedData, organisation: string) {
+const blockedReasons: Record<string, string> = {
+  organisation_limit: 'Together with those of the other keys of the organisation, that is too much for one hour.',
+  negative_balance: 'That drove the balance of the organisation below zero.',
+}
+
+function blockedText({ key, excess_usd, reference, reason = '' }: BlockedData, organisation: string) {
+  const name = `the API key ${quoteName(key.name)} (${key.prefix}…${key.last4}) of ${quoteName(organisation)}`
+  const why = blockedReasons[reason]
   return {
     subject: `The API key ${quoteName(key.name)} is blocked`,
-    text: `The request ${reference} of the API key ${quoteName(key.name)} (${key.prefix}…${key.last4}) of ${quoteName(organisation)} cost ${dollars(excess_usd)} more than was reserved for it: its provider counted more than the request could use by its own limits. The amount was charged as a separate ledger entry.
+    text: `Within an hour, the requests of ${name} cost ${dollars(excess_usd)} more than was reserved for them: providers counted more than the requests could use by their own limits. ${why ? `${why} ` : ''}The amounts were charged as separate ledger entries; the last of these requests is ${reference}.
 
-The key is blocked so that this cannot be repeated. Look at the request, then enable the key again.`,
+The key is blocked so that this does not go on. Look at the requests, then enable the key again.`,
   }
 }
 

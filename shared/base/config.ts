@@ -89,6 +89,8 @@ export type Config = Parts & {
   realtime: { maxMs: number; maxNano: number; maxSessions: number; origins: readonly string[] | null }
   /** Maximum concurrent WebSocket connections at /v1/responses per organisation; 0 = none are accepted. */
   responses: { maxConnections: number }
+  /** By how much the requests of a key may cost more than their reservations within an hour, before it is blocked. */
+  maxExcessNano: number
   quotas: Quotas
   /**
    * Email delivery. Without `smtpUrl`, links are logged at `debug`; `outbox` shows sent emails on a page (never in
@@ -188,6 +190,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
       origins: v.REALTIME_ORIGINS ?? null,
     },
     responses: { maxConnections: v.RESPONSES_MAX_CONNECTIONS },
+    maxExcessNano: Number(nanoFromUsd(v.MAX_EXCESS_USD)),
     quotas: quotasOf(v),
     ...retentionOf(v),
     ...accountSettings(v, publicUrl),

@@ -99,6 +99,7 @@ export const variables = z.object({
   BATCH_DISCOUNT_PERCENT: discount.prefault('50'),
   JOB_HOLD_BACK_1H_SECONDS: z.coerce.number().int().min(0).max(1_800).default(120),
   JOB_HOLD_BACK_6H_SECONDS: z.coerce.number().int().min(0).max(10_800).default(900),
+  MAX_EXCESS_USD: z.coerce.number().min(0).max(10_000).default(1),
   REALTIME_MAX_MINUTES: positive(1_440).default(60),
   REALTIME_MAX_USD: z.coerce.number().positive().max(10_000).default(10),
   REALTIME_MAX_SESSIONS: positive(100_000).default(20),

@@ -11,6 +11,7 @@ import type { ChatRunInput } from './run-input.ts'
 const minLimitTokens = 4_096
 
 type History = Pick<Services, 'outputHistory'>
+type Learned = History & Pick<Services, 'reservationFactors'>
 type Input = Pick<ChatRunInput<DirectKind>, 'bulk' | 'features' | 'stream'>
 
 /**
@@ -19,13 +20,14 @@ type Input = Pick<ChatRunInput<DirectKind>, 'bulk' | 'features' | 'stream'>
  * the rest while it runs (`stretches.ts`). docs/decisions/likely-output.md
  */
 export function maxCostOfRun(
-  { outputHistory }: History,
-  { keyId }: Policy,
+  { outputHistory, reservationFactors }: Learned,
+  { keyId, organisationId }: Policy,
   input: Input,
   targets: readonly Target[],
   marginPpm: bigint,
 ): MaxCost {
   const maxCost = maxCostOf(targets, input.features, marginPpm)
+  maxCost.factor = reservationFactors.of(organisationId, targets)
   if (input.bulk !== null || maxCost.outputTokens <= minLimitTokens) return maxCost
   if (maxCost.explicit) maxCost.minTokens = minLimitTokens
   if (isExtensible(input)) maxCost.likelyTokens = outputHistory.likelyTokens(keyId, targets[0]!.model.id)

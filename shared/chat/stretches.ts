@@ -65,7 +65,7 @@ export function openStretches(
     hidesOutput: unlimited || canReason(target.deployment),
     choices: features.choices,
     coversAll,
-    picoPerToken: maxPicoPerOutputToken(target, features, marginPpm),
+    picoPerToken: maxPicoPerOutputToken(target, features, marginPpm) * (ends.reservation.factor ?? 1),
     nowMs: () => services.clock.now(),
     reserve: (nano, number) => extendReservation(services, key, `${id}.${number}`, nano, ends.reservation.month),
   })
@@ -135,23 +135,28 @@ export class Stretches {
 
   /**
    * The bill of the finished call, whose cost is reserved: what its last output cost beyond the reservations is
-   * reserved now, or else not charged. What not even the request's limit explains is charged all the same, as an excess.
+   * reserved now, or else not charged. What not even the request's limit explains is charged all the same, as an excess;
+   * so much of it as earlier requests have shown is reserved as well, if possible.
    */
   async cover(bill: Bill): Promise<Bill> {
     const { reservation } = this.#options
     await this.#pending
     this.stop()
-    const explainedNano = Math.min(bill.costNano, this.#maxNano)
-    const missingNano = explainedNano - reservation.reservedNano - this.reservedNano
-    if (missingNano <= 0) return bill
-    try {
-      await this.#reserve(missingNano)
-      return bill
-    } catch {
-      const costNano = bill.costNano - missingNano
-      const shownUsage = { ...bill.shownUsage, cost: costNano / 1e9 }
-      return { ...bill, costNano, shownUsage, waiver: 'beyond_reservation' }
+    const reservedNano = reservation.reservedNano + this.reservedNano
+    const beyond = (boundNano: number) => Math.max(0, Math.min(bill.costNano, boundNano) - reservedNano)
+    const explainedNano = beyond(this.#maxNano)
+    const expectedNano = beyond(this.#maxNano * (reservation.factor ?? 1))
+    for (const missingNano of new Set([expectedNano, explainedNano])) {
+      if (missingNano === 0) return bill
+      const isReserved = await this.#reserve(missingNano).then(
+        () => true,
+        () => false,
+      )
+      if (isReserved) return bill
     }
+    const costNano = bill.costNano - explainedNano
+    const shownUsage = { ...bill.shownUsage, cost: costNano / 1e9 }
+    return { ...bill, costNano, shownUsage, waiver: 'beyond_reservation' }
   }
 
   /** Stops reserving. */

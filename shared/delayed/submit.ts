@@ -82,7 +82,8 @@ export async function submitDelayed(
   }
   const { decision, reservation } = await admitRequest(services, key, id, policy => {
     const decision = decide(policy)
-    return { decision, maxCost: maxCostOf(decision.targets, features, marginPpm) }
+    const factor = services.reservationFactors.of(policy.organisationId, decision.targets)
+    return { decision, maxCost: { ...maxCostOf(decision.targets, features, marginPpm), factor } }
   })
   const { outputTokens, clamped } = reservation
   const input = { kind, body: text, discountPpm: Number(discountPpm), outputTokens, clamped } satisfies DelayedInput

@@ -5,6 +5,7 @@ import type { Services } from '../services.ts'
 import type { Job } from '../store/jobs.ts'
 import { connectionOf } from './connection.ts'
 import { endJob } from './end.ts'
+import { quotedNanoOf } from './submit.ts'
 
 const startingWaitMs = 5_000
 const startingPollMs = 50
@@ -31,7 +32,7 @@ export async function cancelJob(services: Services, id: string): Promise<Job> {
         status: 'cancelled',
         logStatus: 499,
         refund: !hasBegun,
-        ...(hasBegun && job.costNano === null && { costNano: job.holdNano }),
+        ...(hasBegun && job.costNano === null && { costNano: quotedNanoOf(job) }),
         ...(!hasBegun && job.costNano === null && { costNano: 0n }),
       },
       job.stage,

@@ -12,7 +12,7 @@ import { type Connection, connectionOf } from './connection.ts'
 import { endJob, failedEnd, poisonedEnd } from './end.ts'
 import type { JobResult, Output } from './present.ts'
 import { storeResult } from './results.ts'
-import type { JobInput } from './submit.ts'
+import { type JobInput, quotedNanoOf } from './submit.ts'
 
 const retryDelayMs = 10_000
 
@@ -127,7 +127,7 @@ async function storeOutputs(
 function priceOf(services: Services, job: Job, invoice: Invoice): { costNano?: bigint } {
   const row = queuedKinds[job.kind as QueuedKind] as unknown as QueuedKindRow<unknown, object>
   if (!row.cost || job.environment === 'test') return {}
-  return { costNano: costOf(services, job, row.cost, invoice) ?? job.holdNano }
+  return { costNano: costOf(services, job, row.cost, invoice) ?? quotedNanoOf(job) }
 }
 
 function costOf(

@@ -22,7 +22,12 @@ import { createJob } from './create.ts'
 type Common = { model?: string; webhook_url?: string; metadata?: Record<string, string> }
 export type Submitted = { job: Job; reservation: Reservation; target: Target }
 /** The input that a worker needs, as stored in the job's row. */
-export type JobInput = { input: object; references: References }
+export type JobInput = {
+  input: object
+  references: References
+  /** What the job is estimated to cost, where more is held: what it costs if nothing else is known. */
+  quotedNano?: string
+}
 
 /**
  * Creates a job: chooses the model, stages its references in storage, prices it, reserves, and inserts it with its charge
@@ -61,7 +66,8 @@ export async function submitJob(
     const [target] = choose(policy, references)
     const input = row.input(body, target!.model, references)
     const quote = row.quote(input, target!.deployment, services.config.marginPpm, references)
-    return { target: target!, quote, input, maxCost: maxCostOf(quote) }
+    const factor = services.reservationFactors.of(policy.organisationId, [target!])
+    return { target: target!, quote, input, maxCost: maxCostOf(quote, factor) }
   }).catch(async error => {
     await dropReferences(services, references)
     throw error
@@ -89,8 +95,15 @@ async function checkWebhook({ urlPolicy }: Services, { webhook_url }: Common): P
   if (webhook_url !== undefined) await assertPublicUrl(webhook_url, { ...urlPolicy, param: 'webhook_url' })
 }
 
-function maxCostOf(quote: Quote): MaxCost {
-  return flatCost(Number('chargeNano' in quote ? quote.chargeNano : quote.holdNano))
+/** A price is charged as it is; a hold takes the factor of exceeded ones. */
+function maxCostOf(quote: Quote, factor: number): MaxCost {
+  return 'chargeNano' in quote ? flatCost(Number(quote.chargeNano)) : { ...flatCost(Number(quote.holdNano)), factor }
+}
+
+/** What a job with a hold costs when its usage is unknown. */
+export function quotedNanoOf({ input, holdNano }: Job): bigint {
+  const { quotedNano } = input as unknown as JobInput
+  return quotedNano === undefined ? holdNano : BigInt(quotedNano)
 }
 
 type Admitted = {
@@ -117,16 +130,21 @@ async function insertJob(
   const { organisationId, keyId, environment, capNano } = policy
   const free = environment === 'test'
   const chargeNano = 'chargeNano' in quote ? (free ? 0n : quote.chargeNano) : null
+  const holdNano = 'holdNano' in quote ? BigInt(reservation.reservedNano) : 0n
+  const isRaised = 'holdNano' in quote && holdNano > quote.holdNano
   const newJob: NewJob = {
     ...{ id, requestId: origin.requestId, organisationId, keyId, environment, kind, chargeNano },
     model: target.model.id,
     month: reservation.month,
     capNano: capNano === null ? null : BigInt(capNano),
-    holdNano: 'holdNano' in quote && !free ? quote.holdNano : 0n,
+    holdNano,
     traceparent: traceEnqueued(origin.trace, 'media', kind, id),
     webhookUrl: body.webhook_url ?? null,
     metadata: body.metadata ?? {},
-    input: { input: admitted.input, references: admitted.references } satisfies JobInput,
+    input: {
+      ...{ input: admitted.input, references: admitted.references },
+      ...(isRaised && { quotedNano: String(quote.holdNano) }),
+    } satisfies JobInput,
     deadlineAt: new Date(clock.now() + config.jobDeadlineMs),
   }
   const job = await createJob(services, reservation, newJob, beside)

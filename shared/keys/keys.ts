@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import { provisioningKeyRevoked } from '../base/key-refusals.ts'
 import { type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
 import { type Clock, dayMs, systemClock } from '../base/time.ts'
 import type { ApiKey, Prisma, ProvisioningKey } from '../generated/prisma/client.ts'
@@ -8,9 +9,10 @@ import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { rowsAfter } from '../io/keyset.ts'
 import { type Actor, audit, changesBetween } from './audit.ts'
 import { type ContentColumns, presentContentSetting } from './content-logging.ts'
+import { changeOfState } from './cost-control.ts'
 import type { KeyPolicy, keyPatch, newKey } from './key-requests.ts'
 import type { Policies } from './policies.ts'
-import { organisationSuspended, policyRow } from './policy.ts'
+import { organisationSuspended, policyRow, presentStatus } from './policy.ts'
 import { type OverlappingSecret, retireSecret } from './replaced-secrets.ts'
 import { hashSecret, newSecret } from './secret.ts'
 
@@ -19,13 +21,12 @@ export type KeyRecord = ReturnType<typeof keyRecord>
 
 /** Presents a key's row, without its secret. `replaced`: its former secret, while that still works. */
 export function keyRecord(row: ApiKey, spentNano: Nano, replaced: OverlappingSecret | null, nowMs: number) {
-  const expired = row.expiresAt !== null && row.expiresAt.getTime() <= nowMs
   return {
     hash: row.hash,
     ...settings(row),
     prefix: row.prefix,
     last4: row.last4,
-    status: row.revokedAt || row.disabled ? 'revoked' : expired ? 'expired' : 'active',
+    ...presentStatus(row, nowMs),
     spend_month_usd: usdFromNano(spentNano),
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),
@@ -183,16 +184,17 @@ export class Keys {
   async #update(
     organisationId: string | null,
     hash: string,
-    changed: Prisma.ApiKeyUpdateInput,
+    changed: Prisma.ApiKeyUpdateInput & { disabled?: boolean },
     actor: Actor,
   ): Promise<ApiKey> {
     const { id, organisationId: owner } = await this.#getUnrevoked(organisationId, hash)
     const where = { id, hash, revokedAt: null }
-    const data = { ...changed, version: { increment: 1 } }
     const commit = async (tx: Connection) => {
       // A row lock serialises concurrent patches, so that each audit event has only its own changes.
       await tx.$executeRaw`SELECT 1 FROM api_keys WHERE id = ${id} FOR UPDATE`
       const before = await tx.apiKey.findUniqueOrThrow({ where })
+      const state = changeOfState(before, changed.disabled, this.#clock.now())
+      const data = { ...changed, ...state, version: { increment: 1 } }
       const after = await tx.apiKey.update({ where, data })
       const changes = changesBetween(patchableFields(before), patchableFields(after))
       if (Object.keys(changes).length > 0)
@@ -282,7 +284,7 @@ export class Keys {
     const where = { hash: hashSecret(secret) }
     const row = await this.#db.provisioningKey.findUnique({ where, ...policyRow })
     if (!row) throw new GatewayError('invalid_api_key', 'This provisioning key does not exist.')
-    if (row.revokedAt) throw new GatewayError('revoked_api_key', 'This provisioning key was revoked.')
+    if (row.revokedAt) throw provisioningKeyRevoked()
     if (row.organisation.suspendedAt) throw organisationSuspended()
     return row
   }

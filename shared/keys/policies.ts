@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { GatewayError } from '../base/errors.ts'
+import { secretReplaced } from '../base/key-refusals.ts'
 import type { Database } from '../io/db.ts'
 import { storeUnavailable } from '../io/outage.ts'
 import { onConnectionLost, type Redis } from '../io/redis.ts'
 import { type Shard, type Shards, shardsOf } from '../io/redis-shards.ts'
-import { type Limits, type Policy, policyOf, policyRow, type Scope, secretReplaced } from './policy.ts'
+import { type Limits, type Policy, policyOf, policyRow, type Scope } from './policy.ts'
 import { findReplacedSecret, overlapEnd } from './replaced-secrets.ts'
 
 /** In place of a generation token: the policy was just read, but not under a token that Redis can confirm. */

@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
+import { keyBlocked, keyDisabled, keyExpired, keyRevoked, secretReplaced } from '../base/key-refusals.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 import { type ContentColumns, type ContentLogging, contentLoggingOf } from './content-logging.ts'
 
@@ -7,6 +8,9 @@ export const modes = ['cost', 'balanced', 'quality'] as const
 export type Mode = (typeof modes)[number]
 export const scopes = ['chat', 'embeddings', 'completions', '*'] as const
 export type Scope = (typeof scopes)[number]
+
+/** `revoked` is final; a key is disabled by a person, or blocked by the service. */
+export type KeyState = 'active' | 'revoked' | 'disabled' | 'blocked'
 
 /** The permissions and limits of a standard key, from one version of its row. */
 export type Policy = {
@@ -32,7 +36,7 @@ export type Policy = {
   /** Which input and output is logged; null = none. */
   contentLogging: ContentLogging | null
   expiresAtMs: number | null
-  revoked: boolean
+  state: KeyState
   /** Whether its organisation is suspended. */
   suspended: boolean
 }
@@ -79,8 +83,28 @@ export function policyOf(
     learning: row.learning,
     contentLogging: contentLoggingOf(row, row.organisation),
     expiresAtMs: row.expiresAt?.getTime() ?? null,
-    revoked: row.revokedAt !== null || row.disabled,
+    state: keyStateOf(row),
     suspended: row.organisation.suspendedAt !== null,
+  }
+}
+
+function keyStateOf({
+  revokedAt,
+  disabled,
+  blockedReason,
+}: Pick<ApiKey, 'revokedAt' | 'disabled' | 'blockedReason'>): KeyState {
+  if (revokedAt !== null) return 'revoked'
+  if (!disabled) return 'active'
+  return blockedReason === null ? 'disabled' : 'blocked'
+}
+
+/** A key's status in the API's format, which has one for all that are refused, and what it is for. */
+export function presentStatus(row: ApiKey, nowMs: number) {
+  const state = keyStateOf(row)
+  const isExpired = row.expiresAt !== null && row.expiresAt.getTime() <= nowMs
+  return {
+    status: state !== 'active' ? 'revoked' : isExpired ? 'expired' : 'active',
+    status_reason: state === 'active' ? null : state,
   }
 }
 
@@ -107,16 +131,10 @@ export function organisationSuspended(): GatewayError {
   )
 }
 
-/** The refusal of a secret that a roll replaced. */
-export function secretReplaced(): GatewayError {
-  return new GatewayError('revoked_api_key', 'This API key was replaced by a newer secret. Use the new one.')
-}
-
 /** The refusal of a replaced secret whose overlap is over, or of a key that has expired. */
 export function expiryOf({ expiresAtMs, secretExpiresAtMs }: Policy, nowMs: number): GatewayError | null {
   if (secretExpiresAtMs !== null && secretExpiresAtMs <= nowMs) return secretReplaced()
-  if (expiresAtMs === null || expiresAtMs > nowMs) return null
-  return new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
+  return expiresAtMs !== null && expiresAtMs <= nowMs ? keyExpired() : null
 }
 
 /** Whether a refusal is about the key itself, not about one request: what runs under the key ends. */
@@ -124,9 +142,11 @@ export function refusesKey({ status, code }: GatewayError): boolean {
   return status === 401 || code === 'organisation_suspended'
 }
 
+const refusals = { revoked: keyRevoked, disabled: keyDisabled, blocked: keyBlocked } as const
+
 function refusalOf(policy: Policy, scope: Scope | null, nowMs: number): GatewayError | null {
-  const { revoked, suspended, scopes } = policy
-  if (revoked) return new GatewayError('revoked_api_key', 'This API key was revoked. Create a new one.')
+  const { state, suspended, scopes } = policy
+  if (state !== 'active') return refusals[state]()
   const expiry = expiryOf(policy, nowMs)
   if (expiry) return expiry
   if (suspended) return organisationSuspended()

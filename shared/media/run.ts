@@ -132,7 +132,8 @@ class MediaRun<K extends InstantKind> extends BaseRun<Services> {
       const chosen = rankOffers(services, policy.mode, offers)
       const targets = chosen.map(({ target }) => target)
       const fixedNano = Math.max(...chosen.map(({ maxNano }) => maxNano))
-      return { plan: { mode: policy.mode, targets }, maxCost: flatCost(fixedNano) }
+      const factor = services.reservationFactors.of(policy.organisationId, targets)
+      return { plan: { mode: policy.mode, targets }, maxCost: { ...flatCost(fixedNano), factor } }
     })
     this.policy = key.policy
     return admitted

@@ -78,7 +78,8 @@ export async function reserveStretch(
     const targets = sessionTargets(services, policy, input)
     const fixedNano =
       nano ?? Math.max(...targets.map(({ deployment }) => intervalHoldNano(deployment.price, marginPpm)))
-    return { targets, maxCost: flatCost(fixedNano) }
+    const factor = nano === null ? services.reservationFactors.of(policy.organisationId, targets) : 1
+    return { targets, maxCost: { ...flatCost(fixedNano), factor } }
   }
   return admitRequest(services, key, id, choose, context => (first ? context : { ...context, rpmLimit: null }))
 }

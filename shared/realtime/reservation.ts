@@ -229,7 +229,8 @@ export class RollingReservation {
   }
 
   #intervalHoldNano(): number {
-    return intervalHoldNano(this.#price, this.#options.marginPpm)
+    const { marginPpm, reservation } = this.#options
+    return Math.ceil(intervalHoldNano(this.#price, marginPpm) * (reservation.factor ?? 1))
   }
 
   /** Time by our clock that the provider has not reported yet: it is reserved for, but not charged. */

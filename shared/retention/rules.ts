@@ -3,6 +3,7 @@ import { dayMs } from '../base/time.ts'
 import { counterRetentionMs } from '../feedback/counters.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { deleteExpired, measureExpired, type Removable } from '../io/expired-rows.ts'
+import { factorMemoryMs } from '../providers/reservation-factors.ts'
 import type { Services } from '../services.ts'
 import { expiredConversations } from '../store/conversations.ts'
 import { endedBatches, endedJobs, forgetJobs, unforgottenJobs } from '../store/retention.ts'
@@ -103,6 +104,13 @@ export const hourlyRules: readonly Rule[] = [
   rows('batches', 'batches', ({ nowMs, periods }) => endedBatches(new Date(nowMs - periods.jobRetentionDays * dayMs))),
   rows('audit_events', 'audit log', ({ nowMs, periods }) =>
     olderThan('created_at', monthStart(nowMs, -periods.auditRetentionMonths)),
+  ),
+  // By the clock that wrote it, which the ledger check reads as well.
+  rows('excesses', 'handled costs above reservations', () => {
+    return Prisma.sql`booked_at < now() - interval '7 days' AND handled_at IS NOT NULL`
+  }),
+  rows('reservation_factors', 'forgotten factors of reservations', ({ nowMs }) =>
+    olderThan('last_at', new Date(nowMs - factorMemoryMs)),
   ),
   rows('alerts', 'alerts', ({ nowMs, periods }) =>
     olderThan('created_at', monthStart(nowMs, -periods.auditRetentionMonths)),

@@ -81,7 +81,8 @@ export function maxCostOf(targets: readonly Target[], features: Features, margin
     features.promptTokensEstimate + Math.min(features.maxTokens ?? usualOutputTokens, 100_000) * features.choices
   const explicit = features.maxTokens !== null
   const minTokens = explicit ? outputTokens : 1
-  return { estimatedTokens, fixedNano, picoPerOutputToken, outputTokens, explicit, minTokens, likelyTokens: 0 }
+  const cost = { fixedNano, picoPerOutputToken, outputTokens }
+  return { estimatedTokens, ...cost, explicit, minTokens, likelyTokens: 0, factor: 1 }
 }
 
 /** The maximum provider cost of a request's web searches at a target, in pico-dollars. */

@@ -16,6 +16,7 @@ import {
   type MaxCost,
   packKey,
   type Reservation,
+  reservableCost,
 } from './reservation.ts'
 import type { ScriptArguments, Scripts } from './scripts.ts'
 import { lostSettlement, Settlements } from './settlement.ts'
@@ -288,5 +289,12 @@ export class Admission {
 /** The script arguments of one request. */
 function argumentsOf(request: PendingAdmission): ScriptArguments['admit']['requests'][number] {
   const { billing, generation, month, id, maxCost } = request
-  return { ...maxCost, key: packKey(billing), generation, month, id, explicit: maxCost.explicit ? 1 : 0 }
+  return {
+    ...reservableCost(maxCost),
+    key: packKey(billing),
+    generation,
+    month,
+    id,
+    explicit: maxCost.explicit ? 1 : 0,
+  }
 }

@@ -19,7 +19,7 @@ export async function checkLedger(db: Database, redis: Redis, nowMs = Date.now()
     await checkRows(db, 'spend stays within the monthly cap', invariants.CAPS),
     await checkRows(db, 'no request uses tokens for nothing without a stated reason', invariants.WAIVERS),
     await checkRows(db, 'a cancelled job pays for the call it had begun', invariants.CANCELLED_CALLS),
-    await recheck(() => checkRows(db, 'whatever exceeded its reservation was alerted', invariants.EXCESSES)),
+    await recheck(() => checkRows(db, 'whatever exceeded its reservation was handled', invariants.EXCESSES)),
     await checkRows(
       db,
       'a balance is below zero only by what exceeded its reservation or was taken back',

@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
+import { keyExpired } from '../base/key-refusals.ts'
 import { usdFromNano } from '../base/money.ts'
 import { nextMonthStart } from '../base/time.ts'
 import { rateLimited } from './rates.ts'
@@ -13,7 +14,7 @@ export function applyVerdict(reply: (string | number)[], billing: BillingContext
     case 'stale':
       return { stale: String(reply[1]) }
     case 'expired':
-      throw new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
+      throw keyExpired()
     case 'rate':
       throw rateLimited(billing, reply)
     case 'cap':

@@ -29,11 +29,24 @@ export type MaxCost = {
   minTokens: number
   /** Output tokens to reserve at first when the rest is reserved while the request runs; 0 = reserve all. */
   likelyTokens: number
+  /** What both parts are multiplied by when they are reserved, because earlier requests cost more; absent = 1. */
+  factor?: number
 }
 
 /** The cost of a request with this number of output tokens, in nano-dollars. */
 export function costWithOutput({ fixedNano, picoPerOutputToken }: MaxCost, tokens: number): number {
   return fixedNano + Math.ceil((tokens * picoPerOutputToken) / 1_000)
+}
+
+/** The maximum cost as it is reserved: with its factor. */
+export function reservableCost(maxCost: MaxCost): MaxCost {
+  const { factor = 1, fixedNano, picoPerOutputToken } = maxCost
+  if (factor === 1) return maxCost
+  return {
+    ...maxCost,
+    fixedNano: Math.ceil(fixedNano * factor),
+    picoPerOutputToken: Math.ceil(picoPerOutputToken * factor),
+  }
 }
 
 /** The reservation of an admitted request, settled exactly once. */
@@ -48,8 +61,10 @@ export type Reservation = {
   outputTokens: number
   /** Of these, the tokens that were reserved at the admission. */
   reservedTokens: number
-  /** The cost of all `outputTokens`, in nano-dollars; more than `reservedNano` while some of them are not reserved. */
+  /** The cost of all `outputTokens` without the factor, in nano-dollars; may exceed `reservedNano` while some are not reserved. */
   maxNano: number
+  /** The factor of the reserved maximum cost; absent = 1. */
+  factor?: number
   clamped: boolean
   /** Whether the caller set the limit of output tokens. */
   explicit: boolean
@@ -81,6 +96,7 @@ export function createReservation(figures: string, { billing, id, month, maxCost
     reservedTokens: Number(reply[1]),
     reservedNano: Number(reply[2]),
     maxNano: costWithOutput(maxCost, outputTokens),
+    factor: maxCost.factor ?? 1,
     clamped: reply[3] === '1',
     explicit: maxCost.explicit,
     countedTokens: Number(reply[4]),

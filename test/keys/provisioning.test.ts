@@ -81,6 +81,7 @@ test('201 with the defaults of every field, and the secret this once', async t =
     prefix: key.slice(0, 16),
     last4: key.slice(-4),
     status: 'active',
+    status_reason: null,
     spend_month_usd: 0,
     last_used_at: null,
     previous_secret_last4: null,

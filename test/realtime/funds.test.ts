@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
+import { handleExcesses } from '../../shared/alerts/excesses.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
+import { hashSecret } from '../../shared/keys/secret.ts'
 import { eventually, freshStores, type Stores } from '../support/gateway.ts'
 import {
   byMinute,
@@ -153,6 +155,39 @@ test('4402: a use that its provider reports far beyond every bound is charged in
       await eventually(paid, 'all of it is charged')
     }
     t.pass()
+  } finally {
+    await w.close()
+    await own.drop()
+  }
+})
+
+test('101 and larger reservations after a session exceeded what could be reserved, and the key goes on', async t => {
+  const own = await freshStores()
+  const w = await startSessions(own)
+  try {
+    const account = await w.gateway.account({ monthly_spend_cap_usd: 0.3 })
+    const session = await talk(w, account.live)
+    const use = { output: 5_000, audioOut: 5_000 }
+    await session.use(use)
+    t.is((await session.end()).code, 4402)
+    t.is(await spentNano(w, account), tokensNano(use))
+    await handleExcesses(w.services)
+    const { disabled } = await w.services.db.apiKey.findUniqueOrThrow({ where: { hash: hashSecret(account.live) } })
+    t.false(disabled)
+    const other = await w.gateway.key(account.organisationId, 'live')
+    const next = await talk(w, other)
+    const factor = tokensNano(use) / stretchNano[byToken]
+    t.true(factor > 1.2 && (await reservedNano(w.services, account)) >= tokensNano(use))
+    await next.leave()
+    // $1 and more at once.
+    const dear = await w.gateway.account({ usd: '1' })
+    const last = await talk(w, dear.live)
+    await last.use({ output: 60_000, audioOut: 60_000 })
+    t.is((await last.end()).code, 4402)
+    await spentNano(w, dear)
+    await handleExcesses(w.services)
+    const refused = await t.throwsAsync(talk(w, dear.live), { instanceOf: Refused })
+    t.like(refused, { status: 401, error: { code: 'revoked_api_key', metadata: { reason: 'blocked' } } })
   } finally {
     await w.close()
     await own.drop()

@@ -104,7 +104,8 @@ export async function startGateway(
   })
   const services = await openServices(config, createLog(config.logLevel), clock)
   await services.admission.start()
-  await Promise.all([services.health.start(), services.providerPauses.start()])
+  const { health, providerPauses, reservationFactors } = services
+  await Promise.all([health, providerPauses, reservationFactors].map(service => service.start()))
   await maintainPartitions(services.db, clock.now(), config.generationRetentionMonths)
   const blocking = openWorkerRedis(config)
   blocking.on('error', () => {}) // It reconnects automatically.

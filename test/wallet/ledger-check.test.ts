@@ -16,7 +16,7 @@ const names = {
   caps: 'spend stays within the monthly cap',
   waivers: 'no request uses tokens for nothing without a stated reason',
   cancelledCalls: 'a cancelled job pays for the call it had begun',
-  excesses: 'whatever exceeded its reservation was alerted',
+  excesses: 'whatever exceeded its reservation was handled',
   overdrafts: 'a balance is below zero only by what exceeded its reservation or was taken back',
   charges: 'every charge has its request, and every charged request its charge',
   jobs: 'every job costs what was charged for it, and nothing when it failed',
@@ -145,12 +145,13 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
     ['cancelledCalls'],
   ],
   [
-    'more than a reservation was charged without an alert, and a wallet is overdrawn otherwise',
+    'more than a reservation was charged and is not handled, and a wallet is overdrawn otherwise',
     async ({ gateway, organisationId, keyId }) => {
       const { db } = gateway.services
       await db.$executeRaw`
         INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at)
         VALUES (${organisationId}, 'excess', -1, 'excess:chatcmpl-x', ${keyId}, now() - interval '1 hour')`
+      await db.$executeRaw`UPDATE excesses SET booked_at = created_at WHERE key_id = ${keyId}`
       await db.$executeRaw`UPDATE wallets SET balance_nano = -1000 WHERE organisation_id = ${organisationId}`
     },
     ['balances', 'spends', 'excesses', 'overdrafts', 'charges', 'redis'],

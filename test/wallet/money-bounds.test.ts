@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import test from 'ava'
-import { blockExceededKeys } from '../../shared/alerts/excesses.ts'
+import { handleExcesses } from '../../shared/alerts/excesses.ts'
 import type { Usage } from '../../shared/base/usage.ts'
 import { messageReply } from '../emulators/anthropic.ts'
 import { type Emulator, json, type Reply } from '../emulators/emulator.ts'
@@ -237,28 +237,28 @@ test.serial('the balance stays above zero: thirty documents at once on a wallet 
   t.is(await excessNano(account), 0)
 })
 
-test.serial('what a provider bills beyond every bound is booked apart, alerted, and blocks the key', async t => {
+test.serial('what a provider bills far beyond every bound is booked apart, alerted, and blocks the key', async t => {
   const { services } = world.gateway
   const { db } = services
   const account = await world.gateway.account({ monthly_spend_cap_usd: 0.5 })
   const body = saying('gpt-4.1', 'Hi', { max_tokens: 16, provider: { only: ['openai'] } })
-  // More than the 16 tokens that were allowed.
-  const usage = usageOf(10, 50_000)
+  // Far more than the 16 tokens that were allowed.
+  const usage = usageOf(10, 200_000)
   world.openai.next(using(usage))
   t.is((await world.gateway.fetch(chat, { key: account.live, body })).status, 200)
   t.is(await chargedNano(world, account), expectedNano('gpt-4.1', usage), 'all of it is booked')
   const excess = await excessNano(account)
-  t.true(excess > expectedNano('gpt-4.1', usageOf(0, 49_000)))
-  await blockExceededKeys(services)
+  t.true(excess > expectedNano('gpt-4.1', usageOf(0, 199_000)))
+  await handleExcesses(services)
   const refused = await world.gateway.fetch(chat, { key: account.live, body })
   t.is(refused.status, 401)
   t.is((await answerOf(refused)).error.code, 'revoked_api_key')
   const alerts = await db.alert.findMany({ where: { organisationId: account.organisationId } })
   const [alert] = alerts.filter(({ type }) => type === 'key.blocked')
-  t.like(alert!.data, { object: 'key.blocked', excess_usd: excess / 1e9 })
+  t.like(alert!.data, { object: 'key.blocked', reason: 'hourly_limit', excess_usd: excess / 1e9 })
   const where = { organisationId: account.organisationId, action: 'key.updated' }
   t.is(await db.auditEvent.count({ where }), 1)
-  t.is(await blockExceededKeys(services), 0, 'once')
+  t.is(await handleExcesses(services), 0, 'once')
   t.deepEqual(await world.gateway.settled(), [])
 })
 

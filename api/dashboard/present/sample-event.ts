@@ -40,7 +40,7 @@ function alertData(type: string, organisationId: string, now: string): Prisma.In
       return { object: type, key, percent: 80, cap_usd: 10, spent_usd: 8.1, month, resets_at: now }
     }
     case 'key.blocked':
-      return { object: type, key, reference: 'chatcmpl-sample', excess_usd: 0.39 }
+      return { object: type, key, reason: 'hourly_limit', reference: 'chatcmpl-sample', excess_usd: 1.39 }
     case 'wallet.low_balance':
       return { object: type, balance_usd: 4.95, held_usd: 0, low_balance_usd: 5 }
     case 'webhook_endpoint.disabled':

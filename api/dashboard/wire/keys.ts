@@ -24,6 +24,8 @@ export type DashboardKey = {
   last4: string
   /** active, revoked or expired; a disabled key is reported as revoked, as in the API. */
   status: string
+  /** Of status `revoked`: revoked for good, disabled by a person, or blocked by the service because of its costs. */
+  status_reason: 'revoked' | 'disabled' | 'blocked' | null
   spend_month_usd: number
   created_at: string
   updated_at: string
@@ -33,7 +35,7 @@ export type DashboardKey = {
   previous_secret_valid_until: string | null
   /** Unchanged by rolling the key. */
   id: string
-  /** Disabled, which can be undone. */
+  /** Disabled or blocked, which can be undone. */
   disabled: boolean
   /** The creator, if it was a person. */
   created_by: string | null

@@ -20,6 +20,7 @@ export type IncidentKind =
   | 'no_worker'
   | 'backlog'
   | 'refused_events'
+  | 'reservations'
   | 'webhook'
 
 export type Incident = {

@@ -65,7 +65,7 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
     scopes: new Set(['*']),
     learning: true,
     contentLogging: null,
-    revoked: false,
+    state: 'active' as const,
     suspended: false,
   }
   return { ...key, ...limits, environment: 'live', mode: 'balanced', ...more }

@@ -23,6 +23,7 @@ const colours: Record<string, string> = {
   failed: 'red',
   firing: 'red',
   revoked: 'red',
+  blocked: 'red',
   suspended: 'red',
   cap_reached: 'red',
   refunded: 'yellow',

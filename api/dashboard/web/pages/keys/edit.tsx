@@ -26,7 +26,7 @@ export function KeyDrawer({ hash, ...handlers }: { hash: string } & Handlers) {
         {data => (
           <Stack>
             <Facts apiKey={data} />
-            <Blocked apiKey={data} />
+            <StateNote apiKey={data} />
             {data.may_manage && <Actions apiKey={data} {...handlers} />}
             <PolicyForm apiKey={data} />
           </Stack>
@@ -88,7 +88,17 @@ function Fact({ label, children }: { label: string; children: ReactNode }) {
   )
 }
 
-function Blocked({ apiKey }: { apiKey: DashboardKey }) {
+function StateNote({ apiKey }: { apiKey: DashboardKey }) {
+  if (apiKey.status_reason === 'blocked')
+    return (
+      <Alert color="red" variant="light" title="Blocked by cost control">
+        Requests of this key cost more than was reserved for them: the ledger lists the amounts as “Usage above its
+        reservation”. Look at these requests, then{' '}
+        {apiKey.may_manage
+          ? 'enable the key again.'
+          : 'ask its creator or an admin of the organisation to enable it again.'}
+      </Alert>
+    )
   if (!isChangeable(apiKey))
     return (
       <Alert color="gray" variant="light" title="Revoked">

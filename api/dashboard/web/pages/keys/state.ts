@@ -7,12 +7,13 @@ const unusedMs = 60 * dayMs
 
 /** The state of a key, as a badge has it, and what to know about it. */
 export type KeyState = {
-  value: 'active' | 'disabled' | 'revoked' | 'expired' | 'cap_reached' | 'cap_nearly_reached'
+  value: 'active' | 'disabled' | 'blocked' | 'revoked' | 'expired' | 'cap_reached' | 'cap_nearly_reached'
   note: string | null
 }
 
-/** Unlike the API, the dashboard distinguishes disabled from revoked keys, and keys at their cap from active ones. */
+/** Unlike the API, the dashboard distinguishes disabled and blocked from revoked keys, and keys at their cap from active ones. */
 export function stateOf(key: DashboardKey, nowMs = Date.now()): KeyState {
+  if (key.status_reason === 'blocked') return { value: 'blocked', note: 'exceeded its reservations' }
   if (key.disabled) return { value: 'disabled', note: null }
   if (key.status !== 'active') return { value: key.status as 'revoked' | 'expired', note: null }
   const { monthly_spend_cap_usd: cap, spend_month_usd: spent, expires_at: expiry, last_used_at: used } = key

@@ -39,6 +39,7 @@ const titles: Record<Incident['kind'], string> = {
   no_worker: 'No worker was running',
   backlog: 'Backlog of unbooked usage',
   refused_events: 'Usage events rejected',
+  reservations: 'Reservations exceeded',
   webhook: 'Webhook endpoint failing',
 }
 

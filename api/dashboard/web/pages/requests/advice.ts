@@ -7,7 +7,10 @@ const advice: Record<string, { text: string; page?: string }> = {
   context_length_exceeded: { text: 'Shorten the input, or use a model with a longer context.', page: 'models' },
   unsupported_capability: { text: 'Use a model that supports this, or `auto`.', page: 'models' },
   url_not_allowed: { text: 'Use a public URL or a data: URI.' },
-  revoked_api_key: { text: 'Use the new secret of the key, or create a key.', page: 'keys' },
+  revoked_api_key: {
+    text: 'Enable the key again, use its new secret, or create a key: the message says which.',
+    page: 'keys',
+  },
   expired_api_key: { text: 'Create a key, or change the date on which this one expires.', page: 'keys' },
   insufficient_credits: { text: 'Add credits, or lower max_tokens.', page: 'billing' },
   monthly_spend_cap_reached: { text: 'Raise the cap of the key, or wait for the next UTC month.', page: 'keys' },
