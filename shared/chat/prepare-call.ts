@@ -48,7 +48,16 @@ export async function prepareCall<K extends DirectKind>(
   const reasoning = reasoningOf(services, policy, { kind, credential, refused: isStateRefused })
   const state = reasoning instanceof Promise ? await reasoning : reasoning
   const passesUnknown = config.passUnknownFields
-  const call: Call<K> = { target, body, raw, maxTokens, media, ...state, ...(forwarded && { forwarded }), passesUnknown }
+  const call: Call<K> = {
+    target,
+    body,
+    raw,
+    maxTokens,
+    media,
+    ...state,
+    ...(forwarded && { forwarded }),
+    passesUnknown,
+  }
   const requests = dialect.adapter.requests?.(call) ?? [dialect.adapter.request(call)]
   return { dialect, call, requests, dropped: dryRun ?? requests[0]!.dropped ?? [] }
 }

@@ -32,7 +32,14 @@ type Rows = { [names: string]: Member }
 /** A table of rows, each of which may have several names. */
 function table(...parts: Rows[]): MemberTable {
   const rows = parts.flatMap(part => Object.entries(part))
-  return new Map(rows.flatMap(([names, row]) => names.trim().split(/\s+/).map((name): [string, Member] => [name, row])))
+  return new Map(
+    rows.flatMap(([names, row]) =>
+      names
+        .trim()
+        .split(/\s+/)
+        .map((name): [string, Member] => [name, row]),
+    ),
+  )
 }
 
 const oneOf = (values: readonly unknown[]) => (value: unknown) => values.includes(value)
@@ -63,8 +70,16 @@ export const messagesMembers: MemberTable = table(own, {
   'model messages system max_tokens stop_sequences stream temperature top_p top_k': { is: 'sent' },
   'tool_choice thinking output_config output_format metadata': { is: 'sent' },
   prompt_cache_key: { is: 'ours', why: 'names the session, as in chat completions' },
-  tools: { is: 'sent', concern: 'cost', why: 'each tool is free, has a price, or is refused: docs/decisions/messages.md' },
-  cache_control: { is: 'sent', concern: 'cost', why: 'a lifetime of one hour needs a price: docs/decisions/messages.md' },
+  tools: {
+    is: 'sent',
+    concern: 'cost',
+    why: 'each tool is free, has a price, or is refused: docs/decisions/messages.md',
+  },
+  cache_control: {
+    is: 'sent',
+    concern: 'cost',
+    why: 'a lifetime of one hour needs a price: docs/decisions/messages.md',
+  },
   context_management: { is: 'sent', concern: 'cost', why: 'a summary reads the prompt again, which is reserved' },
   compaction: {
     is: 'sent',
@@ -156,7 +171,11 @@ export const responsesMembers: MemberTable = table(own, otherVendors, {
   'temperature top_p top_logprobs tool_choice parallel_tool_calls reasoning text include truncation': { is: 'sent' },
   'metadata safety_identifier user': { is: 'sent', why: 'nothing is stored, so they are in the answer only' },
   prompt_cache_key: { is: 'sent', why: 'a prefix is only found by who sends the same prefix' },
-  tools: { is: 'sent', concern: 'cost', why: 'functions, custom tools and web searches at a price; others are dropped' },
+  tools: {
+    is: 'sent',
+    concern: 'cost',
+    why: 'functions, custom tools and web searches at a price; others are dropped',
+  },
   'store background previous_response_id conversation': {
     is: 'ours',
     concern: 'state',
@@ -177,8 +196,15 @@ export const responsesMembers: MemberTable = table(own, otherVendors, {
     source: 'openai: ResponsePrompt',
     matters: true,
   },
-  'presence_penalty frequency_penalty': { is: 'dropped', why: 'OpenAI refuses them; see `responses_fields` of a provider' },
-  'context_management image': { is: 'dropped', concern: 'cost', why: 'the prompt is read in another form than reserved' },
+  'presence_penalty frequency_penalty': {
+    is: 'dropped',
+    why: 'OpenAI refuses them; see `responses_fields` of a provider',
+  },
+  'context_management image': {
+    is: 'dropped',
+    concern: 'cost',
+    why: 'the prompt is read in another form than reserved',
+  },
   'prompt_cache_retention prompt_cache_options': {
     is: 'dropped',
     concern: 'cost',

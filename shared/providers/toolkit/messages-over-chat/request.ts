@@ -11,7 +11,6 @@ import { chatTools, isStrict } from './tools.ts'
 /** The most stop sequences that the chat format has; later ones are left out. */
 const maxStops = 4
 
-
 /**
  * Translates a Messages request to a chat request for a target. What changes only the course of an answer is ignored
  * (`context_management`, `speed`, `service_tier`). Throws a GatewayError 400 naming the field that cannot be
