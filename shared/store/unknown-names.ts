@@ -12,24 +12,23 @@ const maxLogged = 300
 const ttlMs = 30 * 86_400_000
 
 const addNames = defineScript({
-  name: 'addUnknownNames',
+  name: 'add-unknown-names',
   // A value is the count, and when the name was first and last seen.
   lua: `
-for _, found in ipairs(found_names) do
-  local known = redis.call('HGET', names_key, found.id)
-  local count, first = 0, now_ms
-  if known then count, first = known:match('^(%d+) (%d+)') end
-  redis.call('HSET', names_key, found.id, string.format('%d %d %d', count + found.count, first, now_ms))
-end
-local excess = redis.call('HLEN', names_key) - max_names
-if excess > 0 then
-  local all = redis.call('HGETALL', names_key)
-  local names = {}
-  for i = 1, #all, 2 do names[#names + 1] = { id = all[i], last = tonumber(all[i + 1]:match('(%d+)$')) } end
-  table.sort(names, function(a, b) return a.last < b.last end)
-  for i = 1, excess do redis.call('HDEL', names_key, names[i].id) end
-end
-redis.call('PEXPIRE', names_key, ttl_ms)`,
+    for _, found in ipairs(found_names) do
+      local known = redis.call('HGET', names_key, found.id)
+      local count, first = 0, now_ms
+      if known then count, first = known:match('^(%d+) (%d+)') end
+      redis.call('HSET', names_key, found.id, string.format('%d %d %d', count + found.count, first, now_ms))
+    end
+    local all = redis.call('HGETALL', names_key)
+    local names = {}
+    for i = 1, #all, 2 do names[#names + 1] = { id = all[i], last = tonumber(all[i + 1]:match('(%d+)$')) } end
+    table.sort(names, function(a, b) return a.last > b.last end)
+    for i, name in ipairs(names) do
+      if i > max_names or name.last < now_ms - ttl_ms then redis.call('HDEL', names_key, name.id) end
+    end
+    redis.call('PEXPIRE', names_key, ttl_ms)`,
   fixedKeys: { namesKey },
   args: { foundNames: { id: 'text', count: 'number' }, nowMs: 'number', maxNames: 'number', ttlMs: 'number' },
 })

@@ -43,15 +43,19 @@ for (const [model, provider] of [
   ['gemini-3.5-flash', 'gemini'],
 ] as const)
   for (const stream of [false, true])
-    test.serial(`200: the SDK’s tool runner goes on without a thread: ${model}${stream ? ', streamed' : ''}`, async t => {
-      const account = await world.gateway.account({ usd: '10' })
-      t.is((await runTools(account.live, model, stream)).stop_reason, 'end_turn')
-      const { requests } = world[provider]
-      t.is(requests.length, 2, 'the first turn, and the one with the results')
-      t.false(requests.some(({ raw }) => raw.includes('"thread"')))
-      for (const text of ['Oslo and Rome', 'Oslo: rain']) t.true(requests[1]!.raw.includes(text), 'the whole conversation')
-      t.true((await chargedNano(world, account)) > 0)
-    })
+    test.serial(
+      `200: the SDK’s tool runner goes on without a thread: ${model}${stream ? ', streamed' : ''}`,
+      async t => {
+        const account = await world.gateway.account({ usd: '10' })
+        t.is((await runTools(account.live, model, stream)).stop_reason, 'end_turn')
+        const { requests } = world[provider]
+        t.is(requests.length, 2, 'the first turn, and the one with the results')
+        t.false(requests.some(({ raw }) => raw.includes('"thread"')))
+        for (const text of ['Oslo and Rome', 'Oslo: rain'])
+          t.true(requests[1]!.raw.includes(text), 'the whole conversation')
+        t.true((await chargedNano(world, account)) > 0)
+      },
+    )
 
 test.serial('200: the same with a test key', async t => {
   const { test: key } = await world.gateway.account()

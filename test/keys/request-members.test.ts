@@ -2,7 +2,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { accountHeaders, knownBetas, sentHeaders } from '../../shared/kinds/anthropic-headers.ts'
-import { type MemberTable, messagesMembers, responsesMembers, unsentChatMembers } from '../../shared/kinds/request-members.ts'
+import {
+  type MemberTable,
+  messagesMembers,
+  responsesMembers,
+  unsentChatMembers,
+} from '../../shared/kinds/request-members.ts'
 import { allowedFields } from '../../shared/providers/toolkit/request-fields.ts'
 
 /**
@@ -82,7 +87,10 @@ test('decided: every beta of the SDK, and every header that it sends with a mess
   )
   const methods = read('@anthropic-ai/sdk/resources/beta/messages/messages.mjs') + read('@anthropic-ai/sdk/client.mjs')
   const headers = new Set([...methods.matchAll(/'(anthropic-[a-z-]+)'/g)].map(([, name]) => name!))
-  t.deepEqual([...headers, ...headerParams.values()].filter(name => !isKnownHeader(name)), [])
+  t.deepEqual(
+    [...headers, ...headerParams.values()].filter(name => !isKnownHeader(name)),
+    [],
+  )
 })
 
 test('what a beta opens is decided on, too', t => {
