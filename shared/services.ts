@@ -57,6 +57,7 @@ import { ResponseEvents } from './store/response-events.ts'
 import { ResponseSettingsReader } from './store/response-settings.ts'
 import { StoredResponses } from './store/stored-responses.ts'
 import { Suspects } from './store/suspects.ts'
+import { UnknownNames } from './store/unknown-names.ts'
 import { WebhookEndpoints } from './store/webhook-endpoints.ts'
 import { Webhooks } from './store/webhooks.ts'
 import { openTracing } from './traces/open-tracing.ts'
@@ -89,6 +90,7 @@ export type Services = {
   topUps: TopUps
   admission: Admission
   refusalLog: RefusalLog
+  unknownNames: UnknownNames
   policies: Policies
   keyWatch: KeyWatch
   keys: Keys
@@ -179,6 +181,7 @@ export async function openServices(
   const onSettled = metrics ? (event: UsageEvent) => metrics.recordUsage(event) : undefined
   const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: requestDeadlineMs(config), onSettled })
   const refusalLog = new RefusalLog({ rawPool, clock, log })
+  const unknownNames = new UnknownNames({ redis, clock, log }).start()
   const policies = new Policies(db, redis, config.quotas.testKey)
   const keyWatch = new KeyWatch({ policies, clock, log })
   const health = new Health(redis, clock)
@@ -224,7 +227,7 @@ export async function openServices(
     learnedQualities.close()
     limiter.close()
     completionSignals.close()
-    await Promise.all([admission.close(), refusalLog.close(), contentLog.flush()])
+    await Promise.all([admission.close(), refusalLog.close(), contentLog.flush(), unknownNames.close()])
     await upstreams.close()
     await Promise.all(Object.values(queues).map(queue => queue.close()))
     await mailer.close()
@@ -251,6 +254,7 @@ export async function openServices(
     topUps: new TopUps({ db, accounts, clock, log, config }),
     admission,
     refusalLog,
+    unknownNames,
     policies,
     keyWatch,
     keys: new Keys(db, policies, clock),

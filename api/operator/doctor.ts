@@ -14,6 +14,7 @@ import { withDeadline } from '../../shared/io/retry.ts'
 import { openBlobs } from '../../shared/io/storage/open-blobs.ts'
 import { checkCredentials } from '../../shared/providers/credential-check.ts'
 import { openQueue, queueAddress } from '../../shared/queues/queues.ts'
+import { listUnknownNames, type SeenName } from '../../shared/store/unknown-names.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
 import { startWarnings } from '../start-warnings.ts'
 import type { Environment, EnvironmentCommand } from './parse.ts'
@@ -134,10 +135,29 @@ async function checkRedis(config: Config, clock: Clock): Promise<Finding[]> {
       ...(warnings.length > 0 ? warnings : [ok('redis', await describeRedis(redis))]),
       skews.find(({ state }) => state !== 'ok') ?? skews[0]!,
       await workersFinding(redis, config),
+      ...unknownFindings(await listUnknownNames(redis)),
     ]
   } finally {
     redis.disconnect()
   }
+}
+
+const maxShownNames = 10
+
+/** What requests have that the gateway does not know: a newer client is in use. What is not sent may be missed. */
+function unknownFindings(names: readonly SeenName[]): Finding[] {
+  const unsent = names.filter(({ kind }) => kind === 'field' || kind === 'header')
+  const passed = names.filter(({ kind }) => kind === 'beta' || kind === 'nested')
+  const listed = (found: readonly SeenName[]) => {
+    const shown = found.slice(0, maxShownNames).map(({ name, count }) => `${name} (${count})`)
+    return [...shown, ...(found.length > maxShownNames ? [`${found.length - maxShownNames} more`] : [])].join(', ')
+  }
+  return [
+    ...(unsent.length > 0
+      ? [warning('unknown fields', `not sent to providers: ${listed(unsent)}; see PASS_UNKNOWN_FIELDS`)]
+      : []),
+    ...(passed.length > 0 ? [ok('unknown fields', `sent to providers as they are: ${listed(passed)}`)] : []),
+  ]
 }
 
 async function describeRedis(redis: Redis): Promise<string> {

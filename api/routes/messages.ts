@@ -1,5 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import type { Config } from '../../shared/base/config.ts'
 import { countMessageTokens } from '../../shared/chat/count-tokens.ts'
+import { accountHeaders, sentHeaders } from '../../shared/kinds/anthropic-headers.ts'
 import { directKinds } from '../../shared/kinds/index.ts'
 import { countTokensRequest } from '../../shared/kinds/messages.ts'
 import type { Forwarded } from '../../shared/providers/contract.ts'
@@ -17,7 +19,7 @@ import { sessionHeaders } from './session-name.ts'
 /** As at Anthropic: images and documents are inline. */
 const maxBodyBytes = 32 * 1024 * 1024
 
-/** The headers of the dialect; they are forwarded where the provider speaks it, whatever their names. */
+/** The headers of the dialect that are forwarded where the provider speaks it. */
 const anthropicHeaders: Header[] = [
   anthropicVersion,
   {
@@ -65,10 +67,10 @@ export const createMessage = direct({
   },
   errors: [...errors],
   handle(request) {
-    const { body, raw, headers, search } = request
+    const { services, body, raw, headers, search } = request
     return runDirect('messages', request, messagesFeatures(body, raw.length), {
       naming: { metadata: namedIn(body) },
-      forwarded: forwardedOf(headers, search),
+      forwarded: forwardedOf(services.config, headers, search),
     })
   },
 })
@@ -92,17 +94,31 @@ export const countTokens = direct({
     const rates = await admitFree(services, apiKey)
     const whole = { ...body, max_tokens: body.max_tokens ?? 1 }
     const features = messagesFeatures(whole, raw.length)
-    const forwarded = forwardedOf(headers, search)
+    const forwarded = forwardedOf(services.config, headers, search)
     const tokens = await countMessageTokens(services, { key: apiKey, body: whole, raw, features, forwarded, client })
     client.answer(rates, JSON.stringify({ input_tokens: tokens }))
   },
 })
 
-/** What a provider of the dialect receives beside the body. */
-function forwardedOf(headers: IncomingHttpHeaders, search: string): Forwarded {
-  const own = Object.entries(headers).filter(([name, value]) => name.startsWith(prefix) && typeof value === 'string')
+/**
+ * What a provider of the dialect receives beside the body. Headers that choose something in the operator's account are
+ * not sent, nor are unknown ones, unless the operator passes them on.
+ */
+function forwardedOf(
+  { passUnknownFields }: Pick<Config, 'passUnknownFields'>,
+  headers: IncomingHttpHeaders,
+  search: string,
+): Forwarded {
+  const sent: Record<string, string> = {}
+  const dropped: string[] = []
+  for (const name in headers) {
+    const value = headers[name]
+    if (!name.startsWith(prefix) || typeof value !== 'string') continue
+    if (sentHeaders.has(name) || (passUnknownFields && !accountHeaders.has(name))) sent[name] = value
+    else dropped.push(name)
+  }
   const isBeta = new URLSearchParams(search).get('beta') === 'true'
-  return { headers: Object.fromEntries(own) as Record<string, string>, query: isBeta ? '?beta=true' : '' }
+  return { headers: sent, query: isBeta ? '?beta=true' : '', dropped }
 }
 
 const prefix = 'anthropic-'

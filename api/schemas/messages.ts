@@ -11,6 +11,10 @@ export const messagesError = z
       message: z.string().describe('A human-readable description of the error, and how to resolve it.'),
       code: z.enum(errorCodes as [string, ...string[]]).describe('A stable identifier for programmatic handling.'),
       param: z.string().nullable().describe('The invalid field, as a path such as `messages.0.content`.'),
+      details: z
+        .record(z.string(), z.unknown())
+        .optional()
+        .describe('Details of some errors, such as `error_code`, by which Anthropic’s clients go on.'),
     }),
     request_id: z.string(),
   })

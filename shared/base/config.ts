@@ -66,6 +66,8 @@ export type Config = Parts & {
   readOnMs: number
   /** Whether feedback moves what `auto` chooses. */
   routingLearning: boolean
+  /** Whether providers of the same format receive fields of Messages and Responses requests that the gateway does not know. */
+  passUnknownFields: boolean
   /** Storage of uploads and results: `file:<folder>` or `s3://bucket/prefix?endpoint=…&region=…&path_style=true`. */
   storageUrl: string
   /** Signs URLs of stored files and of provider callbacks; null = use the secret stored in the database. */
@@ -176,6 +178,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     },
     readOnMs: v.UPSTREAM_READ_ON_MS,
     routingLearning: v.ROUTING_LEARNING,
+    passUnknownFields: v.PASS_UNKNOWN_FIELDS,
     storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,
     signingSecret: v.SIGNING_SECRET ?? null,
     encryptionKeys: [...(v.ENCRYPTION_KEY ?? []), ...(v.SIGNING_SECRET ? [v.SIGNING_SECRET] : [])],

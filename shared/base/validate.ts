@@ -22,6 +22,9 @@ function predicateOf(schema: z.ZodType): Predicate | null {
   return predicate
 }
 
+/** The `params` of a refinement whose refusal is an error of its own; `param` is the path of the field. */
+export type OwnError = { toError(value: unknown, param: string): GatewayError }
+
 /**
  * Validates a value; messages call it `what` if no field is at fault. Returns the value itself if parsing would not
  * change it, otherwise the parsed value. Throws the 400 of contract §2 naming the field.
@@ -43,6 +46,8 @@ function fieldError(issue: z.core.$ZodIssue, above: PropertyKey[], what: string)
     if (meant && depth(meant) > 0) return fieldError(meant.find(({ path: { length } }) => length > 0)!, path, what)
   }
   const param = formatPath(path)
+  const toError = issue.code === 'custom' ? (issue.params as Partial<OwnError> | undefined)?.toError : undefined
+  if (toError) return toError(issue.input, param)
   if (issue.code === 'unrecognized_keys') {
     const field = formatPath([...path, issue.keys[0]!])
     return new GatewayError('unknown_field', `Unknown field \`${field}\`.`, { param: field })

@@ -67,7 +67,8 @@ async function countAtProvider(services: RunServices, input: CountInput, target:
   const { adapter, protocol } = upstreams.adapter('messages', target, 'live')!
   if (!adapter.countTokens || upstreams.figures(target).cooldownMs > 0) return null
   const { body, raw, forwarded, client } = input
-  const call: Call<'messages'> = { target, body, raw, maxTokens: null, media: noMedia, forwarded }
+  const passesUnknown = services.config.passUnknownFields
+  const call: Call<'messages'> = { target, body, raw, maxTokens: null, media: noMedia, forwarded, passesUnknown }
   const unlimited = { withinMs: Number.POSITIVE_INFINITY, tokenWithinMs: Number.POSITIVE_INFINITY }
   try {
     const { json } = await receiveAnswer(

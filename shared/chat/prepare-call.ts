@@ -5,6 +5,7 @@ import type { DirectKind } from '../kinds/index.ts'
 import type { Call, DirectAdapter, Protocol, UpstreamRequest } from '../providers/contract.ts'
 import type { Route } from '../providers/upstreams.ts'
 import { dryRunRequest } from '../routing/options.ts'
+import { noteUnknownMembers } from './note-unknown-members.ts'
 import { fetchMedia, noMedia } from './remote-media.ts'
 import type { ChatRunInput } from './run-input.ts'
 import { reasoningOf } from './sticky-target.ts'
@@ -36,8 +37,9 @@ export async function prepareCall<K extends DirectKind>(
   { policy, input, route: { target, credential }, maxTokens, isStateRefused }: CallInfo<K>,
 ): Promise<PreparedCall<K>> {
   const { kind, body, raw, forwarded } = input
-  const { upstreams } = services
+  const { upstreams, config } = services
   const { environment } = policy
+  if (kind === 'messages' || kind === 'responses') noteUnknownMembers(kind, body, forwarded)
   // The sandbox supports everything; the emulated provider may not.
   const dryRun = environment === 'test' ? dryRunRequest(upstreams, kind, target, body) : null
   if (dryRun instanceof GatewayError) throw dryRun
@@ -45,7 +47,17 @@ export async function prepareCall<K extends DirectKind>(
   const media = dialect.adapter.remoteMedia ? await fetchMedia(services, dialect.adapter, body) : noMedia
   const reasoning = reasoningOf(services, policy, { kind, credential, refused: isStateRefused })
   const state = reasoning instanceof Promise ? await reasoning : reasoning
-  const call: Call<K> = { target, body, raw, maxTokens, media, ...state, ...(forwarded && { forwarded }) }
+  const passesUnknown = config.passUnknownFields
+  const call: Call<K> = {
+    target,
+    body,
+    raw,
+    maxTokens,
+    media,
+    ...state,
+    ...(forwarded && { forwarded }),
+    passesUnknown,
+  }
   const requests = dialect.adapter.requests?.(call) ?? [dialect.adapter.request(call)]
   return { dialect, call, requests, dropped: dryRun ?? requests[0]!.dropped ?? [] }
 }

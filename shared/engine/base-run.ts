@@ -199,6 +199,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
       signals: plan.signals,
       facts: factsOf(body, session, labels),
       overheadMs: ownMs === null ? null : Math.round(ownMs),
+      dropped: this.dropped,
       routing,
     }
     const { usage, costNano } = outcome

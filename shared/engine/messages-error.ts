@@ -6,7 +6,7 @@ import { isBusy } from './failures.ts'
 
 export type MessagesErrorBody = {
   type: 'error'
-  error: { type: string; message: string; code: string; param: string | null }
+  error: { type: string; message: string; code: string; param: string | null; details?: Record<string, unknown> }
   request_id: string
 }
 
@@ -27,12 +27,13 @@ export function messagesErrorStatus(failure: GatewayError): number {
   return failure.code === 'no_provider_available' || isBusy(failure) ? 529 : failure.status
 }
 
-/** The error body, with our stable `code` beside the type. */
+/** The error body, with our stable `code` beside the type; `metadata` of an error are `details` in this format. */
 export function messagesErrorBody(failure: GatewayError, requestId: string): MessagesErrorBody {
-  const { message, code, param } = failure
+  const { message, code, param, metadata } = failure
   const status = messagesErrorStatus(failure)
   const type = typesByStatus[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error')
-  return { type: 'error', error: { type, message, code, param }, request_id: requestId }
+  const error = { type, message, code, param, ...(metadata && { details: metadata }) }
+  return { type: 'error', error, request_id: requestId }
 }
 
 /** A provider's own refusal of the request, for clients of its dialect, who act on the exact wording. */

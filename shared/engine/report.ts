@@ -19,6 +19,8 @@ export type Report = {
   status: number
   errorCode: string | null
   costNano: number
+  /** The fields of the request that were not sent. */
+  dropped?: string
 }
 
 /** Outcome and cost of a run. */
@@ -62,13 +64,16 @@ type FinishedRun = {
   signals?: UsageSignals | undefined
   facts?: RequestFacts
   overheadMs?: number | null
+  dropped?: readonly string[]
 }
 
 export function reportOf(
-  { id, model, provider, mode, attempts }: FinishedRun,
+  { id, model, provider, mode, attempts, dropped }: FinishedRun,
   { status, errorCode, costNano }: RunOutcome,
 ): Report {
-  return { generationId: id, model, provider, mode, attempts, status, errorCode, costNano }
+  const report: Report = { generationId: id, model, provider, mode, attempts, status, errorCode, costNano }
+  if (dropped?.length) report.dropped = namesOf(dropped)
+  return report
 }
 
 /** Builds the usage event of a finished run. */

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { cacheControl, marked } from './cache-marks.ts'
 import { chatRequest } from './chat.ts'
+import { messageThread } from './message-thread.ts'
 
 /**
  * The Messages format of Anthropic's API. The schema checks what the gateway reads; unknown fields, block types and
@@ -104,6 +105,8 @@ const tool = z
   .meta({ id: 'MessagesTool' })
 
 const shared = {
+  // Checked first: a continued thread may have no messages.
+  thread: messageThread,
   model: chatRequest.shape.model,
   messages: z.array(message).min(1).max(100_000).describe('The conversation so far, oldest first.'),
   system: z

@@ -87,6 +87,11 @@ export const definitions = {
     type: 'counter',
     help: 'Attempts to deliver a webhook, by their outcome.',
   },
+  unknownNames: {
+    name: 'headgate_unknown_names_total',
+    type: 'counter',
+    help: 'Fields, headers, betas and nested members of requests that the gateway does not know.',
+  },
   scrapeErrors: {
     name: 'headgate_scrape_errors_total',
     type: 'counter',

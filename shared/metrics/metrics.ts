@@ -1,5 +1,6 @@
 import { Registry } from 'prom-client'
 import { errorCodes } from '../base/errors.ts'
+import { countUnknown, unknownKinds } from '../base/unknown-names.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { type Definition, definitions, durationBounds, overheadBounds } from './definitions.ts'
 import {
@@ -227,6 +228,8 @@ export class Metrics {
       [definitions.scrapeErrors, this.#scrapeErrors],
     ]
     for (const [definition, series] of counts) this.add(definition, () => countValues(series))
+    const unknown = countUnknown()
+    this.add(definitions.unknownNames, () => unknownKinds.map(kind => ({ labels: { kind }, value: unknown[kind] })))
     this.add(requestSeconds, () => histogramValues(requestSeconds.name, this.#durations.entries()))
     this.add(overheadSeconds, () => histogramValues(overheadSeconds.name, this.#overheads.entries()))
     this.#addHistogram(definitions.callSeconds, ({ calls }) => calls)

@@ -35,10 +35,15 @@ export type Call<K extends DirectKind> = {
   }
   /** For `messages`: what the client sent beside the body, which its native dialect forwards. */
   forwarded?: Forwarded
+  /** Whether native dialects send members of the body's top level that the gateway does not know. */
+  passesUnknown?: boolean
 }
 
-/** The client's headers of a native dialect, by name, and the query of its path with the question mark; '' = none. */
-export type Forwarded = { headers: Readonly<Record<string, string>>; query: string }
+/**
+ * The client's headers of a native dialect, by name, and the query of its path with the question mark; '' = none.
+ * `dropped`: the names of headers that are not sent.
+ */
+export type Forwarded = { headers: Readonly<Record<string, string>>; query: string; dropped?: readonly string[] }
 
 /**
  * An HTTP request relative to the provider's base URL. The driver, never an adapter, adds the header with the secret.

@@ -74,6 +74,8 @@ export type SessionGuard = {
    * session's, by the provider's name, has a price.
    */
   refusal(frame: Buffer, isPriced: (upstreamModel: string) => boolean): GatewayError | null
+  /** The frame to forward, of one that is suspected and not refused; by default the frame itself. */
+  strip?(frame: Buffer): Buffer
 }
 
 /**

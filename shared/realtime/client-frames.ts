@@ -122,9 +122,12 @@ export class ClientFrames {
     if (!isOpening && !suspicious) return frame
     this.#count(frame.length, isOpening)
     const refusal = suspicious?.refusal(frame, name => findPrice(catalog, target, name) !== undefined)
-    if (!refusal) return isOpening ? opening(frame, target) : frame
-    warn(refusal)
-    return null
+    if (refusal) {
+      warn(refusal)
+      return null
+    }
+    const kept = suspicious?.strip?.(frame) ?? frame
+    return isOpening ? opening(kept, target) : kept
   }
 
   #count(bytes: number, isOpening = false): void {

@@ -39,8 +39,12 @@ export function intentOf(settings: SessionRequest['settings']): SessionRequest['
   return settings?.type === 'transcription' ? 'transcription' : null
 }
 
-/** The settings of a client secret's `session` besides the model; null = none. */
-export function settingsOf({ model: _, ...settings }: ClientSecretRequest['session']): SessionRequest['settings'] {
+/** The settings of a client secret's `session` besides the model and traces, which are not kept; null = none. */
+export function settingsOf({
+  model: _,
+  tracing: __,
+  ...settings
+}: ClientSecretRequest['session']): SessionRequest['settings'] {
   return namedSetting(settings) === undefined ? null : settings
 }
 

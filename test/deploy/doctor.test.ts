@@ -5,6 +5,7 @@ import test from 'ava'
 import { Worker } from 'bullmq'
 import { examine, type Finding } from '../../api/operator/doctor.ts'
 import { systemClock } from '../../shared/base/time.ts'
+import { noteUnknown } from '../../shared/base/unknown-names.ts'
 import { openDatabase } from '../../shared/io/db.ts'
 import { queueAddress, queuePrefix } from '../../shared/queues/queues.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
@@ -163,4 +164,19 @@ test('a mail server is signed in to, and no email is sent', async t => {
   t.like(await findings('email', { SMTP_URL: server.url }), [{ state: 'ok' }])
   t.deepEqual(server.received, [])
   t.like(await findings('email', { SMTP_URL: 'smtp://127.0.0.1:9' }), [{ state: 'failed' }])
+})
+
+test('names that requests have and the gateway does not know are listed: those that are not sent as a warning', async t => {
+  noteUnknown('field', 'messages.thread_v2')
+  noteUnknown('beta', 'brand-new-2027-01-01')
+  noteUnknown('beta', 'brand-new-2027-01-01')
+  await gateway.services.unknownNames.flush()
+  t.deepEqual(await findings('unknown fields'), [
+    {
+      state: 'warning',
+      check: 'unknown fields',
+      detail: 'not sent to providers: messages.thread_v2 (1); see PASS_UNKNOWN_FIELDS',
+    },
+    { state: 'ok', check: 'unknown fields', detail: 'sent to providers as they are: brand-new-2027-01-01 (2)' },
+  ])
 })

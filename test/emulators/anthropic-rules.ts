@@ -5,6 +5,19 @@ const fields = [
   ...['model', 'max_tokens', 'messages', 'system', 'tools', 'tool_choice', 'stop_sequences', 'temperature', 'top_k'],
   ...['top_p', 'thinking', 'output_config', 'metadata', 'service_tier', 'stream', 'cache_control'],
 ]
+/**
+ * Members that the API takes with a beta only; without it: "context_management: Extra inputs are not permitted"
+ * (anthropics/claude-code#14135). The betas: @anthropic-ai/sdk, resources/beta/beta.ts AnthropicBeta.
+ */
+const fieldsByBeta: Record<string, RegExp> = {
+  thread: /message-threads-/,
+  container: /skills-|code-execution-/,
+  speed: /fast-mode-/,
+  mcp_servers: /mcp-client-/,
+  diagnostics: /cache-diagnosis-/,
+  fallbacks: /server-side-fallback-/,
+  context_management: /context-management-|compact-/,
+}
 const withoutSampling = /^claude-(opus-4-[7-9]|opus-[5-9]|sonnet-[5-9]|haiku-[5-9]|fable|mythos)/
 const imageTypes = ['image/jpeg', 'image/png', 'image/gif', 'image/webp']
 const efforts = ['low', 'medium', 'high', 'xhigh', 'max']
@@ -16,12 +29,12 @@ function refuse(condition: unknown, message: string): void {
   if (condition) throw new Fault(message)
 }
 
-/** What the Messages API would say about this request, or null when it takes it. */
-export function checkRequest(body: Any, version: string): string | null {
+/** What the Messages API would say about this request with these betas, or null when it takes it. */
+export function checkRequest(body: Any, version: string, betas = ''): string | null {
   try {
     refuse(!/^20\d\d-\d\d-\d\d$/.test(version), 'anthropic-version: header is required')
     refuse(typeof body !== 'object' || body === null, 'The request body is not valid JSON')
-    checkFields(body, version)
+    checkFields(body, version, betas)
     checkCacheMarks(body)
     checkTools(body)
     checkMessages(body.messages)
@@ -46,8 +59,11 @@ function checkCacheMarks(body: Any): void {
   }
 }
 
-function checkFields(body: Any, version: string): void {
-  for (const field of Object.keys(body)) refuse(!fields.includes(field), `${field}: Extra inputs are not permitted`)
+function checkFields(body: Any, version: string, betas: string): void {
+  for (const field of Object.keys(body)) {
+    const isKnown = fields.includes(field) || fieldsByBeta[field]?.test(betas)
+    refuse(!isKnown, `${field}: Extra inputs are not permitted`)
+  }
   refuse(typeof body.model !== 'string', 'model: Field required')
   refuse(body.max_tokens === undefined, 'max_tokens: Field required')
   refuse(

@@ -28,21 +28,45 @@ export function startAnthropicEmulator(port = 0): Promise<Emulator> {
   return Emulator.start(anthropicReply(), port)
 }
 
-/** What a Messages API answers, which remembers cached prefixes. */
+/** What the account of a Messages API holds: cached prefixes, and the messages of threads by the id of the last one. */
+type Account = { cachedPrefixes: Set<string>; threads: Map<string, Any[]> }
+
+/** What a Messages API answers, for all requests of one account. */
 export function anthropicReply(): Reply {
-  const cachedPrefixes = new Set<string>()
-  return (request, response) => replyTo(request, cachedPrefixes)(request, response)
+  const account: Account = { cachedPrefixes: new Set(), threads: new Map() }
+  return (request, response) => replyTo(request, account)(request, response)
 }
 
-function replyTo(request: Recorded, cachedPrefixes: Set<string>): Reply {
+function replyTo(request: Recorded, { cachedPrefixes, threads }: Account): Reply {
   if (request.path !== '/v1/messages' || request.method !== 'POST') return failed(404, 'not_found_error', 'Not found')
   const bearer = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '')?.[1]
   if (!request.headers['x-api-key'] && !bearer)
     return failed(401, 'authentication_error', 'x-api-key header is required')
   const version = String(request.headers['anthropic-version'] ?? '')
-  const fault = checkRequest(request.body, version)
+  const { body } = request
+  const betas = String(request.headers['anthropic-beta'] ?? '')
+  const held = heldMessages(body, betas, threads)
+  if (!held) {
+    const details = { error_code: 'thread_not_found' }
+    return failed(404, 'not_found_error', 'No usable thread state was found', { details })
+  }
+  const whole = held.length > 0 ? { ...body, messages: [...held, ...body.messages] } : body
+  const fault = checkRequest(whole, version, betas)
   if (fault) return failed(400, 'invalid_request_error', fault)
-  return messageReply(messageFor(request.body, cachedPrefixes))
+  const message = messageFor(whole, cachedPrefixes)
+  if (!body.thread) return messageReply(message)
+  const id = `msg_thread${threads.size}`
+  threads.set(id, [...whole.messages, { role: 'assistant', content: message.content }])
+  return messageReply({ ...message, id })
+}
+
+/**
+ * The messages that a thread of the account has, which a request continues; null if there is none. Any request of the
+ * account can continue any of its threads (@anthropic-ai/sdk: BetaThreadContinueParams, ThreadNotFoundErrorDetails).
+ */
+function heldMessages(body: Any, betas: string, threads: Account['threads']): Any[] | null {
+  const { type, previous_message_id: id } = body?.thread ?? {}
+  return type === 'continue' && /message-threads-/.test(betas) ? (threads.get(id) ?? null) : []
 }
 
 /** Answers with this message, whole or streamed as the request asks. Fields left out come from the request. */

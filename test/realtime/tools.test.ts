@@ -187,6 +187,16 @@ for (const [model, frames] of Object.entries(taken)) {
   )
 }
 
+test.serial('101: traces, which agents request by default, are left out of the settings of a session', async t => {
+  const session = await talk(world, account.live, openai)
+  for (const tracing of ['auto', { workflow_name: 'w', group_id: 'g' }, null])
+    await pass(session, update({ type: 'realtime', tracing, tool_choice: 'auto' }))
+  const sent = session.provider.frames.slice(1).map(({ data }) => data.toString())
+  t.deepEqual(sent, Array(3).fill(update({ type: 'realtime', tool_choice: 'auto' })))
+  t.is(session.error, undefined)
+  session.socket.terminate()
+})
+
 test.serial('400 in a session that only writes down, and with a test key', async t => {
   for (const [key, query] of [
     [account.live, 'intent=transcription'],

@@ -19,6 +19,7 @@ import type {
   ServiceActivity,
   ServiceSums,
   TopOrganisations,
+  UnknownNamesAnswer,
 } from '../wire/operator-home.ts'
 import type { UsageChart } from '../wire/usage.ts'
 import { nothing, presentPeriods } from './activity.ts'
@@ -168,4 +169,21 @@ function presentIncident({ id, kind, subject, provider, model, message, openedAt
   }
 }
 
-export const operatorHomeRoutes: Endpoint[] = [activity, chart, top, incidents]
+const unknownNames = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/unknown-names`,
+  summary: 'List what requests have that the gateway does not know, the latest first',
+  answers: { 200: { description: 'The names.' } },
+  async handle({ services }): Promise<UnknownNamesAnswer> {
+    const names = await services.unknownNames.list()
+    const data = names.map(({ firstMs, lastMs, ...name }) => ({
+      ...name,
+      first_at: new Date(firstMs).toISOString(),
+      last_at: new Date(lastMs).toISOString(),
+    }))
+    return { data }
+  },
+})
+
+export const operatorHomeRoutes: Endpoint[] = [activity, chart, top, incidents, unknownNames]

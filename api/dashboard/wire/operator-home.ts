@@ -159,3 +159,15 @@ export type QueueEntries = { data: QueueEntry[]; total: number }
 
 /** POST …/queues/{queue}/retry and …/remove: entries that were changed, and those that could not be. */
 export type EntriesChanged = { changed: number; skipped: number }
+
+/** GET /dashboard/api/operator/unknown-names: what requests have that the gateway does not know, the latest first. */
+export type UnknownNamesAnswer = { data: UnknownName[] }
+
+export type UnknownName = {
+  /** Fields and headers are not sent to providers; betas, and nested members and types, are. */
+  kind: 'field' | 'header' | 'beta' | 'nested'
+  name: string
+  count: number
+  first_at: string
+  last_at: string
+}

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../base/errors.ts'
 import type { Price } from '../../catalog/schema.ts'
 import { hasRemoteDocuments } from '../../chat/measure-messages.ts'
+import { noteUnknownMembers } from '../../chat/note-unknown-members.ts'
 import { noMedia } from '../../chat/remote-media.ts'
 import { admitRequest } from '../../engine/admit-request.ts'
 import { sourceOf } from '../../files/sources.ts'
@@ -176,7 +177,9 @@ async function* readCalls(services: Services, batch: Batch, target: ProviderBatc
       if (kind === 'chat' && hasFunctions(body as ChatRequest)) throw cannot(`line ${number} has functions, not tools`)
       if (kind === 'messages' && hasRemoteDocuments(body as MessagesRequest))
         throw cannot(`line ${number} refers to files by URL`)
-      const call: Call<DirectKind> = { target, body, raw: null, maxTokens: null, media: noMedia }
+      if (kind === 'messages' || kind === 'responses') noteUnknownMembers(kind, body)
+      const passesUnknown = services.config.passUnknownFields
+      const call: Call<DirectKind> = { target, body, raw: null, maxTokens: null, media: noMedia, passesUnknown }
       const features = await measuredFeatures(services, kind, body, bytes!.length, batch.organisationId)
       if (mayExtendPrompt(target, features) || features.toolReads)
         throw cannot(`line ${number} lets the provider read more than the request`)

@@ -2,6 +2,7 @@ import type { Deployment } from '../../catalog/schema.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 import type { OpenAiKind } from '../../kinds/index.ts'
 import { paidFields } from '../../kinds/paid-fields.ts'
+import { isSent, memberTables } from '../../kinds/request-members.ts'
 
 type Json = Record<string, unknown>
 /** A request without disallowed fields, and the names of the removed ones. */
@@ -173,13 +174,38 @@ const usualTiers = words('auto default standard standard_only on_demand')
 /** True when the caller may notice that the field was dropped: its value requests something. */
 export function isNoticeable(name: string, value: unknown): boolean {
   if (ownFields.has(name) || name === routingField || name in paidFields) return false
-  if (name === 'service_tier' && usualTiers.has(String(value))) return false
-  return asksForSomething(value)
+  return !isUsualTier(name, value) && asksForSomething(value)
+}
+
+function isUsualTier(name: string, value: unknown): boolean {
+  return name === 'service_tier' && usualTiers.has(String(value))
 }
 
 function asksForSomething(value: unknown): boolean {
   if (value === undefined || value === null || value === false || value === '') return false
   return typeof value !== 'object' || Object.keys(value).length > 0
+}
+
+/**
+ * The members of a native request that are not sent: what the table of its format does not send, and what it does not
+ * know, unless `passesUnknown`. `dropped`: those whose omission the caller may notice.
+ */
+export function unsentMembers(
+  kind: keyof typeof memberTables,
+  body: object,
+  passesUnknown = false,
+): { removed: readonly string[]; dropped: string[] } {
+  const members = memberTables[kind]
+  const fields = body as Json
+  const removed: string[] = []
+  const dropped: string[] = []
+  for (const name in fields) {
+    const member = members.get(name)
+    if (member ? isSent(member, fields[name]) : passesUnknown) continue
+    removed.push(name)
+    if (member?.is !== 'ours' && asksForSomething(fields[name]) && !isUsualTier(name, fields[name])) dropped.push(name)
+  }
+  return { removed, dropped }
 }
 
 /** The top-level fields of a request outside `expected` whose omission the caller may notice. */

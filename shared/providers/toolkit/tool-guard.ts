@@ -3,19 +3,35 @@ import { formatPath, parseJson } from '../../base/json.ts'
 import type { SessionGuard } from '../realtime-contract.ts'
 
 /**
- * Matches every frame that can name tools, a stored prompt or a service tier: the name, or an escaped letter that could
- * spell it. Audio matches neither, in base64 or as bytes.
+ * Matches every frame that can name tools, a stored prompt, a service tier or traces: the name, or an escaped letter that
+ * could spell it. Audio matches neither, in base64 or as bytes.
  */
-const marks = /"(?:tools|prompt|service_tier)"|\\u00[4-7][\da-f]/i
+const marks = /"(?:tools|prompt|service_tier|tracing)"|\\u00[4-7][\da-f]/i
 
 /**
  * Blocks frames that name provider-run tools, a prompt stored in the provider account, or a more expensive tier. Such
  * tools are billed per call, which the events do not report, and can read the account's shared data: vector stores,
- * containers, connectors.
+ * containers, connectors. Traces, which would store the session in the account, are left out of its settings.
  */
 export const toolGuard: SessionGuard = {
   suspects: frame => marks.test(frame.toString('latin1')),
   refusal: frame => refusalOf(frame, checkUnpriced),
+  strip: withoutTracing,
+}
+
+const tracing = /"tracing"/i
+
+/**
+ * The frame without the setting `tracing`, by which OpenAI keeps the session's traces (openai, resources/realtime:
+ * RealtimeTracingConfig). Its agents library sends it by default, so it is left out rather than refused.
+ */
+function withoutTracing(frame: Buffer): Buffer {
+  if (!tracing.test(frame.toString('latin1'))) return frame
+  const event = parseJson(frame, 'The frame') as { session?: unknown }
+  const { session } = event
+  if (typeof session !== 'object' || session === null) return frame
+  const kept = Object.entries(session).filter(([name]) => name.toLowerCase() !== 'tracing')
+  return Buffer.from(JSON.stringify({ ...event, session: Object.fromEntries(kept) }))
 }
 
 /** What `check` throws for the event of a frame, or why the frame cannot be read; null for neither. */

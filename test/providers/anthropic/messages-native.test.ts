@@ -105,7 +105,7 @@ test.serial(
     const { live: key } = await live()
     world.anthropic.next(messageReply({ content: [{ type: 'text', text: 'ok' }] }))
     const written = (name: string, ours: string) =>
-      `{ "stream": false,${ours} "unknown_beta":{"b":1.0,"a":"\\u00e9 é 🙂"},"max_tokens":32000 ,"model" : "${name}",\n"system":[{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1.330; cch=1;"},{"type":"text","text":"Be brief","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}},{"type":"new_block","x":1e2}]},{"role":"system","content":"s"}],"tools":[{"name":"t","input_schema":{"type":"object"},"defer_loading":true}]}`
+      `{ "stream": false,${ours} "metadata":{"b":1.0,"a":"\\u00e9 é 🙂"},"max_tokens":32000 ,"model" : "${name}",\n"system":[{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1.330; cch=1;"},{"type":"text","text":"Be brief","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}},{"type":"new_block","x":1e2}]},{"role":"system","content":"s"}],"tools":[{"name":"t","input_schema":{"type":"object"},"defer_loading":true}]}`
     const betas = 'claude-code-20250219, interleaved-thinking-2025-05-14,never-heard-of'
     const headers = {
       'anthropic-beta': betas,

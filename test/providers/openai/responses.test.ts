@@ -387,3 +387,31 @@ test.serial('penalties go to the provider that takes them', async t => {
     t.is(response.headers.get('x-gateway-dropped'), dropped)
   }
 })
+
+test.serial(
+  '200: what uses the operator’s account or is unknown is dropped, named and counted; 400 for a prompt',
+  async t => {
+    const { live: key } = await live()
+    const costly = {
+      prompt_cache_options: { ttl: '12h', comparison_response_id: 'resp_other' },
+      access_programs: { cyber: 'daybreak_red' },
+      multi_agent: { max_concurrent_subagents: 8 },
+      plugins: [{ id: 'web' }],
+      service_tier: 'priority',
+      next_year: { a: 1 },
+    }
+    const named = 'prompt_cache_options,access_programs,multi_agent,plugins,service_tier,next_year'
+    for (const name of [model, 'claude-sonnet-4-6']) {
+      const { status, headers, text } = await post(key, { ...hi, model: name, ...costly })
+      t.is(status, 200, text)
+      t.is(headers.get('x-gateway-dropped'), named)
+    }
+    t.deepEqual(sent().body, { ...hi, store: false, service_tier: 'default' })
+    await world.gateway.services.unknownNames.flush()
+    const names = (await world.gateway.services.unknownNames.list()).map(({ kind, name }) => `${kind} ${name}`)
+    t.true(names.includes('field responses.next_year'))
+    t.false(names.includes('field responses.plugins'))
+    const refused = await post(key, { ...hi, prompt: { id: 'pmpt_other' } })
+    t.deepEqual([refused.status, JSON.parse(refused.text).error.param], [400, 'prompt'])
+  },
+)

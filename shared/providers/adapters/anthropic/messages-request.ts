@@ -3,38 +3,38 @@ import { editBody, memberText } from '../../../base/json-member.ts'
 import { sellsWebSearches } from '../../../catalog/traits.ts'
 import { asksFor1hCache } from '../../../kinds/cache-marks.ts'
 import type { MessagesRequest, MessagesTool } from '../../../kinds/messages.ts'
+import { asksFor, messagesMembers } from '../../../kinds/request-members.ts'
 import { maxWebSearches } from '../../../kinds/web-search.ts'
 import type { Call, Target } from '../../contract.ts'
-import { maxCacheTtl } from '../../toolkit/request-fields.ts'
+import { maxCacheTtl, unsentMembers } from '../../toolkit/request-fields.ts'
 import { continuesWithoutThinking, cutOwnThinking, type OwnThinking, withoutOwnThinking } from './own-thinking.ts'
 
-/** The gateway's own fields, which the API would refuse. */
-const ownMembers = ['mode', 'models', 'provider']
 /** The API refuses smaller thinking budgets. */
 const minBudgetTokens = 1024
 
 /**
  * The body for the provider: the client's bytes in their order, with the provider's name of the model, without the
- * gateway's own fields and the thinking of other models (`ownThinking`), and, if the call's ceiling is lower, with that
- * as `max_tokens`. A thinking budget has to be below `max_tokens`, so it is lowered with it. Where too little is left,
+ * members that are not sent (`dropped`: those that the client may miss), without the thinking of other models
+ * (`ownThinking`), and, if the call's ceiling is lower, with that as `max_tokens`. A thinking budget has to be below `max_tokens`, so it is lowered with it. Where too little is left,
  * and where a budget requires thinking that was removed, thinking is disabled, and the edit of `context_management` that
  * requires thinking is removed.
  */
 export function editedBody(
-  { body, raw, target, maxTokens }: Call<'messages'>,
+  { body, raw, target, maxTokens, passesUnknown }: Call<'messages'>,
   ownThinking: OwnThinking,
-): Buffer | string {
+): { body: Buffer | string; dropped: string[] } {
+  const { removed, dropped } = unsentMembers('messages', body, passesUnknown)
   const changes: Record<string, unknown> = {}
+  for (const name of removed) changes[name] = undefined
   const { upstream_model: model } = target.deployment
   if (body.model !== model) changes.model = model
-  for (const name of ownMembers) if (name in body) changes[name] = undefined
   if (maxTokens !== null && maxTokens < body.max_tokens) Object.assign(changes, limitsOf(body, maxTokens))
   if (body.thinking?.type === 'enabled' && continuesWithoutThinking(body, ownThinking))
     Object.assign(changes, disabledThinking(body))
   if (ownThinking.size > 0) changes.messages = withoutOwnThinking(body.messages, ownThinking)
   const messages = raw && ownThinking.size > 0 ? memberText(raw.toString('latin1'), 'messages') : null
   const cut = messages && cutOwnThinking(messages, ownThinking)
-  return editBody(raw, body, changes, new Map(cut ? [['messages', cut]] : []))
+  return { body: editBody(raw, body, changes, new Map(cut ? [['messages', cut]] : [])), dropped }
 }
 
 /** The fields that a lower `max_tokens` changes; undefined removes one. */
@@ -63,17 +63,12 @@ const webSearch = /^web_search_\d{8}$/
 
 /**
  * Refuses what the provider bills apart from the tokens and the catalog has no price for: tools that the provider runs,
- * faster or regional inference, other models that it falls back to, and caches of one hour without a price. Searches of
- * the web need a price and a bound, `max_uses`. Throws a GatewayError `unsupported_capability` in the provider's own
- * words, by which clients leave the feature out, or `invalid_request` without the bound.
+ * and caches of one hour without a price. Searches of the web need a price and a bound, `max_uses`. Throws a GatewayError
+ * `unsupported_capability` in the provider's own words, by which clients leave the feature out, or `invalid_request`
+ * without the bound.
  */
 export function refuseUnpriced({ body, target }: Pick<Call<'messages'>, 'body' | 'target'>): void {
   for (const [index, tool] of (body.tools ?? []).entries()) checkTool(tool, index, target)
-  for (const [field, allowed] of usualValues) {
-    const value = body[field]
-    const isUsual = value == null || allowed.includes(value as string) || (Array.isArray(value) && value.length === 0)
-    if (!isUsual) throw unsupported(`${field}: Extra inputs are not permitted`, field)
-  }
   if (maxCacheTtl(target.deployment) !== '1h' && asksFor1hCache(body))
     throw unsupported(
       'cache_control.ttl: this model has no price for caches of one hour. (capability_rejected: cache_control_field)',
@@ -81,13 +76,33 @@ export function refuseUnpriced({ body, target }: Pick<Call<'messages'>, 'body' |
     )
 }
 
-/** Fields that change the price of every token or the model, and their values that do not. */
-const usualValues: readonly [field: string, allowed: readonly string[]][] = [
-  ['speed', ['standard']],
-  ['inference_geo', ['global']],
-  ['service_tier', ['auto', 'standard_only']],
-  ['fallbacks', []],
-]
+/**
+ * Refuses members that would use the operator's account beyond the tokens: its containers, its tunnels to private
+ * servers, other prices. Throws a GatewayError `unsupported_capability` in the provider's own words.
+ */
+export function refuseMembers(body: MessagesRequest): void {
+  for (const [name, member] of messagesMembers)
+    if (member.is === 'refused' && asksFor(member, body[name]))
+      throw unsupported(`${name}: Extra inputs are not permitted`, name)
+  refuseTunnels(body)
+}
+
+/** The hosts of tunnels to private MCP servers, each of which belongs to one account of the provider. */
+const tunnelHost = /(?:^|\.)tunnel\.anthropic\.com\.?$/i
+
+/**
+ * Refuses MCP servers behind a tunnel: the provider leads every request of the operator's account through it
+ * (platform.claude.com/docs/en/agents-and-tools/mcp-tunnels/overview).
+ */
+function refuseTunnels({ mcp_servers: servers }: MessagesRequest): void {
+  if (!Array.isArray(servers)) return
+  for (const [index, server] of servers.entries()) {
+    const url = URL.parse(String((server as { url?: unknown } | null)?.url))
+    const param = `mcp_servers.${index}.url`
+    if (url && tunnelHost.test(url.hostname))
+      throw unsupported(`${param}: servers behind tunnels of the provider’s account cannot be used`, param)
+  }
+}
 
 function checkTool({ type, max_uses: max }: MessagesTool, index: number, { deployment }: Target): void {
   if (!type || freeTools.test(type)) return

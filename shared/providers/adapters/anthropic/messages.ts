@@ -1,9 +1,10 @@
 import { asksFor1hCache } from '../../../kinds/cache-marks.ts'
 import type { Message } from '../../../kinds/messages.ts'
 import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
+import { withDropped } from '../../toolkit/request-fields.ts'
 import { Counters } from './answer.ts'
 import { version } from './chat.ts'
-import { editedBody, refuseStoredFiles, refuseUnpriced } from './messages-request.ts'
+import { editedBody, refuseMembers, refuseStoredFiles, refuseUnpriced } from './messages-request.ts'
 import { MessageEventReader } from './messages-stream.ts'
 import { findOwnThinking } from './own-thinking.ts'
 import { malformed, objectIn, textIn } from './wire.ts'
@@ -12,6 +13,7 @@ import { malformed, objectIn, textIn } from './wire.ts'
 export const messages: DirectAdapter<'messages'> = {
   native: true,
   request(call) {
+    refuseMembers(call.body)
     refuseUnpriced(call)
     refuseStoredFiles(call.body)
     return post('/v1/messages', call)
@@ -30,17 +32,23 @@ export const messages: DirectAdapter<'messages'> = {
     counters.report(objectIn(json, 'message').usage)
     return counters.usage
   },
-  countTokens: call => post('/v1/messages/count_tokens', call),
+  countTokens(call) {
+    refuseMembers(call.body)
+    refuseStoredFiles(call.body)
+    return post('/v1/messages/count_tokens', call)
+  },
 }
 
 function post(path: string, call: Call<'messages'>): UpstreamRequest {
   const { found, hasState } = findOwnThinking(call.body.messages)
-  const { headers, query } = call.forwarded ?? { headers: {}, query: '' }
-  return {
-    method: 'POST',
+  const { headers, query, dropped: droppedHeaders = [] } = call.forwarded ?? { headers: {}, query: '' }
+  const { body, dropped } = editedBody(call, found)
+  const request = {
+    method: 'POST' as const,
     path: path + query,
     headers: { 'content-type': 'application/json', ...version, ...headers },
-    body: editedBody(call, found),
+    body,
     reasoningDropped: hasState,
   }
+  return withDropped(request, [...dropped, ...droppedHeaders])
 }

@@ -7,6 +7,7 @@ const marks = /"(?:delegation|responses|decisions|file_id)"/i
 
 /** Blocks also frames that name models without a price, to which a session would delegate tasks, and stored files. */
 export const liveGuard: SessionGuard = {
+  ...toolGuard,
   suspects: frame => marks.test(frame.toString('latin1')) || toolGuard.suspects(frame),
   refusal: (frame, isPriced) =>
     refusalOf(frame, event => {

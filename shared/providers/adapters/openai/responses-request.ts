@@ -3,7 +3,7 @@ import { canReason } from '../../../catalog/traits.ts'
 import type { ResponsesRequest } from '../../../kinds/responses.ts'
 import { webSearchLimit } from '../../../kinds/web-search.ts'
 import type { Call, UpstreamRequest } from '../../contract.ts'
-import { isNoticeable, withDropped } from '../../toolkit/request-fields.ts'
+import { unsentMembers, withDropped } from '../../toolkit/request-fields.ts'
 import { inputFor } from './responses-input.ts'
 import { toolsFor } from './responses-tools.ts'
 
@@ -12,14 +12,7 @@ type Changes = Record<string, unknown>
 
 const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/))
 
-/** The fields that may be sent: none is billed apart from its tokens. docs/decisions/paid-fields.md */
-const allowedFields = words(`
-  model input instructions stream stream_options max_output_tokens max_tool_calls temperature top_p
-  top_logprobs tools tool_choice parallel_tool_calls reasoning text include truncation metadata
-  prompt_cache_key safety_identifier user store`)
 const reasoningFields = words('effort summary generate_summary context max_tokens exclude enabled')
-/** Always as the gateway sets them: what has no price, or what it does not offer. */
-const silentFields = words('store background previous_response_id conversation client_metadata')
 const reasoningState = 'reasoning.encrypted_content'
 
 /**
@@ -31,16 +24,14 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   const { body, target, maxTokens } = call
   const fields: Record<string, unknown> = body
   const changes: Changes = {}
-  const dropped: string[] = []
   const set = (name: string, value: unknown) => {
     if (fields[name] !== value) changes[name] = value
   }
   const { responses_fields: own } = target.provider.quirks ?? {}
-  for (const [name, value] of Object.entries(fields)) {
-    if (allowedFields.has(name) || (Array.isArray(own) && own.includes(name))) continue
-    changes[name] = undefined
-    if (isNoticeable(name, value) && !silentFields.has(name)) dropped.push(name)
-  }
+  const takes = (name: string) => Array.isArray(own) && own.includes(name)
+  const unsent = unsentMembers('responses', body, call.passesUnknown)
+  for (const name of unsent.removed) if (!takes(name)) changes[name] = undefined
+  const dropped = unsent.dropped.filter(name => !takes(name))
   const { tools, dropped: droppedTools } = toolsFor(body, target)
   const { input, dropped: droppedParts, reasoningDropped } = inputFor(body)
   set('tools', tools)
@@ -51,6 +42,7 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   set('reasoning', onlyKnown(body.reasoning, dropped))
   set('include', includesOf(call))
   set('model', target.deployment.upstream_model)
+  delete changes.store
   set('store', false)
   delete changes.service_tier
   set('service_tier', target.provider.quirks?.service_tier)

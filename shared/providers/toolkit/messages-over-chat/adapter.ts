@@ -4,6 +4,7 @@ import { OverChatDecoder } from '../over-chat/decoder.ts'
 import { estimateTokens } from '../over-chat/estimate.ts'
 import { chatCalls, remoteImages } from '../over-chat/translation.ts'
 import { inlineDocuments } from '../over-chat/user-parts.ts'
+import { unsentMembers, withDropped } from '../request-fields.ts'
 import { toMessage } from './answer.ts'
 import { toChatRequest } from './request.ts'
 import { MessageEventEncoder } from './stream.ts'
@@ -16,7 +17,11 @@ export function messagesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'me
   const { stream } = chat
   return {
     native: false,
-    request: call => nameFieldsAsMessages(chat.request(asChat(call))),
+    request(call) {
+      const request = nameFieldsAsMessages(chat.request(asChat(call)))
+      const dropped = [...unsentMembers('messages', call.body).dropped, ...(call.forwarded?.dropped ?? [])]
+      return withDropped(request, [...(request.dropped ?? []), ...dropped])
+    },
     remoteMedia: body => remoteMedia(chat, body),
     usage: (json, call) => chat.answer(json, asChat(call)).usage ?? undefined,
     answer: (json, call) => toMessage(chat.answer(json, asChat(call)), call.body.stop_sequences ?? []),

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { MessagesRequest } from '../../../kinds/messages.ts'
+import { asksFor, messagesMembers } from '../../../kinds/request-members.ts'
 import type { Target } from '../../contract.ts'
 import { conversation } from './conversation.ts'
 import { reasoningEffort } from './reasoning.ts'
@@ -9,9 +10,6 @@ import { chatTools, isStrict } from './tools.ts'
 
 /** The most stop sequences that the chat format has; later ones are left out. */
 const maxStops = 4
-
-/** Fields that only Anthropic's API can fulfil, and whose omission would change the answer or where it is made. */
-const refusedFields = ['container', 'mcp_servers', 'inference_geo', 'thread']
 
 /**
  * Translates a Messages request to a chat request for a target. What changes only the course of an answer is ignored
@@ -42,12 +40,11 @@ export function toChatRequest(body: MessagesRequest, target: Target): ChatReques
   }
 }
 
+/** Refuses what only Anthropic's API can fulfil, if its omission would change the answer or where it is made. */
 function refuseFields(body: MessagesRequest): void {
-  for (const name of refusedFields) {
-    const value = body[name]
-    if (value == null || (Array.isArray(value) && value.length === 0)) continue
-    throw unsupported(name, 'Extra inputs are not permitted: this model is not served by Anthropic’s API')
-  }
+  for (const [name, member] of messagesMembers)
+    if (member.matters && asksFor(member, body[name]))
+      throw unsupported(name, 'Extra inputs are not permitted: this model is not served by Anthropic’s API')
 }
 
 function stops({ stop_sequences }: MessagesRequest): Pick<ChatRequest, 'stop'> {

@@ -12,11 +12,14 @@ import { OverChatDecoder } from '../over-chat/decoder.ts'
 import { estimateTokens } from '../over-chat/estimate.ts'
 import { chatCalls, remoteImages } from '../over-chat/translation.ts'
 import { inlineDocuments } from '../over-chat/user-parts.ts'
-import { withDropped } from '../request-fields.ts'
+import { unsentMembers, withDropped } from '../request-fields.ts'
 import { toResponse } from './answer.ts'
 import { toChatRequest } from './request.ts'
 import { type EncoderOptions, ResponseEventEncoder } from './stream.ts'
 import { hostedTools } from './tool-names.ts'
+
+/** Members that chat completions have, though OpenAI's Responses do not take them. */
+const penalties: ReadonlySet<string> = new Set(['presence_penalty', 'frequency_penalty'])
 
 /** Serves Responses by a chat adapter: the request is translated to a chat request, and the answer back. */
 export function responsesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'responses'> {
@@ -28,8 +31,8 @@ export function responsesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'r
     native: false,
     request(call) {
       const request = nameFieldsAsResponses(() => chat.request(asChat(call)))
-      const hosted = hostedTools(call.body.tools ?? [])
-      return hosted.length > 0 ? withDropped(request, [...(request.dropped ?? []), ...hosted]) : request
+      const unsent = unsentMembers('responses', call.body).dropped.filter(name => !penalties.has(name))
+      return withDropped(request, [...(request.dropped ?? []), ...unsent, ...hostedTools(call.body.tools ?? [])])
     },
     remoteMedia: body => remoteMedia(chat, body),
     usage: (json, call) => chat.answer(json, asChat(call)).usage ?? undefined,

@@ -12,6 +12,7 @@ import type {
   ServiceActivity,
   SystemAnswer,
   TopOrganisations,
+  UnknownNamesAnswer,
 } from '../../../wire/operator-home.ts'
 import type { UsageChart } from '../../../wire/usage.ts'
 import { call, queryText } from '../../api.ts'
@@ -43,6 +44,7 @@ export const useTopOrganisations = (choice: ServiceChoice & { by: string }) =>
 export const useSystem = () => usePolled<SystemAnswer>('system')
 export const useProviders = () => usePolled<ProvidersAnswer>('providers')
 export const useProvider = (name: string) => usePolled<Provider>(`providers/${encodeURIComponent(name)}`)
+export const useUnknownNames = () => usePolled<UnknownNamesAnswer>('unknown-names', {}, pollMs)
 export const useQueues = () => usePolled<QueuesAnswer>('queues')
 export const useEntries = (queue: string, state: EntryState) =>
   usePolled<QueueEntries>(`queues/${queue}/entries`, { state, limit: '50' })

@@ -14,6 +14,7 @@ import { ActivityCharts } from '../overview/health.tsx'
 import { Change, QualityTiles, Tile } from '../overview/tiles.tsx'
 import { useServiceActivity, useSystem, useTopOrganisations } from './home-queries.ts'
 import { Incidents } from './incidents.tsx'
+import { UnknownNames } from './unknown-names.tsx'
 
 /** Whether all is well with the service, and what it earns. */
 export function Home() {
@@ -35,6 +36,7 @@ export function Home() {
         )}
       </Show>
       <Incidents />
+      <UnknownNames />
       <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
         <Top time={time} />
         <Show query={system} rows={4}>
