@@ -3,7 +3,7 @@ import { unixSeconds } from '../base/time.ts'
 import { failedResponse } from '../engine/responses-error.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import type { Services } from '../services.ts'
-import type { DelayedJob } from '../store/delayed-jobs.ts'
+import { type DelayedJob, hasEnded } from '../store/delayed-row.ts'
 import type { ResponseRow } from '../store/stored-responses.ts'
 import { presentResponse } from './present.ts'
 
@@ -14,7 +14,7 @@ import { presentResponse } from './present.ts'
 export async function presentBackground(services: Services, row: ResponseRow): Promise<ResponsesObject> {
   if (row.status !== 'queued') return presentStored(services, row)
   const job = await services.delayedJobs.read(row.id)
-  if (job?.stage === 'over') {
+  if (job && hasEnded(job)) {
     // Its end may have stored the response since the row was read.
     const current = await services.storedResponses.find(row.id, row)
     if (current && current.status !== 'queued') return presentStored(services, current)
@@ -33,9 +33,9 @@ const lost = { code: 'internal_error', message: 'The response could not be store
 
 /** A response that is not stored yet, or that ended without an answer. */
 function withStatusOf(job: DelayedJob, response: ResponsesObject): ResponsesObject {
-  if (job.stage !== 'over') return { ...response, status: job.stage === 'running' ? 'in_progress' : 'queued' }
+  if (!hasEnded(job)) return { ...response, status: job.stage === 'running' ? 'in_progress' : 'queued' }
   const ended = { ...response, completed_at: unixSeconds(job.completedAt) }
-  if (job.status === 'cancelled') return { ...ended, status: 'cancelled' }
+  if (job.status === 'cancelled' && !job.error) return { ...ended, status: 'cancelled' }
   const { code, message } = (job.error ?? lost) as { code: ErrorCode; message: string }
   return failedResponse(ended, new GatewayError(code, message))
 }
