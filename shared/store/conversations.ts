@@ -4,7 +4,7 @@ import { dayMs } from '../base/time.ts'
 import { type Conversation, type ConversationItem, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import type { FileOwner } from './files.ts'
-import type { Payloads } from './payloads.ts'
+import { type Payloads, readCurrent } from './payloads.ts'
 
 export type { Conversation }
 export type Metadata = Record<string, string>
@@ -93,14 +93,17 @@ export class Conversations {
   async items(id: string): Promise<object[]> {
     const items: object[] = []
     for (let after = 0n; ; ) {
-      const rows = await this.#db.conversationItem.findMany({
-        where: { conversationId: id, number: { gt: after } },
-        orderBy: { number: 'asc' },
-        take: itemsPerRead,
+      const page = await readCurrent(async () => {
+        const rows = await this.#db.conversationItem.findMany({
+          where: { conversationId: id, number: { gt: after } },
+          orderBy: { number: 'asc' },
+          take: itemsPerRead,
+        })
+        return { items: await this.#read(rows), count: rows.length, last: rows.at(-1)?.number ?? after }
       })
-      items.push(...(await this.#read(rows)))
-      if (rows.length < itemsPerRead) return items
-      after = rows.at(-1)!.number
+      items.push(...page.items)
+      if (page.count < itemsPerRead) return items
+      after = page.last
     }
   }
 
@@ -123,12 +126,15 @@ export class Conversations {
   }
 
   /** The items at these places, in their order; without those that were deleted meanwhile. */
-  async readPlaces(places: readonly ItemPlace[]): Promise<ListedItem[]> {
-    const found = await this.#db.conversationItem.findMany({ where: { number: { in: places.map(one => one.number) } } })
-    const byNumber = new Map(found.map(row => [row.number, row]))
-    const rows = places.flatMap(({ number }) => byNumber.get(number) ?? [])
-    const items = await this.#read(rows)
-    return rows.map(({ id }, index) => ({ id, item: items[index]! }))
+  readPlaces(places: readonly ItemPlace[]): Promise<ListedItem[]> {
+    const number = { in: places.map(one => one.number) }
+    return readCurrent(async () => {
+      const found = await this.#db.conversationItem.findMany({ where: { number } })
+      const byNumber = new Map(found.map(row => [row.number, row]))
+      const rows = places.flatMap(({ number }) => byNumber.get(number) ?? [])
+      const items = await this.#read(rows)
+      return rows.map(({ id }, index) => ({ id, item: items[index]! }))
+    })
   }
 
   /** Deletes the first item of that id; false if there is none. */
