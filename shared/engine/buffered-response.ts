@@ -4,7 +4,7 @@ import type { Encoding, Leaving, ResponseWriter } from './response-writer.ts'
 export class BufferedResponse implements ResponseWriter {
   gone = false
   trace: ResponseWriter['trace'] = null
-  leaving: Leaving = 'unbilled'
+  leaving: Leaving = null
   readonly keeps = false
   /** The answer's JSON text; null until it is complete. */
   body: string | null = null
