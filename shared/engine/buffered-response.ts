@@ -5,6 +5,7 @@ export class BufferedResponse implements ResponseWriter {
   gone = false
   trace: ResponseWriter['trace'] = null
   leaving: Leaving = null
+  readonly awaitsUsage = true
   readonly keeps = false
   /** The answer's JSON text; null until it is complete. */
   body: string | null = null

@@ -16,6 +16,11 @@ export type ClientPresence = {
    * tokens are billed without waiting for the rest. Null or absent: as when an interactive client disconnects.
    */
   readonly leaving?: Leaving
+  /**
+   * True for background work, for whose end nobody waits: the usage of its streams is awaited as well where all output is
+   * delivered.
+   */
+  readonly awaitsUsage?: boolean
   /** Called around the times in which the gateway waits for a provider, or before a retry. */
   /** The trace of the request; absent = none. */
   readonly trace?: Trace | null

@@ -16,7 +16,7 @@ let workers: Workers | null = null
 let account: Account
 
 test.before(async () => {
-  const env = { OPENROUTER_API_KEY: '', UPSTREAM_MAX_ATTEMPTS: '1', UPSTREAM_READ_ON_MS: '5000', LOG_LEVEL: 'fatal' }
+  const env = { OPENROUTER_API_KEY: '', UPSTREAM_MAX_ATTEMPTS: '1', UPSTREAM_READ_ON_MS: '1500', LOG_LEVEL: 'fatal' }
   world = await startWorld(env)
 })
 test.beforeEach(async () => {
@@ -37,10 +37,12 @@ const isOver = (id: string) => async () => (await rowOf(world.gateway, id)).stag
 
 const background = { input: 'Hello', background: true, max_output_tokens: 16_000 } as const
 const words = 'delivered '.repeat(600)
-const message = {
+const messageOf = (text: string) => ({
   ...{ type: 'message', id: 'msg_1', role: 'assistant', status: 'completed' },
-  content: [{ type: 'output_text', text: words, annotations: [], logprobs: [] }],
-}
+  content: [{ type: 'output_text', text, annotations: [], logprobs: [] }],
+})
+const message = messageOf(words)
+const shortMessage = messageOf('delivered '.repeat(40))
 const usage = { input_tokens: 9, output_tokens: 20_000, output_tokens_details: { reasoning_tokens: 19_000 } }
 
 /** Creates a streamed response, whose events are added to `seen`. */
@@ -81,10 +83,23 @@ for (const end of ['cancel', 'delete'] as const)
     )
   })
 
+test.serial('cancelled shortly before its end: charged as its provider counts it', async t => {
+  startWorking()
+  const stalled = stalling(20, { output: [shortMessage], details: { input_tokens: 9, output_tokens: 50 } })
+  world.openai.next(stalled.reply)
+  const { id, seen } = await createStreamed('gpt-4o-mini')
+  await eventually(() => textOf(seen) !== '', 'events are seen')
+  await client().responses.cancel(id)
+  stalled.go()
+  await eventually(isOver(id), 'it is settled')
+  const exact = { prompt_tokens: 9, completion_tokens: 50, total_tokens: 59 }
+  t.is(await chargedNano(world, account), expectedNano('gpt-4o-mini', exact))
+})
+
 for (const end of ['cancel', 'delete'] as const)
   test.serial(`${end} at its last visible word: hidden reasoning is charged as its provider counts it`, async t => {
     startWorking()
-    const stalled = stalling(40, { output: [message], details: usage })
+    const stalled = stalling(20, { output: [shortMessage], details: usage })
     world.openai.next(stalled.reply)
     const { id, seen, events } = await createStreamed('gpt-5-mini')
     await eventually(() => textOf(seen) !== '', 'events are seen')
@@ -226,7 +241,7 @@ test.serial('a cancel that was decided before a call began does not end it for f
 
 test.serial('honest: a whole answer is charged as its provider counts it', async t => {
   startWorking()
-  const { reply, go } = stalling(40, { output: [message], details: usage })
+  const { reply, go } = stalling(20, { output: [shortMessage], details: usage })
   go()
   world.openai.next(reply)
   const events = await collect(await client().responses.create({ ...background, model: 'gpt-5-mini', stream: true }))
