@@ -63,7 +63,8 @@ async function billMessage(
 ): Promise<{ billed: Bill; shown: object; upstreamModel: string | null }> {
   const { target, body } = call
   const message = adapter.answer(json, call)
-  const usage = adapter.usage?.(json, call) ?? usageOfMessages(message.usage ?? {})
+  // A translated answer states zero where its provider stated nothing.
+  const usage = adapter.usage ? adapter.usage(json, call) : usageOfMessages(message.usage ?? {})
   const content = messageTexts(message.content).join('')
   const finish_reason = message.stop_reason && finishReasonOf(message.stop_reason)
   const answer = { usage, choices: [{ finish_reason, message: { content } }] }
@@ -81,7 +82,7 @@ async function billResponse(
   const { target, body } = call
   const response = adapter.answer(json, call)
   const { incomplete_details, output = [] } = response
-  const usage = adapter.usage?.(json, call) ?? usageOfResponses(response.usage)
+  const usage = adapter.usage ? adapter.usage(json, call) : usageOfResponses(response.usage)
   const content = output.flatMap(itemTexts).join('')
   const finish_reason = finishReasonOfResponse({ incomplete_details, output })
   const answer = { usage, choices: [{ finish_reason, message: { content } }] }
