@@ -34,7 +34,7 @@ export async function cancelJob(services: Services, id: string): Promise<Job> {
         ...(hasBegun && job.costNano === null && { costNano: job.holdNano }),
         ...(!hasBegun && job.costNano === null && { costNano: 0n }),
       },
-      job.stage,
+      job,
     )
     if (!ended) continue // Its stage changed in the meantime: read it again.
     if (hasBegun && ended.operation !== null)

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
-import type { Job, Prisma } from '../generated/prisma/client.ts'
+import { type Job, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { queuedKinds } from '../kinds/index.ts'
 import { chargeJob, logJob, logJobAttempts } from '../wallet/jobs.ts'
@@ -182,9 +182,10 @@ export class Jobs {
     return current?.stage === 'running' && isDeepStrictEqual(current.operation, operation) ? current : null
   }
 
-  /** Moves a job whose part of the work is done back to `waiting`, for the start of its next part. */
-  async advancePart(id: string, operation: object, progress: number): Promise<Job | null> {
-    return this.#change({ id, stage: 'running' }, { stage: 'waiting', operation, progress, openStarts: 0 })
+  /** Moves a job whose part of the work is done back to `waiting`, for the start of its next part; null when it has moved on. */
+  async advancePart(done: Pick<Job, 'id' | 'operation'>, operation: object, progress: number): Promise<Job | null> {
+    const where = { id: done.id, stage: 'running', operation: { equals: done.operation ?? Prisma.DbNull } } as const
+    return this.#change(where, { stage: 'waiting', operation, progress, openStarts: 0 })
   }
 
   /** Writes the progress of many running jobs in one statement; progress never decreases. */
