@@ -92,6 +92,12 @@ async function cancelUnfinished(services: Services, { id, status }: ResponseRow)
   await services.responseEvents.close(id)
 }
 
+/** Whether a cancelled response is still charged for what its events show; after that, they are removed. */
+async function isSettling({ delayedJobs }: Services, id: string): Promise<boolean> {
+  const job = await delayedJobs.read(id)
+  return job !== null && job.stage !== 'over'
+}
+
 const listInputItems = endpoint({
   ...shared,
   method: 'get',
@@ -144,7 +150,7 @@ const deleteResponse = endpoint({
     const row = await find(services, id, apiKey.policy)
     if (row.background) await cancelUnfinished(services, row)
     if (!(await services.storedResponses.delete(id, apiKey.policy))) throw missing(id)
-    if (row.streamed) await services.responseEvents.remove(id)
+    if (row.streamed && !(await isSettling(services, id))) await services.responseEvents.remove(id)
     return { id, object: 'response', deleted: true }
   },
 })

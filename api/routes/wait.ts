@@ -1,5 +1,6 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { Services } from '../../shared/services.ts'
+import { hasEnded } from '../../shared/store/delayed-row.ts'
 import type { Context } from '../endpoint.ts'
 
 const maxWaitS = 60
@@ -10,21 +11,21 @@ export const preferHeader = {
 }
 
 /** Waits until the job is over, for at most the given seconds; `read` returns its current state. */
-export async function waitForJob<J extends { id: string; stage: string }>(
+export async function waitForJob<J extends { id: string } & Parameters<typeof hasEnded>[0]>(
   { completionSignals, shutdown }: Services,
   job: J,
   seconds: number,
   read: () => Promise<J | null>,
   ctx: Context,
 ): Promise<J> {
-  if (seconds === 0 || job.stage === 'over') return job
+  if (seconds === 0 || hasEnded(job)) return job
   ctx.set('preference-applied', `wait=${seconds}`)
   let current = job
   const disconnected = new AbortController()
   ctx.state.client.onGone(() => disconnected.abort())
   const isOver = async () => {
     current = (await read()) ?? current
-    return current.stage === 'over'
+    return hasEnded(current)
   }
   const stop = () => disconnected.abort()
   await shutdown.run(stop, () => completionSignals.wait(job.id, seconds * 1_000, isOver, disconnected.signal))

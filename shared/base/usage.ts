@@ -38,6 +38,46 @@ export type ShownUsage = Omit<
   completion_tokens?: number
 }
 
+/** No request has more tokens of a kind, whatever its provider states; the columns of the request log hold twice as many. */
+export const maxTokens = 1_000_000_000
+/** No request has more searches of the web. */
+const maxSearches = 10_000
+
+/**
+ * What a provider states it has used, if that can be true: whole numbers up to `max`. Details are at most what they are part of.
+ * Null when it cannot be true, so that the gateway counts.
+ */
+export function plausibleUsage(usage: Usage, max = { prompt: maxTokens, completion: maxTokens }): Usage | null {
+  const { prompt_tokens: prompt, completion_tokens: completion, web_searches: searches = 0, parts = [] } = usage
+  if (!isCount(prompt, Math.min(max.prompt, maxTokens))) return null
+  if (!isCount(completion, Math.min(max.completion, maxTokens)) || !isCount(searches, maxSearches)) return null
+  const { prompt_tokens_details: input, completion_tokens_details: output } = usage
+  if (areParts(input, prompt) && areParts(output, completion) && parts.length === 0) return usage
+  const sound = {
+    ...usage,
+    ...(input && { prompt_tokens_details: partsWithin(input, prompt) }),
+    ...(output && { completion_tokens_details: partsWithin(output, completion) }),
+  }
+  if (parts.length === 0) return sound
+  const soundParts = parts.map(part => plausibleUsage(part, max))
+  return soundParts.includes(null) ? null : { ...sound, parts: soundParts as Usage[] }
+}
+
+function isCount(value: unknown, max: number): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= max
+}
+
+function areParts(details: object | undefined, whole: number): boolean {
+  for (const count of Object.values(details ?? {})) if (count !== undefined && !isCount(count, whole)) return false
+  return true
+}
+
+/** Details in which what is more than the whole is the whole, and what is no count is left out. */
+function partsWithin(details: Record<string, unknown>, whole: number): Record<string, number> {
+  const counts = Object.entries(details).filter(([, count]) => isCount(count, Number.MAX_SAFE_INTEGER))
+  return Object.fromEntries(counts.map(([name, count]) => [name, Math.min(count as number, whole)]))
+}
+
 /** Sums the usage of all requests of one call. */
 export function sumUsages(parts: readonly [Usage, ...Usage[]]): Usage {
   const unpriced = [...new Set(parts.flatMap(part => part.unpriced ?? []))]

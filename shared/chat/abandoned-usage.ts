@@ -3,6 +3,7 @@ import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
 import { maxMediaTokens, promptTokensBound, withinContext } from '../routing/prompt-bound.ts'
+import { statedUsage } from './bill.ts'
 import { countUsage, type Delivered, deliveredByAnswer, deliveredByStream } from './delivered.ts'
 import type { AnswerRelay } from './stream-relay.ts'
 
@@ -43,7 +44,8 @@ export async function readDelivered(
  * model produces in the elapsed time, up to the request's limit.
  */
 export async function estimateAbandonedUsage<K extends DirectKind>(abandoned: AbandonedCall<K>): Promise<Usage> {
-  const { kind, body, features, target, delivered, reported } = abandoned
+  const { kind, body, features, target, delivered } = abandoned
+  const reported = statedUsage(abandoned.reported, abandoned)
   const estimate = await countUsage(kind, body, delivered)
   const { images, sound } = maxMediaTokens(features.media, target)
   const { audio_tokens = 0, image_tokens = 0 } = estimate.prompt_tokens_details ?? {}

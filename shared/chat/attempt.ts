@@ -258,7 +258,7 @@ export function streamAnswer<K extends DirectKind>(
       () => {
         // No `drain` event follows once the client has disconnected.
         exchange.resume()
-        if (!reasons) return 0
+        if (!reasons && !client.awaitsUsage) return 0
         return answered ? Math.min(readOnMs, maxShownReadOnMs) : readOnMs
       },
       () => exchange.abort(),

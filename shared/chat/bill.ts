@@ -1,8 +1,10 @@
-import type { ShownUsage, Usage } from '../base/usage.ts'
+import { plausibleUsage, type ShownUsage, type Usage } from '../base/usage.ts'
 import type { Bill } from '../engine/report.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
+import type { Features } from '../routing/features.ts'
 import { chargeNano } from '../routing/pricing.ts'
+import { maxStatedTokens } from '../routing/prompt-bound.ts'
 import {
   type AnswerChoice,
   countUsage,
@@ -14,8 +16,14 @@ import {
 } from './delivered.ts'
 import type { AnswerRelay } from './stream-relay.ts'
 
-/** Target and margin of a call; `free` for test keys. */
-export type Billing = { target: Target; marginPpm: bigint; free: boolean }
+/**
+ * Target and margin of a call, and the features that bound its usage; without them, it is bounded by what no request uses. `free` for
+ * test keys.
+ */
+export type Billing = { target: Target; features?: Features; marginPpm: bigint; free: boolean }
+type CallLimits = Pick<Billing, 'target' | 'features'>
+/** Checks what a provider states. */
+type Check = (stated: Usage | null | undefined) => Usage | null
 type CallInfo<K extends DirectKind> = { kind: K; body: DirectKinds[K]['request']; upstreamId: string | null }
 type FinishedAnswer<K extends DirectKind> = CallInfo<K> & {
   answer: { usage?: unknown; choices?: unknown; data?: unknown }
@@ -29,10 +37,15 @@ type FinishedCall<K extends DirectKind> = FinishedAnswer<K> | FinishedStream<K>
  * is not billed (contract §1).
  */
 export function bill<K extends DirectKind>(billing: Billing, finished: FinishedCall<K>): Bill | Promise<Bill> {
-  const resolved = resolveOutcome(finished)
+  const resolved = resolveOutcome(finished, stated => statedUsage(stated, billing))
   return resolved instanceof Promise
     ? resolved.then(outcome => billOf(billing, finished, outcome))
     : billOf(billing, finished, resolved)
+}
+
+/** What a provider states it has used; null when that cannot be true, so that the gateway counts. */
+export function statedUsage(stated: Usage | null | undefined, { target, features }: CallLimits): Usage | null {
+  return stated ? plausibleUsage(stated, features && maxStatedTokens(features, target)) : null
 }
 
 function billOf<K extends DirectKind>(
@@ -75,9 +88,9 @@ function presentUsage(kind: DirectKind, usage: Usage, costUsd: number): ShownUsa
 type Outcome = { usage: Usage; produced: boolean; finishReason: string | null }
 
 /** The outcome of a call; synchronous when the provider's usage suffices, which is the usual case. */
-function resolveOutcome<K extends DirectKind>(finished: FinishedCall<K>): Outcome | Promise<Outcome> {
-  if ('relay' in finished) return streamOutcome(finished)
-  if (finished.answer.data) return embeddingOutcome(finished)
+function resolveOutcome<K extends DirectKind>(finished: FinishedCall<K>, check: Check): Outcome | Promise<Outcome> {
+  if ('relay' in finished) return streamOutcome(finished, check)
+  if (finished.answer.data) return embeddingOutcome(finished, check)
   const { kind, body, answer, lostImages } = finished
   const choices = (answer.choices ?? []) as AnswerChoice[]
   const delivered = deliveredByAnswer(choices, lostImages)
@@ -86,37 +99,41 @@ function resolveOutcome<K extends DirectKind>(finished: FinishedCall<K>): Outcom
     produced: usage.completion_tokens > 0 || hasContent(delivered),
     finishReason: choices[0]?.finish_reason ?? null,
   })
-  const reported = answer.usage as Usage | undefined
+  const reported = check(answer.usage as Usage | undefined)
   if (!reported) return countUsage(kind, body, delivered).then(outcomeOf)
   return includesLostMedia(reported, delivered)
     ? subtractLostMedia(reported, delivered).then(outcomeOf)
     : outcomeOf(reported)
 }
 
-async function embeddingOutcome<K extends DirectKind>({ kind, body, answer }: FinishedAnswer<K>): Promise<Outcome> {
-  const reported = answer.usage as { prompt_tokens: number; total_tokens: number } | undefined
-  const usage = reported
-    ? { completion_tokens: 0, ...reported }
-    : await countUsage(kind, body, deliveredByAnswer([], 0))
+async function embeddingOutcome<K extends DirectKind>(
+  { kind, body, answer }: FinishedAnswer<K>,
+  check: Check,
+): Promise<Outcome> {
+  const stated = answer.usage as { prompt_tokens: number; total_tokens: number } | undefined
+  const reported = check(stated && { completion_tokens: 0, ...stated })
+  const usage = reported ?? (await countUsage(kind, body, deliveredByAnswer([], 0)))
   return { usage, produced: true, finishReason: null }
 }
 
-async function streamOutcome<K extends DirectKind>({ kind, body, relay, broken }: FinishedStream<K>): Promise<Outcome> {
+async function streamOutcome<K extends DirectKind>(
+  { kind, body, relay, broken }: FinishedStream<K>,
+  check: Check,
+): Promise<Outcome> {
   const verdicts = relay.tally.images ? await Promise.all(relay.tally.images) : []
   const delivered = deliveredByStream(relay.tally, verdicts)
-  const reported =
-    relay.usage && includesLostMedia(relay.usage, delivered)
-      ? await subtractLostMedia(relay.usage, delivered)
-      : relay.usage
+  const stated = check(relay.usage)
+  const reported = stated && includesLostMedia(stated, delivered) ? await subtractLostMedia(stated, delivered) : stated
   // For a broken stream, the delivered text decides: an early usage may not include it.
   const counts = !broken && delivered.lostImages === 0 && (reported?.completion_tokens ?? 0) > 0
   const produced = counts || hasContent(delivered)
-  const usage = reported ?? (produced ? withPrompt(await countUsage(kind, body, delivered), kind, relay) : zero)
+  const usage =
+    reported ?? (produced ? withPrompt(await countUsage(kind, body, delivered), kind, check(relay.reported)) : zero)
   return { usage, produced, finishReason: relay.finishReason }
 }
 
 /** An estimate with the provider's own count of the prompt, which a Messages stream begins with. */
-function withPrompt(estimate: Usage, kind: DirectKind, { reported }: AnswerRelay): Usage {
+function withPrompt(estimate: Usage, kind: DirectKind, reported: Usage | null): Usage {
   if (kind !== 'messages' || !reported) return estimate
   const { prompt_tokens, prompt_tokens_details } = reported
   const total_tokens = prompt_tokens + estimate.completion_tokens

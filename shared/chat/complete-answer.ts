@@ -32,23 +32,20 @@ type AnswerFields = {
  */
 export async function billAnswer<K extends DirectKind>(
   { kind, adapter, call, json, id }: ProviderAnswer<K>,
-  { marginPpm, free }: Omit<Billing, 'target'>,
+  terms: Omit<Billing, 'target'>,
 ): Promise<{ billed: Bill; shown: object; upstreamModel: string | null }> {
   const { target, body } = call
   if (kind === 'messages')
-    return billMessage({ kind, adapter, call, json, id } as unknown as ProviderAnswer<'messages'>, { marginPpm, free })
+    return billMessage({ kind, adapter, call, json, id } as unknown as ProviderAnswer<'messages'>, terms)
   if (kind === 'responses')
-    return billResponse({ kind, adapter, call, json, id } as unknown as ProviderAnswer<'responses'>, {
-      marginPpm,
-      free,
-    })
+    return billResponse({ kind, adapter, call, json, id } as unknown as ProviderAnswer<'responses'>, terms)
   // The adapter's result is a new object for this call, except below its first level.
   const answer = adapter.answer(json, call) as AnswerFields
   const lostImages = hasImages(answer) ? await dropUndecodableImages(answer) : 0
   // A modified list must not be copied from the received text.
   if (lostImages > 0) answer.choices = [...(answer.choices as unknown[])]
   const upstreamId = answer.id ?? null
-  const billing = bill({ target, marginPpm, free }, { kind, body, answer, lostImages, upstreamId })
+  const billing = bill({ target, ...terms }, { kind, body, answer, lostImages, upstreamId })
   const billed = billing instanceof Promise ? await billing : billing
   const upstreamModel = answer.model || null
   if (!adapter.native && 'id' in answer) answer.id = id
@@ -62,16 +59,17 @@ export async function billAnswer<K extends DirectKind>(
 /** The same for a Message: a native one is shown as it was received. */
 async function billMessage(
   { kind, adapter, call, json, id }: ProviderAnswer<'messages'>,
-  { marginPpm, free }: Omit<Billing, 'target'>,
+  terms: Omit<Billing, 'target'>,
 ): Promise<{ billed: Bill; shown: object; upstreamModel: string | null }> {
   const { target, body } = call
   const message = adapter.answer(json, call)
-  const usage = adapter.usage?.(json, call) ?? usageOfMessages(message.usage ?? {})
+  // A translated answer states zero where its provider stated nothing.
+  const usage = adapter.usage ? adapter.usage(json, call) : usageOfMessages(message.usage ?? {})
   const content = messageTexts(message.content).join('')
   const finish_reason = message.stop_reason && finishReasonOf(message.stop_reason)
   const answer = { usage, choices: [{ finish_reason, message: { content } }] }
   const upstreamId = adapter.native ? message.id : null
-  const billed = await bill({ target, marginPpm, free }, { kind, body, answer, lostImages: 0, upstreamId })
+  const billed = await bill({ target, ...terms }, { kind, body, answer, lostImages: 0, upstreamId })
   const upstreamModel = message.model || null
   return { billed, shown: adapter.native ? message : { ...message, id, model: target.model.id }, upstreamModel }
 }
@@ -79,17 +77,17 @@ async function billMessage(
 /** The same for a response. */
 async function billResponse(
   { kind, adapter, call, json, id }: ProviderAnswer<'responses'>,
-  { marginPpm, free }: Omit<Billing, 'target'>,
+  terms: Omit<Billing, 'target'>,
 ): Promise<{ billed: Bill; shown: object; upstreamModel: string | null }> {
   const { target, body } = call
   const response = adapter.answer(json, call)
   const { incomplete_details, output = [] } = response
-  const usage = adapter.usage?.(json, call) ?? usageOfResponses(response.usage)
+  const usage = adapter.usage ? adapter.usage(json, call) : usageOfResponses(response.usage)
   const content = output.flatMap(itemTexts).join('')
   const finish_reason = finishReasonOfResponse({ incomplete_details, output })
   const answer = { usage, choices: [{ finish_reason, message: { content } }] }
   const upstreamId = adapter.native ? response.id : null
-  const billed = await bill({ target, marginPpm, free }, { kind, body, answer, lostImages: 0, upstreamId })
+  const billed = await bill({ target, ...terms }, { kind, body, answer, lostImages: 0, upstreamId })
   const upstreamModel = response.model || null
   return { billed, shown: adapter.native ? response : { ...response, id, model: target.model.id }, upstreamModel }
 }

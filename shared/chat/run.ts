@@ -20,7 +20,7 @@ import type { Reservation } from '../wallet/admission.ts'
 import { maxCandidates } from '../wallet/routing-record.ts'
 import { billAborted, readOnTime, unbilled } from './abandoned-bill.ts'
 import { type Attempt, isStopped, receiveAnswer, streamAnswer } from './attempt.ts'
-import { bill } from './bill.ts'
+import { type Billing, bill } from './bill.ts'
 import { billAnswer } from './complete-answer.ts'
 import { firstTokenTimeout } from './first-token.ts'
 import { maxCostOfRun, recordOutput } from './max-cost.ts'
@@ -59,7 +59,7 @@ type RunAttempt<K extends DirectKind> = Attempt<K> & {
 
 class Run<K extends DirectKind> extends BaseRun {
   #input: ChatRunInput<K>
-  readonly #billing: { marginPpm: bigint; free: boolean }
+  readonly #billing: Omit<Billing, 'target'>
   #session: string | null = null
   /** When the current provider received the request; null = not yet. */
   #sentMs: number | null = null
@@ -73,7 +73,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const marginPpm = marginOf(services.config, input.kind, input.bulk?.discountPpm ?? 0n)
     super(services, client, idPrefix[input.kind], input.key.policy, input, marginPpm)
     this.#input = input
-    this.#billing = { marginPpm, free: this.policy.environment === 'test' }
+    this.#billing = { marginPpm, features: input.features, free: this.policy.environment === 'test' }
   }
 
   async start(): Promise<Report> {

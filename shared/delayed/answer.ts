@@ -13,8 +13,11 @@ export type JobAnswer = {
   readonly isShown: boolean
   /** The failure that ended its stream before anything of it was shown; null if there is none. */
   readonly failure: GatewayError | null
-  /** Stores the complete answer, and ends the job with it; may be repeated. Throws what the stores throw. */
-  save(admission: HoldAdmission): Promise<void>
+  /**
+   * Stores the complete answer, and ends the job with it; may be repeated. False when the job was over or cancelled. Throws what the
+   * stores throw.
+   */
+  save(admission: HoldAdmission): Promise<boolean>
   /** Notifies those who wait for the answer, once the job has ended. Never throws. */
   close(): Promise<void>
 }

@@ -5,9 +5,11 @@ import { endJob, failedEnd } from '../jobs/end.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import type { Services } from '../services.ts'
 import { dropOnFailure } from '../store/conversations.ts'
-import type { End, Job } from '../store/jobs.ts'
+import type { End } from '../store/job-end.ts'
+import type { Job } from '../store/jobs.ts'
 import type { ResponseRow } from '../store/stored-responses.ts'
 import type { JobAnswer } from './answer.ts'
+import { failedRunEnd } from './cancel.ts'
 import { EventRecorder } from './event-recorder.ts'
 import type { HoldAdmission } from './hold-admission.ts'
 
@@ -21,6 +23,7 @@ export class BackgroundAnswer implements JobAnswer {
   readonly client: BufferedResponse
   readonly run: JobAnswer['run']
   readonly #services: Services
+  readonly #job: Job
   readonly #row: ResponseRow
   readonly #wasShown: boolean
   readonly #recorder: EventRecorder | null
@@ -28,8 +31,14 @@ export class BackgroundAnswer implements JobAnswer {
   #prepared: Prepared | null = null
 
   /** `wasShown`: whether an earlier call of the job, whose worker died, has shown events. */
-  private constructor(services: Services, row: ResponseRow, head: Partial<ResponsesObject>, wasShown: boolean) {
+  private constructor(
+    services: Services,
+    job: Job,
+    row: ResponseRow,
+    { head, wasShown }: { head: Partial<ResponsesObject>; wasShown: boolean },
+  ) {
     this.#services = services
+    this.#job = job
     this.#row = row
     this.#wasShown = wasShown
     const { id, session, streamed, createdAt } = row
@@ -62,7 +71,7 @@ export class BackgroundAnswer implements JobAnswer {
     const row = await storedResponses.find(job.id, job)
     if (!row) return null
     const wasShown = row.streamed && (await responseEvents.isBegun(row.id))
-    return new BackgroundAnswer(services, row, await storedResponses.readHead(row.id), wasShown)
+    return new BackgroundAnswer(services, job, row, { head: await storedResponses.readHead(row.id), wasShown })
   }
 
   get isComplete(): boolean {
@@ -78,16 +87,16 @@ export class BackgroundAnswer implements JobAnswer {
     return failed && errorOf(failed)
   }
 
-  async save(admission: HoldAdmission): Promise<void> {
+  async save(admission: HoldAdmission): Promise<boolean> {
     await this.#recorder?.flush()
-    try {
-      await this.#store(admission)
-    } catch (error) {
+    const isEnded = await this.#store(admission).catch(async error => {
       // No room for the answer: waiting would not help.
       if (!(error instanceof GatewayError)) throw error
-      await endJob(this.#services, this.#row.id, failedEnd(error))
-    }
+      const end = this.isShown ? failedRunEnd(this.#job, admission, error) : failedEnd(error)
+      return (await endJob(this.#services, this.#job.id, end)) !== null
+    })
     await this.close()
+    return isEnded
   }
 
   async close(): Promise<void> {
@@ -98,21 +107,32 @@ export class BackgroundAnswer implements JobAnswer {
   }
 
   /** Stores the response and adds its items to its conversation, in the transaction that ends the job. */
-  async #store(admission: HoldAdmission): Promise<void> {
+  async #store(admission: HoldAdmission): Promise<boolean> {
     const { storedResponses, conversations } = this.#services
     const row = this.#row
     const { id, conversationId } = row
     this.#prepared ??= await this.#prepare(this.#response!)
     const { content, added } = this.#prepared
-    const ended = await endJob(this.#services, id, endOf(this.#response!, admission), undefined, async tx => {
+    const ended = await endJob(this.#services, id, this.#endOf(this.#response!, admission), undefined, async tx => {
       await content.update(tx)
       if (added && (await conversations.touch(tx, conversationId!, row, row.expiresAt.getTime())))
         await added.insert(tx)
     })
-    if (ended) return content.clean()
-    // Over already: by our own earlier try whose reply was lost, or without an answer.
+    if (ended) {
+      await content.clean()
+      return true
+    }
+    // Cancelled, or over already: by our own earlier try whose reply was lost, or without an answer.
     const current = await storedResponses.find(id, row)
     if (!current || current.status === 'queued') await Promise.all([content.drop(), added?.drop()])
+    return false
+  }
+
+  #endOf(response: ResponsesObject, admission: HoldAdmission): End {
+    // As delayed jobs, a failed one costs nothing, also if its provider failed in the middle.
+    if (response.status === 'failed') return failedRunEnd(this.#job, admission, errorOf(response))
+    const charge = { refund: false, costNano: admission.costNano, extraNano: BigInt(admission.extraNano) }
+    return { status: 'completed', logStatus: 200, ...charge, ...admission.call(null) }
   }
 
   async #prepare({ output, ...head }: ResponsesObject): Promise<Prepared> {
@@ -131,14 +151,6 @@ export class BackgroundAnswer implements JobAnswer {
     )
     return { content, added }
   }
-}
-
-function endOf(response: ResponsesObject, admission: HoldAdmission): End {
-  const call = admission.call(null)
-  // As delayed jobs, a failed one costs nothing, also if its provider failed in the middle.
-  if (response.status === 'failed') return { ...failedEnd(errorOf(response)), ...call }
-  const charge = { refund: false, costNano: admission.costNano, extraNano: BigInt(admission.extraNano) }
-  return { status: 'completed', logStatus: 200, ...charge, ...call }
 }
 
 function errorOf({ error }: ResponsesObject): GatewayError {

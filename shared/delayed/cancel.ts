@@ -1,54 +1,123 @@
-import { GatewayError } from '../base/errors.ts'
-import { estimateAbandonedUsage, readDelivered } from '../chat/abandoned-usage.ts'
-import { endJob } from '../jobs/end.ts'
+import { type ErrorCode, GatewayError } from '../base/errors.ts'
+import { canReason } from '../catalog/traits.ts'
+import { estimateAbandonedUsage } from '../chat/abandoned-usage.ts'
+import { endJob, failedEnd } from '../jobs/end.ts'
+import { refusesKey } from '../keys/policy.ts'
 import { chargeNano, marginOf } from '../routing/pricing.ts'
 import type { Services } from '../services.ts'
-import { callOf, type DelayedInput, type DelayedJob } from '../store/delayed-jobs.ts'
-import type { End, Job } from '../store/jobs.ts'
+import { callOf, type DelayedInput, type DelayedJob, failuresOf, hasEnded, isBackground } from '../store/delayed-row.ts'
+import type { End } from '../store/job-end.ts'
+import type { Job } from '../store/jobs.ts'
+import type { HoldAdmission } from './hold-admission.ts'
 import { readWork } from './input.ts'
 
 const maxTries = 10
-/** The end of a job for which no provider was called. */
-const uncharged: End = { status: 'cancelled', logStatus: 499, refund: true }
+const cancelled = { status: 'cancelled', logStatus: 499 } as const
 
 /**
- * Cancels a job, and aborts a call under way. Nothing is charged before a provider was called; after that the call's
- * estimated usage so far, capped by the job's hold. Throws a GatewayError 409 when it is over.
+ * Cancels a job. Nothing is charged before a provider was called. A call under way ends as if a direct client had disconnected:
+ * for its owner the job is cancelled at once, and its worker ends it when it knows what the call used. Throws a GatewayError 409
+ * when it is over.
  */
 export async function cancelDelayed(services: Services, id: string): Promise<DelayedJob> {
+  const { delayedJobs, completionSignals, jobs, log } = services
   for (let tries = 0; tries < maxTries; tries++) {
-    const job = await services.jobs.read(id)
-    if (!job || job.stage === 'over') break
-    // If its stage changed in the meantime, it is read again.
-    const ended = await endJob(services, id, await endOf(services, job), job.stage)
+    const requested = await delayedJobs.requestCancel(id)
+    if (requested) {
+      // Its worker finds out within two seconds without it.
+      await completionSignals
+        .announce(id)
+        .catch(error => log.debug({ err: error, job: id }, 'a cancel is not announced'))
+      return requested
+    }
+    const job = await jobs.read(id)
+    if (!job || hasEnded(job)) break
+    // If it changed in the meantime, it is read again.
+    const ended = await endJob(services, id, await endOf(services, job), job)
     if (ended) return ended
   }
   throw new GatewayError('not_cancellable', 'This job is over; it can no longer be cancelled.')
 }
 
-async function endOf({ catalog, upstreams, clock, config }: Services, job: Job): Promise<End> {
+/** Ends a cancelled job whose worker has not settled its call: it costs an estimate, from what was recorded. */
+export async function settleCancelled(services: Services, id: string): Promise<void> {
+  const job = await services.jobs.read(id)
+  if (!job?.cancelRequestedAt) return
+  await endJob(services, id, await endOf(services, job), job)
+  await removeDeletedEvents(services, job)
+}
+
+/** Removes the events of a response that was deleted before its call was settled. */
+export async function removeDeletedEvents({ storedResponses, responseEvents }: Services, job: Job): Promise<void> {
+  if (isBackground(job) && !(await storedResponses.find(job.id, job))) await responseEvents.remove(job.id)
+}
+
+/**
+ * The end of a job whose run failed. It costs nothing, unless its key, the money behind it or its storage no longer allowed what
+ * its call delivered.
+ */
+export function failedRunEnd(job: Job, admission: HoldAdmission, error: GatewayError): End {
+  const isOfCaller = refusesKey(error) || callersFaults.has(error.code)
+  if (isOfCaller && admission.costNano > 0n) return settledEnd(job, admission, error)
+  return { ...failedEnd(error), ...admission.call(null) }
+}
+
+/** The end of a job whose call was ended early: it costs what the call used. `error`: why, unless it was cancelled. */
+export function settledEnd(job: Job, admission: HoldAdmission, error?: GatewayError): End {
+  const costNano = admission.cancelledNano
+  return {
+    ...cancelled,
+    ...(error && { logStatus: error.status, error: { code: error.code, message: error.message } }),
+    ...{ refund: false, costNano, extraNano: BigInt(admission.extraNano) },
+    discountPpm: (job.input as DelayedInput).discountPpm,
+    ...admission.call(null),
+    ...(costNano === 0n && withoutCall(job)),
+  }
+}
+
+const callersFaults: ReadonlySet<ErrorCode> = new Set([
+  'insufficient_credits',
+  'monthly_spend_cap_reached',
+  'quota_exceeded',
+])
+
+/** The end of a job for which no provider was called. */
+export function uncharged(job: Job): End {
+  return { ...cancelled, refund: true, ...withoutCall(job) }
+}
+
+/** What is not charged is not recorded as a call. */
+function withoutCall(job: Job): Pick<End, 'operation'> {
+  return { operation: { failures: failuresOf(job) } }
+}
+
+async function endOf(services: Services, job: Job): Promise<End> {
+  const { catalog, upstreams, clock, config } = services
   const call = job.stage === 'running' && job.environment === 'live' ? callOf(job) : null
   const model = call && catalog.models.get(call.model)
   const offer = model && catalog.targets(model).find(({ provider }) => provider.name === call.provider)
-  if (!offer) return uncharged
+  if (!offer) return uncharged(job)
   const target = { model, ...offer }
   const { discountPpm, outputTokens } = job.input as DelayedInput
   const { kind, body, features } = readWork(job)
+  const shown = await services.responseEvents.readText(job.id)
+  const isStreamed = call.isStreamed ?? shown !== ''
+  const endedMs = job.cancelRequestedAt?.getTime() ?? clock.now()
   const usage = await estimateAbandonedUsage({
     ...{ kind, body, features, target },
-    elapsedMs: Math.max(0, clock.now() - call.atMs),
+    elapsedMs: Math.max(0, endedMs - call.atMs),
     tokensPerSecond: upstreams.figures(target).tokensPerSecond,
     maxOutputTokens: outputTokens * features.choices,
-    ...(await readDelivered(null)),
-    hidesOutput: true,
+    delivered: { text: () => shown, audioTokens: 0, images: 0, lostImages: 0 },
+    reported: null,
+    hidesOutput: !isStreamed || canReason(target.deployment),
   })
   const marginPpm = marginOf(config, kind, BigInt(discountPpm))
   const costNano = BigInt(chargeNano(target.deployment, usage, marginPpm))
   const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage
   return {
-    ...({ status: 'cancelled', logStatus: 499, refund: false } as const),
+    ...{ ...cancelled, refund: false, discountPpm },
     costNano: costNano < job.holdNano ? costNano : job.holdNano,
-    discountPpm,
     call: {
       ...{ model: call.model, provider: call.provider, promptTokens, completionTokens, estimated: true },
       marginPpm: Number(marginPpm),

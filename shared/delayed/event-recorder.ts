@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { formatTypedEvent } from '../chat/event-relay.ts'
 import { BufferedResponse } from '../engine/buffered-response.ts'
-import type { Encoding } from '../engine/response-writer.ts'
+import type { Encoding, Leaving } from '../engine/response-writer.ts'
 import { SseParser } from '../io/sse.ts'
 import type { ResponsesEvent, ResponsesObject } from '../kinds/responses-answer.ts'
 import type { NumberedEvent } from '../store/response-events.ts'
@@ -51,6 +51,12 @@ export class EventRecorder extends BufferedResponse {
     return this.#number > firstRunEvent
   }
 
+  /** A cancelled response has ended for its readers: what is read for its usage is not shown. */
+  override leave(how?: Leaving): void {
+    if (how === null) this.#drop()
+    super.leave(how)
+  }
+
   override write(text: string, encoding: Encoding): boolean {
     for (const { data } of this.#parser.push(Buffer.from(text, encoding)))
       if (data.trim() !== '[DONE]') this.#record(JSON.parse(data) as ResponsesEvent)
@@ -82,11 +88,16 @@ export class EventRecorder extends BufferedResponse {
         await sleep(appendEveryMs, undefined, { signal: this.#ending.signal }).catch(() => {})
       }
     } catch (error) {
-      this.#isKeeping = false
-      this.#pending = []
-      this.#onError(error)
+      const wasKeeping = this.#isKeeping
+      this.#drop()
+      if (wasKeeping) this.#onError(error)
     } finally {
       this.#appending = null
     }
+  }
+
+  #drop(): void {
+    this.#isKeeping = false
+    this.#pending = []
   }
 }

@@ -4,7 +4,7 @@ import { bytesOf } from '../io/bytes.ts'
 import { endJob } from '../jobs/end.ts'
 import { type NamingBody, sessionInMetadata } from '../routing/session-in-metadata.ts'
 import type { Services } from '../services.ts'
-import type { DelayedInput } from '../store/delayed-jobs.ts'
+import type { DelayedInput } from '../store/delayed-row.ts'
 import type { StoredFile } from '../store/files.ts'
 import type { Job } from '../store/jobs.ts'
 import type { JobAnswer } from './answer.ts'
@@ -31,7 +31,7 @@ export class FileAnswer implements JobAnswer {
     return this.client.body !== null
   }
 
-  async save(admission: HoldAdmission): Promise<void> {
+  async save(admission: HoldAdmission): Promise<boolean> {
     const services = this.#services
     const { id } = this.#job
     const text = this.client.body!
@@ -49,10 +49,11 @@ export class FileAnswer implements JobAnswer {
       expiresAt,
       ...admission.call(answerId ?? null),
     })
-    if (ended) return
-    // Over already: ended by another worker, or by our own earlier try whose reply was lost.
+    if (ended) return true
+    // Cancelled, or over already: ended by another worker, or by our own earlier try whose reply was lost.
     const current = await services.delayedJobs.read(id)
     if ((current?.result as StoredFile | null)?.fileId !== this.#file.fileId) await services.files.remove([this.#file])
+    return false
   }
 
   async close(): Promise<void> {}

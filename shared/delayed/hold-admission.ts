@@ -1,11 +1,13 @@
+import { ClientGone } from '../engine/failures.ts'
 import type { Services } from '../services.ts'
-import type { DelayedInput } from '../store/delayed-jobs.ts'
+import type { DelayedInput } from '../store/delayed-row.ts'
 import type { Job } from '../store/jobs.ts'
 import type { AdmissionGate, BillingContext, MaxCost, Reservation, StalePolicy } from '../wallet/admission.ts'
 import { callOfEvent, type JobCall } from '../wallet/jobs.ts'
 import { costWithOutput } from '../wallet/reservation.ts'
 import type { RoutedAttempt } from '../wallet/routing-record.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
+import type { JobAnswer } from './answer.ts'
 
 /**
  * Admits the run of a delayed job under the hold reserved at its submission: it is not counted a second time, and the run's
@@ -15,14 +17,20 @@ import type { UsageEvent } from '../wallet/usage-event.ts'
 export class HoldAdmission implements AdmissionGate {
   readonly #job: Job
   readonly #services: Pick<Services, 'admission' | 'delayedJobs' | 'clock'>
+  readonly #answer: Pick<JobAnswer, 'client' | 'run'>
   readonly #startedMs: number
   readonly #extras: Reservation[] = []
   #event: UsageEvent | null = null
   extraNano = 0
 
-  constructor(services: Pick<Services, 'admission' | 'delayedJobs' | 'clock'>, job: Job) {
+  constructor(
+    services: Pick<Services, 'admission' | 'delayedJobs' | 'clock'>,
+    job: Job,
+    answer: Pick<JobAnswer, 'client' | 'run'>,
+  ) {
     this.#services = services
     this.#job = job
+    this.#answer = answer
     this.#startedMs = services.clock.now()
   }
 
@@ -70,9 +78,15 @@ export class HoldAdmission implements AdmissionGate {
     for (const reservation of this.#extras.splice(0)) this.#services.admission.release(reservation)
   }
 
-  /** Records the target of the job's call, so that a cancellation can charge it. Throws what Postgres throws. */
-  async recordCall(target: { model: { id: string }; provider: { name: string } }): Promise<void> {
-    await this.#services.delayedJobs.noteCall(this.#job, { model: target.model.id, provider: target.provider.name })
+  /**
+   * Records the target of the job's call, so that it is charged when the job is cancelled. Throws ClientGone when it must not be
+   * made any more, and what Postgres throws.
+   */
+  async recordCall({ model, provider }: { model: { id: string }; provider: { name: string } }): Promise<void> {
+    const { client, run } = this.#answer
+    const call = { model: model.id, provider: provider.name, isStreamed: run.stream }
+    const isNoted = await this.#services.delayedJobs.noteCall(this.#job, call)
+    if (!isNoted || client.gone) throw new ClientGone('the job is over')
   }
 
   settle(_reservation: Reservation, _costNano: number, _tokens: number, event: UsageEvent | null): void {
@@ -82,6 +96,12 @@ export class HoldAdmission implements AdmissionGate {
   /** The cost of the run in nano-dollars; 0 without usage. */
   get costNano(): bigint {
     return BigInt(this.#event?.cost ?? 0)
+  }
+
+  /** The cost of a run that was cancelled: what is only estimated is no more than was reserved for it. */
+  get cancelledNano(): bigint {
+    const reservedNano = this.#job.holdNano + BigInt(this.extraNano)
+    return this.#event?.estimated && this.costNano > reservedNano ? reservedNano : this.costNano
   }
 
   /** The run's entry for the request log. `answerId` is the id of its answer. */

@@ -1,7 +1,7 @@
 import type { DirectKinds } from '../kinds/index.ts'
 import type { Features } from '../routing/features.ts'
 import { featuresOf } from '../routing/kind-features.ts'
-import type { DelayedInput, DelayedKind } from '../store/delayed-jobs.ts'
+import type { DelayedInput, DelayedKind } from '../store/delayed-row.ts'
 import type { Job } from '../store/jobs.ts'
 
 /** The request of a delayed job, with its bytes. */

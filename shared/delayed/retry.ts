@@ -1,6 +1,6 @@
 import type { GatewayError } from '../base/errors.ts'
 import { isBusy } from '../engine/failures.ts'
-import { failuresOf } from '../store/delayed-jobs.ts'
+import { failuresOf } from '../store/delayed-row.ts'
 import type { Job } from '../store/jobs.ts'
 
 /** Backoff after provider failures; after the last of these pauses the job fails. */

@@ -4,16 +4,18 @@ import { run } from '../chat/run.ts'
 import { internalError } from '../engine/failures.ts'
 import { endJob, expiredEnd, failedEnd } from '../jobs/end.ts'
 import type { Services } from '../services.ts'
-import { type DelayedInput, failuresOf, isBackground } from '../store/delayed-jobs.ts'
-import type { End, Job } from '../store/jobs.ts'
+import { type DelayedInput, failuresOf, isBackground } from '../store/delayed-row.ts'
+import type { End } from '../store/job-end.ts'
+import type { Job } from '../store/jobs.ts'
 import { traceStep } from '../traces/work.ts'
 import type { JobAnswer } from './answer.ts'
 import { BackgroundAnswer } from './background-answer.ts'
+import { failedRunEnd, removeDeletedEvents, settleCancelled, settledEnd, uncharged } from './cancel.ts'
 import { FileAnswer } from './file-answer.ts'
 import { HoldAdmission } from './hold-admission.ts'
 import { readWork } from './input.ts'
 import { Lease } from './lease.ts'
-import { retryDecisionFor } from './retry.ts'
+import { type RetryDecision, retryDecisionFor } from './retry.ts'
 
 /** An answer is paid for, so storing it is retried while a store is unavailable. */
 const saveRetryDelayMs = 2_000
@@ -25,9 +27,13 @@ const maxSaveTries = 60
  */
 export async function runDelayed(services: Services, job: Job, stopping: AbortSignal): Promise<number | null> {
   try {
+    if (job.cancelRequestedAt) {
+      await settleCancelled(services, job.id)
+      return null
+    }
     const answer = isBackground(job) ? await BackgroundAnswer.open(services, job) : new FileAnswer(services, job)
     if (answer) return await runClaimed(services, job, answer, stopping)
-    await endJob(services, job.id, { status: 'cancelled', logStatus: 499, refund: true })
+    await endJob(services, job.id, uncharged(job))
     return null
   } catch (error) {
     // The start has ended, although with an error.
@@ -53,43 +59,52 @@ async function runClaimed(
   }
 }
 
+/** The run of a claimed job. */
+type LeasedRun = { services: Services; job: Job; answer: JobAnswer; lease: Lease; admission: HoldAdmission }
+
 async function runLeased(services: Services, job: Job, answer: JobAnswer, lease: Lease): Promise<number | null> {
-  const admission = new HoldAdmission(services, job)
+  const admission = new HoldAdmission(services, job, answer)
   try {
-    return await runAdmitted(services, job, answer, lease, admission)
+    return await runAdmitted({ services, job, answer, lease, admission })
   } finally {
     admission.close()
   }
 }
 
-async function runAdmitted(
-  services: Services,
-  job: Job,
-  answer: JobAnswer,
-  lease: Lease,
-  admission: HoldAdmission,
-): Promise<number | null> {
-  const finish = async (end: End) => {
-    await endJob(services, job.id, end)
-    await answer.close()
-    return null
-  }
-  if (answer.isShown) return finish(failedEnd(interrupted()))
-  const error = await runCall(services, job, answer, admission)
-  if (answer.isComplete) return await saveAnswer(services, job, answer, admission, lease)
+async function runAdmitted(run: LeasedRun): Promise<number | null> {
+  const { services, job, answer, lease, admission } = run
+  if (answer.isShown) return finish(run, failedEnd(interrupted()))
+  const error = await runCall(run)
+  if (lease.cut === 'cancelled') return finish(run, settledEnd(job, admission))
+  if (answer.isComplete) return saveAnswer(run)
   if (lease.cut === 'lost') return null
-  if (lease.cut === 'expired') return finish(expiredEnd)
-  if (lease.cut === 'stopped') return answer.isShown ? finish(failedEnd(interrupted())) : requeueJob(services, job)
+  if (lease.cut === 'expired') return finish(run, expiredEnd)
+  if (lease.cut === 'stopped') return answer.isShown ? finish(run, failedEnd(interrupted())) : requeueJob(run)
   const retry = answer.isShown ? null : retryDecisionFor(job, error)
-  if (!retry) return finish({ ...failedEnd(error), ...admission.call(null) })
+  if (!retry) return finish(run, failedRunEnd(job, admission, error))
   services.log.info({ job: job.id, code: error.code, ...retry }, 'a delayed job is run again later')
-  await noteCalls(services, job, admission)
-  await services.delayedJobs.requeue(job, retry.failures, services.clock.now() + retry.pauseMs)
-  return retry.pauseMs
+  await noteCalls(run)
+  return requeueJob(run, retry)
+}
+
+async function finish(run: LeasedRun, end: End): Promise<null> {
+  if (!(await endJob(run.services, run.job.id, end))) await settleIfCancelled(run)
+  await run.answer.close()
+  if (run.lease.cut === 'cancelled') await removeDeletedEvents(run.services, run.job)
+  return null
+}
+
+/** Settles a job that could neither be ended nor requeued, in case that it was cancelled in the meantime. */
+async function settleIfCancelled({ services, job, lease, admission }: LeasedRun): Promise<void> {
+  const current = await services.jobs.read(job.id)
+  if (!current?.cancelRequestedAt || current.attempts !== job.attempts) return
+  // Of a call that was aborted for another reason, the run does not know what it used.
+  if (lease.cut && lease.cut !== 'cancelled') await settleCancelled(services, job.id)
+  else await endJob(services, job.id, settledEnd(job, admission), current)
 }
 
 /** Records why a run failed that is repeated. */
-async function noteCalls({ jobs, log }: Services, job: Job, { attempts }: HoldAdmission): Promise<void> {
+async function noteCalls({ services: { jobs, log }, job, admission: { attempts } }: LeasedRun): Promise<void> {
   if (attempts.length === 0) return
   const warn = (err: unknown) => log.warn({ err, job: job.id }, 'calls are missing in the log')
   await jobs.noteAttempts(job, attempts).catch(warn)
@@ -100,13 +115,8 @@ function interrupted(): GatewayError {
   return new GatewayError('internal_error', 'The response was interrupted. Nothing was charged; create it again.')
 }
 
-/** Makes the job's call. `answer` receives what it returns; without an answer the returned error is the reason. */
-async function runCall(
-  services: Services,
-  job: Job,
-  answer: JobAnswer,
-  admission: HoldAdmission,
-): Promise<GatewayError> {
+/** Makes the job's call. The answer receives what it returns; without one the returned error is the reason. */
+async function runCall({ services, job, answer, admission }: LeasedRun): Promise<GatewayError> {
   const { discountPpm } = job.input as DelayedInput
   try {
     const key = await services.policies.findByKeyId(job.keyId, '*')
@@ -129,28 +139,27 @@ async function runCall(
 }
 
 /** Stores the answer and ends the job with it. Throws what the stores throw after the last retry. */
-async function saveAnswer(
-  services: Services,
-  job: Job,
-  answer: JobAnswer,
-  admission: HoldAdmission,
-  lease: Lease,
-): Promise<number | null> {
+async function saveAnswer(run: LeasedRun): Promise<number | null> {
+  const { services, job, answer, admission, lease } = run
   for (let tries = 1; ; tries++) {
     try {
-      await answer.save(admission)
+      if (!(await answer.save(admission))) await settleIfCancelled(run)
       return null
     } catch (error) {
       if (tries === maxSaveTries) throw error
       services.log.warn({ err: error, job: job.id }, 'the answer of a delayed job is kept later')
       await sleep(saveRetryDelayMs, undefined, { signal: lease.signal }).catch(() => {})
-      if (lease.cut === 'stopped') return requeueJob(services, job)
-      if (lease.cut) return null
+      if (lease.cut === 'stopped') return requeueJob(run)
+      if (lease.cut && lease.cut !== 'cancelled') return null
     }
   }
 }
 
-async function requeueJob(services: Services, job: Job): Promise<number> {
-  await services.delayedJobs.requeue(job, failuresOf(job))
-  return 0
+/** Hands the job back, to be run again: at once, or after a pause. */
+async function requeueJob(run: LeasedRun, retry?: RetryDecision): Promise<number | null> {
+  const { delayedJobs, clock } = run.services
+  const { failures = failuresOf(run.job), pauseMs = 0 } = retry ?? {}
+  if (await delayedJobs.requeue(run.job, failures, retry ? clock.now() + pauseMs : null)) return pauseMs
+  await settleIfCancelled(run)
+  return null
 }

@@ -1,17 +1,23 @@
 import { endJob, poisonedEnd } from '../jobs/end.ts'
 import type { Services } from '../services.ts'
+import { settleCancelled } from './cancel.ts'
 
 /** A job that waits longer may have lost its queue entry. */
 const maxWaitingMs = 30_000
 
-/** Requeues jobs whose worker died, and fails those whose workers died too often; returns their number. */
+/**
+ * Requeues jobs whose worker died, fails those whose workers died too often, and settles those that were cancelled during their call;
+ * returns their number.
+ */
 export async function sweepDelayed(services: Services): Promise<number> {
   const { delayedJobs, delayedTasks } = services
   const poisoned = await delayedJobs.listPoisoned()
   for (const id of poisoned) await endJob(services, id, poisonedEnd, 'running')
   const lost = await delayedJobs.requeueLost()
   if (lost.length > 0) await delayedTasks.add('again', ...lost)
-  return poisoned.length + lost.length
+  const unsettled = await delayedJobs.listUnsettled()
+  for (const id of unsettled) await settleCancelled(services, id)
+  return poisoned.length + unsettled.length + lost.length
 }
 
 /** Requeues runnable jobs, in case Redis lost their entries. A superfluous entry does nothing. */

@@ -1,18 +1,19 @@
-import type { Encoding, ResponseWriter } from './response-writer.ts'
+import type { Encoding, Leaving, ResponseWriter } from './response-writer.ts'
 
 /** Response writer of a delayed request: buffers the complete answer in memory, and ignores a stream. */
 export class BufferedResponse implements ResponseWriter {
   gone = false
   trace: ResponseWriter['trace'] = null
-  leaving: 'unbilled' | 'at_once' = 'unbilled'
+  leaving: Leaving = null
+  readonly awaitsUsage = true
   readonly keeps = false
   /** The answer's JSON text; null until it is complete. */
   body: string | null = null
   readonly #listeners: (() => void)[] = []
 
-  /** Aborts the call. */
-  leave(how: 'unbilled' | 'at_once' = 'unbilled'): void {
-    if (this.gone) return
+  /** Ends the call: at once, or, with null, as if an interactive client had disconnected; then it may still be ended at once. */
+  leave(how: Leaving = 'unbilled'): void {
+    if (this.gone && (this.leaving || !how)) return
     this.gone = true
     this.leaving = how
     for (const listener of this.#listeners) listener()

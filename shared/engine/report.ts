@@ -1,6 +1,6 @@
 import type { GatewayError } from '../base/errors.ts'
 import { redactMessage } from '../base/redact.ts'
-import type { ShownUsage, Usage } from '../base/usage.ts'
+import { maxTokens, type ShownUsage, type Usage } from '../base/usage.ts'
 import type { Policy } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Reservation } from '../wallet/admission.ts'
@@ -98,10 +98,10 @@ export function usageEvent(run: FinishedRun, reservation: Reservation, outcome: 
     finishReason: outcome.finishReason,
     streamed: run.stream,
     attempts: run.attempts,
-    promptTokens: usage.prompt_tokens,
-    completionTokens: usage.completion_tokens,
-    cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
-    reasoningTokens: usage.completion_tokens_details?.reasoning_tokens ?? 0,
+    promptTokens: loggedTokens(usage.prompt_tokens),
+    completionTokens: loggedTokens(usage.completion_tokens),
+    cachedTokens: loggedTokens(usage.prompt_tokens_details?.cached_tokens ?? 0),
+    reasoningTokens: loggedTokens(usage.completion_tokens_details?.reasoning_tokens ?? 0),
     estimated: usage.estimated === true,
     cost: outcome.costNano,
     cap: policy.capNano,
@@ -122,6 +122,11 @@ export function usageEvent(run: FinishedRun, reservation: Reservation, outcome: 
   if (run.routing) event.routing = run.routing
   if (run.overheadMs != null) event.overheadMs = run.overheadMs
   return Object.assign(event, run.facts)
+}
+
+/** Tokens as the request log can hold them: a session adds up many requests. */
+function loggedTokens(tokens: number): number {
+  return Math.min(tokens, maxTokens)
 }
 
 /** The part of a run's outcome that its error determines. A message may quote the request. */

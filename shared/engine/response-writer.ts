@@ -4,16 +4,23 @@ import type { UsageEvent } from '../wallet/usage-event.ts'
 /** Encoding of written text; `latin1` characters stand for raw bytes. */
 export type Encoding = 'latin1' | 'utf8'
 
+export type Leaving = 'unbilled' | 'at_once' | null
+
 /** The connection state of a client. */
 export type ClientPresence = {
   /** True once the client has disconnected. */
   readonly gone: boolean
   onGone(listener: () => void): void
   /**
-   * How background work was cancelled: `unbilled` if the work is repeated or settled elsewhere, `at_once` if used
-   * tokens are billed without waiting for the rest. Absent for interactive clients.
+   * How background work was ended: `unbilled` if the work is repeated or settled elsewhere, `at_once` if used
+   * tokens are billed without waiting for the rest. Null or absent: as when an interactive client disconnects.
    */
-  readonly leaving?: 'unbilled' | 'at_once'
+  readonly leaving?: Leaving
+  /**
+   * True for background work, for whose end nobody waits: the usage of its streams is awaited as well where all output is
+   * delivered.
+   */
+  readonly awaitsUsage?: boolean
   /** Called around the times in which the gateway waits for a provider, or before a retry. */
   /** The trace of the request; absent = none. */
   readonly trace?: Trace | null

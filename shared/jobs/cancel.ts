@@ -35,7 +35,7 @@ export async function cancelJob(services: Services, id: string): Promise<Job> {
         ...(hasBegun && job.costNano === null && { costNano: quotedNanoOf(job) }),
         ...(!hasBegun && job.costNano === null && { costNano: 0n }),
       },
-      job.stage,
+      job,
     )
     if (!ended) continue // Its stage changed in the meantime: read it again.
     if (hasBegun && ended.operation !== null)

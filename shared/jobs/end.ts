@@ -4,7 +4,8 @@ import type { TransactionStep } from '../io/db.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { FailureReason, ProviderError } from '../providers/provider-error.ts'
 import type { Services } from '../services.ts'
-import type { End, Job } from '../store/jobs.ts'
+import type { End, ExpectedState } from '../store/job-end.ts'
+import type { Job } from '../store/jobs.ts'
 import { poisonError } from '../store/suspects.ts'
 import { releaseHolds } from '../wallet/holds.ts'
 
@@ -14,18 +15,18 @@ type EndServices = Pick<
 >
 
 /**
- * Ends a job with what `beside` writes, then updates Redis balances, the poll schedule, its webhook and waiting requests. Null when it was over
- * already. Sweeps repeat whatever fails or is interrupted after the transaction.
+ * Ends a job with what `beside` writes, then updates Redis balances, the poll schedule, its webhook and waiting requests. Null when
+ * it was over already, is not as `expected`, or was cancelled. Sweeps repeat whatever fails or is interrupted after the transaction.
  */
 export async function endJob(
   services: EndServices,
   id: string,
   end: End,
-  stage?: Job['stage'],
+  expected?: ExpectedState,
   beside?: TransactionStep<Job>,
 ): Promise<Job | null> {
   const { jobs, scripts, accounts, pollSchedule, webhooks, completionSignals, log } = services
-  const ended = await jobs.end(id, end, stage, beside)
+  const ended = await jobs.end(id, end, expected, beside)
   if (!ended) return null
   const { job, deliveryIds } = ended
   const { organisationId, keyId, month } = job

@@ -50,7 +50,7 @@ async function applyReport(
     case 'pending':
       return { waitMs, progress: report.progress }
     case 'next':
-      return (await services.jobs.advancePart(job.id, report.operation, report.progress)) ? { task: 'start' } : null
+      return (await services.jobs.advancePart(job, report.operation, report.progress)) ? { task: 'start' } : null
     case 'completed':
       return { task: 'finish' }
     case 'failed':

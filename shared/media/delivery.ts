@@ -1,3 +1,4 @@
+import { plausibleUsage, type Usage } from '../base/usage.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { InstantKind, WorkKinds } from '../kinds/index.ts'
 import type { Quantity } from '../kinds/instant.ts'
@@ -41,4 +42,12 @@ export async function waitForDrain<K extends InstantKind>({ client, gone }: Deli
   if (gone.aborted) resolve()
   await promise
   gone.removeEventListener('abort', listener)
+}
+
+/** No image, sound or transcript has more tokens. */
+const maxMediaTokens = 2_000_000
+
+/** The tokens that a provider states for one answer; null when that cannot be true, so that they are estimated. */
+export function statedTokens(usage: Usage | null): Usage | null {
+  return usage && plausibleUsage(usage, { prompt: maxMediaTokens, completion: maxMediaTokens })
 }

@@ -19,7 +19,7 @@ import { type Quantity, zeroQuantity } from '../kinds/instant.ts'
 import type { References } from '../kinds/media.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Services } from '../services.ts'
-import { type Delivery, type DeliveryResult, waitForDrain } from './delivery.ts'
+import { type Delivery, type DeliveryResult, statedTokens, waitForDrain } from './delivery.ts'
 import { brokenEvent, formatNamedEvent, lastEvent } from './events.ts'
 import { performWork } from './work.ts'
 
@@ -152,7 +152,7 @@ async function generateImages({ services, work }: Delivery<'image'>, onPreview: 
       // An image that cannot be fetched counts as undecodable.
       return {
         images: examinations.map(result => (result.status === 'fulfilled' ? result.value : null)),
-        usage: output.usage,
+        usage: statedTokens(output.usage),
         settings: output.settings,
       }
     }),

@@ -4,7 +4,7 @@ import { type Bytes, bytesOf } from '../io/bytes.ts'
 import { charactersOf, type Quantity, zeroQuantity } from '../kinds/instant.ts'
 import type { SoundFormat } from '../kinds/sound.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import { type Delivery, type DeliveryResult, waitForDrain } from './delivery.ts'
+import { type Delivery, type DeliveryResult, statedTokens, waitForDrain } from './delivery.ts'
 import { brokenEvent, formatEvent, lastEvent } from './events.ts'
 import { awaitFirstFrame, type StartedSound } from './first-frame.ts'
 import { performWork } from './work.ts'
@@ -36,7 +36,7 @@ export async function deliverSound<K extends SoundKind>(
     client.abandon()
   }
   if (client.gone && !client.keeps) return { quantity: quantityOf(delivery, null), error: null }
-  const quantity = quantityOf(delivery, output.usage())
+  const quantity = quantityOf(delivery, statedTokens(output.usage()))
   if (asEvents) delivery.send(lastEvents(delivery, quantity))
   client.end()
   return { quantity, error: null }

@@ -10,7 +10,7 @@ import {
 } from '../kinds/transcription.ts'
 import type { TranscriptFormat } from '../kinds/transcription-request.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import { type Delivery, type DeliveryResult, waitForDrain } from './delivery.ts'
+import { type Delivery, type DeliveryResult, statedTokens, waitForDrain } from './delivery.ts'
 import { brokenEvent, formatEvent, lastEvent } from './events.ts'
 import { segmentsOf, srt, vtt } from './subtitles.ts'
 import { performWork } from './work.ts'
@@ -102,7 +102,8 @@ function segmentEvent({ id, start, end, text, speaker }: Segment, position: numb
 }
 
 /** The billed quantity. Unreported tokens are estimated from the duration and the text. */
-function quantityOf(delivery: TranscriptDelivery, { text, usage }: Transcript): Quantity {
+function quantityOf(delivery: TranscriptDelivery, { text, usage: stated }: Transcript): Quantity {
+  const usage = statedTokens(stated)
   if (text === '' && !usage?.completion_tokens) return zeroQuantity
   const quantity = audioQuantity(delivery)
   if (usage) return { ...quantity, usage }

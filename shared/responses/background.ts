@@ -3,18 +3,18 @@ import { unixSeconds } from '../base/time.ts'
 import { failedResponse } from '../engine/responses-error.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import type { Services } from '../services.ts'
-import type { DelayedJob } from '../store/delayed-jobs.ts'
+import { type DelayedJob, hasEnded } from '../store/delayed-row.ts'
 import type { ResponseRow } from '../store/stored-responses.ts'
 import { presentResponse } from './present.ts'
 
 /**
- * A response in the background as it is now: as stored, or with the status of its job while nothing is stored. Throws what
- * the stores throw.
+ * A response in the background as it is now: as stored, or with the status of its job while nothing is stored. Throws 404 when it is gone,
+ * and what the stores throw.
  */
 export async function presentBackground(services: Services, row: ResponseRow): Promise<ResponsesObject> {
   if (row.status !== 'queued') return presentStored(services, row)
   const job = await services.delayedJobs.read(row.id)
-  if (job?.stage === 'over') {
+  if (job && hasEnded(job)) {
     // Its end may have stored the response since the row was read.
     const current = await services.storedResponses.find(row.id, row)
     if (current && current.status !== 'queued') return presentStored(services, current)
@@ -33,9 +33,9 @@ const lost = { code: 'internal_error', message: 'The response could not be store
 
 /** A response that is not stored yet, or that ended without an answer. */
 function withStatusOf(job: DelayedJob, response: ResponsesObject): ResponsesObject {
-  if (job.stage !== 'over') return { ...response, status: job.stage === 'running' ? 'in_progress' : 'queued' }
+  if (!hasEnded(job)) return { ...response, status: job.stage === 'running' ? 'in_progress' : 'queued' }
   const ended = { ...response, completed_at: unixSeconds(job.completedAt) }
-  if (job.status === 'cancelled') return { ...ended, status: 'cancelled' }
+  if (job.status === 'cancelled' && !job.error) return { ...ended, status: 'cancelled' }
   const { code, message } = (job.error ?? lost) as { code: ErrorCode; message: string }
   return failedResponse(ended, new GatewayError(code, message))
 }

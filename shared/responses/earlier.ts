@@ -34,10 +34,12 @@ export async function readChain(services: Services, id: string, owner: FileOwner
     throw notFound(`Previous response with id '${missing}' not found: it is an earlier turn of '${id}'.`)
   const bytes = links.reduce((sum, { itemsBytes }) => sum + itemsBytes, 0)
   assertRoom('previous_response_id', bytes, missing === null, room)
-  const turns = await storedResponses.readItems(
-    links.map(link => link.id).reverse(),
-    meterOf('previous_response_id', room),
-  )
+  const turns = await storedResponses
+    .readItems(links.map(link => link.id).reverse(), meterOf('previous_response_id', room))
+    .catch(error => {
+      if (!(error instanceof GatewayError && error.code === 'not_found')) throw error
+      throw notFound(`Previous response with id '${id}', or an earlier turn of it, was deleted.`)
+    })
   return { items: turns.flat() as ResponsesItem[], session: newest.session }
 }
 

@@ -2,6 +2,7 @@ import { formatTypedEvent } from '../chat/event-relay.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { ResponsesEvent, ResponsesObject } from '../kinds/responses-answer.ts'
 import type { Services } from '../services.ts'
+import { hasEnded } from '../store/delayed-row.ts'
 import type { ResponseRow } from '../store/stored-responses.ts'
 import { presentBackground } from './background.ts'
 
@@ -83,7 +84,7 @@ class Follower {
     const isQuiet = await this.#writeKept()
     if (!isQuiet || this.#signal.aborted) return false
     const job = await this.#services.delayedJobs.read(this.#row.id)
-    if (job && job.stage !== 'over') return false
+    if (job && !hasEnded(job)) return false
     // Not before, as many may wait for long.
     if (!this.#isCollected) this.#client.collect(this.#row.itemsBytes)
     this.#isCollected = true

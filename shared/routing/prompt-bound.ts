@@ -11,6 +11,8 @@ import { webSearchesAt } from './web-searches.ts'
 
 type Bounded = Pick<Features, 'textTokensBound' | 'media' | 'prompts' | 'webSearches' | 'toolReads'>
 
+type Stated = Pick<Features, 'media' | 'prompts' | 'choices' | 'webSearches' | 'toolReads' | 'extendsPrompt'>
+
 /** Used for models of unknown context length. */
 const maxContextTokens = 2_000_000
 const unknown = Number.POSITIVE_INFINITY
@@ -39,6 +41,22 @@ function isText({ images, soundMs, earlierSounds, documents }: PromptMedia): boo
 /** Limits a number of tokens to the model's context, per prompt: longer prompts are rejected. */
 export function withinContext(tokens: number, target: Target, prompts = 1): number {
   return Math.min(tokens, (maxPromptTokens(target) ?? maxContextTokens) * prompts)
+}
+
+/** The most rounds of its own tools that a provider runs in one request. */
+const maxToolRounds = 10
+
+/**
+ * The most tokens that a provider can truthfully state for a request: each prompt, each choice and each round of the provider's own
+ * tools can fill the context. Images may be billed as more.
+ */
+export function maxStatedTokens(features: Stated, target: Target): { prompt: number; completion: number } {
+  const { media, prompts, choices, webSearches, toolReads = 0, extendsPrompt } = features
+  const { images } = maxMediaTokens(media, target)
+  const rounds = 1 + toolReads + (webSearchesAt(target, webSearches)?.max ?? 0) + (extendsPrompt ? maxToolRounds : 0)
+  const context = withinContext(unknown, target, rounds)
+  const more = Number.isFinite(images) ? images : 0
+  return { prompt: context * Math.max(prompts, choices) + more, completion: context * Math.max(choices, 1) + more }
 }
 
 /**

@@ -6,7 +6,7 @@ import { dayMs } from '../base/time.ts'
 import { type Conversation, type ConversationItem, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import type { FileOwner } from './files.ts'
-import type { Payload, Payloads } from './payloads.ts'
+import { type Payload, type Payloads, readCurrent } from './payloads.ts'
 
 export type { Conversation }
 export type Metadata = Record<string, string>
@@ -102,11 +102,14 @@ export class Conversations {
   async items(id: string, meter: JsonMeter | null = null): Promise<object[]> {
     const items: object[] = []
     for (let after = 0n; ; ) {
-      const rows = await this.#db.$queryRaw<ItemRow[]>`
-        SELECT number, conversation_id AS "conversationId", id, item, item_file_id AS "itemFileId"
-        FROM conversation_items WHERE conversation_id = ${id} AND number > ${after}
-        ORDER BY number LIMIT ${itemsPerRead}`
-      for (const item of await this.#read(rows, meter)) items.push(item)
+      const rows = await readCurrent(async () => {
+        const found = await this.#db.$queryRaw<ItemRow[]>`
+          SELECT number, conversation_id AS "conversationId", id, item, item_file_id AS "itemFileId"
+          FROM conversation_items WHERE conversation_id = ${id} AND number > ${after}
+          ORDER BY number LIMIT ${itemsPerRead}`
+        for (const item of await this.#read(found, meter)) items.push(item)
+        return found
+      })
       if (rows.length < itemsPerRead) return items
       after = rows.at(-1)!.number
     }
@@ -131,12 +134,15 @@ export class Conversations {
   }
 
   /** The items at these places, in their order; without those that were deleted meanwhile. */
-  async readPlaces(places: readonly ItemPlace[]): Promise<ListedItem[]> {
-    const found = await this.#db.conversationItem.findMany({ where: { number: { in: places.map(one => one.number) } } })
-    const byNumber = new Map(found.map(row => [row.number, row]))
-    const rows = places.flatMap(({ number }) => byNumber.get(number) ?? [])
-    const items = await this.#read(rows)
-    return rows.map(({ id }, index) => ({ id, item: items[index]! }))
+  readPlaces(places: readonly ItemPlace[]): Promise<ListedItem[]> {
+    const number = { in: places.map(one => one.number) }
+    return readCurrent(async () => {
+      const found = await this.#db.conversationItem.findMany({ where: { number } })
+      const byNumber = new Map(found.map(row => [row.number, row]))
+      const rows = places.flatMap(({ number }) => byNumber.get(number) ?? [])
+      const items = await this.#read(rows)
+      return rows.map(({ id }, index) => ({ id, item: items[index]! }))
+    })
   }
 
   /** Deletes the first item of that id; false if there is none. */

@@ -3,35 +3,18 @@ import type { Clock } from '../base/time.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
 import { rowsAfter } from '../io/keyset.ts'
+import {
+  type CallTarget,
+  type DelayedJob,
+  failuresOf,
+  isBackground,
+  type NotedCall,
+  responsePrefix,
+} from './delayed-row.ts'
 import { pagesOfIds } from './id-pages.ts'
-import { delayedKind, type Job } from './jobs.ts'
+import { delayedKind } from './job-end.ts'
+import type { Job } from './jobs.ts'
 import { maxOpenStarts } from './suspects.ts'
-
-/** A delayed job without its request, which may be long and only its run needs. */
-export type DelayedJob = Omit<Job, 'input'>
-
-/** The kinds of requests that can be delayed. */
-export type DelayedKind = 'chat' | 'responses' | 'messages'
-
-/** The request of a delayed job, as stored in its row until the end. */
-export type DelayedInput = {
-  /** Absent in rows of earlier releases, which are chat completions. */
-  kind?: DelayedKind
-  /** The body as JSON text: Postgres' own JSON cannot hold every text. */
-  body: string
-  /** Parts per million off the price. */
-  discountPpm: number
-  /** Output tokens that the hold covers, and whether that is fewer than the request's limit. */
-  outputTokens: number
-  clamped: boolean
-}
-
-/** Whether a job makes the stored response of its id, in the background: only that response shows it. */
-export function isBackground({ id }: Pick<Job, 'id'>): boolean {
-  return id.startsWith(responsePrefix)
-}
-
-const responsePrefix = 'resp_'
 
 type Owner = Pick<Job, 'organisationId' | 'environment'>
 type Page = { limit: number; after?: string; order: 'asc' | 'desc' }
@@ -180,31 +163,62 @@ export class DelayedJobs {
     return count === 1
   }
 
-  /** Renews a claim; false when the job is over or the claim was lost. */
-  async renew({ id, attempts }: Pick<Job, 'id' | 'attempts'>): Promise<boolean> {
+  /**
+   * Renews a claim, and tells whether the job's cancellation was requested; `lost` when the job is over or the claim was
+   * lost.
+   */
+  async renew({ id, attempts }: Pick<Job, 'id' | 'attempts'>): Promise<'renewed' | 'cancelled' | 'lost'> {
     const claimedUntil = new Date(this.#clock.now() + leaseMs)
-    const where = { id, attempts, stage: 'running' } as const
-    const { count } = await this.#db.job.updateMany({ where, data: { claimedUntil } })
+    const [job] = await this.#db.job.updateManyAndReturn({
+      where: { id, attempts, stage: 'running' },
+      data: { claimedUntil },
+      select: { cancelRequestedAt: true },
+    })
+    if (!job) return 'lost'
+    return job.cancelRequestedAt ? 'cancelled' : 'renewed'
+  }
+
+  /**
+   * Records the target and time of a claimed job's call before it is made. False when it must not be made: the job is over or
+   * cancelled, or the claim was lost.
+   */
+  async noteCall({ id, attempts, operation }: Claim & Pick<Job, 'operation'>, call: CallTarget): Promise<boolean> {
+    const noted = { ...call, atMs: this.#clock.now(), settles: true } satisfies NotedCall
+    const { count } = await this.#db.job.updateMany({
+      where: runningClaim({ id, attempts }),
+      data: { operation: { failures: failuresOf({ operation }), call: noted } },
+    })
     return count === 1
   }
 
-  /** Records the target and time of a claimed job's call before it is made. */
-  async noteCall({ id, attempts, operation }: Claim & Pick<Job, 'operation'>, call: CallTarget): Promise<void> {
-    const updated = { failures: failuresOf({ operation }), call: { ...call, atMs: this.#clock.now() } }
-    await this.#db.job.updateMany({ where: { id, attempts, stage: 'running' }, data: { operation: updated } })
+  /**
+   * Requests the cancellation of a job whose call its worker will settle: from now on it is cancelled for its owner. Null when it has
+   * no such call, or was cancelled before.
+   */
+  async requestCancel(id: string): Promise<DelayedJob | null> {
+    const now = new Date(this.#clock.now())
+    const [job] = await this.#db.job.updateManyAndReturn({
+      where: {
+        ...{ id, kind: delayedKind, stage: 'running', environment: 'live', cancelRequestedAt: null },
+        operation: { path: ['call', 'settles'], equals: true },
+      },
+      data: { status: 'cancelled', cancelRequestedAt: now, completedAt: now },
+      omit: withoutInput,
+    })
+    return job ?? null
   }
 
   /**
    * Releases a claimed job, to be run at once or from `notBeforeMs` on, and uncounts its start; `failures` counts its
-   * provider failures.
+   * provider failures. False when it is over or cancelled, or the claim was lost.
    */
   async requeue(
     { id, attempts, openStarts }: Claim,
     failures: number,
     notBeforeMs: number | null = null,
-  ): Promise<void> {
-    await this.#db.job.updateMany({
-      where: { id, attempts, stage: 'running' },
+  ): Promise<boolean> {
+    const { count } = await this.#db.job.updateMany({
+      where: runningClaim({ id, attempts }),
       data: {
         stage: 'waiting',
         openStarts,
@@ -212,28 +226,33 @@ export class DelayedJobs {
         operation: { failures },
       },
     })
+    return count === 1
   }
 
-  /** Requeues the jobs whose worker died; returns their ids. */
+  /** Requeues the jobs whose worker died; returns their ids. Their calls are not charged: they are made again. */
   async requeueLost(): Promise<string[]> {
-    const rows = await this.#db.job.updateManyAndReturn({
-      where: { ...this.#lost(), openStarts: { lt: maxOpenStarts } },
-      data: { stage: 'waiting', claimedUntil: null },
-      select: { id: true },
-    })
+    const rows = await this.#db.$queryRaw<{ id: string }[]>`
+      UPDATE jobs SET stage = 'waiting', claimed_until = NULL, operation = operation - 'call'
+      WHERE kind = ${delayedKind} AND stage = 'running' AND claimed_until < ${new Date(this.#clock.now())}
+        AND cancel_requested_at IS NULL AND open_starts < ${maxOpenStarts}
+      RETURNING id`
     return rows.map(({ id }) => id)
   }
 
   /** Ids of the jobs whose workers died too often. */
-  async listPoisoned(): Promise<string[]> {
-    const where = { ...this.#lost(), openStarts: { gte: maxOpenStarts } }
-    const rows = await this.#db.job.findMany({ where, select: { id: true } })
-    return rows.map(({ id }) => id)
+  listPoisoned(): Promise<string[]> {
+    return this.#listLost({ cancelRequestedAt: null, openStarts: { gte: maxOpenStarts } })
   }
 
-  #lost() {
-    const claimedUntil = { lt: new Date(this.#clock.now()) }
-    return { kind: delayedKind, stage: 'running', claimedUntil } satisfies Prisma.JobWhereInput
+  /** Ids of the cancelled jobs whose worker died before it settled their call. */
+  listUnsettled(): Promise<string[]> {
+    return this.#listLost({ cancelRequestedAt: { not: null } })
+  }
+
+  async #listLost(where: Prisma.JobWhereInput): Promise<string[]> {
+    const lost = { kind: delayedKind, stage: 'running', claimedUntil: { lt: new Date(this.#clock.now()) } } as const
+    const rows = await this.#db.job.findMany({ where: { ...lost, ...where }, select: { id: true } })
+    return rows.map(({ id }) => id)
   }
 
   /** Ids of the runnable jobs that were created before a time, in pages. */
@@ -253,15 +272,7 @@ export class DelayedJobs {
   }
 }
 
-/** The target of a job's call. */
-type CallTarget = { model: string; provider: string }
-
-/** The call of a running job that may have reached a provider; null = there is none. */
-export function callOf({ operation }: Pick<Job, 'operation'>): (CallTarget & { atMs: number }) | null {
-  return (operation as { call?: CallTarget & { atMs: number } } | null)?.call ?? null
-}
-
-/** The number of provider failures of a job. */
-export function failuresOf({ operation }: Pick<Job, 'operation'>): number {
-  return (operation as { failures: number } | null)?.failures ?? 0
+/** A claimed job that is neither over nor cancelled. */
+function runningClaim({ id, attempts }: Pick<Claim, 'id' | 'attempts'>) {
+  return { id, attempts, stage: 'running', cancelRequestedAt: null } satisfies Prisma.JobWhereInput
 }

@@ -1,19 +1,17 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
-import type { Job, Prisma } from '../generated/prisma/client.ts'
+import { type Job, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { queuedKinds } from '../kinds/index.ts'
-import { chargeJob, type JobCall, logJob, logJobAttempts, logJobEnd, settleJob } from '../wallet/jobs.ts'
+import { chargeJob, logJob, logJobAttempts } from '../wallet/jobs.ts'
 import type { RoutedAttempt } from '../wallet/routing-record.ts'
 import { pagesOfIds } from './id-pages.ts'
+import { delayedKind, type End, type Ended, type ExpectedState, endRow, stillOpen } from './job-end.ts'
 import { tooManyUnfinished } from './unfinished.ts'
 import type { Webhooks } from './webhooks.ts'
 
 export type { Job }
-
-/** The kind of jobs that are delayed requests; all others are media. */
-export const delayedKind = 'async'
 
 const polledColumns = {
   ...{ id: true, kind: true, environment: true, provider: true, credentialId: true },
@@ -46,26 +44,6 @@ export type NewJob = Pick<
   claimedUntil?: Date | null
   deadlineAt: Date
 }
-
-/** How a job ends. `costNano` is what a held job costs; `refund` returns what was charged at its creation. */
-export type End = {
-  status: 'completed' | 'failed' | 'cancelled' | 'expired'
-  /** As in the request log: 200, or the status that a direct request would have received. */
-  logStatus: number
-  result?: object
-  error?: { code: string; message: string }
-  costNano?: bigint
-  /** Reserved for it in addition to its hold. */
-  extraNano?: bigint
-  /** The discount in `costNano`, in parts per million, for the metrics. */
-  discountPpm?: number
-  refund: boolean
-  /** When the results are deleted. */
-  expiresAt?: Date
-  /** The model call of a delayed request. */
-  call?: JobCall
-}
-export type Ended = { job: Job; deliveryIds: string[] }
 
 type Settings = {
   /** Lease of a start under way; must be longer than a start takes. */
@@ -204,9 +182,10 @@ export class Jobs {
     return current?.stage === 'running' && isDeepStrictEqual(current.operation, operation) ? current : null
   }
 
-  /** Moves a job whose part of the work is done back to `waiting`, for the start of its next part. */
-  async advancePart(id: string, operation: object, progress: number): Promise<Job | null> {
-    return this.#change({ id, stage: 'running' }, { stage: 'waiting', operation, progress, openStarts: 0 })
+  /** Moves a job whose part of the work is done back to `waiting`, for the start of its next part; null when it has moved on. */
+  async advancePart(done: Pick<Job, 'id' | 'operation'>, operation: object, progress: number): Promise<Job | null> {
+    const where = { id: done.id, stage: 'running', operation: { equals: done.operation ?? Prisma.DbNull } } as const
+    return this.#change(where, { stage: 'waiting', operation, progress, openStarts: 0 })
   }
 
   /** Writes the progress of many running jobs in one statement; progress never decreases. */
@@ -220,44 +199,16 @@ export class Jobs {
 
   /**
    * Ends a job: its final status, settlement, request log row, webhook outbox row and what `beside` writes in one
-   * transaction. Null when it is over already, or no longer at the expected `stage`.
+   * transaction. Null when it is over already, no longer as `expected`, or was cancelled in the meantime.
    */
-  end(id: string, end: End, stage?: Job['stage'], beside?: TransactionStep<Job>): Promise<Ended | null> {
+  end(id: string, end: End, expected?: ExpectedState, beside?: TransactionStep<Job>): Promise<Ended | null> {
     const nowMs = this.#clock.now()
-    return this.#db.$transaction(async tx => {
-      const [job] = await tx.job.updateManyAndReturn({
-        where: { id, stage: stage ?? { in: [...inFlight] } },
-        data: {
-          status: end.status,
-          stage: 'over',
-          claimedUntil: null,
-          completedAt: new Date(nowMs),
-          ...(end.status === 'completed' && { progress: 100 }),
-          ...(end.result && { result: end.result }),
-          ...(end.error && { error: end.error }),
-          ...(end.expiresAt && { expiresAt: end.expiresAt }),
-          ...(end.call && { model: end.call.model, provider: end.call.provider }),
-        },
-      })
-      if (!job) return null
-      const costNano = await settleJob(tx, job, end, nowMs)
-      // A request may be long and is private: it is dropped as soon as it is no longer needed.
-      const droppedInput = job.kind === delayedKind && { input: {} }
-      const ended = await tx.job.update({ where: { id }, data: { costNano, ...droppedInput } })
-      await beside?.(tx, ended)
-      const { logStatus: status, error, call } = end
-      const { provider, attempts, organisationId, webhookUrl: url } = job
-      const [errorCode, errorMessage] = [error?.code ?? null, error?.message ?? null]
-      await logJobEnd(tx, job, { provider, status, errorCode, errorMessage, costNano, nowMs, attempts, call })
-      const type = `job.${end.status}`
-      const deliveryIds = await this.#webhooks.publish(tx, { organisationId, jobId: id, type, url, nowMs })
-      return { job: ended, deliveryIds }
-    })
+    return this.#db.$transaction(tx => endRow(tx, this.#webhooks, id, { end, expected, beside, nowMs }))
   }
 
   /** Ids of jobs past their deadline, at most `max`. */
   listOverdue(max: number): Promise<string[]> {
-    return this.#ids({ stage: { in: [...inFlight] }, deadlineAt: { lt: new Date(this.#clock.now()) } }, max)
+    return this.#ids({ ...stillOpen, deadlineAt: { lt: new Date(this.#clock.now()) } }, max)
   }
 
   /** Ids of jobs whose start lease expired, at most `max`. */
@@ -290,9 +241,6 @@ export class Jobs {
 
 const one = { increment: 1 }
 type Owner = Pick<Job, 'organisationId' | 'environment'>
-
-/** Listed explicitly, so that Postgres finds these few rows by the index instead of scanning all that are over. */
-const inFlight = ['waiting', 'starting', 'running'] as const
 
 /** A claimed start: the end of the lease identifies the claim. */
 type Claim = Pick<Job, 'id' | 'claimedUntil'>

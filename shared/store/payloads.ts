@@ -1,5 +1,6 @@
 import { buffer } from 'node:stream/consumers'
 import { setImmediate } from 'node:timers/promises'
+import { GatewayError } from '../base/errors.ts'
 import type { JsonMeter } from '../base/json-scan.ts'
 import { bytesOf } from '../io/bytes.ts'
 import type { Blobs } from '../io/storage/blobs.ts'
@@ -16,6 +17,8 @@ const maxReads = 4
 /** How much is decrypted and parsed in one turn of the event loop; each value costs as much as some bytes more. */
 const bytesPerTurn = 256 * 1024
 const rowCost = 1_024
+/** A row gets a new file at most once or twice: when its response ends, and when it is encrypted with another key. */
+const maxTries = 3
 
 const noKeys: ReadonlyMap<string, string> = new Map()
 
@@ -47,8 +50,8 @@ export class Payloads {
   }
 
   /**
-   * Reads the values of several rows; `meter` counts each before it is parsed, and may throw. Throws an Error if the file of
-   * one is missing.
+   * Reads the values of several rows; `meter` counts each before it is parsed, and may throw. Throws 404 if one is gone: see
+   * `readCurrent`.
    */
   async read<T>(rows: readonly { payload: Payload; place: string }[], meter: JsonMeter | null = null): Promise<T[]> {
     const ids = rows.flatMap(({ payload: { fileId } }) => fileId ?? [])
@@ -58,6 +61,7 @@ export class Payloads {
     for (let from = 0; from < rows.length; from += maxReads) {
       const read = rows.slice(from, from + maxReads).map(async ({ payload, place }) => {
         const bytes = await this.#readBytes(payload, keys)
+        if (!bytes) throw new GatewayError('not_found', 'It was deleted while it was read.')
         const text = this.#sealer.openBytes(bytes, place)
         meter?.add(text)
         readBytes += text.length + rowCost
@@ -74,7 +78,7 @@ export class Payloads {
   }
 
   /**
-   * Encrypts a value with the current key, as `write` does; null if it is already. The caller removes the file of the old
+   * Encrypts a value with the current key, as `write` does; null if it is already, or was removed. The caller removes the file of the old
    * value once its row has the new one.
    */
   async reseal(
@@ -84,7 +88,7 @@ export class Payloads {
   ): Promise<Payload | null> {
     const keys = payload.fileId === null ? noKeys : await this.#files.storageKeys([payload.fileId])
     const bytes = await this.#readBytes(payload, keys)
-    if (this.#sealer.isCurrentBytes(bytes)) return null
+    if (!bytes || this.#sealer.isCurrentBytes(bytes)) return null
     return this.write(owner, this.#sealer.openBytes(bytes, at.place).toString(), at)
   }
 
@@ -96,11 +100,24 @@ export class Payloads {
     await this.#files.remove([...keys].map(([fileId, storageKey]) => ({ fileId, storageKey })))
   }
 
-  async #readBytes({ bytes, fileId }: Payload, keys: ReadonlyMap<string, string>): Promise<Buffer> {
+  async #readBytes({ bytes, fileId }: Payload, keys: ReadonlyMap<string, string>): Promise<Buffer | null> {
     if (bytes) return Buffer.from(bytes)
     const storageKey = keys.get(fileId ?? '')
     const blob = storageKey === undefined ? null : await this.#blobs.read(storageKey)
-    if (!blob) throw new Error('The file of a stored response is missing.')
-    return buffer(blob.stream)
+    return blob && buffer(blob.stream)
+  }
+}
+
+/**
+ * Reads rows with their values. One whose file was removed in between is read again: it has another file by now, or is gone.
+ * Throws 404 when it is gone and `read` needs it.
+ */
+export async function readCurrent<T>(read: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await read()
+    } catch (error) {
+      if (tries === maxTries || !(error instanceof GatewayError && error.code === 'not_found')) throw error
+    }
   }
 }

@@ -58,6 +58,18 @@ export class ResponseEvents {
     return { events, isClosed: events.length < entries.length }
   }
 
+  /** The text that the kept events delivered: output, reasoning and arguments of calls. Throws what Redis throws. */
+  async readText(id: string): Promise<string> {
+    const texts: string[] = []
+    for (let after = 0; ; ) {
+      const { events } = await this.read(id, after)
+      for (const { text } of events) texts.push(deltaOf(text))
+      const last = events.at(-1)
+      if (!last) return texts.join('')
+      after = last.number
+    }
+  }
+
   /** Calls `isOver` as `CompletionSignals.wait` does, whenever there may be more events. */
   wait(id: string, withinMs: number, isOver: () => Promise<boolean>, signal: AbortSignal): Promise<void> {
     return this.#signals.wait(signalOf(id), withinMs, isOver, signal)
@@ -67,6 +79,12 @@ export class ResponseEvents {
   async remove(id: string): Promise<void> {
     await this.#redis.del(keyOf(id))
   }
+}
+
+/** The text that an event adds to the answer; '' = none. */
+function deltaOf(event: string): string {
+  const { delta } = JSON.parse(event.slice(event.indexOf('{'))) as { delta?: unknown }
+  return typeof delta === 'string' ? delta : ''
 }
 
 function keyOf(id: string): string {

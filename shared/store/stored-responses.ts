@@ -3,7 +3,7 @@ import type { Clock } from '../base/time.ts'
 import { Prisma, type StoredResponse } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { FileOwner } from './files.ts'
-import type { Payload, Payloads } from './payloads.ts'
+import { type Payload, type Payloads, readCurrent } from './payloads.ts'
 
 /** A stored response, without its content. */
 export type ResponseRow = Omit<StoredResponse, 'head' | 'items'>
@@ -108,32 +108,33 @@ export class StoredResponses {
     return this.#db.storedResponse.findFirst({ where: { ...this.#visibleTo(owner), id }, omit: withoutContent })
   }
 
-  /** The response object without its output. */
-  async readHead(id: string): Promise<object> {
-    const { head, headFileId } = await this.#db.storedResponse.findUniqueOrThrow({
-      where: { id },
-      select: { head: true, headFileId: true },
+  /** The response object without its output. Throws 404 if it is gone. */
+  readHead(id: string): Promise<object> {
+    return readCurrent(async () => {
+      const where = { id }
+      const row = await this.#db.storedResponse.findUnique({ where, select: { head: true, headFileId: true } })
+      const payload = row ? { bytes: row.head, fileId: row.headFileId } : gone
+      const [head] = await this.#payloads.read<object>([{ payload, place: headPlace(id) }])
+      return head!
     })
-    const [read] = await this.#payloads.read<object>([
-      { payload: { bytes: head, fileId: headFileId }, place: headPlace(id) },
-    ])
-    return read!
   }
 
   /**
-   * The input and output items of responses, in the order of the ids; `meter` counts them before they are parsed. Throws if
-   * one is gone.
+   * The input and output items of responses, in the order of the ids; `meter` counts them before they are parsed, and may
+   * throw. Throws 404 if one is gone.
    */
-  async readItems(ids: readonly string[], meter: JsonMeter | null = null): Promise<object[][]> {
-    const rows = await this.#db.storedResponse.findMany({
-      where: { id: { in: [...ids] } },
-      select: { id: true, items: true, itemsFileId: true },
+  readItems(ids: readonly string[], meter: JsonMeter | null = null): Promise<object[][]> {
+    return readCurrent(async () => {
+      const rows = await this.#db.storedResponse.findMany({
+        where: { id: { in: [...ids] } },
+        select: { id: true, items: true, itemsFileId: true },
+      })
+      const payloads = new Map<string, Payload>(
+        rows.map(({ id, items, itemsFileId }) => [id, { bytes: items, fileId: itemsFileId }]),
+      )
+      const places = ids.map(id => ({ payload: payloads.get(id) ?? gone, place: itemsPlace(id) }))
+      return this.#payloads.read(places, meter)
     })
-    const payloads = new Map<string, Payload>(
-      rows.map(({ id, items, itemsFileId }) => [id, { bytes: items, fileId: itemsFileId }]),
-    )
-    const places = ids.map(id => ({ payload: payloads.get(id) ?? gone, place: itemsPlace(id) }))
-    return this.#payloads.read(places, meter)
   }
 
   /**

@@ -43,7 +43,8 @@ export const WAIVERS = report(`
     AND prompt_tokens + completion_tokens > 0`)
 export const CANCELLED_CALLS = report(`
   SELECT id AS subject, coalesce(cost_nano, 0) > 0 AS found, true AS expected
-  FROM jobs WHERE kind = 'async' AND environment = 'live' AND status = 'cancelled' AND hold_nano > 0 AND operation ? 'call'`)
+  FROM jobs WHERE kind = 'async' AND environment = 'live' AND status = 'cancelled' AND stage = 'over' AND hold_nano > 0
+    AND operation ? 'call'`)
 // The `alerts` task runs every 15 s. The previous release raised an alert for each.
 export const EXCESSES = report(`
   SELECT l.cause AS subject, true AS expected,

@@ -23,7 +23,7 @@ import { answerOf, booked, over, rowOf, running, type Shown, wallet } from '../s
 import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
 
 /** One job at a time, and a run gives up at once when its provider fails. */
-const env = { WORKER_CONCURRENCY: '1', UPSTREAM_MAX_ATTEMPTS: '1' }
+const env = { WORKER_CONCURRENCY: '1', UPSTREAM_MAX_ATTEMPTS: '1', UPSTREAM_READ_ON_MS: '300' }
 let world: DelayedWorld
 let workers: Workers
 let account: Account
@@ -44,6 +44,12 @@ test.after.always(async () => {
 const ended = (id: string, key = account.live) => over(world.gateway, key, path, id)
 const cancel = (id: string) => world.gateway.fetch(`${path}/${id}/cancel`, { key: account.live, method: 'POST' })
 const row = (id: string) => rowOf(world.gateway, id)
+
+/** The cancelled job once its call is settled. */
+async function settledJob(id: string): Promise<Shown> {
+  await eventually(async () => (await row(id)).stage === 'over', `${id} is settled`)
+  return answerOf(await world.gateway.fetch(`${path}/${id}`, { key: account.live }))
+}
 
 /** The job once it is over, without its pauses. */
 async function hurried(id: string): Promise<Shown> {
@@ -164,12 +170,14 @@ test.serial(
     })
     const cut = await answerOf(await cancel(first.id))
     t.like(cut, { id: first.id, status: 'cancelled', result: null })
+    const charged = await settledJob(first.id)
+    t.like(charged, { status: 'cancelled', completed_at: cut.completed_at })
     // Its prompt, and what may have been written of the 50 tokens that it was allowed.
     const { db } = world.gateway.services
     const { promptTokens, completionTokens } = await db.generation.findFirstOrThrow({ where: { id: first.id } })
     t.true(promptTokens >= 3 && completionTokens > 0 && completionTokens <= 50)
     const used = expectedNano({ prompt_tokens: promptTokens, completion_tokens: completionTokens })
-    t.is(cut.cost_usd, used / 1e9)
+    t.is(charged.cost_usd, used / 1e9)
     await world.upstream.requests[0]!.aborted
     const again = await cancel(first.id)
     t.is(again.headers.get('x-should-retry'), 'false')
@@ -182,6 +190,26 @@ test.serial(
     t.deepEqual(await world.gateway.settled(), [])
   },
 )
+
+test.serial('cancelled while running: read on for, and charged as its provider counts it', async t => {
+  const slow = gated()
+  world.upstream.next(slow.reply)
+  const job = await submitDelayed(world, account.live)
+  await eventually(() => world.upstream.requests.length === 1, 'it is asked')
+  t.like(await answerOf(await cancel(job.id)), { status: 'cancelled', result: null, cost_usd: null })
+  await answersError(t, await cancel(job.id), 'not_cancellable')
+  slow.go()
+  const done = await settledJob(job.id)
+  t.like(done, { status: 'cancelled', result: null })
+  const { promptTokens, completionTokens, estimated } = await world.gateway.services.db.generation.findFirstOrThrow({
+    where: { id: job.id },
+  })
+  t.false(estimated)
+  const used = expectedNano({ prompt_tokens: promptTokens, completion_tokens: completionTokens })
+  t.is(done.cost_usd, used / 1e9)
+  t.deepEqual(await booked(world.gateway, job.id), [-done.cost_usd])
+  t.deepEqual(await world.gateway.settled(), [])
+})
 
 test.serial(
   'failed: a key that was revoked, or may no longer use the model; completed: one that was rolled',

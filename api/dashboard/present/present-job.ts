@@ -6,8 +6,10 @@ import type { JobInput } from '../../../shared/jobs/submit.ts'
 import { type QueuedKind, queuedKinds } from '../../../shared/kinds/index.ts'
 import type { References } from '../../../shared/kinds/media.ts'
 import type { Services } from '../../../shared/services.ts'
+import { hasEnded } from '../../../shared/store/delayed-row.ts'
 import type { StoredFile } from '../../../shared/store/files.ts'
-import { delayedKind, type Job } from '../../../shared/store/jobs.ts'
+import { delayedKind } from '../../../shared/store/job-end.ts'
+import type { Job } from '../../../shared/store/jobs.ts'
 import { readJobAttempts } from '../../../shared/wallet/jobs.ts'
 import type { JobDetail, JobKind, JobOutput, JobReference, JobRow } from '../wire/jobs.ts'
 import { presentCall } from './request-calls.ts'
@@ -32,7 +34,7 @@ const maxThumbnailBytes = 2_000_000
 /** The columns of a list row: without requests, which may be long. */
 export const jobRowColumns = {
   ...{ id: true, kind: true, status: true, stage: true, progress: true, model: true, provider: true },
-  ...{ environment: true, keyId: true, createdAt: true, startedAt: true, completedAt: true },
+  ...{ environment: true, keyId: true, createdAt: true, startedAt: true, completedAt: true, cancelRequestedAt: true },
   ...{ costNano: true, holdNano: true, error: true, result: true, expiresAt: true },
 } as const satisfies Prisma.JobSelect
 type Listed = Prisma.JobGetPayload<{ select: typeof jobRowColumns }>
@@ -55,7 +57,7 @@ export async function presentJobRow(services: Services, job: Listed, viewer: Vie
     cost_usd: job.costNano === null ? null : usdFromNano(job.costNano),
     held_usd: isOver || job.costNano !== null ? 0 : usdFromNano(job.holdNano),
     error: job.error as JobRow['error'],
-    may_cancel: !isOver && mayCancel(viewer, job, keys),
+    may_cancel: !hasEnded(job) && mayCancel(viewer, job, keys),
     thumbnail: await presentThumbnail(services, job),
   }
 }

@@ -125,7 +125,7 @@ class Collector {
     )
     try {
       const whole = { kind, adapter: direct, call, json: answer.json, id }
-      const { billed, shown } = await billAnswer(whole, { marginPpm: this.#marginPpm, free: false })
+      const { billed, shown } = await billAnswer(whole, { features, marginPpm: this.#marginPpm, free: false })
       const text = answeredText(customId, requestId, 200, JSON.stringify(shown))
       return {
         ...result,

@@ -1,6 +1,6 @@
 import type OpenAI from 'openai'
 import type { Reply } from '../../emulators/emulator.ts'
-import { responsesReply } from '../../emulators/openai-responses.ts'
+import { type ResponsesReplyOptions, responsesReply } from '../../emulators/openai-responses.ts'
 import { eventually } from '../gateway.ts'
 import type { Response } from './world.ts'
 
@@ -33,7 +33,7 @@ export async function collect(stream: AsyncIterable<object>): Promise<Event[]> {
 }
 
 /** A streamed response that stops after `count` events until `go` is called. */
-export function stalling(count: number): { reply: Reply; go(): void } {
+export function stalling(count: number, options: ResponsesReplyOptions = {}): { reply: Reply; go(): void } {
   const gate = Promise.withResolvers<void>()
   return {
     async reply(request, response) {
@@ -44,7 +44,7 @@ export function stalling(count: number): { reply: Reply; go(): void } {
         void gate.promise.then(() => (response.destroyed ? done() : write(text, done)))
         return true
       }) as typeof response.write
-      await responsesReply()(request, response)
+      await responsesReply(options)(request, response)
     },
     go: () => gate.resolve(),
   }

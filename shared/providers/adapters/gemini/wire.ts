@@ -29,7 +29,8 @@ const candidate = z.object({
   logprobsResult: logprobsResult.optional(),
 })
 
-const count = z.int().min(0).optional()
+/** What is no number makes the usage unusable, so that the gateway counts; the answer itself stands. */
+const count = z.number().optional().catch(Number.NaN)
 const details = z.array(z.object({ modality: z.string(), tokenCount: count })).optional()
 const usageMetadata = z.object({
   promptTokenCount: count,

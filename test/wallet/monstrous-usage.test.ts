@@ -1,0 +1,97 @@
+import test from 'ava'
+import { anthropicReply } from '../emulators/anthropic.ts'
+import type { Emulator, Reply } from '../emulators/emulator.ts'
+import { geminiReply } from '../emulators/gemini.ts'
+import { reply as openAiReply } from '../emulators/openai.ts'
+import { openAiAudio } from '../emulators/openai-audio.ts'
+import { openAiImages } from '../emulators/openai-images.ts'
+import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { type Account, eventually } from '../support/gateway.ts'
+
+let world: World
+let account: Account
+
+test.before(async () => {
+  world = await startWorld({ OPENROUTER_API_KEY: '', LOG_LEVEL: 'fatal' })
+})
+test.beforeEach(async () => {
+  account = await world.gateway.account({ usd: '10' })
+})
+test.after.always(() => world?.close())
+
+/** What a server may state: more than any context, than a column, than an exact number; and no whole number. */
+const monsters = ['20000000', '2147483648', '1e15', '1e19', '1e300', '1e999', '-5', '0.5', '"7"'] as const
+const counts = /"((?!max_)\w*tokens|\w+TokenCount|web_search_requests|num_requests)":\s*\d+/g
+
+/** A reply in which each number of tokens is another. */
+function inflated(inner: Reply, count: string): Reply {
+  return (request, response) => {
+    const replace = (chunk: unknown) =>
+      typeof chunk === 'string' ? chunk.replaceAll(counts, (_, name) => `"${name}":${count}`) : chunk
+    const [write, end] = [response.write.bind(response), response.end.bind(response)]
+    response.write = ((chunk: unknown, ...rest: []) => write(replace(chunk) as string, ...rest)) as typeof write
+    response.end = ((chunk: unknown, ...rest: []) => end(replace(chunk) as string, ...rest)) as typeof end
+    return inner(request, response)
+  }
+}
+
+const said = [{ role: 'user', content: 'Hello gateway' }]
+const chat = (model: string) => ({ path: '/v1/chat/completions', body: { model, messages: said, max_tokens: 50 } })
+const messages = (model: string) => ({ path: '/v1/messages', body: { model, messages: said, max_tokens: 50 } })
+const responses = (model: string) => ({
+  path: '/v1/responses',
+  body: { model, input: 'Hello gateway', max_output_tokens: 50 },
+})
+const providers = {
+  openai: { emulator: () => world.openai, reply: openAiReply },
+  anthropic: { emulator: () => world.anthropic, reply: anthropicReply() },
+  gemini: { emulator: () => world.gemini, reply: geminiReply },
+  images: { emulator: () => world.openai, reply: openAiImages },
+  audio: { emulator: () => world.openai, reply: openAiAudio },
+} satisfies Record<string, { emulator(): Emulator; reply: Reply }>
+const modelOf = { openai: 'gpt-4o-mini', anthropic: 'claude-haiku-4-5', gemini: 'gemini-3.5-flash' } as const
+
+type Request = { provider: keyof typeof providers; path: string; body: object }
+const cases: Request[] = [
+  ...(['openai', 'anthropic', 'gemini'] as const).flatMap(provider =>
+    [chat, messages, responses].flatMap(dialect =>
+      [false, true].map(stream => {
+        const { path, body } = dialect(modelOf[provider])
+        return { provider, path, body: { ...body, stream } }
+      }),
+    ),
+  ),
+  { provider: 'openai', path: '/v1/embeddings', body: { model: 'text-embedding-3-small', input: ['one', 'two'] } },
+  { provider: 'images', path: '/v1/images', body: { model: 'gpt-image-1-mini', prompt: 'a cat' } },
+  { provider: 'audio', path: '/v1/audio/speech', body: { model: 'gpt-4o-mini-tts', input: 'Hello', voice: 'nova' } },
+]
+
+for (const { provider, path, body } of cases)
+  test.serial(`200 and booked, whatever the server states: ${provider} ${path} ${JSON.stringify(body)}`, async t => {
+    const { db } = world.gateway.services
+    const { emulator, reply } = providers[provider]
+    const stated: (number | null)[] = []
+    const calls = () => emulator().requests.length
+    const before = calls()
+    for (const count of monsters) {
+      emulator().next(inflated(reply, count))
+      const answer = await world.gateway.fetch(path, { key: account.live, body })
+      const text = await answer.text()
+      t.is(answer.status, 200, text)
+      const header = answer.headers.get('x-gateway-cost-usd')
+      const cost = header ?? text.match(/"cost":([\d.e-]+)/)?.[1] ?? null
+      stated.push(cost === null ? null : Number(cost))
+    }
+    t.is(calls() - before, monsters.length, 'each answer stands')
+    const { organisationId } = account
+    const booked = () => db.generation.count({ where: { organisationId } })
+    await eventually(async () => (await booked()) === monsters.length, 'all are booked')
+    const rows = await db.generation.findMany({ where: { organisationId }, orderBy: { createdAt: 'asc' } })
+    for (const [i, { promptTokens, completionTokens, costNano }] of rows.entries()) {
+      t.true(promptTokens + completionTokens < 10_000, `${monsters[i]}: ${promptTokens} + ${completionTokens}`)
+      t.true(costNano > 0n && costNano < 100_000_000n, `${monsters[i]}: ${costNano}`)
+      if (stated[i] !== null) t.is(Math.round(stated[i]! * 1e9), Number(costNano), monsters[i])
+    }
+    // The invariants hold, and no event was refused.
+    t.is(await chargedNano(world, account), Number(rows.reduce((sum, { costNano }) => sum + costNano, 0n)))
+  })
