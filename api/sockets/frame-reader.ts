@@ -39,9 +39,9 @@ export class FrameReader {
 
   #count(bytes: number): void {
     if (this.#isRefused) return
-    if (!this.#counter.add(bytes)) return this.#end(tinyPiecesError(), policyViolation)
     try {
-      this.#held.take(bytes + pieceBytes)
+      if (!this.#counter.add(bytes)) this.#end(tinyPiecesError(), policyViolation)
+      else this.#held.take(bytes + pieceBytes)
     } catch (error) {
       this.#end(publicError(error))
     }
