@@ -1,7 +1,8 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
-import { PieceCollector, PieceCounter } from '../../shared/io/pieces.ts'
+import { PieceCollector } from '../../shared/io/pieces.ts'
 import { clientAddress } from '../auth/address.ts'
+import { HttpRequest } from '../http-request.ts'
 import type { HttpResponse } from '../http-response.ts'
 import type { State } from '../state.ts'
 import { discardBody, tinyPiecesError, watchSender, withConnectionClose } from './sender.ts'
@@ -43,7 +44,7 @@ export function readBody(state: State, maxBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const held = holdBody(state)
     const pieces = new PieceCollector()
-    const counter = new PieceCounter()
+    const counter = HttpRequest.countPieces(request)
     let isRefused = false
     const refuse = (error: GatewayError) => {
       unwatch()

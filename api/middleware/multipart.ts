@@ -6,6 +6,7 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { type Bytes, freeBytes } from '../../shared/io/bytes.ts'
 import { pipeJoined } from '../../shared/io/pieces.ts'
+import { HttpRequest } from '../http-request.ts'
 import { discardBody, tinyPiecesError, watchSender } from './sender.ts'
 
 const defaultMaxFields = 64
@@ -92,7 +93,7 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
       request.on('close', () => {
         if (!request.complete) reject(malformedError('The request body was cut off.'))
       })
-      stop = pipeJoined(request, parser, () => reject(tinyPiecesError()))
+      stop = pipeJoined(request, parser, HttpRequest.countPieces(request), () => reject(tinyPiecesError()))
       unwatch = watchSender(request, reject, undefined, rules.held)
     })
     const files = await Promise.all(pending.map(async ({ name, file }) => ({ name, file: await file })))

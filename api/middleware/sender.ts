@@ -62,7 +62,7 @@ export function watchSender(
 
 /** Discards the rest of a request so that the client can read the response. */
 export function discardBody(request: IncomingMessage): void {
-  const discarded = new PieceCounter(maxDiscardedPieces)
+  const discarded = new PieceCounter({ maxTiny: maxDiscardedPieces })
   request.on('data', (piece: Buffer) => {
     if (!discarded.add(piece.length) || discarded.bytes > maxDiscardedBytes) request.destroy()
   })

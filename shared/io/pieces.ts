@@ -5,9 +5,9 @@ import type { Readable, Writable } from 'node:stream'
  * packets), and each piece that is kept is an object of some hundred bytes.
  */
 
-/** A sender of more pieces than this must send at least `minAverageBytes` in each, on average. */
-export const maxTinyPieces = 4_096
-const minAverageBytes = 64
+/** A sender of more pieces than this must send 64 bytes in each, of which the last ones may have less. */
+const maxTinyPieces = 4_096
+const minAverageBytes = 60
 /** The first pieces are kept as they are: an ordinary body is one or a few. */
 const maxLoosePieces = 16
 /** Larger pieces are not worth copying. */
@@ -19,11 +19,13 @@ const joinedBytes = 16 * 1024
 /** Counts the pieces of one sender. */
 export class PieceCounter {
   readonly #maxTiny: number
-  #pieces = 0
+  #pieces: number
   #bytes = 0
 
-  constructor(maxTiny = maxTinyPieces) {
+  /** `joined`: pieces that arrive as a part of the first one. */
+  constructor({ maxTiny = maxTinyPieces, joined = 0 } = {}) {
     this.#maxTiny = maxTiny
+    this.#pieces = joined
   }
 
   get bytes(): number {
@@ -106,9 +108,8 @@ export class PieceCollector {
  * Pipes a stream as `pipe` does, with small pieces joined, so that no queue behind it holds thousands of them. Calls
  * `refuse` and stops once there are too many tiny ones. Returns a function to stop.
  */
-export function pipeJoined(source: Readable, target: Writable, refuse: () => void): () => void {
+export function pipeJoined(source: Readable, target: Writable, counter: PieceCounter, refuse: () => void): () => void {
   const waiting = new PieceCollector()
-  const counter = new PieceCounter()
   let flushing: NodeJS.Immediate | null = null
   const resume = () => source.resume()
   const write = (piece: Buffer) => {
