@@ -213,7 +213,7 @@ export class Connections {
     const failure = new GatewayError('rate_limit_exceeded', message, { headers: { connection: 'close' } })
     const requestId = requestIdOf(headers['x-request-id'])
     const { status, headers: own, body } = errorResponse(failure, url.split('?', 1)[0]!, requestId)
-    const type = { 'content-type': 'application/json; charset=utf-8' }
+    const type = { 'content-type': 'application/json; charset=utf-8', 'content-length': Buffer.byteLength(body) }
     response.writeHead(status, { ...baseHeaders(requestId, true), ...type, ...own })
     response.end(body)
   }
