@@ -7,6 +7,8 @@ import { publicError } from '../request-lifecycle.ts'
 
 /** The memory of a piece of a message beside its bytes. */
 const pieceBytes = 512
+/** The largest control frame: a head of six bytes and a payload of 125. */
+const maxControlBytes = 131
 /** The close code of RFC 6455 for a peer that breaks a rule of this server. */
 export const policyViolation = 1008
 
@@ -20,6 +22,8 @@ export class FrameReader {
   readonly #counter = new PieceCounter()
   readonly #refuse: (failure: GatewayError, code?: number) => void
   #isRefused = false
+  /** The length of the latest piece, unless it is forgotten. */
+  #lastBytes = 0
 
   /** `refuse` must close the WebSocket: with the code, or with that of the error. */
   constructor(
@@ -34,6 +38,8 @@ export class FrameReader {
     // Before the WebSocket itself reads them.
     connection.prependListener('data', (piece: Buffer) => this.#count(piece.length))
     socket.on('message', () => this.#reset())
+    socket.on('ping', () => this.#forgetControl())
+    socket.on('pong', () => this.#forgetControl())
     socket.on('close', () => held.release())
   }
 
@@ -42,6 +48,7 @@ export class FrameReader {
     try {
       if (!this.#counter.add(bytes)) this.#end(tinyPiecesError(), policyViolation)
       else this.#held.take(bytes + pieceBytes)
+      this.#lastBytes = bytes
     } catch (error) {
       this.#end(publicError(error))
     }
@@ -50,6 +57,16 @@ export class FrameReader {
   #reset(): void {
     this.#counter.reset()
     this.#held.hold(-this.#held.bytes)
+    this.#lastBytes = 0
+  }
+
+  /** Control frames are no part of a message; a session may have them alone for hours. */
+  #forgetControl(): void {
+    const bytes = this.#lastBytes
+    if (bytes === 0 || bytes > maxControlBytes || this.#isRefused) return
+    this.#counter.remove(bytes)
+    this.#held.hold(-bytes - pieceBytes)
+    this.#lastBytes = 0
   }
 
   #end(failure: GatewayError, code?: number): void {

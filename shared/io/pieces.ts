@@ -39,6 +39,12 @@ export class PieceCounter {
     return this.#pieces <= this.#maxTiny || this.#bytes >= this.#pieces * minAverageBytes
   }
 
+  /** Forgets a piece. */
+  remove(bytes: number): void {
+    this.#pieces--
+    this.#bytes -= bytes
+  }
+
   reset(): void {
     this.#pieces = 0
     this.#bytes = 0

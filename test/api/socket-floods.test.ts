@@ -70,6 +70,19 @@ for (const path of sockets) {
     }
   })
 
+  test.serial(`thousands of pings alone end no connection, and hold nothing: ${path}`, async t => {
+    const peer = await open(path)
+    const pongBytes = 3
+    for (let sent = 0; sent < 5_000 && !peer.over; sent++) {
+      peer.connection.write(frameOf(opcodes.ping, 'x'))
+      await setImmediate()
+    }
+    await eventually(() => peer.over || peer.received.length >= 5_000 * pongBytes, 'each is answered')
+    t.is(peer.closeCode, null)
+    t.is(bytesHeld(), 0)
+    peer.connection.destroy()
+  })
+
   test.serial(`a message in small pieces arrives whole: ${path}`, async t => {
     const peer = await open(path)
     const invalid = JSON.stringify({ type: 'nothing', text: 'x'.repeat(1_000) })
