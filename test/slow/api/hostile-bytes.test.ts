@@ -39,6 +39,8 @@ test.before(async () => {
     STRIPE_WEBHOOK_SECRET: 'whsec_x',
     OPENAI_API_KEY: 'sk-upstream',
     MAX_CONNECTIONS: String(maxConnections),
+    RESPONSES_MAX_CONNECTIONS: '1000',
+    REALTIME_MAX_SESSIONS: '1000',
     TRUSTED_PROXIES: '0',
     LOG_LEVEL: 'warn',
   }
