@@ -7,8 +7,9 @@ import { publicError } from '../request-lifecycle.ts'
 
 /** The memory of a piece of a message beside its bytes. */
 const pieceBytes = 512
-/** The largest control frame: a head of six bytes and a payload of 125. */
-const maxControlBytes = 131
+/** The head of a client's control frame, and the largest such frame. */
+const controlHeadBytes = 6
+const maxControlBytes = controlHeadBytes + 125
 /** The close code of RFC 6455 for a peer that breaks a rule of this server. */
 export const policyViolation = 1008
 
@@ -22,8 +23,8 @@ export class FrameReader {
   readonly #counter = new PieceCounter()
   readonly #refuse: (failure: GatewayError, code?: number) => void
   #isRefused = false
-  /** The length of the latest piece, unless it is forgotten. */
-  #lastBytes = 0
+  /** Pieces since the latest message that may be a control frame. */
+  #smallPieces = 0
 
   /** `refuse` must close the WebSocket: with the code, or with that of the error. */
   constructor(
@@ -38,8 +39,8 @@ export class FrameReader {
     // Before the WebSocket itself reads them.
     connection.prependListener('data', (piece: Buffer) => this.#count(piece.length))
     socket.on('message', () => this.#reset())
-    socket.on('ping', () => this.#forgetControl())
-    socket.on('pong', () => this.#forgetControl())
+    socket.on('ping', data => this.#forgetControl(data.length))
+    socket.on('pong', data => this.#forgetControl(data.length))
     socket.on('close', () => held.release())
   }
 
@@ -48,7 +49,7 @@ export class FrameReader {
     try {
       if (!this.#counter.add(bytes)) this.#end(tinyPiecesError(), policyViolation)
       else this.#held.take(bytes + pieceBytes)
-      this.#lastBytes = bytes
+      if (bytes <= maxControlBytes) this.#smallPieces++
     } catch (error) {
       this.#end(publicError(error))
     }
@@ -57,16 +58,16 @@ export class FrameReader {
   #reset(): void {
     this.#counter.reset()
     this.#held.hold(-this.#held.bytes)
-    this.#lastBytes = 0
+    this.#smallPieces = 0
   }
 
   /** Control frames are no part of a message; a session may have them alone for hours. */
-  #forgetControl(): void {
-    const bytes = this.#lastBytes
-    if (bytes === 0 || bytes > maxControlBytes || this.#isRefused) return
+  #forgetControl(payloadBytes: number): void {
+    if (this.#smallPieces === 0 || this.#isRefused) return
+    this.#smallPieces--
+    const bytes = controlHeadBytes + payloadBytes
     this.#counter.remove(bytes)
-    this.#held.hold(-bytes - pieceBytes)
-    this.#lastBytes = 0
+    this.#held.hold(-Math.min(this.#held.bytes, bytes + pieceBytes))
   }
 
   #end(failure: GatewayError, code?: number): void {
