@@ -1,6 +1,6 @@
 import cluster from 'node:cluster'
 import { once } from 'node:events'
-import http from 'node:http'
+import type http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Config, ConfigError } from '../shared/base/config.ts'
 import { startProcess } from '../shared/io/process.ts'
@@ -9,9 +9,8 @@ import type { Metrics } from '../shared/metrics/metrics.ts'
 import type { ScrapeServer } from '../shared/metrics/scrape-server.ts'
 import { openServices } from '../shared/services.ts'
 import { createApp } from './app.ts'
-import { Connections } from './connections.ts'
+import { createHttpServer } from './http-server.ts'
 import { withLane } from './lane.ts'
-import { isWebSocketUpgrade } from './sockets/handshake.ts'
 import { UpgradeServer } from './sockets/upgrade.ts'
 import { startWarnings } from './start-warnings.ts'
 
@@ -27,18 +26,7 @@ export async function serve(config: Config): Promise<void> {
     const { admission, health, providerPauses, reservationFactors } = services
     const started = [health, providerPauses, reservationFactors].map(service => service.start())
     await Promise.all([startWithRetry(() => admission.start()), ...started])
-    const server = http.createServer({
-      keepAliveTimeout: config.keepAliveTimeoutMs,
-      headersTimeout: 20_000,
-      // For uploads; slower senders than the minimum rate are rejected earlier.
-      requestTimeout: 900_000,
-      connectionsCheckingInterval: 10_000,
-      noDelay: true,
-      shouldUpgradeCallback: isWebSocketUpgrade,
-    })
-    const connections = new Connections(server)
-    server.on('request', withLane(services, createApp(services).callback()))
-    server.maxConnections = config.maxConnections
+    const { server, connections } = createHttpServer(config, withLane(services, createApp(services).callback()))
     const upgrades = new UpgradeServer(services)
     server.on('upgrade', (request, socket, head) => void upgrades.upgrade(request, socket, head))
     const scrapes = services.metrics && (await openMetrics(config, services.metrics))

@@ -1,17 +1,22 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
+import { PieceCollector } from '../../shared/io/pieces.ts'
 import { clientAddress } from '../auth/address.ts'
+import { HttpRequest } from '../http-request.ts'
 import type { HttpResponse } from '../http-response.ts'
 import type { State } from '../state.ts'
-import { discardBody, maxDiscardedBytes, watchSender } from './sender.ts'
+import { discardBody, tinyPiecesError, watchSender, withConnectionClose } from './sender.ts'
 
 const mib = 1024 * 1024
 
 /** Larger JSON bodies require an upload (contract §2). */
 export const maxBodyBytes = 10 * mib
+/** What a body of nobody known counts as from its beginning, so that its senders cannot take all connections. */
+const publicBodyBytes = 16 * 1024
+
 /**
  * Reads the body of a JSON request. Throws 413 beyond `maxBytes`, 415 for another content type or encoding, 408 for a
- * slow sender, and 429 or 503 when the budget of bytes in flight is exhausted.
+ * slow sender, 400 for one of many tiny pieces, and 429 or 503 when the budget of bytes in flight is exhausted.
  */
 export async function readJsonBody(state: State, maxBytes = maxBodyBytes): Promise<Buffer> {
   const { 'content-type': type, 'content-encoding': encoding } = state.request.headers
@@ -27,7 +32,7 @@ export async function readJsonBody(state: State, maxBytes = maxBodyBytes): Promi
 }
 
 /**
- * Reads the body of a request of any content type. Rejects with 413 beyond `maxBytes`, and 408, 429 and 503 as
+ * Reads the body of a request of any content type. Rejects with 413 beyond `maxBytes`, and 400, 408, 429 and 503 as
  * `readJsonBody` does.
  */
 export function readBody(state: State, maxBytes: number): Promise<Buffer> {
@@ -36,39 +41,45 @@ export function readBody(state: State, maxBytes: number): Promise<Buffer> {
     discardBody(request)
     return Promise.reject(tooLargeError(maxBytes))
   }
-  const held = holdBody(state)
   return new Promise((resolve, reject) => {
-    const parts: Buffer[] = []
-    let bytes = 0
+    const held = holdBody(state)
+    const pieces = new PieceCollector()
+    const counter = HttpRequest.countPieces(request)
     let isRefused = false
-    const refuse = (error: unknown) => {
+    const refuse = (error: GatewayError) => {
       unwatch()
+      if (isRefused) return
       isRefused = true
-      parts.length = 0
+      request.off('data', collect)
+      pieces.clear()
       held.release()
       reject(error)
+      discardBody(request)
     }
-    request.on('data', (part: Buffer) => {
-      bytes += part.length
-      if (bytes > maxDiscardedBytes) request.destroy()
-      if (isRefused) return
-      if (bytes > maxBytes) return refuse(tooLargeError(maxBytes))
+    const hold = (bytes: number) => {
       try {
-        held.take(part.length)
-        parts.push(part)
+        held.take(bytes)
       } catch (error) {
-        refuse(withConnectionClose(error))
+        refuse(withConnectionClose(error as GatewayError))
       }
-    })
+    }
+    const collect = (piece: Buffer) => {
+      if (!counter.add(piece.length)) return refuse(tinyPiecesError())
+      if (counter.bytes > maxBytes) return refuse(tooLargeError(maxBytes))
+      hold(piece.length)
+      if (!isRefused) pieces.add(piece)
+    }
+    const unwatch = watchSender(request, refuse, undefined, held)
+    request.on('data', collect)
     request.on('end', () => {
       unwatch()
-      resolve(parts.length === 1 ? parts[0]! : Buffer.concat(parts))
+      resolve(pieces.take())
     })
     request.on('error', cause => refuse(cutOffError(cause)))
     request.on('close', () => {
       if (!request.complete) refuse(cutOffError())
     })
-    const unwatch = watchSender(request, refuse)
+    if (!ownerOf(state)) hold(publicBodyBytes)
   })
 }
 
@@ -77,13 +88,18 @@ export function readBody(state: State, maxBytes: number): Promise<Buffer> {
  * of the organisation or person if authenticated, otherwise of the address.
  */
 export function holdBody(state: State): HeldBytes {
-  const { services, request, apiKey, organisationId, person } = state
+  const { services, request } = state
   const { bodies, publicBodies } = services.budgets
-  const owner = apiKey?.policy.organisationId ?? organisationId ?? person?.id
+  const owner = ownerOf(state)
   const held = owner ? bodies.open(owner) : publicBodies.open(clientAddress(request, services.config.trustedProxies))
   state.held.push(held)
   state.heldBody = held
   return held
+}
+
+/** The organisation or person that a request was authenticated for. */
+function ownerOf({ apiKey, organisationId, person }: State): string | undefined {
+  return apiKey?.policy.organisationId ?? organisationId ?? person?.id
 }
 
 /**
@@ -94,12 +110,6 @@ export function releaseWhenSent(client: HttpResponse, held: readonly HeldBytes[]
   client.onClosed(() => {
     for (const account of held) account.release()
   })
-}
-
-/** Adds `connection: close` to the error, so that the rest of the body is not read. */
-function withConnectionClose(error: unknown): unknown {
-  if (error instanceof GatewayError) error.headers.connection = 'close'
-  return error
 }
 
 function cutOffError(cause?: unknown): GatewayError {

@@ -6,7 +6,9 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { parsedBytes } from '../../shared/base/json-scan.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { type Bytes, freeBytes } from '../../shared/io/bytes.ts'
-import { discardBody, watchSender } from './sender.ts'
+import { pipeJoined } from '../../shared/io/pieces.ts'
+import { HttpRequest } from '../http-request.ts'
+import { discardBody, tinyPiecesError, watchSender } from './sender.ts'
 
 const defaultMaxFields = 64
 const defaultMaxFieldBytes = 256 * 1024
@@ -42,14 +44,15 @@ export type MultipartRules<T> = {
 
 /**
  * Reads a `multipart/form-data` request of text fields and files, which are passed on as they arrive, one after
- * another. Throws 415 for another content type, 400 for a malformed form, too many files or a repeated field, 408 for a
- * slow sender, 429 and 503 for an exhausted budget, and what `take` throws.
+ * another. Throws 415 for another content type, 400 for a malformed form, tiny pieces, too many files or a repeated field, 408
+ * for a slow sender, 429 and 503 for an exhausted budget, and what `take` throws.
  */
 export async function readMultipart<T>(request: IncomingMessage, rules: MultipartRules<T>): Promise<Multipart<T>> {
   const maxFiles = Object.values(rules.files).reduce((sum, max) => sum + max, 0)
   const { maxFields = defaultMaxFields, maxFieldBytes = defaultMaxFieldBytes } = rules
   const parser = openParser(request, { maxFiles, maxFields, maxFieldBytes })
   const fields: Fields = {}
+  let stop = () => {}
   let unwatch = () => {}
   const pending: { name: string; described: string[]; hash: Hash; file: Promise<T> }[] = []
   try {
@@ -94,8 +97,8 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
       request.on('close', () => {
         if (!request.complete) reject(malformedError('The request body was cut off.'))
       })
-      request.pipe(parser)
-      unwatch = watchSender(request, reject)
+      stop = pipeJoined(request, parser, HttpRequest.countPieces(request), () => reject(tinyPiecesError()))
+      unwatch = watchSender(request, reject, undefined, rules.held)
     })
     const files = await Promise.all(pending.map(async ({ name, file }) => ({ name, file: await file })))
     const sorted = Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1))
@@ -106,7 +109,7 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
       .digest()
     return { fields, files, digest }
   } catch (error) {
-    request.unpipe(parser)
+    stop()
     parser.destroy()
     discardBody(request)
     const results = await Promise.allSettled(pending.map(({ file }) => file))

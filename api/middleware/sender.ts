@@ -1,43 +1,89 @@
 import type { IncomingMessage } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
+import type { HeldBytes } from '../../shared/io/byte-budget.ts'
+import { PieceCounter } from '../../shared/io/pieces.ts'
 
 /** Bytes of an oversized body to read and discard so that the client can read the response. */
-export const maxDiscardedBytes = 64 * 1024 * 1024
+const maxDiscardedBytes = 64 * 1024 * 1024
+/** And pieces, unless they are large. */
+const maxDiscardedPieces = 256 * 1024
 /** Minimum bytes a sender must deliver in each window. */
 const minWindowBytes = 256 * 1024
 const windowMs = 30_000
+/**
+ * A body of at most so many bytes may arrive slowly: it holds little, and a bad line needs minutes for it. At 300 bytes a
+ * second they take the 15 minutes that a request may last.
+ */
+const maxSlowBodyBytes = 256 * 1024
+/** A sender of less is gone, rather than slow. */
+const minSlowWindowBytes = 2 * 1024
+/** What a slow sender counts as in the memory budget while it sends: its connection, and a limit on their number. */
+const slowSenderBytes = 64 * 1024
 
 /**
- * Calls `refuse` with a 408 once the sender of a request delivers less than 256 KiB in half a minute, unless the
- * gateway itself paused reading. Returns a function to stop.
+ * Calls `refuse` once the sender of a request delivers less than 256 KiB in half a minute, unless the gateway itself
+ * paused reading: with a 408 beyond 256 KiB of a body or without any progress, with the budget's own error where too
+ * many are slow. Returns a function to stop.
  */
 export function watchSender(
   request: IncomingMessage,
   refuse: (error: GatewayError) => void,
   everyMs = windowMs,
+  held?: HeldBytes,
 ): () => void {
   const { socket } = request
-  let lastBytesRead = socket.bytesRead
+  const firstBytesRead = socket.bytesRead
+  let lastBytesRead = firstBytesRead
+  let heldBytes = 0
+  const check = (bytes: number) => {
+    const declaredBytes = Number(request.headers['content-length'] ?? 0)
+    const isLarge = Math.max(declaredBytes, lastBytesRead - firstBytesRead) > maxSlowBodyBytes
+    if (isLarge || bytes < minSlowWindowBytes) return refuse(tooSlowError())
+    if (!held || heldBytes > 0) return
+    try {
+      held.take(slowSenderBytes)
+      heldBytes = slowSenderBytes
+    } catch (error) {
+      refuse(withConnectionClose(error as GatewayError))
+    }
+  }
   const timer = setInterval(() => {
-    const bytesRead = socket.bytesRead
-    if (!request.isPaused() && bytesRead - lastBytesRead < minWindowBytes) refuse(tooSlowError())
+    const { bytesRead } = socket
+    const bytes = bytesRead - lastBytesRead
     lastBytesRead = bytesRead
+    if (!request.isPaused() && bytes < minWindowBytes) check(bytes)
   }, everyMs)
-  return () => clearInterval(timer)
+  return () => {
+    clearInterval(timer)
+    held?.hold(-heldBytes)
+    heldBytes = 0
+  }
 }
 
 /** Discards the rest of a request so that the client can read the response. */
 export function discardBody(request: IncomingMessage): void {
-  let bytes = 0
-  request.on('data', (part: Buffer) => {
-    bytes += part.length
-    if (bytes > maxDiscardedBytes) request.destroy()
+  const discarded = new PieceCounter({ maxTiny: maxDiscardedPieces })
+  request.on('data', (piece: Buffer) => {
+    if (!discarded.add(piece.length) || discarded.bytes > maxDiscardedBytes) request.destroy()
   })
   // A request that was piped before is paused: without this, its connection would accept no further request.
   request.resume()
 }
 
+/** Adds `connection: close` to the error, so that the rest of the body is not read. */
+export function withConnectionClose(error: GatewayError): GatewayError {
+  error.headers.connection = 'close'
+  return error
+}
+
+/** The error for a body in too many tiny pieces. */
+export function tinyPiecesError(): GatewayError {
+  const message = 'The body was sent in thousands of tiny pieces. Send at least 64 bytes in each chunk or packet.'
+  return new GatewayError('invalid_request', message, { headers: { connection: 'close' } })
+}
+
 function tooSlowError(): GatewayError {
-  const message = 'The body was sent too slowly: less than 256 KiB in half a minute.'
+  const message =
+    'The body was sent too slowly: less than 256 KiB in half a minute, or less than 2 KiB for a body of up to 256 KiB.'
   return new GatewayError('request_timeout', message, { headers: { connection: 'close' } })
 }

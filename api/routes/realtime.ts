@@ -39,6 +39,7 @@ errors, in the format of the model’s protocol.
 
 | code | reason |
 |---|---|
+| 1008 | a message came in thousands of tiny pieces or fragments |
 | 1011 | the provider failed |
 | 1013 | the gateway is restarting or its store is unavailable: open another session |
 | 4400 | a frame before the session began was invalid or asked for an unsupported feature, or tools and settings exceeded their size limit |

@@ -5,7 +5,7 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { validate } from '../../shared/base/validate.ts'
 import { ClientGone } from '../../shared/engine/failures.ts'
 import type { ClientPresence } from '../../shared/engine/response-writer.ts'
-import { sessionSockets } from '../../shared/io/socket.ts'
+import { servedSockets } from '../../shared/io/socket.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { realtimeQuery } from '../../shared/kinds/realtime.ts'
 import { SessionRegistry } from '../../shared/realtime/session-registry.ts'
@@ -19,6 +19,7 @@ import { publicError } from '../request-lifecycle.ts'
 import { recordOnSocket } from '../request-metrics.ts'
 import { endSocketTrace } from '../request-trace.ts'
 import { maxResponsesBytes } from '../routes/responses.ts'
+import { FrameReader } from './frame-reader.ts'
 import { assertHandshake, authorizationOf, rejectUpgrade, trackPresence } from './handshake.ts'
 import { ResponsesConnections } from './responses/connections.ts'
 import { responsesPath } from './responses/turn.ts'
@@ -32,6 +33,8 @@ type Opened = {
   /** Resolves with fields for the log when it is over. */
   readonly over: Promise<object>
   start(socket: WebSocket): void
+  /** Ends it with an error and a close code; by default that of the error. */
+  stop(failure: GatewayError, code?: number): void
   abandon(): void
 }
 
@@ -52,7 +55,7 @@ export class UpgradeServer {
   readonly #sessions: SessionRegistry
   readonly #connections: ResponsesConnections
   readonly #sockets: Record<string, WebSocketServer> = {
-    [realtimePath]: createSockets(sessionSockets.maxPayload),
+    [realtimePath]: createSockets(servedSockets.maxPayload),
     [responsesPath]: createSockets(maxResponsesBytes),
   }
 
@@ -117,7 +120,7 @@ export class UpgradeServer {
         this.#pending.delete(socket)
         client.answered()
       })
-      this.#start(opened, upgrade)
+      this.#start(opened, upgrade, String(wide.organisation))
       Object.assign(wide, await opened.over)
     } catch (error) {
       if (error instanceof ClientGone) {
@@ -168,7 +171,7 @@ export class UpgradeServer {
     return this.#sessions.open({ ...asked, key: apiKey, requestId }, client)
   }
 
-  #start(opened: Opened, { request, socket, head, path, requestId }: Upgrade): void {
+  #start(opened: Opened, { request, socket, head, path, requestId }: Upgrade, organisationId: string): void {
     const sockets = this.#sockets[path]!
     const own = { ...baseHeaders(requestId, true), ...opened.headers }
     const addHeaders = (lines: string[]) => {
@@ -179,6 +182,8 @@ export class UpgradeServer {
     let isUpgraded = false
     sockets.handleUpgrade(request, socket, head, webSocket => {
       isUpgraded = true
+      const held = this.#services.budgets.bodies.open(organisationId)
+      new FrameReader(webSocket, socket, held, (failure, code) => opened.stop(failure, code))
       opened.start(webSocket)
     })
     sockets.off('headers', addHeaders)
@@ -188,7 +193,7 @@ export class UpgradeServer {
 
 function createSockets(maxPayload: number): WebSocketServer {
   return new WebSocketServer({
-    ...sessionSockets,
+    ...servedSockets,
     noServer: true,
     clientTracking: false,
     maxPayload,

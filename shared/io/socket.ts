@@ -11,6 +11,18 @@ export type { WebSocket } from 'ws'
  */
 export const sessionSockets = { maxPayload: 16 * 1024 * 1024, closeTimeout: 10_000, perMessageDeflate: false }
 
+/**
+ * Settings of the server side: bounds on the pieces and fragments that are held of one message, which the largest
+ * messages do not reach in packets or fragments of ordinary size; and one frame per turn of the event loop, so that a
+ * flood of tiny frames leaves time for others.
+ */
+export const servedSockets = {
+  ...sessionSockets,
+  maxBufferedChunks: 32 * 1024,
+  maxFragments: 4 * 1024,
+  allowSynchronousEvents: false,
+}
+
 const maxRefusalBytes = 64 * 1024
 
 /** The server answered the upgrade request with another response. */

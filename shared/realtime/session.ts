@@ -154,12 +154,12 @@ export class Session {
     this.#relay?.send('client', this.#adapter.errorEvent(error.body.error))
   }
 
-  /** Ends the session with an error event and the error's close code. */
-  stop(error: GatewayError): void {
+  /** Ends the session with an error event and a close code. */
+  stop(error: GatewayError, closeCode = closeCodeOf(error)): void {
     if (this.#ending || !this.#relay) return
     this.#end({ status: error.status, errorCode: error.code, finishReason: 'gateway_closed' })
     this.warn(error)
-    this.#relay.close('client', closeCodeOf(error), error.code)
+    this.#relay.close('client', closeCode, error.code)
     this.#closeUpstreamLater(1000, '')
   }
 

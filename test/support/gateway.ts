@@ -2,14 +2,14 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import http from 'node:http'
+import type { RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createApp } from '../../api/app.ts'
+import { createHttpServer } from '../../api/http-server.ts'
 import { withLane } from '../../api/lane.ts'
-import { isWebSocketUpgrade } from '../../api/sockets/handshake.ts'
 import { UpgradeServer } from '../../api/sockets/upgrade.ts'
 import { freePort } from '../../dev/ports.ts'
 import { loadConfig } from '../../shared/base/config.ts'
@@ -81,11 +81,11 @@ export async function startGateway(
   env: Record<string, string> = {},
   clock: Clock = systemClock,
 ): Promise<Gateway> {
-  const server = http.createServer({
-    noDelay: true,
-    keepAliveTimeout: 75_000,
-    shouldUpgradeCallback: isWebSocketUpgrade,
-  })
+  let handle: RequestListener | undefined
+  const { server } = createHttpServer(
+    { keepAliveTimeoutMs: 75_000, maxConnections: 10_000, trustedProxies: 1 },
+    (request, response) => handle?.(request, response),
+  )
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -112,7 +112,7 @@ export async function startGateway(
   const blockingId = await blocking.client('ID')
   const ledger = new LedgerWorker(services, blocking)
   ledger.start()
-  server.on('request', withLane(services, createApp(services).callback()))
+  handle = withLane(services, createApp(services).callback())
   const ledgerReader = new PreparingReader(services.db, stores.databaseUrl)
   const door = new UpgradeServer(services)
   server.on('upgrade', (request, socket, head) => void door.upgrade(request, socket, head))

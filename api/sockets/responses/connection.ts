@@ -8,7 +8,7 @@ import { SocketLiveness } from '../../../shared/io/socket-liveness.ts'
 import { refusesKey } from '../../../shared/keys/policy.ts'
 import { closeCodeOf } from '../../../shared/realtime/closing.ts'
 import type { Services } from '../../../shared/services.ts'
-import { publicError } from '../../request-lifecycle.ts'
+import { policyViolation } from '../frame-reader.ts'
 import { FrameSender } from './frame-sender.ts'
 import { RecentResponses } from './recent-responses.ts'
 import { errorFrame, serveTurn, type WaitingTurn } from './turn.ts'
@@ -19,6 +19,9 @@ export const maxConnectionMs = 60 * 60_000
 export const idleMs = 15 * 60_000
 const maxWaitingTurns = 16
 const maxCancelBytes = 4_096
+const maxRefusedFrames = 64
+/** The statuses of turns whose frame was at fault. */
+const invalidStatuses = new Set([400, 413])
 /** Leaves room for the number of the turn within the length of a request id. */
 const maxRequestIdLength = 120
 
@@ -41,13 +44,13 @@ export class ResponsesConnection {
   readonly #openedMs: number
   readonly #recentBytes: HeldBytes
   readonly #recent: RecentResponses
-  /** The bytes of a frame that has not arrived completely. */
-  readonly #readingBytes: HeldBytes
   readonly #waiting: WaitingTurn[] = []
   readonly #resolveOver: (fields: Record<string, unknown>) => void
   #client: { socket: WebSocket; sender: FrameSender; liveness: SocketLiveness } | null = null
   #turn: TurnWriter | null = null
   #turns = 0
+  /** Frames refused in a row. */
+  #refusedFrames = 0
   #idleSinceMs: number
   #isDraining = false
   #isClosing = false
@@ -63,15 +66,12 @@ export class ResponsesConnection {
     this.#idleSinceMs = this.#openedMs
     this.#recentBytes = services.budgets.conversations.open(organisationId)
     this.#recent = new RecentResponses(this.#recentBytes)
-    this.#readingBytes = services.budgets.bodies.open(organisationId)
   }
 
   /** Serves the client, whose upgrade was answered. */
   start(socket: WebSocket): void {
     const sender = new FrameSender(socket, this.#connection)
     this.#client = { socket, sender, liveness: new SocketLiveness(socket, this.#openedMs) }
-    // Before the WebSocket itself reads them.
-    this.#connection.prependListener('data', (part: Buffer) => this.#count(part.length))
     socket.on('message', (frame: Buffer, isBinary) => this.#receive(frame, isBinary))
     // Invalid frames; the subsequent close event ends the connection.
     socket.on('error', () => {
@@ -105,26 +105,20 @@ export class ResponsesConnection {
     this.#client?.socket.terminate()
   }
 
-  /** Counts bytes that arrive against the memory budget, before they are a frame. */
-  #count(bytes: number): void {
-    if (this.#isClosing) return
-    try {
-      this.#readingBytes.take(bytes)
-    } catch (error) {
-      this.#fail(publicError(error))
-      // What it still sends must not be kept.
-      this.#client!.socket.pause()
-    }
-  }
-
   #receive(frame: Buffer, isBinary: boolean): void {
-    this.#readingBytes.hold(-this.#readingBytes.bytes)
     if (this.#isClosing) return
     const cancel = cancelOf(frame)
     if (isBinary) this.#refuse(new GatewayError('invalid_request', 'Send text frames with one JSON object each.'))
     else if (cancel) this.#cancel(cancel.response_id)
     else if (this.#waiting.length >= maxWaitingTurns) this.#refuse(tooManyTurnsError())
     else this.#enqueue(frame)
+  }
+
+  /** Reports an error, and closes the connection with the code; without one, with that of the error. */
+  stop(failure: GatewayError, code = closeCodeOf(failure)): void {
+    if (this.#isClosing) return
+    this.#report(failure)
+    this.#close(code, failure.message)
   }
 
   #enqueue(frame: Buffer): void {
@@ -142,7 +136,7 @@ export class ResponsesConnection {
       const { services } = this.#input
       if (this.#isExpired(services.clock.now())) {
         held.release()
-        return this.#fail(connectionLimitError(), 4408)
+        return this.stop(connectionLimitError(), 4408)
       }
       const writer = new TurnWriter(this.#client!.sender, this.#nextRequestId())
       this.#turn = writer
@@ -150,6 +144,8 @@ export class ResponsesConnection {
       void served.finally(() => held.release())
       const failure = await Promise.race([served, writer.left])
       if (failure && refusesKey(failure)) return this.#close(closeCodeOf(failure), failure.message)
+      if (failure && invalidStatuses.has(failure.status)) this.#countRefused(failure)
+      else this.#refusedFrames = 0
     }
     this.#turn = null
     this.#idleSinceMs = this.#input.services.clock.now()
@@ -181,12 +177,18 @@ export class ResponsesConnection {
   }
 
   #refuse(failure: GatewayError): void {
-    this.#client!.sender.send(JSON.stringify(errorFrame(failure, this.#input.requestId)))
+    this.#report(failure)
+    this.#countRefused(failure)
   }
 
-  #fail(failure: GatewayError, code = closeCodeOf(failure)): void {
-    this.#refuse(failure)
-    this.#close(code, failure.message)
+  /** The connection closes after too many frames in a row that were refused. */
+  #countRefused({ message }: GatewayError): void {
+    this.#refusedFrames++
+    if (this.#refusedFrames >= maxRefusedFrames) this.#close(policyViolation, `Too many refused frames. ${message}`)
+  }
+
+  #report(failure: GatewayError): void {
+    this.#client!.sender.send(JSON.stringify(errorFrame(failure, this.#input.requestId)))
   }
 
   #closeForRestart(): void {
@@ -203,7 +205,6 @@ export class ResponsesConnection {
     this.#turn?.leave()
     for (const { held } of this.#waiting.splice(0)) held.release()
     this.#recentBytes.release()
-    this.#readingBytes.release()
     this.#resolveOver({ turns: this.#turns })
   }
 }

@@ -19,13 +19,17 @@ export type MeasuredProcess = Process & {
 }
 
 /** Starts a web process as in production, with the measuring part of `measure-preload.ts` in it. */
-export async function startMeasured(stores: Stores, env: Record<string, string>): Promise<MeasuredProcess> {
+export async function startMeasured(
+  stores: Stores,
+  env: Record<string, string>,
+  nodeOptions = '',
+): Promise<MeasuredProcess> {
   const preload = join(import.meta.dirname, 'measure-preload.ts')
   const settings = {
     // Freed buffers go back to the system at once, so that one request is not charged for another.
     MALLOC_MMAP_THRESHOLD_: '65536',
     MALLOC_TRIM_THRESHOLD_: '65536',
-    NODE_OPTIONS: `--import=${preload} --expose-gc --max-semi-space-size=32`,
+    NODE_OPTIONS: `--import=${preload} --expose-gc --max-semi-space-size=32 ${nodeOptions}`,
     ...env,
   }
   const web = await startProcess('web', stores, settings, { ipc: true })

@@ -6,6 +6,9 @@ import { decodeBase64 } from './items.ts'
 import { SandboxSession } from './session.ts'
 import { Wire } from './wire.ts'
 
+/** The session ends after so many invalid events in a row. */
+const maxErrors = 64
+
 /**
  * Serves one session of a test key like OpenAI's Realtime API
  * (developers.openai.com/api/docs/guides/realtime-conversations). `intent`: `transcription` for a transcription
@@ -25,13 +28,16 @@ export function serveSession(socket: WebSocket, model: string, intent: string | 
 }
 
 function runSession(socket: WebSocket, tokens: Tokenizer, model: string, type: 'realtime' | 'transcription'): void {
+  let errors = 0
   const wire: Wire = new Wire(socket, (frame, isBinary) => {
     const { eventId, event } = eventOf(frame, isBinary)
     try {
       if (event instanceof EventError) throw event
       dispatch(sandboxSession, event)
+      errors = 0
     } catch (error) {
       wire.send('error', { error: { ...errorEvent(error), event_id: eventId } })
+      if (++errors >= maxErrors) socket.close(1008, 'too_many_invalid_events')
     }
   })
   const sandboxSession = new SandboxSession(wire, tokens, model, type)

@@ -1,7 +1,7 @@
 import http from 'node:http'
 import { type Duplex, duplexPair } from 'node:stream'
 import { WebSocketServer } from 'ws'
-import { type SocketAddress, sessionSockets } from '../../../io/socket.ts'
+import { type SocketAddress, servedSockets } from '../../../io/socket.ts'
 import { serveSession } from './realtime.ts'
 
 /**
@@ -17,7 +17,7 @@ export type SandboxSessions = {
 
 export function createSandboxSessions(): SandboxSessions {
   const server = http.createServer()
-  const sockets = new WebSocketServer({ noServer: true, ...sessionSockets })
+  const sockets = new WebSocketServer({ noServer: true, ...servedSockets })
   server.on('upgrade', (request, socket, head) => {
     sockets.handleUpgrade(request, socket, head, session => {
       const query = new URL(request.url ?? '/', 'http://sandbox').searchParams
