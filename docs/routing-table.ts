@@ -84,7 +84,7 @@ const policy: Policy = {
     revoked: false,
     suspended: false,
   },
-  ...{ rpmLimit: null, tpmLimit: null, capNano: null, allowlist: null, expiresAtMs: null },
+  ...{ rpmLimit: null, tpmLimit: null, sharedLimits: null, capNano: null, allowlist: null, expiresAtMs: null },
   environment: 'live',
   mode: 'balanced',
 }

@@ -242,7 +242,7 @@ export async function openServices(
     refusalLog,
     policies,
     keyWatch,
-    keys: new Keys(db, policies, clock),
+    keys: new Keys(db, policies, { clock, maxTestKeys: config.quotas.testKeys }),
     upstreams,
     health,
     providerPauses,

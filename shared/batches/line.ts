@@ -53,7 +53,8 @@ export async function runLine(services: Services, input: LineInput, calls: LineC
 
 /** The billing context of batch lines: they have rate-limit windows of their own, apart from the key's direct requests. */
 export function batchRateContext(context: BillingContext): BillingContext {
-  return { ...context, rateKey: `${context.keyId}:batch` }
+  const { keyId, shared } = context
+  return { ...context, rateKey: `${keyId}:batch`, shared: shared && { ...shared, rateKey: `${shared.rateKey}:batch` } }
 }
 
 const unsettled = { reservation: null, event: null }
