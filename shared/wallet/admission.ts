@@ -281,7 +281,14 @@ export class Admission {
   #releaseUnknown({ billing, id, month }: PendingAdmission): void {
     if (!billing.spendsMoney) return
     const { organisationId, keyId, rateKey } = billing
-    const unknown = { reservedNano: null, costNano: 0, countedAtUs: 0, tokenDifference: 0, event: null, sharedRateKey: '' }
+    const unknown = {
+      reservedNano: null,
+      costNano: 0,
+      countedAtUs: 0,
+      tokenDifference: 0,
+      event: null,
+      sharedRateKey: '',
+    }
     this.#settlementsOf(organisationId).add({ id, organisationId, keyId, rateKey, month, ...unknown })
   }
 }

@@ -37,11 +37,7 @@ export function rateLimited(
   const limit = reply[1] === 'requests' ? `${rpm} requests` : `${tpm} tokens`
   const who = reply[7] ? 'All test keys of this organisation together are' : 'This key is'
   const retryAfter = Math.max(1, Math.ceil(Number(reply[2]) / 1000))
-  return new GatewayError(
-    'rate_limit_exceeded',
-    `${who} limited to ${limit} per minute. Retry in ${retryAfter} s.`,
-    {
-      headers: { 'retry-after': String(retryAfter), ...rateHeaders(rateFigures(limits, reply, 3)) },
-    },
-  )
+  return new GatewayError('rate_limit_exceeded', `${who} limited to ${limit} per minute. Retry in ${retryAfter} s.`, {
+    headers: { 'retry-after': String(retryAfter), ...rateHeaders(rateFigures(limits, reply, 3)) },
+  })
 }
