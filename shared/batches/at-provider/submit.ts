@@ -177,7 +177,7 @@ async function* readCalls(services: Services, batch: Batch, target: ProviderBatc
       if (kind === 'messages' && hasRemoteDocuments(body as MessagesRequest))
         throw cannot(`line ${number} refers to files by URL`)
       const call: Call<DirectKind> = { target, body, raw: null, maxTokens: null, media: noMedia }
-      const features = await measuredFeatures(services, kind, body, bytes!.length, batch.organisationId)
+      const features = await measuredFeatures(services, kind, body, bytes!.length, batch)
       if (mayExtendPrompt(target, features) || features.toolReads)
         throw cannot(`line ${number} lets the provider read more than the request`)
       yield { number, features, call }
