@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { devStackFile, encryptionKeyFile } from '../shared/base/dev-stack.ts'
+import { isLocalUrl } from '../shared/base/production-safety.ts'
 import { markRolledBack } from '../shared/io/migrations.ts'
 import { type AppProcess, addressOf, startApp, waitUntilReady } from './app.ts'
 import { buildPages } from './build-pages.ts'
@@ -50,7 +51,8 @@ async function start(): Promise<void> {
   await writeFile(stackFile, JSON.stringify(stack), { mode: 0o600 })
   const connectionEnv = { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl, ENCRYPTION_KEY: await encryptionKey() }
   // Anyone with access to the outbox can sign in as any user, so it serves this machine only.
-  const defaults = { DEV_OUTBOX: 'true', SHUTDOWN_DRAIN_MS: '0', SHUTDOWN_GRACE_MS: String(graceMs) }
+  const isLocal = !process.env.PUBLIC_URL || isLocalUrl(process.env.PUBLIC_URL)
+  const defaults = { DEV_OUTBOX: String(isLocal), SHUTDOWN_DRAIN_MS: '0', SHUTDOWN_GRACE_MS: String(graceMs) }
   const env = { ...defaults, ...process.env, ...connectionEnv, DATA_DIR: dataDir, HOST: host, PORT: String(port) }
   for (const [name, file] of [
     ['web', 'api/server.ts'],

@@ -257,7 +257,7 @@ export async function openServices(
     unknownNames,
     policies,
     keyWatch,
-    keys: new Keys(db, policies, clock),
+    keys: new Keys(db, policies, { clock, maxTestKeys: config.quotas.testKeys }),
     upstreams,
     health,
     providerPauses,

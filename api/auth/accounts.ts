@@ -1,3 +1,5 @@
+import type { Alone } from './limits.ts'
+
 export const authPath = '/dashboard/api/auth'
 /** Set by the gateway alone, from the connection and the trusted proxies. */
 export const addressHeader = 'x-client-address'
@@ -20,10 +22,10 @@ export type Person = {
 
 export type Auth = {
   /**
-   * Answers a request for one of `authRoutes`, whose validated body or query is `input`. Requests with an organisation
-   * (`alone`) run one at a time. Throws 503.
+   * Answers a request for one of `authRoutes`, whose validated body or query is `input`. Requests of the same organisation
+   * or person, as `alone` says, run one at a time. Throws 503.
    */
-  handle(request: Request, input: Record<string, unknown>, alone: string | null): Promise<Response>
+  handle(request: Request, input: Record<string, unknown>, alone: Alone | null): Promise<Response>
   /** The session of the cookies in these headers, null = none, and the cookies that renew it. Throws 503. */
   session(headers: Headers): Promise<{ person: Person | null; cookies: string[] }>
 }

@@ -27,7 +27,7 @@ import { emails } from './emails.ts'
 import { libraryKeys } from './encryption.ts'
 import { guessing } from './guessing.ts'
 import { afterLeaving, auditHooks, beforeLeaving, invitationRules, organisationDefaults, userActor } from './hooks.ts'
-import { consumeRateLimit, withLock } from './limits.ts'
+import { type Alone, consumeRateLimit, lockOf, withLock } from './limits.ts'
 import { ownOrigins } from './origin.ts'
 import { passkeyOptions } from './passkeys.ts'
 import { assertInvited, emailLimits } from './rules.ts'
@@ -72,10 +72,11 @@ export function createAuth(services: Services, secret: string): Auth {
       if (attempt && !wrong) await refundAttempt(services.redis, attempt).catch(() => {}) // The key expires.
     }
   }
-  const handle = async (request: Request, input: Record<string, unknown>, alone: string | null) => {
+  const handle = async (request: Request, input: Record<string, unknown>, alone: Alone | null) => {
     const { headers } = request
     const runRequest = () => answer(request, { headers, input })
-    const response = await (alone === null ? runRequest() : withLock(services.redis, `members:${alone}`, runRequest))
+    const lock = await lockOf(services.db, alone, input, async () => (await session(headers)).person)
+    const response = await (lock === null ? runRequest() : withLock(services.redis, lock, runRequest))
     const path = new URL(request.url).pathname
     // The link of an email does not sign in: the email may have been forwarded to another person.
     if (path.endsWith('/verify-email')) response.headers.delete('set-cookie')

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../../shared/base/errors.ts'
+import type { Database } from '../../shared/io/db.ts'
 import { defineScript } from '../../shared/io/lua-script.ts'
+import { storeUnavailable } from '../../shared/io/outage.ts'
 import type { Redis } from '../../shared/io/redis.ts'
 
 export type Rule = { windowS: number; max: number }
@@ -26,6 +28,29 @@ export async function assertRateLimit(redis: Redis, name: string, rule: Rule, me
   const { allowed, retryAfterS } = await consumeRateLimit(redis, name, rule)
   if (!allowed)
     throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': String(retryAfterS) } })
+}
+
+/** What a request must have alone: the organisation of its `organizationId` or invitation, or the person who sends it. */
+export type Alone = 'organisation' | 'person'
+
+/** The name of that lock; null if there is no such person or invitation, as for a request that needs none. Throws 503. */
+export async function lockOf(
+  db: Database,
+  alone: Alone | null,
+  input: Record<string, unknown>,
+  sender: () => Promise<{ id: string } | null>,
+): Promise<string | null> {
+  if (alone === null) return null
+  if (alone === 'person') {
+    const person = await sender()
+    return person && `person:${person.id}`
+  }
+  if (input.organizationId !== undefined) return `members:${input.organizationId}`
+  const where = { id: String(input.invitationId) }
+  const invitation = await db.invitation.findUnique({ where, select: { organisationId: true } }).catch(error => {
+    throw storeUnavailable(error)
+  })
+  return invitation && `members:${invitation.organisationId}`
 }
 
 /** Exceeds the duration of a change; bounds how long a crashed holder blocks others. */

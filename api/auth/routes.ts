@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { keyFates } from '../../shared/keys/departures.ts'
 import { oidcProvider } from './accounts.ts'
+import type { Alone } from './limits.ts'
 import { nameSchema as name } from './names.ts'
 import { passkeyCreation, passkeyUse } from './passkey-schemas.ts'
 import { roles } from './roles.ts'
@@ -30,12 +31,12 @@ export type AuthRoute = {
   method: 'GET' | 'POST'
   /** Schema of its query, or its body. */
   takes: z.ZodObject
-  /** True if it reads and then changes an organisation or its members: such requests run one at a time. */
-  alone: boolean
+  /** What it reads and then changes, such as a number that has a limit: such requests run one at a time. */
+  alone: Alone | null
 }
-const get = (takes: z.ZodObject): AuthRoute => ({ method: 'GET', takes, alone: false })
-const post = (takes: z.ZodObject): AuthRoute => ({ method: 'POST', takes, alone: false })
-const alone = (takes: z.ZodObject): AuthRoute => ({ method: 'POST', takes, alone: true })
+const get = (takes: z.ZodObject): AuthRoute => ({ method: 'GET', takes, alone: null })
+const post = (takes: z.ZodObject, alone: Alone | null = null): AuthRoute => ({ method: 'POST', takes, alone })
+const alone = (takes: z.ZodObject): AuthRoute => post(takes, 'organisation')
 
 /**
  * The routes of the library that the pages use, with their input schemas. The library has more, and passes much on to
@@ -70,19 +71,19 @@ export const authRoutes: ReadonlyMap<string, AuthRoute> = new Map([
       }),
     ),
   ],
-  ['/two-factor/enable', post(z.strictObject(proof))],
-  ['/two-factor/disable', post(z.strictObject(proof))],
-  ['/two-factor/generate-backup-codes', post(z.strictObject(proof))],
+  ['/two-factor/enable', post(z.strictObject(proof), 'person')],
+  ['/two-factor/disable', post(z.strictObject(proof), 'person')],
+  ['/two-factor/generate-backup-codes', post(z.strictObject(proof), 'person')],
   ['/two-factor/verify-totp', post(z.strictObject({ code }))],
   ['/two-factor/verify-backup-code', post(z.strictObject({ code: z.string().trim().min(1).max(40) }))],
   ['/passkey/generate-register-options', get(nothing)],
-  ['/passkey/verify-registration', post(z.strictObject({ ...proof, name, response: passkeyCreation }))],
+  ['/passkey/verify-registration', post(z.strictObject({ ...proof, name, response: passkeyCreation }), 'person')],
   ['/passkey/generate-authenticate-options', get(nothing)],
   ['/passkey/verify-authentication', post(z.strictObject({ response: passkeyUse }))],
   ['/passkey/list-user-passkeys', get(nothing)],
   ['/passkey/update-passkey', post(z.strictObject({ id, name }))],
   ['/passkey/delete-passkey', post(z.strictObject({ ...proof, id }))],
-  ['/organization/create', post(z.strictObject({ name, slug: id }))],
+  ['/organization/create', post(z.strictObject({ name, slug: id }), 'person')],
   ['/organization/update', alone(z.strictObject({ organizationId: id, data: z.strictObject({ name }) }))],
   [
     '/organization/list-members',
@@ -102,8 +103,8 @@ export const authRoutes: ReadonlyMap<string, AuthRoute> = new Map([
   ['/organization/leave', alone(z.strictObject({ organizationId: id, keys }))],
   ['/organization/list-invitations', get(z.strictObject({ organizationId: id }))],
   ['/organization/invite-member', alone(z.strictObject({ organizationId: id, email, role }))],
-  ['/organization/cancel-invitation', post(ofInvitation)],
+  ['/organization/cancel-invitation', alone(ofInvitation)],
   ['/organization/get-invitation', get(z.strictObject({ id }))],
-  ['/organization/accept-invitation', post(ofInvitation)],
-  ['/organization/reject-invitation', post(ofInvitation)],
+  ['/organization/accept-invitation', alone(ofInvitation)],
+  ['/organization/reject-invitation', alone(ofInvitation)],
 ])

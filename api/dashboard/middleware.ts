@@ -107,7 +107,7 @@ async function authenticate(ctx: Context): Promise<void> {
     ...(!isGet && { body: JSON.stringify(input) }),
   })
   const auth = await state.auth()
-  const answer = await auth.handle(request, input, route.alone ? String(input.organizationId) : null)
+  const answer = await auth.handle(request, input, route.alone)
   ctx.status = answer.status
   for (const [name, value] of answer.headers) if (name !== 'set-cookie') ctx.set(name, value)
   const cookies = answer.headers.getSetCookie()

@@ -22,7 +22,7 @@ async function createImages(request: DirectRequest<ImageRequest>): Promise<void>
       stream: false,
       events: body.stream === true,
       dropped: body.style == null ? [] : ['style'],
-      check: references => checkPictures(services, references),
+      check: references => checkPictures(services, references, apiKey.policy),
       deliver: delivery => deliverImages(delivery, body),
     },
     client,

@@ -40,7 +40,7 @@ async function sendTestEmail({ db, mailer, config }: Services, rule: AlertRule, 
   if (emailTo.length === 0) throw nowhere('email')
   const { name } = await db.organisation.findUniqueOrThrow({ where: { id: organisationId } })
   const alert = { type: data.object, data, organisationId }
-  await mailer.post({ to: emailTo.join(', '), ...formatAlertEmail(alert, name, config.publicUrl) })
+  for (const to of emailTo) await mailer.post({ to, ...formatAlertEmail(alert, name, config.publicUrl) })
   return emailTo
 }
 

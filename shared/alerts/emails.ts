@@ -1,6 +1,6 @@
 import type { Alert, Organisation } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import type { Mail } from '../io/mail.ts'
+import { isRefusedRecipient } from '../io/mail.ts'
 import type { Services } from '../services.ts'
 import { formatAlertEmail } from './templates.ts'
 
@@ -11,8 +11,11 @@ const retryDelaysMs = [1, 5, 15, 60, 120, 240, 480, 480, 480].map(minutes => min
 const maxAttempts = retryDelaysMs.length + 1
 /** Longer than the sum of the mail server's time-outs for the emails of one claim. */
 const leaseMs = hourMs / 4
+/** Of one alert to all of its recipients; the rest follows with the next attempt. */
+const maxSendingMs = 5 * minuteMs
 const emailsPerRound = 20
 const maxRounds = 50
+/** Of an alert's members, and of the operators. Each gets a message of its own, one after the other. */
 const maxRecipients = 50
 
 /** Who gets the email of an alert: members of these roles, or these people as long as they are members. */
@@ -76,22 +79,41 @@ async function claimEmails({ db, clock }: Services): Promise<PendingEmail[]> {
   })
 }
 
-async function sendEmail({ db, mailer, clock, log, config }: Services, alert: PendingEmail): Promise<boolean> {
+async function sendEmail(services: Services, alert: PendingEmail): Promise<boolean> {
+  const { db, clock, log } = services
   const { id, emailAttempts } = alert
-  const recipients = await recipientsOf(db, alert)
-  const mail: Mail = {
-    to: recipients.join(', '),
-    ...formatAlertEmail(alert, alert.organisation.name, config.publicUrl),
-  }
-  try {
-    if (recipients.length > 0) await mailer.send(mail)
-  } catch (error) {
+  const { reached, error } = await sendCopies(services, alert)
+  if (error !== null) {
     const delayMs = retryDelaysMs[emailAttempts - 1]
-    if (delayMs !== undefined)
-      await db.alert.update({ where: { id }, data: { nextEmailAt: new Date(clock.now() + delayMs) } })
+    const next = delayMs === undefined ? {} : { nextEmailAt: new Date(clock.now() + delayMs) }
+    await db.alert.update({ where: { id }, data: { emailedTo: delayMs === undefined ? [] : reached, ...next } })
     log.warn({ err: error, alert: id, attempts: emailAttempts, givenUp: delayMs === undefined }, 'alert not emailed')
     return false
   }
-  await db.alert.update({ where: { id }, data: { emailedAt: new Date(clock.now()) } })
+  await db.alert.update({ where: { id }, data: { emailedAt: new Date(clock.now()), emailedTo: [] } })
   return true
+}
+
+/**
+ * Sends a message of its own to each recipient that an earlier attempt did not reach: members and operators do not see
+ * each other's addresses. An address that the server refuses does not hold up the others. Returns everyone reached so
+ * far, and the last error.
+ */
+async function sendCopies({ db, mailer, config }: Services, alert: PendingEmail) {
+  const content = formatAlertEmail(alert, alert.organisation.name, config.publicUrl)
+  const reached = [...alert.emailedTo]
+  const untilMs = performance.now() + maxSendingMs
+  let error: unknown = null
+  for (const to of await recipientsOf(db, alert)) {
+    if (reached.includes(to)) continue
+    if (performance.now() > untilMs) return { reached, error: new Error('the mail server is too slow') }
+    try {
+      await mailer.send({ to, ...content })
+      reached.push(to)
+    } catch (cause) {
+      error = cause
+      if (!isRefusedRecipient(cause)) break
+    }
+  }
+  return { reached, error }
 }

@@ -4,6 +4,7 @@ import { readDevStack } from './dev-stack.ts'
 import { issueText } from './issue-text.ts'
 import { type LoadLimits, loadLimits } from './load-limits.ts'
 import { nanoFromUsd } from './money.ts'
+import { findUnsafeSettings } from './production-safety.ts'
 import { type Quotas, quotasOf } from './quotas.ts'
 import { type RedisSettings, redisSettings } from './redis-settings.ts'
 import { findRetentionFaults, type RetentionPeriods, retentionOf } from './retention-config.ts'
@@ -140,9 +141,11 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     ...requireTogether(present, ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET']),
     ...providers.faults,
   ]
-  if (!parsed.success || faults.length > 0) throw new ConfigError(faults)
+  if (!parsed.success) throw new ConfigError(faults)
   const v = parsed.data
   const publicUrl = (v.PUBLIC_URL ?? `http://localhost:${v.PORT}`).replace(/\/+$/, '')
+  faults.push(...findUnsafeSettings(v, publicUrl))
+  if (faults.length > 0) throw new ConfigError(faults)
   return {
     port: v.PORT,
     host: v.HOST,

@@ -14,6 +14,7 @@ export const quotaVariables = {
   TEST_MAX_STORED_FILES: positive(1_000_000_000).default(10_000),
   TEST_MAX_UNFINISHED_JOBS: positive(1_000_000).default(1_000),
   TEST_MAX_UNFINISHED_BATCHES: positive(10_000).default(10),
+  MAX_TEST_KEYS: count(1_000_000).default(100),
   TEST_KEY_RPM: count(10_000_000).default(300),
   TEST_KEY_TPM: count(1_000_000_000).default(1_000_000),
 }
@@ -26,8 +27,10 @@ export type Quota = { storedBytes: number; storedFiles: number; unfinishedJobs: 
 export type Quotas = {
   live: Quota
   test: Quota
-  /** Maximum rate of a test key per minute, whatever its own limits; null = no limit. */
+  /** Maximum rate per minute of an organisation's test keys together, whatever their own limits; null = no limit. */
   testKey: { rpm: number | null; tpm: number | null }
+  /** Active test keys of an organisation; null = no limit. */
+  testKeys: number | null
 }
 
 export function quotasOf(v: { [Name in keyof typeof quotaVariables]: number }): Quotas {
@@ -45,5 +48,6 @@ export function quotasOf(v: { [Name in keyof typeof quotaVariables]: number }): 
       unfinishedBatches: v.TEST_MAX_UNFINISHED_BATCHES,
     },
     testKey: { rpm: v.TEST_KEY_RPM || null, tpm: v.TEST_KEY_TPM || null },
+    testKeys: v.MAX_TEST_KEYS || null,
   }
 }

@@ -7,6 +7,7 @@ import type { ChatRunInput } from '../chat/run-input.ts'
 import { BufferedResponse } from '../engine/buffered-response.ts'
 import { internalError } from '../engine/failures.ts'
 import { receivedError } from '../engine/messages-error.ts'
+import type { SlotOwner } from '../io/fair-slots.ts'
 import type { Scope } from '../keys/policy.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
@@ -53,7 +54,8 @@ export async function runLine(services: Services, input: LineInput, calls: LineC
 
 /** The billing context of batch lines: they have rate-limit windows of their own, apart from the key's direct requests. */
 export function batchRateContext(context: BillingContext): BillingContext {
-  return { ...context, rateKey: `${context.keyId}:batch` }
+  const { keyId, shared } = context
+  return { ...context, rateKey: `${keyId}:batch`, shared: shared && { ...shared, rateKey: `${shared.rateKey}:batch` } }
 }
 
 const unsettled = { reservation: null, event: null }
@@ -156,13 +158,13 @@ export const scopes = {
   responses: 'chat',
 } as const satisfies Record<DirectKind, Scope>
 
-/** The features of a line with the measured sizes of its audio and documents, for a provider's own batch. `owner`: the organisation. */
+/** The features of a line with the measured sizes of its audio and documents, for a provider's own batch. */
 export async function measuredFeatures<K extends DirectKind>(
   services: Services,
   kind: K,
   body: DirectKinds[K]['request'],
   bytes: number,
-  owner: string,
+  owner: SlotOwner,
 ): Promise<Features> {
   // The length of the whole line, which exceeds its body's.
   const features = featuresOf(kind, body, bytes)

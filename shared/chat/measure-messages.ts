@@ -1,3 +1,4 @@
+import type { SlotOwner } from '../io/fair-slots.ts'
 import { measureDocument } from '../io/media/measure.ts'
 import {
   isBlock,
@@ -24,7 +25,7 @@ export async function measureMessages(
   services: Pick<Services, 'urlPolicy'>,
   body: MessagesRequest,
   features: Features,
-  owner: string,
+  owner: SlotOwner,
 ): Promise<MessagesRequest> {
   const located = documentsIn(body)
   const remote = located.filter(({ document }) => document.source.type === 'url')

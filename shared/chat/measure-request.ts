@@ -1,5 +1,6 @@
 import { decideUnderPolicy } from '../engine/admit-request.ts'
 import type { RunServices } from '../engine/base-run.ts'
+import type { SlotOwner } from '../io/fair-slots.ts'
 import { measureDocument, measureSound } from '../io/media/measure.ts'
 import type { DocumentSize } from '../io/media/pdf.ts'
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
@@ -21,7 +22,7 @@ type LocatedPart = { part: UserPart; param: string }
 /**
  * Measures the audio and the documents of a request, so that its `features` reflect their cost, and returns the request
  * to send: documents behind a URL are fetched and inlined, so that the provider receives what was measured. Those of
- * other kinds than chat and Messages keep an unknown size. `owner`: the organisation. Throws 400 `url_not_allowed`,
+ * other kinds than chat and Messages keep an unknown size. Throws 400 `url_not_allowed`,
  * `invalid_request`, 413.
  */
 export async function measureRequest<K extends DirectKind>(
@@ -29,7 +30,7 @@ export async function measureRequest<K extends DirectKind>(
   kind: K,
   body: DirectKinds[K]['request'],
   features: Features,
-  owner: string,
+  owner: SlotOwner,
 ): Promise<DirectKinds[K]['request']> {
   if (!hasMeasured(kind, features)) return body
   return kind === 'messages'
@@ -41,7 +42,7 @@ async function measureChat(
   services: Pick<Services, 'urlPolicy'>,
   body: ChatRequest,
   features: Features,
-  owner: string,
+  owner: SlotOwner,
 ): Promise<ChatRequest> {
   const inlined = features.inputs.file ? await inlineDocuments(services, body) : body
   await measureInline(inlined, features, owner)
@@ -69,14 +70,14 @@ export async function measureIfAllowed<K extends DirectKind>(
   const { key, kind, body, features } = input
   const world = worldOf(services, marginPpm)
   await decideUnderPolicy(services, key, policy => route(world, { policy, kind, request: body, features }, 0))
-  const measured = await measureRequest(services, kind, body, features, key.policy.organisationId)
+  const measured = await measureRequest(services, kind, body, features, key.policy)
   // Measuring takes time, so the cached policy may be outdated.
   key.forget()
   return measured === body ? input : { ...input, body: measured as typeof body, raw: null }
 }
 
 /** The same without fetching: documents behind a URL keep an unknown size. */
-export async function measureInline(body: ChatRequest, features: Features, owner: string): Promise<void> {
+export async function measureInline(body: ChatRequest, features: Features, owner: SlotOwner): Promise<void> {
   const parts = userParts(body).map(({ part }) => part)
   const sounds = parts.filter(part => part.type === 'input_audio').map(part => part.input_audio.data)
   const files = parts.filter(part => part.type === 'file').map(part => part.file.file_data)
@@ -95,7 +96,7 @@ function sum(values: (number | null)[]): number | null {
   return values.reduce((total, value) => (total === null || value === null ? null : total + value), 0)
 }
 
-async function documentSize(data: string | undefined, owner: string): Promise<DocumentSize | null> {
+async function documentSize(data: string | undefined, owner: SlotOwner): Promise<DocumentSize | null> {
   const [head] = base64Uri.exec(data?.slice(0, 1_000) ?? '') ?? []
   return head === undefined ? null : measureDocument(Buffer.from(data!.slice(head.length), 'base64'), owner)
 }

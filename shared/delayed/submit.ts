@@ -78,7 +78,7 @@ export async function submitDelayed(
   if (webhookUrl !== null) await assertPublicUrl(webhookUrl, { ...urlPolicy, param: 'webhook_url' })
   await services.files.quota.assertRoom(key.policy)
   if (key.policy.environment === 'live') {
-    await inBody(at, () => measureRequest(services, kind, body, features, key.policy.organisationId))
+    await inBody(at, () => measureRequest(services, kind, body, features, key.policy))
     key.forget()
   }
   const { decision, reservation } = await admitRequest(services, key, id, policy => {

@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import { bytesOf, closeBody, limitBytes, peek } from '../io/bytes.ts'
 import type { MediaLength } from '../io/media/media-file.ts'
-import { measureMedia } from '../io/media/media-processes.ts'
+import { maxMeasuringMs, measureMedia } from '../io/media/media-processes.ts'
 import { type MediaFormat, sniff, sniffedBytes } from '../io/media/media-type.ts'
 import { openPublic } from '../io/safe-url.ts'
 import type { MediaType, Reference, ReferenceField, References } from '../kinds/media.ts'
@@ -13,7 +13,6 @@ const mib = 1024 * 1024
 /** Maximum file size by type, in bytes, for uploads and references. */
 export const maxBytes: Readonly<Record<MediaType, number>> = { image: 10 * mib, audio: 20 * mib, video: 50 * mib }
 const fetchMs = 30_000
-const measureMs = 10_000
 const maxParallel = 4
 
 type Staged = { field: string; reference: Reference; stored: StoredFile | null }
@@ -62,7 +61,7 @@ async function stage(services: Services, owner: FileOwner, field: ReferenceField
     const stored = key === null ? await copy(services, owner, field) : null
     try {
       const file = stored ?? (await findOwnFile(services, owner.organisationId, field, key!))
-      return { field: field.field, reference: await examineFile(services, owner.organisationId, field, file), stored }
+      return { field: field.field, reference: await examineFile(services, owner, field, file), stored }
     } catch (error) {
       if (stored) await services.files.remove([stored])
       throw error
@@ -147,7 +146,7 @@ function fits(format: MediaFormat, type: MediaType): boolean {
 /** Verifies a file's type and, if required, measures its duration. */
 async function examineFile(
   services: Services,
-  organisationId: string,
+  owner: FileOwner,
   { type, measured }: ReferenceField,
   file: SourceFile,
 ): Promise<Reference> {
@@ -156,7 +155,7 @@ async function examineFile(
   if (family !== type && !(type === 'audio' && family === 'video')) throw wrongType(type, contentType)
   const contains = type !== 'image' && (measured || family !== type)
   const ranges = rangesOf(services.blobs, storageKey, bytes)
-  const length = contains ? await measureMedia(ranges, measureMs, organisationId) : null
+  const length = contains ? await measureMedia(ranges, maxMeasuringMs, owner) : null
   if (contains && !length)
     throw new GatewayError('invalid_request', `The file cannot be read as ${type}, or it has no length.`)
   if (length && !hasExpectedTracks(length, type)) throw wrongType(type, contentType)

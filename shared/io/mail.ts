@@ -4,7 +4,7 @@ import type { Config } from '../base/config.ts'
 import type { Logger } from './log.ts'
 import type { Redis } from './redis.ts'
 
-/** An email to a person. `link` is its call to action. */
+/** An email to one person: `to` is one address. `link` is its call to action. */
 export type Mail = { to: string; subject: string; text: string; link?: { label: string; url: string } }
 export type OutboxMail = Mail & { sentAt: string }
 
@@ -101,6 +101,12 @@ export class Mailer {
       await Promise.race([Promise.all(this.#sending), sleep(closeTimeoutMs, undefined, { ref: false })])
     this.#transport?.close({ force: true })
   }
+}
+
+/** Whether the mail server refused the recipient of an email, not the connection or the sender. */
+export function isRefusedRecipient(error: unknown): boolean {
+  const { code, command } = error as { code?: unknown; command?: unknown }
+  return code === 'EENVELOPE' && command === 'RCPT TO'
 }
 
 async function openTransport(url: string, timeoutMs: number) {

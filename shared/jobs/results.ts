@@ -3,14 +3,12 @@ import { GatewayError } from '../base/errors.ts'
 import { maxProviderFileBytes, openProviderFile, unusableFileError } from '../files/provider-files.ts'
 import { rangesOf } from '../files/ranges.ts'
 import { bytesOf, closeBody, limitBytes, peek } from '../io/bytes.ts'
-import { measureMedia } from '../io/media/media-processes.ts'
+import { maxMeasuringMs, measureMedia } from '../io/media/media-processes.ts'
 import { formatOf, sniff, sniffedBytes } from '../io/media/media-type.ts'
 import type { ProviderFile } from '../kinds/media.ts'
 import type { ProviderLine } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
 import type { FileOwner, StoredFile } from '../store/files.ts'
-
-const measureMs = 10_000
 
 /** `durationS` is measured, in seconds; null for files without a duration and for unmeasurable ones. */
 export type StoredResult = StoredFile & { durationS: number | null }
@@ -49,17 +47,17 @@ export async function storeResult(
         id: `file-${createHash('sha256').update(`${job.id} ${name}`).digest('hex').slice(0, 24)}`,
       },
     )
-    return { ...stored, durationS: await durationOf(services, job.organisationId, stored) }
+    return { ...stored, durationS: await durationOf(services, job, stored) }
   } finally {
     await closeBody(body)
   }
 }
 
-async function durationOf({ blobs, log }: Services, organisationId: string, file: StoredFile): Promise<number | null> {
+async function durationOf({ blobs, log }: Services, owner: FileOwner, file: StoredFile): Promise<number | null> {
   const { storageKey, contentType, bytes } = file
   if (!/^(?:video|audio)\//.test(contentType)) return null
   try {
-    const length = await measureMedia(rangesOf(blobs, storageKey, bytes), measureMs, organisationId)
+    const length = await measureMedia(rangesOf(blobs, storageKey, bytes), maxMeasuringMs, owner)
     return length?.seconds ?? null
   } catch (error) {
     // Too busy to measure: the file itself is complete.

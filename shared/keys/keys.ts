@@ -3,7 +3,7 @@ import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { provisioningKeyRevoked } from '../base/key-refusals.ts'
 import { type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
-import { type Clock, dayMs, systemClock } from '../base/time.ts'
+import { type Clock, dayMs } from '../base/time.ts'
 import type { ApiKey, Prisma, ProvisioningKey } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { rowsAfter } from '../io/keyset.ts'
@@ -91,6 +91,8 @@ const patchableFields = (row: ApiKey) => ({
 })
 
 type Page = { limit: number; after?: string; order?: 'asc' | 'desc' }
+/** The fields of an update that decide whether a key is active. */
+type KeyChange = Partial<Pick<ApiKey, 'disabled' | 'expiresAt'>>
 type NewKey = z.output<typeof newKey>
 /** A key with its new secret, which is not stored, and the secret that this replaced, if that still works. */
 export type CreatedKey = { row: ApiKey; secret: string; replaced: OverlappingSecret | null }
@@ -100,14 +102,19 @@ export class Keys {
   readonly #db: Database
   readonly #policies: Policies
   readonly #clock: Clock
+  readonly #maxTestKeys: number | null
 
-  constructor(db: Database, policies: Policies, clock: Clock = systemClock) {
+  constructor(db: Database, policies: Policies, options: { clock: Clock; maxTestKeys: number | null }) {
     this.#db = db
     this.#policies = policies
-    this.#clock = clock
+    this.#clock = options.clock
+    this.#maxTestKeys = options.maxTestKeys
   }
 
-  /** Creates a standard key; `beside` runs in the same transaction. Returns the secret, which is not stored. */
+  /**
+   * Creates a standard key; `beside` runs in the same transaction. Returns the secret, which is not stored. Throws 403
+   * `quota_exceeded` for one more test key than an organisation may have.
+   */
   async create(
     organisationId: string,
     input: NewKey,
@@ -127,6 +134,7 @@ export class Keys {
       createdById: actor.kind === 'user' ? actor.id : null,
     }
     const row = await this.#db.$transaction(async tx => {
+      if (environment === 'test') await this.#assertRoom(tx, organisationId)
       const created = await tx.apiKey.create({ data })
       const changes = changesBetween({}, settings(created))
       await audit(tx, { organisationId, actor, action: 'key.created', target: created, changes })
@@ -164,7 +172,10 @@ export class Keys {
     return row
   }
 
-  /** Updates policy fields, effective for the next request on every process. Throws 404 for a permanently revoked key. */
+  /**
+   * Updates policy fields, effective for the next request on every process. Throws 404 for a permanently revoked key, 403 if
+   * it would be one more active test key than an organisation may have.
+   */
   async patch(
     organisationId: string | null,
     hash: string,
@@ -184,7 +195,7 @@ export class Keys {
   async #update(
     organisationId: string | null,
     hash: string,
-    changed: Prisma.ApiKeyUpdateInput & { disabled?: boolean },
+    changed: Prisma.ApiKeyUpdateInput & KeyChange,
     actor: Actor,
   ): Promise<ApiKey> {
     const { id, organisationId: owner } = await this.#getUnrevoked(organisationId, hash)
@@ -195,6 +206,7 @@ export class Keys {
       const before = await tx.apiKey.findUniqueOrThrow({ where })
       const state = changeOfState(before, changed.disabled, this.#clock.now())
       const data = { ...changed, ...state, version: { increment: 1 } }
+      if (before.environment === 'test' && this.#isReactivated(before, changed)) await this.#assertRoom(tx, owner)
       const after = await tx.apiKey.update({ where, data })
       const changes = changesBetween(patchableFields(before), patchableFields(after))
       if (Object.keys(changes).length > 0)
@@ -203,6 +215,28 @@ export class Keys {
     }
     const key = { hash, organisationId: owner }
     return this.#policies.applyChange(key, () => this.#db.$transaction(commit).catch(throwNotFound))
+  }
+
+  /** Asserts that the organisation may have one more active test key. Its row is locked until the transaction ends. */
+  async #assertRoom(tx: Connection, organisationId: string): Promise<void> {
+    const max = this.#maxTestKeys
+    if (max === null) return
+    await tx.$executeRaw`SELECT 1 FROM organisations WHERE id = ${organisationId} FOR NO KEY UPDATE`
+    const unexpired = [{ expiresAt: null }, { expiresAt: { gt: new Date(this.#clock.now()) } }]
+    const where = { organisationId, environment: 'test', revokedAt: null, disabled: false, OR: unexpired } as const
+    if ((await tx.apiKey.count({ where })) < max) return
+    throw new GatewayError(
+      'quota_exceeded',
+      `An organisation can have at most ${max} active test keys. Revoke or disable one that is no longer in use.`,
+    )
+  }
+
+  /** Whether an update makes a disabled or expired key active again. */
+  #isReactivated(before: ApiKey, changed: KeyChange): boolean {
+    const { disabled = before.disabled, expiresAt = before.expiresAt } = changed
+    const isActive = (key: Required<KeyChange>) =>
+      !key.disabled && (key.expiresAt === null || key.expiresAt.getTime() > this.#clock.now())
+    return isActive({ disabled, expiresAt }) && !isActive(before)
   }
 
   /**

@@ -27,6 +27,8 @@ export type Policy = {
   mode: Mode
   rpmLimit: number | null
   tpmLimit: number | null
+  /** The limits of all test keys of the organisation together; null for a live key. */
+  sharedLimits: Limits | null
   capNano: number | null
   /** Null = all models. */
   allowlist: ReadonlySet<string> | null
@@ -58,7 +60,7 @@ export type ReplacedSecret = { hash: string; expiresAtMs: number }
 
 /**
  * The policy of a key's row, for its current secret or one that this replaced. A limit of 0 means none (SPEC, API key); limits
- * of test keys are capped by `testLimits`.
+ * of test keys are capped by `testLimits`, which they share.
  */
 export function policyOf(
   row: PolicyRow,
@@ -77,6 +79,7 @@ export function policyOf(
     mode: row.mode,
     rpmLimit: minLimit(row.rpmLimit, bounds.rpm),
     tpmLimit: minLimit(row.tpmLimit, bounds.tpm),
+    sharedLimits: row.environment === 'test' ? testLimits : null,
     capNano: row.monthlySpendCapNano === null ? null : Number(row.monthlySpendCapNano),
     allowlist: row.modelAllowlist.length > 0 ? new Set(row.modelAllowlist) : null,
     scopes: new Set(row.scopes),

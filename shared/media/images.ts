@@ -5,6 +5,7 @@ import { dayMs } from '../base/time.ts'
 import type { Usage } from '../base/usage.ts'
 import { openProviderFile } from '../files/provider-files.ts'
 import { limitBytes } from '../io/bytes.ts'
+import type { SlotOwner } from '../io/fair-slots.ts'
 import { canDecode, examineImage, type ImageFacts, imageLimits } from '../io/media/images.ts'
 import { extensionOf } from '../io/media/media-type.ts'
 import {
@@ -121,11 +122,11 @@ function shownSettings({ input }: Delivery<'image'>, { quality, background }: Im
 }
 
 /** Checks the images that a request references. Throws 400 naming the field of one that cannot be decoded, and 503. */
-export async function checkPictures(services: Services, references: References): Promise<void> {
+export async function checkPictures(services: Services, references: References, owner: SlotOwner): Promise<void> {
   for (const [field, reference] of Object.entries(references)) {
     if (!canDecode(reference.contentType)) continue
     const stored = await services.blobs.read(reference.storageKey)
-    if (stored && (await examineImage(await buffer(stored.stream), maxImagesWaiting))) continue
+    if (stored && (await examineImage(await buffer(stored.stream), maxImagesWaiting, owner))) continue
     const problem = `The image cannot be decoded, or is too large to be: ${imageLimits}.`
     throw new GatewayError('invalid_request', problem, { param: field })
   }

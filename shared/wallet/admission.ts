@@ -163,7 +163,7 @@ export class Admission {
   settle(reservation: Reservation, costNano: number, tokens: number, event: UsageEvent | null): void {
     const { id, billing, month, reservedNano } = reservation
     if (billing.spendsMoney && !this.#markClosed(reservation)) return
-    const { organisationId, keyId, rateKey } = billing
+    const { organisationId, keyId, rateKey, shared } = billing
     const isValid = Number.isSafeInteger(costNano) && costNano >= 0
     // An invalid amount would fail the whole batch of settlements.
     if (!isValid) this.#log.error({ event }, 'settlement with an impossible cost: event kept in this log line only')
@@ -173,6 +173,7 @@ export class Admission {
       organisationId,
       keyId,
       rateKey,
+      sharedRateKey: shared?.rateKey ?? '',
       month,
       reservedNano,
       costNano: isValid ? costNano : 0,
@@ -281,7 +282,14 @@ export class Admission {
   #releaseUnknown({ billing, id, month }: PendingAdmission): void {
     if (!billing.spendsMoney) return
     const { organisationId, keyId, rateKey } = billing
-    const unknown = { reservedNano: null, costNano: 0, countedAtUs: 0, tokenDifference: 0, event: null }
+    const unknown = {
+      reservedNano: null,
+      costNano: 0,
+      countedAtUs: 0,
+      tokenDifference: 0,
+      event: null,
+      sharedRateKey: '',
+    }
     this.#settlementsOf(organisationId).add({ id, organisationId, keyId, rateKey, month, ...unknown })
   }
 }

@@ -1,6 +1,9 @@
-import type { BillingContext } from './reservation.ts'
+import type { BillingContext, SharedLimits } from './reservation.ts'
 
-type PolicyPart = Omit<BillingContext, 'spendsMoney' | 'rateKey'> & { environment: 'live' | 'test' }
+type PolicyPart = Omit<BillingContext, 'spendsMoney' | 'rateKey' | 'shared'> & {
+  environment: 'live' | 'test'
+  sharedLimits?: Omit<SharedLimits, 'rateKey'> | null
+}
 
 const contexts = new WeakMap<PolicyPart, BillingContext>()
 
@@ -16,12 +19,14 @@ export function billingContextOf(policy: PolicyPart): BillingContext {
 
 function createContext(policy: PolicyPart): BillingContext {
   const { hash, version, keyId, organisationId, expiresAtMs, rpmLimit, tpmLimit, capNano, environment } = policy
+  const { sharedLimits } = policy
   return {
     hash,
     version,
     keyId,
     rateKey: keyId,
     organisationId,
+    shared: sharedLimits ? { rateKey: `test:${organisationId}`, ...sharedLimits } : null,
     expiresAtMs,
     rpmLimit,
     tpmLimit,

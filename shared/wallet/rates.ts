@@ -27,15 +27,17 @@ export function rateHeaders({ requests, tokens }: RateFigures): Record<string, s
   return headers
 }
 
-/** The 429 of a request that exceeds its key's rate limits. */
-export function rateLimited(limits: Limits, reply: readonly (string | number)[]): GatewayError {
-  const limit = reply[1] === 'requests' ? `${limits.rpmLimit} requests` : `${limits.tpmLimit} tokens`
+/** The 429 of a request that exceeds its key's rate limits, or those of the organisation's test keys together. */
+export function rateLimited(
+  limits: Limits & { shared?: { rpm: number | null; tpm: number | null } | null },
+  reply: readonly (string | number)[],
+): GatewayError {
+  const { shared } = limits
+  const [rpm, tpm] = reply[7] && shared ? [shared.rpm, shared.tpm] : [limits.rpmLimit, limits.tpmLimit]
+  const limit = reply[1] === 'requests' ? `${rpm} requests` : `${tpm} tokens`
+  const who = reply[7] ? 'All test keys of this organisation together are' : 'This key is'
   const retryAfter = Math.max(1, Math.ceil(Number(reply[2]) / 1000))
-  return new GatewayError(
-    'rate_limit_exceeded',
-    `This key is limited to ${limit} per minute. Retry in ${retryAfter} s.`,
-    {
-      headers: { 'retry-after': String(retryAfter), ...rateHeaders(rateFigures(limits, reply, 3)) },
-    },
-  )
+  return new GatewayError('rate_limit_exceeded', `${who} limited to ${limit} per minute. Retry in ${retryAfter} s.`, {
+    headers: { 'retry-after': String(retryAfter), ...rateHeaders(rateFigures(limits, reply, 3)) },
+  })
 }

@@ -1,6 +1,9 @@
 import { type RateFigures, rateFigures } from './rates.ts'
 import { fieldSeparator } from './scripts.ts'
 
+/** The rate limits of several keys together, and their windows. Each bounds the key's own limit, and holds only where that is set. */
+export type SharedLimits = Readonly<{ rateKey: string; rpm: number | null; tpm: number | null }>
+
 /** The policy fields that admission and settlement use. */
 export type BillingContext = Readonly<{
   hash: string
@@ -9,6 +12,8 @@ export type BillingContext = Readonly<{
   /** The rate-limit windows it counts in: the key's own, or those of its batch lines. */
   rateKey: string
   organisationId: string
+  /** What it shares with the other test keys of its organisation; absent for live keys. */
+  shared?: SharedLimits | null
   expiresAtMs: number | null
   rpmLimit: number | null
   tpmLimit: number | null
@@ -112,9 +117,18 @@ const packedKeys = new WeakMap<BillingContext, string>()
 export function packKey(b: BillingContext): string {
   let text = packedKeys.get(b)
   if (text === undefined) {
-    const key = [b.hash, b.version, b.keyId, b.organisationId, b.expiresAtMs ?? '', b.rpmLimit ?? 0, b.tpmLimit ?? 0]
-    text = [...key, b.capNano ?? '', b.spendsMoney ? 1 : 0, b.rateKey, ''].join(fieldSeparator)
+    const [rpm, sharedRpm] = windowLimits(b.rpmLimit, b.shared?.rpm)
+    const [tpm, sharedTpm] = windowLimits(b.tpmLimit, b.shared?.tpm)
+    const key = [b.hash, b.version, b.keyId, b.organisationId, b.expiresAtMs ?? '', rpm, tpm, b.capNano ?? '']
+    const shared = b.shared ? [b.shared.rateKey, sharedRpm, sharedTpm] : []
+    text = [...key, b.spendsMoney ? 1 : 0, b.rateKey, ...shared, ''].join(fieldSeparator)
     packedKeys.set(b, text)
   }
   return text
+}
+
+/** The limits of a key's own window and of the shared one; 0 = it has none. Its own is needed only if it is the lower one. */
+function windowLimits(own: number | null, shared: number | null | undefined): [own: number, shared: number] {
+  if (!own || !shared) return [own ?? 0, 0]
+  return [own < shared ? own : 0, shared]
 }

@@ -67,6 +67,7 @@ const settle = defineScript({
       tokenDifference: 'number',
       event: 'text',
       rateKey: 'text',
+      sharedRateKey: 'text',
     },
   },
 })

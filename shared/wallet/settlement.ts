@@ -10,6 +10,8 @@ export type Settlement = {
   organisationId: string
   keyId: string
   rateKey: string
+  /** The windows that the key shares with others; '' = none. */
+  sharedRateKey: string
   month: string
   /** The reserved amount in nano-dollars; null = the reply to the admission was lost: release whatever is reserved under the id. */
   reservedNano: number | null
@@ -23,7 +25,7 @@ export type Settlement = {
 /** The settlement of an event whose request ended before: nothing is reserved for it, and its tokens are already counted. */
 export function lostSettlement(event: UsageEvent): Settlement {
   const { id, org: organisationId, key: keyId, month, cost: costNano } = event
-  const noReservation = { reservedNano: 0, countedAtUs: 0, tokenDifference: 0 }
+  const noReservation = { sharedRateKey: '', reservedNano: 0, countedAtUs: 0, tokenDifference: 0 }
   return { id, organisationId, keyId, rateKey: keyId, month, costNano, event, ...noReservation }
 }
 

@@ -1,4 +1,5 @@
 import test, { type ExecutionContext } from 'ava'
+import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import { operatorActor } from '../../shared/keys/audit.ts'
@@ -132,14 +133,13 @@ test.serial('told at 50, 80 and 100 % of a cap, each once: owners and admins by 
   t.is(await gateway.services.redis.scard('alerts:capped'), 0)
 
   t.deepEqual(
-    alertMails().map(({ subject }) => subject),
+    alertMails().map(({ to, subject }) => [...to, subject]),
     [
       '50% of the monthly cap of “Robot” is spent',
       '80% of the monthly cap of “Robot” is spent',
       'The monthly cap of “Robot” is reached',
-    ],
+    ].flatMap(subject => [owner, admin].map(({ visitor }) => [visitor.email, subject])),
   )
-  for (const { to } of alertMails()) t.deepEqual(to, [owner.visitor.email, admin.visitor.email])
   await assertPosted(t, organisationId)
 })
 
@@ -265,6 +265,36 @@ test.serial('told once by two workers that look at the same moment', async t => 
   t.deepEqual(alerts.map(({ type }) => type).sort(), ['key.spend_alert', 'wallet.low_balance'])
   t.is((await webhooks.list(organisationId, { limit: 10 })).length, 2)
   t.is(alertMails().length, 2)
+})
+
+test.serial('each person gets a message of their own, which shows no other address; operators too', async t => {
+  const { organisationId, key } = await world()
+  const { owner, admin } = people
+  await join(gateway, admin.userId, organisationId, 'admin')
+  const operator = await signUp(gateway)
+  const { db } = gateway.services
+  await db.user.update({ where: { id: operator.userId }, data: { operator: true } })
+  t.teardown(() => db.user.update({ where: { id: operator.userId }, data: { operator: false } }))
+  mail.received.length = 0
+  const { id: keyId } = await db.apiKey.findUniqueOrThrow({ where: { hash: hashSecret(key) } })
+  const data = { key: { id: keyId, name: 'Robot', prefix: 'svc_sk_live_' }, cost_usd: 2, reserved_usd: 1 }
+  const alert = { id: newId('alr'), organisationId, cause: `blocked:${keyId}`, type: 'key.blocked', keyId, data }
+  await db.alert.create({ data: { ...alert, createdAt: new Date(clock.now()), nextEmailAt: new Date(clock.now()) } })
+  mail.refusedAddress = admin.visitor.email
+  await sendEmails('alerts', null, gateway.services)
+  const addresses = [owner, admin, operator].map(({ visitor }) => visitor.email)
+  const reached = () => alertMails().flatMap(({ to }) => to)
+  t.deepEqual(reached(), [addresses[0], addresses[2]], 'a refused address holds up no other')
+  mail.refusedAddress = null
+  clock.advance(minuteMs)
+  await sendEmails('alerts', null, gateway.services)
+  t.deepEqual(reached(), [addresses[0], addresses[2], addresses[1]], 'and a retry repeats none')
+  for (const { to, raw } of alertMails())
+    t.deepEqual(
+      addresses.filter(address => raw.includes(address!)),
+      to,
+    )
+  t.like(await db.alert.findUnique({ where: { id: alert.id } }), { emailedTo: [], emailAttempts: 2 })
 })
 
 test.serial(

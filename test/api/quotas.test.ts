@@ -143,7 +143,7 @@ test.serial(
   },
 )
 
-test.serial('429 beyond the requests per minute that every test key has; its record shows none of its own', async t => {
+test.serial('429 beyond the requests per minute that test keys have; their records show none of their own', async t => {
   const first = await ask('/v1/chat/completions', chat())
   t.is(first.headers.get('x-ratelimit-limit-requests'), '40')
   t.is(first.headers.get('x-ratelimit-limit-tokens'), '100000')
@@ -154,12 +154,53 @@ test.serial('429 beyond the requests per minute that every test key has; its rec
   const statuses = await Promise.all(
     Array.from({ length: 45 }, async () => (await ask('/v1/chat/completions', chat())).status),
   )
-  t.is(statuses.filter(status => status === 200).length, 39)
-  t.is(statuses.filter(status => status === 429).length, 6)
+  t.is(statuses.filter(status => status === 200).length, 38)
+  t.is(statuses.filter(status => status === 429).length, 7)
   const row = await gateway.services.db.apiKey.findFirstOrThrow({
     where: { organisationId: account.organisationId, environment: 'test', rpmLimit: null },
   })
   t.is(row.tpmLimit, null)
+})
+
+test.serial('429 beyond the requests per minute of all test keys together, however many there are', async t => {
+  const { organisationId } = account
+  const limits = [{}, {}, { rpm_limit: 12 }]
+  const keys = await Promise.all(limits.map(limit => gateway.key(organisationId, 'test', limit)))
+  const answers = await Promise.all(
+    [account.test, ...keys].flatMap(key => Array.from({ length: 15 }, () => ask('/v1/chat/completions', chat(), key))),
+  )
+  t.is(answers.filter(({ status }) => status === 200).length, 40)
+  const refused = await ask('/v1/chat/completions', chat())
+  t.is(refused.headers.get('x-ratelimit-remaining-requests'), '0')
+  t.true(Number(refused.headers.get('retry-after')) > 50)
+  const { message } = await answersError(t, refused, 'rate_limit_exceeded')
+  t.regex(message, /^All test keys of this organisation together are limited to 40 requests per minute/)
+  const other = await gateway.account()
+  t.is((await ask('/v1/chat/completions', chat(), other.test)).status, 200)
+  t.is((await ask('/v1/chat/completions', chat(), account.live)).headers.get('x-ratelimit-limit-requests'), null)
+})
+
+test.serial('429 for the limits of a key that are lower than those of all together', async t => {
+  const key = await gateway.key(account.organisationId, 'test', { rpm_limit: 3 })
+  const answers = await Promise.all(Array.from({ length: 5 }, () => ask('/v1/chat/completions', chat(), key)))
+  t.deepEqual(answers.map(({ status }) => status).sort(), [200, 200, 200, 429, 429])
+  const refused = answers.find(({ status }) => status === 429)!
+  t.regex((await answersError(t, refused, 'rate_limit_exceeded')).message, /^This key is limited to 3 requests/)
+  t.is((await ask('/v1/chat/completions', chat())).headers.get('x-ratelimit-remaining-requests'), '36')
+})
+
+test.serial('tokens of all test keys together are corrected by what their requests used', async t => {
+  const second = await gateway.key(account.organisationId, 'test')
+  const big = (key: string) => ask('/v1/chat/completions', { ...chat(), max_tokens: 60_000 }, key)
+  const first = await big(account.test)
+  t.is(first.status, 200)
+  t.true(Number(first.headers.get('x-ratelimit-remaining-tokens')) < 40_000)
+  await first.text()
+  await gateway.services.admission.flush()
+  const next = await big(second)
+  t.is(next.status, 200, 'the first used few of its 60,000')
+  const remaining = Number(next.headers.get('x-ratelimit-remaining-tokens'))
+  t.true(remaining > 39_000 && remaining < 40_000, String(remaining))
 })
 
 test.serial('counted: files in the input of a batch and what a batch leaves', async t => {

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -6,6 +7,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
+import { startWarnings } from '../../api/start-warnings.ts'
 import { startRedis } from '../../dev/redis.ts'
 import { type Config, ConfigError, loadConfig, nodeFault } from '../../shared/base/config.ts'
 import { nearMisses } from '../../shared/base/near-misses.ts'
@@ -370,6 +372,68 @@ test('one fault per wrong value', t => {
       t.true(found[0]!.startsWith(`${variable}: `), found[0])
     }
   }
+})
+
+const strong = 'b3lUuJ0qWv2m1Hq5cZ8xRk7TtYpNs4Ea'
+const open = { ...stores, PUBLIC_URL: 'https://gateway.example.com' }
+
+test('a fault for the outbox of development where others reach the gateway, and none on this machine', t => {
+  const outbox = { DEV_OUTBOX: 'true', SIGNING_SECRET: 'a'.repeat(32) }
+  for (const url of ['https://gateway.example.com', 'http://192.168.1.5:3000', 'http://localhost.example.com']) {
+    const [first, second] = faults({ ...stores, ...outbox, PUBLIC_URL: url }).sort()
+    t.regex(first!, /^DEV_OUTBOX: shows everyone the links of emails/)
+    t.regex(second!, /^SIGNING_SECRET: is easy to guess/)
+  }
+  for (const url of ['http://localhost:3000', 'http://127.0.0.1:3000', 'http://[::1]:3000', 'https://gw.localhost', ''])
+    t.deepEqual(faults({ ...stores, ...outbox, PUBLIC_URL: url }), [], url)
+})
+
+test('a fault for a secret that is easy to guess where others reach the gateway; never with the secret in it', t => {
+  const weak = [
+    'a'.repeat(32),
+    'ab'.repeat(20),
+    'changeme'.repeat(4),
+    '0123456789abcdef'.repeat(2),
+    'z'.repeat(31) + strong[0],
+  ]
+  weak.push(
+    'abcdefghijklmnopqrstuvwxyz012345',
+    'your-secret-key-here-your-secret-key',
+    'please-change-this-secret-in-production',
+  )
+  for (const name of ['ENCRYPTION_KEY', 'SIGNING_SECRET'])
+    for (const value of weak) {
+      const [fault, ...more] = faults({ ...open, [name]: value })
+      t.true(fault?.startsWith(`${name}: is easy to guess`), value)
+      t.false(fault!.includes(value))
+      t.deepEqual(more, [])
+    }
+  for (const encoding of ['hex', 'base64', 'base64url'] as const)
+    for (let n = 0; n < 200; n++)
+      t.deepEqual(faults({ ...open, ENCRYPTION_KEY: randomBytes(24).toString(encoding) }), [])
+  t.deepEqual(faults({ ...open, ENCRYPTION_KEY: `${strong},${'a'.repeat(32)}` }), [], 'one that is being replaced')
+})
+
+test('a warning for what is unsafe where others reach the gateway, and none on this machine', t => {
+  const catalog = loadCatalog()
+  const settings = {
+    ...{ ENCRYPTION_KEY: strong, SMTP_URL: 'smtp://mail.example.com', ALLOW_PRIVATE_URLS: 'true', DYNO: 'web.1' },
+    ...{ STRIPE_SECRET_KEY: 'sk_test_x', STRIPE_WEBHOOK_SECRET: 'whsec_x' },
+  }
+  const warnings = (more: Record<string, string>) =>
+    startWarnings(load({ ...stores, ...settings, ...more }), catalog).map(line => line.split(' ')[0])
+  const { PUBLIC_URL } = open
+  const unsafe = ['ALLOW_PRIVATE_URLS', 'TRUSTED_PROXIES', 'STRIPE_SECRET_KEY', 'STORAGE_URL']
+  t.deepEqual(warnings({ PUBLIC_URL }), unsafe)
+  t.deepEqual(warnings({ PUBLIC_URL: 'http://192.168.1.5' }), unsafe.with(1, 'PUBLIC_URL'))
+  t.deepEqual(warnings({ PUBLIC_URL: 'http://localhost:3000' }), [])
+  const safe = {
+    ALLOW_PRIVATE_URLS: 'false',
+    TRUSTED_PROXIES: '1',
+    STRIPE_SECRET_KEY: 'sk_live_x',
+    STORAGE_URL: 's3://x',
+  }
+  t.deepEqual(warnings({ PUBLIC_URL, ...safe }), [])
 })
 
 test('a development stack on the same DATA_DIR fills in the stores', async t => {

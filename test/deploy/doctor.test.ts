@@ -1,6 +1,9 @@
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import test from 'ava'
 import { Worker } from 'bullmq'
 import { examine, type Finding } from '../../api/operator/doctor.ts'
@@ -11,7 +14,7 @@ import { queueAddress, queuePrefix } from '../../shared/queues/queues.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { MailServer } from '../support/io/mail-server.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
-import { freshDatabase, privateRedis } from '../support/stack.ts'
+import { freshDatabase, inherited, privateRedis } from '../support/stack.ts'
 
 let stores: Stores
 let gateway: Gateway
@@ -138,6 +141,33 @@ test('a clock that is off, pending migrations, and an address that leads elsewhe
   t.regex(postgres[0]!.detail, /^1 of \d+ migrations are pending/)
 
   t.like(await findings('public address', { PUBLIC_URL: providersUrl }), [{ state: 'failed' }])
+})
+
+test('settings of development at a public address are failed, not a crash; what is only unsafe is a warning', async t => {
+  const open = { PUBLIC_URL: 'https://gw.example.com', ENCRYPTION_KEY: randomBytes(24).toString('base64') }
+  const failed = await findings('configuration', { ...open, DEV_OUTBOX: 'true', SIGNING_SECRET: 'a'.repeat(34) })
+  t.deepEqual(
+    failed.map(({ state, detail }) => [state, detail.split(':')[0]]),
+    [
+      ['failed', 'DEV_OUTBOX'],
+      ['failed', 'SIGNING_SECRET'],
+    ],
+  )
+  const warned = await findings('configuration', open)
+  t.true(warned.some(({ state, detail }) => state === 'warning' && detail.startsWith('ALLOW_PRIVATE_URLS is on')))
+})
+
+test('1 at the start of a web and a worker process with settings of development at a public address', async t => {
+  const env = { ...storesEnv(stores), PUBLIC_URL: 'https://gw.example.com', DEV_OUTBOX: 'true', NODE_ENV: 'production' }
+  for (const file of ['api/server.ts', 'workers/main.ts']) {
+    const child = spawn(process.execPath, [file], {
+      env: { ...inherited, ...env },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    const [output, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')])
+    t.is(code, 1)
+    t.regex(output, /^configuration: DEV_OUTBOX: shows everyone the links of emails/m)
+  }
 })
 
 test('a Redis that evicts, and stores that are not there: one line each, and exit code 1', async t => {

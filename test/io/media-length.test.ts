@@ -1,4 +1,5 @@
 import test from 'ava'
+import type { SlotOwner } from '../../shared/io/fair-slots.ts'
 import type { RangeFile } from '../../shared/io/media/media-file.ts'
 import { measureMedia } from '../../shared/io/media/media-processes.ts'
 import {
@@ -13,13 +14,15 @@ import {
   png,
   wav,
 } from '../support/media/media-files.ts'
+import { mp4Stating } from '../support/media/sample-tables.ts'
 
 const timeoutMs = 20_000
+const owner = { organisationId: 'org', environment: 'live' } as const
 
 function fileOf(bytes: Buffer): RangeFile {
   return { bytes: bytes.length, read: async (start, end) => bytes.subarray(start, end) }
 }
-const measure = (bytes: Buffer) => measureMedia(fileOf(bytes), timeoutMs, 'org')
+const measure = (bytes: Buffer) => measureMedia(fileOf(bytes), timeoutMs, owner)
 
 const files: [name: string, file: () => Promise<Buffer> | Buffer, seconds: number, video: boolean, audio: boolean][] = [
   ['an MP4 video, its sound shorter', () => movie('mp4', { videoS: 3, audioS: 2 }), 3, true, true],
@@ -193,13 +196,13 @@ test('null when time is up', async t => {
     ...never,
     read: async (start, end) => (start < 12 ? mp4.subarray(start, end) : never.read(0, 1)),
   }
-  t.is(await measureMedia(slow, 50, 'org'), null)
-  t.is(await measureMedia(never, 50, 'org'), null)
+  t.is(await measureMedia(slow, 50, owner), null)
+  t.is(await measureMedia(never, 50, owner), null)
 })
 
 test('the error of the storage when reading fails', async t => {
   const away = { bytes: 1000, read: () => Promise.reject(new Error('storage is away')) }
-  await t.throwsAsync(measureMedia(away, timeoutMs, 'org'), { message: 'storage is away' })
+  await t.throwsAsync(measureMedia(away, timeoutMs, owner), { message: 'storage is away' })
 })
 
 test('no more than a part of a large file is read for its tables', async t => {
@@ -214,7 +217,7 @@ test('no more than a part of a large file is read for its tables', async t => {
     bytesRead += end - start
     return large.subarray(start, end)
   }
-  t.is((await measureMedia({ bytes: large.length, read }, timeoutMs, 'org'))?.seconds, 2)
+  t.is((await measureMedia({ bytes: large.length, read }, timeoutMs, owner))?.seconds, 2)
   t.true(bytesRead < 5_000_000, `${bytesRead} bytes read`)
 })
 
@@ -226,18 +229,38 @@ test('measured on another thread when it is large: the same length', async t => 
     lengths.map((_, i) => Math.round((1_000 + i) * mp3FrameS * 1e6) / 1e6),
   )
   const away = { bytes: 1_000_000, read: () => Promise.reject(new Error('storage is away')) }
-  await t.throwsAsync(measureMedia(away, timeoutMs, 'org'), { message: 'storage is away' })
+  await t.throwsAsync(measureMedia(away, timeoutMs, owner), { message: 'storage is away' })
 })
 
 test('null for a file that was made to take forever, while everything else goes on', async t => {
   const film = await movie('mp4', { videoS: 1 })
-  const endless = measureMedia(fileOf(withTimes(film, 500_000)), 2_000, 'org')
+  const endless = measureMedia(fileOf(withTimes(film, 500_000)), 2_000, owner)
   let turns = 0
   const turning = setInterval(() => turns++, 10)
   t.is(await endless, null)
   clearInterval(turning)
   t.true(turns > 50, `${turns} turns`)
   t.is((await measure(mp3(2_000)))?.seconds, Math.round(2_000 * mp3FrameS * 1e6) / 1e6)
+})
+
+test('null at once for a file that ended its process before, whoever sends it, and not for others of its size', async t => {
+  const bomb = mp4Stating('ctts', 0xffff_ffff)
+  const reads: [start: number, end: number][] = []
+  const file: RangeFile = {
+    bytes: bomb.length,
+    read: async (start, end) => {
+      reads.push([start, end])
+      return bomb.subarray(start, end)
+    },
+  }
+  t.is(await measureMedia(file, timeoutMs, owner), null)
+  reads.length = 0
+  const others = ['live', 'test'].map(environment => ({ organisationId: 'another', environment }) as SlotOwner)
+  for (const other of others) t.is(await measureMedia(file, timeoutMs, other), null)
+  t.deepEqual(reads, Array(2).fill([0, bomb.length]), 'read for its digest alone')
+  const harmless = mp4Stating('ctts', 2)
+  t.is(harmless.length, bomb.length)
+  t.is((await measure(harmless))?.seconds, 2)
 })
 
 /** An MP4 file whose one table of times has so many entries. */

@@ -17,7 +17,7 @@ const createFirstKey = endpoint({
   summary: 'Create the organisation’s first test key, also before the email address is confirmed',
   access: { role: 'owner' },
   answers: { 201: { description: 'The key with its secret, which is shown only once.' } },
-  errors: ['email_not_verified', 'service_unavailable'],
+  errors: ['email_not_verified', 'quota_exceeded', 'service_unavailable'],
   handle(request): Promise<KeySecretAnswer> {
     const { services, organisationId, person } = request
     const { db, redis } = services

@@ -126,7 +126,7 @@ const createKey = endpoint({
   summary: 'Create a key',
   body: newKey,
   answers: { 201: { description: secretOnce } },
-  errors: ['email_not_verified'],
+  errors: ['email_not_verified', 'quota_exceeded'],
   async handle(request): Promise<KeySecretAnswer> {
     const { person, body } = request
     if (!person.emailVerified)
@@ -154,7 +154,7 @@ const patchKey = endpoint({
   summary: 'Update a key',
   body: keyPatch,
   answers: { 200: { description: 'The updated key.' } },
-  errors: ['email_not_verified'],
+  errors: ['email_not_verified', 'quota_exceeded'],
   async handle(request): Promise<KeyAnswer> {
     const { services, organisationId, person, actor, params, body } = request
     // The limits of the first test key are what bounds an unconfirmed account.

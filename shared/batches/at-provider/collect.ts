@@ -118,7 +118,7 @@ class Collector {
     if ('error' in answer) return refused(answer.error)
     const id = newId(idPrefix[kind])
     const call = { target, body, raw: null, maxTokens: null, media: noMedia }
-    const features = await measuredFeatures(this.#services, kind, body, bytes.length, this.#batch.organisationId)
+    const features = await measuredFeatures(this.#services, kind, body, bytes.length, this.#batch)
     const reservation = await this.#reservationFor(
       line,
       Number(maxLineNano(this.#services, this.#batch, target, features)),

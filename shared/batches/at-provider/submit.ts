@@ -180,7 +180,7 @@ async function* readCalls(services: Services, batch: Batch, target: ProviderBatc
       if (kind === 'messages' || kind === 'responses') noteUnknownMembers(kind, body)
       const passesUnknown = services.config.passUnknownFields
       const call: Call<DirectKind> = { target, body, raw: null, maxTokens: null, media: noMedia, passesUnknown }
-      const features = await measuredFeatures(services, kind, body, bytes!.length, batch.organisationId)
+      const features = await measuredFeatures(services, kind, body, bytes!.length, batch)
       if (mayExtendPrompt(target, features) || features.toolReads)
         throw cannot(`line ${number} lets the provider read more than the request`)
       yield { number, features, call }

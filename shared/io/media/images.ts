@@ -1,5 +1,6 @@
 import type { Metadata } from 'sharp'
 import { GatewayError } from '../../base/errors.ts'
+import { FairSlots, type SlotOwner } from '../fair-slots.ts'
 import { semaphore } from '../semaphore.ts'
 import { sniff, sniffedBytes } from './media-type.ts'
 
@@ -22,27 +23,31 @@ export const imageLimits =
 
 /** One at once: each decoding needs its own memory. */
 const limitDecoding = semaphore(1)
-let queued = 0
+/** Of the images of requests one waits for the decoder; those of answers, which are paid, wait behind no more than that. */
+const requestSlots = new FairSlots({ slots: 1, testSlots: 1 })
+const requestWaitMs = 30_000
+const unknownOwner: SlotOwner = { organisationId: '', environment: 'live' }
 
 /**
  * Returns the type and size in pixels of an image that can be decoded completely; null for anything else, and beyond
- * `imageLimits`. Images are decoded one after the other; if more than `maxWaiting` are queued it throws a GatewayError
- * 503 `service_unavailable`.
+ * `imageLimits`. Images are decoded one after the other. Those of requests, with a limit of `maxWaiting` images at once, are
+ * taken fairly by `owner`; beyond the limit, and after 30 s, it throws a GatewayError 503 `service_unavailable`.
  */
-export async function examineImage(bytes: Uint8Array, maxWaiting = Infinity): Promise<ImageFacts | null> {
+export async function examineImage(
+  bytes: Uint8Array,
+  maxWaiting = Infinity,
+  owner: SlotOwner = unknownOwner,
+): Promise<ImageFacts | null> {
   const format = await sniff(bytes.subarray(0, sniffedBytes))
   if (!format || !canDecode(format.contentType)) return null
-  if (queued >= maxWaiting)
-    throw new GatewayError('service_unavailable', 'Too many images are being decoded. Try again shortly.', {
-      headers: { 'retry-after': '5' },
-    })
-  queued++
-  try {
-    const size = await limitDecoding(() => decode(bytes, format.contentType).catch(() => null))
-    return size && { contentType: format.contentType, ...size }
-  } finally {
-    queued--
-  }
+  const examine = () => limitDecoding(() => decode(bytes, format.contentType).catch(() => null))
+  const limits = { waitMs: requestWaitMs, maxWaiting: maxWaiting - 1 }
+  const examined =
+    maxWaiting === Infinity ? { result: await examine() } : await requestSlots.run(owner, limits, examine)
+  if (examined) return examined.result && { contentType: format.contentType, ...examined.result }
+  throw new GatewayError('service_unavailable', 'Too many images are being decoded. Try again shortly.', {
+    headers: { 'retry-after': '5' },
+  })
 }
 
 async function decode(bytes: Uint8Array, contentType: string): Promise<{ width: number; height: number } | null> {

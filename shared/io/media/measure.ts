@@ -1,19 +1,23 @@
 import { isUtf8 } from 'node:buffer'
-import { measureMedia, measurePdf } from './media-processes.ts'
+import type { SlotOwner } from '../fair-slots.ts'
+import { maxMeasuringMs, measureMedia, measurePdf } from './media-processes.ts'
 import type { DocumentSize } from './pdf.ts'
 
-const defaultTimeoutMs = 10_000
 /** PDF readers search this many bytes for the PDF signature. */
 const pdfHeadBytes = 1_024
 const pdfMark = '%PDF-'
 
 /**
  * Measures the playing time of an audio file in milliseconds, rounded up: WAV, MP3, FLAC, Ogg, AAC, MP4 and WebM, by
- * the samples or packets present, whatever the header states. `owner` (an organisation's id) is the key of fair
- * queueing between owners. Null if the file cannot be parsed, has video, or exceeds `timeoutMs` or the memory limit.
+ * the samples or packets present, whatever the header states. Files are taken fairly by
+ * `owner`. Null if the file cannot be parsed, has video, or exceeds `timeoutMs` or the memory limit.
  * Never throws.
  */
-export async function measureSound(bytes: Buffer, owner: string, timeoutMs = defaultTimeoutMs): Promise<number | null> {
+export async function measureSound(
+  bytes: Buffer,
+  owner: SlotOwner,
+  timeoutMs = maxMeasuringMs,
+): Promise<number | null> {
   const file = { bytes: bytes.length, read: async (start: number, end: number) => bytes.subarray(start, end) }
   const length = await measureMedia(file, timeoutMs, owner).catch(() => null)
   return length?.hasAudio && !length.hasVideo ? Math.ceil(length.seconds * 1_000) : null
@@ -27,8 +31,8 @@ export async function measureSound(bytes: Buffer, owner: string, timeoutMs = def
  */
 export async function measureDocument(
   bytes: Buffer,
-  owner: string,
-  timeoutMs = defaultTimeoutMs,
+  owner: SlotOwner,
+  timeoutMs = maxMeasuringMs,
 ): Promise<DocumentSize | null> {
   const mark = bytes.indexOf(pdfMark)
   if (mark >= 0 && mark < pdfHeadBytes) return measurePdf(bytes, timeoutMs, owner)

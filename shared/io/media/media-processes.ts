@@ -2,34 +2,44 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { GatewayError } from '../../base/errors.ts'
+import { FairSlots, type SlotOwner } from '../fair-slots.ts'
 import type { MediaLength, RangeFile } from './media-file.ts'
 import type { FromThread, ToThread } from './media-thread.ts'
 import type { DocumentSize } from './pdf.ts'
+import { UnmeasurableFiles } from './unmeasurable-files.ts'
 
 /** An idle process is ended after this time to release its memory. */
 const idleMs = 60_000
 const waitMs = 30_000
 const maxProcesses = 2
 const maxWaiting = 512
-const maxWaitingPerOwner = 128
 /** No useful packet is larger; it would be held twice. */
 const maxReadBytes = 32 * 1024 * 1024
 
-type QueuedRequest = { owner: string; take(measurer: Measurer): void }
+/** The longest that one file may be measured. */
+export const maxMeasuringMs = 10_000
+const startMs = 15_000
+/** How much longer than its processor time a measurement may take. */
+const busyFactor = 4
+const mib = 1024 * 1024
 
+const slots = new FairSlots({ slots: maxProcesses, testSlots: maxProcesses - 1 })
 const idle: Measurer[] = []
-let processes = 0
-const waiting: QueuedRequest[] = []
-/** Running measurements by owner, so that the files of one owner do not delay those of all others. */
-const running = new Map<string, number>()
+const unmeasurable = new UnmeasurableFiles()
+
+/** Processor time for a media file or a PDF: several times what honest ones take, which have more text and packets the larger they are. */
+const cpuLimitMs = {
+  media: (bytes: number) => Math.min(maxMeasuringMs, 500 + (2_000 * bytes) / mib),
+  document: (bytes: number) => Math.min(maxMeasuringMs, 3_000 + (8_000 * bytes) / mib),
+}
 
 /**
- * Measures a media file in a child process, so that a malicious file blocks no one else: the process is killed after
- * `timeoutMs`, and exits beyond 256 MB of heap or 400 MB in total. `owner` is the file's owner: queued files are taken
- * from the owner with the fewest running. Null if the process was killed, and if the file cannot be parsed. Throws 503
- * if no process becomes available within 30 s, and what `file.read` throws.
+ * Measures a media file in a child process, so that a malicious file blocks no one else: the process exits beyond a
+ * processor time that depends on the file's size, 256 MB of heap or 400 MB in total, and is killed after `timeoutMs`. Queued
+ * files are taken fairly by `owner`. Null if the process ended so, now or for the same file lately, and if the file cannot
+ * be parsed. Throws 503 if no process becomes available within 30 s, and what `file.read` throws.
  */
-export async function measureMedia(file: RangeFile, timeoutMs: number, owner: string): Promise<MediaLength | null> {
+export async function measureMedia(file: RangeFile, timeoutMs: number, owner: SlotOwner): Promise<MediaLength | null> {
   let fault: { error: unknown } | null = null
   const read = async (start: number, end: number) => {
     if (end - start > maxReadBytes) throw new Error('too large a piece')
@@ -38,9 +48,9 @@ export async function measureMedia(file: RangeFile, timeoutMs: number, owner: st
       throw error
     })
   }
-  const measured = await withProcess(owner, waitMs, measurer =>
-    measurer.run(job => ({ kind: 'media', job, bytes: file.bytes }), read, timeoutMs),
-  )
+  const maxCpuMs = cpuLimitMs.media(file.bytes)
+  const task = (job: number): ToThread => ({ kind: 'media', job, bytes: file.bytes, maxCpuMs })
+  const measured = await withProcess(file, owner, waitMs, measurer => measurer.run(task, read, { timeoutMs, maxCpuMs }))
   if (fault) throw (fault as { error: unknown }).error
   if (measured) return measured.result as MediaLength | null
   const message = 'Too many files are being measured. Try again shortly.'
@@ -51,81 +61,46 @@ export async function measureMedia(file: RangeFile, timeoutMs: number, owner: st
  * Measures a PDF in a child process, with the same limits. Also null if no process becomes available within
  * `timeoutMs`.
  */
-export async function measurePdf(bytes: Uint8Array, timeoutMs: number, owner: string): Promise<DocumentSize | null> {
+export async function measurePdf(bytes: Uint8Array, timeoutMs: number, owner: SlotOwner): Promise<DocumentSize | null> {
+  const file = { bytes: bytes.length, read: async (start: number, end: number) => bytes.subarray(start, end) }
   const read = () => Promise.reject(new Error('a document is sent whole'))
-  const measured = await withProcess(owner, timeoutMs, measurer =>
-    measurer.run(job => ({ kind: 'document', job, bytes }), read, timeoutMs),
+  const maxCpuMs = cpuLimitMs.document(bytes.length)
+  const task = (job: number): ToThread => ({ kind: 'document', job, bytes, maxCpuMs })
+  const measured = await withProcess(file, owner, timeoutMs, measurer =>
+    measurer.run(task, read, { timeoutMs, maxCpuMs }),
   )
   return (measured?.result ?? null) as DocumentSize | null
 }
 
-/** Runs `work` with a process; undefined if none becomes available in time. */
-async function withProcess<T>(
-  owner: string,
+/** Measures a file with a process, unless that is known to fail; undefined if no process becomes available in time. */
+async function withProcess(
+  file: RangeFile,
+  owner: SlotOwner,
   waitMs: number,
-  work: (measurer: Measurer) => Promise<T>,
-): Promise<{ result: T } | undefined> {
-  const measurer = await acquireProcess(owner, waitMs)
-  if (!measurer) return undefined
-  running.set(owner, (running.get(owner) ?? 0) + 1)
-  try {
-    return { result: await work(measurer) }
-  } finally {
-    const others = running.get(owner)! - 1
-    if (others > 0) running.set(owner, others)
-    else running.delete(owner)
-    releaseProcess(measurer)
-  }
-}
-
-function acquireProcess(owner: string, waitMs: number): Measurer | null | Promise<Measurer | null> {
-  const free = idle.pop()
-  if (free) return free
-  if (processes < maxProcesses) {
-    processes++
-    return new Measurer()
-  }
-  const own = waiting.filter(entry => entry.owner === owner).length
-  if (waiting.length >= maxWaiting || own >= maxWaitingPerOwner) return null
-  return new Promise(resolve => {
-    const entry: QueuedRequest = {
-      owner,
-      take(measurer) {
-        clearTimeout(timer)
-        resolve(measurer)
-      },
+  measure: (measurer: Measurer) => Promise<Outcome>,
+): Promise<{ result: Result } | undefined> {
+  if (await unmeasurable.has(file)) return { result: null }
+  return slots.run(owner, { waitMs, maxWaiting }, async () => {
+    // The same file may have failed while this one waited.
+    if (await unmeasurable.has(file)) return null
+    const measurer = idle.pop() ?? new Measurer()
+    try {
+      const outcome = await measure(measurer)
+      if (outcome !== 'unmeasurable') return outcome
+      await unmeasurable.add(file).catch(() => {}) // It is measured once more.
+      return null
+    } finally {
+      idle.push(measurer)
+      measurer.retireAfter(idleMs, () => idle.splice(idle.indexOf(measurer), 1))
     }
-    const timer = setTimeout(() => {
-      waiting.splice(waiting.indexOf(entry), 1)
-      resolve(null)
-    }, waitMs)
-    waiting.push(entry)
   })
-}
-
-function releaseProcess(measurer: Measurer): void {
-  const next = dequeue()
-  if (next) {
-    next.take(measurer)
-    return
-  }
-  idle.push(measurer)
-  measurer.retireAfter(idleMs, () => {
-    idle.splice(idle.indexOf(measurer), 1)
-    processes--
-  })
-}
-
-/** Removes and returns the first file of the owner with the fewest files running. */
-function dequeue(): QueuedRequest | undefined {
-  const underWay = ({ owner }: QueuedRequest) => running.get(owner) ?? 0
-  const [next] = waiting.toSorted((a, b) => underWay(a) - underWay(b))
-  if (next) waiting.splice(waiting.indexOf(next), 1)
-  return next
 }
 
 type Result = Extract<FromThread, { kind: 'done' }>['result']
 type Read = RangeFile['read']
+/** A file is not to blame for a time-out while it waits for its storage. */
+type Outcome = Result | 'unmeasurable'
+type TimeLimits = { timeoutMs: number; maxCpuMs: number }
 
 /** Manages one child process, started on demand; measures one file at once. */
 class Measurer {
@@ -133,30 +108,39 @@ class Measurer {
   #jobs = 0
   #retiring: NodeJS.Timeout | undefined
 
-  /** Runs a measurement. Also null if the process dies or exceeds `timeoutMs`. */
-  async run(task: (job: number) => ToThread, read: Read, timeoutMs: number): Promise<Result> {
+  /** Runs a measurement. `unmeasurable` if the process dies or does not end in time. */
+  async run(task: (job: number) => ToThread, read: Read, { timeoutMs, maxCpuMs }: TimeLimits): Promise<Outcome> {
     clearTimeout(this.#retiring)
     if (!this.#worker?.connected) this.#worker = startProcess()
     const worker = this.#worker
     const job = ++this.#jobs
-    const { promise, resolve } = Promise.withResolvers<Result | 'unusable'>()
-    const onUnusable = () => resolve('unusable')
-    const timer = setTimeout(onUnusable, timeoutMs)
+    let reads = 0
+    const { promise, resolve } = Promise.withResolvers<Outcome | 'late'>()
+    const onExit = () => resolve('unmeasurable')
+    const onTimeout = () => resolve(reads > 0 ? 'late' : 'unmeasurable')
+    let timer = setTimeout(() => resolve('late'), startMs)
     const onMessage = (message: FromThread) => {
       // Ignores prefetches of an earlier file.
       if (message.job !== job) return
-      if (message.kind === 'done') resolve(message.result)
-      else void answerRead(worker, read, message)
+      if (message.kind === 'done') return resolve(message.result)
+      if (message.kind === 'begun') {
+        clearTimeout(timer)
+        // The process counts its own processor time; this is for one that waits for nothing, and for a busy machine.
+        timer = setTimeout(onTimeout, Math.min(timeoutMs, busyFactor * maxCpuMs))
+        return
+      }
+      reads++
+      void answerRead(worker, read, message).finally(() => reads--)
     }
-    worker.on('message', onMessage).on('exit', onUnusable)
+    worker.on('message', onMessage).on('exit', onExit)
     setKeepsParentAlive(worker, true)
     send(worker, task(job))
-    const result = await promise
+    const outcome = await promise
     clearTimeout(timer)
-    worker.off('message', onMessage).off('exit', onUnusable)
-    if (result === 'unusable') await this.#end()
+    worker.off('message', onMessage).off('exit', onExit)
+    if (outcome === 'late' || outcome === 'unmeasurable') await this.#end()
     setKeepsParentAlive(worker, false)
-    return result === 'unusable' ? null : result
+    return outcome === 'late' ? null : outcome
   }
 
   retireAfter(delayMs: number, onRetired: () => void): void {

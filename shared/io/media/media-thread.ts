@@ -3,14 +3,16 @@ import type { MediaLength, RangeFile } from './media-file.ts'
 import type { DocumentSize } from './pdf.ts'
 
 export type ToThread =
-  | { kind: 'media'; job: number; bytes: number }
-  | { kind: 'document'; job: number; bytes: Uint8Array }
+  | { kind: 'media'; job: number; bytes: number; maxCpuMs: number }
+  | { kind: 'document'; job: number; bytes: Uint8Array; maxCpuMs: number }
   | { kind: 'data'; id: number; bytes: Uint8Array }
   | { kind: 'fault'; id: number }
 export type FromThread =
+  | { kind: 'begun'; job: number }
   | { kind: 'read'; job: number; id: number; start: number; end: number }
   | { kind: 'done'; job: number; result: MediaLength | DocumentSize | null }
 
+type Result = MediaLength | DocumentSize | null
 type Reading = { resolve(bytes: Uint8Array): void; reject(error: Error): void }
 
 /**
@@ -27,17 +29,25 @@ export function serve(): void {
       readings.set(++reads, { resolve, reject })
       send({ kind: 'read', job, id: reads, start, end })
     })
-  const run = async (job: number, work: () => Promise<MediaLength | DocumentSize | null>) => {
-    const result = await work().catch(() => null)
+  const run = async <T>(job: number, load: () => Promise<T>, work: (loaded: T) => Promise<Result>) => {
+    const loaded = await load()
+    // What is loaded once is not the time of a file.
+    send({ kind: 'begun', job })
+    const result = await work(loaded).catch(() => null)
     readings.clear()
     send({ kind: 'done', job, result })
   }
   port.on('message', (message: ToThread) => {
     if (message.kind === 'media') {
       const { job, bytes } = message
-      return void run(job, () => mediaLength({ bytes, read: readFor(job) }))
+      return void run(job, loadMedia, readers => mediaLength(readers, { bytes, read: readFor(job) }))
     }
-    if (message.kind === 'document') return void run(message.job, () => documentSize(message.bytes))
+    if (message.kind === 'document')
+      return void run(
+        message.job,
+        () => import('./pdf.ts'),
+        ({ pdfSize }) => pdfSize(message.bytes),
+      )
     const reading = readings.get(message.id)
     readings.delete(message.id)
     if (message.kind === 'data') reading?.resolve(message.bytes)
@@ -45,22 +55,24 @@ export function serve(): void {
   })
 }
 
-/** Counts plain samples and frames directly; all other formats are measured by their packets. */
-async function mediaLength(file: RangeFile): Promise<MediaLength | null> {
-  const { waveLength } = await import('./wave.ts')
-  const wave = await waveLength(file)
-  if (wave !== undefined) return wave
-  const { mp3Length } = await import('./mp3.ts')
-  const mp3 = await mp3Length(file)
-  if (mp3 !== undefined) return mp3
-  const { adtsLength } = await import('./adts.ts')
-  const adts = await adtsLength(file)
-  if (adts !== undefined) return adts
-  const { lengthByPackets } = await import('./media-packets.ts')
-  return lengthByPackets(file)
+async function loadMedia() {
+  const [{ waveLength }, { mp3Length }, { adtsLength }, { lengthByPackets }] = await Promise.all([
+    import('./wave.ts'),
+    import('./mp3.ts'),
+    import('./adts.ts'),
+    import('./media-packets.ts'),
+  ])
+  return { counters: [waveLength, mp3Length, adtsLength], lengthByPackets }
 }
 
-async function documentSize(bytes: Uint8Array): Promise<DocumentSize | null> {
-  const { pdfSize } = await import('./pdf.ts')
-  return pdfSize(bytes)
+/** Counts plain samples and frames directly; all other formats are measured by their packets. */
+async function mediaLength(
+  { counters, lengthByPackets }: Awaited<ReturnType<typeof loadMedia>>,
+  file: RangeFile,
+): Promise<MediaLength | null> {
+  for (const count of counters) {
+    const length = await count(file)
+    if (length !== undefined) return length
+  }
+  return lengthByPackets(file)
 }

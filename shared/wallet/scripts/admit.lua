@@ -2,6 +2,7 @@
 -- Arguments: now_ms, instance, max_duration_ms of a request, max_backlog, requests. Of each request:
 --   key: a text of fields, each terminated by a record separator: 1 hash  2 version  3 key id  4 organisation
 --     5 expires_ms ('')  6 rpm (0 = none)  7 tpm (0 = none)  8 cap nano ('')  9 spends money (0|1)  10 rate key: id of its windows
+--     of a key that shares limits with others also: 11 rate key of these  12 their rpm  13 their tpm (0 = none)
 --   generation ('' = cached policy | generation token under which the policy was just read from Postgres)
 --   explicit (1: the client requested that number of output tokens)
 --   min_tokens: the wallet does not lower the output tokens below this number
@@ -24,12 +25,17 @@ if call('XLEN', usage_key) > max_backlog then
   return out
 end
 
--- The refusal of a request that exceeds the key's windows, or nil. Its wait satisfies both limits.
-local function rate_refusal(requests, tokens, amount)
+-- The refusal of a request that exceeds the key's windows or the shared ones, or nil. Its wait satisfies all limits.
+local function rate_refusal(requests, tokens, shared_requests, shared_tokens, amount)
   local wait_r, wait_t = requests and wait_ms(requests, 1) or 0, tokens and wait_ms(tokens, amount) or 0
-  if wait_r == 0 and wait_t == 0 then return nil end
-  local left_r, full_r = window_figures(requests)
-  return { 'rate', wait_r > 0 and 'requests' or 'tokens', math.max(wait_r, wait_t), left_r, full_r, window_figures(tokens) }
+  local shared_r, shared_t = shared_requests and wait_ms(shared_requests, 1) or 0, shared_tokens and wait_ms(shared_tokens, amount) or 0
+  local wait = math.max(wait_r, wait_t, shared_r, shared_t)
+  if wait == 0 then return nil end
+  local is_shared = wait_r == 0 and wait_t == 0
+  local what = (is_shared and shared_r or wait_r) > 0 and 'requests' or 'tokens'
+  local left_r, full_r = window_figures(tighter(requests, shared_requests))
+  local left_t, full_t = window_figures(tighter(tokens, shared_tokens))
+  return { 'rate', what, wait, left_r, full_r, left_t, full_t, is_shared and 1 or 0 }
 end
 
 -- The sum of the active holds, and the earliest release time (0 = none).
@@ -54,6 +60,9 @@ local function key_of(text)
     for field in string.gmatch(text, '([^\30]*)\30') do f[#f + 1] = field end
     key = { hash = f[1], version = f[2], id = f[3], org = f[4], expires = tonumber(f[5]), rpm = tonumber(f[6]) }
     key.tpm, key.cap, key.pays, key.window = tonumber(f[7]), tonumber(f[8]), f[9] == '1', window_prefix .. f[10]
+    if f[11] then
+      key.shared, key.shared_rpm, key.shared_tpm = window_prefix .. f[11], tonumber(f[12]), tonumber(f[13])
+    end
     keys[text] = key
   end
   return key
@@ -155,7 +164,13 @@ local function admit(request)
   local tokens = tpm > 0 and open_window(key.window .. ':tokens', tpm, clock)
   -- A request larger than the whole limit waits for an empty window instead of always failing.
   if tokens then amount = math.min(amount, tpm) end
-  local refusal = rate_refusal(calls, tokens, amount)
+  local shared_calls, shared_tokens
+  if key.shared then
+    shared_calls = key.shared_rpm > 0 and open_window(key.shared .. ':requests', key.shared_rpm, clock)
+    shared_tokens = key.shared_tpm > 0 and open_window(key.shared .. ':tokens', key.shared_tpm, clock)
+    if shared_tokens then amount = math.min(amount, key.shared_tpm) end
+  end
+  local refusal = rate_refusal(calls, tokens, shared_calls, shared_tokens, amount)
   if refusal then return refusal end
 
   local want, first, reserve, clamped = request.output_tokens, request.output_tokens, 0, 0
@@ -177,8 +192,10 @@ local function admit(request)
   end
   if calls then count(calls, 1) end
   local counted_at = tokens and count(tokens, amount) or 0
-  local left_r, full_r = window_figures(calls)
-  local left_t, full_t = window_figures(tokens)
+  if shared_calls then count(shared_calls, 1) end
+  if shared_tokens then counted_at = math.max(counted_at, count(shared_tokens, amount)) end
+  local left_r, full_r = window_figures(tighter(calls, shared_calls))
+  local left_t, full_t = window_figures(tighter(tokens, shared_tokens))
   return format(reply_format, want, first, reserve, clamped, amount, counted_at, left_r, full_r, left_t, full_t)
 end
 

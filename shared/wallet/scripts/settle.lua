@@ -2,8 +2,8 @@
 -- event. A reservation is released once; a request without one (swept, or Redis was wiped) is charged all the same, because
 -- Postgres books each request once.
 -- Arguments: instance, settlements. A reservation with unknown amount (reserved_nano is '') is looked up by the id; counted_at_us
--- is when its tokens were counted (0 = not counted); event is JSON ('' = none); rate_key is the id of the window that counted its
--- tokens.
+-- is when its tokens were counted (0 = not counted); event is JSON ('' = none); rate_key and shared_rate_key ('' = none) are the ids
+-- of the windows that counted its tokens.
 local call = redis.call
 local int = function(x) return string.format('%d', x) end
 local set = reservations_prefix .. instance
@@ -52,6 +52,9 @@ for i, s in ipairs(settlements) do
   if s.event ~= '' then call('XADD', usage_key, '*', 'e', s.event) end
   if s.counted_at_us > 0 and s.token_difference ~= 0 then
     correct(window_prefix .. s.rate_key .. ':tokens', s.counted_at_us, s.token_difference)
+    if s.shared_rate_key ~= '' then
+      correct(window_prefix .. s.shared_rate_key .. ':tokens', s.counted_at_us, s.token_difference)
+    end
   end
 end
 write_windows()

@@ -53,6 +53,12 @@ local function wait_ms(window, amount)
   return 0
 end
 
+-- Of two windows the one with less room; either may be missing.
+local function tighter(one, other)
+  if not (one and other) then return one or other end
+  return one.limit - one.log[1] <= other.limit - other.log[1] and one or other
+end
+
 -- The remaining amount, and the milliseconds until the window is empty.
 local function window_figures(window)
   if not window then return 0, 0 end
@@ -75,7 +81,7 @@ local function compact(log, max_amount)
   return out
 end
 
--- Counts an amount; returns the start of its bucket.
+-- Counts an amount; returns when, by which `correct` finds its bucket in every window that counted it.
 local function count(window, amount)
   local log, max_amount = window.log, window.limit / 20
   local last = #log
@@ -87,15 +93,15 @@ local function count(window, amount)
     window.log = log
   end
   log[1], window.changed = log[1] + amount, true
-  return log[#log - 1]
+  return window.now
 end
 
--- Corrects an amount that was counted in the bucket of `start`, or in the bucket that it was merged into; ignores expired ones.
-local function correct(key, start, difference)
+-- Corrects an amount that was counted at that time, in its bucket or the one that this was merged into; ignores expired ones.
+local function correct(key, counted_at, difference)
   local window = window_of(key)
   local log = window.log
   for i = #log - 1, 2, -2 do
-    if log[i] <= start then
+    if log[i] <= counted_at then
       local change = math.max(difference, -log[i + 1])
       log[1], log[i + 1], window.changed = log[1] + change, log[i + 1] + change, true
       return

@@ -4,7 +4,7 @@ import { pageOf, pdf, pdfOfPages, streamOf } from '../../support/media/documents
 import { adts, adtsFrameS, flac, flacFrameS, movie, mp3, mp3FrameS, png, wav } from '../../support/media/media-files.ts'
 import { mp4Stating } from '../../support/media/sample-tables.ts'
 
-const owner = 'org'
+const owner = { organisationId: 'org', environment: 'live' } as const
 
 const sounds: [name: string, file: () => Promise<Buffer> | Buffer, seconds: number][] = [
   ['WAV', () => wav(1.5), 1.5],
@@ -141,7 +141,9 @@ test.serial(
   'null for files that take memory faster than a thread can be stopped, three at once: the process lives',
   async t => {
     const bomb = mp4Stating('ctts', 0xffff_ffff)
-    const lengths = await Promise.all(['a', 'b', 'c'].map(own => measureSound(bomb, own)))
+    const lengths = await Promise.all(
+      ['a', 'b', 'c'].map(organisationId => measureSound(bomb, { ...owner, organisationId })),
+    )
     t.deepEqual(lengths, [null, null, null])
   },
 )

@@ -31,7 +31,7 @@ const patterns = {
     'catalog/*.test.ts',
     'chat/{messages-over-chat*,responses-over-chat*,reasoning-envelope,request-facts}.test.ts',
     'deploy/{architecture,bench,expand-only,packaging}.test.ts',
-    'io/{lines,log,lua-script,mp3,safe-url,ssrf}.test.ts',
+    'io/{fair-slots,lines,log,lua-script,mp3,safe-url,ssrf}.test.ts',
     'jobs/prices.test.ts',
     'media/{answers,kinds,subtitles}.test.ts',
     'realtime/{meters,spelling}.test.ts',

@@ -9,6 +9,8 @@ export type ReceivedMail = { to: string[]; subject: string; raw: string }
 export class MailServer {
   readonly received: ReceivedMail[] = []
   refusing = false
+  /** Refused as a recipient, permanently. */
+  refusedAddress: string | null = null
   /** How often it was asked to take an email. */
   asked = 0
   /** It answers an email after this; whether it refuses it is decided before. */
@@ -19,6 +21,8 @@ export class MailServer {
     this.#server = new SMTPServer({
       authOptional: true,
       disabledCommands: ['STARTTLS', 'AUTH'],
+      onRcptTo: ({ address }, _session, done) =>
+        done(address === this.refusedAddress ? Object.assign(new Error('No such user'), { responseCode: 550 }) : null),
       onData: (stream, { envelope }, done) => {
         this.asked++
         const { refusing, until } = this

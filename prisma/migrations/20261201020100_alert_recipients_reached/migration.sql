@@ -1,0 +1,1 @@
+ALTER TABLE "alerts" ADD COLUMN "emailed_to" TEXT[] NOT NULL DEFAULT ARRAY[]::TEXT[];
