@@ -21,7 +21,8 @@ const [image, imageBytes, document, documentBytes]: FileRule[] = [
   { file: 'document', form: 'base64' },
 ]
 
-const blocks = new Objects()
+/** Blocks inside of blocks. */
+const inner = (): Objects => blocks
 const imageSource = new Objects()
   .add('base64', members('type media_type', { data: imageBytes! }))
   .add('url', members('type', { url: image! }))
@@ -30,7 +31,7 @@ const documentSource = new Objects()
   .add('base64', members('type media_type', { data: documentBytes! }))
   .add('url', members('type', { url: document! }))
   .add('text', members('type media_type data'))
-  .add('content', members('type', { content: blocks }))
+  .add('content', members('type', { content: inner }))
   .add('file', 'stored')
 const citations = alike(
   `type cited_text document_index document_title file_id start_char_index end_char_index start_page_number end_page_number
@@ -52,15 +53,15 @@ const toolChange = new Objects()
   .add('tool_reference mcp_tool_reference mcp_toolset_reference', members('type name server_name'))
   .add('tool_definition', members('type', { definition: addedTools }))
   .others('unknown')
-const result = members('type tool_use_id is_error toolset_name caller cache_control', { content: blocks })
-const executed = members('type stdout encrypted_stdout stderr return_code', { content: blocks })
+const result = members('type tool_use_id is_error toolset_name caller cache_control', { content: inner })
+const executed = members('type stdout encrypted_stdout stderr return_code', { content: inner })
 const use = members('type id name server_name toolset_name caller cache_control', { input: 'json' })
 
-blocks
+const blocks: Objects = new Objects()
   .add('text', members('type text cache_control', { citations }))
   .add('image', members('type transformations cache_control', { source: imageSource }))
   .add('document', members('type title context cache_control', { source: documentSource, citations }))
-  .add('search_result', members('type source title cache_control', { content: blocks, citations }))
+  .add('search_result', members('type source title cache_control', { content: inner, citations }))
   .add('thinking', members('type thinking signature'))
   .add('redacted_thinking', members('type data'))
   .add('tool_use server_tool_use mcp_tool_use', use)
@@ -70,7 +71,7 @@ blocks
     result,
   )
   .add('web_search_result', members('type title url encrypted_content page_age'))
-  .add('web_fetch_result', members('type url retrieved_at', { content: blocks }))
+  .add('web_fetch_result', members('type url retrieved_at', { content: inner }))
   .add('advisor_result advisor_redacted_result', members('type text encrypted_content stop_reason'))
   .add('code_execution_result encrypted_code_execution_result bash_code_execution_result', executed)
   // Ids of what the code wrote: the provider reads them as text.
@@ -85,17 +86,14 @@ blocks
     'text_editor_code_execution_create_result text_editor_code_execution_str_replace_result',
     members('type is_file_update lines new_lines new_start old_lines old_start'),
   )
-  .add('tool_search_tool_search_result', members('type', { tool_references: blocks }))
+  .add('tool_search_tool_search_result', members('type', { tool_references: inner }))
   .add('tool_reference', members('type tool_name cache_control'))
   .add(
     `web_search_tool_result_error web_fetch_tool_result_error advisor_tool_result_error code_execution_tool_result_error
      bash_code_execution_tool_result_error text_editor_code_execution_tool_result_error tool_search_tool_result_error`,
     members('type error_code error_message'),
   )
-  .add(
-    'compaction',
-    members('type encrypted_content signature cache_control', { content: blocks, tool_changes: blocks }),
-  )
+  .add('compaction', members('type encrypted_content signature cache_control', { content: inner, tool_changes: inner }))
   .add('tool_addition tool_removal', members('type cache_control', { tool: toolChange }))
   .add('mcp_tool_listing', members('type mcp_server_name', { tools: 'json' }))
   .add(
@@ -108,7 +106,7 @@ blocks
   .add('fallback', members('type from to trigger'))
   .add('container_upload', 'stored')
   // Blocks of a type that is newer than this table, which may hold blocks of known ones.
-  .others(members('type cache_control', { content: blocks }))
+  .others(members('type cache_control', { content: inner }))
 
 const messages = alike('role clear_at output_config cache_control', { content: blocks })
 

@@ -94,10 +94,16 @@ const items = new Objects()
   .others('ignored')
 
 const schemas: Record<string, Rule> = { parameters: 'json', output_schema: 'json', format: 'json', filters: 'json' }
-const tools = new Objects().others('ignored')
-const listedTool = members('type name description strict defer_loading allowed_callers async', { ...schemas, tools })
-tools.add('function custom namespace apply_patch web_search web_search_2025_08_26', listedTool)
-tools.add('web_search_preview web_search_preview_2025_03_11', listedTool)
+const tools: Objects = new Objects()
+  .add(
+    'function custom namespace apply_patch web_search web_search_2025_08_26',
+    members('type name description strict defer_loading allowed_callers async', {
+      ...schemas,
+      tools: (): Objects => tools,
+    }),
+  )
+  // Adapters leave out all others.
+  .others('ignored')
 
 /** Whether items of a type may be sent. They hold only what the client itself sent. */
 export function isListedItem(type: unknown): boolean {
