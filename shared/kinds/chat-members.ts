@@ -3,13 +3,12 @@ import { alike, MemberReader, type MemberVisitor, members, Objects, type Unliste
 
 /** The members of chat messages and their parts that may be sent, and what a provider reads in each. */
 
-const marked = 'type cache_control'
-const texts = new Objects().add('text', members(`${marked} text`)).add('refusal', members(`${marked} refusal`))
+const texts = new Objects().add('text', members('type text')).add('refusal', members('type refusal'))
 const parts = new Objects()
-  .add('text', members(`${marked} text`))
-  .add('image_url', members(marked, { image_url: alike('detail', { url: { file: 'image', form: 'link' } }) }))
-  .add('input_audio', members(marked, { input_audio: alike('format', { data: { file: 'sound', form: 'base64' } }) }))
-  .add('file', members(marked, { file: alike('filename', { file_data: { file: 'document', form: 'base64' } }) }))
+  .add('text', members('type text'))
+  .add('image_url', members('type', { image_url: alike('detail', { url: { file: 'image', form: 'link' } }) }))
+  .add('input_audio', members('type', { input_audio: alike('format', { data: { file: 'sound', form: 'base64' } }) }))
+  .add('file', members('type', { file: alike('filename', { file_data: { file: 'document', form: 'base64' } }) }))
 
 const calls = alike('id type index', {
   function: alike('name arguments'),
@@ -17,12 +16,12 @@ const calls = alike('id type index', {
 })
 const reasoning = alike('type text summary data signature format id index')
 const messages = new Objects('role')
-  .add('system developer function', members('role name cache_control', { content: texts }))
-  .add('user', members('role name cache_control', { content: parts }))
-  .add('tool', members('role name tool_call_id cache_control', { content: texts }))
+  .add('system developer function', members('role name', { content: texts }))
+  .add('user', members('role name', { content: parts }))
+  .add('tool', members('role name tool_call_id', { content: texts }))
   .add(
     'assistant',
-    members('role name refusal prefix partial reasoning reasoning_content cache_control', {
+    members('role name refusal prefix partial reasoning reasoning_content', {
       content: texts,
       // Its length is not known here; it is counted as an earlier sound.
       audio: alike('id'),
@@ -33,7 +32,7 @@ const messages = new Objects('role')
   )
 
 const prediction = alike('type', { content: texts })
-const tools = alike(marked, {
+const tools = alike('type', {
   function: alike('name description strict', { parameters: 'json' }),
   custom: alike('name description', { format: 'json' }),
 })

@@ -13,7 +13,7 @@ const long = /^[\w+/\r\n-]{1024,}={0,2}\s*$/
 
 /** Names of ids of files, and of opaque state, which is base64 too and costs no more than its characters. */
 const fileId = /file_?ids?$/i
-const opaque = /encrypted|signature|token|digest|state/i
+const opaque = /encrypted|signature|digest|(?:token|state)$/i
 
 /**
  * Whether a value is or holds what providers read as a file: a URL, the bytes in base64, or the id of a stored one.

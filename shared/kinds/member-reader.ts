@@ -13,7 +13,7 @@ export type FileRule = { file: FileKind; form: 'link' | 'base64' | 'picture'; re
  * What a provider reads in a member. `text`: a string or another scalar, or a list of these. `json`: any value, as text.
  * Neither costs more than its bytes. `stored`: the id of a file in the operator's account, which is not to be read.
  */
-export type Rule = FixedRule | ((holder: Json) => FixedRule)
+export type Rule = FixedRule | ((holder: Json) => FixedRule | undefined)
 type FixedRule = 'text' | 'json' | 'stored' | FileRule | Objects
 export type Members = ReadonlyMap<string, Rule>
 type Json = Record<string, unknown>
@@ -24,7 +24,7 @@ export function members(texts: string, others: Record<string, Rule> = {}): Membe
   return new Map([...names.map((name): [string, Rule] => [name, 'text']), ...Object.entries(others)])
 }
 
-/** Objects at one place, whose members depend on their type; text may be there instead, and lists of both. */
+/** Objects at one place, or a list of them, whose members depend on their type. */
 export class Objects {
   readonly discriminator: string
   readonly #byType = new Map<unknown, Members | 'stored'>()
@@ -122,8 +122,9 @@ export class MemberReader {
       return
     }
     for (let index = 0; index < value.length; index++) {
-      if (typeof value[index] !== 'object') continue
       this.#path.push(index)
+      // Without it the others would have other places.
+      if (typeof value[index] === 'string' && looksLikeFile(value[index], '')) this.#refuse('unknown')
       this.#readObjects(value[index], objects)
       this.#path.pop()
     }
@@ -144,10 +145,11 @@ export class MemberReader {
       if (rule === 'json' || member === null || (rule === 'text' && typeof member !== 'object')) continue
       this.#path.push(name)
       const fixed = typeof rule === 'function' ? rule(value) : rule
-      if (fixed instanceof Objects) this.#readObjects(member, fixed)
+      if (fixed instanceof Objects && (typeof member === 'object' || textOrParts.has(name)))
+        this.#readObjects(member, fixed)
       else if (!isCovered(member, name, fixed))
         this.#refuse(fixed === 'stored' ? 'stored' : objects.knows(type) ? 'dropped' : 'unknown')
-      else if (typeof fixed === 'object' && typeof member === 'string' && member !== '')
+      else if (typeof fixed === 'object' && 'file' in fixed && typeof member === 'string' && member !== '')
         this.#visitor.file(fixed, charactersOf(member, fixed))
       this.#path.pop()
     }
@@ -160,10 +162,13 @@ export class MemberReader {
   }
 }
 
+/** Members that are parts or blocks, or text in their place. */
+const textOrParts: ReadonlySet<string> = new Set(['content', 'output'])
+
 /** Whether what a member costs is known: by its file, or since it is text. */
-function isCovered(member: unknown, name: string, rule: Exclude<FixedRule, Objects> | undefined): boolean {
+function isCovered(member: unknown, name: string, rule: FixedRule | undefined): boolean {
   if (rule === 'stored') return !member
-  if (typeof rule === 'object' && typeof member === 'string') return true
+  if (typeof rule === 'object' && 'file' in rule && typeof member === 'string') return true
   const isText = (Array.isArray(member) ? member : [member]).every(one => typeof one !== 'object')
   return (rule === 'text' && isText) || !looksLikeFile(member, name)
 }

@@ -37,7 +37,7 @@ const citations = alike(
   `type cited_text document_index document_title file_id start_char_index end_char_index start_page_number end_page_number
    start_block_index end_block_index search_result_index source title url encrypted_index enabled`,
 )
-const tool = members('type name description strict max_uses mcp_server_name cache_control', {
+const tool = members('type name description strict max_uses mcp_server_name', {
   input_schema: 'json',
   input_examples: 'json',
   configs: 'json',
@@ -53,15 +53,22 @@ const toolChange = new Objects()
   .add('tool_reference mcp_tool_reference mcp_toolset_reference', members('type name server_name'))
   .add('tool_definition', members('type', { definition: addedTools }))
   .others('unknown')
-const result = members('type tool_use_id is_error toolset_name caller cache_control', { content: inner })
+const result = members('type tool_use_id is_error toolset_name', { content: inner })
 const executed = members('type stdout encrypted_stdout stderr return_code', { content: inner })
-const use = members('type id name server_name toolset_name caller cache_control', { input: 'json' })
+const use = members('type id name server_name toolset_name', { input: 'json' })
+
+/** What an editor showed of a file, by the file's type. */
+const views = new Map<unknown, 'text' | FileRule>([
+  ['text', 'text'],
+  ['image', imageBytes!],
+  ['pdf', documentBytes!],
+])
 
 const blocks: Objects = new Objects()
-  .add('text', members('type text cache_control', { citations }))
-  .add('image', members('type transformations cache_control', { source: imageSource }))
-  .add('document', members('type title context cache_control', { source: documentSource, citations }))
-  .add('search_result', members('type source title cache_control', { content: inner, citations }))
+  .add('text', members('type text', { citations }))
+  .add('image', members('type', { source: imageSource }))
+  .add('document', members('type title context', { source: documentSource, citations }))
+  .add('search_result', members('type source title', { content: inner, citations }))
   .add('thinking', members('type thinking signature'))
   .add('redacted_thinking', members('type data'))
   .add('tool_use server_tool_use mcp_tool_use', use)
@@ -79,7 +86,7 @@ const blocks: Objects = new Objects()
   .add(
     'text_editor_code_execution_view_result',
     members('type file_type num_lines start_line total_lines', {
-      content: ({ file_type: type }) => (type === 'image' ? imageBytes! : type === 'pdf' ? documentBytes! : 'text'),
+      content: ({ file_type: type }) => views.get(type),
     }),
   )
   .add(
@@ -87,28 +94,28 @@ const blocks: Objects = new Objects()
     members('type is_file_update lines new_lines new_start old_lines old_start'),
   )
   .add('tool_search_tool_search_result', members('type', { tool_references: inner }))
-  .add('tool_reference', members('type tool_name cache_control'))
+  .add('tool_reference', members('type tool_name'))
   .add(
     `web_search_tool_result_error web_fetch_tool_result_error advisor_tool_result_error code_execution_tool_result_error
      bash_code_execution_tool_result_error text_editor_code_execution_tool_result_error tool_search_tool_result_error`,
     members('type error_code error_message'),
   )
-  .add('compaction', members('type encrypted_content signature cache_control', { content: inner, tool_changes: inner }))
-  .add('tool_addition tool_removal', members('type cache_control', { tool: toolChange }))
+  .add('compaction', members('type encrypted_content signature', { content: inner, tool_changes: inner }))
+  .add('tool_addition tool_removal', members('type', { tool: toolChange }))
   .add('mcp_tool_listing', members('type mcp_server_name', { tools: 'json' }))
   .add(
     'browser_state',
-    members('type cache_control', {
+    members('type', {
       tabs: alike('tab_id title url active'),
       state_changes: alike('type tab_id download_id url path size_bytes error'),
     }),
   )
-  .add('fallback', members('type from to trigger'))
+  .add('fallback', members('type'))
   .add('container_upload', 'stored')
   // Blocks of a type that is newer than this table, which may hold blocks of known ones.
-  .others(members('type cache_control', { content: inner }))
+  .others(members('type', { content: inner }))
 
-const messages = alike('role clear_at output_config cache_control', { content: blocks })
+const messages = alike('role clear_at', { content: blocks })
 
 /** Reads a request by these tables. Returns the members that may not be sent. */
 export function readMessagesMembers(

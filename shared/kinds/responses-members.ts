@@ -18,16 +18,13 @@ import type { ResponsesRequest } from './responses.ts'
 const image: FileRule = { file: 'image', form: 'link' }
 const annotations = alike('type file_id filename index url title start_index end_index container_id')
 const parts = new Objects()
-  .add('input_text text summary_text reasoning_text', members('type text prompt_cache_breakpoint'))
-  .add('output_text', members('type text prompt_cache_breakpoint', { annotations, logprobs: 'json' }))
+  .add('input_text text summary_text reasoning_text', members('type text'))
+  .add('output_text', members('type text', { annotations, logprobs: 'json' }))
   .add('refusal', members('type refusal'))
-  .add(
-    'input_image computer_screenshot',
-    members('type detail prompt_cache_breakpoint', { image_url: image, file_id: 'stored' }),
-  )
+  .add('input_image computer_screenshot', members('type detail', { image_url: image, file_id: 'stored' }))
   .add(
     'input_file',
-    members('type filename detail prompt_cache_breakpoint', {
+    members('type filename detail', {
       file_data: { file: 'document', form: 'base64' },
       file_url: { file: 'document', form: 'link' },
       file_id: 'stored',
@@ -35,14 +32,13 @@ const parts = new Objects()
   )
   .add('input_audio', members('type', { input_audio: alike('format', { data: { file: 'sound', form: 'base64' } }) }))
   // What a shell wrote.
-  .untyped(members('stdout stderr outcome'))
+  .untyped(members('stdout stderr'))
 
-const action = alike('type query queries pattern url text button x y keys path scroll_x scroll_y', {
-  sources: alike('type url title name'),
-})
-const call = 'type id call_id status caller'
+const search = alike('type query queries pattern url', { sources: alike('type url title name') })
+const move = alike('type text button x y keys path scroll_x scroll_y')
+const call = 'type id call_id status'
 const message = members('type id role phase status', { content: parts })
-const output = members(`${call} name namespace max_output_length acknowledged_safety_checks`, { output: parts })
+const output = members(`${call} name namespace max_output_length`, { output: parts })
 
 const items = new Objects()
   .untyped(message)
@@ -55,7 +51,7 @@ const items = new Objects()
   )
   .add('reasoning', members('type id status encrypted_content', { summary: parts, content: parts }))
   .add('compaction', members('type id encrypted_content created_by'))
-  .add('web_search_call', members('type id status', { action }))
+  .add('web_search_call', members('type id status', { action: search }))
   .add(
     'file_search_call',
     members('type id status queries', {
@@ -64,7 +60,7 @@ const items = new Objects()
   )
   .add(
     'image_generation_call',
-    members('type id status action background output_format quality revised_prompt size error svg_usage', {
+    members('type id status action background output_format quality revised_prompt size error', {
       result: { file: 'image', form: 'picture', record: true },
     }),
   )
@@ -76,9 +72,9 @@ const items = new Objects()
         .add('image', members('type', { url: { ...image, record: true } })),
     }),
   )
-  .add('computer_call', members(`${call} pending_safety_checks`, { action, actions: action }))
+  .add('computer_call', members(call, { action: move, actions: move }))
   .add('local_shell_call', members(call, { action: 'json' }))
-  .add('shell_call', members(call, { action: 'json', environment: 'text' }))
+  .add('shell_call', members(call, { action: 'json' }))
   .add('apply_patch_call', members(call, { operation: alike('type path diff') }))
   .add(
     'mcp_list_tools',
@@ -97,7 +93,7 @@ const schemas: Record<string, Rule> = { parameters: 'json', output_schema: 'json
 const tools: Objects = new Objects()
   .add(
     'function custom namespace apply_patch web_search web_search_2025_08_26',
-    members('type name description strict defer_loading allowed_callers async', {
+    members('type name description strict defer_loading async', {
       ...schemas,
       tools: (): Objects => tools,
     }),

@@ -1,6 +1,17 @@
 import { isDeepStrictEqual } from 'node:util'
+import { GatewayError } from '../../../shared/base/errors.ts'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import { maxImageTokens } from '../../../shared/catalog/traits.ts'
+import { chatRequest } from '../../../shared/kinds/chat.ts'
+import type { DirectKind } from '../../../shared/kinds/index.ts'
+import { messagesRequest } from '../../../shared/kinds/messages.ts'
+import { responsesRequest } from '../../../shared/kinds/responses.ts'
+import { anthropic } from '../../../shared/providers/adapters/anthropic/protocol.ts'
+import { openai as openaiDialect } from '../../../shared/providers/adapters/openai/protocol.ts'
+import type { Target } from '../../../shared/providers/contract.ts'
+import { featuresOf } from '../../../shared/routing/kind-features.ts'
+import { listedRequest } from '../../../shared/routing/listed-request.ts'
+import { promptTokensBound } from '../../../shared/routing/prompt-bound.ts'
 import { messageReply } from '../../emulators/anthropic.ts'
 import { json, type Recorded, type Reply } from '../../emulators/emulator.ts'
 import { expectedNano, type World } from '../chat/gateway.ts'
@@ -35,6 +46,7 @@ function chatting(message: unknown, more: Json = {}): Json {
 
 const part = (type: string, content: unknown) => ({ type, [type]: content })
 const tool = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{}' } }
+const detail = { type: 'reasoning.text', text: 'x', summary: 'x', data: 'x', signature: 'x', format: 'x' }
 const chats: [name: string, body: Json, root?: string][] = [
   ['system', chatting({ role: 'system', content: [{ type: 'text', text: 'x' }] })],
   ['developer', chatting({ role: 'developer', content: 'x', name: 'n' })],
@@ -44,10 +56,7 @@ const chats: [name: string, body: Json, root?: string][] = [
   ],
   ['user image', chatting({ role: 'user', content: [part('image_url', { url: files.image, detail: 'low' })] })],
   ['assistant', chatting({ role: 'assistant', content: [{ type: 'refusal', refusal: 'x' }], tool_calls: [tool] })],
-  [
-    'reasoning',
-    chatting({ role: 'assistant', content: 'x', reasoning_details: [{ type: 'reasoning.text', text: 'x' }] }),
-  ],
+  ['reasoning', chatting({ role: 'assistant', content: 'x', reasoning_details: [detail] })],
   ['old call', chatting({ role: 'assistant', content: 'x', function_call: { name: 'f', arguments: '{}' } })],
   ['tool', chatting({ role: 'tool', tool_call_id: 'c1', content: [{ type: 'text', text: 'x' }] })],
   ['function', chatting({ role: 'function', name: 'f', content: 'x' })],
@@ -157,17 +166,26 @@ function placesIn(value: unknown, path: Path): Path[] {
   return [...inner, ...added.filter(name => !(name in value)).map(name => [...path, name])]
 }
 
-/** Whether a member of the sample is text for its provider, and no file. */
-function isText(value: unknown): boolean {
-  return typeof value === 'string' && !value.includes(mark)
+/** Whether a string at a place is text for its provider: where the sample has text or another scalar, or parts. */
+function takesText(body: Json, path: Path): boolean {
+  const [value, holder] = [read(body, path), read(body, path.slice(0, -1))]
+  if (isTexts(value) || isTexts(holder)) return true
+  if (typeof value === 'object') return ['content', 'output'].includes(String(path.at(-1)))
+  return value !== undefined && !String(value).includes(mark)
 }
+
+const isTexts = (value: unknown) =>
+  Array.isArray(value) && value.length > 0 && value.every(one => typeof one === 'string')
 
 /** Every file at every place of a sample. Text at the place of text stays text, whatever it says. */
 export function casesOf(sample: Sample): Case[] {
   const { body, root, name } = sample
   return placesIn(read(body, root), root).flatMap(path =>
     Object.entries(forms).flatMap(([form, value]) => {
-      if (typeof value === 'string' && isText(read(body, path))) return []
+      // Ids in them are text.
+      if (form === 'stored' && path.some(name => ['annotations', 'citations', 'results'].includes(String(name))))
+        return []
+      if (typeof value === 'string' && takesText(body, path)) return []
       return [[form, value] as const, [`list of ${form}`, [value]] as const].map(([label, placed]) => {
         return { name: `${name}: ${label} at ${path.join('.')}`, sample, body: place(body, path, placed) }
       })
@@ -175,15 +193,48 @@ export function casesOf(sample: Sample): Case[] {
   )
 }
 
-/** The most tokens that an image is billed as, by the catalog's rule of the model. */
-const imageTokens = new Map(
-  [openai, claude].map(id => {
-    const catalog = loadCatalog()
-    return [id, maxImageTokens(catalog.targets(catalog.find(id)!)[0]!)!]
-  }),
-)
+const catalog = loadCatalog()
 
+function targetOf(id: string): Target {
+  const model = catalog.find(id)!
+  return { model, ...catalog.targets(model)[0]! }
+}
+
+/** What tokens of a prompt cost. */
+function nanoOf(model: string, tokens: number): number {
+  return expectedNano(model, { prompt_tokens: tokens, completion_tokens: 0, total_tokens: tokens })
+}
+
+/** What became of a case. */
 export type Sent = { status: number; param: string | null; body: Json | null; reservedNano: number }
+
+const kinds = {
+  '/v1/chat/completions': { kind: 'chat', schema: chatRequest, adapter: openaiDialect.direct.chat! },
+  '/v1/responses': { kind: 'responses', schema: responsesRequest, adapter: openaiDialect.direct.responses! },
+  '/v1/messages': { kind: 'messages', schema: messagesRequest, adapter: anthropic.direct.messages! },
+} as const
+
+/** The same without a gateway: what its parts would reserve and send. */
+export function translate({ sample: { route, model }, body: asked }: Pick<Case, 'sample' | 'body'>): Sent {
+  const { kind, schema, adapter } = kinds[route]
+  const { provider: _, ...body } = asked
+  const parsed = schema.safeParse(body)
+  const refused = (param: string | null) => ({ status: 400, param, body: null, reservedNano: 0 })
+  if (!parsed.success) return refused(parsed.error.issues[0]!.path.join('.'))
+  const raw = Buffer.from(JSON.stringify(body))
+  const features = featuresOf(kind, parsed.data as never, raw.length)
+  const target = targetOf(model)
+  try {
+    const listed = listedRequest<DirectKind>({ kind, body: parsed.data as never, raw }, features)
+    const call = { target, body: listed.body as never, raw: listed.raw, maxTokens: null, media: new Map() }
+    const request = adapter.request(call)
+    const tokens = promptTokensBound(features, target)
+    return { status: 200, param: null, body: JSON.parse(String(request.body)), reservedNano: nanoOf(model, tokens) }
+  } catch (error) {
+    if (error instanceof GatewayError) return refused(error.param)
+    throw error
+  }
+}
 
 /** Sends a case and reads what is reserved while the provider answers it. */
 export async function send(
@@ -226,7 +277,6 @@ export function faultOf({ sample, name }: Case, { status, param, body, reservedN
   if (status >= 500) return `${name}: ${status}`
   if (!body) return status >= 400 && (status !== 400 || param) ? null : `${name}: ${status} without a field`
   const count = JSON.stringify(body).split(mark).length - 1
-  const tokens = count * imageTokens.get(sample.model)!
-  const leastNano = expectedNano(sample.model, { prompt_tokens: tokens, completion_tokens: 0, total_tokens: tokens })
+  const leastNano = nanoOf(sample.model, count * maxImageTokens(targetOf(sample.model))!)
   return reservedNano >= leastNano ? null : `${name}: ${count} files sent, ${reservedNano} of ${leastNano} reserved`
 }

@@ -79,13 +79,16 @@ export const items: { [T in Exclude<ItemType, RefusedItem>]: Item<T>[] } & { unt
   file_search_call: [
     {
       ...{ type: 'file_search_call', id: 'i1', status: 'completed', queries: ['x'] },
-      results: [{ filename: 'a', score: 1, text: 'x', attributes: anyJson }],
+      results: [{ file_id: 'f', filename: 'a', score: 1, text: 'x', attributes: anyJson }],
     },
   ],
   web_search_call: [
     {
       ...{ type: 'web_search_call', id: 'i1', status: 'completed' },
-      action: { type: 'search', query: 'x', sources: [{ type: 'url', url: 'https://a.example' }] },
+      action: {
+        ...{ type: 'search', query: 'x', sources: [{ type: 'url', url: 'https://a.example' }] },
+        ...{ url: 'https://a.example', pattern: 'x' },
+      },
     },
   ],
   image_generation_call: [
@@ -121,7 +124,9 @@ export const items: { [T in Exclude<ItemType, RefusedItem>]: Item<T>[] } & { unt
   mcp_approval_response: [
     { type: 'mcp_approval_response', id: 'i1', approval_request_id: 'r', approve: true, reason: 'x' },
   ],
-  mcp_call: [{ type: 'mcp_call', id: 'i1', arguments: '{}', name: 'f', server_label: 's', output: 'x', error: null }],
+  mcp_call: [
+    { type: 'mcp_call', id: 'i1', arguments: '{}', name: 'f', server_label: 's', output: 'x', error: 'x' as never },
+  ],
   tool_search_call: [{ type: 'tool_search_call', ...call, execution: 'client', arguments: anyJson }],
   reasoning: [
     {
@@ -147,7 +152,7 @@ const words: BlockOf<'text'> = {
   citations: [
     {
       ...{ type: 'web_search_result_location', cited_text: 'x', title: 't', encrypted_index: 'e' },
-      url: 'https://a.example',
+      ...{ url: 'https://a.example', source: 'https://a.example' },
     },
   ],
   cache_control: { type: 'ephemeral' },
