@@ -12,7 +12,7 @@ const beginning =
 const long = /^[\w+/\r\n-]{1024,}={0,2}\s*$/
 
 /** Names of ids of files, and of opaque state, which is base64 too and costs no more than its characters. */
-const fileId = /file_?ids?$/i
+const fileId = /(?:^|_)file_?[iI]ds?$|FileIds?$/
 const opaque = /encrypted|signature|digest|(?:token|state)$/i
 
 /**

@@ -37,7 +37,7 @@ const citations = alike(
   `type cited_text document_index document_title file_id start_char_index end_char_index start_page_number end_page_number
    start_block_index end_block_index search_result_index source title url encrypted_index enabled`,
 )
-const tool = members('type name description strict max_uses mcp_server_name', {
+const tool = members('type name description strict max_uses mcp_server_name allowed_domains blocked_domains', {
   input_schema: 'json',
   input_examples: 'json',
   configs: 'json',

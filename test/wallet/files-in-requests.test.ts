@@ -51,11 +51,11 @@ for (const [name, input] of Object.entries(withImages))
 
 test.serial('200 without a member that may hold an image nobody counted; the header names it', async t => {
   world.openai.reset()
-  const odd = { role: 'user', content: [{ type: 'input_text', text: 'Hi', image_url: files.image, emphasis: 'high' }] }
+  const odd = { role: 'user', content: [{ type: 'input_text', text: 'Hi', image_url: files.image, profile_id: 'p' }] }
   const asked = await world.gateway.fetch('/v1/responses', { key: account.live, body: asking(odd) })
   t.is(asked.status, 200, await asked.clone().text())
   t.is(asked.headers.get('x-gateway-dropped'), 'input.content.image_url')
-  const newer = [{ role: 'user', content: [{ type: 'input_text', text: 'Hi', emphasis: 'high' }] }]
+  const newer = [{ role: 'user', content: [{ type: 'input_text', text: 'Hi', profile_id: 'p' }] }]
   t.deepEqual(world.openai.requests[0]!.body.input, newer, 'members that are newer than the gateway pass')
   world.anthropic.reset()
   const text = { type: 'text', text: 'Hi', preview: { type: 'base64', data: files.imageBytes }, emphasis: 'high' }
