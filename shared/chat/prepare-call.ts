@@ -4,6 +4,7 @@ import type { Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Call, DirectAdapter, Protocol, UpstreamRequest } from '../providers/contract.ts'
 import type { Route } from '../providers/upstreams.ts'
+import { listedRequest } from '../routing/listed-request.ts'
 import { dryRunRequest } from '../routing/options.ts'
 import { noteUnknownMembers } from './note-unknown-members.ts'
 import { fetchMedia, noMedia } from './remote-media.ts'
@@ -36,10 +37,11 @@ export async function prepareCall<K extends DirectKind>(
   services: RunServices,
   { policy, input, route: { target, credential }, maxTokens, isStateRefused }: CallInfo<K>,
 ): Promise<PreparedCall<K>> {
-  const { kind, body, raw, forwarded } = input
+  const { kind, forwarded, features } = input
+  const { body, raw, dropped: unlisted } = listedRequest(input, features)
   const { upstreams, config } = services
   const { environment } = policy
-  if (kind === 'messages' || kind === 'responses') noteUnknownMembers(kind, body, forwarded)
+  if (kind === 'messages' || kind === 'responses') noteUnknownMembers(kind, input.body, forwarded)
   // The sandbox supports everything; the emulated provider may not.
   const dryRun = environment === 'test' ? dryRunRequest(upstreams, kind, target, body) : null
   if (dryRun instanceof GatewayError) throw dryRun
@@ -59,5 +61,6 @@ export async function prepareCall<K extends DirectKind>(
     passesUnknown,
   }
   const requests = dialect.adapter.requests?.(call) ?? [dialect.adapter.request(call)]
-  return { dialect, call, requests, dropped: dryRun ?? requests[0]!.dropped ?? [] }
+  const dropped = dryRun ?? requests[0]!.dropped ?? []
+  return { dialect, call, requests, dropped: unlisted.length > 0 ? [...new Set([...unlisted, ...dropped])] : dropped }
 }

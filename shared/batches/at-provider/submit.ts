@@ -178,9 +178,10 @@ async function* readCalls(services: Services, batch: Batch, target: ProviderBatc
       if (kind === 'messages' && hasRemoteDocuments(body as MessagesRequest))
         throw cannot(`line ${number} refers to files by URL`)
       if (kind === 'messages' || kind === 'responses') noteUnknownMembers(kind, body)
+      const features = await measuredFeatures(services, kind, body, bytes!.length, batch)
+      if (features.unlisted) throw cannot(`line ${number} has members that cannot be sent`)
       const passesUnknown = services.config.passUnknownFields
       const call: Call<DirectKind> = { target, body, raw: null, maxTokens: null, media: noMedia, passesUnknown }
-      const features = await measuredFeatures(services, kind, body, bytes!.length, batch)
       if (mayExtendPrompt(target, features) || features.toolReads)
         throw cannot(`line ${number} lets the provider read more than the request`)
       yield { number, features, call }

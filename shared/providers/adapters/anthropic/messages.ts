@@ -4,7 +4,7 @@ import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
 import { withDropped } from '../../toolkit/request-fields.ts'
 import { Counters } from './answer.ts'
 import { version } from './chat.ts'
-import { editedBody, refuseMembers, refuseStoredFiles, refuseUnpriced } from './messages-request.ts'
+import { editedBody, refuseMembers, refuseUnpriced } from './messages-request.ts'
 import { MessageEventReader } from './messages-stream.ts'
 import { findOwnThinking } from './own-thinking.ts'
 import { malformed, objectIn, textIn } from './wire.ts'
@@ -15,7 +15,6 @@ export const messages: DirectAdapter<'messages'> = {
   request(call) {
     refuseMembers(call.body)
     refuseUnpriced(call)
-    refuseStoredFiles(call.body)
     return post('/v1/messages', call)
   },
   answer(json) {
@@ -34,7 +33,6 @@ export const messages: DirectAdapter<'messages'> = {
   },
   countTokens(call) {
     refuseMembers(call.body)
-    refuseStoredFiles(call.body)
     return post('/v1/messages/count_tokens', call)
   },
 }
