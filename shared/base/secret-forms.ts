@@ -49,7 +49,7 @@ const beforeSecret = `(?:(?<![A-Za-z0-9_])|${escapeBefore})`
 /** Names, without separators and in lower case, whose value is a secret. */
 const secretNames =
   'api_?key|apikey|secret_?key|secret|access_?key|private_?key|account_?key|shared_?access_?key|encryption_?key|signing_?key|' +
-  'subscription_?key|auth_?key|master_?key|password|passwd|passphrase|pwd|access_?token|refresh_?token|id_?token|auth_?token|' +
+  'subscription_?key|auth_?key|master_?key|password|passwd|passphrase|access_?token|refresh_?token|id_?token|auth_?token|' +
   'bearer_?token|session_?token|api_?token|security_?token|authorization|credentials?|cookie|connection_?string'
 const secretName = new RegExp(`(?:${secretNames})$`)
 /** Longer names are none of these. */

@@ -237,6 +237,26 @@ test('a frame that parsers may read in two ways counts as all that it may be', t
   t.true(send(heard, '{"type":"response.create"}')!.work.prompt.audioTokens >= 100)
 })
 
+test('gemini: a request is one in either spelling of its names, also beside the other', t => {
+  const meter = gemini.meter()
+  send(meter, '{"setup":{"session_resumption":{},"sessionResumption":{"handle":"earlier"}}}')
+  meter.readUsage(Buffer.from('{"setupComplete":{}}'))
+  for (const frame of [
+    '{"client_content":{},"clientContent":{"turnComplete":true}}',
+    '{"clientContent":{},"client_content":{"turn_complete":true,"turnComplete":false}}',
+    '{"realtime_input":{"audio":{"mime_type":"audio/pcm","data":"AAAA"},"text":"Hi"}}',
+    '{"realtimeInput":{"activity_end":{}},"realtime_input":{}}',
+    '{"tool_response":{}}',
+  ]) {
+    const ask = send(meter, frame)!
+    t.true(ask.isCertain, frame)
+    t.true(ask.work.prompt.audioTokens >= 10_000_000, 'the earlier conversation counts')
+  }
+  t.false(
+    send(meter, '{"clientContent":{"turns":[{"parts":[{"text":"turnComplete"}]}],"turnComplete":false}}')!.isCertain,
+  )
+})
+
 test('text is not taken for sound, nor sound for text, whatever words are beside them', t => {
   const long = 'x'.repeat(2_000)
   const hidden = {

@@ -22,7 +22,7 @@ const nothing: readonly RealtimeUse[] = []
 const requestMarks = orEscaped(
   /"turn_?complete"\s*:\s*true|"(?:activity_?end|audio_?stream_?end|tool_?response|realtime_?input)"/,
 )
-const imageMark = /"(?:image|video)\\?\//
+const imageMarks = /"(?:image|video)\\?\//g
 const foreignMarks = orEscaped(/"(?:handle|url_?context)"/)
 /** Such content, in tokens of the most expensive class: more than any context, which limits it. */
 const unknownTokens = 10_000_000
@@ -127,16 +127,22 @@ function clientMessage(frame: Buffer): Json | null {
   return read && !read.hasDuplicates ? read.event : null
 }
 
-/** Whether a message certainly requests a response. Google accepts names in two spellings. */
+/** The values of a member in the two spellings that Google accepts of its name; a message may have both. */
+function valuesOf(value: unknown, name: string): unknown[] {
+  const object = objectOf(value)
+  const snake = name.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
+  return [...new Set([name, snake])].filter(one => object[one] !== undefined).map(one => object[one])
+}
+
+/** Whether a message certainly requests a response. */
 function requestsResponse(message: Json): boolean {
-  const { clientContent, client_content: content = clientContent } = message
-  const { turnComplete, turn_complete: isComplete = turnComplete } = objectOf(content)
-  const { realtimeInput, realtime_input: input = realtimeInput } = message
-  const inputs = objectOf(input)
+  const turns = valuesOf(message, 'clientContent').flatMap(content => valuesOf(content, 'turnComplete'))
+  const inputs = valuesOf(message, 'realtimeInput')
+  const ends = ['text', 'activityEnd', 'audioStreamEnd']
   return (
-    (isComplete !== undefined && isComplete !== false) ||
-    ['text', 'activityEnd', 'activity_end', 'audioStreamEnd', 'audio_stream_end'].some(name => name in inputs) ||
-    ['toolResponse', 'tool_response'].some(name => name in message)
+    turns.some(isComplete => isComplete !== false) ||
+    inputs.some(input => ends.some(name => valuesOf(input, name).length > 0)) ||
+    valuesOf(message, 'toolResponse').length > 0
   )
 }
 
@@ -144,10 +150,12 @@ function requestsResponse(message: Json): boolean {
 type Setup = { isResumed: boolean; readsPages: boolean }
 
 function setupOf(message: Json): Setup {
-  const { tools, sessionResumption, session_resumption: resumption = sessionResumption } = objectOf(message.setup)
-  const names = [tools].flat().flatMap(tool => Object.keys(objectOf(tool)))
+  const { setup } = message
+  const names = valuesOf(setup, 'tools')
+    .flat()
+    .flatMap(tool => Object.keys(objectOf(tool)))
   return {
-    isResumed: textBytes(objectOf(resumption).handle) > 0,
+    isResumed: valuesOf(setup, 'sessionResumption').some(resumption => textBytes(objectOf(resumption).handle) > 0),
     readsPages: names.some(name => /^url_?context$/i.test(name)),
   }
 }
@@ -190,11 +198,9 @@ function countMedia({ data, mimeType, mime_type: type = mimeType }: Json, media:
 /** Upper bound of what a client frame adds to a prompt. */
 function contentOf(message: Json | null, frame: Buffer): Content {
   if (!message) {
-    const hasImages = imageMark.test(frame.toString('latin1'))
-    return addContent(noContent(), {
-      textBytes: frame.length,
-      imageTokens: hasImages ? imageTokens.realtimeBound.gemini : 0,
-    })
+    const images = frame.toString('latin1').match(imageMarks)?.length ?? 0
+    const imageBound = images * imageTokens.realtimeBound.gemini
+    return addContent(noContent(), { textBytes: frame.length, imageTokens: imageBound })
   }
   const media = { audioCharacters: 0, images: 0 }
   return addContent(noContent(), {
