@@ -11,7 +11,7 @@ import { hashSecret } from '../../shared/keys/secret.ts'
 import { hourlyRules, pruneAll } from '../../shared/retention/rules.ts'
 import { json, type Reply } from '../emulators/emulator.ts'
 import { chargedNano, saying, startWorld, type World } from '../support/chat/gateway.ts'
-import type { Account } from '../support/gateway.ts'
+import { type Account, eventually } from '../support/gateway.ts'
 import { answerOf } from '../support/jobs/gateway.ts'
 import { testClock } from '../support/wallet/money.ts'
 
@@ -61,8 +61,15 @@ function counting(completion_tokens: number): Reply {
   return json(200, { id: 'c1', object: 'chat.completion', created: 1, model: 'm', choices, usage })
 }
 
+/** Waits until the requests before are settled: an answer arrives a little earlier. */
+function nothingReserved(organisationId: string): Promise<void> {
+  const isSettled = async () => (await services().accounts.view(organisationId)).reservedNano === 0n
+  return eventually(isSettled, 'nothing is reserved')
+}
+
 /** A request for which the provider counts `tokens`: its status, and what was reserved for it while it ran. */
 async function ask({ live, organisationId }: Account, tokens: number, more: object = {}) {
+  await nothingReserved(organisationId)
   let reserved = 0
   world.openai.next(async (request, response) => {
     reserved = Number((await services().accounts.view(organisationId)).reservedNano)
@@ -75,6 +82,7 @@ async function ask({ live, organisationId }: Account, tokens: number, more: obje
 
 /** Exceeds the reservation of a request by `nano`, whatever it reserves. */
 async function exceed(account: Account, nano: number): Promise<number> {
+  await nothingReserved(account.organisationId)
   world.openai.next(async (request, response) => {
     const { reservedNano } = await services().accounts.view(account.organisationId)
     await counting((Number(reservedNano) + nano) / nanoPerToken)(request, response)

@@ -54,6 +54,12 @@ async function insertRows(days: number): Promise<void> {
   await db.auditEvent.create({
     data: { ...own, id: newId('evt'), actorKind: 'operator', actorName: 'operator', action: 'key.created' },
   })
+  const excess = { cause: newId('chatcmpl'), keyId: 'key', amountNano: 1n, bookedAt: at, handledAt: at }
+  await db.excess.create({ data: { ...own, ...excess } })
+  const factor = { factor: 2, factorSince: at, exceeded: 1n, worst: 2, since: at, lastAt: at }
+  await db.reservationFactor.create({
+    data: { organisationId, provider: 'openai', model: newId('chatcmpl'), ...factor },
+  })
   await db.alert.create({ data: { ...own, id: newId('alr'), cause: newId('alr'), type: 'key.blocked', data: {} } })
   await db.session.create({ data: { id: newId('org'), token: newId('org'), userId: user.id, expiresAt: at } })
   await db.verification.create({ data: { id: newId('org'), identifier: 'i', value: 'v', expiresAt: at } })
@@ -106,6 +112,8 @@ const removed = [
   ['jobs', 1],
   ['batches', 1],
   ['audit_events', 1],
+  ['excesses', 1],
+  ['reservation_factors', 1],
   ['alerts', 1],
   ['sessions', 1],
   ['verifications', 1],
