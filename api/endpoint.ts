@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { z } from 'zod'
 import type { ErrorCode } from '../shared/base/errors.ts'
+import type { HeldBytes } from '../shared/io/byte-budget.ts'
 import type { Actor } from '../shared/keys/audit.ts'
 import type { ResolvedKey } from '../shared/keys/policies.ts'
 import type { Scope } from '../shared/keys/policy.ts'
@@ -94,6 +95,8 @@ export type Validated<Body, Query> = {
   actor: Actor
   body: Body
   raw: Buffer
+  /** The memory of a body that was read. */
+  heldBody: HeldBytes | null
   uploads: Upload[]
   query: Query
   params: Record<string, string>

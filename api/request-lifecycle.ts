@@ -129,7 +129,7 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
       state.raw = await readJsonBody(state, endpoint.maxBodyBytes)
       state.client.time?.endWait()
       const isOmitted = state.raw.length === 0 && endpoint.optionalBody
-      const value = isOmitted ? {} : parseJson(state.raw, 'The body', endpoint.maxBodyBytes)
+      const value = isOmitted ? {} : parseJson(state.raw, 'The body', endpoint.maxBodyBytes, state.heldBody)
       // Yields to other requests between the steps of large work.
       if (state.raw.length > largeBytes) await setImmediate()
       // Until it is valid, only logs read it.

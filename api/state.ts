@@ -51,6 +51,8 @@ export class State {
   readonly client: HttpResponse
   /** The process memory budget of the request: released once it is handled and its response was sent. */
   readonly held: HeldBytes[] = []
+  /** The part of it for the body, once one is read. */
+  heldBody: HeldBytes | null = null
   /** Fields for the one log line of this request. */
   readonly wide: Record<string, unknown> = {}
   /** The endpoint that serves it, and the error that it failed with. */

@@ -93,7 +93,7 @@ async function authenticate(ctx: Context): Promise<void> {
   const isGet = ctx.method === 'GET'
   if (!isGet) assertOwnOrigin(ctx)
   const route = authRoute(ctx)
-  const input = validate(route.takes, isGet ? { ...ctx.query } : parseJson(await readBody(ctx.state, maxAuthBytes)))
+  const input = validate(route.takes, isGet ? { ...ctx.query } : await readAuthBody(state))
   rejectNul(input)
   const origin = `http://${req.headers.host}`
   if (!URL.canParse(origin)) throw new GatewayError('invalid_request', 'The Host header has no valid host.')
@@ -114,6 +114,10 @@ async function authenticate(ctx: Context): Promise<void> {
   if (cookies.length > 0) ctx.set('set-cookie', cookies)
   ctx.set('cache-control', 'no-store')
   ctx.body = Buffer.from(await answer.arrayBuffer())
+}
+
+async function readAuthBody(state: State): Promise<unknown> {
+  return parseJson(await readBody(state, maxAuthBytes), 'The body', maxAuthBytes, state.heldBody)
 }
 
 /** The route of `authRoutes` that a request is for. Throws 404, 405. */

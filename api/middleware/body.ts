@@ -82,6 +82,7 @@ export function holdBody(state: State): HeldBytes {
   const owner = apiKey?.policy.organisationId ?? organisationId ?? person?.id
   const held = owner ? bodies.open(owner) : publicBodies.open(clientAddress(request, services.config.trustedProxies))
   state.held.push(held)
+  state.heldBody = held
   return held
 }
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { parseJson } from '../../shared/base/json.ts'
 import { validate } from '../../shared/base/validate.ts'
 import { storeUpload } from '../../shared/files/uploads.ts'
 import type { Services } from '../../shared/services.ts'
@@ -96,9 +97,10 @@ export function mergeObjectField(
   return typeof text === 'string' && text.startsWith('{') ? { ...rest, [name]: jsonOf(text) ?? text } : rest
 }
 
+/** Null for text that is not JSON, or beyond the limits of a body. */
 function jsonOf(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseJson(Buffer.from(text), 'The field')
   } catch {
     return null
   }

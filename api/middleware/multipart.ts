@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import busboy from 'busboy'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { parsedBytes } from '../../shared/base/json-scan.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { type Bytes, freeBytes } from '../../shared/io/bytes.ts'
 import { discardBody, watchSender } from './sender.ts'
@@ -10,6 +11,8 @@ import { discardBody, watchSender } from './sender.ts'
 const defaultMaxFields = 64
 const defaultMaxFieldBytes = 256 * 1024
 const maxNameBytes = 200
+/** A field as part of a body. */
+const oneString = { parts: 1, values: 1 }
 /** Parts are as large as the connection's reads, so a high-water mark of one part is sufficient. */
 const bufferBytes = 16 * 1024
 
@@ -72,6 +75,7 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
         const isList = rules.lists.includes(name)
         try {
           rules.held.take(value.length)
+          rules.held.grow(parsedBytes(value.length, oneString))
         } catch (error) {
           return reject(error)
         }

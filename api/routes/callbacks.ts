@@ -56,7 +56,7 @@ export const accountCallback = endpoint({
     const protocol = provider && upstreams.isConfigured(provider.name, 'live') ? upstreams.protocol(provider) : null
     if (!protocol?.callbackJobId) throw unknownCallback()
     const raw = await readJsonBody(ctx.state, maxReportBytes)
-    const jobId = protocol.callbackJobId(parseJson(raw))
+    const jobId = protocol.callbackJobId(parseJson(raw, 'The body', maxReportBytes, ctx.state.heldBody))
     const job = jobId ? await services.jobs.read(jobId) : null
     if (job?.provider !== provider?.name || !job || !(await isGenuine(services, job, raw, ctx))) throw unknownCallback()
     await services.pollSchedule.wake(job.id, services.clock.now())

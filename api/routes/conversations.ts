@@ -18,7 +18,8 @@ import { paging, readPage } from './paging.ts'
 
 const shared = { tag: 'Conversations', access: { scope: 'chat' } } as const
 const maxBodyBytes = 32 * 1024 * 1024
-const maxItems = 1_000
+/** Of one request, as OpenAI documents: "You may add up to 20 items at a time." */
+const maxItems = 20
 /** A page ends before the item that exceeds this. */
 const maxPageBytes = 8 * 1024 * 1024
 

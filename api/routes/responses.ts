@@ -92,15 +92,16 @@ export const countInputTokens = direct({
   },
 })
 
-/** Runs work on stored items, which count towards the organisation's memory budget meanwhile. */
+/** Runs work on stored items, whose memory counts with that of the request meanwhile. */
 async function withMemory<T>(
-  { services, apiKey }: Pick<DirectRequest<unknown>, 'services' | 'apiKey'>,
+  { heldBody }: Pick<DirectRequest<unknown>, 'heldBody'>,
   work: (held: HeldBytes) => Promise<T>,
 ): Promise<T> {
-  const held = services.budgets.bodies.open(apiKey.policy.organisationId)
+  const held = heldBody!
+  const ownBytes = held.bytes
   try {
     return await work(held)
   } finally {
-    held.release()
+    held.hold(ownBytes - held.bytes)
   }
 }

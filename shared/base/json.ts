@@ -1,20 +1,9 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 import { GatewayError } from './errors.ts'
+import { type MemoryAccount, parsedBytes, scanJson } from './json-scan.ts'
 import { closingQuote } from './json-strings.ts'
 
-const maxDepth = 128
 const maxNameCharacters = 200
-/**
- * Limits on the contents of a text, so that parsing and validation take at most some tens of milliseconds for any
- * input. Numbers are cheap; strings, objects and lists each allocate; an object with many fields becomes a hash table.
- */
-const maxParts = 100_000
-const maxValues = 400_000
-/** Each name that V8 has not interned yet costs up to a microsecond. */
-const maxMembers = 50_000
-const maxFields = 10_000
-/** Of numbers, `true`, `false` and `null`. A number with many digits costs ten times as much as a short one. */
-const maxLiteralBytes = 4 * 1024 * 1024
 /**
  * Larger texts, such as frames with base64 audio, must be ASCII: a single other character doubles the memory of the
  * whole string. Callers may allow more.
@@ -25,9 +14,15 @@ const maxWideBytes = 10 * 1024 * 1024
  * Parses JSON. Throws 400 `invalid_json` for text that is not UTF-8 JSON, is nested deeper than 128, repeats a field
  * name in an object, or writes letters of a field name as escapes; 400 `invalid_request` for lone surrogates, for more
  * than 100,000 strings, objects and lists, 400,000 values, 50,000 fields, 10,000 fields of one object or 4 MiB of
- * numbers, and for more than 10 MiB that are not ASCII. Messages begin with `what`. Runs in linear time.
+ * numbers, and for more than 10 MiB that are not ASCII. Messages begin with `what`. Runs in linear time. Before it
+ * allocates, it asks `memory` for what the value takes beyond the bytes, and throws what that throws.
  */
-export function parseJson(raw: Buffer, what = 'The body', maxWide = maxWideBytes): unknown {
+export function parseJson(
+  raw: Buffer,
+  what = 'The body',
+  maxWide = maxWideBytes,
+  memory: MemoryAccount | null = null,
+): unknown {
   if (raw.length === 0) throw new GatewayError('invalid_json', `${what} is empty; send a JSON object.`)
   const isPlain = isAscii(raw)
   if (!isPlain && !isUtf8(raw)) throw new GatewayError('invalid_json', `${what} is not valid UTF-8.`)
@@ -37,7 +32,9 @@ export function parseJson(raw: Buffer, what = 'The body', maxWide = maxWideBytes
       `${what} has more than ${maxWide / 1024 / 1024} MiB and characters beyond ASCII.`,
     )
   const hasEscapes = raw.includes(backslash!)
-  const { members, hasEscapedName, hasLoneEscape } = scan(raw, hasEscapes, what)
+  const scanned = scanJson(raw, hasEscapes, what)
+  const { members, hasEscapedName, hasLoneEscape } = scanned
+  memory?.grow(parsedBytes(raw.length, scanned))
   // The Latin-1 decoder is the fastest for ASCII.
   const text = raw.toString(isPlain ? 'latin1' : 'utf8')
   let value: unknown
@@ -68,114 +65,10 @@ export function rejectNul(value: unknown): void {
   if (path !== null) throw new GatewayError('invalid_request', `\`${path}\` has a NUL character.`, { param: path })
 }
 
-const [quote, backslash, colon, comma, brace, bracket, closingBrace, closingBracket] = Buffer.from('"\\:,{[}]')
-const letterU = 0x75
-/** The largest code of a whitespace character between values. */
-const space = 0x20
-/** Bytes that are significant outside strings. */
-const isSignificant = Uint8Array.from({ length: 256 }, (_, byte) =>
-  Number('":,{[}]'.includes(String.fromCharCode(byte))),
-)
+const [quote, backslash, colon, , brace, bracket, closingBrace, closingBracket] = Buffer.from('"\\:,{[}]')
 
 /** The native search for these characters is slow in text that is mostly backslashes. */
 const surrogateEscape = /\\u[dD]/
-/** A letter, digit or underscore written as an escape. */
-const escapedLetter = /\\u00(?:3\d|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a])/i
-
-type Scanned = {
-  /** Number of members in the text. */
-  members: number
-  /** Whether a member's name contains unnecessary escapes, or is a single one for an ASCII character. */
-  hasEscapedName: boolean
-  /** Whether a member's name is a single escape for a character beyond ASCII, such as `\u6f22`. V8 13.6 may read it as a backslash. */
-  hasLoneEscape: boolean
-}
-
-/** Number of fields of the open object at each depth; only one scan uses it at once. */
-const fields = new Uint32Array(maxDepth + 1)
-
-/**
- * Scans every byte once, before parsing allocates any memory. Stops at a syntax error, which JSON.parse reports. Throws
- * 400 for text that is nested too deep or exceeds a limit.
- */
-function scan(raw: Buffer, hasEscapes: boolean, what: string): Scanned {
-  let depth = 0
-  let members = 0
-  let parts = 0
-  let values = 1
-  let literalBytes = 0
-  let hasEscapedName = false
-  let hasLoneEscape = false
-  /** Positions of the last string's quotes, until a colon turns it into a name. */
-  let from = -1
-  let to = -1
-  fields[0] = 0
-  for (let i = 0; i < raw.length; i++) {
-    const byte = raw[i]!
-    if (isSignificant[byte] === 0) {
-      if (byte > space) literalBytes++
-      continue
-    }
-    if (byte === quote) {
-      from = i
-      to = closingQuote(raw, i)
-      if (to < 0) break
-      i = to
-      parts++
-      if (parts > maxParts) throw tooManyParts(what)
-    } else if (byte === comma) {
-      if (++values > maxValues) throw limitExceeded(what, `more than ${commas(maxValues)} values`)
-    } else if (byte === colon) {
-      if (from < 0) break
-      if (++members > maxMembers) throw limitExceeded(what, `more than ${commas(maxMembers)} fields`)
-      if (hasEscapes) {
-        const code = loneEscapeCode(raw, from, to)
-        hasLoneEscape ||= code >= 0x80
-        hasEscapedName ||= (code >= 0 && code < 0x80) || hasEscapedLetter(raw, from, to)
-      }
-      from = -1
-      if (++fields[depth]! > maxFields)
-        throw limitExceeded(what, `an object with more than ${commas(maxFields)} fields`)
-    } else if (byte === brace || byte === bracket) {
-      if (++depth > maxDepth)
-        throw new GatewayError('invalid_json', `${what} is nested deeper than ${maxDepth} levels.`)
-      fields[depth] = 0
-      parts++
-      if (parts > maxParts) throw tooManyParts(what)
-    } else if (--depth < 0) break
-  }
-  if (literalBytes > maxLiteralBytes) throw limitExceeded(what, 'more than 4 MiB of numbers')
-  return { members, hasEscapedName, hasLoneEscape }
-}
-
-function tooManyParts(what: string): GatewayError {
-  return limitExceeded(what, `more than ${commas(maxParts)} strings, objects and lists`)
-}
-
-function limitExceeded(what: string, has: string): GatewayError {
-  return new GatewayError('invalid_request', `${what} has ${has}: split it into several requests.`)
-}
-
-function commas(count: number): string {
-  return count.toLocaleString('en-US')
-}
-
-/** Whether the name between two quotes contains a letter written as an escape. */
-function hasEscapedLetter(raw: Buffer, from: number, to: number): boolean {
-  // Names are short and may be many: no allocation per name.
-  for (let i = from + 1; i < to; i++) if (raw[i] === backslash) return escapedLetter.test(raw.toString('latin1', i, to))
-  return false
-}
-
-/**
- * The code of the name between two quotes if it is one character that is written as an escape: 0 for one such as `\n`, -1 for
- * any other name. A backslash is not one of them: it is read correctly.
- */
-function loneEscapeCode(raw: Buffer, from: number, to: number): number {
-  if (raw[from + 1] !== backslash || raw[from + 2] === backslash) return -1
-  if (to - from === 3) return 0
-  return to - from === 7 && raw[from + 2] === letterU ? Number.parseInt(raw.toString('latin1', from + 3, to), 16) : -1
-}
 
 /** Writes characters beyond ASCII as they are. */
 function decodeEscapes(text: string): string {

@@ -23,7 +23,7 @@ export type LoadLimits = {
  * them.
  */
 export const loadLimitVariables = {
-  MAX_BODY_MIB_IN_FLIGHT: mibOf(20).prefault(96),
+  MAX_BODY_MIB_IN_FLIGHT: mibOf(20).prefault(192),
   MAX_ANSWER_MIB_IN_FLIGHT: mibOf(128).prefault(128),
   MAX_CONNECTIONS: z.coerce.number().int().min(10).max(1_000_000).default(10_000),
 }

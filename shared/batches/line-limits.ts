@@ -1,4 +1,5 @@
-/** Memory limits of a batch: the lines being run, and the results waiting to be written. */
+/** Memory limits of a batch: the parsed lines being run with the answers they expect, and the results waiting to be written. */
+const maxRunningBytes = 96 * 1024 * 1024
 const maxBytes = 32 * 1024 * 1024
 const maxUnwritten = 4_000
 /** Decay of the expected answer length with each shorter answer. */
@@ -20,6 +21,7 @@ export class LineLimits {
     return this.#running
   }
 
+  /** `bytes`: the memory of the parsed line. */
   start(bytes: number): void {
     this.#running++
     this.#runningBytes += bytes
@@ -39,6 +41,6 @@ export class LineLimits {
     if (results >= maxUnwritten || characters >= maxBytes) return false
     if (this.#running === 0) return true
     const expectedBytes = this.#runningBytes + this.#running * this.#answerCharacters
-    return this.#running < this.#maxRunning && expectedBytes < maxBytes
+    return this.#running < this.#maxRunning && expectedBytes < maxRunningBytes
   }
 }

@@ -1,3 +1,4 @@
+import { parsedBytes, scanJson } from '../base/json-scan.ts'
 import type { Line } from '../io/lines.ts'
 import type { Services } from '../services.ts'
 import type { Resume } from '../store/batch-journal.ts'
@@ -122,13 +123,14 @@ class LineRunner {
 
   #start({ number, bytes }: Line): void {
     this.#open.set(number, this.#next.byte)
-    this.#limits.start(bytes!.length)
+    const memory = parsedBytes(bytes!.length, scanJson(bytes!, false, 'The line'))
+    this.#limits.start(memory)
     // Parsed here, so that the bytes of running lines are not kept in memory.
-    void this.#runAndWrite({ number, bytes: bytes!.length, request: readRequest(bytes!) })
+    void this.#runAndWrite({ number, bytes: bytes!.length, request: readRequest(bytes!) }, memory)
   }
 
   /** Runs a line and passes its result to the writer. Never rejects. */
-  async #runAndWrite(line: NumberedRequest): Promise<void> {
+  async #runAndWrite(line: NumberedRequest, memory: number): Promise<void> {
     try {
       const result = await this.#attempts.run(line)
       if (result) {
@@ -138,7 +140,7 @@ class LineRunner {
     } catch (error) {
       this.#control.fail(error)
     } finally {
-      this.#limits.end(line.bytes)
+      this.#limits.end(memory)
       this.#changes.notify()
     }
   }

@@ -30,14 +30,19 @@ export class ByteBudget {
     return new HeldBytes(this, owner)
   }
 
-  /** Throws 503 `service_unavailable` if the process holds too much, 429 `rate_limit_exceeded` if the owner does. */
-  check(owner: string, bytes: number): void {
-    const headers = { 'retry-after': String(retryAfterS) }
-    if (this.#bytes + bytes > this.#maxBytes) {
+  /**
+   * Throws 503 `service_unavailable` if the process holds too much, 429 `rate_limit_exceeded` if the owner does; neither
+   * if nothing else is held than `own`, the bytes of the same request.
+   */
+  check(owner: string, bytes: number, own = -1): void {
+    if (this.#bytes + bytes > this.#maxBytes && this.#bytes !== own) {
+      const headers = { 'retry-after': String(retryAfterS) }
       const message = `The service has too many bytes of ${this.#what} under way. Try again shortly.`
       throw new GatewayError('service_unavailable', message, { headers })
     }
-    if ((this.#owners.get(owner) ?? 0) + bytes > this.#maxBytes * ownerShare) {
+    const held = this.#owners.get(owner) ?? 0
+    if (held + bytes > this.#maxBytes * ownerShare && held !== own) {
+      const headers = { 'retry-after': String(retryAfterS) }
       const message = `You have too many bytes of ${this.#what} under way. Send fewer large requests at a time.`
       throw new GatewayError('rate_limit_exceeded', message, { headers })
     }
@@ -80,6 +85,15 @@ export class HeldBytes {
    */
   take(bytes: number): void {
     this.#budget.check(this.#owner, bytes)
+    this.hold(bytes)
+  }
+
+  /**
+   * Acquires the memory that a request takes beyond its bytes. Throws as `take` does, but never for a request that is
+   * alone, as the owner's only one or as the only one at all: what one request may take has limits of its own.
+   */
+  grow(bytes: number): void {
+    this.#budget.check(this.#owner, bytes, this.#bytes)
     this.hold(bytes)
   }
 

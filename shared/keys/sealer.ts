@@ -8,7 +8,7 @@ const sealed = /^sealed:1:([0-9a-f]{8}):([\w-]+)$/
 const headBytes = 'sealed:1:'.length + 9
 const sealedHead = /^sealed:1:([0-9a-f]{8}):$/
 
-type Key = { id: string; derive(purpose: string): Buffer }
+type Key = { id: string; atRest: Buffer; derive(purpose: string): Buffer }
 
 /**
  * Encrypts secrets at rest in PostgreSQL (AES-256-GCM, keys derived by HKDF-SHA-256). The first configured key encrypts; all
@@ -22,7 +22,9 @@ export class Sealer {
   constructor(secrets: readonly string[]) {
     this.#keys = [...new Set(secrets)].map(secret => {
       const derive = (purpose: string) => Buffer.from(hkdfSync('sha256', secret, '', purpose, 32))
-      return { id: derive('encryption key id').subarray(0, 4).toString('hex'), derive }
+      const id = derive('encryption key id').subarray(0, 4).toString('hex')
+      // Derived once: a conversation has thousands of sealed items.
+      return { id, atRest: derive('secrets at rest'), derive }
     })
   }
 
@@ -88,13 +90,13 @@ export class Sealer {
 /** Nonce, tag and ciphertext. */
 function encrypt(key: Key, bytes: Buffer, place: string): Buffer[] {
   const nonce = randomBytes(nonceBytes)
-  const encryption = createCipheriv(cipher, key.derive('secrets at rest'), nonce).setAAD(Buffer.from(place))
+  const encryption = createCipheriv(cipher, key.atRest, nonce).setAAD(Buffer.from(place))
   const encrypted = [encryption.update(bytes), encryption.final()]
   return [nonce, encryption.getAuthTag(), ...encrypted]
 }
 
 function decrypt(key: Key, bytes: Buffer, place: string): Buffer {
-  const decryption = createDecipheriv(cipher, key.derive('secrets at rest'), bytes.subarray(0, nonceBytes))
+  const decryption = createDecipheriv(cipher, key.atRest, bytes.subarray(0, nonceBytes))
     .setAAD(Buffer.from(place))
     .setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
   return Buffer.concat([decryption.update(bytes.subarray(nonceBytes + tagBytes)), decryption.final()])

@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
+import { JsonMeter } from '../base/json-scan.ts'
 import type { HeldBytes } from '../io/byte-budget.ts'
 import type { ResponsesItem } from '../kinds/responses.ts'
 import type { Services } from '../services.ts'
@@ -15,7 +16,8 @@ const limits = { responses: 1_000, items: 100_000, bytes: 32 * 1024 * 1024 }
 const finished: ReadonlySet<string> = new Set(['completed', 'incomplete'])
 const maxIdCharacters = 100
 
-type Room = { held: HeldBytes; ownBytes: number }
+/** The memory for the items, and the request that they are added to. */
+type Room = { held: HeldBytes; own: Buffer }
 
 /**
  * Reads the items of a response and of those that it continues, oldest first, which count towards `held`. Throws 400
@@ -32,7 +34,10 @@ export async function readChain(services: Services, id: string, owner: FileOwner
     throw notFound(`Previous response with id '${missing}' not found: it is an earlier turn of '${id}'.`)
   const bytes = links.reduce((sum, { itemsBytes }) => sum + itemsBytes, 0)
   assertRoom('previous_response_id', bytes, missing === null, room)
-  const turns = await storedResponses.readItems(links.map(link => link.id).reverse())
+  const turns = await storedResponses.readItems(
+    links.map(link => link.id).reverse(),
+    meterOf('previous_response_id', room),
+  )
   return { items: turns.flat() as ResponsesItem[], session: newest.session }
 }
 
@@ -43,7 +48,7 @@ export async function readConversation(services: Services, id: string, owner: Fi
   if (!conversation) throw conversationNotFound(id)
   const { count, bytes } = await conversations.size(id)
   assertRoom('conversation', bytes, count <= limits.items, room)
-  return { items: (await conversations.items(id)) as ResponsesItem[], session: id }
+  return { items: (await conversations.items(id, meterOf('conversation', room))) as ResponsesItem[], session: id }
 }
 
 /** The 404 of a conversation that the key cannot see. */
@@ -68,13 +73,23 @@ function assertContinuable({ id, status, conversationId }: ChainLink): void {
   throw new GatewayError('invalid_request', message, { param })
 }
 
-/** Acquires the memory of the items. */
-function assertRoom(param: string, bytes: number, isComplete: boolean, { held, ownBytes }: Room): void {
-  if (!isComplete || bytes + ownBytes > limits.bytes) {
-    const message = `\`${param}\`: the conversation is too long: ${limits.responses} responses and ${limits.bytes / 1024 / 1024} MiB at most. Begin another one with a summary.`
-    throw new GatewayError('context_length_exceeded', message, { param })
-  }
-  held.take(bytes)
+/** Acquires the memory of the items' bytes. */
+function assertRoom(param: string, bytes: number, isComplete: boolean, { held, own }: Room): void {
+  if (!isComplete || bytes + own.length > limits.bytes)
+    throw tooLong(param, `${limits.responses} responses and ${limits.bytes / 1024 / 1024} MiB at most`)
+  held.grow(bytes)
+}
+
+/** Counts the items as they are read: with the request they must be valid as one text, and take its memory. */
+export function meterOf(param: string, { held, own }: Room): JsonMeter {
+  return new JsonMeter(own, held, cause =>
+    tooLong(param, '100,000 strings, objects and lists, 400,000 values and 50,000 fields at most', cause),
+  )
+}
+
+function tooLong(param: string, bounds: string, cause?: unknown): GatewayError {
+  const message = `\`${param}\`: the conversation is too long: ${bounds}. Begin another one with a summary.`
+  return new GatewayError('context_length_exceeded', message, { param, cause })
 }
 
 /** PostgreSQL takes no text with NUL characters. */

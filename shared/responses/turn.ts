@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { editBody } from '../base/json-member.ts'
@@ -53,6 +54,7 @@ export async function openTurn(
   if (!isStored && previousId === null && conversationId === null) return { ...turn, storage: null, session: null }
   if (body.store === true || conversationId !== null) await services.files.quota.assertRoom(owner)
   const earlier = await readEarlier(services, owner, turn, held)
+  if (earlier) await setImmediate()
   const session = sessionFor(named, earlier)
   const input = inputItems(body)
   const links = { previousId, conversationId, session }
@@ -121,7 +123,7 @@ function readEarlier(
 ): Promise<Earlier> | null {
   const previousId = body.previous_response_id ?? null
   const conversationId = conversationOf(body)
-  const room = { held, ownBytes: raw.length }
+  const room = { held, own: raw }
   if (previousId !== null && conversationId !== null) {
     const message = "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. Send one of them."
     throw new GatewayError('invalid_request', message, { param: 'conversation' })

@@ -1,10 +1,12 @@
+import { setImmediate } from 'node:timers/promises'
 import { newId } from '../base/ids.ts'
+import type { JsonMeter } from '../base/json-scan.ts'
 import type { Clock } from '../base/time.ts'
 import { dayMs } from '../base/time.ts'
 import { type Conversation, type ConversationItem, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import type { FileOwner } from './files.ts'
-import type { Payloads } from './payloads.ts'
+import type { Payload, Payloads } from './payloads.ts'
 
 export type { Conversation }
 export type Metadata = Record<string, string>
@@ -14,12 +16,19 @@ export type ListedItem = { id: string; item: object }
 export type ItemPlace = Pick<ConversationItem, 'number' | 'id' | 'itemBytes'>
 
 type Page = { limit: number; after?: string; order: 'asc' | 'desc' }
+/** An item that is ready to be inserted. */
+type PreparedItem = Payload & { id: string; itemBytes: number }
 type ItemRow = Pick<ConversationItem, 'number' | 'conversationId' | 'id' | 'item' | 'itemFileId'>
 
 const pageSize = 100
 const maxPages = 500
-/** Items are read in pages, as each may have megabytes. */
-const itemsPerRead = 1_000
+/** Items are read in pages, as each may have megabytes, and written in groups: other requests run in between. */
+const itemsPerRead = 500
+const itemsPerWrite = 500
+/** Items that are prepared in one turn of the event loop, unless they are long. */
+const itemsPerTurn = 100
+const bytesPerTurn = 256 * 1024
+const empty = Buffer.alloc(0)
 const placeColumns = { number: true, id: true, itemBytes: true } as const
 
 /** Conversations that were not used for their retention. */
@@ -89,16 +98,15 @@ export class Conversations {
     return { count: _count, bytes: _sum.itemBytes ?? 0 }
   }
 
-  /** All items in their order. */
-  async items(id: string): Promise<object[]> {
+  /** All items in their order; `meter` counts each before it is parsed, and may throw. */
+  async items(id: string, meter: JsonMeter | null = null): Promise<object[]> {
     const items: object[] = []
     for (let after = 0n; ; ) {
-      const rows = await this.#db.conversationItem.findMany({
-        where: { conversationId: id, number: { gt: after } },
-        orderBy: { number: 'asc' },
-        take: itemsPerRead,
-      })
-      items.push(...(await this.#read(rows)))
+      const rows = await this.#db.$queryRaw<ItemRow[]>`
+        SELECT number, conversation_id AS "conversationId", id, item, item_file_id AS "itemFileId"
+        FROM conversation_items WHERE conversation_id = ${id} AND number > ${after}
+        ORDER BY number LIMIT ${itemsPerRead}`
+      for (const item of await this.#read(rows, meter)) items.push(item)
       if (rows.length < itemsPerRead) return items
       after = rows.at(-1)!.number
     }
@@ -148,9 +156,10 @@ export class Conversations {
    */
   async prepareItems(conversationId: string, owner: FileOwner, items: readonly object[], expiresAtMs: number) {
     const { organisationId, environment } = owner
-    const rows: (Prisma.ConversationItemCreateManyInput & { id: string })[] = []
-    const drop = () => this.#payloads.remove(rows.map(({ itemFileId }) => itemFileId ?? null))
+    const rows: PreparedItem[] = []
+    const drop = () => this.#payloads.remove(rows.map(({ fileId }) => fileId))
     const used = await this.#usedIds(conversationId, items)
+    let turnCharacters = 0
     try {
       for (const item of items) {
         const own = ownId(item)
@@ -159,8 +168,11 @@ export class Conversations {
         const text = JSON.stringify(item)
         const place = itemPlace({ conversationId, id })
         const { bytes, fileId } = await this.#payloads.write(owner, text, { place, expiresAtMs })
-        const sizes = { itemBytes: Buffer.byteLength(text), storedBytes: bytes?.length ?? 0 }
-        rows.push({ conversationId, organisationId, environment, id, item: bytes, itemFileId: fileId, ...sizes })
+        rows.push({ id, bytes, fileId, itemBytes: Buffer.byteLength(text) })
+        turnCharacters += text.length
+        if (rows.length % itemsPerTurn > 0 && turnCharacters < bytesPerTurn) continue
+        turnCharacters = 0
+        await setImmediate()
       }
     } catch (error) {
       await drop()
@@ -168,7 +180,10 @@ export class Conversations {
     }
     return {
       listed: rows.map(({ id }, index): ListedItem => ({ id, item: items[index]! })),
-      insert: async (tx: Connection) => void (await tx.conversationItem.createMany({ data: rows })),
+      insert: async (tx: Connection) => {
+        for (let from = 0; from < rows.length; from += itemsPerWrite)
+          await insertItems(tx, conversationId, { organisationId, environment }, rows.slice(from, from + itemsPerWrite))
+      },
       drop,
     }
   }
@@ -252,15 +267,38 @@ export class Conversations {
     return rows.map(({ itemFileId }) => itemFileId)
   }
 
-  #read(rows: readonly ItemRow[]): Promise<object[]> {
+  #read(rows: readonly ItemRow[], meter: JsonMeter | null = null): Promise<object[]> {
     return this.#payloads.read(
       rows.map(row => ({ payload: { bytes: row.item, fileId: row.itemFileId }, place: itemPlace(row) })),
+      meter,
     )
   }
 
   #visibleTo({ organisationId, environment }: FileOwner, id: string) {
     return { id, organisationId, environment, expiresAt: { gt: new Date(this.#clock.now()) } }
   }
+}
+
+/** Inserts rows in their order, by one statement: their bytes are one value, of which each row takes its part. */
+async function insertItems(
+  tx: Connection,
+  conversationId: string,
+  { organisationId, environment }: FileOwner,
+  rows: readonly PreparedItem[],
+): Promise<void> {
+  const bytes = Buffer.concat(rows.map(row => row.bytes ?? empty))
+  const lengths = rows.map(row => row.bytes?.length ?? 0)
+  let end = 0
+  const starts = lengths.map(length => (end += length) - length + 1)
+  await tx.$executeRaw`
+    INSERT INTO conversation_items
+      (conversation_id, organisation_id, environment, id, item, item_file_id, item_bytes, stored_bytes)
+    SELECT ${conversationId}, ${organisationId}, ${environment}::"Environment", id,
+      CASE WHEN file_id = '' THEN substring(${bytes}::bytea FROM start FOR length) END, nullif(file_id, ''), item_bytes, length
+    FROM unnest(${rows.map(({ id }) => id)}::text[], ${rows.map(({ fileId }) => fileId ?? '')}::text[],
+      ${rows.map(({ itemBytes }) => itemBytes)}::int[], ${starts}::int[], ${lengths}::int[])
+      WITH ORDINALITY AS row(id, file_id, item_bytes, start, length, place)
+    ORDER BY place`
 }
 
 /** Runs a transaction; when it fails, drops what was prepared for it. */

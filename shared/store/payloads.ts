@@ -1,4 +1,6 @@
 import { buffer } from 'node:stream/consumers'
+import { setImmediate } from 'node:timers/promises'
+import type { JsonMeter } from '../base/json-scan.ts'
 import { bytesOf } from '../io/bytes.ts'
 import type { Blobs } from '../io/storage/blobs.ts'
 import type { Sealer } from '../keys/sealer.ts'
@@ -11,6 +13,9 @@ export type Payload = { bytes: Uint8Array<ArrayBuffer> | null; fileId: string | 
 const maxRowBytes = 256 * 1024
 /** Files that are read at a time. */
 const maxReads = 4
+/** How much is decrypted and parsed in one turn of the event loop; each value costs as much as some bytes more. */
+const bytesPerTurn = 256 * 1024
+const rowCost = 1_024
 
 const noKeys: ReadonlyMap<string, string> = new Map()
 
@@ -41,17 +46,29 @@ export class Payloads {
     return { bytes: null, fileId } satisfies Payload
   }
 
-  /** Reads the values of several rows. Throws an Error if the file of one is missing. */
-  async read<T>(rows: readonly { payload: Payload; place: string }[]): Promise<T[]> {
+  /**
+   * Reads the values of several rows; `meter` counts each before it is parsed, and may throw. Throws an Error if the file of
+   * one is missing.
+   */
+  async read<T>(rows: readonly { payload: Payload; place: string }[], meter: JsonMeter | null = null): Promise<T[]> {
     const ids = rows.flatMap(({ payload: { fileId } }) => fileId ?? [])
     const keys = ids.length > 0 ? await this.#files.storageKeys(ids) : noKeys
     const values: T[] = []
+    let readBytes = 0
     for (let from = 0; from < rows.length; from += maxReads) {
       const read = rows.slice(from, from + maxReads).map(async ({ payload, place }) => {
         const bytes = await this.#readBytes(payload, keys)
-        return JSON.parse(this.#sealer.openBytes(bytes, place).toString()) as T
+        const text = this.#sealer.openBytes(bytes, place)
+        meter?.add(text)
+        readBytes += text.length + rowCost
+        return JSON.parse(text.toString()) as T
       })
       values.push(...(await Promise.all(read)))
+      // Values in rows are read without waiting for anything: other requests run in between.
+      if (readBytes > bytesPerTurn) {
+        await setImmediate()
+        readBytes = 0
+      }
     }
     return values
   }

@@ -1,3 +1,4 @@
+import type { JsonMeter } from '../base/json-scan.ts'
 import type { Clock } from '../base/time.ts'
 import { Prisma, type StoredResponse } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
@@ -119,8 +120,11 @@ export class StoredResponses {
     return read!
   }
 
-  /** The input and output items of responses, in the order of the ids. Throws if one is gone. */
-  async readItems(ids: readonly string[]): Promise<object[][]> {
+  /**
+   * The input and output items of responses, in the order of the ids; `meter` counts them before they are parsed. Throws if
+   * one is gone.
+   */
+  async readItems(ids: readonly string[], meter: JsonMeter | null = null): Promise<object[][]> {
     const rows = await this.#db.storedResponse.findMany({
       where: { id: { in: [...ids] } },
       select: { id: true, items: true, itemsFileId: true },
@@ -128,7 +132,8 @@ export class StoredResponses {
     const payloads = new Map<string, Payload>(
       rows.map(({ id, items, itemsFileId }) => [id, { bytes: items, fileId: itemsFileId }]),
     )
-    return this.#payloads.read(ids.map(id => ({ payload: payloads.get(id) ?? gone, place: itemsPlace(id) })))
+    const places = ids.map(id => ({ payload: payloads.get(id) ?? gone, place: itemsPlace(id) }))
+    return this.#payloads.read(places, meter)
   }
 
   /**

@@ -11,7 +11,7 @@ import type { Services } from '../../../shared/services.ts'
 import { publicError } from '../../request-lifecycle.ts'
 import { FrameSender } from './frame-sender.ts'
 import { RecentResponses } from './recent-responses.ts'
-import { errorFrame, serveTurn } from './turn.ts'
+import { errorFrame, serveTurn, type WaitingTurn } from './turn.ts'
 import { TurnWriter } from './turn-writer.ts'
 
 /** As OpenAI's. */
@@ -29,8 +29,6 @@ export type ConnectionInput = {
   headers: IncomingHttpHeaders
   requestId: string
 }
-
-type WaitingTurn = { frame: Buffer; held: HeldBytes }
 
 /** One WebSocket at /v1/responses: its frames, one turn after another, and its end. */
 export class ResponsesConnection {
@@ -140,7 +138,7 @@ export class ResponsesConnection {
   /** Serves the waiting turns one after another. */
   async #serveWaiting(): Promise<void> {
     for (let next = this.#next(); next; next = this.#next()) {
-      const { frame, held } = next
+      const { held } = next
       const { services } = this.#input
       if (this.#isExpired(services.clock.now())) {
         held.release()
@@ -148,7 +146,7 @@ export class ResponsesConnection {
       }
       const writer = new TurnWriter(this.#client!.sender, this.#nextRequestId())
       this.#turn = writer
-      const served = serveTurn({ ...this.#input, recent: this.#recent }, frame, writer)
+      const served = serveTurn({ ...this.#input, recent: this.#recent }, next, writer)
       void served.finally(() => held.release())
       const failure = await Promise.race([served, writer.left])
       if (failure && refusesKey(failure)) return this.#close(closeCodeOf(failure), failure.message)

@@ -1,3 +1,4 @@
+import type { JsonMeter } from '../../../shared/base/json-scan.ts'
 import type { HeldBytes } from '../../../shared/io/byte-budget.ts'
 import type { ResponsesItem } from '../../../shared/kinds/responses.ts'
 
@@ -34,10 +35,13 @@ export class RecentResponses {
     this.#held = held
   }
 
-  /** The items of the conversation up to a response and including it; null if it is not known here. */
-  find(id: string): ResponsesItem[] | null {
+  /**
+   * The items of the conversation up to a response and including it; null if it is not known here. `meter` counts them
+   * before they are parsed, and may throw.
+   */
+  find(id: string, meter: JsonMeter | null = null): ResponsesItem[] | null {
     const known = this.#known.get(id)
-    return known ? itemsUpTo(known.last) : null
+    return known ? itemsUpTo(known.last, meter) : null
   }
 
   /** Whether a response is known here and nowhere else. */
@@ -85,9 +89,11 @@ export class RecentResponses {
   }
 }
 
+const [openList, comma, closeList] = ['[', ',', ']'].map(sign => Buffer.from(sign)) as [Buffer, Buffer, Buffer]
+
 function turnAfter(before: Turn | null, items: readonly object[]): Turn {
   if (before && before.length >= maxChained)
-    Object.assign(before, { items: jsonOf(itemsUpTo(before)), before: null, length: 1 } satisfies Turn)
+    Object.assign(before, { items: joined(before), before: null, length: 1 } satisfies Turn)
   return { before, length: (before?.length ?? 0) + 1, items: jsonOf(items) }
 }
 
@@ -95,9 +101,16 @@ function jsonOf(items: readonly object[]): Buffer {
   return Buffer.from(JSON.stringify(items))
 }
 
-function itemsUpTo(last: Turn | null): ResponsesItem[] {
+function itemsUpTo(last: Turn | null, meter: JsonMeter | null): ResponsesItem[] {
   const turns = [...turnsUpTo(last)].reverse()
+  for (const { items } of turns) meter?.add(items)
   return turns.flatMap(({ items }) => JSON.parse(items.toString()) as ResponsesItem[])
+}
+
+/** The items of a turn and of those before it as one list. None of the lists is empty. */
+function joined(last: Turn): Buffer {
+  const lists = [...turnsUpTo(last)].reverse().map(({ items }) => items.subarray(1, -1))
+  return Buffer.concat([openList, ...lists.flatMap((list, index) => (index > 0 ? [comma, list] : [list])), closeList])
 }
 
 /** A turn and those before it, latest first. */

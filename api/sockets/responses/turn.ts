@@ -12,6 +12,7 @@ import { newResponse } from '../../../shared/kinds/response-object.ts'
 import { maxStreamIdLength, type ResponseCreate, responseCreate } from '../../../shared/kinds/responses-turn.ts'
 import { refuseBackground, refusePrompt } from '../../../shared/kinds/stored-responses.ts'
 import { inputItems, type ResponsesTurn, withContext } from '../../../shared/responses/context.ts'
+import { meterOf } from '../../../shared/responses/earlier.ts'
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../../shared/responses/turn.ts'
 import type { Services } from '../../../shared/services.ts'
 import { SpanKind } from '../../../shared/traces/trace.ts'
@@ -41,24 +42,31 @@ export type TurnContext = {
   recent: RecentResponses
 }
 
-/** What reading a turn needs besides; `held` accounts for stored items. */
+/** A turn that a client asked for, and the memory of its frame. */
+export type WaitingTurn = { frame: Buffer; held: HeldBytes }
+
+/** What reading a turn needs besides. */
 type ReadContext = TurnContext & { apiKey: ResolvedKey; held: HeldBytes }
 
 /** A turn as the client asked for it; `continued`: with the whole conversation. */
 type AskedTurn = ResponsesTurn & { generate: boolean; continued: OpenTurn; input: Input }
 
 /**
- * Serves one `response.create` frame as a separate request: from its key to its log line. Errors are sent as a frame.
- * Returns the error, null if there is none. Never rejects.
+ * Serves one `response.create` frame as a separate request: from its key to its log line. `held` accounts for the frame
+ * and for the memory that its turn takes. Errors are sent as a frame. Returns the error, null if there is none. Never
+ * rejects.
  */
-export async function serveTurn(context: TurnContext, frame: Buffer, writer: TurnWriter): Promise<GatewayError | null> {
+export async function serveTurn(
+  context: TurnContext,
+  { frame, held }: WaitingTurn,
+  writer: TurnWriter,
+): Promise<GatewayError | null> {
   const { services, authorization } = context
   const { requestId } = writer
   const startedMs = services.clock.now()
   const wide: Record<string, unknown> = {}
   writer.trace = services.tracing?.begin(context.headers, `WS ${responsesPath}`, SpanKind.SERVER) ?? null
   let failure: GatewayError | null = null
-  let held: HeldBytes | null = null
   let key: ResolvedKey | undefined
   let asked: AskedTurn | undefined
   try {
@@ -68,7 +76,6 @@ export async function serveTurn(context: TurnContext, frame: Buffer, writer: Tur
     key = apiKey
     const { contentLogging } = apiKey.policy
     writer.copy = contentLogging && services.contentLog.open(contentLogging, { withOutput: true })
-    held = services.budgets.bodies.open(apiKey.policy.organisationId)
     asked = await readTurn({ ...context, apiKey, held }, frame, writer).catch(async error => {
       // A revoked key is reported before any fault of the request.
       await confirmKey({ services, apiKey })
@@ -80,8 +87,6 @@ export async function serveTurn(context: TurnContext, frame: Buffer, writer: Tur
     failure = logFailure(services, requestId, error)
     wide.errorCode = failure.code
     writer.writeObject(errorFrame(failure, requestId))
-  } finally {
-    held?.release()
   }
   const status = failure?.status ?? 200
   const durationMs = services.clock.now() - startedMs
@@ -109,7 +114,7 @@ export function errorFrame(failure: GatewayError, requestId: string): object {
 /** Parses and validates a frame, and adds the conversation that it continues. Throws 400, 413. */
 async function readTurn(context: ReadContext, frame: Buffer, writer: TurnWriter): Promise<AskedTurn> {
   let raw = frame
-  let value = parseJson(raw, 'The frame', maxResponsesBytes)
+  let value = parseJson(raw, 'The frame', maxResponsesBytes, context.held)
   const { type, response, model, stream_id } = Object(value)
   if (typeof stream_id === 'string' && stream_id.length <= maxStreamIdLength) writer.streamId = stream_id
   // Some clients wrap the request, as they do in realtime sessions.
@@ -156,7 +161,7 @@ async function continueTurn(
   const previousId = body.previous_response_id ?? null
   const isOnlyHere = previousId !== null && recent.isOnlyHere(previousId) && body.store !== true
   if (isOnlyHere && body.conversation == null) {
-    const earlier = recent.find(previousId)!
+    const earlier = recent.find(previousId, meterOf('previous_response_id', { held, own: turn.raw }))!
     await setImmediate()
     return { ...withContext(turn, earlier), storage: null, session: null }
   }

@@ -13,6 +13,7 @@ import {
   eventStream,
   jsonResponse,
   maxCharacters,
+  minPieceCharacters,
   type SandboxResponse,
   splitWords,
 } from './response.ts'
@@ -44,8 +45,10 @@ export async function chat(body: ChatRequest, tokenizer: Tokenizer): Promise<San
   const copies = body.n ?? 1
   const usage = usageOf(body, output, copies, tokenizer)
   const head = { id: newId('chatcmpl'), created: Math.floor(Date.now() / 1000), model: body.model }
-  if (body.stream) return eventStream(chunks(head, output, body, usage, tokenizer))
-  const logprobsField = body.logprobs ? logprobs(output.message.content ?? '', body, tokenizer) : null
+  const top = body.logprobs ? { isListed: Boolean(body.top_logprobs), tokenizer } : null
+  // Without the body: the response is kept until its client has read it.
+  if (body.stream) return eventStream(chunks(head, output, { copies, top, usage: shownUsage(body, usage) }))
+  const logprobsField = top && logprobs(output.message.content ?? '', top)
   const choices = Array.from({ length: copies }, (_, index) => ({
     index,
     message: output.message,
@@ -176,53 +179,60 @@ function usageOf(body: ChatRequest, output: Output, copies: number, tokenizer: T
   }
 }
 
+/** `isListed`: every token is listed as its own alternative. */
+type LogProbabilities = { isListed: boolean; tokenizer: Tokenizer }
+
 /** Every token is certain: its log probability is 0, and it is its own only alternative. */
-function logprobs(text: string, body: ChatRequest, tokenizer: Tokenizer) {
+function logprobs(text: string, { isListed, tokenizer }: LogProbabilities) {
   const content = tokenizer.split(text).map(token => {
     const entry = { token, bytes: [...Buffer.from(token)], logprob: 0 }
-    return { ...entry, top_logprobs: body.top_logprobs ? [entry] : [] }
+    return { ...entry, top_logprobs: isListed ? [entry] : [] }
   })
   return { content, refusal: null }
 }
 
-type Head = { id: string; created: number; model: string }
+/** The usage, if the stream contains it. */
+function shownUsage({ stream_options: options }: ChatRequest, usage: Usage): Usage | null {
+  return options?.include_usage === true ? usage : null
+}
 
-function* chunks(
-  head: Head,
-  output: Output,
-  body: ChatRequest,
-  usage: Usage,
-  tokenizer: Tokenizer,
-): Generator<ChatChunk> {
-  const isRequested = body.stream_options?.include_usage === true
+type Head = { id: string; created: number; model: string }
+type Streamed = { copies: number; top: LogProbabilities | null; usage: Usage | null }
+
+function* chunks(head: Head, output: Output, { copies, top, usage }: Streamed): Generator<ChatChunk> {
   const chunk = (choices: ChatChunk['choices']): ChatChunk => {
-    return { ...head, object: 'chat.completion.chunk', choices, ...(isRequested && { usage: null }) }
+    return { ...head, object: 'chat.completion.chunk', choices, ...(usage && { usage: null }) }
   }
-  for (let index = 0; index < (body.n ?? 1); index++) {
-    for (const delta of deltas(output.message)) {
-      const logprobsField = body.logprobs && delta.content ? logprobs(delta.content, body, tokenizer) : null
+  for (let index = 0; index < copies; index++) {
+    for (const delta of deltas(output.message, copies)) {
+      const logprobsField = top && delta.content ? logprobs(delta.content, top) : null
       yield chunk([{ index, delta, logprobs: logprobsField, finish_reason: null }])
     }
     yield chunk([{ index, delta: {}, logprobs: null, finish_reason: output.finish }])
   }
-  if (isRequested) yield { ...chunk([]), usage }
+  if (usage) yield { ...chunk([]), usage }
 }
 
-function* deltas({ content, tool_calls: calls = [], images, audio }: Message): Generator<ChatDelta> {
+/** The pieces of one of `copies` choices. */
+function* deltas({ content, tool_calls: calls = [], images, audio }: Message, copies: number): Generator<ChatDelta> {
   yield { role: 'assistant', content: content === null ? null : '', refusal: null }
-  for (const word of splitWords(content ?? '')) yield { content: word }
+  for (const word of pieces(content ?? '', copies)) yield { content: word }
   for (const [index, { id, type, function: called }] of calls.entries()) {
     yield { tool_calls: [{ index, id, type, function: { name: called.name, arguments: '' } }] }
-    for (const piece of argumentPieces(called.arguments)) {
+    for (const piece of argumentPieces(called.arguments, copies)) {
       yield { tool_calls: [{ index, function: { arguments: piece } }] }
     }
   }
   if (images) yield { images }
   if (audio) {
     yield { audio: { id: audio.id } }
-    for (const transcript of splitWords(audio.transcript)) yield { audio: { transcript } }
+    for (const transcript of pieces(audio.transcript, copies)) yield { audio: { transcript } }
     for (let at = 0; at < audio.data.length; at += audioPieceCharacters)
       yield { audio: { data: audio.data.slice(at, at + audioPieceCharacters) } }
     yield { audio: { expires_at: audio.expires_at } }
   }
+}
+
+function pieces(text: string, copies: number): Iterable<string> {
+  return splitWords(text, minPieceCharacters(text.length * copies))
 }

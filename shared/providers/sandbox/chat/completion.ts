@@ -1,7 +1,15 @@
 import { newId } from '../../../base/ids.ts'
 import type { Completion, CompletionRequest } from '../../../kinds/completion.ts'
 import type { Tokenizer } from '../../../kinds/tokenizer.ts'
-import { cutAtStop, eventStream, jsonResponse, maxCharacters, type SandboxResponse, splitWords } from './response.ts'
+import {
+  cutAtStop,
+  eventStream,
+  jsonResponse,
+  maxCharacters,
+  minPieceCharacters,
+  type SandboxResponse,
+  splitWords,
+} from './response.ts'
 
 type Prompt = { text: string; tokens: number }
 type Choice = Completion['choices'][number]
@@ -68,8 +76,9 @@ function* chunks(
   usage: Completion['usage'],
 ): Generator<Completion> {
   const pending = usage ? { usage: null } : {}
+  const minCharacters = minPieceCharacters(choices.reduce((sum, { text }) => sum + text.length, 0))
   for (const { index, text, logprobs, finish_reason } of choices) {
-    for (const word of splitWords(text)) {
+    for (const word of splitWords(text, minCharacters)) {
       yield { ...head, choices: [{ index, text: word, logprobs: null, finish_reason: null }], ...pending }
     }
     yield { ...head, choices: [{ index, text: '', logprobs, finish_reason }], ...pending }

@@ -50,7 +50,23 @@ export function maxCharacters(choices: number, detailed = false): number {
   return Math.max(1, Math.floor((detailed ? maxDetailedChars : maxAnswerChars) / choices))
 }
 
-/** Splits `text` into words, for streaming. */
-export function splitWords(text: string): string[] {
-  return text.match(/\s*\S+|\s+/g) ?? []
+/** For all choices of a streamed answer together: an event is some hundred bytes, whatever it contains. */
+const maxPieces = 4_000
+
+/** Characters that a piece must have, so that a streamed answer of so many characters has at most some thousand pieces. */
+export function minPieceCharacters(answerCharacters: number): number {
+  return Math.max(1, Math.ceil(answerCharacters / maxPieces))
+}
+
+/**
+ * Splits `text` for streaming, as it is read: into words, or into as many words as give a piece its minimum length.
+ */
+export function* splitWords(text: string, minCharacters = minPieceCharacters(text.length)): Generator<string> {
+  const word = /\s*\S+|\s+/gy
+  for (let from = 0; word.test(text); ) {
+    const to = word.lastIndex
+    if (to - from < minCharacters && to < text.length) continue
+    yield text.slice(from, to)
+    from = to
+  }
 }

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
+import { minPieceCharacters } from './response.ts'
 import { fakeInstance } from './schema-faker.ts'
 
 export type FunctionTool = { name: string; parameters?: Record<string, unknown> | undefined }
 
-const pieceCharacters = /.{1,12}/gsu
+const minArgumentCharacters = 12
 
 /**
  * The function to call: the one that the choice names, otherwise the first if one is `required` or `isRequested` for.
@@ -23,9 +24,10 @@ export function argumentsOf({ parameters }: FunctionTool): string {
   return JSON.stringify(fakeInstance(parameters ?? {}) ?? {})
 }
 
-/** Splits arguments for streaming. */
-export function argumentPieces(args: string): string[] {
-  return args.match(pieceCharacters) ?? []
+/** Splits arguments for streaming, as they are read; `copies` of them are streamed. */
+export function* argumentPieces(args: string, copies = 1): Generator<string> {
+  const length = Math.max(minArgumentCharacters, minPieceCharacters(args.length * copies))
+  for (const [piece] of args.matchAll(new RegExp(`.{1,${length}}`, 'gsu'))) yield piece
 }
 
 /** An id for a call or an audio output, in OpenAI's format. */

@@ -22,6 +22,7 @@ export async function transcript({
   const { filename } = sources.get('audio_url')!
   const sentences = [`This is ${filename}.`, ` It is ${Math.round(input.seconds * 1000) / 1000} seconds long.`]
   const text = sentences.join('')
+  const textPieces = [...splitWords(text)]
   const audioTokens = Math.ceil(input.seconds * tokensPerSecond)
   const textTokens = (await tokenizer()).count(text)
   // Two speakers, one per sentence; known speakers by their names.
@@ -35,10 +36,8 @@ export async function transcript({
       const id = tellsSpeakers ? { id: `seg_00${position + 1}` } : { details }
       return { ...times, text: text.trim(), speaker: speakerOf(position), ...id }
     }),
-    words: distribute(splitWords(text), input.seconds).map(
-      ({ text, ...times }): Word => ({ ...times, word: text.trim() }),
-    ),
-    logprobs: input.logprobs ? splitWords(text).map(probabilityOf) : null,
+    words: distribute(textPieces, input.seconds).map(({ text, ...times }): Word => ({ ...times, word: text.trim() })),
+    logprobs: input.logprobs ? textPieces.map(probabilityOf) : null,
     usage: {
       prompt_tokens: audioTokens,
       completion_tokens: textTokens,
@@ -46,7 +45,7 @@ export async function transcript({
       prompt_tokens_details: { audio_tokens: audioTokens },
     },
   }
-  return { pieces: input.stream ? pieces(splitWords(text), input.logprobs) : null, transcript: () => whole }
+  return { pieces: input.stream ? pieces(textPieces, input.logprobs) : null, transcript: () => whole }
 }
 
 function probabilityOf(token: string): TokenProbability {

@@ -129,12 +129,12 @@ export class RealtimeResponse {
   /** All pieces to send, in order. */
   #pieces(): (() => void)[] {
     const output = this.#output
-    if (output.kind === 'call') return argumentPieces(output.args).map(piece => () => this.#addArguments(piece))
-    if (output.kind === 'text') return splitWords(output.text).map(word => () => this.#addText(word))
+    if (output.kind === 'call') return [...argumentPieces(output.args)].map(piece => () => this.#addArguments(piece))
+    if (output.kind === 'text') return [...splitWords(output.text)].map(word => () => this.#addText(word))
     const { bytes, encoding } = output.sound
     const pieceBytes = (bytesPerSecond[encoding] * pieceMs) / 1_000
     const chunks = Math.ceil(bytes.length / pieceBytes)
-    const words = splitWords(output.transcript)
+    const words = [...splitWords(output.transcript)]
     // The transcript runs slightly ahead of the audio.
     const perSound = Math.ceil(words.length / Math.max(1, chunks))
     const pieces: (() => void)[] = []
