@@ -293,11 +293,11 @@ async function insertItems(
   await tx.$executeRaw`
     INSERT INTO conversation_items
       (conversation_id, organisation_id, environment, id, item, item_file_id, item_bytes, stored_bytes)
-    SELECT ${conversationId}, ${organisationId}, ${environment}::"Environment", id,
+    SELECT ${conversationId}, ${organisationId}, ${environment}::environment, id,
       CASE WHEN file_id = '' THEN substring(${bytes}::bytea FROM start FOR length) END, nullif(file_id, ''), item_bytes, length
     FROM unnest(${rows.map(({ id }) => id)}::text[], ${rows.map(({ fileId }) => fileId ?? '')}::text[],
       ${rows.map(({ itemBytes }) => itemBytes)}::int[], ${starts}::int[], ${lengths}::int[])
-      WITH ORDINALITY AS row(id, file_id, item_bytes, start, length, place)
+      WITH ORDINALITY AS added(id, file_id, item_bytes, start, length, place)
     ORDER BY place`
 }
 
