@@ -68,7 +68,7 @@ const emptyObjects = jsonCall('/v1/chat/completions', {
 const texts = jsonCall('/v1/chat/completions', {
   model: 'gpt-4.1',
   max_tokens: 5,
-  messages: [{ role: 'user', content: `${'x'.repeat(2_000_000)}\u6f22` }, slow],
+  messages: [{ role: 'user', content: `${'x'.repeat(900_000)}\u6f22` }, slow],
 })
 
 const manyItems: Attack = {
@@ -122,5 +122,5 @@ export const memoryAttacks = [
   manyParts,
   held('held-blocks', '184 bodies of 19,000 blocks, held', blocks),
   held('held-objects', '184 bodies of 97,000 empty objects, held', emptyObjects),
-  held('held-texts', '184 bodies of 2 MB of wide text, held', texts),
+  held('held-texts', '184 bodies of 0.9 MB of wide text, held', texts),
 ]

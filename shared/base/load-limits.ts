@@ -11,7 +11,7 @@ const mibOf = (min: number) =>
 
 /** Load limits of one process. */
 export type LoadLimits = {
-  /** Bytes of request bodies held by running requests; one organisation may use half. */
+  /** Memory of the request bodies of running requests, as received and as parsed; one organisation may use half. */
   maxBodyBytes: number
   /** Bytes of buffered responses, being collected or not yet read by the client; one organisation may use half. */
   maxResponseBytes: number
@@ -23,7 +23,7 @@ export type LoadLimits = {
  * them.
  */
 export const loadLimitVariables = {
-  MAX_BODY_MIB_IN_FLIGHT: mibOf(20).prefault(192),
+  MAX_BODY_MIB_IN_FLIGHT: mibOf(20).prefault(128),
   MAX_ANSWER_MIB_IN_FLIGHT: mibOf(128).prefault(128),
   MAX_CONNECTIONS: z.coerce.number().int().min(10).max(1_000_000).default(10_000),
 }

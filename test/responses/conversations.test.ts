@@ -189,6 +189,8 @@ test.serial('bad input names its field, and nothing is created', async t => {
     ['/v1/conversations', { metadata: { a: 'x\0' } }, 'metadata.a'],
     ['/v1/conversations/conv_1', {}, 'metadata'],
     ['/v1/conversations/conv_1/items', { items: [] }, 'items'],
+    ['/v1/conversations', { items: Array.from({ length: 21 }, () => user('One')) }, 'items'],
+    ['/v1/conversations/conv_1/items', { items: Array.from({ length: 21 }, () => user('One')) }, 'items'],
   ] as const) {
     const response = await world.gateway.fetch(path, { key, body })
     t.is(response.status, 400, JSON.stringify(body))
@@ -217,4 +219,48 @@ test.serial('input_tokens counts the whole conversation, without charge', async 
     t.true((await count({ model, conversation: id })) >= alone - 4)
   }
   t.is(await chargedNano(world, account), 0)
+})
+
+/** Items of some 80,000 strings and objects: as much as fits into one request, but not twice. */
+const manyElements = Array.from({ length: 20 }, () => ({
+  ...user(''),
+  content: Array.from({ length: 780 }, () => ({ type: 'input_text' as const, text: 'ab' })),
+}))
+
+test.serial('400 when what a request continues has more elements than a request may have', async t => {
+  const { live: key } = await keepingAccount(world)
+  const client = world.sdk(key)
+  const [model] = models
+  const { id: conversation } = await client.conversations.create({ items: manyElements })
+  const first = await client.responses.create({ model, input: manyElements })
+  const calls = world.openai.requests.length
+  for (const [continued, param] of [
+    [{ conversation }, 'conversation'],
+    [{ previous_response_id: first.id }, 'previous_response_id'],
+  ] as const)
+    for (const path of ['/v1/responses', '/v1/responses/input_tokens']) {
+      const response = await world.gateway.fetch(path, { key, body: { model, input: manyElements, ...continued } })
+      t.is(response.status, 400)
+      t.like(await response.json(), { error: { code: 'context_length_exceeded', param } })
+    }
+  await client.conversations.items.create(conversation, { items: manyElements })
+  const response = await world.gateway.fetch('/v1/responses', { key, body: { model, input: 'One', conversation } })
+  t.is(response.status, 400)
+  t.like(await response.json(), { error: { code: 'context_length_exceeded', param: 'conversation' } })
+  t.is(world.openai.requests.length, calls)
+  t.is(world.gateway.services.budgets.bodies.bytes, 0)
+})
+
+test.serial('a turn of many items extends its conversation in their order', async t => {
+  const { live: key } = await keepingAccount(world)
+  const client = world.sdk(key)
+  const { id } = await client.conversations.create()
+  const texts = Array.from({ length: 1_201 }, (_, index) => `${index}`)
+  texts[700] = 'x'.repeat(300 * 1024)
+  await client.responses.create({ model: models[0], conversation: id, input: texts.map(user) })
+  const listed: unknown[] = []
+  for await (const item of client.conversations.items.list(id, { order: 'asc', limit: 100 })) listed.push(item)
+  t.deepEqual(textsOf(listed).slice(0, -1), texts)
+  const response = await client.responses.create({ model: models[0], conversation: id, input: 'Go on' })
+  t.is(response.status, 'completed')
 })

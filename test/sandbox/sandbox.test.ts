@@ -254,3 +254,20 @@ test('200: an answer with logarithms of probability is cut short, however many c
   })
   t.is(completion.choices[0].text.length, 20_000)
 })
+
+for (const [path, fields] of [
+  [chatPath, { messages: [{ role: 'user', content: 'a '.repeat(475_000) }], n: 2 }],
+  ['/v1/completions', { prompt: ['a '.repeat(240_000), 'b '.repeat(230_000)], n: 2 }],
+] as const)
+  test(`200: a long answer of ${path} is streamed whole, in some thousand events`, async t => {
+    const { sandbox } = opened(t)
+    const { body } = await send(sandbox, path, { model: 'm', stream: true, max_tokens: 1_000_000, ...fields })
+    const events = (await body.text())
+      .split('\n\n')
+      .flatMap(event => (event.startsWith('data: {') ? [event.slice(6)] : []))
+    t.true(events.length > 1_000 && events.length < 8_100, `${events.length}`)
+    const choices = events.map(event => (JSON.parse(event) as Json).choices[0])
+    const whole = choices.filter(({ index }) => index === 0).map(({ delta, text }) => delta?.content ?? text ?? '')
+    t.regex(whole.join(''), /^(?:a ?)+$/)
+    t.true(whole.join('').length > 200_000)
+  })
