@@ -42,8 +42,9 @@ export function pushUserParts(messages: ChatMessage[], parts: readonly UserPart[
   if (parts.length === 0) return
   const last = messages.at(-1)
   if (last?.role === 'user') {
-    const earlier = typeof last.content === 'string' ? textParts(last.content) : last.content
-    last.content = [...earlier, ...parts]
+    // In place: thousands of messages may become one. The list is this function's own.
+    if (typeof last.content === 'string') last.content = textParts(last.content)
+    for (const part of parts) last.content.push(part)
     return
   }
   const [first] = parts

@@ -68,16 +68,24 @@ class ConversationBuilder {
   addSystem(texts: readonly string[]): void {
     const [first] = this.#messages
     if (this.#messages.length === 0 || (this.#messages.length === 1 && first!.role === 'system')) {
-      const earlier = first?.role === 'system' ? systemTexts(first.content) : []
-      const all = [...earlier, ...texts]
-      const content = all.length === 1 ? all[0]! : all.map(text => ({ type: 'text' as const, text }))
-      if (all.length > 0) this.#messages[0] = { role: 'system', content }
+      for (const text of texts) this.#addToPrompt(text)
       return
     }
     const text = texts.join('\n\n')
     if (text === '') return
     if (takesSystemTurns(this.#target)) this.#messages.push({ role: 'system', content: text })
     else pushUserParts(this.#messages, textParts(`<system-reminder>\n${text}\n</system-reminder>`))
+  }
+
+  /** Adds to the system prompt, in place: thousands of items may become one message. */
+  #addToPrompt(text: string): void {
+    const [prompt] = this.#messages
+    if (prompt?.role !== 'system') {
+      this.#messages.push({ role: 'system', content: text })
+      return
+    }
+    if (typeof prompt.content === 'string') prompt.content = [{ type: 'text', text: prompt.content }]
+    prompt.content.push({ type: 'text', text })
   }
 
   /** All messages. */
@@ -164,8 +172,4 @@ class ConversationBuilder {
 
 function isOutput(item: ResponsesItem): item is Output {
   return isItem(item, 'function_call_output') || isItem(item, 'custom_tool_call_output')
-}
-
-function systemTexts(content: Extract<ChatMessage, { role: 'system' }>['content']): string[] {
-  return typeof content === 'string' ? [content] : content.map(({ text }) => text)
 }
