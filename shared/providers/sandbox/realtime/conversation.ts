@@ -1,12 +1,20 @@
 import { EventError } from './event-error.ts'
 import { bytesOf, type Item } from './items.ts'
+import type { SessionMemory } from './session-memory.ts'
 
 const maxItems = 200
 const maxBytes = 16 * 1024 * 1024
 
-/** The items of a session in order, within the memory limit; the oldest are evicted first. */
+/** The items of a session in order, within the memory limits; the oldest are evicted first. */
 export class Conversation {
+  readonly #memory: SessionMemory
   #items: Item[] = []
+  /** The bytes of the items when the last one was added. */
+  #bytes = 0
+
+  constructor(memory: SessionMemory) {
+    this.#memory = memory
+  }
 
   get items(): readonly Item[] {
     return this.#items
@@ -36,10 +44,10 @@ export class Conversation {
     }
     this.#items.splice(this.#placeAfter(previousId), 0, item)
     const evicted: Item[] = []
-    let bytes = this.#items.reduce((sum, item) => sum + bytesOf(item), 0)
-    while (this.#items.length > 1 && (this.#items.length > maxItems || bytes > maxBytes)) {
+    this.#hold(this.#items.reduce((sum, item) => sum + bytesOf(item), 0))
+    while (this.#items.length > 1 && this.#isTooLarge) {
       const oldest = this.#items.shift()!
-      bytes -= bytesOf(oldest)
+      this.#hold(this.#bytes - bytesOf(oldest))
       evicted.push(oldest)
     }
     return evicted
@@ -48,6 +56,15 @@ export class Conversation {
   delete(id: string): void {
     this.find(id, 'deleting')
     this.#items = this.#items.filter(item => item.id !== id)
+  }
+
+  get #isTooLarge(): boolean {
+    return this.#items.length > maxItems || this.#bytes > maxBytes || this.#memory.isFull
+  }
+
+  #hold(bytes: number): void {
+    this.#memory.hold(bytes - this.#bytes)
+    this.#bytes = bytes
   }
 
   #placeAfter(previousId: string | null): number {

@@ -1,4 +1,5 @@
 import { EventError } from './event-error.ts'
+import type { SessionMemory } from './session-memory.ts'
 import { bytesPerSecond, type Encoding, type Sound } from './sound.ts'
 import { type Turn, TurnDetector, type TurnLimits } from './turns.ts'
 
@@ -8,6 +9,7 @@ const minMs = 100
 /** Audio that was sent and belongs to no item yet; positions count from the start of the session. */
 export class InputBuffer {
   readonly encoding: Encoding
+  readonly #memory: SessionMemory
   /** Duration of the audio sent earlier in other formats. */
   readonly #earlierMs: number
   #chunks: Buffer[] = []
@@ -16,7 +18,8 @@ export class InputBuffer {
   #limits: TurnLimits | null
   #detector: TurnDetector | null
 
-  constructor(encoding: Encoding, limits: TurnLimits | null, earlierMs: number) {
+  constructor(memory: SessionMemory, encoding: Encoding, limits: TurnLimits | null, earlierMs = 0) {
+    this.#memory = memory
     this.encoding = encoding
     this.#earlierMs = earlierMs
     this.#limits = limits
@@ -29,6 +32,12 @@ export class InputBuffer {
 
   get speaking(): boolean {
     return this.#detector?.speaking ?? false
+  }
+
+  /** An empty buffer in its place, for audio in another format. */
+  replace(encoding: Encoding, limits: TurnLimits | null): InputBuffer {
+    this.clear()
+    return new InputBuffer(this.#memory, encoding, limits, this.endMs)
   }
 
   /** A position in whole milliseconds since the start of the session. */
@@ -44,11 +53,12 @@ export class InputBuffer {
 
   /** Adds audio and yields the detected turns. Audio before a turn is discarded. Throws when the buffer is full. */
   *append(bytes: Buffer): Generator<Turn> {
-    if (this.#endByte - this.#startByte + bytes.length > maxBytes) {
-      const message = `The buffer holds at most ${maxBytes} bytes. Commit or clear it.`
+    if (this.#endByte - this.#startByte + bytes.length > maxBytes || this.#memory.isFull) {
+      const message = `The buffer holds at most ${maxBytes} bytes, and less where many sessions are open. Commit or clear it.`
       throw new EventError('input_audio_buffer_full', message, 'audio')
     }
     this.#chunks.push(bytes)
+    this.#memory.hold(bytes.length)
     this.#endByte += bytes.length
     if (!this.#detector) return
     yield* this.#detector.listen(bytes)
@@ -60,6 +70,7 @@ export class InputBuffer {
     const whole = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks)
     const bytes = Buffer.from(whole.subarray(fromByte - this.#startByte, toByte - this.#startByte))
     const rest = whole.subarray(toByte - this.#startByte)
+    this.#memory.hold(rest.length - whole.length)
     this.#chunks = rest.length > 0 ? [rest] : []
     this.#startByte = toByte
     return { encoding: this.encoding, bytes }
@@ -83,13 +94,17 @@ export class InputBuffer {
   }
 
   clear(): void {
+    for (const { length } of this.#chunks) this.#memory.hold(-length)
     this.#chunks = []
     this.#startByte = this.#endByte
     this.setTurnDetection(this.#limits)
   }
 
   #forget(beforeByte: number): void {
-    while (this.#chunks.length > 0 && this.#startByte + this.#chunks[0]!.length <= beforeByte)
-      this.#startByte += this.#chunks.shift()!.length
+    while (this.#chunks.length > 0 && this.#startByte + this.#chunks[0]!.length <= beforeByte) {
+      const { length } = this.#chunks.shift()!
+      this.#memory.hold(-length)
+      this.#startByte += length
+    }
   }
 }

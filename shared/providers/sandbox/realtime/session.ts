@@ -5,6 +5,7 @@ import type { ResponseOptions } from './events.ts'
 import { InputBuffer } from './input.ts'
 import { type ClientItem, type Item, itemOf, newId, type Part, presentItem, soundsOf, withoutContent } from './items.ts'
 import { RealtimeResponse } from './response.ts'
+import { SessionMemory } from './session-memory.ts'
 import {
   applyUpdate,
   newSettings,
@@ -31,7 +32,8 @@ export class SandboxSession {
   readonly #tokenizer: Tokenizer
   readonly #head = { id: newId('sess'), expires_at: Math.floor(Date.now() / 1_000) + maxSessionSeconds }
   readonly #conversationId = newId('conv')
-  readonly #conversation = new Conversation()
+  readonly #memory = new SessionMemory()
+  readonly #conversation = new Conversation(this.#memory)
   readonly #responses = new Map<string, RealtimeResponse>()
   #settings: Settings
   #input: InputBuffer
@@ -44,13 +46,14 @@ export class SandboxSession {
     this.#wire = wire
     this.#tokenizer = tokenizer
     this.#settings = newSettings(type, model)
-    this.#input = new InputBuffer('audio/pcm', turnLimitsOf(this.#settings), 0)
+    this.#input = new InputBuffer(this.#memory, 'audio/pcm', turnLimitsOf(this.#settings))
     wire.send('session.created', { session: presentSettings(this.#settings, this.#head) })
   }
 
   /** Ends the session after the client has disconnected. */
   close(): void {
     clearTimeout(this.#idle)
+    this.#memory.release()
     for (const response of this.#responses.values()) response.abandon()
   }
 
@@ -59,7 +62,7 @@ export class SandboxSession {
     this.#settings = applyUpdate(this.#settingsFor(update.type), update, this.#isVoiceFixed)
     const { format, turn_detection } = this.#settings.audio.input
     if (format.type !== this.#input.encoding) {
-      this.#input = new InputBuffer(format.type, turnLimitsOf(this.#settings), this.#input.endMs)
+      this.#input = this.#input.replace(format.type, turnLimitsOf(this.#settings))
       this.#speech = null
     } else if (JSON.stringify(turn_detection) !== JSON.stringify(previousInput.turn_detection)) {
       this.#input.setTurnDetection(turnLimitsOf(this.#settings))
@@ -128,8 +131,7 @@ export class SandboxSession {
     }
     part.sound = firstSeconds(part.sound, endMs / 1_000)
     part.transcript = null
-    const location = { item_id: id, content_index: index, audio_end_ms: endMs }
-    this.#wire.send('conversation.item.truncated', location)
+    this.#wire.send('conversation.item.truncated', { item_id: id, content_index: index, audio_end_ms: endMs })
   }
 
   respond(options: ResponseOptions): void {
