@@ -6,7 +6,8 @@ import { dayMs } from '../base/time.ts'
 import { type Conversation, type ConversationItem, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import type { FileOwner } from './files.ts'
-import type { Payload, Payloads } from './payloads.ts'
+import { insertItems, type PreparedItem } from './insert-items.ts'
+import type { Payloads } from './payloads.ts'
 
 export type { Conversation }
 export type Metadata = Record<string, string>
@@ -16,19 +17,15 @@ export type ListedItem = { id: string; item: object }
 export type ItemPlace = Pick<ConversationItem, 'number' | 'id' | 'itemBytes'>
 
 type Page = { limit: number; after?: string; order: 'asc' | 'desc' }
-/** An item that is ready to be inserted. */
-type PreparedItem = Payload & { id: string; itemBytes: number }
 type ItemRow = Pick<ConversationItem, 'number' | 'conversationId' | 'id' | 'item' | 'itemFileId'>
 
 const pageSize = 100
 const maxPages = 500
-/** Items are read in pages, as each may have megabytes, and written in groups: other requests run in between. */
+/** Items are read in pages, as each may have megabytes: other requests run in between. */
 const itemsPerRead = 500
-const itemsPerWrite = 500
 /** Items that are prepared in one turn of the event loop, unless they are long. */
 const itemsPerTurn = 100
 const bytesPerTurn = 256 * 1024
-const empty = Buffer.alloc(0)
 const placeColumns = { number: true, id: true, itemBytes: true } as const
 
 /** Conversations that were not used for their retention. */
@@ -155,7 +152,6 @@ export class Conversations {
    * without an id, or with that of another one, is listed by a new id. Throws 403 `quota_exceeded`.
    */
   async prepareItems(conversationId: string, owner: FileOwner, items: readonly object[], expiresAtMs: number) {
-    const { organisationId, environment } = owner
     const rows: PreparedItem[] = []
     const drop = () => this.#payloads.remove(rows.map(({ fileId }) => fileId))
     const used = await this.#usedIds(conversationId, items)
@@ -180,10 +176,7 @@ export class Conversations {
     }
     return {
       listed: rows.map(({ id }, index): ListedItem => ({ id, item: items[index]! })),
-      insert: async (tx: Connection) => {
-        for (let from = 0; from < rows.length; from += itemsPerWrite)
-          await insertItems(tx, conversationId, { organisationId, environment }, rows.slice(from, from + itemsPerWrite))
-      },
+      insert: (tx: Connection) => insertItems(tx, conversationId, owner, rows),
       drop,
     }
   }
@@ -277,28 +270,6 @@ export class Conversations {
   #visibleTo({ organisationId, environment }: FileOwner, id: string) {
     return { id, organisationId, environment, expiresAt: { gt: new Date(this.#clock.now()) } }
   }
-}
-
-/** Inserts rows in their order, by one statement: their bytes are one value, of which each row takes its part. */
-async function insertItems(
-  tx: Connection,
-  conversationId: string,
-  { organisationId, environment }: FileOwner,
-  rows: readonly PreparedItem[],
-): Promise<void> {
-  const bytes = Buffer.concat(rows.map(row => row.bytes ?? empty))
-  const lengths = rows.map(row => row.bytes?.length ?? 0)
-  let end = 0
-  const starts = lengths.map(length => (end += length) - length + 1)
-  await tx.$executeRaw`
-    INSERT INTO conversation_items
-      (conversation_id, organisation_id, environment, id, item, item_file_id, item_bytes, stored_bytes)
-    SELECT ${conversationId}, ${organisationId}, ${environment}::environment, id,
-      CASE WHEN file_id = '' THEN substring(${bytes}::bytea FROM start FOR length) END, nullif(file_id, ''), item_bytes, length
-    FROM unnest(${rows.map(({ id }) => id)}::text[], ${rows.map(({ fileId }) => fileId ?? '')}::text[],
-      ${rows.map(({ itemBytes }) => itemBytes)}::int[], ${starts}::int[], ${lengths}::int[])
-      WITH ORDINALITY AS added(id, file_id, item_bytes, start, length, place)
-    ORDER BY place`
 }
 
 /** Runs a transaction; when it fails, drops what was prepared for it. */
