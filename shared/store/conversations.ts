@@ -6,7 +6,8 @@ import { dayMs } from '../base/time.ts'
 import { type Conversation, type ConversationItem, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import type { FileOwner } from './files.ts'
-import { type Payload, type Payloads, readCurrent } from './payloads.ts'
+import { insertItems, type PreparedItem } from './insert-items.ts'
+import { type Payloads, readCurrent } from './payloads.ts'
 
 export type { Conversation }
 export type Metadata = Record<string, string>
@@ -22,13 +23,11 @@ type ItemRow = Pick<ConversationItem, 'number' | 'conversationId' | 'id' | 'item
 
 const pageSize = 100
 const maxPages = 500
-/** Items are read in pages, as each may have megabytes, and written in groups: other requests run in between. */
+/** Items are read in pages, as each may have megabytes: other requests run in between. */
 const itemsPerRead = 500
-const itemsPerWrite = 500
 /** Items that are prepared in one turn of the event loop, unless they are long. */
 const itemsPerTurn = 100
 const bytesPerTurn = 256 * 1024
-const empty = Buffer.alloc(0)
 const placeColumns = { number: true, id: true, itemBytes: true } as const
 
 /** Conversations that were not used for their retention. */
@@ -161,7 +160,6 @@ export class Conversations {
    * without an id, or with that of another one, is listed by a new id. Throws 403 `quota_exceeded`.
    */
   async prepareItems(conversationId: string, owner: FileOwner, items: readonly object[], expiresAtMs: number) {
-    const { organisationId, environment } = owner
     const rows: PreparedItem[] = []
     const drop = () => this.#payloads.remove(rows.map(({ fileId }) => fileId))
     const used = await this.#usedIds(conversationId, items)
@@ -186,10 +184,7 @@ export class Conversations {
     }
     return {
       listed: rows.map(({ id }, index): ListedItem => ({ id, item: items[index]! })),
-      insert: async (tx: Connection) => {
-        for (let from = 0; from < rows.length; from += itemsPerWrite)
-          await insertItems(tx, conversationId, { organisationId, environment }, rows.slice(from, from + itemsPerWrite))
-      },
+      insert: (tx: Connection) => insertItems(tx, conversationId, owner, rows),
       drop,
     }
   }

@@ -221,10 +221,10 @@ test.serial('input_tokens counts the whole conversation, without charge', async 
   t.is(await chargedNano(world, account), 0)
 })
 
-/** Items of some 80,000 strings and objects: as much as fits into one request, but not twice. */
+/** Items of some 56,000 strings and objects: as much as fits into one request, but not twice. */
 const manyElements = Array.from({ length: 20 }, () => ({
   ...user(''),
-  content: Array.from({ length: 780 }, () => ({ type: 'input_text' as const, text: 'ab' })),
+  content: Array.from({ length: 560 }, () => ({ type: 'input_text' as const, text: 'ab' })),
 }))
 
 test.serial('400 when what a request continues has more elements than a request may have', async t => {
