@@ -15,9 +15,9 @@ const minBudgetTokens = 1024
 /**
  * The body for the provider: the client's bytes in their order, with the provider's name of the model, without the
  * members that are not sent (`dropped`: those that the client may miss), without the thinking of other models
- * (`ownThinking`), and, if the call's ceiling is lower, with that as `max_tokens`. A thinking budget has to be below `max_tokens`, so it is lowered with it. Where too little is left,
- * and where a budget requires thinking that was removed, thinking is disabled, and the edit of `context_management` that
- * requires thinking is removed.
+ * (`ownThinking`), and, if the call's ceiling is lower, with that as `max_tokens`. A thinking budget has to be below
+ * `max_tokens`, so it is lowered with it. Where too little is left, and where a budget requires thinking that was removed,
+ * thinking is disabled, and the edit of `context_management` that requires thinking is removed.
  */
 export function editedBody(
   { body, raw, target, maxTokens, passesUnknown }: Call<'messages'>,
