@@ -79,8 +79,8 @@ export class HoldAdmission implements AdmissionGate {
   }
 
   /**
-   * Records the target of the job's call, so that it is charged when the job is cancelled. Throws ClientGone when it must not be
-   * made any more, and what Postgres throws.
+   * Records the target of the job's call, so that it is charged when the job is cancelled. Throws ClientGone when it
+   * must not be made any more, and what Postgres throws.
    */
   async recordCall({ model, provider }: { model: { id: string }; provider: { name: string } }): Promise<void> {
     const { client, run } = this.#answer
