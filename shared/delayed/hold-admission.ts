@@ -92,6 +92,11 @@ export class HoldAdmission implements AdmissionGate {
     this.#event = event
   }
 
+  /** Whether the run has told what it used. */
+  get isSettled(): boolean {
+    return this.#event !== null
+  }
+
   /** The cost of the run in nano-dollars; 0 without usage. */
   get costNano(): bigint {
     return BigInt(this.#event?.cost ?? 0)
