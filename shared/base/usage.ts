@@ -38,14 +38,17 @@ export type ShownUsage = Omit<
   completion_tokens?: number
 }
 
-/** No request has more tokens of a kind, whatever its provider states; the columns of the request log hold twice as many. */
+/**
+ * No request has more tokens of a kind, whatever its provider states; the columns of the request log hold twice as
+ * many.
+ */
 export const maxTokens = 1_000_000_000
 /** No request has more searches of the web. */
 const maxSearches = 10_000
 
 /**
- * What a provider states it has used, if that can be true: whole numbers up to `max`. Details are at most what they are part of.
- * Null when it cannot be true, so that the gateway counts.
+ * What a provider states it has used, if that can be true: whole numbers up to `max`. Details are at most what they are
+ * part of. Null when it cannot be true, so that the gateway counts.
  */
 export function plausibleUsage(usage: Usage, max = { prompt: maxTokens, completion: maxTokens }): Usage | null {
   const { prompt_tokens: prompt, completion_tokens: completion, web_searches: searches = 0, parts = [] } = usage

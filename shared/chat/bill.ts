@@ -17,8 +17,8 @@ import {
 import type { AnswerRelay } from './stream-relay.ts'
 
 /**
- * Target and margin of a call, and the features that bound its usage; without them, it is bounded by what no request uses. `free` for
- * test keys.
+ * Target and margin of a call, and the features that bound its usage; without them, it is bounded by what no request
+ * uses. `free` for test keys.
  */
 export type Billing = { target: Target; features?: Features; marginPpm: bigint; free: boolean }
 type CallLimits = Pick<Billing, 'target' | 'features'>

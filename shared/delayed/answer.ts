@@ -14,8 +14,8 @@ export type JobAnswer = {
   /** The failure that ended its stream before anything of it was shown; null if there is none. */
   readonly failure: GatewayError | null
   /**
-   * Stores the complete answer, and ends the job with it; may be repeated. False when the job was over or cancelled. Throws what the
-   * stores throw.
+   * Stores the complete answer, and ends the job with it; may be repeated. False when the job was over or cancelled.
+   * Throws what the stores throw.
    */
   save(admission: HoldAdmission): Promise<boolean>
   /** Notifies those who wait for the answer, once the job has ended. Never throws. */

@@ -15,9 +15,9 @@ const maxTries = 10
 const cancelled = { status: 'cancelled', logStatus: 499 } as const
 
 /**
- * Cancels a job. Nothing is charged before a provider was called. A call under way ends as if a direct client had disconnected:
- * for its owner the job is cancelled at once, and its worker ends it when it knows what the call used. Throws a GatewayError 409
- * when it is over.
+ * Cancels a job. Nothing is charged before a provider was called. A call under way ends as if a direct client had
+ * disconnected: for its owner the job is cancelled at once, and its worker ends it when it knows what the call used.
+ * Throws a GatewayError 409 when it is over.
  */
 export async function cancelDelayed(services: Services, id: string): Promise<DelayedJob> {
   const { delayedJobs, completionSignals, jobs, log } = services
@@ -53,8 +53,8 @@ export async function removeDeletedEvents({ storedResponses, responseEvents }: S
 }
 
 /**
- * The end of a job whose run failed. It costs nothing, unless its key, the money behind it or its storage no longer allowed what
- * its call delivered.
+ * The end of a job whose run failed. It costs nothing, unless its key, the money behind it or its storage no longer
+ * allowed what its call delivered.
  */
 export function failedRunEnd(job: Job, admission: HoldAdmission, error: GatewayError): End {
   const isOfCaller = refusesKey(error) || callersFaults.has(error.code)

@@ -1,4 +1,5 @@
 import { ClientGone } from '../engine/failures.ts'
+import type { ClientPresence } from '../engine/response-writer.ts'
 import type { Services } from '../services.ts'
 import type { DelayedInput } from '../store/delayed-row.ts'
 import type { Job } from '../store/jobs.ts'
@@ -7,7 +8,9 @@ import { callOfEvent, type JobCall } from '../wallet/jobs.ts'
 import { costWithOutput } from '../wallet/reservation.ts'
 import type { RoutedAttempt } from '../wallet/routing-record.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
-import type { JobAnswer } from './answer.ts'
+
+/** Who receives the answer, and whether it is streamed. */
+type AnswerOfRun = { client: ClientPresence; run: { stream: boolean } }
 
 /**
  * Admits the run of a delayed job under the hold reserved at its submission: it is not counted a second time, and the run's
@@ -17,17 +20,13 @@ import type { JobAnswer } from './answer.ts'
 export class HoldAdmission implements AdmissionGate {
   readonly #job: Job
   readonly #services: Pick<Services, 'admission' | 'delayedJobs' | 'clock'>
-  readonly #answer: Pick<JobAnswer, 'client' | 'run'>
+  readonly #answer: AnswerOfRun
   readonly #startedMs: number
   readonly #extras: Reservation[] = []
   #event: UsageEvent | null = null
   extraNano = 0
 
-  constructor(
-    services: Pick<Services, 'admission' | 'delayedJobs' | 'clock'>,
-    job: Job,
-    answer: Pick<JobAnswer, 'client' | 'run'>,
-  ) {
+  constructor(services: Pick<Services, 'admission' | 'delayedJobs' | 'clock'>, job: Job, answer: AnswerOfRun) {
     this.#services = services
     this.#job = job
     this.#answer = answer
@@ -79,8 +78,8 @@ export class HoldAdmission implements AdmissionGate {
   }
 
   /**
-   * Records the target of the job's call, so that it is charged when the job is cancelled. Throws ClientGone when it must not be
-   * made any more, and what Postgres throws.
+   * Records the target of the job's call, so that it is charged when the job is cancelled. Throws ClientGone when it
+   * must not be made any more, and what Postgres throws.
    */
   async recordCall({ model, provider }: { model: { id: string }; provider: { name: string } }): Promise<void> {
     const { client, run } = this.#answer
@@ -91,6 +90,11 @@ export class HoldAdmission implements AdmissionGate {
 
   settle(_reservation: Reservation, _costNano: number, _tokens: number, event: UsageEvent | null): void {
     this.#event = event
+  }
+
+  /** Whether the run has told what it used. */
+  get isSettled(): boolean {
+    return this.#event !== null
   }
 
   /** The cost of the run in nano-dollars; 0 without usage. */

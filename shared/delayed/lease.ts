@@ -4,17 +4,18 @@ import type { Services } from '../services.ts'
 import type { Job } from '../store/jobs.ts'
 
 /**
- * Why a run was ended: its job was cancelled, the claim was lost or the job ended, its deadline passed, or this process is
- * stopping.
+ * Why a run was ended: its job was cancelled, the claim was lost or the job ended, its deadline passed, or this process
+ * is stopping.
  */
 export type CutReason = 'cancelled' | 'lost' | 'expired' | 'stopped'
 
 type LeaseServices = Pick<Services, 'delayedJobs' | 'completionSignals' | 'clock'>
 
 /**
- * The lease of a claimed job, whose call answers `client`: it is renewed every two seconds, and the run is ended once the job is
- * cancelled, the lease is lost, the deadline passes or the process stops. The call of a cancelled job ends as if its client had
- * disconnected, so that its usage is known; the lease is renewed until then. Call `end` when the run is over.
+ * The lease of a claimed job, whose call answers `client`: it is renewed every two seconds, and the run is ended once
+ * the job is cancelled, the lease is lost, the deadline passes or the process stops. The call of a cancelled job ends
+ * as if its client had disconnected, so that its usage is known; the lease is renewed until then. Call `end` when the
+ * run is over.
  */
 export class Lease {
   readonly client: BufferedResponse

@@ -75,7 +75,7 @@ async function runAdmitted(run: LeasedRun): Promise<number | null> {
   const { services, job, answer, lease, admission } = run
   if (answer.isShown) return finish(run, failedEnd(interrupted()))
   const error = await runCall(run)
-  if (lease.cut === 'cancelled') return finish(run, settledEnd(job, admission))
+  if (lease.cut === 'cancelled') return finish(run, null)
   if (answer.isComplete) return saveAnswer(run)
   if (lease.cut === 'lost') return null
   if (lease.cut === 'expired') return finish(run, expiredEnd)
@@ -87,19 +87,21 @@ async function runAdmitted(run: LeasedRun): Promise<number | null> {
   return requeueJob(run, retry)
 }
 
-async function finish(run: LeasedRun, end: End): Promise<null> {
-  if (!(await endJob(run.services, run.job.id, end))) await settleIfCancelled(run)
+/** Ends the job, unless it was cancelled; `end` null = it was. */
+async function finish(run: LeasedRun, end: End | null): Promise<null> {
+  if (!end || !(await endJob(run.services, run.job.id, end))) await settleIfCancelled(run)
   await run.answer.close()
   if (run.lease.cut === 'cancelled') await removeDeletedEvents(run.services, run.job)
   return null
 }
 
-/** Settles a job that could neither be ended nor requeued, in case that it was cancelled in the meantime. */
+/** Settles a job that was cancelled. Does nothing when it was not: it is over, or another worker has it. */
 async function settleIfCancelled({ services, job, lease, admission }: LeasedRun): Promise<void> {
   const current = await services.jobs.read(job.id)
   if (!current?.cancelRequestedAt || current.attempts !== job.attempts) return
   // Of a call that was aborted for another reason, the run does not know what it used.
-  if (lease.cut && lease.cut !== 'cancelled') await settleCancelled(services, job.id)
+  const isKnown = admission.isSettled && (!lease.cut || lease.cut === 'cancelled')
+  if (!isKnown) await settleCancelled(services, job.id)
   else await endJob(services, job.id, settledEnd(job, admission), current)
 }
 

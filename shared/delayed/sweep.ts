@@ -6,8 +6,8 @@ import { settleCancelled } from './cancel.ts'
 const maxWaitingMs = 30_000
 
 /**
- * Requeues jobs whose worker died, fails those whose workers died too often, and settles those that were cancelled during their call;
- * returns their number.
+ * Requeues jobs whose worker died, fails those whose workers died too often, and settles those that were cancelled
+ * during their call; returns their number.
  */
 export async function sweepDelayed(services: Services): Promise<number> {
   const { delayedJobs, delayedTasks } = services
@@ -16,7 +16,10 @@ export async function sweepDelayed(services: Services): Promise<number> {
   const lost = await delayedJobs.requeueLost()
   if (lost.length > 0) await delayedTasks.add('again', ...lost)
   const unsettled = await delayedJobs.listUnsettled()
-  for (const id of unsettled) await settleCancelled(services, id)
+  for (const id of unsettled)
+    await settleCancelled(services, id).catch(error =>
+      services.log.error({ err: error, job: id }, 'a cancelled job is settled later'),
+    )
   return poisoned.length + unsettled.length + lost.length
 }
 

@@ -11,7 +11,10 @@ export class BufferedResponse implements ResponseWriter {
   body: string | null = null
   readonly #listeners: (() => void)[] = []
 
-  /** Ends the call: at once, or, with null, as if an interactive client had disconnected; then it may still be ended at once. */
+  /**
+   * Ends the call: at once, or, with null, as if an interactive client had disconnected; then it may still be ended at
+   * once.
+   */
   leave(how: Leaving = 'unbilled'): void {
     if (this.gone && (this.leaving || !how)) return
     this.gone = true

@@ -15,8 +15,9 @@ type EndServices = Pick<
 >
 
 /**
- * Ends a job with what `beside` writes, then updates Redis balances, the poll schedule, its webhook and waiting requests. Null when
- * it was over already, is not as `expected`, or was cancelled. Sweeps repeat whatever fails or is interrupted after the transaction.
+ * Ends a job with what `beside` writes, then updates Redis balances, the poll schedule, its webhook and waiting
+ * requests. Null when it was over already, is not as `expected`, or was cancelled. Sweeps repeat whatever fails or is
+ * interrupted after the transaction.
  */
 export async function endJob(
   services: EndServices,

@@ -8,8 +8,8 @@ import type { ResponseRow } from '../store/stored-responses.ts'
 import { presentResponse } from './present.ts'
 
 /**
- * A response in the background as it is now: as stored, or with the status of its job while nothing is stored. Throws 404 when it is gone,
- * and what the stores throw.
+ * A response in the background as it is now: as stored, or with the status of its job while nothing is stored. Throws
+ * 404 when it is gone, and what the stores throw.
  */
 export async function presentBackground(services: Services, row: ResponseRow): Promise<ResponsesObject> {
   if (row.status !== 'queued') return presentStored(services, row)

@@ -48,8 +48,8 @@ export function withinContext(tokens: number, target: Target, prompts = 1): numb
 const maxToolRounds = 10
 
 /**
- * The most tokens that a provider can truthfully state for a request: each prompt, each choice and each round of the provider's own
- * tools can fill the context. Images may be billed as more.
+ * The most tokens that a provider can truthfully state for a request: each prompt, each choice and each round of the
+ * provider's own tools can fill the context. Images may be billed as more.
  */
 export function maxStatedTokens(features: Stated, target: Target): { prompt: number; completion: number } {
   const { media, prompts, choices, webSearches, toolReads = 0, extendsPrompt } = features

@@ -164,8 +164,8 @@ export class DelayedJobs {
   }
 
   /**
-   * Renews a claim, and tells whether the job's cancellation was requested; `lost` when the job is over or the claim was
-   * lost.
+   * Renews a claim, and tells whether the job's cancellation was requested; `lost` when the job is over or the claim
+   * was lost.
    */
   async renew({ id, attempts }: Pick<Job, 'id' | 'attempts'>): Promise<'renewed' | 'cancelled' | 'lost'> {
     const claimedUntil = new Date(this.#clock.now() + leaseMs)
@@ -179,8 +179,8 @@ export class DelayedJobs {
   }
 
   /**
-   * Records the target and time of a claimed job's call before it is made. False when it must not be made: the job is over or
-   * cancelled, or the claim was lost.
+   * Records the target and time of a claimed job's call before it is made. False when it must not be made: the job is
+   * over or cancelled, or the claim was lost.
    */
   async noteCall({ id, attempts, operation }: Claim & Pick<Job, 'operation'>, call: CallTarget): Promise<boolean> {
     const noted = { ...call, atMs: this.#clock.now(), settles: true } satisfies NotedCall
@@ -192,8 +192,8 @@ export class DelayedJobs {
   }
 
   /**
-   * Requests the cancellation of a job whose call its worker will settle: from now on it is cancelled for its owner. Null when it has
-   * no such call, or was cancelled before.
+   * Requests the cancellation of a job whose call its worker will settle: from now on it is cancelled for its owner.
+   * Null when it has no such call, or was cancelled before.
    */
   async requestCancel(id: string): Promise<DelayedJob | null> {
     const now = new Date(this.#clock.now())

@@ -40,8 +40,8 @@ export function hasEnded({
 export type CallTarget = { model: string; provider: string; isStreamed: boolean }
 
 /**
- * `settles`: the worker settles the call when the job is cancelled. In calls that a worker of an earlier release makes, it and
- * `isStreamed` are absent.
+ * `settles`: the worker settles the call when the job is cancelled. In calls that a worker of an earlier release makes,
+ * it and `isStreamed` are absent.
  */
 export type NotedCall = Omit<CallTarget, 'isStreamed'> & { atMs: number; isStreamed?: boolean; settles?: true }
 

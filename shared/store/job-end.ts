@@ -29,8 +29,8 @@ export type End = {
 export type Ended = { job: Job; deliveryIds: string[] }
 
 /**
- * The state that the end of a job was computed from: its stage, or all columns that decide what it costs. A job that has left it
- * is not ended.
+ * The state that the end of a job was computed from: its stage, or all columns that decide what it costs. A job that
+ * has left it is not ended.
  */
 export type ExpectedState = Job['stage'] | Pick<Job, 'stage' | 'attempts' | 'operation' | 'cancelRequestedAt'>
 

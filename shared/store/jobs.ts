@@ -182,7 +182,10 @@ export class Jobs {
     return current?.stage === 'running' && isDeepStrictEqual(current.operation, operation) ? current : null
   }
 
-  /** Moves a job whose part of the work is done back to `waiting`, for the start of its next part; null when it has moved on. */
+  /**
+   * Moves a job whose part of the work is done back to `waiting`, for the start of its next part; null when it has
+   * moved on.
+   */
   async advancePart(done: Pick<Job, 'id' | 'operation'>, operation: object, progress: number): Promise<Job | null> {
     const where = { id: done.id, stage: 'running', operation: { equals: done.operation ?? Prisma.DbNull } } as const
     return this.#change(where, { stage: 'waiting', operation, progress, openStarts: 0 })

@@ -78,8 +78,8 @@ export class Payloads {
   }
 
   /**
-   * Encrypts a value with the current key, as `write` does; null if it is already, or was removed. The caller removes the file of the old
-   * value once its row has the new one.
+   * Encrypts a value with the current key, as `write` does; null if it is already, or was removed. The caller removes
+   * the file of the old value once its row has the new one.
    */
   async reseal(
     owner: FileOwner,
@@ -109,8 +109,8 @@ export class Payloads {
 }
 
 /**
- * Reads rows with their values. One whose file was removed in between is read again: it has another file by now, or is gone.
- * Throws 404 when it is gone and `read` needs it.
+ * Reads rows with their values. One whose file was removed in between is read again: it has another file by now, or is
+ * gone. Throws 404 when it is gone and `read` needs it.
  */
 export async function readCurrent<T>(read: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {

@@ -141,7 +141,9 @@ for (const [name, { create, path, key: keyOf, asked }] of Object.entries(resourc
       const answers = await Promise.all(order.map(async call => ({ call, ...(await send(call)) })))
       for (const { call, status, text } of answers)
         t.true(status < 500, `${call.method ?? ''} ${call.path}: ${status} ${text.slice(0, 300)}`)
-      t.is((await send(deletion)).status, name === 'key' ? 200 : 404)
+      const { status } = await send(deletion)
+      // A revoked key keeps its history; one that was rolled first has another hash.
+      t.true(status === 404 || (name === 'key' && status === 200), `${status}`)
     }
     t.deepEqual(await world.gateway.settled(), [])
   })
