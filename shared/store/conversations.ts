@@ -17,8 +17,6 @@ export type ListedItem = { id: string; item: object }
 export type ItemPlace = Pick<ConversationItem, 'number' | 'id' | 'itemBytes'>
 
 type Page = { limit: number; after?: string; order: 'asc' | 'desc' }
-/** An item that is ready to be inserted. */
-type PreparedItem = Payload & { id: string; itemBytes: number }
 type ItemRow = Pick<ConversationItem, 'number' | 'conversationId' | 'id' | 'item' | 'itemFileId'>
 
 const pageSize = 100
@@ -278,28 +276,6 @@ export class Conversations {
   #visibleTo({ organisationId, environment }: FileOwner, id: string) {
     return { id, organisationId, environment, expiresAt: { gt: new Date(this.#clock.now()) } }
   }
-}
-
-/** Inserts rows in their order, by one statement: their bytes are one value, of which each row takes its part. */
-async function insertItems(
-  tx: Connection,
-  conversationId: string,
-  { organisationId, environment }: FileOwner,
-  rows: readonly PreparedItem[],
-): Promise<void> {
-  const bytes = Buffer.concat(rows.map(row => row.bytes ?? empty))
-  const lengths = rows.map(row => row.bytes?.length ?? 0)
-  let end = 0
-  const starts = lengths.map(length => (end += length) - length + 1)
-  await tx.$executeRaw`
-    INSERT INTO conversation_items
-      (conversation_id, organisation_id, environment, id, item, item_file_id, item_bytes, stored_bytes)
-    SELECT ${conversationId}, ${organisationId}, ${environment}::environment, id,
-      CASE WHEN file_id = '' THEN substring(${bytes}::bytea FROM start FOR length) END, nullif(file_id, ''), item_bytes, length
-    FROM unnest(${rows.map(({ id }) => id)}::text[], ${rows.map(({ fileId }) => fileId ?? '')}::text[],
-      ${rows.map(({ itemBytes }) => itemBytes)}::int[], ${starts}::int[], ${lengths}::int[])
-      WITH ORDINALITY AS added(id, file_id, item_bytes, start, length, place)
-    ORDER BY place`
 }
 
 /** Runs a transaction; when it fails, drops what was prepared for it. */
