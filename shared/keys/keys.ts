@@ -13,6 +13,7 @@ import type { Policies } from './policies.ts'
 import { organisationSuspended, policyRow } from './policy.ts'
 import { type OverlappingSecret, retireSecret } from './replaced-secrets.ts'
 import { hashSecret, newSecret } from './secret.ts'
+import { type KeyChange, TestKeyLimit } from './test-key-limit.ts'
 
 /** A key in the format of the provisioning routes and the command line (contract §3). */
 export type KeyRecord = ReturnType<typeof keyRecord>
@@ -90,8 +91,6 @@ const patchableFields = (row: ApiKey) => ({
 })
 
 type Page = { limit: number; after?: string; order?: 'asc' | 'desc' }
-/** The fields of an update that decide whether a key is active. */
-type KeyChange = Partial<Pick<ApiKey, 'disabled' | 'expiresAt'>>
 type NewKey = z.output<typeof newKey>
 /** A key with its new secret, which is not stored, and the secret that this replaced, if that still works. */
 export type CreatedKey = { row: ApiKey; secret: string; replaced: OverlappingSecret | null }
@@ -101,13 +100,13 @@ export class Keys {
   readonly #db: Database
   readonly #policies: Policies
   readonly #clock: Clock
-  readonly #maxTestKeys: number | null
+  readonly #testKeys: TestKeyLimit
 
   constructor(db: Database, policies: Policies, options: { clock: Clock; maxTestKeys: number | null }) {
     this.#db = db
     this.#policies = policies
     this.#clock = options.clock
-    this.#maxTestKeys = options.maxTestKeys
+    this.#testKeys = new TestKeyLimit(options.maxTestKeys, options.clock)
   }
 
   /**
@@ -133,7 +132,7 @@ export class Keys {
       createdById: actor.kind === 'user' ? actor.id : null,
     }
     const row = await this.#db.$transaction(async tx => {
-      if (environment === 'test') await this.#assertRoom(tx, organisationId)
+      if (environment === 'test') await this.#testKeys.assertRoom(tx, organisationId)
       const created = await tx.apiKey.create({ data })
       const changes = changesBetween({}, settings(created))
       await audit(tx, { organisationId, actor, action: 'key.created', target: created, changes })
@@ -204,7 +203,7 @@ export class Keys {
       // A row lock serialises concurrent patches, so that each audit event has only its own changes.
       await tx.$executeRaw`SELECT 1 FROM api_keys WHERE id = ${id} FOR UPDATE`
       const before = await tx.apiKey.findUniqueOrThrow({ where })
-      if (before.environment === 'test' && this.#isReactivated(before, changed)) await this.#assertRoom(tx, owner)
+      if (this.#testKeys.isReactivated(before, changed)) await this.#testKeys.assertRoom(tx, owner)
       const after = await tx.apiKey.update({ where, data })
       const changes = changesBetween(patchableFields(before), patchableFields(after))
       if (Object.keys(changes).length > 0)
@@ -213,28 +212,6 @@ export class Keys {
     }
     const key = { hash, organisationId: owner }
     return this.#policies.applyChange(key, () => this.#db.$transaction(commit).catch(throwNotFound))
-  }
-
-  /** Asserts that the organisation may have one more active test key. Its row is locked until the transaction ends. */
-  async #assertRoom(tx: Connection, organisationId: string): Promise<void> {
-    const max = this.#maxTestKeys
-    if (max === null) return
-    await tx.$executeRaw`SELECT 1 FROM organisations WHERE id = ${organisationId} FOR NO KEY UPDATE`
-    const unexpired = [{ expiresAt: null }, { expiresAt: { gt: new Date(this.#clock.now()) } }]
-    const where = { organisationId, environment: 'test', revokedAt: null, disabled: false, OR: unexpired } as const
-    if ((await tx.apiKey.count({ where })) < max) return
-    throw new GatewayError(
-      'quota_exceeded',
-      `An organisation can have at most ${max} active test keys. Revoke or disable one that is no longer in use.`,
-    )
-  }
-
-  /** Whether an update makes a disabled or expired key active again. */
-  #isReactivated(before: ApiKey, changed: KeyChange): boolean {
-    const { disabled = before.disabled, expiresAt = before.expiresAt } = changed
-    const isActive = (key: Required<KeyChange>) =>
-      !key.disabled && (key.expiresAt === null || key.expiresAt.getTime() > this.#clock.now())
-    return isActive({ disabled, expiresAt }) && !isActive(before)
   }
 
   /**

@@ -54,7 +54,14 @@ export function livingWorld(figures: Record<string, Partial<Figures>>, world = w
 }
 
 export function policyOf(more: Partial<Policy> = {}): Policy {
-  const limits = { rpmLimit: null, tpmLimit: null, sharedLimits: null, capNano: null, allowlist: null, expiresAtMs: null }
+  const limits = {
+    rpmLimit: null,
+    tpmLimit: null,
+    sharedLimits: null,
+    capNano: null,
+    allowlist: null,
+    expiresAtMs: null,
+  }
   const key = {
     hash: 'h',
     secretHash: 'h',
