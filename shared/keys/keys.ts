@@ -109,10 +109,7 @@ export class Keys {
     this.#testKeys = new TestKeyLimit(options.maxTestKeys, options.clock)
   }
 
-  /**
-   * Creates a standard key; `beside` runs in the same transaction. Returns the secret, which is not stored. Throws 403
-   * `quota_exceeded` for one more test key than an organisation may have.
-   */
+  /** Creates a standard key; `beside` runs in the same transaction. Throws 403 for too many active test keys. */
   async create(
     organisationId: string,
     input: NewKey,
@@ -170,10 +167,7 @@ export class Keys {
     return row
   }
 
-  /**
-   * Updates policy fields, effective for the next request on every process. Throws 404 for a permanently revoked key, 403 if
-   * it would be one more active test key than an organisation may have.
-   */
+  /** Updates policy fields, effective at once on every process. Throws 404 for a revoked key, 403 for too many active test keys. */
   async patch(
     organisationId: string | null,
     hash: string,
