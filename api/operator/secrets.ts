@@ -35,7 +35,7 @@ export const secrets: Command[] = [
         request_contents: await services.contents.reseal(),
         server_keys: await services.catalogOverrides.reseal(),
       }
-      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations and ${data.webhook_endpoints} endpoints, Slack URLs of ${data.slack_urls} alert rules, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps, ${data.stored_responses} stored responses, ${data.conversation_items} items of conversations, ${data.request_contents} logged requests, API keys of ${data.server_keys} servers`
+      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations and ${data.webhook_endpoints} endpoints, Slack URLs of ${data.slack_urls} alert rules, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps, ${data.stored_responses} stored responses, ${data.conversation_items} items and metadata of conversations, ${data.request_contents} logged requests, API keys of ${data.server_keys} servers`
       return { data: { data }, text }
     },
   }),

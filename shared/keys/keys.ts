@@ -15,6 +15,7 @@ import type { Policies } from './policies.ts'
 import { organisationSuspended, policyRow, presentStatus } from './policy.ts'
 import { type OverlappingSecret, retireSecret } from './replaced-secrets.ts'
 import { hashSecret, newSecret } from './secret.ts'
+import { type KeyChange, TestKeyLimit } from './test-key-limit.ts'
 
 /** A key in the format of the provisioning routes and the command line (contract §3). */
 export type KeyRecord = ReturnType<typeof keyRecord>
@@ -91,8 +92,6 @@ const patchableFields = (row: ApiKey) => ({
 })
 
 type Page = { limit: number; after?: string; order?: 'asc' | 'desc' }
-/** The fields of an update that decide whether a key is active. */
-type KeyChange = Partial<Pick<ApiKey, 'disabled' | 'expiresAt'>>
 type NewKey = z.output<typeof newKey>
 /** A key with its new secret, which is not stored, and the secret that this replaced, if that still works. */
 export type CreatedKey = { row: ApiKey; secret: string; replaced: OverlappingSecret | null }
@@ -102,19 +101,16 @@ export class Keys {
   readonly #db: Database
   readonly #policies: Policies
   readonly #clock: Clock
-  readonly #maxTestKeys: number | null
+  readonly #testKeys: TestKeyLimit
 
   constructor(db: Database, policies: Policies, options: { clock: Clock; maxTestKeys: number | null }) {
     this.#db = db
     this.#policies = policies
     this.#clock = options.clock
-    this.#maxTestKeys = options.maxTestKeys
+    this.#testKeys = new TestKeyLimit(options.maxTestKeys, options.clock)
   }
 
-  /**
-   * Creates a standard key; `beside` runs in the same transaction. Returns the secret, which is not stored. Throws 403
-   * `quota_exceeded` for one more test key than an organisation may have.
-   */
+  /** Creates a standard key; `beside` runs in the same transaction. Throws 403 for too many active test keys. */
   async create(
     organisationId: string,
     input: NewKey,
@@ -134,7 +130,7 @@ export class Keys {
       createdById: actor.kind === 'user' ? actor.id : null,
     }
     const row = await this.#db.$transaction(async tx => {
-      if (environment === 'test') await this.#assertRoom(tx, organisationId)
+      if (environment === 'test') await this.#testKeys.assertRoom(tx, organisationId)
       const created = await tx.apiKey.create({ data })
       const changes = changesBetween({}, settings(created))
       await audit(tx, { organisationId, actor, action: 'key.created', target: created, changes })
@@ -172,10 +168,7 @@ export class Keys {
     return row
   }
 
-  /**
-   * Updates policy fields, effective for the next request on every process. Throws 404 for a permanently revoked key, 403 if
-   * it would be one more active test key than an organisation may have.
-   */
+  /** Updates policy fields, effective at once on every process. Throws 404 for a revoked key, 403 for too many active test keys. */
   async patch(
     organisationId: string | null,
     hash: string,
@@ -206,7 +199,7 @@ export class Keys {
       const before = await tx.apiKey.findUniqueOrThrow({ where })
       const state = changeOfState(before, changed.disabled, this.#clock.now())
       const data = { ...changed, ...state, version: { increment: 1 } }
-      if (before.environment === 'test' && this.#isReactivated(before, changed)) await this.#assertRoom(tx, owner)
+      if (this.#testKeys.isReactivated(before, changed)) await this.#testKeys.assertRoom(tx, owner)
       const after = await tx.apiKey.update({ where, data })
       const changes = changesBetween(patchableFields(before), patchableFields(after))
       if (Object.keys(changes).length > 0)
@@ -215,28 +208,6 @@ export class Keys {
     }
     const key = { hash, organisationId: owner }
     return this.#policies.applyChange(key, () => this.#db.$transaction(commit).catch(throwNotFound))
-  }
-
-  /** Asserts that the organisation may have one more active test key. Its row is locked until the transaction ends. */
-  async #assertRoom(tx: Connection, organisationId: string): Promise<void> {
-    const max = this.#maxTestKeys
-    if (max === null) return
-    await tx.$executeRaw`SELECT 1 FROM organisations WHERE id = ${organisationId} FOR NO KEY UPDATE`
-    const unexpired = [{ expiresAt: null }, { expiresAt: { gt: new Date(this.#clock.now()) } }]
-    const where = { organisationId, environment: 'test', revokedAt: null, disabled: false, OR: unexpired } as const
-    if ((await tx.apiKey.count({ where })) < max) return
-    throw new GatewayError(
-      'quota_exceeded',
-      `An organisation can have at most ${max} active test keys. Revoke or disable one that is no longer in use.`,
-    )
-  }
-
-  /** Whether an update makes a disabled or expired key active again. */
-  #isReactivated(before: ApiKey, changed: KeyChange): boolean {
-    const { disabled = before.disabled, expiresAt = before.expiresAt } = changed
-    const isActive = (key: Required<KeyChange>) =>
-      !key.disabled && (key.expiresAt === null || key.expiresAt.getTime() > this.#clock.now())
-    return isActive({ disabled, expiresAt }) && !isActive(before)
   }
 
   /**

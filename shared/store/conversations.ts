@@ -5,12 +5,12 @@ import type { Clock } from '../base/time.ts'
 import { dayMs } from '../base/time.ts'
 import { type Conversation, type ConversationItem, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
+import { type Metadata, resealMetadata, sealMetadata, withMetadata } from './conversation-metadata.ts'
 import type { FileOwner } from './files.ts'
 import { insertItems, type PreparedItem } from './insert-items.ts'
 import { type Payloads, readCurrent } from './payloads.ts'
 
 export type { Conversation }
-export type Metadata = Record<string, string>
 /** An item with the id by which the conversation lists it. */
 export type ListedItem = { id: string; item: object }
 /** Where an item is, and how long it is as JSON. */
@@ -57,8 +57,9 @@ export class Conversations {
     const prepared = await this.prepareItems(id, owner, items, expiresAt.getTime())
     return dropOnFailure(prepared, () =>
       this.#db.$transaction(async tx => {
-        const data = { id, ...owner, metadata, createdAt: new Date(this.#clock.now()), expiresAt }
-        const created = await tx.conversation.create({ data })
+        const columns = sealMetadata(this.#payloads.sealer, id, metadata)
+        const data = { id, ...owner, ...columns, createdAt: new Date(this.#clock.now()), expiresAt }
+        const created = { ...(await tx.conversation.create({ data })), metadata }
         await prepared.insert(tx)
         await beside(tx, created)
         return created
@@ -67,13 +68,15 @@ export class Conversations {
   }
 
   /** An owner's conversation; null also for another's, and once it has expired. */
-  find(id: string, owner: FileOwner): Promise<Conversation | null> {
-    return this.#db.conversation.findFirst({ where: this.#visibleTo(owner, id) })
+  async find(id: string, owner: FileOwner): Promise<Conversation | null> {
+    const row = await this.#db.conversation.findFirst({ where: this.#visibleTo(owner, id) })
+    return row && withMetadata(this.#payloads.sealer, row)
   }
 
   /** Replaces the metadata of an owner's conversation; null if there is none. */
   async update(id: string, owner: FileOwner, metadata: Metadata): Promise<Conversation | null> {
-    const { count } = await this.#db.conversation.updateMany({ where: this.#visibleTo(owner, id), data: { metadata } })
+    const data = sealMetadata(this.#payloads.sealer, id, metadata)
+    const { count } = await this.#db.conversation.updateMany({ where: this.#visibleTo(owner, id), data })
     return count === 1 ? this.find(id, owner) : null
   }
 
@@ -220,9 +223,9 @@ export class Conversations {
     return deleted
   }
 
-  /** Encrypts all items with the current key; returns the number of those that were not. */
+  /** Encrypts all items and metadata with the current key; returns the number of those that were not. */
   async reseal(): Promise<number> {
-    let changed = 0
+    let changed = await resealMetadata(this.#db, this.#payloads.sealer)
     for (let after = 0n; ; ) {
       const rows = await this.#db.conversationItem.findMany({
         where: { number: { gt: after } },

@@ -34,6 +34,11 @@ export class Payloads {
     this.#sealer = sealer
   }
 
+  /** For columns of their own beside a payload. */
+  get sealer(): Sealer {
+    return this.#sealer
+  }
+
   /**
    * Prepares JSON text for a row; a file of a large one is written at once. `place` names the column and the row, which
    * encrypted values are bound to. Throws 403 `quota_exceeded`.

@@ -91,6 +91,44 @@ test.serial('content is encrypted at rest, and bound to its row', async t => {
   await client.responses.delete(second.id)
 })
 
+test.serial(
+  'metadata of a conversation is encrypted, and what a process of the release before wrote is read',
+  async t => {
+    const account = await keepingAccount(world)
+    const client = world.sdk(account.live)
+    const { db } = services()
+    const stored = async (id: string) => {
+      const [row] = await db.$queryRaw<{ text: string }[]>`
+      SELECT metadata::text || coalesce(encode(sealed_metadata, 'escape'), '') AS text FROM conversations WHERE id = ${id}`
+      return row!.text
+    }
+    const { id, metadata } = await client.conversations.create({ metadata: { patient: 'lighthouse' } })
+    t.deepEqual(metadata, { patient: 'lighthouse' })
+    t.regex(await stored(id), /^\{\}sealed:1:/)
+    const read = async () => (await client.conversations.retrieve(id)).metadata
+    t.deepEqual(await read(), { patient: 'lighthouse' })
+    t.deepEqual((await client.conversations.update(id, { metadata: { topic: 'lighthouse' } })).metadata, {
+      topic: 'lighthouse',
+    })
+    t.regex(await stored(id), /^\{\}sealed:1:/)
+    t.deepEqual(await read(), { topic: 'lighthouse' })
+    // As the release before does, which does not know the other column.
+    await db.conversation.update({ where: { id }, data: { metadata: { topic: 'lighthouse keeper' } } })
+    t.deepEqual(await read(), { topic: 'lighthouse keeper' })
+    t.true((await services().conversations.reseal()) >= 1)
+    t.regex(await stored(id), /^\{\}sealed:1:/)
+    t.deepEqual(await read(), { topic: 'lighthouse keeper' })
+    await client.conversations.update(id, { metadata: {} })
+    t.is(await stored(id), '{}')
+    t.deepEqual(await read(), {})
+    const { id: other } = await client.conversations.create({ metadata: { a: 'b' } })
+    const { sealedMetadata } = await db.conversation.findUniqueOrThrow({ where: { id: other } })
+    await db.conversation.update({ where: { id }, data: { sealedMetadata } })
+    t.is((await world.gateway.fetch(`/v1/conversations/${id}`, { key: account.live })).status, 500, 'bound to its row')
+    await db.conversation.delete({ where: { id } })
+  },
+)
+
 test.serial('content is encrypted with a new key, in rows and in storage', async t => {
   const account = await keepingAccount(world)
   const client = world.sdk(account.live)
