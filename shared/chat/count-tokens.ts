@@ -9,6 +9,7 @@ import type { ResponsesRequest } from '../kinds/responses.ts'
 import type { Call, Forwarded, Target } from '../providers/contract.ts'
 import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
 import type { Features } from '../routing/features.ts'
+import { listedRequest } from '../routing/listed-request.ts'
 import { worldOf } from '../routing/options.ts'
 import { route } from '../routing/router.ts'
 import { receiveAnswer } from './attempt.ts'
@@ -66,7 +67,8 @@ async function countAtProvider(services: RunServices, input: CountInput, target:
   const { upstreams, disconnectedCalls } = services
   const { adapter, protocol } = upstreams.adapter('messages', target, 'live')!
   if (!adapter.countTokens || upstreams.figures(target).cooldownMs > 0) return null
-  const { body, raw, forwarded, client } = input
+  const { forwarded, client, features } = input
+  const { body, raw } = listedRequest({ ...input, kind: 'messages' }, features)
   const call: Call<'messages'> = { target, body, raw, maxTokens: null, media: noMedia, forwarded }
   const unlimited = { withinMs: Number.POSITIVE_INFINITY, tokenWithinMs: Number.POSITIVE_INFINITY }
   try {

@@ -1,12 +1,6 @@
 import { measureDocument } from '../io/media/measure.ts'
-import {
-  isBlock,
-  type MessagesBlock,
-  type MessagesRequest,
-  type MessagesResultBlock,
-  mediaSourceOf,
-  visitBlocks,
-} from '../kinds/messages.ts'
+import { isBlock, type MessagesBlock, type MessagesRequest, type MessagesResultBlock } from '../kinds/messages.ts'
+import { countDocuments } from '../kinds/messages-members.ts'
 import type { Features } from '../routing/features.ts'
 import type { Services } from '../services.ts'
 import { fetchDocuments, totalSize } from './documents.ts'
@@ -35,7 +29,7 @@ export async function measureMessages(
   const sizes = documents.map(({ source }) =>
     source.type === 'base64' ? measureDocument(Buffer.from(source.data ?? '', 'base64'), owner) : null,
   )
-  const isComplete = located.length === countFiles(body)
+  const isComplete = located.length === countDocuments(body)
   features.media = { ...features.media, documents: isComplete ? totalSize(await Promise.all(sizes)) : null }
   if (inlined.size === 0) return body
   const replace = (block: Block): Block => {
@@ -52,14 +46,6 @@ export async function measureMessages(
 /** Whether a request has documents behind a URL. */
 export function hasRemoteDocuments(body: MessagesRequest): boolean {
   return documentsIn(body).some(({ document }) => document.source.type === 'url')
-}
-
-function countFiles({ messages }: MessagesRequest): number {
-  let count = 0
-  visitBlocks(messages, block => {
-    if (mediaSourceOf(block)?.kind === 'document') count++
-  })
-  return count
 }
 
 /** The documents that are files, with their places; those of text are counted as text. */

@@ -4,6 +4,7 @@ import type { Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Call, DirectAdapter, Protocol, UpstreamRequest } from '../providers/contract.ts'
 import type { Route } from '../providers/upstreams.ts'
+import { listedRequest } from '../routing/listed-request.ts'
 import { dryRunRequest } from '../routing/options.ts'
 import { fetchMedia, noMedia } from './remote-media.ts'
 import type { ChatRunInput } from './run-input.ts'
@@ -35,7 +36,8 @@ export async function prepareCall<K extends DirectKind>(
   services: RunServices,
   { policy, input, route: { target, credential }, maxTokens, isStateRefused }: CallInfo<K>,
 ): Promise<PreparedCall<K>> {
-  const { kind, body, raw, forwarded } = input
+  const { kind, forwarded, features } = input
+  const { body, raw, dropped: unlisted } = listedRequest(input, features)
   const { upstreams } = services
   const { environment } = policy
   // The sandbox supports everything; the emulated provider may not.
@@ -47,5 +49,6 @@ export async function prepareCall<K extends DirectKind>(
   const state = reasoning instanceof Promise ? await reasoning : reasoning
   const call: Call<K> = { target, body, raw, maxTokens, media, ...state, ...(forwarded && { forwarded }) }
   const requests = dialect.adapter.requests?.(call) ?? [dialect.adapter.request(call)]
-  return { dialect, call, requests, dropped: dryRun ?? requests[0]!.dropped ?? [] }
+  const dropped = dryRun ?? requests[0]!.dropped ?? []
+  return { dialect, call, requests, dropped: unlisted.length > 0 ? [...new Set([...unlisted, ...dropped])] : dropped }
 }

@@ -288,10 +288,3 @@ export function partsOf(item: ResponsesItem): readonly ResponsesPart[] {
   if (Array.isArray(parts)) return parts
   return typeof parts === 'object' && parts !== null ? [parts as ResponsesPart] : []
 }
-
-/** An image of the input; null for any other part. Screenshots are such images, but not checked by the schema. */
-export function imageOf(part: ResponsesPart): { url: string; fileId: unknown } | null {
-  if (!isPart(part, 'input_image') && part.type !== 'computer_screenshot') return null
-  const { image_url: url, file_id: fileId } = part as { image_url?: unknown; file_id?: unknown }
-  return { url: typeof url === 'string' ? url : '', fileId }
-}

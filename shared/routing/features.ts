@@ -1,24 +1,13 @@
-import { imageTokens } from '../catalog/image-tokens.ts'
-import type { DocumentSize } from '../io/media/pdf.ts'
 import { asksFor1hCache } from '../kinds/cache-marks.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
+import { readChatMembers } from '../kinds/chat-members.ts'
 import type { CompletionRequest } from '../kinds/completion.ts'
 import type { EmbeddingRequest } from '../kinds/embedding.ts'
+import type { Unlisted } from '../kinds/member-reader.ts'
 import { difficultyOf } from './difficulty.ts'
+import { FoundFiles, noMedia, type PromptMedia } from './found-files.ts'
 import { lastTextOf } from './last-text.ts'
 import type { WebSearches } from './web-searches.ts'
-
-/** Images, audio and documents of a prompt. Null = not measured yet, or size unknown. */
-export type PromptMedia = {
-  images: number
-  /** Total duration of the audio, in milliseconds. */
-  soundMs: number | null
-  /** Earlier audio answers, which the provider stores and rereads. */
-  earlierSounds: number
-  documents: DocumentSize | null
-}
-
-export const noMedia: PromptMedia = { images: 0, soundMs: 0, earlierSounds: 0, documents: { pages: 0, textBytes: 0 } }
 
 /** The properties of a request that routing and admission need. */
 export type Features = {
@@ -57,6 +46,8 @@ export type Features = {
    * what MCP servers return. Each time may fill the model's context. Absent = never.
    */
   toolReads?: number
+  /** Members that may not be sent, since nothing is reserved for them. Absent = none. */
+  unlisted?: readonly Unlisted[]
   /** Whether the conversation holds reasoning that only the protocol that signed it can read. */
   signedThinking: boolean
   /** 0 (trivial) to 1 (hard): the estimated gain of a strong model over a weak one. */
@@ -69,46 +60,25 @@ export type Features = {
 export const toolOverhead = 1_000
 export const messageOverhead = 64
 
-type Media = {
-  images: number
-  imageCharacters: number
-  audioCharacters: number
-  fileCharacters: number
-  audio: boolean
-  earlierSounds: number
-  file: boolean
-  /** Characters of reasoning details in earlier answers. */
-  reasoningCharacters: number
-}
-
-/** The estimated tokens of images, and of audio and documents by their characters in base64. */
-export function estimateMediaTokens(images: number, audioCharacters: number, fileCharacters: number): number {
-  return images * imageTokens.inputEstimate + Math.ceil(audioCharacters / 256) + Math.ceil(fileCharacters / 32)
-}
-
 /** The features of a chat request whose JSON body has `bodyBytes` bytes. */
 export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
-  const media = mediaOf(body)
-  const textBytes = Math.max(0, bodyBytes - media.imageCharacters - media.audioCharacters - media.fileCharacters)
-  const mediaEstimate = estimateMediaTokens(media.images, media.audioCharacters, media.fileCharacters)
+  const found = new FoundFiles()
+  const unlisted = readChatMembers(body, found)
+  const textBytes = found.textBytes(bodyBytes)
+  const { earlierSounds, reasoningCharacters } = earlierIn(body)
   // Providers count reasoning of earlier turns little or not at all.
-  const promptTokensEstimate = Math.ceil(Math.max(0, textBytes - media.reasoningCharacters) / 4) + mediaEstimate
+  const promptTokensEstimate = Math.ceil(Math.max(0, textBytes - reasoningCharacters) / 4) + found.tokensEstimate
   const tools = (body.tools?.length ?? body.functions?.length ?? 0) > 0
   const outputs = body.modalities ?? []
   return {
     textTokensBound: textBytes + messageOverhead + (tools ? toolOverhead : 0),
-    media: {
-      images: media.images,
-      soundMs: media.audio ? null : 0,
-      earlierSounds: media.earlierSounds,
-      documents: media.file ? null : noMedia.documents,
-    },
+    media: earlierSounds > 0 ? { ...found.media, earlierSounds } : found.media,
     prompts: 1,
     promptTokensEstimate,
     maxPromptEstimate: promptTokensEstimate,
     maxTokens: body.max_completion_tokens ?? body.max_tokens ?? null,
     choices: body.n ?? 1,
-    inputs: { image: media.images > 0, audio: media.audio, file: media.file },
+    inputs: found.inputs,
     outputs: { image: outputs.includes('image'), audio: outputs.includes('audio') },
     voice: body.audio != null,
     tools,
@@ -117,6 +87,7 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
     jsonObject: body.response_format?.type === 'json_object',
     logprobs: body.logprobs === true,
     signedThinking: false,
+    ...(unlisted.length > 0 && { unlisted }),
     // Only `auto` reads it. Not a getter: V8 creates and keeps a hidden class for each object literal with a getter.
     difficulty: () => difficultyOf(body),
     lastText: () => lastTextOf(body.messages),
@@ -179,36 +150,14 @@ function lengthOf(text: string | null | undefined): number {
   return text?.length ?? 0
 }
 
-function mediaOf(body: ChatRequest): Media {
-  const media: Media = {
-    images: 0,
-    imageCharacters: 0,
-    audioCharacters: 0,
-    fileCharacters: 0,
-    audio: false,
-    earlierSounds: 0,
-    file: false,
-    reasoningCharacters: 0,
+/** Earlier audio answers, and the characters of reasoning details in earlier answers. */
+function earlierIn({ messages }: ChatRequest): { earlierSounds: number; reasoningCharacters: number } {
+  const earlier = { earlierSounds: 0, reasoningCharacters: 0 }
+  for (const message of messages) {
+    if (message.role !== 'assistant') continue
+    if (message.audio) earlier.earlierSounds++
+    for (const { text, summary, data, signature } of message.reasoning_details ?? [])
+      earlier.reasoningCharacters += lengthOf(text) + lengthOf(summary) + lengthOf(data) + lengthOf(signature)
   }
-  for (const message of body.messages) {
-    if (message.role === 'assistant') {
-      if (message.audio) media.earlierSounds++
-      for (const { text, summary, data, signature } of message.reasoning_details ?? [])
-        media.reasoningCharacters += lengthOf(text) + lengthOf(summary) + lengthOf(data) + lengthOf(signature)
-    }
-    if (message.role !== 'user' || typeof message.content === 'string') continue
-    for (const part of message.content) {
-      if (part.type === 'image_url') {
-        media.images++
-        if (part.image_url.url.startsWith('data:')) media.imageCharacters += part.image_url.url.length
-      } else if (part.type === 'input_audio') {
-        media.audio = true
-        media.audioCharacters += part.input_audio.data.length
-      } else if (part.type === 'file') {
-        media.file = true
-        media.fileCharacters += part.file.file_data?.length ?? 0
-      }
-    }
-  }
-  return media
+  return earlier
 }

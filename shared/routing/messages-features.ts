@@ -1,47 +1,41 @@
 import { asksFor1hCache } from '../kinds/cache-marks.ts'
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
-import {
-  isBlock,
-  type MessagesBlock,
-  type MessagesRequest,
-  type MessagesResultBlock,
-  mediaSourceOf,
-  visitBlocks,
-} from '../kinds/messages.ts'
+import { isBlock, type MessagesBlock, type MessagesRequest, type MessagesResultBlock } from '../kinds/messages.ts'
+import { readMessagesMembers } from '../kinds/messages-members.ts'
 import { maxWebSearches } from '../kinds/web-search.ts'
 import { isEnvelope } from '../providers/toolkit/reasoning-envelope.ts'
 import { difficultyOf } from './difficulty.ts'
-import { estimateMediaTokens, type Features, messageOverhead, noMedia, toolOverhead } from './features.ts'
+import { type Features, messageOverhead, toolOverhead } from './features.ts'
+import { FoundFiles } from './found-files.ts'
 import { lastTextOf } from './last-text.ts'
 import { webSearchesOf } from './web-searches.ts'
 
-type Found = {
-  images: number
-  imageCharacters: number
-  documents: boolean
-  documentCharacters: number
-  signedThinking: boolean
-}
-
 /** The features of a Messages request whose JSON body has `bodyBytes` bytes. */
 export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Features {
-  const found = findIn(body)
-  const textBytes = Math.max(0, bodyBytes - found.imageCharacters - found.documentCharacters)
-  const mediaEstimate = estimateMediaTokens(found.images, 0, found.documentCharacters)
-  const promptTokensEstimate = Math.ceil(textBytes / 4) + mediaEstimate
+  const found = new FoundFiles()
+  let signedThinking = false
+  const unlisted = readMessagesMembers(body, {
+    file: (rule, characters) => found.file(rule, characters),
+    object({ type, signature, data }) {
+      if (type === 'thinking') signedThinking ||= isForeign(signature)
+      else if (type === 'redacted_thinking') signedThinking ||= isForeign(data)
+    },
+  })
+  const textBytes = found.textBytes(bodyBytes)
+  const promptTokensEstimate = Math.ceil(textBytes / 4) + found.tokensEstimate
   const tools = (body.tools?.length ?? 0) > 0
   const firstPrompt = textBytes + messageOverhead + (tools ? toolOverhead : 0)
   const prompts = compacts(body) ? 2 : 1
   const reads = toolReadsOf(body)
   return {
     textTokensBound: firstPrompt * prompts,
-    media: { ...noMedia, images: found.images, documents: found.documents ? null : noMedia.documents },
+    media: found.media,
     prompts,
     promptTokensEstimate,
     maxPromptEstimate: promptTokensEstimate,
     maxTokens: body.max_tokens,
     choices: 1,
-    inputs: { image: found.images > 0, audio: false, file: found.documents },
+    inputs: found.inputs,
     outputs: { image: false, audio: false },
     voice: false,
     tools,
@@ -52,7 +46,8 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
     ...webSearchesOf(webSearchLimit(body), firstPrompt, 'messages'),
     ...(extendsPrompt(body) && { extendsPrompt: true }),
     ...(reads > 0 && { toolReads: reads * prompts }),
-    signedThinking: found.signedThinking,
+    signedThinking,
+    ...(unlisted.length > 0 && { unlisted }),
     difficulty: () => difficultyOf(asChat(body)),
     lastText: () => lastTextOf(asChat(body).messages),
   }
@@ -98,28 +93,6 @@ function extendsPrompt(body: MessagesRequest): boolean {
 /** Whether the provider may summarize the conversation first, which reads it once more. */
 function compacts({ context_management: management }: MessagesRequest): boolean {
   return management?.edits?.some(({ type }) => type.startsWith('compact_')) === true
-}
-
-function findIn({ messages }: MessagesRequest): Found {
-  const found: Found = {
-    images: 0,
-    imageCharacters: 0,
-    documents: false,
-    documentCharacters: 0,
-    signedThinking: false,
-  }
-  visitBlocks(messages, block => {
-    const media = mediaSourceOf(block)
-    if (media?.kind === 'image') {
-      found.images++
-      found.imageCharacters += media.data.length
-    } else if (media) {
-      found.documents = true
-      found.documentCharacters += media.data.length
-    } else if (isBlock(block, 'thinking')) found.signedThinking ||= isForeign(block.signature)
-    else if (isBlock(block, 'redacted_thinking')) found.signedThinking ||= isForeign(block.data)
-  })
-  return found
 }
 
 /** Whether opaque state comes from a provider itself; '' holds none. */

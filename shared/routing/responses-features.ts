@@ -1,52 +1,37 @@
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
-import {
-  imageOf,
-  isItem,
-  isMessageItem,
-  isPart,
-  partsOf,
-  type ResponsesPart,
-  type ResponsesRequest,
-} from '../kinds/responses.ts'
+import { isMessageItem, isPart, type ResponsesPart, type ResponsesRequest } from '../kinds/responses.ts'
+import { readResponsesMembers } from '../kinds/responses-members.ts'
 import { webSearchLimit } from '../kinds/web-search.ts'
 import { difficultyOf } from './difficulty.ts'
-import { estimateMediaTokens, type Features, messageOverhead, noMedia, toolOverhead } from './features.ts'
+import { type Features, messageOverhead, toolOverhead } from './features.ts'
+import { FoundFiles } from './found-files.ts'
 import { lastTextOf } from './last-text.ts'
 import { webSearchesOf } from './web-searches.ts'
 
-type Found = {
-  images: number
-  imageCharacters: number
-  files: boolean
-  fileCharacters: number
-  audio: boolean
-  audioCharacters: number
-  /** Characters of encrypted reasoning, which providers count little or not at all. */
-  reasoningCharacters: number
-}
-
 /** The features of a Responses request whose JSON body has `bodyBytes` bytes. */
 export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Features {
-  const found = findIn(body)
-  const textBytes = Math.max(0, bodyBytes - found.imageCharacters - found.fileCharacters - found.audioCharacters)
-  const mediaEstimate = estimateMediaTokens(found.images, found.audioCharacters, found.fileCharacters)
-  const promptTokensEstimate = Math.ceil(Math.max(0, textBytes - found.reasoningCharacters) / 4) + mediaEstimate
+  const found = new FoundFiles()
+  /** Characters of encrypted reasoning, which providers count little or not at all. */
+  let reasoningCharacters = 0
+  const unlisted = readResponsesMembers(body, {
+    file: (rule, characters) => found.file(rule, characters),
+    object({ type, encrypted_content: state }) {
+      if (type === 'reasoning' && typeof state === 'string') reasoningCharacters += state.length
+    },
+  })
+  const textBytes = found.textBytes(bodyBytes)
+  const promptTokensEstimate = Math.ceil(Math.max(0, textBytes - reasoningCharacters) / 4) + found.tokensEstimate
   const tools = body.tools?.some(({ type }) => callableTools.has(type)) ?? false
   const format = body.text?.format?.type
   return {
     textTokensBound: textBytes + messageOverhead + (tools ? toolOverhead : 0),
-    media: {
-      ...noMedia,
-      images: found.images,
-      soundMs: found.audio ? null : noMedia.soundMs,
-      documents: found.files ? null : noMedia.documents,
-    },
+    media: found.media,
     prompts: 1,
     promptTokensEstimate,
     maxPromptEstimate: promptTokensEstimate,
     maxTokens: body.max_output_tokens ?? null,
     choices: 1,
-    inputs: { image: found.images > 0, audio: found.audio, file: found.files },
+    inputs: found.inputs,
     outputs: { image: false, audio: false },
     voice: false,
     tools,
@@ -56,6 +41,7 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
     ...webSearchesOf(webSearchLimit(body), promptTokensEstimate + toolOverhead, 'responses'),
     logprobs: (body.top_logprobs ?? 0) > 0 || (body.include?.includes('message.output_text.logprobs') ?? false),
     signedThinking: false,
+    ...(unlisted.length > 0 && { unlisted }),
     difficulty: () => difficultyOf(asChat(body)),
     lastText: () => lastTextOf(asChat(body).messages),
   }
@@ -63,37 +49,6 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
 
 /** Tools that need a model with tool calls; hosted ones do not. */
 const callableTools: ReadonlySet<string> = new Set(['function', 'custom', 'namespace'])
-
-function findIn({ input }: ResponsesRequest): Found {
-  const found: Found = {
-    images: 0,
-    imageCharacters: 0,
-    files: false,
-    fileCharacters: 0,
-    audio: false,
-    audioCharacters: 0,
-    reasoningCharacters: 0,
-  }
-  const visit = (part: ResponsesPart) => {
-    const image = imageOf(part)
-    if (image) {
-      found.images++
-      if (image.url.startsWith('data:')) found.imageCharacters += image.url.length
-    } else if (isPart(part, 'input_file')) {
-      found.files = true
-      found.fileCharacters += part.file_data?.length ?? 0
-    } else if (isPart(part, 'input_audio')) {
-      found.audio = true
-      found.audioCharacters += part.input_audio.data.length
-    }
-  }
-  if (typeof input === 'string') return found
-  for (const item of input) {
-    if (isItem(item, 'reasoning')) found.reasoningCharacters += item.encrypted_content?.length ?? 0
-    for (const part of partsOf(item)) visit(part)
-  }
-  return found
-}
 
 /** What the difficulty of a request is read from, as a chat request. */
 function asChat({ model, instructions, input, tools, text }: ResponsesRequest): ChatRequest {

@@ -176,8 +176,9 @@ async function* readCalls(services: Services, batch: Batch, target: ProviderBatc
       if (kind === 'chat' && hasFunctions(body as ChatRequest)) throw cannot(`line ${number} has functions, not tools`)
       if (kind === 'messages' && hasRemoteDocuments(body as MessagesRequest))
         throw cannot(`line ${number} refers to files by URL`)
-      const call: Call<DirectKind> = { target, body, raw: null, maxTokens: null, media: noMedia }
       const features = await measuredFeatures(services, kind, body, bytes!.length, batch.organisationId)
+      if (features.unlisted) throw cannot(`line ${number} has members that cannot be sent`)
+      const call: Call<DirectKind> = { target, body, raw: null, maxTokens: null, media: noMedia }
       if (mayExtendPrompt(target, features) || features.toolReads)
         throw cannot(`line ${number} lets the provider read more than the request`)
       yield { number, features, call }

@@ -101,22 +101,6 @@ function checkTool({ type, max_uses: max }: MessagesTool, index: number, { deplo
   throw unsupported(message, `tools.${index}.type`)
 }
 
-/** Refuses files in the operator's account at the provider, which all organisations share. Throws a GatewayError. */
-export function refuseStoredFiles({ messages }: Pick<MessagesRequest, 'messages'>): void {
-  const visit = (value: unknown, param: string): void => {
-    if (Array.isArray(value)) for (const [i, one] of value.entries()) visit(one, `${param}.${i}`)
-    if (typeof value !== 'object' || value === null) return
-    const { type, source, content } = value as { type?: unknown; source?: Source | null; content?: unknown }
-    if (type === 'container_upload' || source?.type === 'file')
-      throw unsupported(`${param}: files of the provider’s storage cannot be used; send the file itself`, param)
-    visit(content, `${param}.content`)
-    visit(source?.content, `${param}.source.content`)
-  }
-  for (const [i, { content }] of messages.entries()) visit(content, `messages.${i}.content`)
-}
-
-type Source = { type?: unknown; content?: unknown }
-
 function unsupported(message: string, param: string): GatewayError {
   return new GatewayError('unsupported_capability', message, { param })
 }

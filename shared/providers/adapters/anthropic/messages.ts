@@ -3,7 +3,7 @@ import type { Message } from '../../../kinds/messages.ts'
 import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
 import { Counters } from './answer.ts'
 import { version } from './chat.ts'
-import { editedBody, refuseStoredFiles, refuseUnpriced } from './messages-request.ts'
+import { editedBody, refuseUnpriced } from './messages-request.ts'
 import { MessageEventReader } from './messages-stream.ts'
 import { findOwnThinking } from './own-thinking.ts'
 import { malformed, objectIn, textIn } from './wire.ts'
@@ -13,7 +13,6 @@ export const messages: DirectAdapter<'messages'> = {
   native: true,
   request(call) {
     refuseUnpriced(call)
-    refuseStoredFiles(call.body)
     return post('/v1/messages', call)
   },
   answer(json) {

@@ -1,0 +1,47 @@
+import type { ChatRequest } from './chat.ts'
+import { alike, MemberReader, type MemberVisitor, members, Objects, type Unlisted } from './member-reader.ts'
+
+/** The members of chat messages and their parts that may be sent, and what a provider reads in each. */
+
+const texts = new Objects().add('text', members('type text')).add('refusal', members('type refusal'))
+const parts = new Objects()
+  .add('text', members('type text'))
+  .add('image_url', members('type', { image_url: alike('detail', { url: { file: 'image', form: 'link' } }) }))
+  .add('input_audio', members('type', { input_audio: alike('format', { data: { file: 'sound', form: 'base64' } }) }))
+  .add('file', members('type', { file: alike('filename', { file_data: { file: 'document', form: 'base64' } }) }))
+
+const calls = alike('id type index', {
+  function: alike('name arguments'),
+  custom: alike('name input'),
+})
+const reasoning = alike('type text summary data signature format id index')
+const messages = new Objects('role')
+  .add('system developer function', members('role name', { content: texts }))
+  .add('user', members('role name', { content: parts }))
+  .add('tool', members('role name tool_call_id', { content: texts }))
+  .add(
+    'assistant',
+    members('role name refusal prefix partial reasoning reasoning_content', {
+      content: texts,
+      // Its length is not known here; it is counted as an earlier sound.
+      audio: alike('id'),
+      tool_calls: calls,
+      function_call: alike('name arguments'),
+      reasoning_details: reasoning,
+    }),
+  )
+
+const prediction = alike('type', { content: texts })
+const tools = alike('type', {
+  function: alike('name description strict', { parameters: 'json' }),
+  custom: alike('name description', { format: 'json' }),
+})
+
+/** Reads a request by these tables. Returns the members that may not be sent. */
+export function readChatMembers(body: ChatRequest, visitor: MemberVisitor): Unlisted[] {
+  const reader = new MemberReader(visitor)
+  reader.read('messages', body.messages, messages)
+  reader.read('prediction', body.prediction, prediction)
+  reader.read('tools', body.tools, tools)
+  return reader.unlisted
+}

@@ -1,0 +1,181 @@
+import { looksLikeFile } from './looks-like-file.ts'
+
+/** A kind of file that a provider may bill by another measure than its bytes. */
+export type FileKind = 'image' | 'document' | 'sound'
+
+/**
+ * A member that is a file. Its form: `link`, a URL or a `data:` URI; `base64`; or `picture`, base64 of an image, or an
+ * image as text (SVG). A `record` is part of an account of earlier work: models that take no such input ignore it.
+ */
+export type FileRule = { file: FileKind; form: 'link' | 'base64' | 'picture'; record?: true }
+
+/**
+ * What a provider reads in a member. `text`: a string or another scalar, or a list of these. `json`: any value, as text.
+ * Neither costs more than its bytes. `stored`: the id of a file in the operator's account, which is not to be read.
+ */
+export type Rule = FixedRule | ((holder: Json) => FixedRule | undefined)
+type FixedRule = 'text' | 'json' | 'stored' | FileRule | Objects
+export type Members = ReadonlyMap<string, Rule>
+type Json = Record<string, unknown>
+
+/** The members of one object: the names of those that are text, and the rules of others. */
+export function members(texts: string, others: Record<string, Rule> = {}): Members {
+  const names = texts.split(/\s+/).filter(name => name !== '')
+  return new Map([...names.map((name): [string, Rule] => [name, 'text']), ...Object.entries(others)])
+}
+
+/** Objects at one place, or a list of them, whose members depend on their type. */
+export class Objects {
+  readonly discriminator: string
+  readonly #byType = new Map<unknown, Members | 'stored'>()
+  #others: Members | 'ignored' | 'unknown' = new Map()
+  #areOthersKnown = false
+
+  constructor(discriminator = 'type') {
+    this.discriminator = discriminator
+  }
+
+  /** Adds types, separated by spaces. A `stored` one refers to a file in the operator's account. */
+  add(types: string, listed: Members | 'stored'): this {
+    for (const type of types.split(/\s+/)) this.#byType.set(type, listed)
+    return this
+  }
+
+  /** Objects of any type have the same members. */
+  anyType(listed: Members): this {
+    this.#areOthersKnown = true
+    return this.others(listed)
+  }
+
+  /** Objects without a type. */
+  untyped(listed: Members): this {
+    this.#byType.set(undefined, listed)
+    return this
+  }
+
+  /**
+   * The members of objects of other types, among whose other members files are refused. `ignored` objects are never sent;
+   * `unknown` ones are refused themselves.
+   */
+  others(listed: Members | 'ignored' | 'unknown'): this {
+    this.#others = listed
+    return this
+  }
+
+  of(type: unknown): Members | Exclude<Unlisted['why'], 'dropped'> | 'ignored' {
+    return this.#byType.get(type) ?? this.#others
+  }
+
+  /** Whether a type is known. */
+  knows(type: unknown): boolean {
+    return this.#areOthersKnown || this.#byType.has(type)
+  }
+}
+
+/** Objects of any type, with these members. */
+export const alike = (texts: string, others: Record<string, Rule> = {}) => new Objects().anyType(members(texts, others))
+
+/**
+ * A member that may not be sent, since what it costs was not reserved. `dropped`: it looks like a file where none is
+ * known. `unknown`: so it does in an object of an unknown type, which makes no sense without it, or the object itself may
+ * cost more than its text. `stored`: it refers to a file in the operator's account.
+ */
+export type Unlisted = { path: readonly (string | number)[]; why: 'dropped' | 'unknown' | 'stored' }
+
+/** The most members that are dropped from one request; with more it is refused. */
+const maxDropped = 100
+
+/** What is told of a request while it is read. */
+export type MemberVisitor = {
+  /** `characters`: how many of them are bytes of the file, and no text. */
+  file(rule: FileRule, characters: number): void
+  /** An object of a type, before its members. */
+  object?(value: Json): void
+}
+
+/**
+ * Reads a request once by the tables of its dialect: reports every file that a provider reads in it, and lists the
+ * members that may not be sent. Members that are in no table pass unless they look like a file: text costs no more than
+ * its bytes, which are counted, and clients use members that are newer than any table.
+ */
+export class MemberReader {
+  readonly unlisted: Unlisted[] = []
+  readonly #visitor: MemberVisitor
+  readonly #path: (string | number)[] = []
+
+  constructor(visitor: MemberVisitor) {
+    this.#visitor = visitor
+  }
+
+  /** Reads what is at a path of one name. */
+  read(name: string, value: unknown, objects: Objects): void {
+    if (typeof value !== 'object' || value === null) return
+    this.#path.push(name)
+    this.#readObjects(value, objects)
+    this.#path.pop()
+  }
+
+  #readObjects(value: unknown, objects: Objects): void {
+    if (typeof value !== 'object' || value === null) return
+    if (!Array.isArray(value)) {
+      this.#readObject(value as Json, objects)
+      return
+    }
+    for (let index = 0; index < value.length; index++) {
+      this.#path.push(index)
+      // Without it the others would have other places.
+      if (typeof value[index] === 'string' && looksLikeFile(value[index], '')) this.#refuse('unknown')
+      this.#readObjects(value[index], objects)
+      this.#path.pop()
+    }
+  }
+
+  #readObject(value: Json, objects: Objects): void {
+    const type = value[objects.discriminator]
+    const listed = objects.of(type)
+    if (listed === 'ignored') return
+    if (typeof listed === 'string') {
+      this.#refuse(listed)
+      return
+    }
+    this.#visitor.object?.(value)
+    for (const name in value) {
+      const member = value[name]
+      const rule = listed.get(name)
+      if (rule === 'json' || member === null || (rule === 'text' && typeof member !== 'object')) continue
+      this.#path.push(name)
+      const fixed = typeof rule === 'function' ? rule(value) : rule
+      if (fixed instanceof Objects && (typeof member === 'object' || textOrParts.has(name)))
+        this.#readObjects(member, fixed)
+      else if (!isCovered(member, name, fixed))
+        this.#refuse(fixed === 'stored' ? 'stored' : objects.knows(type) ? 'dropped' : 'unknown')
+      else if (typeof fixed === 'object' && 'file' in fixed && typeof member === 'string' && member !== '')
+        this.#visitor.file(fixed, charactersOf(member, fixed))
+      this.#path.pop()
+    }
+  }
+
+  #refuse(why: Unlisted['why']): void {
+    if (this.unlisted.length > maxDropped) return
+    const isLast = this.unlisted.length === maxDropped
+    this.unlisted.push({ path: [...this.#path], why: isLast && why === 'dropped' ? 'unknown' : why })
+  }
+}
+
+/** Members that are parts or blocks, or text in their place. */
+const textOrParts: ReadonlySet<string> = new Set(['content', 'output'])
+
+/** Whether what a member costs is known: by its file, or since it is text. */
+function isCovered(member: unknown, name: string, rule: FixedRule | undefined): boolean {
+  if (rule === 'stored') return !member
+  if (typeof rule === 'object' && 'file' in rule && typeof member === 'string') return true
+  const isText = (Array.isArray(member) ? member : [member]).every(one => typeof one !== 'object')
+  return (rule === 'text' && isText) || !looksLikeFile(member, name)
+}
+
+const base64Picture = /^(?:iVBORw0KGgo|\/9j\/|R0lGOD|UklGR)/
+
+function charactersOf(file: string, { form }: FileRule): number {
+  const isText = form === 'link' ? !file.startsWith('data:') : form === 'picture' && !base64Picture.test(file)
+  return isText ? 0 : file.length
+}

@@ -1,0 +1,30 @@
+// All cases of which test/wallet/files-in-requests.test.ts tries a few.
+import test from 'ava'
+import fc from 'fast-check'
+import { startWorld, type World } from '../../support/chat/gateway.ts'
+import { casesOf, faultOf, samples, send, translate } from '../../support/wallet/file-places.ts'
+
+let world: World
+test.before(async () => {
+  world = await startWorld({ ALLOW_PRIVATE_URLS: 'true' })
+})
+test.after.always(() => world?.close())
+
+test('a file at every place of every request is reserved, not sent, or refused by name', t => {
+  t.timeout(240_000)
+  const faults = samples.flatMap(sample => casesOf(sample).flatMap(one => faultOf(one, translate(one)) ?? []))
+  t.deepEqual(faults, [])
+})
+
+test('the same over HTTP, at many of them', async t => {
+  t.timeout(600_000)
+  const account = await world.gateway.account({ usd: '1000' })
+  const cases = samples.flatMap(casesOf)
+  await fc.assert(
+    fc.asyncProperty(fc.nat(cases.length - 1), async index => {
+      const one = cases[index]!
+      t.is(faultOf(one, await send(world, account, one)), null)
+    }),
+    { numRuns: 1_500, endOnFailure: true },
+  )
+})
