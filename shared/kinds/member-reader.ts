@@ -1,3 +1,4 @@
+import { noteUnknown } from '../base/unknown-names.ts'
 import { looksLikeFile } from './looks-like-file.ts'
 
 /** A kind of file that a provider may bill by another measure than its bytes. */
@@ -101,10 +102,13 @@ export type MemberVisitor = {
 export class MemberReader {
   readonly unlisted: Unlisted[] = []
   readonly #visitor: MemberVisitor
+  readonly #dialect: string | null
   readonly #path: (string | number)[] = []
 
-  constructor(visitor: MemberVisitor) {
+  /** `dialect`: under which names that are in no table are noted; null = they are not. */
+  constructor(visitor: MemberVisitor, dialect: string | null = null) {
     this.#visitor = visitor
+    this.#dialect = dialect
   }
 
   /** Reads what is at a path of one name. */
@@ -139,10 +143,12 @@ export class MemberReader {
       return
     }
     this.#visitor.object?.(value)
+    if (!objects.knows(type)) this.#note(String(type))
     for (const name in value) {
       const member = value[name]
       const rule = listed.get(name)
       if (rule === 'json' || member === null || (rule === 'text' && typeof member !== 'object')) continue
+      if (rule === undefined && name !== objects.discriminator) this.#note(`${type}.${name}`)
       this.#path.push(name)
       const fixed = typeof rule === 'function' ? rule(value) : rule
       if (fixed instanceof Objects && (typeof member === 'object' || textOrParts.has(name)))
@@ -153,6 +159,10 @@ export class MemberReader {
         this.#visitor.file(fixed, charactersOf(member, fixed))
       this.#path.pop()
     }
+  }
+
+  #note(name: string): void {
+    if (this.#dialect) noteUnknown('nested', `${this.#dialect}.${name}`)
   }
 
   #refuse(why: Unlisted['why']): void {

@@ -108,7 +108,7 @@ export function isListedItem(type: unknown): boolean {
 
 /** Reads a request by these tables. Returns the members that may not be sent. */
 export function readResponsesMembers({ input, tools: offered }: ResponsesRequest, visitor: MemberVisitor): Unlisted[] {
-  const reader = new MemberReader(visitor)
+  const reader = new MemberReader(visitor, 'responses')
   reader.read('input', input, items)
   reader.read('tools', offered, tools)
   return reader.unlisted

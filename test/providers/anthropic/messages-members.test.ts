@@ -149,7 +149,8 @@ test.serial('200: headers that choose something in the account are not sent, unk
 
 test.serial('operators see each unknown name once, with its count; strangers add none', async t => {
   const { live: key } = await world.gateway.account({ usd: '100' })
-  const body = { ...hi, seen_twice: true, 'odd name\u0000<b>': 1 }
+  const nested = [{ role: 'user', content: [{ type: 'text', text: 'Hello', seen_member: 1 }] }]
+  const body = { ...hi, messages: nested, seen_twice: true, 'odd name\u0000<b>': 1 }
   const headers = { 'anthropic-beta': 'seen-beta-2027-02-02,fast-mode-2026-02-01', 'anthropic-seen': 'x' }
   for (const _ of [1, 2]) t.is((await post(world.gateway, key, body, headers)).status, 200)
   const stranger = { ...hi, of_a_stranger: true }
@@ -165,6 +166,7 @@ test.serial('operators see each unknown name once, with its count; strangers add
   t.is(seen('field', 'messages.odd?name??b?'), 2)
   t.is(seen('beta', 'seen-beta-2027-02-02'), 2)
   t.is(seen('header', 'anthropic-seen'), 2)
+  t.is(seen('nested', 'messages.text.seen_member'), 2)
   t.is(seen('beta', 'fast-mode-2026-02-01'), undefined)
   t.is(seen('field', 'messages.of_a_stranger'), undefined)
   t.true(data.length <= 300)
