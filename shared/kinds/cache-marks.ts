@@ -18,7 +18,9 @@ export const cacheControl = z
 export const marked = { cache_control: cacheControl.nullish() }
 
 type Marked = { cache_control?: unknown }
-type MarkedMessage = Marked & { content?: unknown; source?: { content?: unknown } | null }
+/** Where blocks hold others: contents of results and documents, and tools that a block adds. */
+const nested = ['content', 'source', 'tool', 'definition', 'tool_references', 'tool_changes'] as const
+type MarkedMessage = Marked & { [name in (typeof nested)[number]]?: unknown }
 type MarkedRequest = Marked & {
   messages: readonly MarkedMessage[]
   tools?: readonly Marked[] | null | undefined
@@ -34,7 +36,7 @@ export function asksFor1hCache(request: MarkedRequest): boolean {
 }
 
 function hasMarkFor1h(message: MarkedMessage): boolean {
-  return isFor1h(message) || holdsMarkFor1h(message.content) || holdsMarkFor1h(message.source?.content)
+  return isFor1h(message) || nested.some(name => holdsMarkFor1h(message[name]))
 }
 
 /** A part may itself hold parts, such as the result of a tool, or a document of blocks. */

@@ -1,5 +1,6 @@
 import test from 'ava'
 import { factsOf } from '../../shared/engine/request-facts.ts'
+import { asksFor1hCache } from '../../shared/kinds/cache-marks.ts'
 
 const parametersOf = (body: object) => factsOf(body, null).parameters
 
@@ -41,4 +42,30 @@ test('nothing is kept of a body without settings, or with values of other types'
 test('of a body with many members the first ones are read', t => {
   const others = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`field_${i}`, i]))
   t.deepEqual(parametersOf({ temperature: 1, ...others, top_p: 1 }), { temperature: 1 })
+})
+
+test('a mark for an hour counts wherever a block holds it', t => {
+  const mark = { cache_control: { type: 'ephemeral', ttl: '1h' } }
+  const text = { type: 'text', text: 'x', ...mark }
+  const blocks = [
+    text,
+    { type: 'tool_result', tool_use_id: 'a', content: [text] },
+    { type: 'document', source: { type: 'content', content: [text] } },
+    {
+      type: 'tool_result',
+      tool_use_id: 'a',
+      content: [{ type: 'document', source: { type: 'content', content: [text] } }],
+    },
+    { type: 'tool_addition', tool: { type: 'tool_definition', definition: { name: 'a', ...mark } } },
+    {
+      type: 'tool_search_tool_result',
+      content: { tool_references: [{ type: 'tool_reference', tool_name: 'a', ...mark }] },
+    },
+    { type: 'compaction', content: null, tool_changes: [{ type: 'tool_addition', tool: { ...mark } }] },
+  ]
+  for (const block of blocks) {
+    t.true(asksFor1hCache({ messages: [{ content: [block] }] }), JSON.stringify(block))
+    const short = JSON.parse(JSON.stringify(block).replaceAll('"1h"', '"5m"'))
+    t.false(asksFor1hCache({ messages: [{ content: [short] }] }))
+  }
 })
