@@ -1,10 +1,11 @@
 import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
+import type { Database } from '../../shared/io/db.ts'
 import { operatorActor } from '../../shared/keys/audit.ts'
 import { journalEntry } from '../../shared/store/batch-journal.ts'
 import type { Batch } from '../../shared/store/batches.ts'
 import type { UsageEvent } from '../../shared/wallet/usage-event.ts'
-import { json, type Reply } from '../emulators/emulator.ts'
+import { json } from '../emulators/emulator.ts'
 import { reply as usual } from '../emulators/openai.ts'
 import { batchOf, cancelBatch, chatLine, type ResultLine, resultsOf } from '../support/batches/gateway.ts'
 import { BatchWorld, broken, coinLines, idsOf } from '../support/batches/world.ts'
@@ -40,16 +41,6 @@ function held(): () => void {
   }
   return open.resolve
 }
-
-/** An answer that says it took so many tokens. */
-const counting =
-  (tokens: number): Reply =>
-  (request, response) => {
-    const message = { role: 'assistant', content: 'x', refusal: null }
-    const usage = { prompt_tokens: tokens, completion_tokens: 1, total_tokens: tokens + 1 }
-    const head = { id: 'chatcmpl-x', object: 'chat.completion', created: 1_795_132_800, model: 'coin' }
-    return json(200, { ...head, choices: [{ index: 0, message, finish_reason: 'stop' }], usage })(request, response)
-  }
 
 test.serial('completed: lines that must wait for each other’s money are answered, not refused', async t => {
   const account = await world.gateway.account({ usd: '0.15' })
@@ -100,9 +91,9 @@ test.serial(
     const account = await world.gateway.account()
     const door = world.door(account)
     const lines = coinLines(10)
-    world.answers = asked => (asked === 'line-3' ? counting(3_000_000_000) : usual)
     const id = await world.created(door, lines)
     const { services } = world.gateway
+    await refuseLine(services.db, id, 4)
     const { batchJournal } = services
     let breaks = 2
     const record: typeof batchJournal.record = (batch, results, resume) => {
@@ -258,3 +249,13 @@ test.serial('completed across the end of a month: what was reserved in a month i
     ['2026-11', '2026-12'],
   )
 })
+
+/** Has Postgres refuse the result of a line, as it does a value that a column cannot hold. */
+async function refuseLine(db: Database, batchId: string, line: number): Promise<void> {
+  await db.$executeRawUnsafe(`
+    CREATE FUNCTION refuse_line() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE numeric_value_out_of_range; END $$`)
+  await db.$executeRawUnsafe(`
+    CREATE TRIGGER refuse_line BEFORE INSERT ON batch_lines FOR EACH ROW
+    WHEN (NEW.batch_id = '${batchId}' AND NEW.line = ${line} AND NOT NEW.failed) EXECUTE FUNCTION refuse_line()`)
+}

@@ -5,6 +5,7 @@ import type { ImageOutput, ProviderImage } from '../../../shared/kinds/image.ts'
 import type { WorkKinds } from '../../../shared/kinds/index.ts'
 import type { SoundFormat, SoundOutput } from '../../../shared/kinds/sound.ts'
 import type { TranscriptionOutput } from '../../../shared/kinds/transcription.ts'
+import { statedTokens } from '../../../shared/media/delivery.ts'
 import { awaitFirstFrame } from '../../../shared/media/first-frame.ts'
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
 
@@ -85,8 +86,10 @@ async function textIn({ pieces, transcript }: TranscriptionOutput): Promise<Take
   return { amount: text.length, usage }
 }
 
-/** Asserts that a usage can be billed. Throws an Error. */
-function assertUsage(usage: Usage): void {
+/** Asserts that a usage, if what the provider states can be true, can be billed. Throws an Error. */
+function assertUsage(reported: Usage): void {
+  const usage = statedTokens(reported)
+  if (!usage) return
   const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage
   const parts = [
     ...Object.values(usage.prompt_tokens_details ?? {}).map(tokens => [tokens, prompt]),
