@@ -7,7 +7,7 @@ import { LiveCatalog } from './catalog/live-catalog.ts'
 import { openCatalog } from './catalog/open-catalog.ts'
 import { Feedback } from './feedback/feedback.ts'
 import { LearnedQualities } from './feedback/learned-qualities.ts'
-import { ByteBudget } from './io/byte-budget.ts'
+import { type Budgets, openBudgets } from './io/byte-budget.ts'
 import { ClockSkew } from './io/clock-skew.ts'
 import { confirmTimeZone, type Database, openDatabase } from './io/db.ts'
 import { DisconnectedCalls } from './io/disconnected-calls.ts'
@@ -68,9 +68,6 @@ import { RefusalLog } from './wallet/refusal-log.ts'
 import { loadScripts, type Scripts } from './wallet/scripts.ts'
 import type { UsageEvent } from './wallet/usage-event.ts'
 
-/** Provider webhooks and sign-ins have kilobytes, and their senders are unauthenticated. */
-const maxPublicBodyBytes = 16 * 1024 * 1024
-
 /** Everything with a lifetime, opened once per process. */
 export type Services = {
   config: Config
@@ -106,11 +103,7 @@ export type Services = {
   keepAlive: KeepAlive
   disconnectedCalls: DisconnectedCalls
   shutdown: Shutdown
-  /**
-   * Memory budgets of requests: bodies of authenticated callers, bodies of unauthenticated callers, buffered responses,
-   * and conversations that open connections can continue.
-   */
-  budgets: { bodies: ByteBudget; publicBodies: ByteBudget; answers: ByteBudget; conversations: ByteBudget }
+  budgets: Budgets
   urlPolicy: UrlPolicy
   sealer: Sealer
   signingSecret: SigningSecret
@@ -270,12 +263,7 @@ export async function openServices(
     keepAlive,
     disconnectedCalls,
     shutdown: new Shutdown(),
-    budgets: {
-      bodies: new ByteBudget(config.maxBodyBytes, 'request bodies'),
-      publicBodies: new ByteBudget(maxPublicBodyBytes, 'request bodies'),
-      answers: new ByteBudget(config.maxResponseBytes, 'answers'),
-      conversations: new ByteBudget(config.maxBodyBytes, 'conversations'),
-    },
+    budgets: openBudgets(config),
     urlPolicy,
     sealer,
     signingSecret,

@@ -1,10 +1,29 @@
 import { GatewayError } from '../base/errors.ts'
+import type { LoadLimits } from '../base/load-limits.ts'
 
 /** One owner may hold at most half of a budget, so that no single owner can exhaust it. */
 const ownerShare = 0.5
 const retryAfterS = 1
 /** Up to this many idle owners are kept: removing and re-adding an owner on each request costs more. */
 const maxIdleOwners = 10_000
+
+/** Provider webhooks and sign-ins have kilobytes, and their senders are unauthenticated. */
+const maxPublicBodyBytes = 16 * 1024 * 1024
+
+/**
+ * Memory budgets of requests: bodies of authenticated callers, bodies of unauthenticated callers, buffered responses, and
+ * conversations that open connections can continue.
+ */
+export type Budgets = { [name in 'bodies' | 'publicBodies' | 'answers' | 'conversations']: ByteBudget }
+
+export function openBudgets({ maxBodyBytes, maxResponseBytes }: LoadLimits): Budgets {
+  return {
+    bodies: new ByteBudget(maxBodyBytes, 'request bodies'),
+    publicBodies: new ByteBudget(maxPublicBodyBytes, 'request bodies'),
+    answers: new ByteBudget(maxResponseBytes, 'answers'),
+    conversations: new ByteBudget(maxBodyBytes, 'conversations'),
+  }
+}
 
 /** Limits the bytes that a process holds for one purpose, in total and per owner (an organisation, an address). */
 export class ByteBudget {

@@ -276,10 +276,8 @@ export class Keys {
     const data = { revokedAt: new Date(this.#clock.now()) }
     return this.#db.$transaction(async tx => {
       const revoked = await tx.provisioningKey.updateManyAndReturn({ where, data })
-      for (const { id, prefix } of revoked) {
-        const target = { id, name: prefix }
-        await audit(tx, { organisationId, actor, action: 'provisioning_key.revoked', target })
-      }
+      for (const { id, prefix } of revoked)
+        await audit(tx, { organisationId, actor, action: 'provisioning_key.revoked', target: { id, name: prefix } })
       return revoked.length
     })
   }

@@ -1,8 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { newId } from '../base/ids.ts'
 import type { JsonMeter } from '../base/json-scan.ts'
-import type { Clock } from '../base/time.ts'
-import { dayMs } from '../base/time.ts'
+import { type Clock, dayMs } from '../base/time.ts'
 import { type Conversation, type ConversationItem, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { type Metadata, resealMetadata, sealMetadata, withMetadata } from './conversation-metadata.ts'
@@ -90,11 +89,9 @@ export class Conversations {
 
   /** How many items a conversation has, and their length as JSON. */
   async size(id: string): Promise<{ count: number; bytes: number }> {
-    const { _count, _sum } = await this.#db.conversationItem.aggregate({
-      where: { conversationId: id },
-      _count: true,
-      _sum: { itemBytes: true },
-    })
+    const where = { conversationId: id }
+    const figures = { _count: true, _sum: { itemBytes: true } } as const
+    const { _count, _sum } = await this.#db.conversationItem.aggregate({ where, ...figures })
     return { count: _count, bytes: _sum.itemBytes ?? 0 }
   }
 

@@ -19,7 +19,7 @@ import {
   reservableCost,
 } from './reservation.ts'
 import type { ScriptArguments, Scripts } from './scripts.ts'
-import { lostSettlement, Settlements } from './settlement.ts'
+import { lostSettlement, Settlements, unknownSettlement } from './settlement.ts'
 import type { UsageEvent } from './usage-event.ts'
 
 export type { StalePolicy } from './refusals.ts'
@@ -281,28 +281,13 @@ export class Admission {
   /** Releases what a failed script call may have reserved: whether the script ran is unknown. */
   #releaseUnknown({ billing, id, month }: PendingAdmission): void {
     if (!billing.spendsMoney) return
-    const { organisationId, keyId, rateKey } = billing
-    const unknown = {
-      reservedNano: null,
-      costNano: 0,
-      countedAtUs: 0,
-      tokenDifference: 0,
-      event: null,
-      sharedRateKey: '',
-    }
-    this.#settlementsOf(organisationId).add({ id, organisationId, keyId, rateKey, month, ...unknown })
+    this.#settlementsOf(billing.organisationId).add(unknownSettlement(billing, id, month))
   }
 }
 
 /** The script arguments of one request. */
 function argumentsOf(request: PendingAdmission): ScriptArguments['admit']['requests'][number] {
   const { billing, generation, month, id, maxCost } = request
-  return {
-    ...reservableCost(maxCost),
-    key: packKey(billing),
-    generation,
-    month,
-    id,
-    explicit: maxCost.explicit ? 1 : 0,
-  }
+  const explicit = maxCost.explicit ? 1 : 0
+  return { ...reservableCost(maxCost), key: packKey(billing), generation, month, id, explicit }
 }

@@ -29,6 +29,24 @@ export function lostSettlement(event: UsageEvent): Settlement {
   return { id, organisationId, keyId, rateKey: keyId, month, costNano, event, ...noReservation }
 }
 
+/** Releases whatever is reserved under an id: whether anything is, is unknown. */
+export function unknownSettlement(
+  key: Pick<Settlement, 'organisationId' | 'keyId' | 'rateKey'>,
+  id: string,
+  month: string,
+): Settlement {
+  const { organisationId, keyId, rateKey } = key
+  const unknown = {
+    sharedRateKey: '',
+    reservedNano: null,
+    costNano: 0,
+    countedAtUs: 0,
+    tokenDifference: 0,
+    event: null,
+  }
+  return { id, organisationId, keyId, rateKey, month, ...unknown }
+}
+
 const flushDelayMs = 2
 const maxPerCall = 256
 const maxPending = 100_000
