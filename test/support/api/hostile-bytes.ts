@@ -12,6 +12,8 @@ type Form = (sent: Sent, attack: (isRead?: boolean) => Attacker) => Attacker
 
 /** So many bytes, each in a chunk of its own. */
 const bytesInChunks = Buffer.from('1\r\nx\r\n'.repeat(12_000))
+/** Enough of them that keeping each as an object would show. */
+const manyBytesInChunks = Buffer.from('1\r\nx\r\n'.repeat(60_000))
 const manyChunks = Buffer.concat(Array.from({ length: 10_000 }, () => Buffer.from(`40\r\n${'y'.repeat(64)}\r\n`)))
 const manyParts = Buffer.concat(Array.from({ length: 10_000 }, (_, i) => partOf(`n${i}`, 'v')))
 const end = '0\r\n\r\n'
@@ -29,7 +31,7 @@ const chunked = { 'transfer-encoding': 'chunked' }
 /** Every form is sent to every route. */
 export const forms: Record<string, Form> = {
   'chunks of a byte': (sent, attack) => write(attack(), headOf(sent, chunked), bytesInChunks, end),
-  'chunks of a byte, never ended': (sent, attack) => write(attack(), headOf(sent, chunked), bytesInChunks),
+  'chunks of a byte, never ended': (sent, attack) => write(attack(), headOf(sent, chunked), manyBytesInChunks),
   '10,000 chunks': (sent, attack) => write(attack(), headOf(sent, chunked), manyChunks, end),
   '10,000 parts': (sent, attack) =>
     write(attack(), headOf({ ...sent, isForm: true }, chunked), chunkOf(manyParts), end),
