@@ -22,7 +22,7 @@ let owner: SignedUp
 
 test.before(async () => {
   stores = await freshStores()
-  gateway = await startGateway(stores)
+  gateway = await startGateway(stores, { MAX_TEST_KEYS: '0' })
   workers = startWorkers(gateway.services)
   owner = await signUp(gateway)
   await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
