@@ -48,6 +48,7 @@ export async function fillMonth(
   requests: number,
   nowMs: number,
 ): Promise<Month> {
+  await db.query("SET TIME ZONE 'UTC'") // As the gateway's own sessions.
   await db.query(`SELECT setseed(0.5)`)
   await db.query(base36)
   const keyIds = keyNames.map((_, i) => `key_month${i}`)
