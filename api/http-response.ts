@@ -17,6 +17,9 @@ const maxKeptBytes = 32 * 1024 * 1024
 export type ReadTimeouts = { stalledMs: number; leaveMs: number; bytesPerMs: number }
 const defaultTimeouts: ReadTimeouts = { stalledMs: 5 * 60_000, leaveMs: 60_000, bytesPerMs: 32 }
 
+/** An answer takes this many times its bytes: as the text that is collected, and as the bytes that are written. */
+const answerCopies = 2
+
 const json = { 'content-type': 'application/json; charset=utf-8' }
 const noHeaders = {}
 
@@ -124,7 +127,7 @@ export class HttpResponse implements ResponseWriter {
   }
 
   collect(bytes: number): void {
-    this.#held?.take(bytes)
+    this.#held?.grow(bytes * answerCopies)
   }
 
   /** Calls the single listener once the response was sent or has failed; immediately if that is already so. */
@@ -148,7 +151,7 @@ export class HttpResponse implements ResponseWriter {
     this.copy?.answer(body)
     const length = Buffer.byteLength(body)
     // Releases the request's data.
-    this.#held?.hold(length - this.#held.bytes)
+    this.#held?.hold(length * answerCopies - this.#held.bytes)
     const isTyped = headers['content-type'] !== undefined
     this.#response.writeHead(status, flattenHeaders(this.baseHeaders, isTyped ? noHeaders : json, headers, length))
     // Text without multi-byte characters needs no encoding, which would be the largest cost here.
@@ -215,7 +218,7 @@ export class HttpResponse implements ResponseWriter {
     if (!kept) return this.gone || this.#response.write(bytes)
     kept.parts.push(bytes)
     kept.bytes += bytes.length
-    this.#held?.hold(bytes.length)
+    this.#held?.hold(bytes.length * answerCopies)
     if (kept.bytes <= maxKeptBytes) return true
     this.#kept = null
     this.#open(kept.headers, true)

@@ -6,7 +6,7 @@ import { PieceCounter } from '../../shared/io/pieces.ts'
 /** Bytes of an oversized body to read and discard so that the client can read the response. */
 const maxDiscardedBytes = 64 * 1024 * 1024
 /** And pieces, unless they are large. */
-const maxDiscardedPieces = 256 * 1024
+const maxDiscardedPieces = 16 * 1024
 /** Minimum bytes a sender must deliver in each window. */
 const minWindowBytes = 256 * 1024
 const windowMs = 30_000

@@ -3,6 +3,9 @@ import type { LoadLimits } from '../base/load-limits.ts'
 
 /** One owner may hold at most half of a budget, so that no single owner can exhaust it. */
 const ownerShare = 0.5
+/** Owners that hold less than a share may hold so much more in all: two large ones leave nothing of the budget itself. */
+const modestShare = 1 / 64
+const modestExtra = 1 / 8
 const retryAfterS = 1
 /** Up to this many idle owners are kept: removing and re-adding an owner on each request costs more. */
 const maxIdleOwners = 10_000
@@ -54,12 +57,14 @@ export class ByteBudget {
    * if nothing else is held than `own`, the bytes of the same request.
    */
   check(owner: string, bytes: number, own = -1): void {
-    if (this.#bytes + bytes > this.#maxBytes && this.#bytes !== own) {
+    const held = this.#owners.get(owner) ?? 0
+    const isModest = held + bytes <= this.#maxBytes * modestShare
+    const roomBytes = this.#maxBytes * (isModest ? 1 + modestExtra : 1)
+    if (this.#bytes + bytes > roomBytes && this.#bytes !== own) {
       const headers = { 'retry-after': String(retryAfterS) }
       const message = `The service has too many bytes of ${this.#what} under way. Try again shortly.`
       throw new GatewayError('service_unavailable', message, { headers })
     }
-    const held = this.#owners.get(owner) ?? 0
     if (held + bytes > this.#maxBytes * ownerShare && held !== own) {
       const headers = { 'retry-after': String(retryAfterS) }
       const message = `You have too many bytes of ${this.#what} under way. Send fewer large requests at a time.`
