@@ -1,3 +1,4 @@
+import { getHeapStatistics } from 'node:v8'
 import { z } from 'zod'
 
 const mib = 1024 * 1024
@@ -8,6 +9,12 @@ const mibOf = (min: number) =>
     .min(min)
     .max(65_536)
     .transform(count => count * mib)
+
+/** The default for bodies, in MiB: a process with a small heap, as Node sizes it on a machine of 512 MB, takes less. */
+function defaultBodyMib(): number {
+  const heapMib = Math.floor(getHeapStatistics().heap_size_limit / mib)
+  return Math.min(128, Math.max(20, Math.floor(heapMib / 6)))
+}
 
 /** Load limits of one process. */
 export type LoadLimits = {
@@ -23,7 +30,7 @@ export type LoadLimits = {
  * them.
  */
 export const loadLimitVariables = {
-  MAX_BODY_MIB_IN_FLIGHT: mibOf(20).prefault(128),
+  MAX_BODY_MIB_IN_FLIGHT: mibOf(20).prefault(defaultBodyMib),
   MAX_ANSWER_MIB_IN_FLIGHT: mibOf(128).prefault(128),
   MAX_CONNECTIONS: z.coerce.number().int().min(10).max(1_000_000).default(10_000),
 }
