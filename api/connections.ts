@@ -135,7 +135,7 @@ export class Connections {
       this.#limitServer()
     })
     if (this.#size > this.#limits.maxConnections) {
-      const idle = this.#longestIdle()
+      const idle = this.#findOldestIdle()
       // Without an idle one, the newcomer is refused.
       if (!idle) return void socket.destroy()
       idle.destroy()
@@ -179,7 +179,7 @@ export class Connections {
     if (this.#idle.size === 0) this.#limitServer()
   }
 
-  #longestIdle(): Socket | undefined {
+  #findOldestIdle(): Socket | undefined {
     for (const socket of this.#idle)
       if (this.#greedyPeers === 0 || this.#open.get(socket)!.peer.idle > this.#maxPeerIdle) return socket
     return undefined

@@ -2,8 +2,8 @@ import { IncomingMessage } from 'node:http'
 import { PieceCollector, PieceCounter } from '../shared/io/pieces.ts'
 
 /**
- * A request whose body waits in blocks until somebody reads it. Node keeps each piece, up to 64 KiB of them: in pieces of
- * one byte, these take 20 MB.
+ * A request that joins the pieces of its body into blocks until a handler reads it. Node buffers up to 64 KiB of separate
+ * pieces: as pieces of one byte, these take 20 MB.
  */
 export class HttpRequest extends IncomingMessage {
   /** What arrived after the first piece and was not asked for yet. */

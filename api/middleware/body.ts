@@ -11,7 +11,7 @@ const mib = 1024 * 1024
 
 /** Larger JSON bodies require an upload (contract §2). */
 export const maxBodyBytes = 10 * mib
-/** What a body of nobody known counts as from its beginning, so that its senders cannot take all connections. */
+/** A body without a key or session counts as at least this, which limits the connections that one address can occupy. */
 const publicBodyBytes = 16 * 1024
 
 /**

@@ -23,48 +23,41 @@ async function trickle(world: World, head: string[], first: string, chunks: numb
   await writeAll(socket, manyChunks, chunks / chunksPerWrite)
 }
 
-const chunkedBodies: Attack = {
-  name: 'chunked-bodies',
-  what: '64 bodies in 1-byte chunks, no key',
-  seconds: 12,
-  async run(world, signal) {
-    const origin = `Origin: http://127.0.0.1:${world.port}`
-    const head = ['POST /dashboard/api/auth/sign-in/email HTTP/1.1', 'Content-Type: application/json', origin]
-    await atOnce(64, () => trickle(world, head, '{"email":"', 60_000, signal))
-    await untilAborted(signal)
-  },
+type ChunkedRequest = { path: string; type: string; first: string; count: number; chunks: number; isPublic?: true }
+
+/** Bodies in 1-byte chunks that never end; with a key, unless the route is public. */
+function chunked(name: string, what: string, request: ChunkedRequest): Attack {
+  const { path, type, first, count, chunks, isPublic } = request
+  return {
+    name,
+    what,
+    seconds: 12,
+    async run(world, signal) {
+      const sender = isPublic
+        ? `Origin: http://127.0.0.1:${world.port}`
+        : `Authorization: Bearer ${await world.newKey()}`
+      const head = [`POST ${path} HTTP/1.1`, `Content-Type: ${type}`, sender]
+      await atOnce(count, () => trickle(world, head, first, chunks, signal))
+      await untilAborted(signal)
+    },
+  }
 }
 
-const chunkedChats: Attack = {
-  name: 'chunked-chats',
-  what: '4 chat bodies of a million 1-byte chunks',
-  seconds: 12,
-  async run(world, signal) {
-    const key = await world.newKey()
-    const head = [
-      'POST /v1/chat/completions HTTP/1.1',
-      'Content-Type: application/json',
-      `Authorization: Bearer ${key}`,
-    ]
-    await atOnce(4, () => trickle(world, head, '{"model":"', 1_000_000, signal))
-    await untilAborted(signal)
-  },
-}
-
-const chunkedForms: Attack = {
-  name: 'chunked-forms',
-  what: '8 forms in 1-byte chunks',
-  seconds: 12,
-  async run(world, signal) {
-    const key = await world.newKey()
-    const type = 'Content-Type: multipart/form-data; boundary=b'
-    const head = ['POST /v1/files HTTP/1.1', type, `Authorization: Bearer ${key}`]
-    const field = '--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
-    const file = '--b\r\nContent-Disposition: form-data; name="file"; filename="a.jsonl"\r\n\r\n'
-    await atOnce(8, () => trickle(world, head, field + file, 300_000, signal))
-    await untilAborted(signal)
-  },
-}
+const json = 'application/json'
+const formStart =
+  '--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="a.jsonl"\r\n\r\n'
+const signIn = { path: '/dashboard/api/auth/sign-in/email', type: json, first: '{"email":"' }
+const chat = { path: '/v1/chat/completions', type: json, first: '{"model":"' }
+const form = { path: '/v1/files', type: 'multipart/form-data; boundary=b', first: formStart }
+const chunkedBodies = chunked('chunked-bodies', '64 bodies in 1-byte chunks, no key', {
+  ...signIn,
+  ...{ count: 64, chunks: 60_000, isPublic: true },
+})
+const chunkedChats = chunked('chunked-chats', '4 chat bodies of a million 1-byte chunks', {
+  ...chat,
+  ...{ count: 4, chunks: 1_000_000 },
+})
+const chunkedForms = chunked('chunked-forms', '8 forms in 1-byte chunks', { ...form, count: 8, chunks: 300_000 })
 
 const pipelining: Attack = {
   name: 'pipelining',

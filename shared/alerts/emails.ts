@@ -15,7 +15,7 @@ const leaseMs = hourMs / 4
 const maxSendingMs = 5 * minuteMs
 const emailsPerRound = 20
 const maxRounds = 50
-/** Of an alert's members, and of the operators. Each gets a message of its own, one after the other. */
+/** The maximum of members, and of operators, that one alert is sent to: one message each, in sequence. */
 const maxRecipients = 50
 
 /** Who gets the email of an alert: members of these roles, or these people as long as they are members. */
@@ -95,8 +95,8 @@ async function sendEmail(services: Services, alert: PendingEmail): Promise<boole
 }
 
 /**
- * Sends a message of its own to each recipient that an earlier attempt did not reach: members and operators do not see
- * each other's addresses. An address that the server refuses does not hold up the others. Returns everyone reached so
+ * Sends one message to each recipient that earlier attempts did not reach, so that members and operators do not see each
+ * other's addresses. An address that the server refuses does not hold up the others. Returns everyone reached so
  * far, and the last error.
  */
 async function sendCopies({ db, mailer, config }: Services, alert: PendingEmail) {

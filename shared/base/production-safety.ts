@@ -11,7 +11,7 @@ const minSecretBits = 80
 const placeholders =
   /change[-_ ]?(?:me|this|it)|replace[-_ ]?(?:me|this|it)|example|sample|default|placeholder|insecure|password|secret|headgate|your|todo|please|production|x{3,}|(?:signing|encryption)[-_ ]?|key/gi
 
-/** Whether an address leads to this machine alone, so that nobody else uses the gateway. */
+/** Whether an address is local: only programs on this machine can reach it. */
 export function isLocalUrl(url: string): boolean {
   const { hostname } = new URL(url)
   return /^(?:localhost|.*\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)

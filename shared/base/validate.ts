@@ -22,7 +22,7 @@ function predicateOf(schema: z.ZodType): Predicate | null {
   return predicate
 }
 
-/** The `params` of a refinement whose refusal is an error of its own; `param` is the path of the field. */
+/** The `params` of a refinement that is refused with the error of `toError`; `param` is the path of the field. */
 export type OwnError = { toError(value: unknown, param: string): GatewayError }
 
 /**

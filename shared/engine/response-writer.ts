@@ -17,8 +17,8 @@ export type ClientPresence = {
    */
   readonly leaving?: Leaving
   /**
-   * True for background work, for whose end nobody waits: the usage of its streams is awaited as well where all output
-   * is delivered.
+   * True for background work, whose client is not waiting: when it is cancelled, the run waits for the usage of its stream
+   * also where all output is delivered.
    */
   readonly awaitsUsage?: boolean
   /** Called around the times in which the gateway waits for a provider, or before a retry. */

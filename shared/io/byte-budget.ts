@@ -113,8 +113,8 @@ export class HeldBytes {
   }
 
   /**
-   * Acquires the memory that a request takes beyond its bytes. Throws as `take` does, but never for a request that is
-   * alone, as the owner's only one or as the only one at all: what one request may take has limits of its own.
+   * Acquires the memory that a request takes beyond its bytes. Throws as `take` does, except for the
+   * only request of the owner or of the process, which other limits bound.
    */
   grow(bytes: number): void {
     this.#budget.check(this.#owner, bytes, this.#bytes)

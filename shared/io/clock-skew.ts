@@ -4,7 +4,7 @@ import type { Logger } from './log.ts'
 import { primariesOf, type Redis } from './redis.ts'
 
 /** A process whose wall clock is further off neither deletes nor schedules anything until it is right. */
-export const maxSkewMs = 30_000
+const maxSkewMs = 30_000
 const measureEveryMs = 10_000
 const checkEveryMs = 1_000
 

@@ -4,8 +4,8 @@ import type { OwnError } from '../base/validate.ts'
 
 /**
  * Message threads of Anthropic's API: the provider keeps the conversation in the operator's account, so that a turn has
- * only the new messages. The whole conversation is charged, which no turn shows, and whoever knows the id of a message
- * continues its thread. They are refused for all models, in the way upon which Anthropic's SDKs go on by themselves with
+ * only the new messages. The provider charges for the whole conversation, which the gateway cannot measure, and anyone who
+ * knows the id of a message can continue its thread. They are refused for all models, in the way upon which Anthropic's SDKs go on by themselves with
  * the whole conversation in each turn (`tool_runner`, which has threads by default since version 2.4 in Python and 1.2 in
  * TypeScript): anthropic/lib/threads/_thread_state.py `recovers_from`, @anthropic-ai/sdk/lib/internal/threads/ThreadState
  * `recoversFrom`. They read only `error.details`, and know both codes by their statuses 400 and 404

@@ -1,6 +1,6 @@
-/** Of all sessions of this process together; beyond it none may grow above the least. */
+/** The maximum of all sessions of this process together, and what each may hold beyond that. */
 const maxTotalBytes = 64 * 1024 * 1024
-const leastBytes = 1024 * 1024
+const minSessionBytes = 1024 * 1024
 let totalBytes = 0
 
 /** The memory of one session: its items and the audio that was sent. */
@@ -8,9 +8,9 @@ export class SessionMemory {
   #bytes = 0
   #isReleased = false
 
-  /** Whether the session must hold less: the process is full, and it has more than the least. */
+  /** Whether the session must hold less: the process is full, and it holds more than each may. */
   get isFull(): boolean {
-    return totalBytes > maxTotalBytes && this.#bytes > leastBytes
+    return totalBytes > maxTotalBytes && this.#bytes > minSessionBytes
   }
 
   /** Adds bytes to those that the session holds, or subtracts them. */
