@@ -194,8 +194,8 @@ export async function openServices(
     },
   )
   await catalogOverrides.start()
-  const signingSecret = new SigningSecret(db, config.signingSecret, sealer)
-  const blobs = await openBlobs(config, () => signingSecret.get(), clock)
+  const signingSecret = new SigningSecret(db, config.signingSecrets, sealer)
+  const blobs = await openBlobs(config, () => signingSecret.get(), clock, signingSecret.older)
   const files = new Files({ db, blobs, clock, quotas: config.quotas })
   const payloads = new Payloads({ files, blobs, sealer })
   const contents = new Contents({ db, files, blobs, sealer })
