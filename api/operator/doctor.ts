@@ -17,6 +17,7 @@ import { openQueue, queueAddress } from '../../shared/queues/queues.ts'
 import { listUnknownNames, type SeenName } from '../../shared/store/unknown-names.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
 import { startWarnings } from '../start-warnings.ts'
+import { examineRotation } from './doctor-rotation.ts'
 import type { Environment, EnvironmentCommand } from './parse.ts'
 
 /** One line of the report. A `warning` works but needs attention. */
@@ -78,6 +79,7 @@ const checks: Record<string, Check> = {
   'public address': checkPublicUrl,
   email: checkEmail,
   providers: checkProviders,
+  rotation: examineRotation,
 }
 
 async function checkPostgres({ databaseUrl, databasePooler }: Config, clock: Clock): Promise<Finding[]> {

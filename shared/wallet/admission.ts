@@ -241,11 +241,8 @@ export class Admission {
     const head = { nowMs: this.#clock.now(), instance: this.instance, maxDurationMs: this.#deadlineMs, maxBacklog }
     let replies: Reply[]
     try {
-      const stores = this.#accounts.generations.of(shard)
-      replies = (await this.#scripts.admit(
-        { ...head, ...stores, requests: requests.map(argumentsOf) },
-        shard,
-      )) as Reply[]
+      const values = { ...head, ...this.#accounts.generations.of(shard), requests: requests.map(argumentsOf) }
+      replies = (await this.#scripts.admit(values, shard)) as Reply[]
     } catch (error) {
       for (const request of requests) {
         request.reject(storeUnavailable(error))

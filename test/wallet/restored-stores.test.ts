@@ -36,6 +36,7 @@ async function ask(key: string, max_tokens: number, to = gateway): Promise<numbe
   const body = { model: 'coin', max_tokens, messages: [{ role: 'user', content: 'Hi' }] }
   const response = await to.fetch('/v1/chat/completions', { key, body })
   await response.text()
+  await to.services.admission.flush()
   return response.status
 }
 

@@ -12,7 +12,8 @@ export async function takeSnapshot(redis: Redis): Promise<RedisSnapshot> {
 
 /** Puts a snapshot in the place of what is there, in one step: clients keep their connections and see no empty Redis. */
 export async function restoreSnapshot(redis: Redis, snapshot: RedisSnapshot): Promise<void> {
-  const transaction = redis.multi().flushdb()
-  for (const { key, ttlMs, value } of snapshot) transaction.restore(key, ttlMs, value)
-  for (const [error] of (await transaction.exec()) ?? []) if (error) throw error
+  await redis.multi({ pipeline: false })
+  await redis.flushdb()
+  for (const { key, ttlMs, value } of snapshot) await redis.restore(key, ttlMs, value)
+  for (const [error] of (await redis.exec()) ?? []) if (error) throw error
 }
