@@ -2,7 +2,7 @@ import type { Config } from '../../shared/base/config.ts'
 import { type Database, openDatabase } from '../../shared/io/db.ts'
 import { onConnectionError, openRequestRedis, waitUntilReady } from '../../shared/io/redis.ts'
 import { listReportedKeys } from '../../shared/keys/reported-keys.ts'
-import type { Finding } from './doctor.ts'
+import type { Finding } from './finding.ts'
 
 const connectTimeoutMs = 5_000
 const statementTimeoutMs = 10_000
