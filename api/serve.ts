@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Config, ConfigError } from '../shared/base/config.ts'
 import { startProcess } from '../shared/io/process.ts'
 import { startWithRetry } from '../shared/io/retry.ts'
+import { startReportingKeys } from '../shared/keys/reported-keys.ts'
 import type { Metrics } from '../shared/metrics/metrics.ts'
 import type { ScrapeServer } from '../shared/metrics/scrape-server.ts'
 import { openServices } from '../shared/services.ts'
@@ -26,6 +27,7 @@ export async function serve(config: Config): Promise<void> {
     const { admission, health, providerPauses, reservationFactors } = services
     const started = [health, providerPauses, reservationFactors].map(service => service.start())
     await Promise.all([startWithRetry(() => admission.start()), ...started])
+    startReportingKeys(services, admission.instance)
     const { server, connections } = createHttpServer(config, withLane(services, createApp(services).callback()))
     const upgrades = new UpgradeServer(services)
     server.on('upgrade', (request, socket, head) => void upgrades.upgrade(request, socket, head))

@@ -3,6 +3,7 @@ import { systemClock } from '../shared/base/time.ts'
 import { startProcess } from '../shared/io/process.ts'
 import { onConnectionError, openWorkerRedis } from '../shared/io/redis.ts'
 import { startWithRetry } from '../shared/io/retry.ts'
+import { startReportingKeys } from '../shared/keys/reported-keys.ts'
 import type { ScrapeServer } from '../shared/metrics/scrape-server.ts'
 import { openQueue, queueAddress, scheduleRepeating } from '../shared/queues/queues.ts'
 import { backgroundStatementMs, openServices, type Services } from '../shared/services.ts'
@@ -37,6 +38,7 @@ export async function startWorker(config: Config): Promise<void> {
     const { admission, health, providerPauses, reservationFactors } = services
     const started = [health, providerPauses, reservationFactors].map(service => service.start())
     await Promise.all([startWithRetry(() => admission.start()), ...started])
+    startReportingKeys(services, admission.instance)
     const ledger = new LedgerWorker(services, blocking)
     ledger.start()
     const repeating = (['maintenance', 'emails'] as const).map(name => {

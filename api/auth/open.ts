@@ -1,6 +1,7 @@
 import { hkdfSync } from 'node:crypto'
 import type { Services } from '../../shared/services.ts'
 import type { Auth } from './accounts.ts'
+import { acceptOlder } from './older-secrets.ts'
 
 /**
  * Opens the accounts on first use: their library takes a third of the start-up time, and their secret is read from the
@@ -18,11 +19,14 @@ export function openAuth(services: Services): () => Promise<Auth> {
 }
 
 async function open(services: Services): Promise<Auth> {
-  const [{ createAuth }, secret] = await Promise.all([import('./auth.ts'), readAccountsSecret(services)])
-  return createAuth(services, secret)
+  const [{ createAuth }, [current, ...older]] = await Promise.all([import('./auth.ts'), readAccountsSecrets(services)])
+  return acceptOlder(createAuth(services, current), current, older)
 }
 
-/** The secret that signs the cookies and links of accounts. Throws what Postgres throws. */
-export async function readAccountsSecret({ signingSecret }: Services): Promise<string> {
-  return Buffer.from(hkdfSync('sha256', await signingSecret.get(), '', 'accounts', 32)).toString('base64url')
+/**
+ * The secrets of the cookies and links of accounts: the first one signs, all verify. Throws what Postgres throws.
+ */
+export async function readAccountsSecrets({ signingSecret }: Services): Promise<[current: string, ...older: string[]]> {
+  const derive = (secret: string) => Buffer.from(hkdfSync('sha256', secret, '', 'accounts', 32)).toString('base64url')
+  return [derive(await signingSecret.get()), ...signingSecret.older.map(derive)]
 }

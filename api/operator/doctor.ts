@@ -17,10 +17,12 @@ import { openQueue, queueAddress } from '../../shared/queues/queues.ts'
 import { listUnknownNames, type SeenName } from '../../shared/store/unknown-names.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
 import { startWarnings } from '../start-warnings.ts'
+import { examineRotation } from './doctor-rotation.ts'
+import type { Finding } from './finding.ts'
 import type { Environment, EnvironmentCommand } from './parse.ts'
 
-/** One line of the report. A `warning` works but needs attention. */
-export type Finding = { state: 'ok' | 'warning' | 'failed'; check: string; detail: string }
+export type { Finding }
+
 type Check = (config: Config, clock: Clock, catalog: Catalog) => Promise<Finding[]>
 
 /** Redis and PostgreSQL decide when leases and reservations end; clients see the clocks of the processes. */
@@ -78,6 +80,7 @@ const checks: Record<string, Check> = {
   'public address': checkPublicUrl,
   email: checkEmail,
   providers: checkProviders,
+  rotation: examineRotation,
 }
 
 async function checkPostgres({ databaseUrl, databasePooler }: Config, clock: Clock): Promise<Finding[]> {

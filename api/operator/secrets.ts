@@ -4,7 +4,7 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { resealSigningSecret } from '../../shared/keys/signing-secret.ts'
 import { resealWebhookSecrets } from '../../shared/keys/webhook-secrets.ts'
 import type { Services } from '../../shared/services.ts'
-import { readAccountsSecret } from '../auth/open.ts'
+import { readAccountsSecrets } from '../auth/open.ts'
 import { type Command, command } from './parse.ts'
 
 const perPage = 500
@@ -23,7 +23,8 @@ export const secrets: Command[] = [
       const { libraryKeys, reencryptTwoFactors } = await import('../auth/encryption.ts')
       // First, because its readers encrypt with it.
       const signing_secret = await encryptSigningSecret(services)
-      const key = libraryKeys(services.sealer, await readAccountsSecret(services))
+      const [accountsSecret] = await readAccountsSecrets(services)
+      const key = libraryKeys(services.sealer, accountsSecret)
       const data = {
         webhook_secrets: await encryptWebhookSecrets(services),
         webhook_endpoints: await services.webhookEndpoints.reseal(),

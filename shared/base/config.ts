@@ -71,8 +71,10 @@ export type Config = Parts & {
   passUnknownFields: boolean
   /** Storage of uploads and results: `file:<folder>` or `s3://bucket/prefix?endpoint=…&region=…&path_style=true`. */
   storageUrl: string
-  /** Signs URLs of stored files and of provider callbacks; null = use the secret stored in the database. */
-  signingSecret: string | null
+  /**
+   * Secrets of URLs, cookies and reasoning state: the first one signs, all verify; none = use the secret stored in the database.
+   */
+  signingSecrets: string[]
   /**
    * Keys that encrypt secrets in the database; new values use the first one; none = secrets are stored in plain text.
    */
@@ -183,8 +185,8 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     routingLearning: v.ROUTING_LEARNING,
     passUnknownFields: v.PASS_UNKNOWN_FIELDS,
     storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,
-    signingSecret: v.SIGNING_SECRET ?? null,
-    encryptionKeys: [...(v.ENCRYPTION_KEY ?? []), ...(v.SIGNING_SECRET ? [v.SIGNING_SECRET] : [])],
+    signingSecrets: v.SIGNING_SECRET ?? [],
+    encryptionKeys: [...(v.ENCRYPTION_KEY ?? []), ...(v.SIGNING_SECRET ?? [])],
     jobDeadlineMs: v.JOB_DEADLINE_MINUTES * 60_000,
     bulkConcurrency: v.BULK_CONCURRENCY,
     discountsPpm: { '1h': v.JOB_DISCOUNT_1H_PERCENT, '6h': v.JOB_DISCOUNT_6H_PERCENT, batch: v.BATCH_DISCOUNT_PERCENT },

@@ -2,7 +2,7 @@
 type Settings = {
   DEV_OUTBOX: boolean
   ENCRYPTION_KEY?: readonly string[] | undefined
-  SIGNING_SECRET?: string | undefined
+  SIGNING_SECRET?: readonly string[] | undefined
 }
 
 /** Below every key that is generated: 32 random hexadecimal digits have about 120 by this estimate. */
@@ -18,12 +18,12 @@ export function isLocalUrl(url: string): boolean {
 }
 
 /**
- * Faults of development settings at an address that others reach; a process does not start with one. Of several encryption
- * keys the first one counts: the others only decrypt, while they are being replaced.
+ * Faults of development settings at an address that others reach; a process does not start with one. Of several keys or
+ * secrets the first one counts: the others only decrypt or verify, while they are being replaced.
  */
 export function findUnsafeSettings(settings: Settings, publicUrl: string): string[] {
   if (isLocalUrl(publicUrl)) return []
-  const { DEV_OUTBOX: outbox, ENCRYPTION_KEY: keys, SIGNING_SECRET: secret } = settings
+  const { DEV_OUTBOX: outbox, ENCRYPTION_KEY: keys, SIGNING_SECRET: secrets } = settings
   const weak = (name: string, value: string | undefined, way: string) =>
     value === undefined || secretBits(value) >= minSecretBits
       ? []
@@ -33,7 +33,11 @@ export function findUnsafeSettings(settings: Settings, publicUrl: string): strin
       ? ['DEV_OUTBOX: shows everyone the links of emails, such as password resets. Not where PUBLIC_URL is not local']
       : []),
     ...weak('ENCRYPTION_KEY', keys?.[0], ', put it first and keep this one after it until `secrets encrypt` has run'),
-    ...weak('SIGNING_SECRET', secret, ', and add this one to the end of ENCRYPTION_KEY, in case it encrypts'),
+    ...weak(
+      'SIGNING_SECRET',
+      secrets?.[0],
+      ', put it first and keep this one after it (docs/decisions/secrets-at-rest.md)',
+    ),
   ]
 }
 

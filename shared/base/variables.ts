@@ -33,6 +33,21 @@ const redisKeyPrefix = z
   .max(64, 'must have at most 64 characters')
   .regex(/^[\w:./-]*(\{[\w:./-]+\}[\w:./-]*)?$/, 'must be letters, digits and : . / _ - with at most one {hash tag}')
 
+const minSecretCharacters = 32
+/** Each of them may be tried against a signature. */
+const maxSecrets = 4
+
+/**
+ * The secrets of a list. A passphrase with commas, which was one secret before lists were accepted, still is one: a space follows
+ * its commas, and its parts are too short to be secrets.
+ */
+function splitSecrets(text: string): string[] {
+  const parts = text.split(',')
+  const secrets = parts.map(part => part.trim())
+  const isPassphrase = parts.slice(1).every(part => /^\s/.test(part))
+  return isPassphrase && secrets.some(({ length }) => length < minSecretCharacters) ? [text] : secrets
+}
+
 /** The environment variables of the service except those of its providers: formats and defaults. */
 export const variables = z.object({
   PORT: port.default(3000),
@@ -87,7 +102,16 @@ export const variables = z.object({
   ROUTING_LEARNING: flag.default(true),
   PASS_UNKNOWN_FIELDS: flag.default(false),
   STORAGE_URL: url('file:', 's3:').optional(),
-  SIGNING_SECRET: z.string().min(32, 'must have at least 32 characters').optional(),
+  SIGNING_SECRET: z
+    .string()
+    .transform(splitSecrets)
+    .refine(
+      secrets => secrets.every(secret => secret.length >= minSecretCharacters),
+      'must be secrets of at least 32 characters, separated by commas',
+    )
+    .refine(secrets => new Set(secrets).size === secrets.length, 'has a secret twice')
+    .refine(secrets => secrets.length <= maxSecrets, `must be at most ${maxSecrets} secrets`)
+    .optional(),
   ENCRYPTION_KEY: z
     .string()
     .transform(text => text.split(',').map(key => key.trim()))

@@ -1,4 +1,5 @@
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac } from 'node:crypto'
+import { isEqual } from '../base/is-equal.ts'
 import type { QueuedKind } from '../kinds/index.ts'
 import type { Protocol, ProviderLine, QueuedAdapter } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
@@ -29,9 +30,8 @@ export async function callbackUrl({ config, signingSecret }: Services, jobId: st
 
 /** Whether a callback's token is that of the job. */
 export async function isCallbackToken({ signingSecret }: Services, jobId: string, token: string): Promise<boolean> {
-  const expected = Buffer.from(tokenOf(await signingSecret.get(), jobId))
-  const given = Buffer.from(token)
-  return given.length === expected.length && timingSafeEqual(given, expected)
+  const secrets = await signingSecret.all()
+  return secrets.some(secret => isEqual(token, tokenOf(secret, jobId)))
 }
 
 function tokenOf(secret: string, jobId: string): string {

@@ -65,6 +65,7 @@ export class Policies {
   readonly #redis: Redis
   readonly #shards: Shards
   readonly #testLimits: Limits
+  readonly #validSince: (shard: Shard) => number
   readonly #cache = new LRUCache<string, Policy>({
     max: maxCached,
     maxSize: maxCachedSlugs,
@@ -72,11 +73,13 @@ export class Policies {
   })
   readonly #reads = new Map<string, Promise<Policy>>()
 
-  constructor(db: Database, redis: Redis, testLimits: Limits) {
+  /** `validSince`: the number since which key versions in Redis count (see `StoreGenerations`). */
+  constructor(db: Database, redis: Redis, testLimits: Limits, validSince: (shard: Shard) => number) {
     this.#db = db
     this.#redis = redis
     this.#shards = shardsOf(redis)
     this.#testLimits = testLimits
+    this.#validSince = validSince
     // After a reconnect, Redis may have lost its last writes, including those of a revocation.
     onConnectionLost(redis, () => this.#cache.clear())
   }
@@ -107,12 +110,12 @@ export class Policies {
   /** Confirms a cached policy with Redis, without the admission script, and refreshes it when it is outdated. Throws 401, 503. */
   async confirm(key: ResolvedKey): Promise<ResolvedKey> {
     if (!key.isCached) return key
-    const { hash, version, organisationId } = key.policy
+    const { hash, organisationId } = key.policy
     const { tag } = this.#shards.of(organisationId)
     const current = await this.#redis.get(`${tag}keyversion:${hash}`).catch(error => {
       throw storeUnavailable(error)
     })
-    return current === String(version) ? key : this.#refresh(key)
+    return current === this.#confirmedVersion(key.policy) ? key : this.#refresh(key)
   }
 
   /**
@@ -128,7 +131,13 @@ export class Policies {
     }
     const groups = this.#shards.group(keys, ({ policy }) => policy.organisationId)
     await Promise.all(Array.from(groups, ([shard, own]) => read(shard, own)))
-    return keys.filter(({ policy }) => versions.get(policy.hash) !== String(policy.version))
+    return keys.filter(({ policy }) => versions.get(policy.hash) !== this.#confirmedVersion(policy))
+  }
+
+  /** What the admission script writes for a version; since a store was restored, with the number that shows it. */
+  #confirmedVersion({ version, organisationId }: Policy): string {
+    const validSince = this.#validSince(this.#shards.of(organisationId))
+    return validSince > 1 ? `${version}@${validSince}` : String(version)
   }
 
   /**

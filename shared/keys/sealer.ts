@@ -35,6 +35,11 @@ export class Sealer {
     return this.#keys.length > 0
   }
 
+  /** The ids of the configured keys, that of the encrypting key first. They do not reveal the keys. */
+  get keyIds(): string[] {
+    return this.#keys.map(({ id }) => id)
+  }
+
   /** Encrypts a text. `place` names its column and row and is authenticated (AAD): the ciphertext cannot be opened elsewhere. */
   seal(text: string, place: string): string {
     const [key] = this.#keys

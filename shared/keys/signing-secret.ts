@@ -6,30 +6,41 @@ const name = 'signing_secret'
 const place = 'settings.signing_secret'
 
 /**
- * The secret that signs URLs: `SIGNING_SECRET`, otherwise one that the first process to need it stores in the database, encrypted
- * when a key is configured.
+ * The secrets that sign URLs, cookies and reasoning state: those of `SIGNING_SECRET`, of which the first signs and all verify,
+ * otherwise one that the first process to need it stores in the database, encrypted when a key is configured.
  */
 export class SigningSecret {
   readonly #db: Database
   readonly #sealer: Sealer
-  /** The secret once it is known: the hot path need not wait for it. */
+  /** The secret that signs, once it is known: the hot path need not wait for it. */
   current: string | null
+  /** Secrets that only verify, while `SIGNING_SECRET` is rotated. */
+  readonly older: readonly string[]
   #secret: Promise<string> | null
 
-  constructor(db: Database, configured: string | null, sealer: Sealer) {
+  constructor(db: Database, [configured, ...older]: readonly string[], sealer: Sealer) {
     this.#db = db
     this.#sealer = sealer
-    this.current = configured
-    this.#secret = configured === null ? null : Promise.resolve(configured)
+    this.current = configured ?? null
+    this.older = older
+    this.#secret = configured === undefined ? null : Promise.resolve(configured)
   }
 
-  /** Throws what Postgres throws, and retries on the next call; throws an Error when it is sealed with an unknown key. */
+  /**
+   * The secret that signs. Throws what Postgres throws, and retries on the next call; throws an Error when it is sealed with an
+   * unknown key.
+   */
   get(): Promise<string> {
     this.#secret ??= this.#load().catch(error => {
       this.#secret = null
       throw error
     })
     return this.#secret
+  }
+
+  /** All secrets that verify, the one that signs first. Throws as `get` does. */
+  async all(): Promise<readonly string[]> {
+    return [await this.get(), ...this.older]
   }
 
   async #load(): Promise<string> {

@@ -3,9 +3,11 @@ import type { Nano } from '../base/money.ts'
 import { type Clock, monthOf } from '../base/time.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
+import type { Logger } from '../io/log.ts'
 import type { Redis } from '../io/redis.ts'
 import { addHolds, listHolds } from './holds.ts'
-import type { Scripts } from './scripts.ts'
+import { generationKey, type Scripts } from './scripts.ts'
+import { StoreGenerations } from './store-generations.ts'
 
 export type WalletView = {
   balanceNano: Nano
@@ -24,27 +26,36 @@ export type Deposit = {
   note?: string
 }
 
+const restoredMessage =
+  'Redis and PostgreSQL are not of the same time: one was restored, emptied or lost writes. Wallets, spends and key versions are read from PostgreSQL again'
+
 /** The wallets: Postgres has the posted balance, Redis the unposted charges and the reservations on top of it. */
 export class Accounts {
   readonly #db: Database
   readonly #redis: Redis
   readonly #scripts: Scripts
   readonly #clock: Clock
+  /** Tell whether what Redis has copied from Postgres still counts. */
+  readonly generations: StoreGenerations
 
-  constructor(options: { db: Database; redis: Redis; scripts: Scripts; clock: Clock }) {
+  constructor(options: { db: Database; redis: Redis; scripts: Scripts; clock: Clock; log?: Logger }) {
     this.#db = options.db
     this.#redis = options.redis
     this.#scripts = options.scripts
     this.#clock = options.clock
+    const { db, scripts, log } = options
+    const onRestored = () => log?.error(restoredMessage)
+    this.generations = new StoreGenerations({ db, scripts, onRestored })
   }
 
   /**
-   * Loads an organisation (or a key's month) that is missing in Redis. The holds of its jobs in flight come first, so that no
-   * request is admitted on money that a job holds.
+   * Loads an organisation (or a key's month) that is missing in Redis, or that counts no longer. The holds of its jobs in flight
+   * come first, so that no request is admitted on money that a job holds.
    */
   async load(organisationId: string, keyId?: string, month = monthOf(this.#clock.now())): Promise<void> {
+    const since = await this.#validSince(organisationId)
     for await (const jobs of listHolds(this.#db, organisationId)) await addHolds(this.#scripts, jobs)
-    await this.#redis.hset(this.#walletKey(organisationId), 'jobs', 1)
+    await this.#redis.hset(this.#walletKey(organisationId), 'jobs', since)
     await this.install(organisationId, keyId, month)
   }
 
@@ -57,8 +68,8 @@ export class Accounts {
 
   /** The wallet in the terms of `GET /v1/balance`: balance = available + reserved + held. */
   async view(organisationId: string): Promise<WalletView> {
-    let [posted, unposted, reserved, holds] = await this.#figures(organisationId)
-    if (posted == null) {
+    let [posted, unposted, reserved, holds, since] = await this.#figures(organisationId)
+    if (posted == null || (since ?? '1') !== (await this.#validSince(organisationId))) {
       await this.load(organisationId)
       ;[posted, unposted, reserved, holds] = await this.#figures(organisationId)
     }
@@ -79,11 +90,13 @@ export class Accounts {
     const spent = new Map(rows.map(row => [row.keyId, row.spentNano]))
     for (const [{ tag }, own] of this.#scripts.shards.group(keys, key => key.organisationId)) {
       const pipeline = this.#redis.pipeline()
-      for (const { id } of own) pipeline.hmget(`${tag}spend:${id}:${month}`, 'posted', 'unposted')
+      for (const { id } of own) pipeline.hmget(`${tag}spend:${id}:${month}`, 'posted', 'unposted', 'since')
+      pipeline.hget(tag + generationKey, 'valid_since')
       const replies = (await pipeline.exec()) ?? []
+      const validSince = replies.at(-1)?.[1] ?? '1'
       for (const [i, { id }] of own.entries()) {
-        const [posted, unposted] = (replies[i]?.[1] ?? []) as (string | null)[]
-        if (posted != null) spent.set(id, BigInt(posted) + BigInt(unposted ?? 0))
+        const [posted, unposted, since] = (replies[i]?.[1] ?? []) as (string | null)[]
+        if (posted != null && (since ?? '1') === validSince) spent.set(id, BigInt(posted) + BigInt(unposted ?? 0))
       }
     }
     return spent
@@ -104,7 +117,13 @@ export class Accounts {
   }
 
   async #figures(organisationId: string): Promise<(string | null)[]> {
-    return this.#redis.hmget(this.#walletKey(organisationId), 'posted', 'unposted', 'reserved', 'holds')
+    return this.#redis.hmget(this.#walletKey(organisationId), 'posted', 'unposted', 'reserved', 'holds', 'since')
+  }
+
+  /** The number since which the wallets of an organisation's shard count. */
+  async #validSince(organisationId: string): Promise<string> {
+    const { tag } = this.#scripts.shards.of(organisationId)
+    return (await this.#redis.hget(tag + generationKey, 'valid_since')) ?? '1'
   }
 
   #walletKey(organisationId: string): string {

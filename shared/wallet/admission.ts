@@ -37,7 +37,7 @@ type PendingAdmission = {
   id: string
   month: string
   maxCost: MaxCost
-  /** How often its wallet was missing in Redis and had to be loaded. */
+  /** How often its wallet had to be loaded, or the stores compared. */
   loads: number
   resolve(result: Reservation | StalePolicy): void
   reject(error: unknown): void
@@ -50,7 +50,7 @@ const heartbeatMs = 3_000
 export const deadAfterMs = 15_000
 const maxPerCall = 256
 export const maxBacklog = 1_000_000
-const maxLoads = 3
+const maxLoads = 4
 const drainMs = 2_000
 const drainPollMs = 20
 
@@ -102,8 +102,11 @@ export class Admission {
 
   /** Registers this process, so that the sweeper releases its reservations if it dies. */
   async start(): Promise<void> {
-    await this.#beat(1)
-    this.#heartbeat = setInterval(() => void this.#beat(1).catch(() => {}), heartbeatMs)
+    await Promise.all([this.#beat(1), this.#accounts.generations.advance()])
+    this.#heartbeat = setInterval(() => {
+      void this.#beat(1).catch(() => {})
+      void this.#accounts.generations.advance().catch(() => {})
+    }, heartbeatMs)
     this.#heartbeat.unref()
   }
 
@@ -238,7 +241,8 @@ export class Admission {
     const head = { nowMs: this.#clock.now(), instance: this.instance, maxDurationMs: this.#deadlineMs, maxBacklog }
     let replies: Reply[]
     try {
-      replies = (await this.#scripts.admit({ ...head, requests: requests.map(argumentsOf) }, shard)) as Reply[]
+      const values = { ...head, ...this.#accounts.generations.of(shard), requests: requests.map(argumentsOf) }
+      replies = (await this.#scripts.admit(values, shard)) as Reply[]
     } catch (error) {
       for (const request of requests) {
         request.reject(storeUnavailable(error))
@@ -258,18 +262,19 @@ export class Admission {
           this.#reservedNano += reservation.reservedNano
         }
         request.resolve(reservation)
-      } else if (reply[0] === 'load') void this.#loadWallet(request)
+      } else if (reply[0] === 'load' || reply[0] === 'outdated') void this.#repair(request, reply[0])
       else request.resolve(applyVerdict(reply, request.billing, this.#clock.now()))
     } catch (error) {
       request.reject(error)
     }
   }
 
-  /** Loads a wallet or key month that is missing in Redis, because it is new or Redis was wiped, and retries the request. */
-  async #loadWallet(request: PendingAdmission): Promise<void> {
+  /** Loads the wallet or key month of a request, or compares the stores because one may have been restored, and retries it. */
+  async #repair(request: PendingAdmission, need: 'load' | 'outdated'): Promise<void> {
     const { billing, month } = request
     try {
-      await this.#accounts.load(billing.organisationId, billing.keyId, month)
+      if (need === 'load') await this.#accounts.load(billing.organisationId, billing.keyId, month)
+      else await this.#accounts.generations.compare(this.#scripts.shards.of(billing.organisationId))
     } catch (error) {
       return request.reject(storeUnavailable(error))
     }

@@ -12,6 +12,8 @@ const files = (...names: string[]) => names.map(name => new URL(`./scripts/${nam
 
 const usageKey = 'usage'
 const instancesKey = 'instances'
+/** The hash with the number that both stores have (see `StoreGenerations`). */
+export const generationKey = 'generation'
 const accountPrefixes = { walletPrefix: 'wallet:', spendPrefix: 'spend:' }
 const reservationsPrefix = 'reservations:'
 const windowPrefix = 'window:'
@@ -19,7 +21,7 @@ const windowPrefix = 'window:'
 const admit = defineScript({
   name: 'admit',
   lua: files('time', 'window', 'admit'),
-  fixedKeys: { usageKey, instancesKey, cappedKey: 'alerts:capped' },
+  fixedKeys: { usageKey, instancesKey, cappedKey: 'alerts:capped', storeGenerationKey: generationKey },
   keyPrefixes: {
     ...accountPrefixes,
     reservationsPrefix,
@@ -33,6 +35,8 @@ const admit = defineScript({
     instance: 'text',
     maxDurationMs: 'number',
     maxBacklog: 'number',
+    atLeast: 'number',
+    validSince: 'number',
     requests: {
       key: 'text',
       generation: 'text',
@@ -75,7 +79,7 @@ const settle = defineScript({
 const post = defineScript({
   name: 'post',
   lua: files('post'),
-  fixedKeys: { usageKey },
+  fixedKeys: { usageKey, generationKey },
   keyPrefixes: accountPrefixes,
   args: {
     events: { streamId: 'text', organisationId: 'text', keyId: 'text', month: 'text', costNano: 'number' },
@@ -107,7 +111,14 @@ const beat = defineScript({
   args: { instance: 'text', alive: 'number' },
 })
 
-const scripts = { admit, settle, post, sweep, hold, beat }
+const generation = defineScript({
+  name: 'generation',
+  lua: files('time', 'generation'),
+  fixedKeys: { generationKey },
+  args: { atLeast: 'number', noted: 'number', advanceAfterMs: 'number' },
+})
+
+const scripts = { admit, settle, post, sweep, hold, beat, generation }
 /** The arguments of each money script, which runs atomically in Redis; the head of its file documents them. */
 export type ScriptArguments = { [Name in keyof typeof scripts]: Parameters<(typeof scripts)[Name]>[1] }
 /** Each call is about one shard, which must be named where there are several. */
@@ -127,5 +138,6 @@ export function loadScripts(redis: Redis): Scripts {
     sweep: (values, { tag } = shards.only) => sweep(redis, values, tag),
     hold: (values, { tag } = shards.only) => hold(redis, values, tag),
     beat: (values, { tag } = shards.only) => beat(redis, values, tag),
+    generation: (values, { tag } = shards.only) => generation(redis, values, tag),
   }
 }

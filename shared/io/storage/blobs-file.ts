@@ -1,9 +1,10 @@
-import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto'
+import { createHmac, randomUUID } from 'node:crypto'
 import { access, constants, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { GatewayError } from '../../base/errors.ts'
+import { isEqual } from '../../base/is-equal.ts'
 import type { Clock } from '../../base/time.ts'
 import { writeFile } from '../write-file.ts'
 import type { Blobs, ByteRange } from './blobs.ts'
@@ -20,6 +21,8 @@ export type FileBlobsOptions = {
   publicUrl: string
   /** The secret that signs URLs. */
   secret: () => Promise<string>
+  /** Secrets whose signatures are still valid. */
+  olderSecrets: readonly string[]
   clock: Clock
 }
 
@@ -31,12 +34,14 @@ export class FileBlobs implements Blobs {
   readonly #folder: string
   readonly #base: string
   readonly #secret: () => Promise<string>
+  readonly #olderSecrets: readonly string[]
   readonly #clock: Clock
 
-  constructor({ storageUrl, publicUrl, secret, clock }: FileBlobsOptions) {
+  constructor({ storageUrl, publicUrl, secret, olderSecrets, clock }: FileBlobsOptions) {
     this.#folder = folderOf(storageUrl)
     this.#base = `${publicUrl}/files/`
     this.#secret = secret
+    this.#olderSecrets = olderSecrets
     this.#clock = clock
     void this.#dropUnfinished().catch(() => {}) // The folder does not exist yet.
   }
@@ -73,7 +78,7 @@ export class FileBlobs implements Blobs {
     expiresAtMs: number,
   ): Promise<string> {
     const expires = String(Math.ceil(expiresAtMs / 1000))
-    const signature = await this.#sign(key, contentType, filename, expires)
+    const signature = sign(await this.#secret(), [key, contentType, filename, expires])
     const query = new URLSearchParams({ type: contentType, name: filename, expires, signature })
     return `${this.#base}${this.#assertKey(key)}?${query}`
   }
@@ -93,20 +98,13 @@ export class FileBlobs implements Blobs {
 
   close(): void {}
 
-  async #sign(...parts: string[]): Promise<string> {
-    return createHmac('sha256', await this.#secret())
-      .update(JSON.stringify(['file', ...parts]))
-      .digest('base64url')
-  }
-
   async #isGood(key: string, query: URLSearchParams): Promise<boolean> {
     const [type = '', name = '', expires = '', signature = ''] = ['type', 'name', 'expires', 'signature'].map(
       field => query.get(field) ?? '',
     )
-    const expected = Buffer.from(await this.#sign(key, type, name, expires))
-    const given = Buffer.from(signature)
-    if (given.length !== expected.length || !timingSafeEqual(given, expected)) return false
-    return Number(expires) * 1000 > this.#clock.now()
+    const secrets = [await this.#secret(), ...this.#olderSecrets]
+    const isSigned = secrets.some(secret => isEqual(signature, sign(secret, [key, type, name, expires])))
+    return isSigned && Number(expires) * 1000 > this.#clock.now()
   }
 
   #assertKey(key: string): string {
@@ -126,6 +124,12 @@ export class FileBlobs implements Blobs {
       if (mtimeMs < Date.now() - maxUnfinishedAgeMs) await rm(path, { force: true })
     }
   }
+}
+
+function sign(secret: string, parts: readonly string[]): string {
+  return createHmac('sha256', secret)
+    .update(JSON.stringify(['file', ...parts]))
+    .digest('base64url')
 }
 
 function folderOf(storageUrl: string): string {

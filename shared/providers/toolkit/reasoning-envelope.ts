@@ -25,15 +25,21 @@ const contents = z.tuple([z.string(), z.string().nullable(), z.string(), z.strin
 /**
  * Seals reasoning state for a client to hand back: `hg1.<nonce, tag and ciphertext in base64url>` (AES-256-GCM). The key
  * is derived from the signing secret and the organisation, so that an envelope can be neither forged, nor read, nor used
- * by another organisation (docs/decisions/reasoning-state.md).
+ * by another organisation (docs/decisions/reasoning-state.md). Envelopes under `older` secrets are opened, too.
  */
 export class ReasoningSealer {
   readonly #secret: string
+  readonly #older: readonly string[]
   readonly #scope: string
   #key: Buffer | null = null
 
-  constructor(secret: string, { organisationId, environment }: Pick<Policy, 'organisationId' | 'environment'>) {
+  constructor(
+    secret: string,
+    { organisationId, environment }: Pick<Policy, 'organisationId' | 'environment'>,
+    older: readonly string[] = [],
+  ) {
     this.#secret = secret
+    this.#older = older
     this.#scope = `${organisationId} ${environment}`
   }
 
@@ -41,7 +47,7 @@ export class ReasoningSealer {
   seal({ provider, credentialId, model, state }: ReasoningState): string | null {
     if (state.length > maxStateCharacters) return null
     const nonce = randomBytes(nonceBytes)
-    const encryption = createCipheriv(cipher, this.#derivedKey(), nonce)
+    const encryption = createCipheriv(cipher, this.#currentKey(), nonce)
     const text = JSON.stringify([provider, credentialId, model, state])
     const encrypted = Buffer.concat([encryption.update(text, 'utf8'), encryption.final()])
     return prefix + Buffer.concat([nonce, encryption.getAuthTag(), encrypted]).toString('base64url')
@@ -54,23 +60,37 @@ export class ReasoningSealer {
     const bytes = Buffer.from(encoded, 'base64url')
     // The decoder ignores foreign characters and unused bits.
     if (bytes.length <= nonceBytes + tagBytes || bytes.toString('base64url') !== encoded) return null
-    try {
-      const decryption = createDecipheriv(cipher, this.#derivedKey(), bytes.subarray(0, nonceBytes)).setAuthTag(
-        bytes.subarray(nonceBytes, nonceBytes + tagBytes),
-      )
-      const text =
-        decryption.update(bytes.subarray(nonceBytes + tagBytes), undefined, 'utf8') + decryption.final('utf8')
-      const [provider, credentialId, model, state] = contents.parse(JSON.parse(text))
-      return { provider, credentialId, model, state }
-    } catch {
-      return null
+    const state = decrypt(bytes, this.#currentKey())
+    if (state) return state
+    for (const secret of this.#older) {
+      const earlier = decrypt(bytes, deriveKey(secret, this.#scope))
+      if (earlier) return earlier
     }
+    return null
   }
 
   /** Derived on first use: most requests have no reasoning state. */
-  #derivedKey(): Buffer {
-    this.#key ??= Buffer.from(hkdfSync('sha256', this.#secret, this.#scope, 'reasoning state', 32))
+  #currentKey(): Buffer {
+    this.#key ??= deriveKey(this.#secret, this.#scope)
     return this.#key
+  }
+}
+
+function deriveKey(secret: string, scope: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', secret, scope, 'reasoning state', 32))
+}
+
+/** The state in the bytes of an envelope; null under another key. */
+function decrypt(bytes: Buffer, key: Buffer): ReasoningState | null {
+  try {
+    const decryption = createDecipheriv(cipher, key, bytes.subarray(0, nonceBytes)).setAuthTag(
+      bytes.subarray(nonceBytes, nonceBytes + tagBytes),
+    )
+    const text = decryption.update(bytes.subarray(nonceBytes + tagBytes), undefined, 'utf8') + decryption.final('utf8')
+    const [provider, credentialId, model, state] = contents.parse(JSON.parse(text))
+    return { provider, credentialId, model, state }
+  } catch {
+    return null
   }
 }
 
@@ -84,13 +104,13 @@ export function isEnvelope(text: string): boolean {
  * once if the secret is known.
  */
 export function openReasoningSealer(
-  signingSecret: Pick<SigningSecret, 'current' | 'get'>,
+  signingSecret: Pick<SigningSecret, 'current' | 'older' | 'get'>,
   policy: Pick<Policy, 'organisationId' | 'environment'>,
 ): ReasoningSealer | null | Promise<ReasoningSealer | null> {
-  const { current } = signingSecret
-  if (current !== null) return new ReasoningSealer(current, policy)
+  const { current, older } = signingSecret
+  if (current !== null) return new ReasoningSealer(current, policy, older)
   return signingSecret.get().then(
-    secret => new ReasoningSealer(secret, policy),
+    secret => new ReasoningSealer(secret, policy, older),
     () => null,
   )
 }

@@ -1,5 +1,6 @@
 -- Admits all requests of one event-loop turn: checks key version, rpm and tpm, wallet and monthly cap; reserves the maximum cost.
--- Arguments: now_ms, instance, max_duration_ms of a request, max_backlog, requests. Of each request:
+-- Arguments: now_ms, instance, max_duration_ms of a request, max_backlog, at_least and valid_since (what the process knows of the
+-- number that both stores have, see generation.lua), requests. Of each request:
 --   key: a text of fields, each terminated by a record separator: 1 hash  2 version  3 key id  4 organisation
 --     5 expires_ms ('')  6 rpm (0 = none)  7 tpm (0 = none)  8 cap nano ('')  9 spends money (0|1)  10 rate key: id of its windows
 --     of a key that shares limits with others also: 11 rate key of these  12 their rpm  13 their tpm (0 = none)
@@ -24,6 +25,16 @@ if call('XLEN', usage_key) > max_backlog then
   for i = 1, #requests do out[i] = { 'backlog' } end
   return out
 end
+
+-- Redis was restored from a backup, or PostgreSQL was: what was copied from PostgreSQL before does not count.
+local store = call('HMGET', store_generation_key, 'number', 'valid_since')
+local since = store[2] or '1'
+if (tonumber(store[1]) or 0) < at_least or tonumber(since) ~= valid_since then
+  local out = {}
+  for i = 1, #requests do out[i] = { 'outdated' } end
+  return out
+end
+local version_suffix = since == '1' and '' or '@' .. since
 
 -- The refusal of a request that exceeds the key's windows or the shared ones, or nil. Its wait satisfies all limits.
 local function rate_refusal(requests, tokens, shared_requests, shared_tokens, amount)
@@ -81,9 +92,9 @@ end
 local function wallet_of(key)
   local wallet = wallets[key]
   if wallet == nil then
-    local m = call('HMGET', key, 'posted', 'unposted', 'reserved', 'holds', 'jobs')
+    local m = call('HMGET', key, 'posted', 'unposted', 'reserved', 'holds', 'jobs', 'since')
     -- `jobs` is set once the holds of jobs are loaded: after a wipe, the balance without them would be too high.
-    wallet = m[1] and m[5] and { added = 0 } or false
+    wallet = m[1] and m[5] == since and (m[6] or '1') == since and { added = 0 } or false
     if wallet then
       wallet.held, wallet.release_at = held_amount(m[4])
       wallet.available = tonumber(m[1]) - (tonumber(m[2]) or 0) - (tonumber(m[3]) or 0) - wallet.held
@@ -97,8 +108,8 @@ end
 local function spend_of(key)
   local spend = spends[key]
   if spend == nil then
-    local s = call('HMGET', key, 'posted', 'unposted', 'reserved')
-    spend = s[1] and { added = 0, spent = tonumber(s[1]) + (tonumber(s[2]) or 0), reserved = tonumber(s[3]) or 0 } or false
+    local s = call('HMGET', key, 'posted', 'unposted', 'reserved', 'since')
+    spend = s[1] and (s[4] or '1') == since and { added = 0, spent = tonumber(s[1]) + (tonumber(s[2]) or 0), reserved = tonumber(s[3]) or 0 } or false
     spends[key] = spend
   end
   return spend
@@ -151,12 +162,12 @@ local function admit(request)
   local key, generation, amount = key_of(request.key), request.generation, request.estimated_tokens
   local hash, version, rpm, tpm = key.hash, key.version, key.rpm, key.tpm
   if generation == '' then
-    if version_of(hash) ~= version then
+    if version_of(hash) ~= version .. version_suffix then
       return { 'stale', call('GET', generation_prefix .. hash) or '-' }
     end
   elseif (call('GET', generation_prefix .. hash) or '-') == generation and call('EXISTS', tombstone_prefix .. hash) == 0 then
-    call('SET', version_prefix .. hash, version, 'EX', 3600)
-    versions[hash] = version
+    versions[hash] = version .. version_suffix
+    call('SET', version_prefix .. hash, versions[hash], 'EX', 3600)
   end
   if key.expires and key.expires <= now_ms then return { 'expired' } end
 

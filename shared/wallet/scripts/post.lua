@@ -1,10 +1,18 @@
--- Installs figures of Postgres where Redis has none or an older version, and removes booked usage events from the stream: the
+-- Installs figures of Postgres where Redis has none, an older version, or one that counts no longer (see generation.lua), and removes booked usage events from the stream: the
 -- cost of each moves from `unposted` to `posted` exactly once. Does not change `reserved`.
 -- Arguments: events, wallets and spends (key months), which scripts.ts declares. Amounts are nano-dollars.
 -- Returns how many wallets and key months were outdated.
 local call = redis.call
 local int = function(x) return string.format('%.0f', x) end
 local outdated = 0
+local since = call('HGET', generation_key, 'valid_since') or '1'
+
+-- Whether what Redis has under a key is older than a version of Postgres.
+local function is_older(key, version)
+  local found = call('HMGET', key, 'version', 'since')
+  return tonumber(version) > (tonumber(found[1]) or -1) or (found[2] or '1') ~= since
+end
+
 for _, event in ipairs(events) do
   call('XACK', usage_key, 'ledger', event.stream_id)
   if call('XDEL', usage_key, event.stream_id) == 1 and event.cost_nano > 0 then
@@ -16,15 +24,15 @@ for _, event in ipairs(events) do
 end
 for _, wallet in ipairs(wallets) do
   local key = wallet_prefix .. wallet.organisation_id
-  if tonumber(wallet.version) > (tonumber(call('HGET', key, 'version')) or -1) then
-    call('HSET', key, 'posted', wallet.balance_nano, 'version', wallet.version, 'holds', wallet.holds)
+  if is_older(key, wallet.version) then
+    call('HSET', key, 'posted', wallet.balance_nano, 'version', wallet.version, 'holds', wallet.holds, 'since', since)
     outdated = outdated + 1
   end
 end
 for _, spend in ipairs(spends) do
   local key = spend_prefix .. spend.key_id .. ':' .. spend.month
-  if tonumber(spend.version) > (tonumber(call('HGET', key, 'version')) or -1) then
-    call('HSET', key, 'posted', spend.spent_nano, 'version', spend.version)
+  if is_older(key, spend.version) then
+    call('HSET', key, 'posted', spend.spent_nano, 'version', spend.version, 'since', since)
     call('EXPIRE', key, 5184000)
     outdated = outdated + 1
   end
