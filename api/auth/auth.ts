@@ -7,6 +7,7 @@ import { betterAuth } from 'better-auth/minimal'
 import { genericOAuth } from 'better-auth/plugins/generic-oauth'
 import { organization } from 'better-auth/plugins/organization'
 import { twoFactor } from 'better-auth/plugins/two-factor'
+import { GatewayError } from '../../shared/base/errors.ts'
 import { type IdPrefix, newId } from '../../shared/base/ids.ts'
 import { storeUnavailable } from '../../shared/io/outage.ts'
 import { type Actor, operatorActor } from '../../shared/keys/audit.ts'
@@ -39,6 +40,8 @@ const sessionS = 7 * dayS
 const linkS = 3_600
 const invitationS = 7 * dayS
 const maxOrganisations = 10
+/** The library deletes what has expired by the clock of this machine, and dates the sessions and links it creates by it. */
+const maxSkewMs = 3_600_000
 
 const prefixes: Record<string, IdPrefix> = {
   user: 'user',
@@ -54,6 +57,7 @@ export function createAuth(services: Services, secret: string): Auth {
   const requests = new AsyncLocalStorage<AuthRequest>()
   const currentRequest = () => requests.getStore() ?? { headers: new Headers(), input: {} }
   const session = async (headers: Headers) => {
+    assertClock(services)
     const result = await library.api.getSession({ headers, returnHeaders: true }).catch(rethrowOutage)
     const user = (result?.response?.user ?? null) as (Person & { suspendedAt?: Date | null }) | null
     return { person: user?.suspendedAt ? null : user, cookies: result?.headers.getSetCookie() ?? [] }
@@ -73,6 +77,7 @@ export function createAuth(services: Services, secret: string): Auth {
     }
   }
   const handle = async (request: Request, input: Record<string, unknown>, alone: Alone | null) => {
+    assertClock(services)
     const { headers } = request
     const runRequest = () => answer(request, { headers, input })
     const lock = await lockOf(services.db, alone, input, async () => (await session(headers)).person)
@@ -86,6 +91,18 @@ export function createAuth(services: Services, secret: string): Auth {
     return response
   }
   return { handle, session }
+}
+
+/** Throws 503 if this machine's clock is so wrong that the library would end sessions and links before their time. */
+function assertClock({ clockSkew }: Services): void {
+  if (Math.abs(clockSkew.skewMs) <= maxSkewMs) return
+  throw new GatewayError(
+    'service_unavailable',
+    'The clock of this server is wrong: nobody is signed in or out by it.',
+    {
+      headers: { 'retry-after': '10' },
+    },
+  )
 }
 
 /** The library reports a malformed passkey as an internal error. */
