@@ -7,7 +7,6 @@ import { betterAuth } from 'better-auth/minimal'
 import { genericOAuth } from 'better-auth/plugins/generic-oauth'
 import { organization } from 'better-auth/plugins/organization'
 import { twoFactor } from 'better-auth/plugins/two-factor'
-import { GatewayError } from '../../shared/base/errors.ts'
 import { type IdPrefix, newId } from '../../shared/base/ids.ts'
 import { storeUnavailable } from '../../shared/io/outage.ts'
 import { type Actor, operatorActor } from '../../shared/keys/audit.ts'
@@ -31,7 +30,7 @@ import { afterLeaving, auditHooks, beforeLeaving, invitationRules, organisationD
 import { type Alone, consumeRateLimit, lockOf, withLock } from './limits.ts'
 import { ownOrigins } from './origin.ts'
 import { passkeyOptions } from './passkeys.ts'
-import { assertInvited, emailLimits } from './rules.ts'
+import { assertClock, assertInvited, emailLimits } from './rules.ts'
 import { secondFactor } from './second-factor.ts'
 import { suspensionHooks } from './suspension-hooks.ts'
 
@@ -40,8 +39,6 @@ const sessionS = 7 * dayS
 const linkS = 3_600
 const invitationS = 7 * dayS
 const maxOrganisations = 10
-/** The library deletes what has expired by the clock of this machine, and dates the sessions and links it creates by it. */
-const maxSkewMs = 3_600_000
 
 const prefixes: Record<string, IdPrefix> = {
   user: 'user',
@@ -91,18 +88,6 @@ export function createAuth(services: Services, secret: string): Auth {
     return response
   }
   return { handle, session }
-}
-
-/** Throws 503 if this machine's clock is so wrong that the library would end sessions and links before their time. */
-function assertClock({ clockSkew }: Services): void {
-  if (Math.abs(clockSkew.skewMs) <= maxSkewMs) return
-  throw new GatewayError(
-    'service_unavailable',
-    'The clock of this server is wrong: nobody is signed in or out by it.',
-    {
-      headers: { 'retry-after': '10' },
-    },
-  )
 }
 
 /** The library reports a malformed passkey as an internal error. */
