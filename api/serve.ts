@@ -2,6 +2,7 @@ import cluster from 'node:cluster'
 import { once } from 'node:events'
 import type http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { HousekeepingWatch } from '../shared/alerts/housekeeping-watch.ts'
 import { type Config, ConfigError } from '../shared/base/config.ts'
 import { startProcess } from '../shared/io/process.ts'
 import { startWithRetry } from '../shared/io/retry.ts'
@@ -29,10 +30,12 @@ export async function serve(config: Config): Promise<void> {
     await Promise.all([startWithRetry(() => admission.start()), ...started])
     startReportingKeys(services, admission.instance)
     const { server, connections } = createHttpServer(config, withLane(services, createApp(services).callback()))
+    const housekeepingWatch = new HousekeepingWatch(services)
     const upgrades = new UpgradeServer(services)
     server.on('upgrade', (request, socket, head) => void upgrades.upgrade(request, socket, head))
     const scrapes = services.metrics && (await openMetrics(config, services.metrics))
     await listen(server, config)
+    housekeepingWatch.start()
     log.info({ port: config.port }, 'listening')
     for (const warning of startWarnings(config, services.catalog)) log.warn(warning)
 
@@ -46,6 +49,7 @@ export async function serve(config: Config): Promise<void> {
           upgrades.close()
         }, graceMs + finalResponseMs),
       ]
+      housekeepingWatch.close()
       shutdown.startDraining()
       connections.announceClose()
       await sleep(drainMs)

@@ -1,7 +1,7 @@
 import type { Config } from './base/config.ts'
 import { requestDeadlineMs, startLeaseMs } from './base/deadlines.ts'
 import { Shutdown } from './base/shutdown.ts'
-import { type Clock, systemClock } from './base/time.ts'
+import type { Clock } from './base/time.ts'
 import type { Catalog } from './catalog/catalog.ts'
 import { LiveCatalog } from './catalog/live-catalog.ts'
 import { openCatalog } from './catalog/open-catalog.ts'
@@ -71,6 +71,7 @@ import type { UsageEvent } from './wallet/usage-event.ts'
 /** Everything with a lifetime, opened once per process. */
 export type Services = {
   config: Config
+  /** Dates: whatever is stored, expires, is billed or is compared with what another process has stored. */
   clock: Clock
   clockSkew: ClockSkew
   log: Logger
@@ -139,13 +140,14 @@ const requestStatementMs = 6_000
 export const backgroundStatementMs = 30_000
 
 /**
- * Opens the services. `statementTimeoutMs` is the maximum duration of a statement. Throws a ConfigError if the model
- * catalog is invalid, and an Error if Redis cannot be reached.
+ * Opens the services. Dates are of `time`, by default of this machine's clock while that is right, and of the stores' while
+ * it is not. `statementTimeoutMs` is the maximum duration of a statement. Throws a ConfigError if the model catalog is
+ * invalid, and an Error if Redis cannot be reached.
  */
 export async function openServices(
   config: Config,
   log: Logger,
-  clock: Clock = systemClock,
+  time: Clock | null = null,
   statementTimeoutMs = requestStatementMs,
 ): Promise<Services> {
   const catalog = new LiveCatalog(openCatalog(config))
@@ -167,6 +169,7 @@ export async function openServices(
   await confirmTimeZone(db)
   const clockSkew = new ClockSkew({ db, redis, log })
   await clockSkew.start()
+  const clock = time ?? clockSkew
   for (const warning of await listRedisWarnings(redis)) log.error(warning)
   const scripts = loadScripts(redis)
   const accounts = new Accounts({ db, redis, scripts, clock, log })
@@ -274,10 +277,10 @@ export async function openServices(
       ...{ db, webhooks, clock, startLeaseMs: startLeaseMs(config) },
       ...{ quotas: config.quotas, marginPpm: config.marginPpm },
     }),
-    mediaTasks: new Tasks(queues.media, queueRedis),
+    mediaTasks: new Tasks(queues.media, queueRedis, clockSkew),
     pollSchedule: new PollSchedule(redis),
     delayedJobs: new DelayedJobs({ db, clock }),
-    delayedTasks: new Tasks(queues.async, queueRedis),
+    delayedTasks: new Tasks(queues.async, queueRedis, clockSkew),
     webhooks,
     webhookEndpoints: new WebhookEndpoints({ db, sealer, clock, urlPolicy }),
     mailer,

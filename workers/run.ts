@@ -1,6 +1,7 @@
 import { DelayedError, type Job, WaitingError, Worker } from 'bullmq'
 import type { Config } from '../shared/base/config.ts'
 import type { Redis } from '../shared/io/redis.ts'
+import { recordRun } from '../shared/queues/housekeeping.ts'
 import { type QueueName, type QueueRow, queuePrefix, queues } from '../shared/queues/queues.ts'
 import type { Services } from '../shared/services.ts'
 
@@ -37,14 +38,20 @@ export function slotsOf(queue: QueueName, { workerConcurrency }: Config): number
 /** The single wrapper of all processors: delays, retries, stalled jobs, logging. `connection` has no key prefix. Returns the running worker. */
 export function runQueue(work: QueueWork, services: Services, connection: Redis): Worker {
   const log = services.log.child({ queue: work.queue })
+  // The delays that BullMQ computes are of the wall clock: another worker has the right one.
+  const leaveIfClockIsWrong = async (job: Job, token?: string) => {
+    if (services.clockSkew.check()) return
+    await job.moveToWait(token)
+    throw new WaitingError()
+  }
   const processEntry = async (job: Job, token?: string) => {
-    // The delays that BullMQ computes are of the wall clock: another worker has the right one.
-    if (!services.clockSkew.check()) {
-      await job.moveToWait(token)
-      throw new WaitingError()
-    }
-    const outcome = await work.processor(job.name, job.data, services)
-    if (outcome.state === 'done') return
+    await leaveIfClockIsWrong(job, token)
+    const outcome = await work.processor(job.name, job.data, services).catch(async error => {
+      await leaveIfClockIsWrong(job, token)
+      throw error
+    })
+    if (outcome.state === 'done') return recordRun(services.redis, work.queue, job.name, services.clock.now())
+    await leaveIfClockIsWrong(job, token)
     await job.moveToDelayed(Date.now() + outcome.delayMs, token)
     throw new DelayedError()
   }

@@ -1,5 +1,5 @@
+import { HousekeepingWatch } from '../shared/alerts/housekeeping-watch.ts'
 import type { Config } from '../shared/base/config.ts'
-import { systemClock } from '../shared/base/time.ts'
 import { startProcess } from '../shared/io/process.ts'
 import { onConnectionError, openWorkerRedis } from '../shared/io/redis.ts'
 import { startWithRetry } from '../shared/io/retry.ts'
@@ -25,12 +25,13 @@ const rescheduleMs = 5_000
 /** Runs one worker process until its graceful shutdown. */
 export async function startWorker(config: Config): Promise<void> {
   await startProcess('worker', config, async (log, end) => {
-    const services = await openServices(config, log, systemClock, backgroundStatementMs)
+    const services = await openServices(config, log, null, backgroundStatementMs)
     const blocking = openWorkerRedis(config)
     const waiting = openWorkerRedis(queueAddress(config))
     for (const redis of [blocking, waiting])
       onConnectionError(redis, error => log.warn({ err: error }, 'Redis connection'))
     const { clockSkew } = services
+    const housekeepingWatch = new HousekeepingWatch(services)
     const scrapes = await openMetrics(services)
     // This month's partitions must exist before the first event is booked.
     if (clockSkew.isBounded) await startWithRetry(() => runMaintenance('partitions', null, services))
@@ -65,12 +66,14 @@ export async function startWorker(config: Config): Promise<void> {
     await startWithRetry(() => Promise.all(workers.map(worker => worker.waitUntilReady())))
     const pollLoop = new PollLoop(services)
     pollLoop.start()
+    housekeepingWatch.start()
     log.info('working')
 
     const close = async () => {
       setTimeout(() => process.exit(1), config.shutdown.graceMs).unref()
       setTimeout(() => void services.suspects.uncountStarts(), config.shutdown.graceMs * uncountAtShare).unref()
       clearInterval(rescheduling)
+      housekeepingWatch.close()
       stopping.abort()
       await Promise.all([ledger.stop(), pollLoop.stop(), ...workers.map(worker => worker.close())])
       await deliveries.close()

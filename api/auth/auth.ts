@@ -30,7 +30,7 @@ import { afterLeaving, auditHooks, beforeLeaving, invitationRules, organisationD
 import { type Alone, consumeRateLimit, lockOf, withLock } from './limits.ts'
 import { ownOrigins } from './origin.ts'
 import { passkeyOptions } from './passkeys.ts'
-import { assertInvited, emailLimits } from './rules.ts'
+import { assertClock, assertInvited, emailLimits } from './rules.ts'
 import { secondFactor } from './second-factor.ts'
 import { suspensionHooks } from './suspension-hooks.ts'
 
@@ -54,6 +54,7 @@ export function createAuth(services: Services, secret: string): Auth {
   const requests = new AsyncLocalStorage<AuthRequest>()
   const currentRequest = () => requests.getStore() ?? { headers: new Headers(), input: {} }
   const session = async (headers: Headers) => {
+    assertClock(services)
     const result = await library.api.getSession({ headers, returnHeaders: true }).catch(rethrowOutage)
     const user = (result?.response?.user ?? null) as (Person & { suspendedAt?: Date | null }) | null
     return { person: user?.suspendedAt ? null : user, cookies: result?.headers.getSetCookie() ?? [] }
@@ -73,6 +74,7 @@ export function createAuth(services: Services, secret: string): Auth {
     }
   }
   const handle = async (request: Request, input: Record<string, unknown>, alone: Alone | null) => {
+    assertClock(services)
     const { headers } = request
     const runRequest = () => answer(request, { headers, input })
     const lock = await lockOf(services.db, alone, input, async () => (await session(headers)).person)

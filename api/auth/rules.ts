@@ -1,6 +1,7 @@
 import { normalizeIP } from '@better-auth/core/utils/ip'
 import type { BetterAuthPlugin } from 'better-auth'
 import { APIError, createAuthMiddleware, getSessionFromCtx } from 'better-auth/api'
+import { GatewayError } from '../../shared/base/errors.ts'
 import type { Services } from '../../shared/services.ts'
 import { addressHeader } from './accounts.ts'
 import { type Budget, takeAttempt, tooManyAttemptsError } from './budgets.ts'
@@ -11,6 +12,9 @@ const hour = { windowS: 3_600 }
 const maxEmails = 5
 /** For all signed-in people together, who are authenticated and cannot be created in numbers for free. */
 const maxEmailsByPeople = 20
+
+/** The accounts library deletes what has expired by the clock of this machine, and dates sessions and links by it. */
+const maxSkewMs = 3_600_000
 
 /** Routes that send an email to an unverified address. */
 const toVisitors = new Set(['/request-password-reset', '/send-verification-email'])
@@ -66,4 +70,16 @@ export async function assertInvited({ config, db, clock }: Services, email: stri
     code: 'SIGN_UP_BY_INVITATION',
     message: 'Sign-up is by invitation. Ask an administrator to invite this address.',
   })
+}
+
+/** Throws 503 if this machine's clock is so wrong that the library would end sessions and links before their time. */
+export function assertClock({ clockSkew }: Services): void {
+  if (Math.abs(clockSkew.skewMs) <= maxSkewMs) return
+  throw new GatewayError(
+    'service_unavailable',
+    'The clock of this server is wrong: nobody is signed in or out by it.',
+    {
+      headers: { 'retry-after': '10' },
+    },
+  )
 }

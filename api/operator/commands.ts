@@ -210,9 +210,9 @@ const keys: Command[] = [
 const maxChecks = 4
 const checkIntervalMs = 500
 
-async function confirmLedgerCheck({ db, redis }: Services): Promise<Invariant[]> {
+async function confirmLedgerCheck({ db, redis, clock }: Services): Promise<Invariant[]> {
   for (let attempt = 1; ; attempt++) {
-    const invariants = await checkLedger(db, redis)
+    const invariants = await checkLedger(db, redis, clock.now())
     if (attempt === maxChecks || invariants.every(({ breaches }) => breaches.length === 0)) return invariants
     await sleep(checkIntervalMs)
   }

@@ -13,6 +13,7 @@ import { confirmShards, listRedisWarnings, rejectOnAuthFailure } from '../../sha
 import { withDeadline } from '../../shared/io/retry.ts'
 import { openBlobs } from '../../shared/io/storage/open-blobs.ts'
 import { checkCredentials } from '../../shared/providers/credential-check.ts'
+import { isOverdue, readRuns, type TaskRun } from '../../shared/queues/housekeeping.ts'
 import { openQueue, queueAddress } from '../../shared/queues/queues.ts'
 import { listUnknownNames, type SeenName } from '../../shared/store/unknown-names.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
@@ -138,6 +139,7 @@ async function checkRedis(config: Config, clock: Clock): Promise<Finding[]> {
       ...(warnings.length > 0 ? warnings : [ok('redis', await describeRedis(redis))]),
       skews.find(({ state }) => state !== 'ok') ?? skews[0]!,
       await workersFinding(redis, config),
+      housekeepingFinding(await readRuns(redis), await readRedisMs(primariesOf(redis)[0]!)),
       ...unknownFindings(await listUnknownNames(redis)),
     ]
   } finally {
@@ -186,6 +188,20 @@ async function workersFinding(redis: Redis, config: Config): Promise<Finding> {
   } finally {
     connection.disconnect()
   }
+}
+
+function housekeepingFinding(runs: readonly TaskRun[], nowMs: number): Finding {
+  const overdue = runs
+    .filter(run => isOverdue(run, nowMs))
+    .map(({ task, lastMs }) => {
+      return lastMs === null
+        ? `${task} (never ran)`
+        : `${task} (last ran ${new Date(lastMs).toISOString().slice(0, 19)}Z)`
+    })
+  const missing = runs.filter(run => run.lastMs === null && !isOverdue(run, nowMs)).map(({ task }) => task)
+  if (overdue.length > 0) return failed('housekeeping', `overdue: ${overdue.join(', ')}`)
+  if (missing.length > 0) return warning('housekeeping', `not run yet: ${missing.join(', ')}`)
+  return ok('housekeeping', `${runs.length} tasks run in time`)
 }
 
 function skewFinding(store: string, aheadMs: number): Finding {

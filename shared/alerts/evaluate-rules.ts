@@ -4,6 +4,7 @@ import type { Services } from '../services.ts'
 import { type NewAlert, raiseAlerts } from './raise.ts'
 import { channelsOf } from './rule-channels.ts'
 import { ruleEvent } from './rule-events.ts'
+import { isPeriod } from './rule-kinds.ts'
 import { type Breach, type Measure, measureRules, type Subject } from './rule-measures.ts'
 import { maxRules } from './rules.ts'
 
@@ -89,6 +90,11 @@ async function updateEpisodes(
   for (const rule of rules) {
     const measure = measures.get(rule.id)!
     const own = new Map(open.filter(({ ruleId }) => ruleId === rule.id).map(episode => [episode.subject, episode]))
+    for (const episode of own.values()) {
+      if (!isOfPastPeriod(rule, episode, measure)) continue
+      own.delete(episode.subject)
+      alerts.push(await end(tx, rule, episode, measure, now))
+    }
     for (const breach of measure.breaches) {
       const episode = own.get(breach.subject)
       own.delete(breach.subject)
@@ -101,6 +107,11 @@ async function updateEpisodes(
     }
   }
   return alerts
+}
+
+/** An episode about a day, a week or a month ends with it: the next one has an alert of its own. */
+function isOfPastPeriod({ window }: AlertRule, { since }: AlertEpisode, { from }: Measure): boolean {
+  return isPeriod(window) && from !== null && since < from
 }
 
 async function setCalm(tx: Connection, { ruleId, subject }: AlertEpisode, calm: number): Promise<void> {

@@ -15,6 +15,8 @@ export const incidentKinds = [
   'instance',
   /** No worker was running. */
   'no_worker',
+  /** Tasks of housekeeping are overdue. */
+  'housekeeping',
   /** Unbooked usage events have reached half of their limit. */
   'backlog',
   /** PostgreSQL refused usage events. */

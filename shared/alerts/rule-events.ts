@@ -1,6 +1,6 @@
 import { quoteName } from '../base/quote-name.ts'
 import type { AlertRule } from '../generated/prisma/client.ts'
-import { kindOf, type RuleKind, type Window } from './rule-kinds.ts'
+import { isPeriod, kindOf, type RuleKind, type Window } from './rule-kinds.ts'
 import type { Subject } from './rule-measures.ts'
 
 /** The data of `alert.raised` and `alert.resolved`. */
@@ -66,13 +66,14 @@ export function ruleText(event: RuleEvent, organisation: string): { subject: str
 }
 
 /** "the error rate is at or above 5%". */
-function conditionOf({ rule: { kind, threshold, window }, subject }: RuleEvent): string {
+function conditionOf({ rule: { kind, threshold, window }, subject, value }: RuleEvent): string {
   const limit = amountOf(kind, threshold)
   if (kind === 'key_expiring')
     return `the API key ${quoteName(subject?.name ?? '')} expired, was extended or was revoked`
   if (kind === 'key_unused') return `the API key ${quoteName(subject?.name ?? '')} was used, or can no longer be used`
   if (kind === 'webhook_failing')
     return `at least ${limit} of the deliveries to ${subject?.name} succeed, or there are few`
+  if (isPeriod(window) && value !== null && value >= threshold) return `its ${window} has ended`
   return `${nouns[kind]} ${spans[window!]} is below ${limit}`
 }
 

@@ -5,6 +5,11 @@ const periods = ['day', 'week', 'month'] as const
 export const windows = [...minutes, ...periods] as const
 export type Window = (typeof windows)[number]
 
+/** Whether a window begins with a UTC day, week or month, and does not move with the time. */
+export function isPeriod(window: string | null): boolean {
+  return (periods as readonly (string | null)[]).includes(window)
+}
+
 type Kind = {
   /** Null = it is not measured over a time. */
   windows: readonly Window[] | null

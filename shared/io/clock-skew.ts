@@ -5,18 +5,24 @@ import { primariesOf, type Redis } from './redis.ts'
 
 /** A process whose wall clock is further off neither deletes nor schedules anything until it is right. */
 const maxSkewMs = 30_000
+/** The dates of a process whose wall clock is further off are those of the stores: more than a measurement is uncertain by. */
+const maxErrorMs = 1_000
 const measureEveryMs = 10_000
 const checkEveryMs = 1_000
 
 /**
- * How far the wall clock of this process is ahead of another's, in milliseconds, negative if behind; 0 within what the
- * round trip of reading it leaves open.
+ * How far the wall clock of this process is ahead of another's, in milliseconds, negative if behind; what was known of it
+ * before, within what the round trip of reading it leaves open.
  */
-export async function measureSkew(readTheirMs: () => Promise<number>, clock: Clock = systemClock): Promise<number> {
+export async function measureSkew(
+  readTheirMs: () => Promise<number>,
+  clock: Clock = systemClock,
+  knownMs = 0,
+): Promise<number> {
   const sentMs = clock.now()
   const theirMs = await readTheirMs()
   const receivedMs = clock.now()
-  return Math.round(Math.max(sentMs - theirMs, 0) || Math.min(receivedMs - theirMs, 0))
+  return Math.round(Math.min(Math.max(knownMs, sentMs - theirMs), receivedMs - theirMs))
 }
 
 /** The time of PostgreSQL's clock. */
@@ -33,26 +39,29 @@ export async function readRedisMs(server: Pick<Redis, 'time'>): Promise<number> 
 }
 
 /**
- * Compares the wall clock of this process with those of PostgreSQL and Redis every ten seconds, and notices at once when
- * it steps. The clock of one store may be wrong: this process' clock is wrong if it agrees with neither.
+ * The clock of a process, for dates. Compares the wall clock with those of PostgreSQL and Redis every ten seconds, and with
+ * the monotonic clock at each reading, so that a step is noticed at once. The clock of one store may be wrong: this process'
+ * clock is wrong if it agrees with neither, and then the time is that of the nearer store.
  */
-export class ClockSkew {
-  readonly #db: Database
-  readonly #redis: Redis
+export class ClockSkew implements Clock {
+  readonly #stores: readonly (() => Promise<number>)[]
   readonly #log: Logger
   readonly #wall: Clock
   readonly #onChange = new Set<(isBounded: boolean) => void>()
-  /** The skew of the last measurement, and the difference of the wall clock and the monotonic clock at that time. */
-  #measured: { skewMs: number; offsetMs: number } | null = null
+  /** What the clock of each store is ahead of the monotonic clock of this process; null = not read yet. */
+  readonly #storeOffsetsMs: (number | null)[]
+  /** What the wall clock was ahead of it at the last measurement. */
+  #measuredOffsetMs: number
   #wasBounded = true
   #timers: NodeJS.Timeout[] = []
   #measuring: Promise<void> | null = null
 
   constructor({ db, redis, log, wall = systemClock }: { db: Database; redis: Redis; log: Logger; wall?: Clock }) {
-    this.#db = db
-    this.#redis = redis
+    this.#stores = [() => readDatabaseMs(db), () => readRedisMs(primariesOf(redis)[0]!)]
+    this.#storeOffsetsMs = this.#stores.map(() => null)
     this.#log = log
     this.#wall = wall
+    this.#measuredOffsetMs = this.#offsetMs()
   }
 
   /** Measures now, and regularly until `close`. Never rejects. */
@@ -68,13 +77,19 @@ export class ClockSkew {
     for (const timer of this.#timers) clearInterval(timer)
   }
 
-  /** By how many milliseconds the wall clock is ahead, negative if behind. */
-  get skewMs(): number {
-    if (!this.#measured) return 0
-    return Math.round(this.#measured.skewMs + this.#offsetMs() - this.#measured.offsetMs)
+  /** The time: that of the wall clock while it is right, that of the stores while it is not. */
+  now(): number {
+    const wallMs = this.#wall.now()
+    const skewMs = this.#skewAt(wallMs - performance.now())
+    return Math.abs(skewMs) <= maxErrorMs ? wallMs : Math.round(wallMs - skewMs)
   }
 
-  /** Whether dates of this process may be trusted to delete and to schedule. */
+  /** By how many milliseconds the wall clock is ahead, negative if behind. */
+  get skewMs(): number {
+    return Math.round(this.#skewAt(this.#offsetMs()))
+  }
+
+  /** Whether the wall clock may be trusted to delete and to schedule. */
   get isBounded(): boolean {
     return Math.abs(this.skewMs) <= maxSkewMs
   }
@@ -84,7 +99,7 @@ export class ClockSkew {
     this.#onChange.add(listener)
   }
 
-  /** Compares the clock with the stores' now. A store that is away is not asked. Never rejects. */
+  /** Compares the clock with the stores' now. A store that is away keeps what was measured before. Never rejects. */
   measure(): Promise<void> {
     return (this.#measuring ??= this.#measure().finally(() => {
       this.#measuring = null
@@ -92,18 +107,22 @@ export class ClockSkew {
   }
 
   async #measure(): Promise<void> {
-    const reads = [() => readDatabaseMs(this.#db), () => readRedisMs(primariesOf(this.#redis)[0]!)]
-    const skews = (await Promise.allSettled(reads.map(read => measureSkew(read, this.#wall)))).flatMap(outcome =>
-      outcome.status === 'fulfilled' ? [outcome.value] : [],
-    )
-    if (skews.length === 0) return
-    const skewMs = skews.reduce((nearest, skew) => (Math.abs(skew) < Math.abs(nearest) ? skew : nearest))
-    this.#measured = { skewMs, offsetMs: this.#offsetMs() }
+    const offsetMs = this.#offsetMs()
+    // Does not step: a step of the wall clock meanwhile is found by the next reading.
+    const steady = { now: () => performance.now() + offsetMs }
+    const measureStore = async (readMs: () => Promise<number>, store: number) => {
+      const knownMs = offsetMs - (this.#storeOffsetsMs[store] ?? offsetMs)
+      this.#storeOffsetsMs[store] = offsetMs - (await measureSkew(readMs, steady, knownMs))
+    }
+    await Promise.allSettled(this.#stores.map(measureStore))
+    this.#measuredOffsetMs = offsetMs
     this.check()
   }
 
   /** As `isBounded`; calls the listeners if that has changed. */
   check(): boolean {
+    // The wall clock was set, or the machine was suspended and has the right time.
+    if (Math.abs(this.#offsetMs() - this.#measuredOffsetMs) > maxErrorMs) void this.measure()
     const { isBounded, skewMs } = this
     if (isBounded === this.#wasBounded) return isBounded
     this.#wasBounded = isBounded
@@ -114,9 +133,18 @@ export class ClockSkew {
         'the clock of this machine is wrong: nothing is deleted or scheduled until it is right',
       )
     for (const listener of this.#onChange) listener(isBounded)
-    // A machine that was suspended has a step between its two clocks, and the right time.
-    if (!isBounded) void this.measure()
     return isBounded
+  }
+
+  /** What the wall clock is ahead of the nearer store, given what it is ahead of the monotonic clock. */
+  #skewAt(offsetMs: number): number {
+    let nearestMs: number | null = null
+    for (const storeMs of this.#storeOffsetsMs) {
+      if (storeMs === null) continue
+      const skewMs = offsetMs - storeMs
+      if (nearestMs === null || Math.abs(skewMs) < Math.abs(nearestMs)) nearestMs = skewMs
+    }
+    return nearestMs ?? 0
   }
 
   #offsetMs(): number {

@@ -114,6 +114,18 @@ export const definitions = {
     help: 'How far the clock of the process is from those of PostgreSQL and Redis, or from the nearer one.',
     aggregator: 'max',
   },
+  housekeepingLastRun: {
+    name: 'headgate_housekeeping_last_run_timestamp_seconds',
+    type: 'gauge',
+    help: 'When each task of housekeeping last completed on any worker, in Unix time.',
+    aggregator: 'max',
+  },
+  housekeepingOverdue: {
+    name: 'headgate_housekeeping_overdue',
+    type: 'gauge',
+    help: '1 for a task of housekeeping that no worker has completed for three of its intervals and two minutes.',
+    aggregator: 'max',
+  },
   openStreams: { name: 'headgate_open_streams', type: 'gauge', help: 'Streamed responses in progress.' },
   realtimeSessions: { name: 'headgate_realtime_sessions', type: 'gauge', help: 'Open realtime sessions.' },
 } as const satisfies Record<string, Definition>

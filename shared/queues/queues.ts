@@ -98,6 +98,8 @@ export function openQueues(connection: Redis, address: Partial<RedisAddress> = {
 }
 
 const overdueMs = 10_000
+/** The clocks of two workers that schedule differ by at most this (shared/io/clock-skew.ts). */
+const maxAheadMs = 60_000
 
 /**
  * Creates the repeating jobs of a queue where they are missing; idempotent across processes. Call it periodically: Redis may
@@ -108,7 +110,7 @@ export async function scheduleRepeating(queue: Queue, name: QueueName): Promise<
   for (const [task, { everyMs }] of Object.entries(repeat)) {
     const scheduler = await queue.getJobScheduler(task)
     const dueInMs = (scheduler?.next ?? 0) - Date.now()
-    const isTooLate = dueInMs >= everyMs + overdueMs
+    const isTooLate = dueInMs >= everyMs + maxAheadMs
     const isScheduled = scheduler?.every === everyMs && dueInMs > -overdueMs && !isTooLate
     // BullMQ keeps the next time of a scheduler that exists.
     if (isTooLate) await queue.removeJobScheduler(task)

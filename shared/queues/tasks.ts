@@ -1,4 +1,5 @@
 import type { Queue } from 'bullmq'
+import type { Clock } from '../base/time.ts'
 import type { Redis } from '../io/redis.ts'
 
 export const mediaTasks = ['start', 'finish', 'cancel'] as const
@@ -11,11 +12,13 @@ export type TaskData = { jobId: string }
 export class Tasks<Task extends string> {
   readonly #queue: Queue
   readonly #redis: Redis
+  readonly #clock: Clock
 
   /** `redis` has no key prefix, as the queue's connection. */
-  constructor(queue: Queue, redis: Redis) {
+  constructor(queue: Queue, redis: Redis, clock: Clock) {
     this.#queue = queue
     this.#redis = redis
+    this.#clock = clock
   }
 
   /** Queues a step of jobs, unless the same step is queued or running already. */
@@ -25,11 +28,13 @@ export class Tasks<Task extends string> {
 
   /** Queues a step of jobs to run after `delayMs`. */
   async addLater(task: Task, delayMs: number, ...jobIds: string[]): Promise<void> {
+    // BullMQ's own is the wall clock of this machine, whose error would be added to the delay.
+    const timestamp = this.#clock.now()
     await this.#queue.addBulk(
       jobIds.map(jobId => ({
         name: task,
         data: { jobId } satisfies TaskData,
-        opts: { jobId: entryId(task, jobId), delay: delayMs },
+        opts: { jobId: entryId(task, jobId), delay: delayMs, timestamp },
       })),
     )
   }

@@ -105,9 +105,10 @@ export const hourlyRules: readonly Rule[] = [
   rows('audit_events', 'audit log', ({ nowMs, periods }) =>
     olderThan('created_at', monthStart(nowMs, -periods.auditRetentionMonths)),
   ),
-  // By the clock that wrote it, which the ledger check reads as well.
-  rows('excesses', 'handled costs above reservations', () => {
-    return Prisma.sql`booked_at < now() - interval '7 days' AND handled_at IS NOT NULL`
+  // Old also by the clock that wrote it, which the ledger check reads as well.
+  rows('excesses', 'handled costs above reservations', ({ nowMs }) => {
+    const isOld = olderThan('booked_at', new Date(nowMs - 7 * dayMs))
+    return Prisma.sql`booked_at < now() - interval '7 days' AND ${isOld} AND handled_at IS NOT NULL`
   }),
   rows('reservation_factors', 'forgotten factors of reservations', ({ nowMs }) =>
     olderThan('last_at', new Date(nowMs - factorMemoryMs)),

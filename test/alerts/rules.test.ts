@@ -182,6 +182,25 @@ test.serial('spend of a key since the UTC day began; 24 hours are summed from ho
   )
 })
 
+test.serial(
+  'an episode ends with its month or day, and spend of the next one has an alert of its own at once',
+  async t => {
+    const owner = await signUp(gateway)
+    clock.set('2027-03-31T23:58:00Z')
+    await create(owner, { kind: 'spend', threshold: 5, window: 'month', email: 'owners' })
+    await log(owner, 1, { costNano: 6_000_000_000n })
+    t.deepEqual(await look(owner), ['alert.raised'])
+    clock.set('2027-04-01T00:00:30Z')
+    await log(owner, 1, { costNano: 7_000_000_000n })
+    const types = await look(owner)
+    t.deepEqual(types.toSorted(), ['alert.raised', 'alert.raised', 'alert.resolved'])
+    t.like((await rulesOf(owner))[0], { value: 7, firing: { since: new Date(clock.now()).toISOString() } })
+    t.true(mail.received.some(({ raw }) => raw.includes('This alert is over: its month has ended.')))
+    clock.advance(minuteMs)
+    t.is((await look(owner)).length, 3, 'goes on')
+  },
+)
+
 test.serial('keys that expire and that are not used, one alert for each', async t => {
   const owner = await signUp(gateway)
   const expires_at = new Date(clock.now() + 10 * dayMs).toISOString()

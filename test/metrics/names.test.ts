@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
+import { HousekeepingWatch } from '../../shared/alerts/housekeeping-watch.ts'
 import { StoreMetrics } from '../../workers/store-metrics.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { measured, typesOf } from '../support/metrics/samples.ts'
@@ -19,6 +20,7 @@ test.before(async () => {
   gateway = await startGateway(stores, measured)
   gateway.services.metrics!.addProcessMetrics()
   new StoreMetrics(gateway.services)
+  new HousekeepingWatch(gateway.services)
   types = typesOf(await gateway.services.metrics!.render())
 })
 test.after.always(async () => {

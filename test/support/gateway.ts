@@ -15,7 +15,7 @@ import { freePort } from '../../dev/ports.ts'
 import { loadConfig } from '../../shared/base/config.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
-import { type Clock, systemClock } from '../../shared/base/time.ts'
+import type { Clock } from '../../shared/base/time.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { openWorkerRedis } from '../../shared/io/redis.ts'
 import { operatorActor } from '../../shared/keys/audit.ts'
@@ -79,7 +79,7 @@ export type Gateway = {
 export async function startGateway(
   stores: Stores,
   env: Record<string, string> = {},
-  clock: Clock = systemClock,
+  clock: Clock | null = null,
 ): Promise<Gateway> {
   let handle: RequestListener | undefined
   const { server } = createHttpServer(
@@ -106,7 +106,7 @@ export async function startGateway(
   await services.admission.start()
   const { health, providerPauses, reservationFactors } = services
   await Promise.all([health, providerPauses, reservationFactors].map(service => service.start()))
-  await maintainPartitions(services.db, clock.now(), config.generationRetentionMonths)
+  await maintainPartitions(services.db, services.clock.now(), config.generationRetentionMonths)
   const blocking = openWorkerRedis(config)
   blocking.on('error', () => {}) // It reconnects automatically.
   const blockingId = await blocking.client('ID')

@@ -18,6 +18,7 @@ export type IncidentKind =
   | 'paused'
   | 'instance'
   | 'no_worker'
+  | 'housekeeping'
   | 'backlog'
   | 'refused_events'
   | 'reservations'

@@ -121,7 +121,7 @@ export class FileBlobs implements Blobs {
     for (const name of await readdir(folder)) {
       const path = join(folder, name)
       const { mtimeMs } = await stat(path)
-      if (mtimeMs < Date.now() - maxUnfinishedAgeMs) await rm(path, { force: true })
+      if (mtimeMs < this.#clock.now() - maxUnfinishedAgeMs) await rm(path, { force: true })
     }
   }
 }

@@ -37,6 +37,7 @@ const titles: Record<Incident['kind'], string> = {
   paused: 'Paused',
   instance: 'Process lost',
   no_worker: 'No worker was running',
+  housekeeping: 'Housekeeping overdue',
   backlog: 'Backlog of unbooked usage',
   refused_events: 'Usage events rejected',
   reservations: 'Reservations exceeded',
