@@ -71,7 +71,10 @@ test('null: a state of more than a megabyte; no sealer: a secret that cannot be 
   const long = sealer.seal({ ...state, state: 'a'.repeat(1024 * 1024) })!
   t.is(sealer.open(long)?.state.length, 1024 * 1024)
   t.is(sealer.seal({ ...state, state: 'a'.repeat(1024 * 1024 + 1) }), null)
-  t.is(await openReasoningSealer({ current: null, older: [], get: () => Promise.reject(new Error('no database')) }, ours), null)
+  t.is(
+    await openReasoningSealer({ current: null, older: [], get: () => Promise.reject(new Error('no database')) }, ours),
+    null,
+  )
 })
 
 const hi = { role: 'user', content: 'hi' } as const
