@@ -1,3 +1,4 @@
+import { elapsedMs } from '../shared/base/time.ts'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import { GatewayError } from '../shared/base/errors.ts'
@@ -89,12 +90,12 @@ export function publicError(error: unknown): GatewayError {
 
 /** Ends the lifecycle of a request with its one log line. `status`: of a response that was not sent yet. */
 export function closeRequest(state: State, status: number): void {
-  const { services, client, response, held, requestId, method, path, startedMs, wide } = state
+  const { services, client, response, held, requestId, method, path, beganMs, wide } = state
   releaseWhenSent(client, held)
   if (path === '/healthz' || path === '/readyz') return
   const sent = response.headersSent ? response.statusCode : status
   const received = client.gone && !response.writableEnded ? 499 : sent
-  const durationMs = services.clock.now() - startedMs
+  const durationMs = elapsedMs(beganMs, services.monotonic.now())
   const refusalId = state.failure ? logRefusedRequest(state, state.failure, received, durationMs) : null
   if (client.copy) logContent(state, client.copy, received, refusalId)
   if (services.metrics) recordRequest(state, received, durationMs)

@@ -1,7 +1,7 @@
 import type { Config } from './base/config.ts'
 import { requestDeadlineMs, startLeaseMs } from './base/deadlines.ts'
 import { Shutdown } from './base/shutdown.ts'
-import { type Clock, systemClock } from './base/time.ts'
+import { type Clocks, systemClocks } from './base/time.ts'
 import type { Catalog } from './catalog/catalog.ts'
 import { LiveCatalog } from './catalog/live-catalog.ts'
 import { openCatalog } from './catalog/open-catalog.ts'
@@ -69,9 +69,8 @@ import { loadScripts, type Scripts } from './wallet/scripts.ts'
 import type { UsageEvent } from './wallet/usage-event.ts'
 
 /** Everything with a lifetime, opened once per process. */
-export type Services = {
+export type Services = Clocks & {
   config: Config
-  clock: Clock
   clockSkew: ClockSkew
   log: Logger
   /** Null = none are collected. */
@@ -145,7 +144,7 @@ export const backgroundStatementMs = 30_000
 export async function openServices(
   config: Config,
   log: Logger,
-  clock: Clock = systemClock,
+  { clock, monotonic }: Clocks = systemClocks,
   statementTimeoutMs = requestStatementMs,
 ): Promise<Services> {
   const catalog = new LiveCatalog(openCatalog(config))
@@ -177,13 +176,13 @@ export async function openServices(
   const unknownNames = new UnknownNames({ redis, clock, log }).start()
   const policies = new Policies(db, redis, config.quotas.testKey)
   const keyWatch = new KeyWatch({ policies, clock, log })
-  const health = new Health(redis, clock)
+  const health = new Health(redis, { clock, monotonic })
   const providerPauses = new ProviderPauses({ db, redis, clock, log })
   const reservationFactors = new ReservationFactors({ db, clock, log })
   const upstreams = new Upstreams({ catalog, config, health, pauses: providerPauses, sandbox: createSandbox(), clock })
   const disconnectedCalls = new DisconnectedCalls()
-  const learnedQualities = new LearnedQualities({ db, clock, log, isOn: config.routingLearning })
-  const limiter = new ConcurrencyLimiter({ redis, clock, max: config.bulkConcurrency })
+  const learnedQualities = new LearnedQualities({ db, clock, monotonic, log, isOn: config.routingLearning })
+  const limiter = new ConcurrencyLimiter({ redis, monotonic, max: config.bulkConcurrency })
   const sealer = new Sealer(config.encryptionKeys)
   const catalogOverrides = new CatalogOverrides(
     { db, clock, log, sealer },
@@ -233,6 +232,7 @@ export async function openServices(
   return {
     config,
     clock,
+    monotonic,
     clockSkew,
     log,
     metrics,
@@ -284,7 +284,7 @@ export async function openServices(
     batches: new Batches({ db, webhooks, clock, quotas: config.quotas }),
     batchJournal: new BatchJournal({ db, rawPool, onBooked: metrics && recordLines(metrics, config) }),
     batchWakes: new BatchWakes(queues.batches),
-    responseSettings: new ResponseSettingsReader({ db, clock, maxDays: config.responseRetentionDays }),
+    responseSettings: new ResponseSettingsReader({ db, monotonic, maxDays: config.responseRetentionDays }),
     storedResponses: new StoredResponses({ db, clock, payloads }),
     responseEvents: new ResponseEvents(redis, completionSignals),
     conversations: new Conversations({ db, clock, payloads }),

@@ -1,3 +1,4 @@
+import { type MonotonicMs, addMs, longAgo } from '../base/time.ts'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import type { ModelRow } from '../catalog/schema.ts'
@@ -23,7 +24,7 @@ import { namedSetting, type SessionRequest } from './settings.ts'
 export type SessionInput = SessionRequest & { key: ResolvedKey; requestId: string }
 
 /** An opened session and the time it took: its socket is paused. */
-export type OpenedSession = { target: Target; socket: WebSocket; openedMs: number; durationMs: number }
+export type OpenedSession = { target: Target; socket: WebSocket; openedMs: MonotonicMs; durationMs: number }
 
 /**
  * The targets of a session: those of the named model, or of the first suitable one. Throws 400 for settings that the
@@ -95,7 +96,7 @@ export async function connect(
   client: ClientPresence,
   failedAttempts: FailedAttempt[],
 ): Promise<OpenedSession> {
-  const { upstreams, clock } = services
+  const { upstreams, monotonic } = services
   const { environment } = key.policy
   const disconnected = new AbortController()
   client.onGone(() => disconnected.abort(new ClientGone('the client went away')))
@@ -103,7 +104,7 @@ export async function connect(
     targets,
     live: environment === 'live',
     sticky: null,
-    startedMs: clock.now(),
+    beganMs: monotonic.now(),
     client,
     failedAttempts,
     bulk: null,
@@ -115,7 +116,7 @@ export async function connect(
     const socket = await upstreams.connect(monitor.route, path, disconnected.signal)
     monitor.recordFirstByte({ streamed: true })
     monitor.recordSuccess(0, { streamed: true })
-    return { target, socket, openedMs: clock.now(), durationMs: monitor.elapsedMs }
+    return { target, socket, openedMs: monotonic.now(), durationMs: monitor.elapsedMs }
   })
 }
 
@@ -126,11 +127,11 @@ export function sessionRoutingRecord(
 ): RoutingRecord | null {
   const outcome = { target: opened?.target ?? null, status: 101, errorCode: null }
   const last = opened && {
-    startedMs: opened.openedMs - opened.durationMs,
+    startedMs: addMs(opened.openedMs, -opened.durationMs),
     pause: null,
     elapsedMs: opened.durationMs,
   }
-  return routingRecord({}, failedAttempts, outcome, last, failedAttempts[0]?.startedMs ?? 0)
+  return routingRecord({}, failedAttempts, outcome, last, failedAttempts[0]?.startedMs ?? longAgo)
 }
 
 /** Why a key may no longer hold its session; null = it may, or the check is unavailable. */

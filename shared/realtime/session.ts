@@ -1,3 +1,4 @@
+import { type MonotonicMs, addMs, elapsedMs } from '../base/time.ts'
 import { GatewayError } from '../base/errors.ts'
 import { clientClosed } from '../engine/base-run.ts'
 import type { FailedAttempt } from '../engine/failures.ts'
@@ -23,8 +24,11 @@ export type SessionStart = {
   failedAttempts: readonly FailedAttempt[]
 } & ({ opened: OpenedSession; failure: null } | { opened: null; failure: GatewayError })
 
+/** When a session began: its date, and the time from which its duration is measured. */
+export type SessionBegin = { startedMs: number; beganMs: MonotonicMs }
+
 /** How the session ended, for the log: `finishReason` names the side that closed it. */
-type Ending = { atMs: number; status: number; errorCode: string | null; finishReason: string | null }
+type Ending = { atMs: MonotonicMs; status: number; errorCode: string | null; finishReason: string | null }
 
 /** Timeout for the provider's outstanding usage reports after the client disconnected. */
 const finalUsageTimeoutMs = 10_000
@@ -39,7 +43,7 @@ export class Session {
   readonly over: Promise<Report>
   readonly #services: Services
   readonly #context: SessionStart
-  readonly #startedMs: number
+  readonly #began: SessionBegin
   /** Number of provider attempts, including the successful one. */
   readonly #attempts: number
   readonly #adapter: RealtimeAdapter
@@ -50,16 +54,16 @@ export class Session {
   #relay: SocketRelay | null = null
   #ending: Ending | null = null
   /** The pending close of the provider, sent once it owes no more usage, at the latest at `byMs`. */
-  #upstreamClose: { byMs: number; code: number | null; reason: string; isSent: boolean } | null = null
+  #upstreamClose: { byMs: MonotonicMs; code: number | null; reason: string; isSent: boolean } | null = null
   #chargedNano = 0
 
-  constructor(services: Services, context: SessionStart, startedMs: number) {
+  constructor(services: Services, context: SessionStart, began: SessionBegin) {
     const { id, input, reservation, target, failedAttempts, opened } = context
     const { policy } = input.key
     this.id = id
     this.#services = services
     this.#context = context
-    this.#startedMs = startedMs
+    this.#began = began
     this.#adapter = services.upstreams.realtime(target, policy.environment)!
     this.#meter = this.#adapter.meter()
     const { promise, resolve } = Promise.withResolvers<Report>()
@@ -80,7 +84,7 @@ export class Session {
       marginPpm: services.config.marginPpm,
       meter: this.#meter,
       reservation,
-      nowMs: startedMs,
+      nowMs: began.beganMs,
       reserve: async (number, nano) =>
         (await reserveStretch(services, input, `${id}.${number}`, { nano, first: false })).reservation,
       settle: (part, isLast) => this.#settlePart(part, isLast),
@@ -91,7 +95,7 @@ export class Session {
       meter: this.#meter,
       target,
       reservation: this.#reservation,
-      clock: services.clock,
+      monotonic: services.monotonic,
       catalog: services.catalog,
       isOver: () => this.#ending !== null,
       warn: error => this.warn(error),
@@ -119,10 +123,10 @@ export class Session {
       fromUpstream: (frame: Buffer) => this.#readUpstream(frame),
       closed: (closed: SideClosed) => this.#handleClose(closed),
     }
-    this.#relay = new SocketRelay(client, opened.socket, events, this.#services.clock)
+    this.#relay = new SocketRelay(client, opened.socket, events, this.#services.monotonic)
     if (!settings || !input.settings) return
     const frame = settings(input.settings)
-    this.#meter.countSent(Buffer.from(frame), null, this.#services.clock.now())
+    this.#meter.countSent(Buffer.from(frame), null, this.#services.monotonic.now())
     this.#relay.send('upstream', frame)
   }
 
@@ -134,7 +138,7 @@ export class Session {
   }
 
   /** Must be called about every second: enforces limits, renews the reservation. Never rejects. */
-  async tick(nowMs: number): Promise<void> {
+  async tick(nowMs: MonotonicMs): Promise<void> {
     try {
       this.#relay?.checkLiveness(nowMs)
       this.#clientFrames.tick()
@@ -178,7 +182,7 @@ export class Session {
 
   #readUpstream(frame: Buffer): void {
     try {
-      const nowMs = this.#services.clock.now()
+      const nowMs = this.#services.monotonic.now()
       const uses = this.#meter.readUsage(frame)
       this.#reservation.add(uses)
       if (this.#upstreamClose) this.#requestFinalUsage()
@@ -192,7 +196,7 @@ export class Session {
   }
 
   /** Reserves for work in progress, or ends the session. */
-  async #cover(nowMs: number): Promise<void> {
+  async #cover(nowMs: MonotonicMs): Promise<void> {
     const refusal = await this.#reservation.cover(nowMs)
     if (refusal) this.stop(refusal)
   }
@@ -221,7 +225,8 @@ export class Session {
   #closeUpstreamLater(code: number | null, reason: string): void {
     if (this.#upstreamClose) return
     this.#relay!.ignoreClient()
-    this.#upstreamClose = { byMs: this.#services.clock.now() + finalUsageTimeoutMs, code, reason, isSent: false }
+    const byMs = addMs(this.#services.monotonic.now(), finalUsageTimeoutMs)
+    this.#upstreamClose = { byMs, code, reason, isSent: false }
     this.#requestFinalUsage()
   }
 
@@ -239,7 +244,7 @@ export class Session {
   }
 
   #end(ending: Omit<Ending, 'atMs'>): void {
-    this.#ending ??= { atMs: this.#services.clock.now(), ...ending }
+    this.#ending ??= { atMs: this.#services.monotonic.now(), ...ending }
   }
 
   async #finish(): Promise<void> {
@@ -258,20 +263,22 @@ export class Session {
     })
   }
 
-  #expiryError(nowMs: number): GatewayError | null {
-    const { maxMs } = this.#services.config.realtime
-    if (nowMs - this.#startedMs >= maxMs) return sessionExpiredError(maxMs)
-    return expiryOf(this.input.key.policy, nowMs)
+  #expiryError(nowMs: MonotonicMs): GatewayError | null {
+    const { clock, config } = this.#services
+    const { maxMs } = config.realtime
+    if (elapsedMs(this.#began.beganMs, nowMs) >= maxMs) return sessionExpiredError(maxMs)
+    return expiryOf(this.input.key.policy, clock.now())
   }
 
-  #spendLimitError(nowMs: number): GatewayError | null {
+  #spendLimitError(nowMs: MonotonicMs): GatewayError | null {
     const { maxNano } = this.#services.config.realtime
     return this.#reservation.usedNano(nowMs) >= maxNano ? spendLimitError(maxNano) : null
   }
 
   /** Settles one part of the session; the request log shows the session's figures so far. */
-  #settlePart({ reservation, costNano, tokens, usage, part, chargedAt }: Part, isLast: boolean): void {
+  #settlePart({ reservation, costNano, tokens, usage, part, chargedMs }: Part, isLast: boolean): void {
     const { id, input, target, failedAttempts, opened } = this.#context
+    const { startedMs, beganMs } = this.#began
     // The cap is that of the reservation, even if the key's cap has changed.
     const policy = { ...input.key.policy, capNano: reservation.billing.capNano }
     const ending = isLast && this.#ending ? this.#ending : { status: upgraded, errorCode: null, finishReason: null }
@@ -285,14 +292,14 @@ export class Session {
       model: target.model.id,
       provider: target.provider.name,
       attempts: this.#attempts,
-      startedMs: this.#startedMs,
-      firstByteMs: opened ? opened.openedMs - this.#startedMs : null,
-      ...{ durationMs: chargedAt - this.#startedMs, marginPpm: this.#services.config.marginPpm },
+      startedMs,
+      firstByteMs: opened ? elapsedMs(beganMs, opened.openedMs) : null,
+      ...{ durationMs: elapsedMs(beganMs, chargedMs), marginPpm: this.#services.config.marginPpm },
       routing: sessionRoutingRecord(failedAttempts, opened),
     }
     const { status, errorCode, finishReason } = ending
     const outcome = { target, usage, costNano, status, errorCode, finishReason, upstreamId: null }
-    const event = { ...usageEvent(run, reservation, outcome), part, chargedAt }
+    const event = { ...usageEvent(run, reservation, outcome), part, chargedAt: this.#services.clock.now() }
     this.#chargedNano += costNano
     this.#services.admission.settle(reservation, costNano, tokens, event)
     if (isLast) this.#services.metrics?.recordTokens(event)

@@ -1,3 +1,4 @@
+import { unixNow } from '../../../base/time.ts'
 import type { Tokenizer } from '../../../kinds/tokenizer.ts'
 import { Conversation } from './conversation.ts'
 import { EventError, errorEvent } from './event-error.ts'
@@ -30,7 +31,7 @@ const maxRetrieved = 15 * 1024 * 1024
 export class SandboxSession {
   readonly #wire: Wire
   readonly #tokenizer: Tokenizer
-  readonly #head = { id: newId('sess'), expires_at: Math.floor(Date.now() / 1_000) + maxSessionSeconds }
+  readonly #head = { id: newId('sess'), expires_at: unixNow() + maxSessionSeconds }
   readonly #conversationId = newId('conv')
   readonly #memory = new SessionMemory()
   readonly #conversation = new Conversation(this.#memory)
