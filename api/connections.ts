@@ -1,9 +1,9 @@
-import { addMs, elapsedMs, preciseMonotonic } from '../shared/base/time.ts'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../shared/base/errors.ts'
 import { Slab } from '../shared/base/slab.ts'
+import { addMs, elapsedMs, type MonotonicMs, preciseMonotonic } from '../shared/base/time.ts'
 import { errorResponse } from './error-response.ts'
 import { baseHeaders, requestIdOf } from './request-head.ts'
 
@@ -31,7 +31,7 @@ type Connection = {
   peer: Peer
   activeResponses: number
   ignoredRequests: number
-  idleSinceMs: number
+  idleSinceMs: MonotonicMs
   readBytes: number
 }
 

@@ -1,7 +1,7 @@
-import type { MonotonicMs } from '../shared/base/time.ts'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { ParameterizedContext } from 'koa'
 import type { GatewayError } from '../shared/base/errors.ts'
+import type { MonotonicMs } from '../shared/base/time.ts'
 import type { HeldBytes } from '../shared/io/byte-budget.ts'
 import type { Connection } from '../shared/io/db.ts'
 import type { Actor } from '../shared/keys/audit.ts'

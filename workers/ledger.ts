@@ -1,7 +1,7 @@
-import { elapsedMs, longAgo } from '../shared/base/time.ts'
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { handleExcesses } from '../shared/alerts/excesses.ts'
+import { elapsedMs, longAgo } from '../shared/base/time.ts'
 import { learnFromUsage } from '../shared/feedback/signals.ts'
 import type { Redis } from '../shared/io/redis.ts'
 import { type Shard, shardsOf } from '../shared/io/redis-shards.ts'

@@ -1,5 +1,5 @@
-import { elapsedMs, longAgo } from '../shared/base/time.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { elapsedMs, longAgo } from '../shared/base/time.ts'
 import { type PollResult, pollJob } from '../shared/jobs/poll.ts'
 import type { Due } from '../shared/queues/poll-schedule.ts'
 import type { Services } from '../shared/services.ts'

@@ -1,5 +1,5 @@
-import { elapsedMs, longAgo } from '../shared/base/time.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { elapsedMs, longAgo } from '../shared/base/time.ts'
 import { storeDefinitions } from '../shared/metrics/definitions.ts'
 import type { Value } from '../shared/metrics/registry.ts'
 import type { Services } from '../shared/services.ts'

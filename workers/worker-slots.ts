@@ -1,4 +1,4 @@
-import { type MonotonicMs, addMs, elapsedMs, longAgo } from '../shared/base/time.ts'
+import { addMs, elapsedMs, longAgo, type MonotonicMs } from '../shared/base/time.ts'
 /** The owner of work that takes a slot. */
 export type Owner = { organisationId: string; environment: 'live' | 'test' }
 

@@ -1,7 +1,7 @@
-import { addMs, systemMonotonic } from '../../shared/base/time.ts'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { addMs, systemMonotonic } from '../../shared/base/time.ts'
 import type { Database } from '../../shared/io/db.ts'
 import { defineScript } from '../../shared/io/lua-script.ts'
 import { storeUnavailable } from '../../shared/io/outage.ts'

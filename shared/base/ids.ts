@@ -1,5 +1,5 @@
-import { systemClock } from './time.ts'
 import { createHash, randomFillSync } from 'node:crypto'
+import { systemClock } from './time.ts'
 
 const alphabet = '0123456789abcdefghijklmnopqrstuvwxyz'
 

@@ -1,5 +1,5 @@
-import { type MonotonicMs, elapsedMs } from '../base/time.ts'
 import { setMaxListeners } from 'node:events'
+import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import type { Services } from '../services.ts'
 import type { Batch, BatchStatus } from '../store/batches.ts'
 import type { Changes } from './changes.ts'

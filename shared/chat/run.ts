@@ -1,5 +1,5 @@
-import type { MonotonicMs } from '../base/time.ts'
 import { GatewayError } from '../base/errors.ts'
+import type { MonotonicMs } from '../base/time.ts'
 import { canReason } from '../catalog/traits.ts'
 import { admitRequest } from '../engine/admit-request.ts'
 import { BaseRun, clientLeft, type RoutingPlan, type RunServices } from '../engine/base-run.ts'

@@ -1,5 +1,5 @@
-import { type MonotonicMs, elapsedMs } from '../base/time.ts'
 import { GatewayError } from '../base/errors.ts'
+import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import { canReason, reasonsBesideLimit } from '../catalog/traits.ts'
 import { decideUnderPolicy } from '../engine/admit-request.ts'
 import type { RunServices } from '../engine/base-run.ts'

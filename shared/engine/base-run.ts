@@ -1,7 +1,7 @@
-import { type MonotonicMs, elapsedMs } from '../base/time.ts'
 import { GatewayError } from '../base/errors.ts'
 import { type IdPrefix, newId } from '../base/ids.ts'
 import { ShutdownError } from '../base/shutdown.ts'
+import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
 import { isOutage, storeUnavailable } from '../io/outage.ts'
 import type { ResolvedKey } from '../keys/policies.ts'

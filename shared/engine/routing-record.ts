@@ -55,10 +55,7 @@ function namesOf({ provider, model }: Target): { provider: string; model: string
   return { provider: provider.name, model: model.id }
 }
 
-function placeOf(
-  { startedMs, pause }: CallTiming,
-  fromMs: MonotonicMs,
-): Pick<RoutedAttempt, 'startedMs' | 'pause'> {
+function placeOf({ startedMs, pause }: CallTiming, fromMs: MonotonicMs): Pick<RoutedAttempt, 'startedMs' | 'pause'> {
   return { startedMs: Math.max(0, elapsedMs(fromMs, startedMs)), ...(pause && { pause }) }
 }
 

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { type Clock, type MonotonicClock, elapsedMs } from '../base/time.ts'
+import { type Clock, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
 import type { Policy } from '../keys/policy.ts'
@@ -14,7 +14,7 @@ const collectMs = 100
 const maxKeysPerRead = 200
 
 type Deps = { db: Database; clock: Clock; monotonic: MonotonicClock; log: Logger; isOn: boolean }
-type Known = { offsets: QualityOffsets; readAtMs: number }
+type Known = { offsets: QualityOffsets; readAtMs: MonotonicMs }
 
 /**
  * What feedback taught about models, per key. Requests only read memory: the first request of a key has no offsets, and they

@@ -1,4 +1,4 @@
-import { type MonotonicMs, elapsedMs, preciseMonotonic } from '../base/time.ts'
+import { elapsedMs, type MonotonicMs, preciseMonotonic } from '../base/time.ts'
 /** Whose work it is; the work of test keys, which is free, comes after that of live keys. */
 export type SlotOwner = Readonly<{ organisationId: string; environment: 'live' | 'test' }>
 

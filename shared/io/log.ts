@@ -1,6 +1,6 @@
-import { systemClock } from '../base/time.ts'
 import { type Logger, pino } from 'pino'
 import { redactMessage } from '../base/redact.ts'
+import { systemClock } from '../base/time.ts'
 
 export type { Logger } from 'pino'
 

@@ -1,8 +1,8 @@
-import { elapsedMs, longAgo, systemMonotonic } from '../base/time.ts'
 import type { ConnectionOptions } from 'node:tls'
 import { Cluster, type ClusterOptions, type RedisOptions, Redis as SingleRedis } from 'ioredis'
 import type { RedisAddress } from '../base/redis-settings.ts'
 import { parseRedisUrl, type RedisTarget } from '../base/redis-url.ts'
+import { elapsedMs, longAgo, systemMonotonic } from '../base/time.ts'
 import { assignShards } from './redis-shards.ts'
 
 /** A connection to one server, or the connections to the nodes of a Redis Cluster. */

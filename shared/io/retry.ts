@@ -1,5 +1,5 @@
-import { addMs, elapsedMs, systemMonotonic } from '../base/time.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { addMs, elapsedMs, systemMonotonic } from '../base/time.ts'
 import { isOutage } from './outage.ts'
 
 /** Waits at most `ms` for work; then rejects, while the work continues with its result ignored. */

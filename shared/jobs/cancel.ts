@@ -1,6 +1,6 @@
-import { addMs } from '../base/time.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
+import { addMs } from '../base/time.ts'
 import type { Operation } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
 import type { Job } from '../store/jobs.ts'

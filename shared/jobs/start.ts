@@ -1,6 +1,6 @@
-import { elapsedMs } from '../base/time.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
+import { elapsedMs } from '../base/time.ts'
 import { messageOf } from '../engine/routing-record.ts'
 import { sourcesOf } from '../files/sources.ts'
 import { organisationSuspended } from '../keys/policy.ts'

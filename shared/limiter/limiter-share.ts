@@ -1,4 +1,4 @@
-import { type MonotonicClock, type MonotonicMs, addMs, elapsedMs } from '../base/time.ts'
+import { addMs, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import { type ShareGrant, ShareLease } from './share-lease.ts'
 import { CallObservations, type UsageReport } from './usage-report.ts'
 

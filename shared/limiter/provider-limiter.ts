@@ -1,5 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
-import { type MonotonicClock, type MonotonicMs, addMs, elapsedMs } from '../base/time.ts'
+import { addMs, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import { FairQueue } from './fair-queue.ts'
 import { LimiterShare, type ShareHolder } from './limiter-share.ts'
 import type { ShareGrant } from './share-lease.ts'

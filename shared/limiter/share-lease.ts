@@ -1,4 +1,4 @@
-import { type MonotonicMs, addMs, longAgo } from '../base/time.ts'
+import { addMs, longAgo, type MonotonicMs } from '../base/time.ts'
 /** The result of one exchange through Redis; see concurrency-limiter.lua. */
 export type ShareGrant = [
   share: number,

@@ -1,4 +1,4 @@
-import { type MonotonicMs, elapsedMs, longAgo } from '../base/time.ts'
+import { elapsedMs, longAgo, type MonotonicMs } from '../base/time.ts'
 /** The arguments of one exchange through Redis; see concurrency-limiter.lua. */
 export type UsageReport = Counts & {
   demand: number

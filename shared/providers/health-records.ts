@@ -1,4 +1,4 @@
-import { type Clocks, type MonotonicClock, type MonotonicMs, elapsedMs } from '../base/time.ts'
+import { type Clocks, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import { defineScript } from '../io/lua-script.ts'
 import type { Redis } from '../io/redis.ts'
 import { sharedTag } from '../io/redis-shards.ts'

@@ -1,6 +1,6 @@
-import { systemClock } from '../base/time.ts'
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
+import { systemClock } from '../base/time.ts'
 import { serverProtocol } from '../catalog/overrides.ts'
 import type { Timeouts } from '../io/http.ts'
 import { openPool } from '../io/http.ts'

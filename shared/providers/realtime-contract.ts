@@ -1,5 +1,5 @@
-import type { MonotonicMs } from '../base/time.ts'
 import type { ErrorBody, GatewayError } from '../base/errors.ts'
+import type { MonotonicMs } from '../base/time.ts'
 import type { Usage } from '../base/usage.ts'
 import type { Deployment, ModelRow } from '../catalog/schema.ts'
 

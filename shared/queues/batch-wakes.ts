@@ -1,5 +1,5 @@
-import { type MonotonicMs, elapsedMs, longAgo } from '../base/time.ts'
 import type { Queue } from 'bullmq'
+import { elapsedMs, longAgo, type MonotonicMs } from '../base/time.ts'
 
 /** Longer than the delay after which a refused batch is retried. */
 const refusedForMs = 5_000

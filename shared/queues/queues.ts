@@ -1,6 +1,6 @@
-import { systemClock } from '../base/time.ts'
 import { type JobsOptions, Queue } from 'bullmq'
 import type { RedisAddress } from '../base/redis-settings.ts'
+import { systemClock } from '../base/time.ts'
 import type { Redis } from '../io/redis.ts'
 import { isSharded } from '../io/redis-shards.ts'
 

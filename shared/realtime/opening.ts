@@ -1,6 +1,6 @@
-import { type MonotonicMs, addMs, longAgo } from '../base/time.ts'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import { addMs, longAgo, type MonotonicMs } from '../base/time.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { admitRequest } from '../engine/admit-request.ts'
 import { failover } from '../engine/failover.ts'

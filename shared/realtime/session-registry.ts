@@ -1,6 +1,6 @@
-import { elapsedMs, longAgo } from '../base/time.ts'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import { elapsedMs, longAgo } from '../base/time.ts'
 import { type FailedAttempt, failureOf } from '../engine/failures.ts'
 import type { ClientPresence } from '../engine/response-writer.ts'
 import type { ResolvedKey } from '../keys/policies.ts'

@@ -1,5 +1,5 @@
-import { type MonotonicMs, addMs, elapsedMs } from '../base/time.ts'
 import { GatewayError } from '../base/errors.ts'
+import { addMs, elapsedMs, type MonotonicMs } from '../base/time.ts'
 import { clientClosed } from '../engine/base-run.ts'
 import type { FailedAttempt } from '../engine/failures.ts'
 import { answerHeaders, type Report, usageEvent } from '../engine/report.ts'

@@ -1,5 +1,5 @@
-import { type MonotonicMs, elapsedMs } from '../base/time.ts'
 import { nanoCeilFromPico, withMargin } from '../base/money.ts'
+import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import type { Usage } from '../base/usage.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { maxTokenRates } from '../catalog/prices.ts'
@@ -79,7 +79,8 @@ export class UnreportedCost {
       progress = { amount, atMs: nowMs }
       this.#progress.set(work, progress)
     }
-    const possible = unseenOutput.tokens + Math.ceil((elapsedMs(progress.atMs, nowMs) * unseenOutput.tokensPerSecond) / 1_000)
+    const possible =
+      unseenOutput.tokens + Math.ceil((elapsedMs(progress.atMs, nowMs) * unseenOutput.tokensPerSecond) / 1_000)
     return Math.max(0, Math.min(possible, this.#maxOutputTokens(work) - seenTokens))
   }
 

@@ -1,4 +1,4 @@
-import { type MonotonicClock, type MonotonicMs, elapsedMs } from '../base/time.ts'
+import { elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
 
 /** Whether an organisation's responses are stored, and for how many days. */

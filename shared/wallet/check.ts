@@ -1,5 +1,5 @@
-import { systemClock } from '../base/time.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { systemClock } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
 import { shardsOf } from '../io/redis-shards.ts'

@@ -1,5 +1,5 @@
-import { type MonotonicMs, addMs, systemMonotonic } from '../base/time.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { addMs, type MonotonicMs, systemMonotonic } from '../base/time.ts'
 import type { Logger } from '../io/log.ts'
 import type { Shard } from '../io/redis-shards.ts'
 import type { ScriptArguments, Scripts } from './scripts.ts'

@@ -15,7 +15,7 @@ import { freePort } from '../../dev/ports.ts'
 import { loadConfig } from '../../shared/base/config.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
-import { type Clock, type MonotonicClock, type MonotonicMs, systemClock, systemMonotonic } from '../../shared/base/time.ts'
+import { type Clock, type MonotonicClock, systemClock } from '../../shared/base/time.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { openWorkerRedis } from '../../shared/io/redis.ts'
 import { operatorActor } from '../../shared/keys/audit.ts'
@@ -25,6 +25,7 @@ import { checkLedger } from '../../shared/wallet/check.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
 import { maintainPartitions } from '../../shared/wallet/partitions.ts'
 import { LedgerWorker } from '../../workers/ledger.ts'
+import { monotonicOf } from './clocks/monotonic.ts'
 import { PreparingReader } from './preparing-reader.ts'
 import { freshDatabase, freshRedis, inherited, shortLived } from './stack.ts'
 
@@ -70,11 +71,6 @@ export type Gateway = {
   /** Waits until everything settled is booked in Postgres; then the breaches of the money invariants (none is right). */
   settled(): Promise<string[]>
   close(): Promise<void>
-}
-
-/** A monotonic clock for a test's clock, which passes with it. */
-export function monotonicOf(clock: Clock): MonotonicClock {
-  return clock === systemClock ? systemMonotonic : { now: () => clock.now() as unknown as MonotonicMs }
 }
 
 /**

@@ -1,7 +1,7 @@
-import { type MonotonicMs, elapsedMs } from '../../shared/base/time.ts'
 import { lookup } from 'node:dns/promises'
 import type { RuleEvent } from '../../shared/alerts/rule-events.ts'
 import { redactMessage } from '../../shared/base/redact.ts'
+import { elapsedMs, type MonotonicMs } from '../../shared/base/time.ts'
 import { presentBatch } from '../../shared/batches/present.ts'
 import { presentDelayed } from '../../shared/delayed/present.ts'
 import type { Batch, Job } from '../../shared/generated/prisma/client.ts'
@@ -143,7 +143,12 @@ export class WebhookDeliveries {
   }
 
   /** Posts in the trace of the job or batch. */
-  async #tracePost({ delivery, subject }: Ready, message: Post, target: CheckedUrl, startedMs: MonotonicMs): Promise<Reply> {
+  async #tracePost(
+    { delivery, subject }: Ready,
+    message: Post,
+    target: CheckedUrl,
+    startedMs: MonotonicMs,
+  ): Promise<Reply> {
     const { id, type, attempts } = delivery
     const traceparent = traceparentOf(subject)
     const attributes = deliveryAttributes(id, type, target.url.hostname, attempts + 1)

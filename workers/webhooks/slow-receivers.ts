@@ -1,6 +1,6 @@
-import { type MonotonicMs, addMs, longAgo } from '../../shared/base/time.ts'
 import { isIPv6 } from 'node:net'
 import { LRUCache } from 'lru-cache'
+import { addMs, longAgo, type MonotonicMs } from '../../shared/base/time.ts'
 
 /** A receiver that once took this long counts as slow for `slowPeriodMs`. */
 const slowMs = 5_000

@@ -1,6 +1,6 @@
-import { elapsedMs } from '../../../shared/base/time.ts'
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
+import { elapsedMs } from '../../../shared/base/time.ts'
 import type { ProviderRow } from '../../../shared/catalog/schema.ts'
 import { audit, type Changes } from '../../../shared/keys/audit.ts'
 import type { Target } from '../../../shared/providers/contract.ts'

@@ -1,8 +1,8 @@
-import { type MonotonicMs, elapsedMs } from '../../../shared/base/time.ts'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { newId } from '../../../shared/base/ids.ts'
+import { elapsedMs, type MonotonicMs } from '../../../shared/base/time.ts'
 import type { HeldBytes } from '../../../shared/io/byte-budget.ts'
 import { truncateReason, type WebSocket } from '../../../shared/io/socket.ts'
 import { SocketLiveness } from '../../../shared/io/socket-liveness.ts'
@@ -174,7 +174,7 @@ export class ResponsesConnection {
   }
 
   #isExpired(nowMs: MonotonicMs): boolean {
-    return nowMs - this.#openedMs >= maxConnectionMs
+    return elapsedMs(this.#openedMs, nowMs) >= maxConnectionMs
   }
 
   #refuse(failure: GatewayError): void {

@@ -1,4 +1,4 @@
-import { type MonotonicMs, elapsedMs, longAgo } from '../../base/time.ts'
+import { elapsedMs, longAgo, type MonotonicMs } from '../../base/time.ts'
 import type { Usage } from '../../base/usage.ts'
 import type { Content, PendingWork, WorkRequest } from '../realtime-contract.ts'
 

@@ -4,7 +4,8 @@ import { type Clock, systemClock } from '../../../shared/base/time.ts'
 import { createLog } from '../../../shared/io/log.ts'
 import { getWebhookSecrets } from '../../../shared/keys/webhook-secrets.ts'
 import { openServices, type Services } from '../../../shared/services.ts'
-import { monotonicOf, type Stores } from '../gateway.ts'
+import { monotonicOf } from '../clocks/monotonic.ts'
+import type { Stores } from '../gateway.ts'
 
 export const deliveryEnv = { ALLOW_PRIVATE_URLS: 'true', LOG_LEVEL: 'silent', DATABASE_POOL: '5' }
 

@@ -1,5 +1,5 @@
-import { unixNow } from '../../../base/time.ts'
 import { newId } from '../../../base/ids.ts'
+import { unixNow } from '../../../base/time.ts'
 import type { Usage } from '../../../base/usage.ts'
 import type { ChatChunk, ChatCompletion, FinishReason, ToolCall } from '../../../kinds/chat.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'

@@ -1,5 +1,5 @@
-import type { MonotonicMs } from '../../../base/time.ts'
 import { newId } from '../../../base/ids.ts'
+import type { MonotonicMs } from '../../../base/time.ts'
 import type { PendingWork, RealtimeAdapter, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
 import { withModel } from '../../toolkit/first-frame.ts'
 import { orEscaped } from '../../toolkit/marks.ts'

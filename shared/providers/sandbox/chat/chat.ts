@@ -1,5 +1,5 @@
-import { unixNow } from '../../../base/time.ts'
 import { newId } from '../../../base/ids.ts'
+import { unixNow } from '../../../base/time.ts'
 import type { Usage } from '../../../base/usage.ts'
 import { imageTokens } from '../../../catalog/image-tokens.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, FinishReason, ToolCall } from '../../../kinds/chat.ts'

@@ -1,5 +1,5 @@
-import { unixNow } from '../../../base/time.ts'
 import { newId } from '../../../base/ids.ts'
+import { unixNow } from '../../../base/time.ts'
 import type { Completion, CompletionRequest } from '../../../kinds/completion.ts'
 import type { Tokenizer } from '../../../kinds/tokenizer.ts'
 import {

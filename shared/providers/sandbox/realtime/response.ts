@@ -1,5 +1,5 @@
-import { elapsedMs, preciseMonotonic } from '../../../base/time.ts'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { elapsedMs, preciseMonotonic } from '../../../base/time.ts'
 import type { Tokenizer } from '../../../kinds/tokenizer.ts'
 import { splitWords } from '../chat/response.ts'
 import { argumentPieces, newCallId } from '../chat/tools.ts'

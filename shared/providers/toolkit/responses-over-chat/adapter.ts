@@ -1,5 +1,5 @@
-import { unixNow } from '../../../base/time.ts'
 import { GatewayError } from '../../../base/errors.ts'
+import { unixNow } from '../../../base/time.ts'
 import {
   isItem,
   isMessageItem,
