@@ -1,7 +1,7 @@
 import type { Config } from './base/config.ts'
 import { requestDeadlineMs, startLeaseMs } from './base/deadlines.ts'
 import { Shutdown } from './base/shutdown.ts'
-import { type Clocks, systemClocks } from './base/time.ts'
+import { type Clock, type MonotonicClock, systemClock, systemMonotonic } from './base/time.ts'
 import type { Catalog } from './catalog/catalog.ts'
 import { LiveCatalog } from './catalog/live-catalog.ts'
 import { openCatalog } from './catalog/open-catalog.ts'
@@ -69,8 +69,11 @@ import { loadScripts, type Scripts } from './wallet/scripts.ts'
 import type { UsageEvent } from './wallet/usage-event.ts'
 
 /** Everything with a lifetime, opened once per process. */
-export type Services = Clocks & {
+export type Services = {
   config: Config
+  clock: Clock
+  /** Durations, timeouts and deadlines within this process. */
+  monotonic: MonotonicClock
   clockSkew: ClockSkew
   log: Logger
   /** Null = none are collected. */
@@ -144,8 +147,9 @@ export const backgroundStatementMs = 30_000
 export async function openServices(
   config: Config,
   log: Logger,
-  { clock, monotonic }: Clocks = systemClocks,
+  clock: Clock = systemClock,
   statementTimeoutMs = requestStatementMs,
+  monotonic: MonotonicClock = systemMonotonic,
 ): Promise<Services> {
   const catalog = new LiveCatalog(openCatalog(config))
   const { databaseUrl, databasePool, databasePooler } = config

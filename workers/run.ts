@@ -45,7 +45,7 @@ export function runQueue(work: QueueWork, services: Services, connection: Redis)
     }
     const outcome = await work.processor(job.name, job.data, services)
     if (outcome.state === 'done') return
-    await job.moveToDelayed(services.clock.now() + outcome.delayMs, token)
+    await job.moveToDelayed(Date.now() + outcome.delayMs, token)
     throw new DelayedError()
   }
   const { lockMs = defaultLockMs }: QueueRow = queues[work.queue]

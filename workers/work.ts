@@ -1,5 +1,5 @@
 import type { Config } from '../shared/base/config.ts'
-import { systemClocks } from '../shared/base/time.ts'
+import { systemClock } from '../shared/base/time.ts'
 import { startProcess } from '../shared/io/process.ts'
 import { onConnectionError, openWorkerRedis } from '../shared/io/redis.ts'
 import { startWithRetry } from '../shared/io/retry.ts'
@@ -24,7 +24,7 @@ const rescheduleMs = 5_000
 /** Runs one worker process until its graceful shutdown. */
 export async function startWorker(config: Config): Promise<void> {
   await startProcess('worker', config, async (log, end) => {
-    const services = await openServices(config, log, systemClocks, backgroundStatementMs)
+    const services = await openServices(config, log, systemClock, backgroundStatementMs)
     const blocking = openWorkerRedis(config)
     const waiting = openWorkerRedis(queueAddress(config))
     for (const redis of [blocking, waiting])

@@ -1,5 +1,5 @@
 import { ConfigError, loadConfig } from '../../shared/base/config.ts'
-import { systemClocks } from '../../shared/base/time.ts'
+import { systemClock } from '../../shared/base/time.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { backgroundStatementMs, openServices } from '../../shared/services.ts'
 import { commands, environmentCommands, usage } from './commands.ts'
@@ -38,7 +38,7 @@ async function run(argv: string[], env?: Environment): Promise<{ output: string;
   const services = await openServices(
     { ...loadConfig(env), databasePool: 2 },
     createLog('silent'),
-    systemClocks,
+    systemClock,
     backgroundStatementMs,
   )
   try {

@@ -21,7 +21,6 @@ export const preciseMonotonic: MonotonicClock = { now: () => performance.now() a
 
 /** The two clocks of a process. */
 export type Clocks = { clock: Clock; monotonic: MonotonicClock }
-export const systemClocks: Clocks = { clock: systemClock, monotonic: systemMonotonic }
 
 /** Earlier than every other time of the monotonic clock. */
 export const longAgo = Number.NEGATIVE_INFINITY as unknown as MonotonicMs
@@ -36,9 +35,10 @@ export function addMs(timeMs: MonotonicMs, ms: number): MonotonicMs {
   return ((timeMs as unknown as number) + ms) as unknown as MonotonicMs
 }
 
-/** How far the wall clock is ahead of the monotonic clock: it changes only when the wall clock is set. */
-export function wallOffsetMs({ clock, monotonic }: Clocks): number {
-  return clock.now() - (monotonic.now() as unknown as number)
+/** A clock of dates that does not step from now on, with fractions of milliseconds. */
+export function steadyClock(): Clock {
+  const offsetMs = Date.now() - performance.now()
+  return { now: () => performance.now() + offsetMs }
 }
 
 export const dayMs = 24 * 3_600_000

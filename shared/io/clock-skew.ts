@@ -1,4 +1,4 @@
-import { type Clock, preciseMonotonic, systemClock, wallOffsetMs } from '../base/time.ts'
+import { type Clock, systemClock } from '../base/time.ts'
 import type { Database } from './db.ts'
 import type { Logger } from './log.ts'
 import { primariesOf, type Redis } from './redis.ts'
@@ -120,6 +120,6 @@ export class ClockSkew {
   }
 
   #offsetMs(): number {
-    return wallOffsetMs({ clock: this.#wall, monotonic: preciseMonotonic })
+    return this.#wall.now() - performance.now()
   }
 }

@@ -1,6 +1,5 @@
 import { type JobsOptions, Queue } from 'bullmq'
 import type { RedisAddress } from '../base/redis-settings.ts'
-import { systemClock } from '../base/time.ts'
 import type { Redis } from '../io/redis.ts'
 import { isSharded } from '../io/redis-shards.ts'
 
@@ -108,7 +107,7 @@ export async function scheduleRepeating(queue: Queue, name: QueueName): Promise<
   const { repeat = {} }: QueueRow = queues[name]
   for (const [task, { everyMs }] of Object.entries(repeat)) {
     const scheduler = await queue.getJobScheduler(task)
-    const dueInMs = (scheduler?.next ?? 0) - systemClock.now()
+    const dueInMs = (scheduler?.next ?? 0) - Date.now()
     const isTooLate = dueInMs >= everyMs + overdueMs
     const isScheduled = scheduler?.every === everyMs && dueInMs > -overdueMs && !isTooLate
     // BullMQ keeps the next time of a scheduler that exists.

@@ -105,7 +105,7 @@ export async function startGateway(
     // "http://localhost:0" is its own address under that name: browsers have passkeys there.
     PUBLIC_URL: env.PUBLIC_URL?.replace(/:0$/, `:${new URL(url).port}`) ?? url,
   })
-  const services = await openServices(config, createLog(config.logLevel), { clock, monotonic })
+  const services = await openServices(config, createLog(config.logLevel), clock, undefined, monotonic)
   await services.admission.start()
   const { health, providerPauses, reservationFactors } = services
   await Promise.all([health, providerPauses, reservationFactors].map(service => service.start()))

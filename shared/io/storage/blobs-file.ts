@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { GatewayError } from '../../base/errors.ts'
-import { type Clock, systemClock } from '../../base/time.ts'
+import type { Clock } from '../../base/time.ts'
 import { writeFile } from '../write-file.ts'
 import type { Blobs, ByteRange } from './blobs.ts'
 
@@ -123,7 +123,7 @@ export class FileBlobs implements Blobs {
     for (const name of await readdir(folder)) {
       const path = join(folder, name)
       const { mtimeMs } = await stat(path)
-      if (mtimeMs < systemClock.now() - maxUnfinishedAgeMs) await rm(path, { force: true })
+      if (mtimeMs < this.#clock.now() - maxUnfinishedAgeMs) await rm(path, { force: true })
     }
   }
 }

@@ -11,7 +11,7 @@ export function monotonicAt(ms: number): MonotonicMs {
   return ms as unknown as MonotonicMs
 }
 
-/** A monotonic clock that passes with a test's clock. */
-export function monotonicOf(clock: Clock): MonotonicClock {
-  return clock === systemClock ? systemMonotonic : { now: () => monotonicAt(clock.now()) }
+/** A monotonic clock that passes with a test's clock; the process's own if the test has none. */
+export function monotonicOf(clock: Clock | null): MonotonicClock {
+  return clock === null || clock === systemClock ? systemMonotonic : { now: () => monotonicAt(clock.now()) }
 }

@@ -26,7 +26,7 @@ export async function webhookServices(
   env: Record<string, string> = {},
 ): Promise<Services> {
   const config = { DATABASE_URL: stores.databaseUrl, REDIS_URL: stores.redisUrl, ...deliveryEnv, ...env }
-  return openServices(loadConfig(config), createLog('silent'), { clock, monotonic: monotonicOf(clock) })
+  return openServices(loadConfig(config), createLog('silent'), clock, undefined, monotonicOf(clock))
 }
 
 export async function newOrganisation(services: Services): Promise<{ organisationId: string; secret: string }> {
