@@ -1,4 +1,5 @@
 import type { Attributes, SpanKind as SpanKinds } from '@opentelemetry/api'
+import { steadyClock } from '../base/time.ts'
 import { formatTraceParent, newSpanId, newTraceId, type TraceParent } from './trace-context.ts'
 
 /** OpenTelemetry's kinds of spans. Its packages are loaded only where traces are exported (`openTracing`). */
