@@ -72,7 +72,6 @@ import type { UsageEvent } from './wallet/usage-event.ts'
 export type Services = {
   config: Config
   clock: Clock
-  /** Durations, timeouts and deadlines within this process. */
   monotonic: MonotonicClock
   clockSkew: ClockSkew
   log: Logger

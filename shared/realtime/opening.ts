@@ -23,6 +23,9 @@ import { namedSetting, type SessionRequest } from './settings.ts'
 /** The input of a session. */
 export type SessionInput = SessionRequest & { key: ResolvedKey; requestId: string }
 
+/** When a session began: its date, and the time from which its duration is measured. */
+export type SessionBegin = { startedMs: number; beganMs: MonotonicMs }
+
 /** An opened session and the time it took: its socket is paused. */
 export type OpenedSession = { target: Target; socket: WebSocket; openedMs: MonotonicMs; durationMs: number }
 

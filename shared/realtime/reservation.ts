@@ -8,19 +8,13 @@ import { durationCostPico, intervalHoldNano, isPricedByTime, usageCostPico } fro
 import type { Target } from '../providers/contract.ts'
 import type { PendingWork, RealtimeMeter, RealtimeUse } from '../providers/realtime-contract.ts'
 import type { Admission, Reservation } from '../wallet/admission.ts'
-import type { SessionPart } from '../wallet/usage-event.ts'
 import { endsImmediately, toGatewayError } from './closing.ts'
 import { UnreportedCost } from './unreported-cost.ts'
 import { addUsage, noUsage } from './usage.ts'
 
+type Charge = { reservation: Reservation; costNano: number; tokens: number }
 /** One charge, made at `chargedMs`, and the current figures of the whole session. */
-export type Part = Pick<SessionPart, 'part'> & {
-  chargedMs: MonotonicMs
-  reservation: Reservation
-  costNano: number
-  tokens: number
-  usage: Usage
-}
+export type Part = Charge & { part: number; chargedMs: MonotonicMs; usage: Usage }
 
 export type ReservationOptions = {
   target: Target
@@ -263,18 +257,14 @@ export class RollingReservation {
     this.#charge(nowMs, { reservation: reservations.at(-1)!, costNano: dueNano, tokens }, isLast)
   }
 
-  #charge(
-    nowMs: MonotonicMs,
-    { reservation, costNano, tokens }: Pick<Part, 'reservation' | 'costNano' | 'tokens'>,
-    isLast: boolean,
-  ): void {
+  #charge(nowMs: MonotonicMs, { reservation, costNano, tokens }: Charge, isLast: boolean): void {
     if (costNano === 0 && tokens === 0 && !isLast) {
       this.#options.release(reservation)
       return
     }
-    const charged = { reservation, costNano: this.#spendsMoney ? costNano : 0, tokens }
     const usage = structuredClone(this.#usage)
-    this.#options.settle({ part: this.#part++, chargedMs: nowMs, ...charged, usage }, isLast)
+    const charged = { reservation, costNano: this.#spendsMoney ? costNano : 0, tokens, usage }
+    this.#options.settle({ part: this.#part++, chargedMs: nowMs, ...charged }, isLast)
   }
 
   #totalNano(nowMs: MonotonicMs, useOwnClock: boolean): number {

@@ -11,7 +11,13 @@ import type { Services } from '../services.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { ClientFrames } from './client-frames.ts'
 import { closeCodeOf, connectionLostError, sessionExpiredError, spendLimitError } from './closing.ts'
-import { type OpenedSession, reserveStretch, type SessionInput, sessionRoutingRecord } from './opening.ts'
+import {
+  type OpenedSession,
+  reserveStretch,
+  type SessionBegin,
+  type SessionInput,
+  sessionRoutingRecord,
+} from './opening.ts'
 import { type SideClosed, SocketRelay } from './relay.ts'
 import { type Part, RollingReservation } from './reservation.ts'
 
@@ -23,9 +29,6 @@ export type SessionStart = {
   target: Target
   failedAttempts: readonly FailedAttempt[]
 } & ({ opened: OpenedSession; failure: null } | { opened: null; failure: GatewayError })
-
-/** When a session began: its date, and the time from which its duration is measured. */
-export type SessionBegin = { startedMs: number; beganMs: MonotonicMs }
 
 /** How the session ended, for the log: `finishReason` names the side that closed it. */
 type Ending = { atMs: MonotonicMs; status: number; errorCode: string | null; finishReason: string | null }
@@ -70,14 +73,8 @@ export class Session {
     this.over = promise
     this.#resolve = resolve
     this.#attempts = failedAttempts.length + (opened ? 1 : 0)
-    this.headers = answerHeaders({
-      id,
-      target,
-      mode: policy.mode,
-      reservation,
-      attempts: this.#attempts,
-      test: policy.environment === 'test',
-    })
+    const test = policy.environment === 'test'
+    this.headers = answerHeaders({ id, target, mode: policy.mode, reservation, attempts: this.#attempts, test })
     this.#reservation = new RollingReservation({
       target,
       catalog: services.catalog,
@@ -112,10 +109,7 @@ export class Session {
   /** Joins the client to its provider, or sends it the failure. */
   start(client: WebSocket): void {
     const { opened, failure, input } = this.#context
-    if (!opened) {
-      this.#refuse(client, failure)
-      return
-    }
+    if (!opened) return this.#refuse(client, failure)
     this.#reservation.begin(opened.openedMs)
     const { settings } = this.#adapter
     const events = {
@@ -297,8 +291,7 @@ export class Session {
       ...{ durationMs: elapsedMs(beganMs, chargedMs), marginPpm: this.#services.config.marginPpm },
       routing: sessionRoutingRecord(failedAttempts, opened),
     }
-    const { status, errorCode, finishReason } = ending
-    const outcome = { target, usage, costNano, status, errorCode, finishReason, upstreamId: null }
+    const outcome = { ...ending, target, usage, costNano, upstreamId: null }
     const event = { ...usageEvent(run, reservation, outcome), part, chargedAt: this.#services.clock.now() }
     this.#chargedNano += costNano
     this.#services.admission.settle(reservation, costNano, tokens, event)

@@ -187,8 +187,8 @@ test('the clocks are read through shared/base/time.ts', t => {
   t.true(readers.includes('shared/base/time.ts'))
 })
 
-/** Ages of what other processes have stored. */
-const wallAges = ['shared/jobs/avatar-catalogs.ts']
+/** Ages of what other processes have stored, and differences between the clocks of processes. */
+const wallAges = ['shared/jobs/avatar-catalogs.ts', 'shared/alerts/incident-watch.ts']
 
 /** The differences of two readings of the wall clock in a file. */
 function wallDurations(code: string): string[] {

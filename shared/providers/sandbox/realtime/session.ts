@@ -20,8 +20,7 @@ import { transcribe } from './transcript.ts'
 import type { Turn } from './turns.ts'
 import type { Wire } from './wire.ts'
 
-const maxSessionSeconds = 3_600
-const maxResponses = 8
+const [maxSessionSeconds, maxResponses] = [3_600, 8]
 /** Per chunk of audio: all are handled before the frames of other sessions. */
 const maxTurns = 500
 /** Maximum base64 of one item: a session's frame limit. */
