@@ -109,7 +109,7 @@ export class Session {
   /** Joins the client to its provider, or sends it the failure. */
   start(client: WebSocket): void {
     const { opened, failure, input } = this.#context
-    if (!opened) return this.#refuse(client, failure)
+    if (!opened) return void this.#refuse(client, failure)
     this.#reservation.begin(opened.openedMs)
     const { settings } = this.#adapter
     const events = {
