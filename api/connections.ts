@@ -3,6 +3,7 @@ import { Server as NetServer, type Socket } from 'node:net'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../shared/base/errors.ts'
 import { Slab } from '../shared/base/slab.ts'
+import { addMs, elapsedMs, type MonotonicMs, preciseMonotonic } from '../shared/base/time.ts'
 import { errorResponse } from './error-response.ts'
 import { baseHeaders, requestIdOf } from './request-head.ts'
 
@@ -30,7 +31,7 @@ type Connection = {
   peer: Peer
   activeResponses: number
   ignoredRequests: number
-  idleSinceMs: number
+  idleSinceMs: MonotonicMs
   readBytes: number
 }
 
@@ -95,7 +96,7 @@ export class Connections {
   /** Marks every response whose head was not sent yet, and every later one, as the last of its connection. */
   announceClose(): void {
     this.#isClosing = true
-    for (const connection of this.#open.values()) connection.idleSinceMs = performance.now()
+    for (const connection of this.#open.values()) connection.idleSinceMs = preciseMonotonic.now()
     for (const response of this.#activeResponses.values()) if (!response.headersSent) response.shouldKeepAlive = false
   }
 
@@ -112,17 +113,19 @@ export class Connections {
   /** Closes connections once they have been idle for `idleMs`; resolves when none is left. */
   async closeIdle(idleMs: number): Promise<void> {
     while (this.#open.size > 0) {
-      if (this.#idleSince(performance.now() - idleMs).length > 0) {
+      if (this.#listIdle(idleMs).length > 0) {
         // By then, requests that have arrived are registered and are not cut off.
         await this.#quietTurn()
-        for (const socket of this.#idleSince(performance.now() - idleMs)) socket.destroy()
+        for (const socket of this.#listIdle(idleMs)) socket.destroy()
       }
       await sleep(sweepEveryMs)
     }
   }
 
-  #idleSince(beforeMs: number): Socket[] {
-    const idle = [...this.#open].filter(([socket, state]) => isIdle(socket, state) && state.idleSinceMs <= beforeMs)
+  #listIdle(idleMs: number): Socket[] {
+    const nowMs = preciseMonotonic.now()
+    const hasExpired = ({ idleSinceMs }: Connection) => elapsedMs(idleSinceMs, nowMs) >= idleMs
+    const idle = [...this.#open].filter(([socket, state]) => isIdle(socket, state) && hasExpired(state))
     return idle.map(([socket]) => socket)
   }
 
@@ -143,7 +146,7 @@ export class Connections {
     }
     const peer = this.#peerOf(socket)
     peer.open++
-    const idleSinceMs = performance.now()
+    const idleSinceMs = preciseMonotonic.now()
     const connection = { peer, activeResponses: 0, ignoredRequests: 0, idleSinceMs, readBytes: 0 }
     this.#open.set(socket, connection)
     this.#setIdle(socket, connection)
@@ -198,7 +201,7 @@ export class Connections {
       this.#activeResponses.remove(key)
       connection.activeResponses--
       connection.readBytes = socket.bytesRead
-      if (this.#isClosing) connection.idleSinceMs = performance.now()
+      if (this.#isClosing) connection.idleSinceMs = preciseMonotonic.now()
       if (connection.activeResponses === 0 && this.#open.has(socket) && !socket.destroyed)
         this.#setIdle(socket, connection)
     })
@@ -220,13 +223,13 @@ export class Connections {
 
   /** Resolves at the end of a short turn of the event loop without a new connection. */
   async #quietTurn(): Promise<void> {
-    const deadlineMs = performance.now() + maxQuietWaitMs
+    const deadlineMs = addMs(preciseMonotonic.now(), maxQuietWaitMs)
     for (;;) {
       const accepted = this.#accepted
-      const startedMs = performance.now()
+      const startedMs = preciseMonotonic.now()
       await setImmediate()
-      const nowMs = performance.now()
-      const isQuiet = this.#accepted === accepted && nowMs - startedMs < quietTurnMs
+      const nowMs = preciseMonotonic.now()
+      const isQuiet = this.#accepted === accepted && elapsedMs(startedMs, nowMs) < quietTurnMs
       if (isQuiet || nowMs > deadlineMs) return
     }
   }

@@ -1,21 +1,22 @@
+import { elapsedMs, preciseMonotonic } from '../shared/base/time.ts'
 /** Measures the gateway's own part of a request: its duration without the time spent waiting for others. */
 export class OwnTime {
-  readonly #startedMs = performance.now()
+  readonly #startedMs = preciseMonotonic.now()
   #waitedMs = 0
-  #waitingSinceMs = 0
+  #waitingSinceMs = this.#startedMs
   /** Whether its waits for providers are measured: those of media requests are not. */
   hasCalls = false
 
   beginWait(): void {
-    this.#waitingSinceMs = performance.now()
+    this.#waitingSinceMs = preciseMonotonic.now()
   }
 
   endWait(): void {
-    this.#waitedMs += performance.now() - this.#waitingSinceMs
+    this.#waitedMs += elapsedMs(this.#waitingSinceMs, preciseMonotonic.now())
   }
 
   /** The gateway's own time so far. */
   get ms(): number {
-    return performance.now() - this.#startedMs - this.#waitedMs
+    return elapsedMs(this.#startedMs, preciseMonotonic.now()) - this.#waitedMs
   }
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import { GatewayError } from '../shared/base/errors.ts'
 import { parseJson, rejectNul } from '../shared/base/json.ts'
+import { elapsedMs } from '../shared/base/time.ts'
 import { validate } from '../shared/base/validate.ts'
 import { requestLogger } from '../shared/io/log.ts'
 import { isOutage, storeUnavailable } from '../shared/io/outage.ts'
@@ -89,12 +90,12 @@ export function publicError(error: unknown): GatewayError {
 
 /** Ends the lifecycle of a request with its one log line. `status`: of a response that was not sent yet. */
 export function closeRequest(state: State, status: number): void {
-  const { services, client, response, held, requestId, method, path, startedMs, wide } = state
+  const { services, client, response, held, requestId, method, path, beganMs, wide } = state
   releaseWhenSent(client, held)
   if (path === '/healthz' || path === '/readyz') return
   const sent = response.headersSent ? response.statusCode : status
   const received = client.gone && !response.writableEnded ? 499 : sent
-  const durationMs = services.clock.now() - startedMs
+  const durationMs = elapsedMs(beganMs, services.monotonic.now())
   const refusalId = state.failure ? logRefusedRequest(state, state.failure, received, durationMs) : null
   if (client.copy) logContent(state, client.copy, received, refusalId)
   if (services.metrics) recordRequest(state, received, durationMs)

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { ParameterizedContext } from 'koa'
 import type { GatewayError } from '../shared/base/errors.ts'
+import type { MonotonicMs } from '../shared/base/time.ts'
 import type { HeldBytes } from '../shared/io/byte-budget.ts'
 import type { Connection } from '../shared/io/db.ts'
 import type { Actor } from '../shared/keys/audit.ts'
@@ -47,7 +48,10 @@ export class State {
   readonly method: string
   readonly path: string
   readonly requestId: string
+  /** Its date. */
   readonly startedMs: number
+  /** When it began, to measure how long it takes. */
+  readonly beganMs: MonotonicMs
   readonly client: HttpResponse
   /** The process memory budget of the request: released once it is handled and its response was sent. */
   readonly held: HeldBytes[] = []
@@ -88,6 +92,7 @@ export class State {
     this.path = path
     this.requestId = requestId
     this.startedMs = services.clock.now()
+    this.beganMs = services.monotonic.now()
     this.client = new HttpResponse(response, headers)
     this.client.time = new OwnTime()
   }

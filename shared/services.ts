@@ -1,7 +1,7 @@
 import type { Config } from './base/config.ts'
 import { requestDeadlineMs, startLeaseMs } from './base/deadlines.ts'
 import { Shutdown } from './base/shutdown.ts'
-import type { Clock } from './base/time.ts'
+import { type Clock, type MonotonicClock, systemMonotonic } from './base/time.ts'
 import type { Catalog } from './catalog/catalog.ts'
 import { LiveCatalog } from './catalog/live-catalog.ts'
 import { openCatalog } from './catalog/open-catalog.ts'
@@ -73,6 +73,7 @@ export type Services = {
   config: Config
   /** Dates: whatever is stored, expires, is billed or is compared with what another process has stored. */
   clock: Clock
+  monotonic: MonotonicClock
   clockSkew: ClockSkew
   log: Logger
   /** Null = none are collected. */
@@ -149,6 +150,7 @@ export async function openServices(
   log: Logger,
   time: Clock | null = null,
   statementTimeoutMs = requestStatementMs,
+  monotonic: MonotonicClock = systemMonotonic,
 ): Promise<Services> {
   const catalog = new LiveCatalog(openCatalog(config))
   const { databaseUrl, databasePool, databasePooler } = config
@@ -180,13 +182,13 @@ export async function openServices(
   const unknownNames = new UnknownNames({ redis, clock, log }).start()
   const policies = new Policies(db, redis, config.quotas.testKey, shard => accounts.generations.of(shard).validSince)
   const keyWatch = new KeyWatch({ policies, clock, log })
-  const health = new Health(redis, clock)
+  const health = new Health(redis, { clock, monotonic })
   const providerPauses = new ProviderPauses({ db, redis, clock, log })
   const reservationFactors = new ReservationFactors({ db, clock, log })
   const upstreams = new Upstreams({ catalog, config, health, pauses: providerPauses, sandbox: createSandbox(), clock })
   const disconnectedCalls = new DisconnectedCalls()
-  const learnedQualities = new LearnedQualities({ db, clock, log, isOn: config.routingLearning })
-  const limiter = new ConcurrencyLimiter({ redis, clock, max: config.bulkConcurrency })
+  const learnedQualities = new LearnedQualities({ db, clock, monotonic, log, isOn: config.routingLearning })
+  const limiter = new ConcurrencyLimiter({ redis, monotonic, max: config.bulkConcurrency })
   const sealer = new Sealer(config.encryptionKeys)
   const catalogOverrides = new CatalogOverrides(
     { db, clock, log, sealer },
@@ -236,6 +238,7 @@ export async function openServices(
   return {
     config,
     clock,
+    monotonic,
     clockSkew,
     log,
     metrics,
@@ -287,7 +290,7 @@ export async function openServices(
     batches: new Batches({ db, webhooks, clock, quotas: config.quotas }),
     batchJournal: new BatchJournal({ db, rawPool, onBooked: metrics && recordLines(metrics, config) }),
     batchWakes: new BatchWakes(queues.batches),
-    responseSettings: new ResponseSettingsReader({ db, clock, maxDays: config.responseRetentionDays }),
+    responseSettings: new ResponseSettingsReader({ db, monotonic, maxDays: config.responseRetentionDays }),
     storedResponses: new StoredResponses({ db, clock, payloads }),
     responseEvents: new ResponseEvents(redis, completionSignals),
     conversations: new Conversations({ db, clock, payloads }),

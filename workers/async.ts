@@ -28,7 +28,7 @@ export function delayedProcessor(stopping: AbortSignal, graceMs = 20_000): Proce
     const current = slots
     const claim = await claiming(() => claimAndRun(services, current))
     if (!claim) return done
-    if (claim === 'blocked') return retryIn(current.pauseMs(services.clock.now()))
+    if (claim === 'blocked') return retryIn(current.pauseMs(services.monotonic.now()))
     const delayMs = await claim.running
     return delayMs === null ? done : retryIn(delayMs)
   }

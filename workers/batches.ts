@@ -17,8 +17,8 @@ export function batchProcessor(stopping: AbortSignal): Processor {
     const owner = await services.batches.read(batchId)
     if (!owner) return done
     if (!slots.hasRoom(owner)) {
-      services.batchWakes.noteRefusal(Date.now())
-      return retryIn(slots.pauseMs(services.clock.now()))
+      services.batchWakes.noteRefusal(services.monotonic.now())
+      return retryIn(slots.pauseMs(services.monotonic.now()))
     }
     try {
       const step = () => runLeased(services, batchId, () => stepBatch(services, batchId, stopping))

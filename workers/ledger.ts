@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { handleExcesses } from '../shared/alerts/excesses.ts'
+import { elapsedMs, longAgo } from '../shared/base/time.ts'
 import { learnFromUsage } from '../shared/feedback/signals.ts'
 import type { Redis } from '../shared/io/redis.ts'
 import { type Shard, shardsOf } from '../shared/io/redis-shards.ts'
@@ -83,13 +84,14 @@ class ShardLedger {
   }
 
   async #loop(): Promise<void> {
-    let lastClaimMs = 0
+    const { monotonic } = this.#services
+    let lastClaimMs = longAgo
     while (!this.#stopped) {
       try {
-        if (Date.now() - lastClaimMs > claimIdleMs / 5) {
+        if (elapsedMs(lastClaimMs, monotonic.now()) > claimIdleMs / 5) {
           await ensureLedgerGroup(this.#redis, this.#shard)
           await this.#book(await this.#claimAbandoned())
-          lastClaimMs = Date.now()
+          lastClaimMs = monotonic.now()
         }
         const entries = await this.#read(this.#hasPending ? '0' : '>')
         await this.#book(entries)
@@ -99,7 +101,7 @@ class ShardLedger {
         if (this.#stopped) return
         this.#hasPending = true
         // Redis was wiped: the group is recreated in the next round.
-        if ((error as Error).message?.includes('NOGROUP')) lastClaimMs = 0
+        if ((error as Error).message?.includes('NOGROUP')) lastClaimMs = longAgo
         else this.#services.log.error({ err: error }, 'ledger batch failed; it will be retried')
         await sleep(retryDelayMs)
       }

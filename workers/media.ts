@@ -23,7 +23,7 @@ export function mediaProcessor(): Processor {
       select: { organisationId: true, environment: true },
     })
     if (!owner) return done
-    if (!slots.hasRoom(owner)) return retryIn(slots.pauseMs(services.clock.now()))
+    if (!slots.hasRoom(owner)) return retryIn(slots.pauseMs(services.monotonic.now()))
     const delayMs = await slots.run(owner, () => steps[task as MediaTask](services, jobId))
     return delayMs === null ? done : retryIn(delayMs)
   }

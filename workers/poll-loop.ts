@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { elapsedMs, longAgo } from '../shared/base/time.ts'
 import { type PollResult, pollJob } from '../shared/jobs/poll.ts'
 import type { Due } from '../shared/queues/poll-schedule.ts'
 import type { Services } from '../shared/services.ts'
@@ -31,7 +32,7 @@ export class PollLoop {
   readonly #open = new Set<Promise<void>>()
   readonly #leased = new Set<LeasedJob>()
   #results: Result[] = []
-  #renewedMs = 0
+  #renewedMs = longAgo
 
   constructor(services: Services) {
     this.#services = services
@@ -66,13 +67,13 @@ export class PollLoop {
   }
 
   async #renew(): Promise<void> {
-    const { pollSchedule, clock } = this.#services
-    const nowMs = clock.now()
-    if (nowMs - this.#renewedMs < renewEveryMs) return
+    const { pollSchedule, clock, monotonic } = this.#services
+    const nowMs = monotonic.now()
+    if (elapsedMs(this.#renewedMs, nowMs) < renewEveryMs) return
     const leases = Map.groupBy(this.#leased, ({ leasedUntilMs }) => leasedUntilMs)
     for (const [leasedUntilMs, leased] of leases) {
       const ids = leased.map(({ id }) => id)
-      const renewedUntilMs = await pollSchedule.renew(leasedUntilMs, ids, nowMs)
+      const renewedUntilMs = await pollSchedule.renew(leasedUntilMs, ids, clock.now())
       for (const job of leased) job.leasedUntilMs = renewedUntilMs
     }
     this.#renewedMs = nowMs

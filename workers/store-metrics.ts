@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { elapsedMs, longAgo } from '../shared/base/time.ts'
 import { storeDefinitions } from '../shared/metrics/definitions.ts'
 import type { Value } from '../shared/metrics/registry.ts'
 import type { Services } from '../shared/services.ts'
@@ -20,7 +21,7 @@ export class StoreMetrics {
   readonly #services: Services
   readonly #stores: Record<string, () => Promise<Reading>>
   #reading: Promise<Reading> | null = null
-  #readAtMs = 0
+  #readAtMs = longAgo
   /** The stores that have not answered an earlier reading yet: they are not asked again. */
   readonly #pending = new Set<string>()
 
@@ -32,8 +33,8 @@ export class StoreMetrics {
   }
 
   #read(): Promise<Reading> {
-    const nowMs = performance.now()
-    if (!this.#reading || nowMs - this.#readAtMs >= maxAgeMs) {
+    const nowMs = this.#services.monotonic.now()
+    if (!this.#reading || elapsedMs(this.#readAtMs, nowMs) >= maxAgeMs) {
       this.#readAtMs = nowMs
       this.#reading = this.#readAll()
     }

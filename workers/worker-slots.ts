@@ -1,3 +1,4 @@
+import { addMs, elapsedMs, longAgo, type MonotonicMs } from '../shared/base/time.ts'
 /** The owner of work that takes a slot. */
 export type Owner = { organisationId: string; environment: 'live' | 'test' }
 
@@ -14,7 +15,7 @@ export class WorkerSlots {
   readonly #maxPerOrganisation: number
   readonly #taken = new Map<string, number>()
   #takenByTest = 0
-  #nextVisitMs = 0
+  #nextVisitMs = longAgo
 
   constructor(count: number) {
     this.#maxTest = Math.max(1, Math.floor(count / 4))
@@ -51,8 +52,9 @@ export class WorkerSlots {
   }
 
   /** The retry delay of an entry that found no slot, in milliseconds: a hundred retries per second in all. */
-  pauseMs(nowMs: number): number {
-    this.#nextVisitMs = Math.max(this.#nextVisitMs + pauseStepMs, nowMs + minPauseMs)
-    return this.#nextVisitMs - nowMs
+  pauseMs(nowMs: MonotonicMs): number {
+    const delayMs = Math.max(elapsedMs(nowMs, this.#nextVisitMs) + pauseStepMs, minPauseMs)
+    this.#nextVisitMs = addMs(nowMs, delayMs)
+    return delayMs
   }
 }

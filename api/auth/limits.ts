@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { addMs, systemMonotonic } from '../../shared/base/time.ts'
 import type { Database } from '../../shared/io/db.ts'
 import { defineScript } from '../../shared/io/lua-script.ts'
 import { storeUnavailable } from '../../shared/io/outage.ts'
@@ -69,9 +70,9 @@ const releaseLock = defineScript({
 export async function withLock<T>(redis: Redis, name: string, change: () => Promise<T>): Promise<T> {
   const lockKey = `lock:${name}`
   const token = randomUUID()
-  const untilMs = Date.now() + patienceMs
+  const untilMs = addMs(systemMonotonic.now(), patienceMs)
   while (!(await redis.set(lockKey, token, 'PX', heldMs, 'NX'))) {
-    if (Date.now() > untilMs)
+    if (systemMonotonic.now() > untilMs)
       throw new GatewayError('service_unavailable', 'Another change is in progress. Try again.', {
         headers: { 'retry-after': '1' },
       })

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { elapsedMs } from '../../shared/base/time.ts'
 import { validate } from '../../shared/base/validate.ts'
 import { ClientGone } from '../../shared/engine/failures.ts'
 import type { ClientPresence } from '../../shared/engine/response-writer.ts'
@@ -103,8 +104,8 @@ export class UpgradeServer {
   }
 
   async #serve(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const { clock, log, metrics, tracing } = this.#services
-    const startedMs = clock.now()
+    const { clock, monotonic, log, metrics, tracing } = this.#services
+    const [startedMs, beganMs] = [clock.now(), monotonic.now()]
     const requestId = requestIdOf(request.headers['x-request-id'])
     const path = request.url?.split('?', 1)[0] ?? '/'
     const upgrade: Upgrade = { request, socket, head, path, requestId, key: undefined, model: undefined }
@@ -134,7 +135,7 @@ export class UpgradeServer {
         rejectUpgrade(socket, failure, path, requestId)
       }
     }
-    const durationMs = clock.now() - startedMs
+    const durationMs = elapsedMs(beganMs, monotonic.now())
     if (failure && Object.hasOwn(this.#sockets, path)) {
       const kind = path === realtimePath ? 'realtime' : 'responses'
       const refusal = { kind, failure, requestId, startedMs, status, durationMs }

@@ -1,3 +1,4 @@
+import { elapsedMs } from '../base/time.ts'
 import { type AlertEpisode, type AlertRule, Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import type { Services } from '../services.ts'
@@ -19,13 +20,13 @@ const calmToEnd = 2
 
 /** Evaluates the enabled rules of all organisations, those evaluated longest ago first, within a limited time. */
 export async function evaluateRules(services: Services): Promise<void> {
-  const { db, clock, log } = services
+  const { db, clock, monotonic, log } = services
   const now = new Date(clock.now())
-  const startedMs = performance.now()
+  const startedMs = monotonic.now()
   for (;;) {
     const organisationIds = await listDue(db, now)
     for (const organisationId of organisationIds) {
-      if (performance.now() - startedMs > maxRunMs) return
+      if (elapsedMs(startedMs, monotonic.now()) > maxRunMs) return
       try {
         await evaluateOrganisation(services, organisationId, now)
       } catch (error) {

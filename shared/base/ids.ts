@@ -1,4 +1,5 @@
 import { createHash, randomFillSync } from 'node:crypto'
+import { systemClock } from './time.ts'
 
 const alphabet = '0123456789abcdefghijklmnopqrstuvwxyz'
 
@@ -12,7 +13,7 @@ let time = ''
 /** Sortable random text: 9 characters of time (base 36 milliseconds) and 15 random ones (77 bits). */
 function sortable(): string {
   if (used + 15 > block.length) refill()
-  const nowMs = Date.now()
+  const nowMs = systemClock.now()
   if (nowMs !== timeMs) {
     timeMs = nowMs
     time = timeText(nowMs)

@@ -1,8 +1,52 @@
-/** The source of time; tests inject their own. */
+/**
+ * The wall clock, for dates: milliseconds since the Unix epoch. It steps when the machine's clock is set, so the difference of two
+ * readings is no duration. Tests inject their own.
+ */
 export type Clock = { now(): number }
 export const systemClock: Clock = { now: () => Date.now() }
 
+declare const monotonic: unique symbol
+/**
+ * A time of the monotonic clock, which never steps: in milliseconds, with an origin that only this process knows. To TypeScript it
+ * is not a number, so that it is not stored, not compared with a date, and subtracted by `elapsedMs` only.
+ */
+export type MonotonicMs = { readonly [monotonic]: true }
+
+/** The monotonic clock, for durations, timeouts and deadlines within a process. Tests inject their own. */
+export type MonotonicClock = { now(): MonotonicMs }
+/** In whole milliseconds, as durations are stored. */
+export const systemMonotonic: MonotonicClock = { now: () => Math.floor(performance.now()) as unknown as MonotonicMs }
+/** In fractions of milliseconds. */
+export const preciseMonotonic: MonotonicClock = { now: () => performance.now() as unknown as MonotonicMs }
+
+/** The two clocks of a process. */
+export type Clocks = { clock: Clock; monotonic: MonotonicClock }
+
+/** Earlier than every other time of the monotonic clock. */
+export const longAgo = Number.NEGATIVE_INFINITY as unknown as MonotonicMs
+
+/** The milliseconds between two times of the monotonic clock. */
+export function elapsedMs(fromMs: MonotonicMs, toMs: MonotonicMs): number {
+  return (toMs as unknown as number) - (fromMs as unknown as number)
+}
+
+/** The time of the monotonic clock that is `ms` after another one. */
+export function addMs(timeMs: MonotonicMs, ms: number): MonotonicMs {
+  return ((timeMs as unknown as number) + ms) as unknown as MonotonicMs
+}
+
+/** A clock of dates that does not step from now on, with fractions of milliseconds. */
+export function steadyClock(): Clock {
+  const offsetMs = Date.now() - performance.now()
+  return { now: () => performance.now() + offsetMs }
+}
+
 export const dayMs = 24 * 3_600_000
+
+/** The current time in whole Unix seconds. */
+export function unixNow(): number {
+  return Math.floor(Date.now() / 1000)
+}
 
 /** A timestamp as in OpenAI's objects: whole Unix seconds. */
 export function unixSeconds(date: Date): number

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events'
+import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import type { Services } from '../services.ts'
 import type { Batch, BatchStatus } from '../store/batches.ts'
 import type { Changes } from './changes.ts'
@@ -11,7 +12,7 @@ const graceMs = 12_000
 const sliceMs = 30_000
 const yieldGraceMs = 60_000
 
-type ControlServices = Pick<Services, 'batches' | 'batchWakes' | 'clock' | 'log'>
+type ControlServices = Pick<Services, 'batches' | 'batchWakes' | 'clock' | 'monotonic' | 'log'>
 
 /**
  * Decides how long a run of a batch goes on: until it is cancelled or expires (its lines then end without being run), until
@@ -22,7 +23,7 @@ export class RunControl {
   readonly #batch: Batch
   readonly #calls: LineCalls
   readonly #changes: Changes
-  readonly #startedMs = Date.now()
+  readonly #startedMs: MonotonicMs
   /** Ends every backoff early. */
   readonly #wakeUp = new AbortController()
   #polling: NodeJS.Timeout | null = null
@@ -34,6 +35,7 @@ export class RunControl {
 
   constructor(services: ControlServices, batch: Batch, run: { calls: LineCalls; changes: Changes }) {
     this.#services = services
+    this.#startedMs = services.monotonic.now()
     this.#batch = batch
     this.#calls = run.calls
     this.#changes = run.changes
@@ -109,11 +111,11 @@ export class RunControl {
   }
 
   async #pollStatus(): Promise<void> {
-    const { batches, batchWakes, log } = this.#services
+    const { batches, batchWakes, monotonic, log } = this.#services
     try {
       this.applyStatus(await batches.readStatus(this.#batch))
-      if (this.isOver || this.#ending || Date.now() - this.#startedMs < sliceMs) return
-      if (await batchWakes.hasWaiting(Date.now())) this.stop(yieldGraceMs)
+      if (this.isOver || this.#ending || elapsedMs(this.#startedMs, monotonic.now()) < sliceMs) return
+      if (await batchWakes.hasWaiting(monotonic.now())) this.stop(yieldGraceMs)
     } catch (error) {
       if ((error as Error).name === 'Superseded') this.fail(error)
       else log.debug({ err: error, batch: this.#batch.id }, 'cannot read the status of a batch')

@@ -1,4 +1,5 @@
 import type { Config } from '../base/config.ts'
+import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import type { RunServices } from '../engine/base-run.ts'
 import { clientLeft, noOutcome } from '../engine/base-run.ts'
 import type { Bill } from '../engine/report.ts'
@@ -17,7 +18,7 @@ export type AbortedCall = {
   reservation: Reservation
   marginPpm: bigint
   /** When the provider received the request. */
-  sentMs: number
+  sentMs: MonotonicMs
   /** Whether the model reasons unseen. */
   reasons: boolean
   /** What it delivered; null = it was not streamed. */
@@ -34,13 +35,13 @@ export function readOnTime({ readOnMs, upstream }: Config, { toolReads = 0 }: Fe
 
 /** The estimated bill of an aborted call. */
 export async function billAborted(
-  services: Pick<RunServices, 'clock' | 'upstreams'>,
+  services: Pick<RunServices, 'monotonic' | 'upstreams'>,
   { kind, body, features }: ChatRunInput<DirectKind>,
   { target, reservation, marginPpm, sentMs, reasons, relay }: AbortedCall,
 ): Promise<Bill> {
   const usage = await estimateAbandonedUsage({
     ...{ kind, body, features, target },
-    elapsedMs: services.clock.now() - sentMs,
+    elapsedMs: elapsedMs(sentMs, services.monotonic.now()),
     tokensPerSecond: services.upstreams.figures(target).tokensPerSecond,
     maxOutputTokens: reservation.outputTokens * features.choices,
     ...(await readDelivered(relay)),

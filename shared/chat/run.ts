@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
+import type { MonotonicMs } from '../base/time.ts'
 import { canReason } from '../catalog/traits.ts'
 import { admitRequest } from '../engine/admit-request.ts'
 import { BaseRun, clientLeft, type RoutingPlan, type RunServices } from '../engine/base-run.ts'
@@ -62,7 +63,7 @@ class Run<K extends DirectKind> extends BaseRun {
   readonly #billing: Omit<Billing, 'target'>
   #session: string | null = null
   /** When the current provider received the request; null = not yet. */
-  #sentMs: number | null = null
+  #sentMs: MonotonicMs | null = null
   /** The bill of a call that was stopped before its client received anything. */
   #stopped: Bill | undefined
   #stretches: Stretches | null = null
@@ -122,11 +123,11 @@ class Run<K extends DirectKind> extends BaseRun {
   #serve(decision: Decision, sticky: StickyTarget | null, reservation: Reservation): Promise<Bill> {
     const { bulk, features, stream } = this.#input
     const { targets, overflow } = decision
-    const { startedMs, client, failedAttempts, services } = this
+    const { beganMs, client, failedAttempts, services } = this
     const live = this.policy.environment === 'live'
     const maxSilenceMs = firstTokenTimeout(services.config.upstream, features, stream)
     const { signal } = this.abortController
-    const options = { targets, overflow, live, sticky, startedMs, client, failedAttempts, bulk, signal, maxSilenceMs }
+    const options = { targets, overflow, live, sticky, beganMs, client, failedAttempts, bulk, signal, maxSilenceMs }
     const frame = keepAliveFrames[this.#input.kind]
     const heartbeat = stream ? this.createHeartbeat(decision, reservation, frame) : null
     const call = (monitor: CallMonitor) =>
@@ -170,7 +171,7 @@ class Run<K extends DirectKind> extends BaseRun {
       reasons: canReason(target.deployment),
       readOnMs: environment === 'live' ? readOnTime(this.services.config, this.#input.features) : 0,
       signal: this.abortController.signal,
-      onSent: () => void (this.#sentMs ??= this.services.clock.now()),
+      onSent: () => void (this.#sentMs ??= this.services.monotonic.now()),
       stretches: this.#stretches,
     }
     if (admission.recordCall) await admission.recordCall(target)

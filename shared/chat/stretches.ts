@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
+import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import { canReason, reasonsBesideLimit } from '../catalog/traits.ts'
 import { decideUnderPolicy } from '../engine/admit-request.ts'
 import type { RunServices } from '../engine/base-run.ts'
@@ -66,7 +67,7 @@ export function openStretches(
     choices: features.choices,
     coversAll,
     picoPerToken: maxPicoPerOutputToken(target, features, marginPpm) * (ends.reservation.factor ?? 1),
-    nowMs: () => services.clock.now(),
+    nowMs: () => services.monotonic.now(),
     reserve: (nano, number) => extendReservation(services, key, `${id}.${number}`, nano, ends.reservation.month),
   })
 }
@@ -86,7 +87,7 @@ export type StretchOptions = {
   coversAll: boolean
   /** Maximum cost of one output token over all choices, in pico-dollars with margin. */
   picoPerToken: number
-  nowMs(): number
+  nowMs(): MonotonicMs
   /** Reserves in addition to the request's own reservation. Throws what the admission throws. */
   reserve(nano: number, number: number): Promise<Reservation>
   release(reservation: Reservation): void
@@ -100,7 +101,7 @@ export type StretchOptions = {
  */
 export class Stretches {
   readonly #options: StretchOptions
-  readonly #startedMs: number
+  readonly #startedMs: MonotonicMs
   /** The next increment is reserved when this much is left. */
   readonly #aheadTokens: number
   readonly #timer: NodeJS.Timeout | undefined
@@ -110,7 +111,7 @@ export class Stretches {
   #deliveredTokens = 0
   #attempts = 0
   #pending: Promise<void> | null = null
-  #refusal: { error: GatewayError; atMs: number } | null = null
+  #refusal: { error: GatewayError; atMs: MonotonicMs } | null = null
   #closed = false
   #released = false
 
@@ -182,7 +183,7 @@ export class Stretches {
   /** An upper bound of the output so far, in tokens per choice. */
   get #usedTokens(): number {
     const { hidesOutput, nowMs, maxTokens } = this.#options
-    const hiddenTokens = hidesOutput ? ((nowMs() - this.#startedMs) / 1_000) * maxTokensPerSecond : 0
+    const hiddenTokens = hidesOutput ? (elapsedMs(this.#startedMs, nowMs()) / 1_000) * maxTokensPerSecond : 0
     return Math.min(Math.max(this.#deliveredTokens, hiddenTokens), maxTokens)
   }
 
@@ -191,7 +192,7 @@ export class Stretches {
     const { nowMs, maxTokens, stretchTokens } = this.#options
     const neededTokens = Math.min(this.#usedTokens + this.#aheadTokens, maxTokens)
     if (this.#closed || this.#pending || neededTokens <= this.#reservedTokens) return
-    if (this.#refusal && nowMs() - this.#refusal.atMs < retryMs) {
+    if (this.#refusal && elapsedMs(this.#refusal.atMs, nowMs()) < retryMs) {
       this.#endIfExhausted(this.#refusal.error)
       return
     }

@@ -1,6 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import { type IdPrefix, newId } from '../base/ids.ts'
 import { ShutdownError } from '../base/shutdown.ts'
+import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
 import { isOutage, storeUnavailable } from '../io/outage.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
@@ -44,12 +45,15 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected readonly services: S
   protected readonly client: ResponseWriter
   protected readonly id: string
+  /** Its date. */
   protected readonly startedMs: number
+  /** When it began, to measure how long it takes. */
+  protected readonly beganMs: MonotonicMs
   protected readonly failedAttempts: FailedAttempt[] = []
   protected policy: Policy
   /** Parts per million that are charged beyond the provider's price. */
   protected readonly marginPpm: bigint
-  protected firstByteMs: number | null = null
+  protected firstByteMs: MonotonicMs | null = null
   /** Monitor of the current call, or of the last one between calls. */
   protected monitor: CallMonitor | null = null
   /** Request fields that the current call omits. */
@@ -75,6 +79,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     this.client = client
     this.id = newId(idPrefix)
     this.startedMs = services.clock.now()
+    this.beganMs = services.monotonic.now()
     this.policy = policy
     this.marginPpm = marginPpm
     this.#info = info
@@ -181,7 +186,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     const { kind, requestId, stream, body, session = null, labels = null } = this.#info
     const { ownMs = null } = this.client
     // Before the duration is read: the calls end within it.
-    const routing = routingRecord(plan, this.failedAttempts, outcome, this.monitor, this.startedMs)
+    const routing = routingRecord(plan, this.failedAttempts, outcome, this.monitor, this.beganMs)
     const run = {
       id: this.id,
       kind,
@@ -193,8 +198,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
       provider: target?.provider.name ?? null,
       attempts: this.failedAttempts.length + (outcome.target ? 1 : 0),
       startedMs: this.startedMs,
-      firstByteMs: this.firstByteMs === null ? null : this.firstByteMs - this.startedMs,
-      durationMs: this.services.clock.now() - this.startedMs,
+      firstByteMs: this.firstByteMs === null ? null : elapsedMs(this.beganMs, this.firstByteMs),
+      durationMs: elapsedMs(this.beganMs, this.services.monotonic.now()),
       marginPpm: this.marginPpm,
       signals: plan.signals,
       facts: factsOf(body, session, labels),

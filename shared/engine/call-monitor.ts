@@ -1,3 +1,4 @@
+import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import { type FailureReason, ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
 import type { Services } from '../services.ts'
@@ -10,7 +11,7 @@ import type { CallTiming } from './failures.ts'
 /** Answers with fewer tokens are ignored in throughput figures. */
 const minTokens = { streamed: 8, buffered: 128 }
 
-type MonitorServices = Pick<Services, 'health' | 'clock' | 'log' | 'metrics'>
+type MonitorServices = Pick<Services, 'health' | 'monotonic' | 'log' | 'metrics'>
 /** How a call ended; `cancelled`: by the gateway or its client, before the provider had answered. */
 type CallOutcome = 'ok' | 'cancelled' | FailureReason
 
@@ -20,9 +21,9 @@ type CallContext = { trace?: Trace | null | undefined; pause?: Pause | null }
 /** Observes one call and reports its result to the health figures and the metrics. Sandbox calls are not reported. */
 export class CallMonitor {
   readonly route: Route
-  firstByteMs: number | null = null
+  firstByteMs: MonotonicMs | null = null
   readonly #services: MonitorServices
-  readonly startedMs: number
+  readonly startedMs: MonotonicMs
   readonly pause: Pause | null
   #outcome: CallOutcome = 'ok'
   /** Whether the client has already received part of the answer. */
@@ -33,38 +34,39 @@ export class CallMonitor {
     this.route = route
     this.#services = services
     this.pause = pause
-    this.startedMs = services.clock.now()
+    this.startedMs = services.monotonic.now()
     this.#span = trace && startCall(trace, route)
   }
 
   get elapsedMs(): number {
-    return this.#services.clock.now() - this.startedMs
+    return elapsedMs(this.startedMs, this.#services.monotonic.now())
   }
 
   /** Records the first byte of the answer. Only streamed answers yield a time to first byte. */
   recordFirstByte({ streamed }: { streamed: boolean }): void {
-    const { health, clock, metrics } = this.#services
-    this.firstByteMs = clock.now()
+    const { health, monotonic, metrics } = this.#services
+    this.firstByteMs = monotonic.now()
     this.#hasDelivered = streamed
-    if (streamed) this.#span?.set(firstChunkAttributes(this.firstByteMs - this.startedMs))
+    const waitedMs = elapsedMs(this.startedMs, this.firstByteMs)
+    if (streamed) this.#span?.set(firstChunkAttributes(waitedMs))
     if (!streamed || !this.route.credential) return
-    health.recordFirstByte(this.route.target, this.firstByteMs - this.startedMs)
-    metrics?.recordFirstChunk(this.route.target, this.firstByteMs - this.startedMs)
+    health.recordFirstByte(this.route.target, waitedMs)
+    metrics?.recordFirstChunk(this.route.target, waitedMs)
   }
 
   /** Records a complete answer of `tokens` tokens. */
   recordSuccess(tokens: number, { streamed }: { streamed: boolean }): void {
-    const { health, clock } = this.#services
+    const { health, monotonic } = this.#services
     const { target, credential } = this.route
     if (!credential) return
     const enough = tokens >= (streamed ? minTokens.streamed : minTokens.buffered)
     const fromMs = (streamed ? this.firstByteMs : null) ?? this.startedMs
-    health.recordSuccess(target, enough ? (tokens * 1_000) / Math.max(1, clock.now() - fromMs) : null)
+    health.recordSuccess(target, enough ? (tokens * 1_000) / Math.max(1, elapsedMs(fromMs, monotonic.now())) : null)
   }
 
   /** Records and logs a provider failure. Rejected credentials of ours are logged as errors, which raise an alert. */
   recordFailure(error: ProviderError): void {
-    const { health, clock, log } = this.#services
+    const { health, log } = this.#services
     const { target, credential, alone } = this.route
     const { reason, status, cause: err } = error
     this.#outcome = reason
@@ -73,7 +75,7 @@ export class CallMonitor {
     else log.warn(fields, 'attempt failed')
     if (!credential) return
     const isWasted = reason === 'timeout' || !this.#hasDelivered
-    health.recordFailure(target, error, isWasted ? clock.now() - this.startedMs : 0, { id: credential.id, alone })
+    health.recordFailure(target, error, isWasted ? this.elapsedMs : 0, { id: credential.id, alone })
   }
 
   /** Records a call that says nothing about the provider: the client disconnected, or the request was invalid. */

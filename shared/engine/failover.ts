@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
+import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import type { Permit } from '../limiter/concurrency-limiter.ts'
 import type { Target } from '../providers/contract.ts'
 import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
@@ -27,7 +28,8 @@ export type FailoverOptions = {
   /** False for test keys: their calls go to the sandbox, whose failures do not affect provider health. */
   live: boolean
   sticky: StickyTarget | null
-  startedMs: number
+  /** When the request began. */
+  beganMs: MonotonicMs
   client: ClientPresence
   /** Failed attempts so far, for the error and the log. */
   failedAttempts: FailedAttempt[]
@@ -52,17 +54,18 @@ export async function failover<T>(
   options: FailoverOptions,
   call: (monitor: CallMonitor) => Promise<T>,
 ): Promise<T> {
-  const { clock, config } = services
-  const { client, failedAttempts, live, signal } = options
+  const { monotonic, config } = services
+  const { client, failedAttempts, live, signal, beganMs } = options
+  const passedMs = () => elapsedMs(beganMs, monotonic.now())
   // Retrying the sandbox would return the same error.
   const budget = live ? config.retry : { ...config.retry, pauseMs: 0 }
-  const plan = new RetryPlan(options.targets, budget, options.startedMs)
+  const plan = new RetryPlan(options.targets, budget)
   let overflow: unknown = options.overflow
   let failure: unknown = null
   let unsupported: GatewayError | null = null
   let pause: Pause | null = null
   let reason: Pause['reason'] = 'backoff'
-  for (let step = plan.next(clock.now()); step; step = plan.next(clock.now())) {
+  for (let step = plan.next(passedMs()); step; step = plan.next(passedMs())) {
     const { target } = step
     if (step.pauseMs > 0) {
       await waitFor(step.pauseMs, client, signal)
@@ -73,13 +76,13 @@ export async function failover<T>(
     const cooldown = live ? cooldownMsOf(services, target) : 0
     const cooldownMs = typeof cooldown === 'number' ? cooldown : await cooldown
     if (cooldownMs > 0) {
-      plan.deferTarget(target, cooldownMs, clock.now())
+      plan.deferTarget(target, cooldownMs, passedMs())
       reason = 'cooldown'
       continue
     }
-    const askedMs = clock.now()
+    const askedMs = passedMs()
     const permit = options.bulk && live ? await acquirePermit(services, options, options.bulk, plan, target) : null
-    const startedMs = permit ? clock.now() : askedMs
+    const startedMs = permit ? passedMs() : askedMs
     if (startedMs > askedMs) pause = longer(pause, startedMs - askedMs, 'concurrency')
     plan.startAttempt(target, startedMs)
     const route = routeTo(services, options, target, plan.remainingMs(startedMs), plan.untried)
@@ -112,7 +115,7 @@ export async function failover<T>(
       // Overload caused by delayed work does not count against the provider's health for interactive requests.
       if (isBusy) monitor.recordAbandonment()
       else monitor.recordFailure(error)
-      plan.recordFailure(target, error, isKeyFault(error) && !route.alone, clock.now())
+      plan.recordFailure(target, error, isKeyFault(error) && !route.alone, passedMs())
     }
   }
   const cooldowns = options.targets.map(target => services.upstreams.figures(target).cooldownMs)
@@ -127,14 +130,14 @@ async function acquirePermit(
   plan: RetryPlan,
   target: Target,
 ): Promise<Permit> {
-  const fromMs = services.clock.now()
+  const fromMs = services.monotonic.now()
   const disconnected = new AbortController()
   client.onGone(() => disconnected.abort())
   const waiter = { owner: bulk.owner, deadlineMs: bulk.deadlineMs, signal: disconnected.signal }
   const permit = await services.limiter.acquire(target.provider.name, waiter).catch(error => {
     throw client.gone ? new ClientGone('the client went away') : error
   })
-  plan.extend(services.clock.now() - fromMs)
+  plan.extend(elapsedMs(fromMs, services.monotonic.now()))
   return permit
 }
 

@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
+import type { MonotonicMs } from '../base/time.ts'
 import type { Target } from '../providers/contract.ts'
 import { type FailureReason, isRequestFault, type ProviderError } from '../providers/provider-error.ts'
 import type { Pause } from '../wallet/routing-record.ts'
@@ -8,8 +9,8 @@ export class ClientGone extends Error {
   override name = 'ClientGone'
 }
 
-/** When a call began, by the services' clock, and how long the gateway waited before it; null = not at all. */
-export type CallTiming = { startedMs: number; pause: Pause | null }
+/** When a call began, and how long the gateway waited before it; null = not at all. */
+export type CallTiming = { startedMs: MonotonicMs; pause: Pause | null }
 
 /** A failed call. */
 export type FailedAttempt = CallTiming & { target: Target; error: ProviderError; durationMs: number }

@@ -55,6 +55,7 @@ type FinishedRun = {
   model: string
   provider: string | null
   attempts: number
+  /** Its date. */
   startedMs: number
   firstByteMs: number | null
   durationMs: number

@@ -5,7 +5,7 @@ import type { FailureReason, ProviderError } from '../providers/provider-error.t
 export type RetryBudget = {
   /** Maximum calls over all targets. */
   attempts: number
-  /** No call starts later than this after the request arrived. */
+  /** No call starts later than this after the request began. */
   budgetMs: number
   /** Maximum total delay before retries. */
   pauseMs: number
@@ -43,7 +43,7 @@ const transientReasons: ReadonlySet<FailureReason> = new Set([
  * The order in which one request calls its targets: each once, without a delay between different ones; then retries of
  * targets with transient failures, after their Retry-After or a jittered backoff. Before the request falls back to
  * another model, one failure that is likely to pass gets a quick retry. Ends when the retry budget is exhausted. Pure:
- * the caller passes the time.
+ * the caller passes the time, in milliseconds since the request began.
  */
 export class RetryPlan {
   readonly #budget: RetryBudget
@@ -60,10 +60,10 @@ export class RetryPlan {
   #attemptStartedMs = 0
   #pausedMs = 0
 
-  constructor(targets: readonly Target[], budget: RetryBudget, startMs: number, random: () => number = Math.random) {
+  constructor(targets: readonly Target[], budget: RetryBudget, random: () => number = Math.random) {
     this.#untried = [...targets]
     this.#budget = budget
-    this.#endsAtMs = startMs + budget.budgetMs
+    this.#endsAtMs = budget.budgetMs
     this.#random = random
   }
 

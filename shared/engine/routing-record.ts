@@ -1,3 +1,4 @@
+import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import type { Target } from '../providers/contract.ts'
 import type { ProviderError } from '../providers/provider-error.ts'
 import { redactCredentials } from '../providers/redact-credentials.ts'
@@ -20,7 +21,7 @@ export function routingRecord(
   failedAttempts: readonly FailedAttempt[],
   outcome: Pick<RunOutcome, 'target' | 'status' | 'errorCode'>,
   last: LastCall | null,
-  fromMs: number,
+  fromMs: MonotonicMs,
 ): RoutingRecord | null {
   if (!reason && failedAttempts.length === 0) return null
   return {
@@ -35,7 +36,7 @@ function attemptsOf(
   failedAttempts: readonly FailedAttempt[],
   { target, status, errorCode }: Pick<RunOutcome, 'target' | 'status' | 'errorCode'>,
   last: LastCall | null,
-  fromMs: number,
+  fromMs: MonotonicMs,
 ): RoutedAttempt[] {
   const attempts: RoutedAttempt[] = failedAttempts.map(({ target, error, durationMs, ...timing }) => ({
     ...namesOf(target),
@@ -54,8 +55,8 @@ function namesOf({ provider, model }: Target): { provider: string; model: string
   return { provider: provider.name, model: model.id }
 }
 
-function placeOf({ startedMs, pause }: CallTiming, fromMs: number): Pick<RoutedAttempt, 'startedMs' | 'pause'> {
-  return { startedMs: Math.max(0, startedMs - fromMs), ...(pause && { pause }) }
+function placeOf({ startedMs, pause }: CallTiming, fromMs: MonotonicMs): Pick<RoutedAttempt, 'startedMs' | 'pause'> {
+  return { startedMs: Math.max(0, elapsedMs(fromMs, startedMs)), ...(pause && { pause }) }
 }
 
 /** What a provider answered to a failed call. Errors about our account there are left out. */

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { Clock } from '../base/time.ts'
+import { type Clock, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
 import type { Policy } from '../keys/policy.ts'
@@ -13,8 +13,8 @@ const freshMs = 60_000
 const collectMs = 100
 const maxKeysPerRead = 200
 
-type Deps = { db: Database; clock: Clock; log: Logger; isOn: boolean }
-type Known = { offsets: QualityOffsets; readAtMs: number }
+type Deps = { db: Database; clock: Clock; monotonic: MonotonicClock; log: Logger; isOn: boolean }
+type Known = { offsets: QualityOffsets; readAtMs: MonotonicMs }
 
 /**
  * What feedback taught about models, per key. Requests only read memory: the first request of a key has no offsets, and they
@@ -35,7 +35,7 @@ export class LearnedQualities {
   of(policy: Policy): QualityOffsets | null {
     if (!this.#deps.isOn || !policy.learning) return null
     const known = this.#known.get(policy.keyId)
-    if (!known || this.#deps.clock.now() - known.readAtMs > freshMs) this.#want(policy)
+    if (!known || elapsedMs(known.readAtMs, this.#deps.monotonic.now()) > freshMs) this.#want(policy)
     return known?.offsets ?? null
   }
 
@@ -76,6 +76,6 @@ export class LearnedQualities {
   }
 
   #keep(keyId: string, offsets: QualityOffsets): void {
-    this.#known.set(keyId, { offsets, readAtMs: this.#deps.clock.now() })
+    this.#known.set(keyId, { offsets, readAtMs: this.#deps.monotonic.now() })
   }
 }

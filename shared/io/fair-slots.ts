@@ -1,3 +1,4 @@
+import { elapsedMs, type MonotonicMs, preciseMonotonic } from '../base/time.ts'
 /** Whose work it is; the work of test keys, which is free, comes after that of live keys. */
 export type SlotOwner = Readonly<{ organisationId: string; environment: 'live' | 'test' }>
 
@@ -19,17 +20,17 @@ const assumedMs = 1_000
 export class FairSlots {
   readonly #slots: number
   readonly #testSlots: number
-  readonly #now: () => number
+  readonly #now: () => MonotonicMs
   readonly #waiting: Record<SlotOwner['environment'], Waiting[]> = { live: [], test: [] }
   #running = 0
   #runningTests = 0
   /** Time used by organisation, as of `atMs`; the latest changed last. */
-  readonly #used = new Map<string, { ms: number; atMs: number }>()
+  readonly #used = new Map<string, { ms: number; atMs: MonotonicMs }>()
 
-  constructor({ slots, testSlots, now }: { slots: number; testSlots: number; now?: () => number }) {
+  constructor({ slots, testSlots, now }: { slots: number; testSlots: number; now?: () => MonotonicMs }) {
     this.#slots = slots
     this.#testSlots = testSlots
-    this.#now = now ?? (() => performance.now())
+    this.#now = now ?? preciseMonotonic.now
   }
 
   /**
@@ -47,7 +48,7 @@ export class FairSlots {
     try {
       return { result: await work() }
     } finally {
-      this.#charge(owner, this.#now() - startMs - assumedMs)
+      this.#charge(owner, elapsedMs(startMs, this.#now()) - assumedMs)
       this.#running--
       if (owner.environment === 'test') this.#runningTests--
       this.#startNext()
@@ -113,7 +114,7 @@ export class FairSlots {
 
   #usedMs(organisationId: string): number {
     const used = this.#used.get(organisationId)
-    return used ? used.ms * 2 ** ((used.atMs - this.#now()) / halfLifeMs) : 0
+    return used ? used.ms * 2 ** (-elapsedMs(used.atMs, this.#now()) / halfLifeMs) : 0
   }
 
   #charge({ organisationId }: SlotOwner, ms: number): void {

@@ -1,5 +1,6 @@
 import { type Logger, pino } from 'pino'
 import { redactMessage } from '../base/redact.ts'
+import { systemClock } from '../base/time.ts'
 
 export type { Logger } from 'pino'
 
@@ -76,7 +77,7 @@ let iso = ''
 
 /** The current time as ISO text, cached per millisecond. */
 function isoNow(): string {
-  const nowMs = Date.now()
+  const nowMs = systemClock.now()
   if (nowMs !== isoAtMs) {
     isoAtMs = nowMs
     iso = new Date(nowMs).toISOString()

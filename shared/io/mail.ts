@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Transporter } from 'nodemailer'
 import type { Config } from '../base/config.ts'
+import { systemClock } from '../base/time.ts'
 import type { Logger } from './log.ts'
 import type { Redis } from './redis.ts'
 
@@ -64,7 +65,7 @@ export class Mailer {
     // The log may have many readers: links are logged only at an explicitly enabled level.
     this.#log.debug({ to: mail.to, link: mail.link?.url }, 'link of an email that was not sent')
     if (!this.#settings.outbox) return
-    const kept: OutboxMail = { ...mail, sentAt: new Date().toISOString() }
+    const kept: OutboxMail = { ...mail, sentAt: new Date(systemClock.now()).toISOString() }
     await this.#redis
       .multi()
       .lpush(outboxName, JSON.stringify(kept))

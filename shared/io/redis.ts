@@ -2,6 +2,7 @@ import type { ConnectionOptions } from 'node:tls'
 import { Cluster, type ClusterOptions, type RedisOptions, Redis as SingleRedis } from 'ioredis'
 import type { RedisAddress } from '../base/redis-settings.ts'
 import { parseRedisUrl, type RedisTarget } from '../base/redis-url.ts'
+import { elapsedMs, longAgo, systemMonotonic } from '../base/time.ts'
 import { assignShards } from './redis-shards.ts'
 
 /** A connection to one server, or the connections to the nodes of a Redis Cluster. */
@@ -115,10 +116,10 @@ function openCluster(
     ...(isTls && { dnsLookup: (name: string, done: (error: null, address: string) => void) => done(null, name) }),
     redisOptions: { ...common, ...(isTls && { tls: common.tls ?? {} }), ...credentials, ...options },
   } satisfies ClusterOptions)
-  let refreshedMs = Number.NEGATIVE_INFINITY
+  let refreshedMs = longAgo
   cluster.on('-node', () => {
-    const nowMs = performance.now()
-    if (cluster.status !== 'ready' || nowMs - refreshedMs < minRefreshIntervalMs) return
+    const nowMs = systemMonotonic.now()
+    if (cluster.status !== 'ready' || elapsedMs(refreshedMs, nowMs) < minRefreshIntervalMs) return
     refreshedMs = nowMs
     cluster.refreshSlotsCache(() => {})
   })
@@ -130,11 +131,11 @@ function openCluster(
  * new primary. The rejected command fails. At most once a second, as the address may keep leading to a replica.
  */
 function reconnectToPrimary(): (error: Error) => boolean {
-  let lastMs = Number.NEGATIVE_INFINITY
+  let lastMs = longAgo
   return ({ message }) => {
     if (!/^(READONLY|MOVED|UNBLOCKED)\b/.test(message)) return false
-    const nowMs = performance.now()
-    if (nowMs - lastMs < minReconnectIntervalMs) return false
+    const nowMs = systemMonotonic.now()
+    if (elapsedMs(lastMs, nowMs) < minReconnectIntervalMs) return false
     lastMs = nowMs
     return true
   }

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { addMs, elapsedMs, systemMonotonic } from '../base/time.ts'
 import { isOutage } from './outage.ts'
 
 /** Waits at most `ms` for work; then rejects, while the work continues with its result ignored. */
@@ -23,13 +24,13 @@ const pauseMs = 500
  * what the step throws.
  */
 export async function startWithRetry<T>(step: () => Promise<T>, withinMs = startWithinMs): Promise<T> {
-  const endMs = performance.now() + withinMs
+  const endMs = addMs(systemMonotonic.now(), withinMs)
   for (;;) {
-    const leftMs = endMs - performance.now()
+    const leftMs = elapsedMs(systemMonotonic.now(), endMs)
     try {
       return await withDeadline(step(), leftMs)
     } catch (error) {
-      const isOver = performance.now() + pauseMs >= endMs
+      const isOver = elapsedMs(systemMonotonic.now(), endMs) <= pauseMs
       if (isOver) throw new Error(`A store was not usable within ${withinMs / 1_000} s: ${lastLine(error)}`)
       if (!isOutage(error)) throw error
     }

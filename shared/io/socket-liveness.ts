@@ -1,3 +1,4 @@
+import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import { trafficOf, type WebSocket } from './socket.ts'
 
 const pingEveryMs = 25_000
@@ -8,30 +9,30 @@ const stallUnitBytes = 1024 * 1024
 /** Detects a peer that has stopped reading or no longer answers pings, and terminates its socket. */
 export class SocketLiveness {
   readonly #socket: WebSocket
-  #lastPingMs: number
+  #lastPingMs: MonotonicMs
   /** Bytes received at the last ping, and the number of consecutive pings without new bytes. */
   #readBytes = -1
   #missed = 0
   /** Bytes written when progress was last observed or the buffer was empty. */
   #takenBytes = 0
-  #takenMs: number
+  #takenMs: MonotonicMs
 
-  constructor(socket: WebSocket, nowMs: number) {
+  constructor(socket: WebSocket, nowMs: MonotonicMs) {
     this.#socket = socket
     this.#lastPingMs = nowMs
     this.#takenMs = nowMs
   }
 
   /** Must be called about every second while the socket is open. */
-  check(nowMs: number): void {
-    const pings = nowMs - this.#lastPingMs >= pingEveryMs
+  check(nowMs: MonotonicMs): void {
+    const pings = elapsedMs(this.#lastPingMs, nowMs) >= pingEveryMs
     if (pings) this.#lastPingMs = nowMs
     if (this.#hasStalled(nowMs)) this.#socket.terminate()
     else if (pings) this.#ping()
   }
 
   /** Whether the peer has stopped accepting its buffered bytes. */
-  #hasStalled(nowMs: number): boolean {
+  #hasStalled(nowMs: MonotonicMs): boolean {
     const { bufferedAmount } = this.#socket
     const traffic = trafficOf(this.#socket)
     if (!traffic) return false
@@ -40,7 +41,7 @@ export class SocketLiveness {
       this.#takenMs = nowMs
     }
     // A large message reports progress only when all of it was written.
-    return nowMs - this.#takenMs >= stalledMs * Math.max(1, Math.floor(bufferedAmount / stallUnitBytes))
+    return elapsedMs(this.#takenMs, nowMs) >= stalledMs * Math.max(1, Math.floor(bufferedAmount / stallUnitBytes))
   }
 
   /** Pings the peer; terminates it after two unanswered pings. */

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
+import { addMs } from '../base/time.ts'
 import type { Operation } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
 import type { Job } from '../store/jobs.ts'
@@ -59,9 +60,9 @@ export async function cancelIfRequested(services: Services, id: string): Promise
 
 /** Waits until it is known whether the job's provider began, at most 5 s; returns the job. */
 async function waitForStart(services: Services, id: string): Promise<Job | null> {
-  for (const untilMs = Date.now() + startingWaitMs; ; await sleep(startingPollMs)) {
+  for (const untilMs = addMs(services.monotonic.now(), startingWaitMs); ; await sleep(startingPollMs)) {
     const job = await services.jobs.read(id)
-    if (job?.stage !== 'starting' || Date.now() > untilMs) return job
+    if (job?.stage !== 'starting' || services.monotonic.now() > untilMs) return job
   }
 }
 

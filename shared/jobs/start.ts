@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
+import { elapsedMs } from '../base/time.ts'
 import { messageOf } from '../engine/routing-record.ts'
 import { sourcesOf } from '../files/sources.ts'
 import { organisationSuspended } from '../keys/policy.ts'
@@ -90,8 +91,8 @@ function credentialFor({ upstreams }: Services, job: Job, target: Target): strin
 }
 
 async function attemptStart(services: Services, job: Job, target: Target): Promise<Attempt> {
-  const { clock, jobs, log } = services
-  const startedMs = clock.now()
+  const { clock, monotonic, jobs, log } = services
+  const [startedMs, beganMs] = [clock.now(), monotonic.now()]
   const attempt = await traceStart(services, job, target)
   const error = attempt.outcome === 'started' ? null : attempt.error
   const isCall = error === null || error instanceof ProviderError
@@ -101,7 +102,7 @@ async function attemptStart(services: Services, job: Job, target: Target): Promi
   const fault = error && (error instanceof ProviderError ? error.reason : error.code)
   const entry = {
     ...{ provider: target.provider.name, model: target.model.id, status: error?.status ?? null, fault },
-    ...{ durationMs: clock.now() - startedMs, startedMs: Math.max(0, startedMs - job.createdAt.getTime()) },
+    ...{ durationMs: elapsedMs(beganMs, monotonic.now()), startedMs: Math.max(0, startedMs - job.createdAt.getTime()) },
     ...(error instanceof ProviderError && messageOf(error)),
   }
   await jobs.noteAttempts(job, [entry]).catch(err => log.warn({ err, job: job.id }, 'an attempt is missing in the log'))

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Clock } from '../base/time.ts'
+import type { MonotonicClock } from '../base/time.ts'
 import { defineScript } from '../io/lua-script.ts'
 import { channelName, openSubscriber, type Redis } from '../io/redis.ts'
 import { initialPauseMs, maxPauseMs } from './limiter-share.ts'
@@ -11,7 +11,7 @@ export type { Permit, PermitRequest } from './provider-limiter.ts'
 
 type Options = {
   redis: Redis
-  clock: Clock
+  monotonic: MonotonicClock
   /** Maximum calls in flight at one provider, over all processes. */
   max: number
 }
@@ -78,7 +78,7 @@ export class ConcurrencyLimiter {
 
   #createLimiter(provider: string): ProviderLimiter {
     this.#subscribe()
-    const limiter = new ProviderLimiter(this.#options.clock, report => this.#exchange(provider, report))
+    const limiter = new ProviderLimiter(this.#options.monotonic, report => this.#exchange(provider, report))
     this.#limiters.set(provider, limiter)
     return limiter
   }

@@ -1,4 +1,4 @@
-import type { Clock } from '../base/time.ts'
+import { addMs, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import { type ShareGrant, ShareLease } from './share-lease.ts'
 import { CallObservations, type UsageReport } from './usage-report.ts'
 
@@ -11,7 +11,7 @@ export type ShareHolder = {
 }
 
 type Options = {
-  clock: Clock
+  monotonic: MonotonicClock
   /** Sends a report and returns the share granted; rejects while Redis is unavailable. */
   exchange: (report: UsageReport) => Promise<ShareGrant>
 }
@@ -60,11 +60,11 @@ export class LimiterShare {
   }
 
   /** How many calls may be in flight. */
-  capacity(nowMs: number): number {
+  capacity(nowMs: MonotonicMs): number {
     return this.#lease.capacity(nowMs)
   }
 
-  get pausedUntilMs(): number {
+  get pausedUntilMs(): MonotonicMs {
     return this.#lease.pausedUntilMs
   }
 
@@ -111,11 +111,11 @@ export class LimiterShare {
     if (epoch >= this.#lease.decreaseEpoch) this.#observations.addRefusal()
     // The last pause already accounts for calls that began before it.
     if (epoch !== this.#lease.epoch && retryAfterMs === 0) return
-    const now = this.#options.clock.now()
+    const now = this.#options.monotonic.now()
     const pauseMs = Math.min(retryAfterMs, maxPauseMs)
-    this.#observations.addRateLimit(epoch, now + pauseMs)
+    this.#observations.addRateLimit(epoch, addMs(now, pauseMs))
     // Takes effect in this process at once, before the exchange.
-    this.#lease.pause(now + (pauseMs || initialPauseMs))
+    this.#lease.pause(addMs(now, pauseMs || initialPauseMs))
     void this.exchange()
   }
 
@@ -129,7 +129,7 @@ export class LimiterShare {
     this.#isClosed = true
     this.#timer.clear()
     if (this.#reportedDemand > 0)
-      this.#options.exchange(this.#buildReport(this.#options.clock.now(), 0)).catch(() => {})
+      this.#options.exchange(this.#buildReport(this.#options.monotonic.now(), 0)).catch(() => {})
   }
 
   /** Never rejects. */
@@ -146,7 +146,7 @@ export class LimiterShare {
   }
 
   async #exchangeOnce(): Promise<void> {
-    const sentMs = this.#options.clock.now()
+    const sentMs = this.#options.monotonic.now()
     const sent = this.#observations
     const demand = this.#holder.demand === 0 ? 0 : this.#peakDemand
     if (demand === 0) this.#lease.release()
@@ -163,15 +163,15 @@ export class LimiterShare {
     if (!this.#isClosed) this.#holder.updateCapacity()
   }
 
-  #buildReport(nowMs: number, demand: number): UsageReport {
+  #buildReport(nowMs: MonotonicMs, demand: number): UsageReport {
     const committed = this.#lease.commitment(nowMs, this.#holder.inFlight)
     return { ...this.#observations.report(nowMs), demand, committed, epoch: this.#lease.epoch }
   }
 
-  #applyGrant(grant: ShareGrant, sentMs: number, committed: number): void {
+  #applyGrant(grant: ShareGrant, sentMs: MonotonicMs, committed: number): void {
     const { epoch, decreaseEpoch } = this.#lease
     const { hasRateLimit } = this.#observations
-    this.#lease.renew(grant, { sentMs, nowMs: this.#options.clock.now(), committed, hasRateLimit })
+    this.#lease.renew(grant, { sentMs, nowMs: this.#options.monotonic.now(), committed, hasRateLimit })
     if (this.#lease.epoch !== epoch) this.#observations.startEpoch(this.#lease.decreaseEpoch !== decreaseEpoch)
   }
 
@@ -190,7 +190,7 @@ export class LimiterShare {
     )
       this.#timer.setUrgent()
     else {
-      const pausedMs = pausedUntilMs - this.#options.clock.now() + 1
+      const pausedMs = elapsedMs(this.#options.monotonic.now(), pausedUntilMs) + 1
       this.#timer.set(pausedMs > 0 ? Math.min(pausedMs, exchangeIntervalMs) : exchangeIntervalMs)
     }
   }

@@ -1,5 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
-import type { Clock } from '../base/time.ts'
+import { addMs, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import { FairQueue } from './fair-queue.ts'
 import { LimiterShare, type ShareHolder } from './limiter-share.ts'
 import type { ShareGrant } from './share-lease.ts'
@@ -30,16 +30,16 @@ const defaultRetryAfterMs = 10_000
 
 /** The calls that one process has in flight at one provider, and the waiters for a permit. */
 export class ProviderLimiter implements ShareHolder {
-  readonly #clock: Clock
+  readonly #monotonic: MonotonicClock
   readonly #share: LimiterShare
   readonly #waiters = new FairQueue<Waiter>()
   #inFlight = 0
   #sequence = 0
   #isClosed = false
 
-  constructor(clock: Clock, exchange: (report: UsageReport) => Promise<ShareGrant>) {
-    this.#clock = clock
-    this.#share = new LimiterShare(this, { clock, exchange })
+  constructor(monotonic: MonotonicClock, exchange: (report: UsageReport) => Promise<ShareGrant>) {
+    this.#monotonic = monotonic
+    this.#share = new LimiterShare(this, { monotonic, exchange })
   }
 
   get inFlight(): number {
@@ -54,13 +54,13 @@ export class ProviderLimiter implements ShareHolder {
   acquire({ owner, deadlineMs, signal }: PermitRequest): Promise<Permit> {
     if (signal.aborted) return Promise.reject(signal.reason)
     if (this.#isClosed) return Promise.reject(closedError())
-    const now = this.#clock.now()
+    const now = this.#monotonic.now()
     if (this.#waiters.size === 0 && this.#inFlight < this.#share.capacity(now)) {
       const permit = this.#issuePermit(owner)
       this.#share.raiseDemand()
       return Promise.resolve(permit)
     }
-    const untilMs = now + maxWaitMs
+    const untilMs = addMs(now, maxWaitMs)
     if (this.#waiters.size >= maxWaiting || this.#share.pausedUntilMs > untilMs)
       return Promise.reject(this.#busyError(now))
     return new Promise((resolve, reject) => {
@@ -79,7 +79,7 @@ export class ProviderLimiter implements ShareHolder {
     if (outcome === 'limited') this.#share.recordRateLimit(epoch, retryAfterMs)
     else if (outcome === 'overloaded') this.#share.recordOverload(epoch)
     else if (outcome === 'answered') this.#share.recordAnswer(epoch, this.#waiters.size > 0)
-    if (this.#waiters.size > 0) this.#grantPermits(this.#clock.now())
+    if (this.#waiters.size > 0) this.#grantPermits(this.#monotonic.now())
     this.#share.lowerDemand()
   }
 
@@ -91,8 +91,9 @@ export class ProviderLimiter implements ShareHolder {
 
   /** Grants the free permits, and rejects waiters whose time limit ends before the pause does. */
   updateCapacity(): void {
-    const now = this.#clock.now()
-    const nextMs = Math.max(now, this.#share.pausedUntilMs)
+    const now = this.#monotonic.now()
+    const { pausedUntilMs } = this.#share
+    const nextMs = pausedUntilMs > now ? pausedUntilMs : now
     for (const waiter of this.#waiters.takeWhere(({ untilMs }) => untilMs < nextMs)) waiter.refuse(this.#busyError(now))
     this.#grantPermits(now)
   }
@@ -109,7 +110,7 @@ export class ProviderLimiter implements ShareHolder {
     this.#share.close()
   }
 
-  #grantPermits(nowMs: number): void {
+  #grantPermits(nowMs: MonotonicMs): void {
     const capacity = this.#share.capacity(nowMs)
     while (this.#inFlight < capacity && this.#waiters.size > 0) this.#grantNext()
   }
@@ -125,8 +126,8 @@ export class ProviderLimiter implements ShareHolder {
     return new IssuedPermit(this, owner, this.#share.epoch)
   }
 
-  #busyError(nowMs: number): GatewayError {
-    const pausedMs = this.#share.pausedUntilMs - nowMs
+  #busyError(nowMs: MonotonicMs): GatewayError {
+    const pausedMs = elapsedMs(nowMs, this.#share.pausedUntilMs)
     const seconds = Math.ceil((pausedMs > 0 ? pausedMs : defaultRetryAfterMs) / 1_000)
     const message = `The provider has too much delayed work to do. Try again in ${seconds} s.`
     return new GatewayError('no_provider_available', message, { headers: { 'retry-after': String(seconds) } })
@@ -156,7 +157,7 @@ type WaiterOptions = {
   owner: string
   deadlineMs: number
   sequence: number
-  untilMs: number
+  untilMs: MonotonicMs
   resolve: (permit: Permit) => void
   reject: (error: unknown) => void
 }
@@ -166,7 +167,7 @@ class Waiter {
   readonly owner: string
   readonly deadlineMs: number
   readonly sequence: number
-  readonly untilMs: number
+  readonly untilMs: MonotonicMs
   index = 0
   readonly #limiter: ProviderLimiter
   readonly #signal: AbortSignal

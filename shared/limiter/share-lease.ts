@@ -1,3 +1,4 @@
+import { addMs, longAgo, type MonotonicMs } from '../base/time.ts'
 /** The result of one exchange through Redis; see concurrency-limiter.lua. */
 export type ShareGrant = [
   share: number,
@@ -24,8 +25,8 @@ const fallbackShare = 2
  */
 export class ShareLease {
   #share = 0
-  #untilMs = 0
-  #pausedUntilMs = 0
+  #untilMs = longAgo
+  #pausedUntilMs = longAgo
   #epoch = 0
   #decreaseEpoch = 0
   #committed = 0
@@ -37,7 +38,7 @@ export class ShareLease {
     return this.#share
   }
 
-  get pausedUntilMs(): number {
+  get pausedUntilMs(): MonotonicMs {
     return this.#pausedUntilMs
   }
 
@@ -64,19 +65,19 @@ export class ShareLease {
   }
 
   /** How many calls may be in flight. */
-  capacity(nowMs: number): number {
+  capacity(nowMs: MonotonicMs): number {
     if (nowMs <= this.#pausedUntilMs) return 0
     if (nowMs < this.#untilMs) return this.#share
     return this.#isRedisDown ? fallbackShare : 0
   }
 
   /** The calls that may be in flight until the next grant. */
-  commitment(nowMs: number, inFlight: number): number {
+  commitment(nowMs: MonotonicMs, inFlight: number): number {
     return Math.max(nowMs < this.#untilMs ? this.#share : 0, inFlight)
   }
 
-  pause(untilMs: number): void {
-    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, untilMs)
+  pause(untilMs: MonotonicMs): void {
+    if (untilMs > this.#pausedUntilMs) this.#pausedUntilMs = untilMs
   }
 
   /**
@@ -90,16 +91,16 @@ export class ShareLease {
       nowMs,
       committed,
       hasRateLimit,
-    }: { sentMs: number; nowMs: number; committed: number; hasRateLimit: boolean },
+    }: { sentMs: MonotonicMs; nowMs: MonotonicMs; committed: number; hasRateLimit: boolean },
   ): void {
     this.#isRedisDown = false
     this.#share = share
     this.#committed = Math.max(share, committed)
-    this.#untilMs = sentMs + leaseMs
+    this.#untilMs = addMs(sentMs, leaseMs)
     this.#isSlowStart = isSlowStart === 1
     this.#isBelowFairShare = isBelowFairShare === 1
-    const untilMs = pauseMs === 0 ? 0 : nowMs + pauseMs
-    this.#pausedUntilMs = hasRateLimit ? Math.max(this.#pausedUntilMs, untilMs) : untilMs
+    const untilMs = pauseMs === 0 ? longAgo : addMs(nowMs, pauseMs)
+    if (!hasRateLimit || untilMs > this.#pausedUntilMs) this.#pausedUntilMs = untilMs
     this.#epoch = epoch
     this.#decreaseEpoch = decreaseEpoch
   }

@@ -1,3 +1,4 @@
+import { elapsedMs, longAgo, type MonotonicMs } from '../base/time.ts'
 /** The arguments of one exchange through Redis; see concurrency-limiter.lua. */
 export type UsageReport = Counts & {
   demand: number
@@ -24,7 +25,7 @@ export class CallObservations {
   #saturated = 0
   #limitedEpoch = -1
   /** The end of the longest `Retry-After` that the provider sent. */
-  #retryAtMs = 0
+  #retryAtMs = longAgo
 
   get saturated(): number {
     return this.#saturated
@@ -43,9 +44,9 @@ export class CallObservations {
     this.#refused++
   }
 
-  addRateLimit(epoch: number, retryAtMs: number): void {
+  addRateLimit(epoch: number, retryAtMs: MonotonicMs): void {
     this.#limitedEpoch = Math.max(this.#limitedEpoch, epoch)
-    this.#retryAtMs = Math.max(this.#retryAtMs, retryAtMs)
+    if (retryAtMs > this.#retryAtMs) this.#retryAtMs = retryAtMs
   }
 
   /** Adds the refusals and rate limits of a report that was not delivered; its answers are lost. */
@@ -60,13 +61,13 @@ export class CallObservations {
     if (isAfterDecrease) this.#answered = this.#refused = 0
   }
 
-  report(nowMs: number): Counts & { retryAfterMs: number } {
+  report(nowMs: MonotonicMs): Counts & { retryAfterMs: number } {
     return {
       answered: this.#answered,
       refused: this.#refused,
       saturated: this.#saturated,
       limitedEpoch: this.#limitedEpoch,
-      retryAfterMs: Math.max(0, this.#retryAtMs - nowMs),
+      retryAfterMs: Math.max(0, elapsedMs(nowMs, this.#retryAtMs)),
     }
   }
 }

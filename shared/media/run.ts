@@ -149,10 +149,10 @@ class MediaRun<K extends InstantKind> extends BaseRun<Services> {
   }
 
   async #serve(plan: RoutingPlan, reservation: Reservation, references: References): Promise<Report> {
-    const { client, startedMs, failedAttempts, services } = this
+    const { client, beganMs, failedAttempts, services } = this
     const live = this.policy.environment === 'live'
     const { signal } = this.abortController
-    const options = { targets: plan.targets, live, sticky: null, startedMs, client, failedAttempts, bulk: null, signal }
+    const options = { targets: plan.targets, live, sticky: null, beganMs, client, failedAttempts, bulk: null, signal }
     const heartbeat = this.createHeartbeat(plan, reservation)
     const unwatch = this.#input.events ? services.keepAlive.monitor(heartbeat) : null
     try {

@@ -1,4 +1,3 @@
-import type { Clock } from '../base/time.ts'
 import type { Redis } from '../io/redis.ts'
 import { sharedTag } from '../io/redis-shards.ts'
 import { type HealthRecord, healthTag, isForgotten, probePrefix } from './health-record.ts'
@@ -22,17 +21,15 @@ export function circuitOf({ openUntilMs }: HealthRecord, nowMs: number): Circuit
 export class CircuitBreaker {
   readonly #redis: Redis
   readonly #records: HealthRecords
-  readonly #clock: Clock
 
-  constructor(redis: Redis, records: HealthRecords, clock: Clock) {
+  constructor(redis: Redis, records: HealthRecords) {
     this.#redis = redis
     this.#records = records
-    this.#clock = clock
   }
 
   isHalfOpen(id: string): boolean {
     const record = this.#records.get(id)
-    const now = this.#clock.now()
+    const now = this.#records.redisNowMs()
     return record !== undefined && !isForgotten(record, now) && circuitOf(record, now) === 'half_open'
   }
 
@@ -40,7 +37,7 @@ export class CircuitBreaker {
   async tryAcquire(id: string): Promise<boolean> {
     const record = this.#records.get(id)
     if (!record || record.openUntilMs === 0) return true
-    const now = this.#clock.now()
+    const now = this.#records.redisNowMs()
     if (Math.max(record.openUntilMs, record.probedUntilMs) > now) return false
     const acquired = await this.#redis.set(this.#probeKey(id), '1', 'PX', probeLeaseMs, 'NX').catch(() => null)
     if (acquired === null) record.probedUntilMs = now + probeRetryMs

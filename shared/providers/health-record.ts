@@ -11,7 +11,7 @@ export const probePrefix = 'health:trial:'
 /** The tag of all keys of health figures in a Redis Cluster. */
 export const healthTag = 'health'
 
-/** The shared record of one deployment or API key; timestamps are in this process's time. */
+/** The shared record of one deployment or API key; times are Redis' (`HealthRecords.redisNowMs`). */
 export type HealthRecord = {
   atMs: number
   openUntilMs: number

@@ -1,4 +1,4 @@
-import type { Clock } from '../base/time.ts'
+import { type Clocks, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import { defineScript } from '../io/lua-script.ts'
 import type { Redis } from '../io/redis.ts'
 import { sharedTag } from '../io/redis-shards.ts'
@@ -50,7 +50,9 @@ const exchange = defineScript({
  */
 export class HealthRecords {
   readonly #redis: Redis
-  readonly #clock: Clock
+  readonly #monotonic: MonotonicClock
+  /** The time of Redis as last read, and when. */
+  #redisTime: { nowMs: number; readAtMs: MonotonicMs }
   readonly #records = new Map<string, HealthRecord>()
   #observations = new Map<string, Observations>()
   #cursor = '0'
@@ -59,9 +61,10 @@ export class HealthRecords {
   #pending = false
   #hasKeys = false
 
-  constructor(redis: Redis, clock: Clock) {
+  constructor(redis: Redis, { clock, monotonic }: Clocks) {
     this.#redis = redis
-    this.#clock = clock
+    this.#monotonic = monotonic
+    this.#redisTime = { nowMs: clock.now(), readAtMs: monotonic.now() }
   }
 
   /** Loads the shared records and starts the exchange timer. */
@@ -73,6 +76,12 @@ export class HealthRecords {
 
   close(): void {
     if (this.#timer) clearInterval(this.#timer)
+  }
+
+  /** The time of Redis, by which all times of the records are. */
+  redisNowMs(): number {
+    const { nowMs, readAtMs } = this.#redisTime
+    return nowMs + elapsedMs(readAtMs, this.#monotonic.now())
   }
 
   get(id: string): HealthRecord | undefined {
@@ -98,7 +107,7 @@ export class HealthRecords {
   pause(id: string, pauseMs: number): void {
     const observed = this.observe(id)
     observed.pauseMs = Math.max(observed.pauseMs, pauseMs)
-    const now = this.#clock.now()
+    const now = this.redisNowMs()
     const record = this.#records.get(id) ?? { ...emptyRecord, atMs: now }
     this.#set(id, { ...record, pausedUntilMs: Math.max(record.pausedUntilMs, now + pauseMs) })
   }
@@ -134,21 +143,20 @@ export class HealthRecords {
     const [now = '0', ...changed] = (await reply) as string[]
     if (now === '0') return
     this.#cursor = now
-    const clockOffsetMs = Number(now) - this.#clock.now()
-    for (let i = 0; i < changed.length; i += 2) this.#applyShared(changed[i]!, changed[i + 1]!, clockOffsetMs)
+    this.#redisTime = { nowMs: Number(now), readAtMs: this.#monotonic.now() }
+    for (let i = 0; i < changed.length; i += 2) this.#applyShared(changed[i]!, changed[i + 1]!)
   }
 
-  #applyShared(id: string, text: string, clockOffsetMs: number): void {
+  #applyShared(id: string, text: string): void {
     const shared = JSON.parse(text) as { [field: string]: number }
     const { good: successes = 0, bad: failures = 0, at = 0, open_until = 0, rest_until = 0 } = shared
-    const pausedUntilMs = rest_until === 0 ? 0 : rest_until - clockOffsetMs
     this.#set(id, {
-      atMs: at - clockOffsetMs,
+      atMs: at,
       successes,
       failures,
-      openUntilMs: open_until === 0 ? 0 : open_until - clockOffsetMs,
+      openUntilMs: open_until,
       // A pause requested from this process may not be in the shared record yet.
-      pausedUntilMs: Math.max(pausedUntilMs, this.#records.get(id)?.pausedUntilMs ?? 0),
+      pausedUntilMs: Math.max(rest_until, this.#records.get(id)?.pausedUntilMs ?? 0),
       firstByteMs: shared.first_byte_ms ?? -1,
       tokensPerSecond: shared.tokens_per_second ?? -1,
       probedUntilMs: 0,

@@ -1,4 +1,4 @@
-import type { Clock } from '../base/time.ts'
+import type { Clocks } from '../base/time.ts'
 import type { Redis } from '../io/redis.ts'
 import { type Circuit, CircuitBreaker, circuitOf } from './circuit-breaker.ts'
 import type { Target } from './contract.ts'
@@ -41,15 +41,13 @@ const minCalls = 5
  * across all processes.
  */
 export class Health {
-  readonly #clock: Clock
   readonly #records: HealthRecords
   readonly #circuits: CircuitBreaker
   readonly #ids = new WeakMap<object, string>()
 
-  constructor(redis: Redis, clock: Clock) {
-    this.#clock = clock
-    this.#records = new HealthRecords(redis, clock)
-    this.#circuits = new CircuitBreaker(redis, this.#records, clock)
+  constructor(redis: Redis, clocks: Clocks) {
+    this.#records = new HealthRecords(redis, clocks)
+    this.#circuits = new CircuitBreaker(redis, this.#records)
   }
 
   /** Loads the shared records and starts their exchange, twice a second. */
@@ -69,7 +67,7 @@ export class Health {
   figures(target: Target): Figures {
     const record = this.#records.get(this.#idOf(target))
     if (!record) return unknownFigures
-    const now = this.#clock.now()
+    const now = this.#records.redisNowMs()
     if (isForgotten(record, now)) return unknownFigures
     const circuit = circuitOf(record, now)
     const { successes, failures, firstByteMs, tokensPerSecond } = record
@@ -88,7 +86,7 @@ export class Health {
   /** Decayed call counts of a target over the last minutes, for display. */
   callCounts(target: Target): { successes: number; failures: number } {
     const { successes, failures, atMs } = this.#records.get(this.#idOf(target)) ?? { ...emptyRecord, atMs: 0 }
-    const decay = 0.5 ** ((this.#clock.now() - atMs) / halfLifeMs)
+    const decay = 0.5 ** ((this.#records.redisNowMs() - atMs) / halfLifeMs)
     return { successes: successes * decay, failures: failures * decay }
   }
 
@@ -100,7 +98,7 @@ export class Health {
   /** The remaining cooldown of an API key for a target. */
   keyCooldownMs(target: Target, keyId: string): number {
     if (!this.hasKeys) return 0
-    const now = this.#clock.now()
+    const now = this.#records.redisNowMs()
     const until = (id: string) => this.#records.get(id)?.pausedUntilMs ?? 0
     return Math.max(0, until(keyOfModel(target, keyId)) - now, until(keyOfProvider(target, keyId)) - now)
   }

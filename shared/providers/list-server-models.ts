@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
+import { systemClock } from '../base/time.ts'
 import { serverProtocol } from '../catalog/overrides.ts'
 import type { Timeouts } from '../io/http.ts'
 import { openPool } from '../io/http.ts'
@@ -32,7 +33,7 @@ export async function listServerModels(
     ...{ provider, protocol: protocols[serverProtocol]!, pool, baseUrl: base.href.replace(/\/+$/, '') },
     prefix: base.pathname.replace(/\/+$/, ''),
     timeouts: { ...timeouts, firstByteTimeoutMs: timeoutMs, totalTimeoutMs: timeoutMs },
-    auth: () => authHeader(provider.auth, apiKey ?? '', Date.now()),
+    auth: () => authHeader(provider.auth, apiKey ?? '', systemClock.now()),
   })
   try {
     const { json } = await line.send({ method: 'GET', path: '/models' })

@@ -1,4 +1,5 @@
 import type { ErrorBody, GatewayError } from '../base/errors.ts'
+import type { MonotonicMs } from '../base/time.ts'
 import type { Usage } from '../base/usage.ts'
 import type { Deployment, ModelRow } from '../catalog/schema.ts'
 
@@ -43,12 +44,12 @@ export type RealtimeMeter = {
   /** What a frame requests, in whatever order and spelling; null = nothing. Never throws. */
   detectRequest(frame: Buffer): WorkRequest | null
   /** Counts a frame that was relayed to the provider at `nowMs`, and what it requested. Never throws. */
-  countSent(frame: Buffer, ask: WorkRequest | null, nowMs: number): void
+  countSent(frame: Buffer, ask: WorkRequest | null, nowMs: MonotonicMs): void
   /**
    * Drops requests that did not begin within half a minute: the provider refused them by an event that is not
    * recognised.
    */
-  expireRequests(nowMs: number): void
+  expireRequests(nowMs: MonotonicMs): void
   /** The usage that one provider frame reports; cheap for the many frames that report none. Never throws. */
   readUsage(frame: Buffer): readonly RealtimeUse[]
   /** Whether the provider reports the session's duration; if not, the gateway's clock measures it. */

@@ -1,4 +1,5 @@
 import type { Queue } from 'bullmq'
+import { elapsedMs, longAgo, type MonotonicMs } from '../base/time.ts'
 
 /** Longer than the delay after which a refused batch is retried. */
 const refusedForMs = 5_000
@@ -6,7 +7,7 @@ const refusedForMs = 5_000
 /** The queue that wakes workers for batches: one entry per unfinished batch. */
 export class BatchWakes {
   readonly #queue: Queue
-  #refusedAtMs = Number.NEGATIVE_INFINITY
+  #refusedAtMs = longAgo
 
   constructor(queue: Queue) {
     this.#queue = queue
@@ -25,12 +26,12 @@ export class BatchWakes {
   }
 
   /** Notes that this process had no room for a batch: it counts as waiting, although it is retried after a delay. */
-  noteRefusal(nowMs: number): void {
+  noteRefusal(nowMs: MonotonicMs): void {
     this.#refusedAtMs = nowMs
   }
 
   /** Whether any batch waits for a worker. */
-  async hasWaiting(nowMs: number): Promise<boolean> {
-    return nowMs - this.#refusedAtMs < refusedForMs || (await this.#queue.getWaitingCount()) > 0
+  async hasWaiting(nowMs: MonotonicMs): Promise<boolean> {
+    return elapsedMs(this.#refusedAtMs, nowMs) < refusedForMs || (await this.#queue.getWaitingCount()) > 0
   }
 }

@@ -1,5 +1,5 @@
 import type { GatewayError } from '../base/errors.ts'
-import type { Clock } from '../base/time.ts'
+import type { MonotonicClock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Target } from '../providers/contract.ts'
 import type { RealtimeAdapter, RealtimeMeter, WorkRequest } from '../providers/realtime-contract.ts'
@@ -22,7 +22,7 @@ export type ClientFramesOptions = {
   meter: RealtimeMeter
   target: Target
   reservation: RollingReservation
-  clock: Clock
+  monotonic: MonotonicClock
   /** The prices of the models that the session may use. */
   catalog: Catalog
   /** Whether the session has ended: no further frames are forwarded. */
@@ -65,14 +65,14 @@ export class ClientFrames {
   }
 
   #process({ frame, pass }: QueuedFrame): void {
-    const { meter, reservation, clock, isOver, fail } = this.#options
+    const { meter, reservation, monotonic, isOver, fail } = this.#options
     if (isOver()) return
     try {
       const screened = this.#screen(frame)
       if (!screened) return
       const ask = meter.detectRequest(screened)
       if (ask?.isCertain && meter.pendingWork.length >= maxUnderWay) this.#refuse(ask, answerLimitError(maxUnderWay))
-      else if (ask && !reservation.covers(clock.now(), ask.work)) void this.#reserveThenPass(screened, ask, pass)
+      else if (ask && !reservation.covers(monotonic.now(), ask.work)) void this.#reserveThenPass(screened, ask, pass)
       else this.#pass(screened, ask, pass)
     } catch (error) {
       fail(error)
@@ -80,16 +80,16 @@ export class ClientFrames {
   }
 
   #pass(frame: Buffer, ask: WorkRequest | null, pass: QueuedFrame['pass']): void {
-    this.#options.meter.countSent(frame, ask, this.#options.clock.now())
+    this.#options.meter.countSent(frame, ask, this.#options.monotonic.now())
     pass(frame)
   }
 
   /** Never rejects. */
   async #reserveThenPass(frame: Buffer, ask: WorkRequest, pass: QueuedFrame['pass']): Promise<void> {
-    const { reservation, clock, isOver, fail, pause, resume } = this.#options
+    const { reservation, monotonic, isOver, fail, pause, resume } = this.#options
     this.#isWaiting = true
     pause()
-    const refusal = await reservation.cover(clock.now(), ask.work)
+    const refusal = await reservation.cover(monotonic.now(), ask.work)
     this.#isWaiting = false
     try {
       if (isOver()) return

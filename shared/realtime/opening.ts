@@ -1,5 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import { addMs, longAgo, type MonotonicMs } from '../base/time.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { admitRequest } from '../engine/admit-request.ts'
 import { failover } from '../engine/failover.ts'
@@ -22,8 +23,11 @@ import { namedSetting, type SessionRequest } from './settings.ts'
 /** The input of a session. */
 export type SessionInput = SessionRequest & { key: ResolvedKey; requestId: string }
 
+/** When a session began: its date, and the time from which its duration is measured. */
+export type SessionBegin = { startedMs: number; beganMs: MonotonicMs }
+
 /** An opened session and the time it took: its socket is paused. */
-export type OpenedSession = { target: Target; socket: WebSocket; openedMs: number; durationMs: number }
+export type OpenedSession = { target: Target; socket: WebSocket; openedMs: MonotonicMs; durationMs: number }
 
 /**
  * The targets of a session: those of the named model, or of the first suitable one. Throws 400 for settings that the
@@ -95,7 +99,7 @@ export async function connect(
   client: ClientPresence,
   failedAttempts: FailedAttempt[],
 ): Promise<OpenedSession> {
-  const { upstreams, clock } = services
+  const { upstreams, monotonic } = services
   const { environment } = key.policy
   const disconnected = new AbortController()
   client.onGone(() => disconnected.abort(new ClientGone('the client went away')))
@@ -103,7 +107,7 @@ export async function connect(
     targets,
     live: environment === 'live',
     sticky: null,
-    startedMs: clock.now(),
+    beganMs: monotonic.now(),
     client,
     failedAttempts,
     bulk: null,
@@ -115,7 +119,7 @@ export async function connect(
     const socket = await upstreams.connect(monitor.route, path, disconnected.signal)
     monitor.recordFirstByte({ streamed: true })
     monitor.recordSuccess(0, { streamed: true })
-    return { target, socket, openedMs: clock.now(), durationMs: monitor.elapsedMs }
+    return { target, socket, openedMs: monotonic.now(), durationMs: monitor.elapsedMs }
   })
 }
 
@@ -126,11 +130,11 @@ export function sessionRoutingRecord(
 ): RoutingRecord | null {
   const outcome = { target: opened?.target ?? null, status: 101, errorCode: null }
   const last = opened && {
-    startedMs: opened.openedMs - opened.durationMs,
+    startedMs: addMs(opened.openedMs, -opened.durationMs),
     pause: null,
     elapsedMs: opened.durationMs,
   }
-  return routingRecord({}, failedAttempts, outcome, last, failedAttempts[0]?.startedMs ?? 0)
+  return routingRecord({}, failedAttempts, outcome, last, failedAttempts[0]?.startedMs ?? longAgo)
 }
 
 /** Why a key may no longer hold its session; null = it may, or the check is unavailable. */

@@ -1,4 +1,4 @@
-import type { Clock } from '../base/time.ts'
+import type { MonotonicClock, MonotonicMs } from '../base/time.ts'
 import { truncateReason, type WebSocket } from '../io/socket.ts'
 import { SocketLiveness } from '../io/socket-liveness.ts'
 
@@ -33,7 +33,7 @@ class Leg {
   isClosed = false
   /** Close code of a protocol error in its frames; null = none. */
   fault: number | null = null
-  constructor(socket: WebSocket, nowMs: number) {
+  constructor(socket: WebSocket, nowMs: MonotonicMs) {
     this.socket = socket
     this.liveness = new SocketLiveness(socket, nowMs)
   }
@@ -49,8 +49,8 @@ export class SocketRelay {
   readonly #events: RelayEvents
 
   /** `upstream` must be paused. */
-  constructor(client: WebSocket, upstream: WebSocket, events: RelayEvents, clock: Clock) {
-    const nowMs = clock.now()
+  constructor(client: WebSocket, upstream: WebSocket, events: RelayEvents, monotonic: MonotonicClock) {
+    const nowMs = monotonic.now()
     this.#client = new Leg(client, nowMs)
     this.#upstream = new Leg(upstream, nowMs)
     this.#events = events
@@ -72,7 +72,7 @@ export class SocketRelay {
   }
 
   /** Must be called about every second: sends pings, and terminates dead or stalled sides. */
-  checkLiveness(nowMs: number): void {
+  checkLiveness(nowMs: MonotonicMs): void {
     for (const leg of [this.#client, this.#upstream]) if (!leg.isClosed) leg.liveness.check(nowMs)
   }
 

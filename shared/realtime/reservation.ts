@@ -1,5 +1,6 @@
 import type { GatewayError } from '../base/errors.ts'
 import { nanoFromPico, withMargin } from '../base/money.ts'
+import { elapsedMs, longAgo, type MonotonicMs } from '../base/time.ts'
 import type { Usage } from '../base/usage.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Price } from '../catalog/schema.ts'
@@ -7,13 +8,13 @@ import { durationCostPico, intervalHoldNano, isPricedByTime, usageCostPico } fro
 import type { Target } from '../providers/contract.ts'
 import type { PendingWork, RealtimeMeter, RealtimeUse } from '../providers/realtime-contract.ts'
 import type { Admission, Reservation } from '../wallet/admission.ts'
-import type { SessionPart } from '../wallet/usage-event.ts'
 import { endsImmediately, toGatewayError } from './closing.ts'
 import { UnreportedCost } from './unreported-cost.ts'
 import { addUsage, noUsage } from './usage.ts'
 
-/** One charge, and the current figures of the whole session. */
-export type Part = SessionPart & { reservation: Reservation; costNano: number; tokens: number; usage: Usage }
+type Charge = { reservation: Reservation; costNano: number; tokens: number }
+/** One charge, made at `chargedMs`, and the current figures of the whole session. */
+export type Part = Charge & { part: number; chargedMs: MonotonicMs; usage: Usage }
 
 export type ReservationOptions = {
   target: Target
@@ -22,7 +23,7 @@ export type ReservationOptions = {
   meter: RealtimeMeter
   /** The initial reservation. */
   reservation: Reservation
-  nowMs: number
+  nowMs: MonotonicMs
   /** Reserves the next increment; each `number` is used once only. Throws as the admission does. */
   reserve(number: number, nano: number): Promise<Reservation>
   /** Settles a reservation with its usage. */
@@ -51,9 +52,9 @@ export class RollingReservation {
   readonly #unreported: UnreportedCost
   /** Open reservations, oldest first; never empty. */
   #reservations: Reservation[]
-  #reservedAtMs: number
+  #reservedAtMs: MonotonicMs
   /** When the provider opened the session; null = not yet. */
-  #openedAtMs: number | null = null
+  #openedAtMs: MonotonicMs | null = null
   #part = 0
   /** Reusing an id would count one reservation twice. */
   #lastNumber = 0
@@ -64,7 +65,7 @@ export class RollingReservation {
   #settledNano = 0
   #settledTokens = 0
   #refusal: GatewayError | null = null
-  #refusedMs = Number.NEGATIVE_INFINITY
+  #refusedMs = longAgo
   /** Reservation changes are serialized. */
   #changing: Promise<unknown> | null = null
   #closed = false
@@ -78,7 +79,7 @@ export class RollingReservation {
   }
 
   /** The provider opened the session: time-based charges start now. */
-  begin(nowMs: number): void {
+  begin(nowMs: MonotonicMs): void {
     this.#openedAtMs = nowMs
   }
 
@@ -93,17 +94,17 @@ export class RollingReservation {
   }
 
   /** Known usage of the session so far, in nano-dollars with margin. */
-  usedNano(nowMs: number): number {
+  usedNano(nowMs: MonotonicMs): number {
     return this.#totalNano(nowMs, true)
   }
 
   /** Whether usage and work in progress, including `next`, are covered by the reservations. */
-  covers(nowMs: number, next?: PendingWork): boolean {
+  covers(nowMs: MonotonicMs, next?: PendingWork): boolean {
     return this.#missingNano(nowMs, next) <= 0
   }
 
   /** Reserves until `covers` is true. Resolves to the refusal, or null. Never rejects. */
-  async cover(nowMs: number, next?: PendingWork): Promise<GatewayError | null> {
+  async cover(nowMs: MonotonicMs, next?: PendingWork): Promise<GatewayError | null> {
     while (!this.#closed) {
       if (this.#changing) {
         await this.#changing
@@ -118,7 +119,7 @@ export class RollingReservation {
   }
 
   /** Charges and renews what is due. Resolves to the error that ends the session, or null. Never rejects. */
-  async renew(nowMs: number): Promise<GatewayError | null> {
+  async renew(nowMs: MonotonicMs): Promise<GatewayError | null> {
     const { meter } = this.#options
     const shortfall = meter.pendingWork.length > 0 ? await this.cover(nowMs) : null
     if (this.#closed || shortfall) return shortfall
@@ -135,7 +136,7 @@ export class RollingReservation {
   }
 
   /** Settles the rest, once; unreported work in progress is charged at its estimate. Never rejects. */
-  async close(nowMs: number): Promise<void> {
+  async close(nowMs: MonotonicMs): Promise<void> {
     if (this.#closed) return
     this.#closed = true
     await this.#changing
@@ -156,11 +157,11 @@ export class RollingReservation {
     return this.#reservations.reduce((sum, { reservedNano }) => sum + reservedNano, 0)
   }
 
-  #unsettledNano(nowMs: number): number {
+  #unsettledNano(nowMs: MonotonicMs): number {
     return this.usedNano(nowMs) - this.#settledNano
   }
 
-  #missingNano(nowMs: number, next?: PendingWork): number {
+  #missingNano(nowMs: MonotonicMs, next?: PendingWork): number {
     if (!this.#spendsMoney) return 0
     const { pendingWork: underWay } = this.#options.meter
     const workNano = this.#unreported.nano(next ? [...underWay, next] : underWay, nowMs)
@@ -193,7 +194,7 @@ export class RollingReservation {
   }
 
   /** Replaces the open reservations by a new one and settles them for their usage. */
-  async #replace(nowMs: number): Promise<void> {
+  async #replace(nowMs: MonotonicMs): Promise<void> {
     const { meter, reserve, release } = this.#options
     await this.#coverExcess(this.#dueNano(nowMs, false))
     const nextNano = this.#nextNano() + this.#unconfirmedNano(nowMs) + this.#unreported.nano(meter.pendingWork, nowMs)
@@ -234,16 +235,16 @@ export class RollingReservation {
   }
 
   /** Time by our clock that the provider has not reported yet: it is reserved for, but not charged. */
-  #unconfirmedNano(nowMs: number): number {
+  #unconfirmedNano(nowMs: MonotonicMs): number {
     return Math.max(0, this.usedNano(nowMs) - this.#totalNano(nowMs, false))
   }
 
-  #dueNano(nowMs: number, isLast: boolean): number {
+  #dueNano(nowMs: MonotonicMs, isLast: boolean): number {
     return Math.max(0, this.#totalNano(nowMs, isLast) - this.#settledNano)
   }
 
   /** Charges what is due: each reservation up to its amount, the last one with the rest. */
-  #settle(nowMs: number, reservations: readonly Reservation[], isLast: boolean): void {
+  #settle(nowMs: MonotonicMs, reservations: readonly Reservation[], isLast: boolean): void {
     let dueNano = this.#dueNano(nowMs, isLast)
     const tokens = this.#tokens() - this.#settledTokens
     this.#settledNano += dueNano
@@ -256,29 +257,25 @@ export class RollingReservation {
     this.#charge(nowMs, { reservation: reservations.at(-1)!, costNano: dueNano, tokens }, isLast)
   }
 
-  #charge(
-    nowMs: number,
-    { reservation, costNano, tokens }: Pick<Part, 'reservation' | 'costNano' | 'tokens'>,
-    isLast: boolean,
-  ): void {
+  #charge(nowMs: MonotonicMs, { reservation, costNano, tokens }: Charge, isLast: boolean): void {
     if (costNano === 0 && tokens === 0 && !isLast) {
       this.#options.release(reservation)
       return
     }
-    const charged = { reservation, costNano: this.#spendsMoney ? costNano : 0, tokens }
     const usage = structuredClone(this.#usage)
-    this.#options.settle({ part: this.#part++, chargedAt: nowMs, ...charged, usage }, isLast)
+    const charged = { reservation, costNano: this.#spendsMoney ? costNano : 0, tokens, usage }
+    this.#options.settle({ part: this.#part++, chargedMs: nowMs, ...charged }, isLast)
   }
 
-  #totalNano(nowMs: number, useOwnClock: boolean): number {
+  #totalNano(nowMs: MonotonicMs, useOwnClock: boolean): number {
     return this.#nano(this.#usedPico + this.#timePico(nowMs, useOwnClock))
   }
 
   /** If the provider reports its own time, our clock counts only for reservations and for time never reported. */
-  #timePico(nowMs: number, useOwnClock: boolean): bigint {
+  #timePico(nowMs: MonotonicMs, useOwnClock: boolean): bigint {
     if (!isPricedByTime(this.#price)) return 0n
     const { ownClock, sessionSeconds } = this.#options.meter
-    const sinceMs = this.#openedAtMs === null ? 0 : Math.max(0, nowMs - this.#openedAtMs)
+    const sinceMs = this.#openedAtMs === null ? 0 : Math.max(0, elapsedMs(this.#openedAtMs, nowMs))
     const reportedMs = sessionSeconds === null || !Number.isFinite(sessionSeconds) ? null : sessionSeconds * 1_000
     const ms = ownClock ? (reportedMs ?? (useOwnClock ? sinceMs : 0)) : sinceMs
     return durationCostPico(this.#price, ms)
@@ -291,9 +288,4 @@ export class RollingReservation {
   #nano(pico: bigint): number {
     return Number(nanoFromPico(withMargin(pico, this.#options.marginPpm)))
   }
-}
-
-/** Elapsed time; the absolute value, so that a clock set back delays nothing. */
-function elapsedMs(fromMs: number, nowMs: number): number {
-  return Math.abs(nowMs - fromMs)
 }

@@ -1,5 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import { elapsedMs, longAgo } from '../base/time.ts'
 import { type FailedAttempt, failureOf } from '../engine/failures.ts'
 import type { ClientPresence } from '../engine/response-writer.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
@@ -26,8 +27,8 @@ export class SessionRegistry {
   readonly #timer: NodeJS.Timeout
   #turn = 0
   #openedCount = 0
-  #keysCheckedMs = 0
-  #slotsRenewedMs = 0
+  #keysCheckedMs = longAgo
+  #slotsRenewedMs = longAgo
   #checking = false
   #draining = false
 
@@ -47,12 +48,12 @@ export class SessionRegistry {
    */
   async open(input: SessionInput, client: ClientPresence): Promise<Session> {
     if (this.#draining) throw drainingError()
-    const startedMs = this.#services.clock.now()
+    const began = { startedMs: this.#services.clock.now(), beganMs: this.#services.monotonic.now() }
     const id = newId('rt')
     const slot = { organisationId: input.key.policy.organisationId, id, turn: this.#openedCount++ % turns }
     if (!(await this.#slots.acquire(slot))) throw tooManySessionsError(this.#slots.max)
     try {
-      const session = new Session(this.#services, await this.#start(id, input, client), startedMs)
+      const session = new Session(this.#services, await this.#start(id, input, client), began)
       this.#open.set(session, slot)
       void session.over.then(() => this.#freeSlot(session))
       return session
@@ -119,15 +120,15 @@ export class SessionRegistry {
   }
 
   #tick(): void {
-    const nowMs = this.#services.clock.now()
+    const nowMs = this.#services.monotonic.now()
     this.#turn = (this.#turn + 1) % turns
     for (const [session, { turn }] of this.#open) if (turn === this.#turn) void session.tick(nowMs)
-    if (isDue(this.#slotsRenewedMs, renewSlotsEveryMs, nowMs) && this.#open.size > 0) {
+    if (elapsedMs(this.#slotsRenewedMs, nowMs) >= renewSlotsEveryMs && this.#open.size > 0) {
       this.#slotsRenewedMs = nowMs
       // After an outage of Redis the next round restores the slots.
       this.#slots.renew([...this.#open.values()]).catch(() => {})
     }
-    if (this.#checking || !isDue(this.#keysCheckedMs, checkKeysEveryMs, nowMs)) return
+    if (this.#checking || elapsedMs(this.#keysCheckedMs, nowMs) < checkKeysEveryMs) return
     this.#keysCheckedMs = nowMs
     this.#checking = true
     void this.#checkKeys().finally(() => {
@@ -155,11 +156,6 @@ export class SessionRegistry {
       }),
     )
   }
-}
-
-/** Whether periodic work is due; the absolute value, so that a clock set back delays nothing. */
-function isDue(lastMs: number, everyMs: number, nowMs: number): boolean {
-  return Math.abs(nowMs - lastMs) >= everyMs
 }
 
 function tooManySessionsError(max: number): GatewayError {

@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
+import { addMs, elapsedMs, type MonotonicMs } from '../base/time.ts'
 import { clientClosed } from '../engine/base-run.ts'
 import type { FailedAttempt } from '../engine/failures.ts'
 import { answerHeaders, type Report, usageEvent } from '../engine/report.ts'
@@ -10,7 +11,13 @@ import type { Services } from '../services.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { ClientFrames } from './client-frames.ts'
 import { closeCodeOf, connectionLostError, sessionExpiredError, spendLimitError } from './closing.ts'
-import { type OpenedSession, reserveStretch, type SessionInput, sessionRoutingRecord } from './opening.ts'
+import {
+  type OpenedSession,
+  reserveStretch,
+  type SessionBegin,
+  type SessionInput,
+  sessionRoutingRecord,
+} from './opening.ts'
 import { type SideClosed, SocketRelay } from './relay.ts'
 import { type Part, RollingReservation } from './reservation.ts'
 
@@ -24,7 +31,7 @@ export type SessionStart = {
 } & ({ opened: OpenedSession; failure: null } | { opened: null; failure: GatewayError })
 
 /** How the session ended, for the log: `finishReason` names the side that closed it. */
-type Ending = { atMs: number; status: number; errorCode: string | null; finishReason: string | null }
+type Ending = { atMs: MonotonicMs; status: number; errorCode: string | null; finishReason: string | null }
 
 /** Timeout for the provider's outstanding usage reports after the client disconnected. */
 const finalUsageTimeoutMs = 10_000
@@ -39,7 +46,7 @@ export class Session {
   readonly over: Promise<Report>
   readonly #services: Services
   readonly #context: SessionStart
-  readonly #startedMs: number
+  readonly #began: SessionBegin
   /** Number of provider attempts, including the successful one. */
   readonly #attempts: number
   readonly #adapter: RealtimeAdapter
@@ -50,37 +57,31 @@ export class Session {
   #relay: SocketRelay | null = null
   #ending: Ending | null = null
   /** The pending close of the provider, sent once it owes no more usage, at the latest at `byMs`. */
-  #upstreamClose: { byMs: number; code: number | null; reason: string; isSent: boolean } | null = null
+  #upstreamClose: { byMs: MonotonicMs; code: number | null; reason: string; isSent: boolean } | null = null
   #chargedNano = 0
 
-  constructor(services: Services, context: SessionStart, startedMs: number) {
+  constructor(services: Services, context: SessionStart, began: SessionBegin) {
     const { id, input, reservation, target, failedAttempts, opened } = context
     const { policy } = input.key
     this.id = id
     this.#services = services
     this.#context = context
-    this.#startedMs = startedMs
+    this.#began = began
     this.#adapter = services.upstreams.realtime(target, policy.environment)!
     this.#meter = this.#adapter.meter()
     const { promise, resolve } = Promise.withResolvers<Report>()
     this.over = promise
     this.#resolve = resolve
     this.#attempts = failedAttempts.length + (opened ? 1 : 0)
-    this.headers = answerHeaders({
-      id,
-      target,
-      mode: policy.mode,
-      reservation,
-      attempts: this.#attempts,
-      test: policy.environment === 'test',
-    })
+    const test = policy.environment === 'test'
+    this.headers = answerHeaders({ id, target, mode: policy.mode, reservation, attempts: this.#attempts, test })
     this.#reservation = new RollingReservation({
       target,
       catalog: services.catalog,
       marginPpm: services.config.marginPpm,
       meter: this.#meter,
       reservation,
-      nowMs: startedMs,
+      nowMs: began.beganMs,
       reserve: async (number, nano) =>
         (await reserveStretch(services, input, `${id}.${number}`, { nano, first: false })).reservation,
       settle: (part, isLast) => this.#settlePart(part, isLast),
@@ -91,7 +92,7 @@ export class Session {
       meter: this.#meter,
       target,
       reservation: this.#reservation,
-      clock: services.clock,
+      monotonic: services.monotonic,
       catalog: services.catalog,
       isOver: () => this.#ending !== null,
       warn: error => this.warn(error),
@@ -108,10 +109,7 @@ export class Session {
   /** Joins the client to its provider, or sends it the failure. */
   start(client: WebSocket): void {
     const { opened, failure, input } = this.#context
-    if (!opened) {
-      this.#refuse(client, failure)
-      return
-    }
+    if (!opened) return void this.#refuse(client, failure)
     this.#reservation.begin(opened.openedMs)
     const { settings } = this.#adapter
     const events = {
@@ -119,10 +117,10 @@ export class Session {
       fromUpstream: (frame: Buffer) => this.#readUpstream(frame),
       closed: (closed: SideClosed) => this.#handleClose(closed),
     }
-    this.#relay = new SocketRelay(client, opened.socket, events, this.#services.clock)
+    this.#relay = new SocketRelay(client, opened.socket, events, this.#services.monotonic)
     if (!settings || !input.settings) return
     const frame = settings(input.settings)
-    this.#meter.countSent(Buffer.from(frame), null, this.#services.clock.now())
+    this.#meter.countSent(Buffer.from(frame), null, this.#services.monotonic.now())
     this.#relay.send('upstream', frame)
   }
 
@@ -134,7 +132,7 @@ export class Session {
   }
 
   /** Must be called about every second: enforces limits, renews the reservation. Never rejects. */
-  async tick(nowMs: number): Promise<void> {
+  async tick(nowMs: MonotonicMs): Promise<void> {
     try {
       this.#relay?.checkLiveness(nowMs)
       this.#clientFrames.tick()
@@ -178,7 +176,7 @@ export class Session {
 
   #readUpstream(frame: Buffer): void {
     try {
-      const nowMs = this.#services.clock.now()
+      const nowMs = this.#services.monotonic.now()
       const uses = this.#meter.readUsage(frame)
       this.#reservation.add(uses)
       if (this.#upstreamClose) this.#requestFinalUsage()
@@ -192,7 +190,7 @@ export class Session {
   }
 
   /** Reserves for work in progress, or ends the session. */
-  async #cover(nowMs: number): Promise<void> {
+  async #cover(nowMs: MonotonicMs): Promise<void> {
     const refusal = await this.#reservation.cover(nowMs)
     if (refusal) this.stop(refusal)
   }
@@ -221,7 +219,8 @@ export class Session {
   #closeUpstreamLater(code: number | null, reason: string): void {
     if (this.#upstreamClose) return
     this.#relay!.ignoreClient()
-    this.#upstreamClose = { byMs: this.#services.clock.now() + finalUsageTimeoutMs, code, reason, isSent: false }
+    const byMs = addMs(this.#services.monotonic.now(), finalUsageTimeoutMs)
+    this.#upstreamClose = { byMs, code, reason, isSent: false }
     this.#requestFinalUsage()
   }
 
@@ -239,7 +238,7 @@ export class Session {
   }
 
   #end(ending: Omit<Ending, 'atMs'>): void {
-    this.#ending ??= { atMs: this.#services.clock.now(), ...ending }
+    this.#ending ??= { atMs: this.#services.monotonic.now(), ...ending }
   }
 
   async #finish(): Promise<void> {
@@ -258,20 +257,22 @@ export class Session {
     })
   }
 
-  #expiryError(nowMs: number): GatewayError | null {
-    const { maxMs } = this.#services.config.realtime
-    if (nowMs - this.#startedMs >= maxMs) return sessionExpiredError(maxMs)
-    return expiryOf(this.input.key.policy, nowMs)
+  #expiryError(nowMs: MonotonicMs): GatewayError | null {
+    const { clock, config } = this.#services
+    const { maxMs } = config.realtime
+    if (elapsedMs(this.#began.beganMs, nowMs) >= maxMs) return sessionExpiredError(maxMs)
+    return expiryOf(this.input.key.policy, clock.now())
   }
 
-  #spendLimitError(nowMs: number): GatewayError | null {
+  #spendLimitError(nowMs: MonotonicMs): GatewayError | null {
     const { maxNano } = this.#services.config.realtime
     return this.#reservation.usedNano(nowMs) >= maxNano ? spendLimitError(maxNano) : null
   }
 
   /** Settles one part of the session; the request log shows the session's figures so far. */
-  #settlePart({ reservation, costNano, tokens, usage, part, chargedAt }: Part, isLast: boolean): void {
+  #settlePart({ reservation, costNano, tokens, usage, part, chargedMs }: Part, isLast: boolean): void {
     const { id, input, target, failedAttempts, opened } = this.#context
+    const { startedMs, beganMs } = this.#began
     // The cap is that of the reservation, even if the key's cap has changed.
     const policy = { ...input.key.policy, capNano: reservation.billing.capNano }
     const ending = isLast && this.#ending ? this.#ending : { status: upgraded, errorCode: null, finishReason: null }
@@ -285,14 +286,13 @@ export class Session {
       model: target.model.id,
       provider: target.provider.name,
       attempts: this.#attempts,
-      startedMs: this.#startedMs,
-      firstByteMs: opened ? opened.openedMs - this.#startedMs : null,
-      ...{ durationMs: chargedAt - this.#startedMs, marginPpm: this.#services.config.marginPpm },
+      startedMs,
+      firstByteMs: opened ? elapsedMs(beganMs, opened.openedMs) : null,
+      ...{ durationMs: elapsedMs(beganMs, chargedMs), marginPpm: this.#services.config.marginPpm },
       routing: sessionRoutingRecord(failedAttempts, opened),
     }
-    const { status, errorCode, finishReason } = ending
-    const outcome = { target, usage, costNano, status, errorCode, finishReason, upstreamId: null }
-    const event = { ...usageEvent(run, reservation, outcome), part, chargedAt }
+    const outcome = { ...ending, target, usage, costNano, upstreamId: null }
+    const event = { ...usageEvent(run, reservation, outcome), part, chargedAt: this.#services.clock.now() }
     this.#chargedNano += costNano
     this.#services.admission.settle(reservation, costNano, tokens, event)
     if (isLast) this.#services.metrics?.recordTokens(event)

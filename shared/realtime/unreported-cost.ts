@@ -1,4 +1,5 @@
 import { nanoCeilFromPico, withMargin } from '../base/money.ts'
+import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import type { Usage } from '../base/usage.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { maxTokenRates } from '../catalog/prices.ts'
@@ -27,7 +28,7 @@ export class UnreportedCost {
   readonly #options: UnreportedCostOptions
   readonly #prices = new Map<string, Price>()
   /** The output of a work so far, and the time of its last progress. */
-  readonly #progress = new WeakMap<PendingWork, { amount: number; atMs: number }>()
+  readonly #progress = new WeakMap<PendingWork, { amount: number; atMs: MonotonicMs }>()
 
   constructor(options: UnreportedCostOptions) {
     this.#options = options
@@ -51,7 +52,7 @@ export class UnreportedCost {
   }
 
   /** The maximum cost of works so far, in nano-dollars with margin, rounded up. */
-  nano(works: readonly PendingWork[], nowMs: number): number {
+  nano(works: readonly PendingWork[], nowMs: MonotonicMs): number {
     let pico = 0n
     for (const work of works) if (!this.isFree(work)) pico += this.#pico(work, nowMs)
     return pico === 0n ? 0 : Number(nanoCeilFromPico(withMargin(pico, this.#options.marginPpm)))
@@ -62,7 +63,7 @@ export class UnreportedCost {
     return { upstreamModel: work.upstreamModel, usage: this.#usage(work, usualBytes) }
   }
 
-  #pico(work: PendingWork, nowMs: number): bigint {
+  #pico(work: PendingWork, nowMs: MonotonicMs): bigint {
     const price = this.price(work.upstreamModel)
     const usage = this.#usage(work, minBytes)
     const seenPico = usageCostPico(price, { usage })
@@ -71,15 +72,15 @@ export class UnreportedCost {
     return seenPico + output * BigInt(this.#unseenTokens(work, usage.completion_tokens, nowMs))
   }
 
-  #unseenTokens(work: PendingWork, seenTokens: number, nowMs: number): number {
+  #unseenTokens(work: PendingWork, seenTokens: number, nowMs: MonotonicMs): number {
     const amount = work.output.textBytes + work.output.textTokens + work.output.audioTokens
     let progress = this.#progress.get(work)
-    // A clock set back restarts the count.
-    if (!progress || progress.amount !== amount || nowMs < progress.atMs) {
+    if (!progress || progress.amount !== amount) {
       progress = { amount, atMs: nowMs }
       this.#progress.set(work, progress)
     }
-    const possible = unseenOutput.tokens + Math.ceil(((nowMs - progress.atMs) * unseenOutput.tokensPerSecond) / 1_000)
+    const possible =
+      unseenOutput.tokens + Math.ceil((elapsedMs(progress.atMs, nowMs) * unseenOutput.tokensPerSecond) / 1_000)
     return Math.max(0, Math.min(possible, this.#maxOutputTokens(work) - seenTokens))
   }
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../base/time.ts'
+import { elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
 
 /** Whether an organisation's responses are stored, and for how many days. */
@@ -11,20 +11,20 @@ const maxCached = 10_000
 /** The storage settings of organisations, cached for requests that leave the choice to them. */
 export class ResponseSettingsReader {
   readonly #db: Database
-  readonly #clock: Clock
+  readonly #monotonic: MonotonicClock
   readonly #maxDays: number
-  readonly #cached = new Map<string, { keeps: boolean; readAtMs: number }>()
+  readonly #cached = new Map<string, { keeps: boolean; readAtMs: MonotonicMs }>()
 
-  constructor({ db, clock, maxDays }: { db: Database; clock: Clock; maxDays: number }) {
+  constructor({ db, monotonic, maxDays }: { db: Database; monotonic: MonotonicClock; maxDays: number }) {
     this.#db = db
-    this.#clock = clock
+    this.#monotonic = monotonic
     this.#maxDays = maxDays
   }
 
   /** Whether responses are stored, as read in the last 30 seconds; undefined if it is not cached. */
   cached(organisationId: string): boolean | undefined {
     const found = this.#cached.get(organisationId)
-    return found && this.#clock.now() - found.readAtMs < maxAgeMs ? found.keeps : undefined
+    return found && elapsedMs(found.readAtMs, this.#monotonic.now()) < maxAgeMs ? found.keeps : undefined
   }
 
   /** Reads the settings from PostgreSQL. */
@@ -35,7 +35,7 @@ export class ResponseSettingsReader {
     })
     const keeps = row?.keepResponses ?? false
     if (this.#cached.size >= maxCached) this.#cached.clear()
-    this.#cached.set(organisationId, { keeps, readAtMs: this.#clock.now() })
+    this.#cached.set(organisationId, { keeps, readAtMs: this.#monotonic.now() })
     return { keeps, retentionDays: Math.min(row?.responseRetentionDays ?? this.#maxDays, this.#maxDays) }
   }
 }

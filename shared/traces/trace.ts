@@ -1,4 +1,5 @@
 import type { Attributes, SpanKind as SpanKinds } from '@opentelemetry/api'
+import { steadyClock } from '../base/time.ts'
 import { formatTraceParent, newSpanId, newTraceId, type TraceParent } from './trace-context.ts'
 
 /** OpenTelemetry's kinds of spans. Its packages are loaded only where traces are exported (`openTracing`). */
@@ -9,11 +10,6 @@ export type SpanKind = (typeof SpanKind)[keyof typeof SpanKind]
 
 /** Spans of one trace in one process; further ones are dropped. */
 const maxSpans = 256
-
-/** The time in milliseconds, with fractions. */
-export function nowMs(): number {
-  return performance.timeOrigin + performance.now()
-}
 
 type SpanOptions = { name: string; kind: SpanKind; attributes?: Attributes; parentId?: string | null }
 
@@ -26,7 +22,7 @@ export class Span {
   /** Null for the first span of a trace. */
   readonly parentId: string | null
   readonly attributes: Attributes
-  readonly startMs = nowMs()
+  readonly startMs: number
   /** Null while it runs. */
   endMs: number | null = null
   /** What it failed with; null = it did not fail. */
@@ -34,6 +30,7 @@ export class Span {
 
   constructor(trace: Trace, { name, kind, attributes = {}, parentId = null }: SpanOptions) {
     this.trace = trace
+    this.startMs = trace.clock.now()
     this.name = name
     this.kind = kind
     this.parentId = parentId
@@ -53,7 +50,7 @@ export class Span {
   /** Ends the span, once. `error`: what it failed with, as the value of `error.type`. */
   end(error: string | null = null): void {
     if (this.endMs !== null) return
-    this.endMs = nowMs()
+    this.endMs = this.trace.clock.now()
     if (error === null) return
     this.error = error
     this.attributes['error.type'] = error
@@ -68,6 +65,8 @@ export class Trace {
   readonly traceId: string
   readonly isSampled: boolean
   readonly state: string | null
+  /** The same for all its spans, so that these have their durations and order. */
+  readonly clock = steadyClock()
   readonly root: Span
   /** The kind of request that is served, for the names of its calls. */
   kind = 'chat'

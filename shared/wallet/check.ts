@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { systemClock } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
 import { shardsOf } from '../io/redis-shards.ts'
@@ -12,7 +13,7 @@ import { jobHolds } from './scripts.ts'
 export type Invariant = { name: string; checked: number; breaches: string[] }
 
 /** Checks every money invariant (DESIGN §4) and returns each with its breaches, at most 50. Read-only. */
-export async function checkLedger(db: Database, redis: Redis, nowMs = Date.now()): Promise<Invariant[]> {
+export async function checkLedger(db: Database, redis: Redis, nowMs = systemClock.now()): Promise<Invariant[]> {
   return [
     await checkRows(db, 'the sum of ledger entries is the balance', invariants.BALANCES),
     await checkRows(db, 'a key’s spend equals its charges', invariants.KEY_SPENDS),

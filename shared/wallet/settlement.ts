@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { addMs, type MonotonicMs, systemMonotonic } from '../base/time.ts'
 import type { Logger } from '../io/log.ts'
 import type { Shard } from '../io/redis-shards.ts'
 import type { ScriptArguments, Scripts } from './scripts.ts'
@@ -67,7 +68,7 @@ export class Settlements {
   readonly #pending: Settlement[] = []
   #timer: NodeJS.Timeout | null = null
   #sendInProgress: Promise<void> | null = null
-  #giveUpAtMs = Number.POSITIVE_INFINITY
+  #giveUpAtMs: MonotonicMs | null = null
 
   constructor(scripts: Scripts, shard: Shard, instance: string, log: Logger) {
     this.#scripts = scripts
@@ -102,7 +103,7 @@ export class Settlements {
 
   /** Flushes the queue. Gives up after 2.5 s without Redis and writes the remaining events to the log only. */
   async close(): Promise<void> {
-    this.#giveUpAtMs = Date.now() + giveUpAfterMs
+    this.#giveUpAtMs = addMs(systemMonotonic.now(), giveUpAfterMs)
     await this.flush()
   }
 
@@ -118,7 +119,7 @@ export class Settlements {
         // The call may have succeeded. A request settled twice counts twice in Redis until the ledger worker has processed
         // both events: Postgres books it once.
         if (++failures === 1) this.#log.warn({ err: error }, 'cannot settle; trying again')
-        if (Date.now() > this.#giveUpAtMs) return this.#abandonPending()
+        if (this.#giveUpAtMs && systemMonotonic.now() > this.#giveUpAtMs) return this.#abandonPending()
         await sleep(Math.min(50 * failures, maxRetryDelayMs))
       }
     }

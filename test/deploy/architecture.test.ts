@@ -174,6 +174,46 @@ test('the environment is read only by the configuration and by tools', t => {
   t.true(readers.includes('shared/base/config.ts'))
 })
 
+/** Where the system's clocks are read: their file, what compares both, and BullMQ's times, which are of the machine's clock. */
+const clockReaders = ['shared/base/time.ts', 'shared/io/clock-skew.ts', 'shared/queues/queues.ts', 'workers/run.ts']
+
+test('the clocks are read through shared/base/time.ts', t => {
+  const reading = /\bDate\.now\b|\bperformance\.(?:now|timeOrigin)\b|\bhrtime\b|\bnew Date\(\)/
+  const readers = server.filter(({ code }) => reading.test(code)).map(({ path }) => path)
+  t.deepEqual(
+    readers.filter(path => !clockReaders.includes(path)),
+    [],
+  )
+  t.true(readers.includes('shared/base/time.ts'))
+})
+
+/** Ages of what other processes have stored, and differences between the clocks of processes. */
+const wallAges = ['shared/jobs/avatar-catalogs.ts', 'shared/alerts/incident-watch.ts']
+
+/** The differences of two readings of the wall clock in a file. */
+function wallDurations(code: string): string[] {
+  const reading = String.raw`[\w.#]*\b(?:clock|systemClock)\.now\(\)`
+  const named = [...code.matchAll(new RegExp(`(\\w+)\\s*(?:=|:|\\?\\?=)\\s*${reading}(?!\\s*[-+])`, 'g'))]
+  const names = [...new Set(named.map(([, name]) => name))].join('|')
+  const operand = names === '' ? reading : `(?:${reading}|[\\w.#!]*\\b(?:${names})\\b)`
+  return [...code.matchAll(new RegExp(`${operand} - ${operand}`, 'g'))].map(([text]) => text)
+}
+
+test('no duration is the difference of two readings of the wall clock', t => {
+  t.deepEqual(wallDurations('const startedMs = clock.now()\nreturn services.clock.now() - startedMs'), [
+    'services.clock.now() - startedMs',
+  ])
+  t.deepEqual(wallDurations('this.#atMs = this.#clock.now()\nnowMs = clock.now()\nif (nowMs - this.#atMs > 1) f()'), [
+    'nowMs - this.#atMs',
+  ])
+  t.deepEqual(wallDurations('const since = new Date(clock.now() - dayMs)'), [])
+  const found = server.flatMap(({ path, code }) => wallDurations(code).map(text => `${path}: ${text}`))
+  t.deepEqual(
+    found.filter(line => !wallAges.some(path => line.startsWith(`${path}:`))),
+    [],
+  )
+})
+
 test('only entry points have side effects on import', t => {
   // A top-level statement that is a call, a loop, a condition or an await, not a declaration.
   const effect = /^(?:(?:await|void|if|for|while|try|switch|new)\b|[\w.]+\()/m

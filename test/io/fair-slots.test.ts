@@ -1,5 +1,6 @@
 import test from 'ava'
 import { FairSlots, type SlotOwner } from '../../shared/io/fair-slots.ts'
+import { monotonicAt } from '../support/clocks/monotonic.ts'
 
 const live = (organisationId: string): SlotOwner => ({ organisationId, environment: 'live' })
 const trial = (organisationId: string): SlotOwner => ({ organisationId, environment: 'test' })
@@ -8,7 +9,7 @@ const patient = { waitMs: Number.POSITIVE_INFINITY, maxWaiting: 100 }
 /** Slots of a clock of their own, with work that ends when the test says so. */
 function world(options = { slots: 2, testSlots: 1 }) {
   let nowMs = 0
-  const slots = new FairSlots({ ...options, now: () => nowMs })
+  const slots = new FairSlots({ ...options, now: () => monotonicAt(nowMs) })
   const running: { name: string; end(): void }[] = []
   return {
     advance: (ms: number) => {

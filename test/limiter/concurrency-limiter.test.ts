@@ -4,6 +4,7 @@ import test, { type ExecutionContext } from 'ava'
 import type { GatewayError } from '../../shared/base/errors.ts'
 import { openRequestRedis, primariesOf, type Redis, waitUntilReady } from '../../shared/io/redis.ts'
 import { ConcurrencyLimiter, type Permit } from '../../shared/limiter/concurrency-limiter.ts'
+import { monotonicAt } from '../support/clocks/monotonic.ts'
 import { eventually } from '../support/gateway.ts'
 import { freshRedis, privateRedis } from '../support/stack.ts'
 
@@ -51,7 +52,8 @@ class World {
     const redis = primariesOf(openRequestRedis({ redisUrl: this.#url, redisTlsVerify: true }, 60_000))[0]!
     redis.on('error', () => {})
     await waitUntilReady(redis, 60_000)
-    const lanes = new ConcurrencyLimiter({ redis, clock: { now: () => Date.now() + this.aheadMs }, max: this.#max })
+    const monotonic = { now: () => monotonicAt(Date.now() + this.aheadMs) }
+    const lanes = new ConcurrencyLimiter({ redis, monotonic, max: this.#max })
     let commands = 0
     const send = redis.sendCommand.bind(redis)
     redis.sendCommand = (...args) => {

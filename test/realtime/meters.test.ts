@@ -8,6 +8,7 @@ import type { Target } from '../../shared/providers/contract.ts'
 import type { RealtimeMeter, RealtimeUse, WorkRequest } from '../../shared/providers/realtime-contract.ts'
 import { delegatedUsage } from '../emulators/openai-live.ts'
 import { usualUsage } from '../emulators/openai-realtime.ts'
+import { monotonicAt } from '../support/clocks/monotonic.ts'
 import { silence } from '../support/realtime/talks.ts'
 
 const catalog = loadCatalog()
@@ -220,7 +221,7 @@ test('any bytes and any events are read without a throw, and nothing absurd come
   fc.assert(
     fc.property(fc.array(bytes, { maxLength: 20 }), frames => {
       for (const meter of [realtime.meter(), live.meter(), gemini.meter()]) {
-        for (const frame of frames) meter.countSent(frame, meter.detectRequest(frame), 0)
+        for (const frame of frames) meter.countSent(frame, meter.detectRequest(frame), monotonicAt(0))
         for (const use of frames.flatMap(frame => meter.readUsage(frame))) {
           const amount = 'seconds' in use ? use.seconds : use.usage.total_tokens
           t.true(amount >= 0 && amount <= 10_000_000)
@@ -285,7 +286,7 @@ test('opening: 403 for another model, 400 for what two parsers may read in two w
 function send(meter: RealtimeMeter, event: unknown, nowMs = 0): WorkRequest | null {
   const frame = Buffer.from(typeof event === 'string' ? event : JSON.stringify(event))
   const ask = meter.detectRequest(frame)
-  meter.countSent(frame, ask, nowMs)
+  meter.countSent(frame, ask, monotonicAt(nowMs))
   return ask
 }
 const create = (response?: object) => ({ type: 'response.create', ...(response && { response }) })
@@ -318,9 +319,9 @@ test('realtime: an answer is under way from being asked for to its usage, its re
   read(meter, error({ code: 'invalid_value', param: 'response.output_modalities' }))
   t.is(meter.pendingWork.length, 1)
   send(meter, create(), 1_000)
-  meter.expireRequests(30_999)
+  meter.expireRequests(monotonicAt(30_999))
   t.is(meter.pendingWork.length, 2)
-  meter.expireRequests(31_000)
+  meter.expireRequests(monotonicAt(31_000))
   t.is(meter.pendingWork.length, 1)
   read(meter, done('a'))
   t.deepEqual(meter.pendingWork, [])

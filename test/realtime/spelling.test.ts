@@ -8,6 +8,7 @@ import type { RealtimeMeter } from '../../shared/providers/realtime-contract.ts'
 import { readFrame, textBytes } from '../../shared/providers/toolkit/read-frame.ts'
 import { delegatedUsage } from '../emulators/openai-live.ts'
 import { usualUsage } from '../emulators/openai-realtime.ts'
+import { monotonicAt } from '../support/clocks/monotonic.ts'
 import { respell, type Spelling, spellings } from '../support/realtime/spellings.ts'
 import { silence } from '../support/realtime/talks.ts'
 
@@ -122,7 +123,7 @@ function metered(session: { meter: () => RealtimeMeter; steps: Step[] }, spell: 
     if ('client' in step) {
       const ask = meter.detectRequest(frame)
       uses = structuredClone(ask)
-      meter.countSent(frame, ask, 0)
+      meter.countSent(frame, ask, monotonicAt(0))
     } else uses = meter.readUsage(frame)
     const { pendingWork, hasPendingUsage, hasBegun, sessionSeconds } = meter
     return structuredClone({ uses, pendingWork, hasPendingUsage, hasBegun, sessionSeconds })
@@ -215,7 +216,7 @@ test('what is no JSON object, or has more values than may be read, is not read',
 
 const send = (meter: RealtimeMeter, frame: string) => {
   const ask = meter.detectRequest(Buffer.from(frame))
-  meter.countSent(Buffer.from(frame), ask, 0)
+  meter.countSent(Buffer.from(frame), ask, monotonicAt(0))
   return ask
 }
 

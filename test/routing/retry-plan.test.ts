@@ -17,7 +17,7 @@ type Failing = { plan: RetryPlan; nowMs: number }
 
 /** A plan that begins at 0 and, without `random`, never jitters downwards. */
 function planOf(targets: Target[], more: Partial<RetryBudget> = {}, random = () => 1): Failing {
-  return { plan: new RetryPlan(targets, { ...patience, ...more }, 0, random), nowMs: 0 }
+  return { plan: new RetryPlan(targets, { ...patience, ...more }, random), nowMs: 0 }
 }
 
 /** Goes through a plan while every call fails at once; what was asked in which pause. */

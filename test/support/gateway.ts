@@ -15,7 +15,7 @@ import { freePort } from '../../dev/ports.ts'
 import { loadConfig } from '../../shared/base/config.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
-import type { Clock } from '../../shared/base/time.ts'
+import type { Clock, MonotonicClock } from '../../shared/base/time.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { openWorkerRedis } from '../../shared/io/redis.ts'
 import { operatorActor } from '../../shared/keys/audit.ts'
@@ -25,6 +25,7 @@ import { checkLedger } from '../../shared/wallet/check.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
 import { maintainPartitions } from '../../shared/wallet/partitions.ts'
 import { LedgerWorker } from '../../workers/ledger.ts'
+import { monotonicOf } from './clocks/monotonic.ts'
 import { PreparingReader } from './preparing-reader.ts'
 import { freshDatabase, freshRedis, inherited, shortLived } from './stack.ts'
 
@@ -74,12 +75,14 @@ export type Gateway = {
 
 /**
  * `env` adds configuration, e.g. OPENAI_API_KEY and OPENAI_BASE_URL of an emulator. Its PUBLIC_URL is its own address, its
- * storage a folder that goes when it closes.
+ * storage a folder that goes when it closes. When a test's `clock` is advanced, time passes, unless it has a `monotonic`
+ * clock as well: then its dates change, as when the clock of a machine is set.
  */
 export async function startGateway(
   stores: Stores,
   env: Record<string, string> = {},
   clock: Clock | null = null,
+  monotonic: MonotonicClock = monotonicOf(clock),
 ): Promise<Gateway> {
   let handle: RequestListener | undefined
   const { server } = createHttpServer(
@@ -102,7 +105,7 @@ export async function startGateway(
     // "http://localhost:0" is its own address under that name: browsers have passkeys there.
     PUBLIC_URL: env.PUBLIC_URL?.replace(/:0$/, `:${new URL(url).port}`) ?? url,
   })
-  const services = await openServices(config, createLog(config.logLevel), clock)
+  const services = await openServices(config, createLog(config.logLevel), clock, undefined, monotonic)
   await services.admission.start()
   const { health, providerPauses, reservationFactors } = services
   await Promise.all([health, providerPauses, reservationFactors].map(service => service.start()))

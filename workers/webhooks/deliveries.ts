@@ -1,6 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import type { RuleEvent } from '../../shared/alerts/rule-events.ts'
 import { redactMessage } from '../../shared/base/redact.ts'
+import { elapsedMs, type MonotonicMs } from '../../shared/base/time.ts'
 import { presentBatch } from '../../shared/batches/present.ts'
 import { presentDelayed } from '../../shared/delayed/present.ts'
 import type { Batch, Job } from '../../shared/generated/prisma/client.ts'
@@ -45,6 +46,8 @@ function traceparentOf(subject: Subject): string | null {
 }
 
 /** The outcome of an attempt; `message` is null if nothing was sent. */
+/** When an attempt began: its date, and the time from which its duration is measured. */
+type Begin = { at: Date; startedMs: MonotonicMs }
 type Attempt = { message: Post | null; reply: Reply; isLast: boolean }
 
 export type DeliveryOptions = {
@@ -83,11 +86,11 @@ export class WebhookDeliveries {
     if (loaded.state === 'over') return done
     if (loaded.state === 'waiting') return retryIn(loaded.delayMs)
     const { delivery } = loaded
-    const { suspects, clock } = this.#services
+    const { suspects, monotonic } = this.#services
     const owner = ownerOf(loaded)
     const isSuspect = delivery.openStarts > 0
     if (!this.#slots.hasRoom(owner) || (isSuspect && suspects.isBusy))
-      return this.#releaseFor(loaded, this.#slots.pauseMs(clock.now()))
+      return this.#releaseFor(loaded, this.#slots.pauseMs(monotonic.now()))
     const uncount = () => this.#services.webhooks.release(delivery, this.#leaseMs)
     const outcome = await suspects.run(
       delivery.openStarts,
@@ -106,41 +109,46 @@ export class WebhookDeliveries {
   /** Makes the attempt, counting it first for a suspect; null when the receiver's limit is reached. */
   async #countAndSend(loaded: Ready): Promise<Outcome | null> {
     const { delivery } = loaded
-    const { clock, webhooks } = this.#services
-    const at = new Date(clock.now())
+    const { clock, monotonic, webhooks } = this.#services
+    const begin = { at: new Date(clock.now()), startedMs: monotonic.now() }
     if (delivery.openStarts >= maxOpenStarts)
-      return this.#record(loaded, at, {
+      return this.#record(loaded, begin, {
         message: null,
         reply: failedReply(new Error(poisonError.message)),
         isLast: true,
       })
     if (delivery.openStarts > 0) await webhooks.begin(delivery)
-    const sent = await this.#send(loaded, at)
-    return sent && this.#record(loaded, at, { ...sent, isLast: false })
+    const sent = await this.#send(loaded, begin)
+    return sent && this.#record(loaded, begin, { ...sent, isLast: false })
   }
 
-  async #send(loaded: Ready, at: Date): Promise<{ message: Post; reply: Reply } | null> {
+  async #send(loaded: Ready, { at, startedMs }: Begin): Promise<{ message: Post; reply: Reply } | null> {
     const { organisationId } = loaded.delivery
-    const { clock } = this.#services
+    const { monotonic } = this.#services
     const entered = this.#receivers.ofOrganisation(organisationId)
-    if (!this.#receivers.enter(entered, clock.now())) return null
-    const startedMs = performance.now()
+    if (!this.#receivers.enter(entered, monotonic.now())) return null
     try {
       const message = await this.#message(loaded, at)
       const target = await assertPublicUrl(message.url, this.#rules).catch(failedReply)
       if ('error' in target) return { message, reply: target }
       const addresses = target.addresses.map(({ address }) => address)
       const limits = this.#receivers.ofAddresses(organisationId, addresses)
-      if (!this.#receivers.enter(limits, clock.now())) return null
+      if (!this.#receivers.enter(limits, monotonic.now())) return null
       entered.push(...limits)
       return { message, reply: await this.#tracePost(loaded, message, target, startedMs) }
     } finally {
-      this.#receivers.leave(entered, clock.now(), clock.now() - at.getTime())
+      const endedMs = monotonic.now()
+      this.#receivers.leave(entered, endedMs, elapsedMs(startedMs, endedMs))
     }
   }
 
   /** Posts in the trace of the job or batch. */
-  async #tracePost({ delivery, subject }: Ready, message: Post, target: CheckedUrl, startedMs: number): Promise<Reply> {
+  async #tracePost(
+    { delivery, subject }: Ready,
+    message: Post,
+    target: CheckedUrl,
+    startedMs: MonotonicMs,
+  ): Promise<Reply> {
     const { id, type, attempts } = delivery
     const traceparent = traceparentOf(subject)
     const attributes = deliveryAttributes(id, type, target.url.hostname, attempts + 1)
@@ -153,18 +161,18 @@ export class WebhookDeliveries {
     return reply
   }
 
-  #post(message: Post, target: CheckedUrl, startedMs: number): Promise<Reply> {
-    const passedMs = performance.now() - startedMs
+  #post(message: Post, target: CheckedUrl, startedMs: MonotonicMs): Promise<Reply> {
+    const passedMs = elapsedMs(startedMs, this.#services.monotonic.now())
     return postWebhook(message, target, this.#pools, { timeoutMs: this.#timeoutMs, passedMs })
   }
 
-  async #record({ delivery }: Ready, at: Date, { message, reply, isLast }: Attempt): Promise<Outcome> {
-    const { clock, metrics } = this.#services
+  async #record({ delivery }: Ready, { at, startedMs }: Begin, { message, reply, isLast }: Attempt): Promise<Outcome> {
+    const { clock, monotonic, metrics } = this.#services
     const decision = decideNext(reply, delivery.attempts + 1, clock.now())
     const { outcome, delayMs } = isLast ? { outcome: 'failed' as const, delayMs: 0 } : decision
     const { status, error, response } = reply
     const nextAttemptAt = new Date(clock.now() + delayMs)
-    const durationMs = Math.max(0, clock.now() - at.getTime())
+    const durationMs = elapsedMs(startedMs, monotonic.now())
     const result = { durationMs, status, error, response, outcome, nextAttemptAt }
     await this.#recording.add({ deliveryId: delivery.id, at, ...redact(message), ...result })
     metrics?.recordDelivery(outcome === 'pending' ? 'retried' : outcome)

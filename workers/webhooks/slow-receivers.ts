@@ -1,5 +1,6 @@
 import { isIPv6 } from 'node:net'
 import { LRUCache } from 'lru-cache'
+import { addMs, longAgo, type MonotonicMs } from '../../shared/base/time.ts'
 
 /** A receiver that once took this long counts as slow for `slowPeriodMs`. */
 const slowMs = 5_000
@@ -7,7 +8,7 @@ const slowPeriodMs = 60_000
 /** Maximum concurrent attempts of one organisation at one slow address. */
 const maxPerAddress = 10
 
-type Receiver = { waiting: number; slowUntilMs: number }
+type Receiver = { waiting: number; slowUntilMs: MonotonicMs }
 type Limit = { key: string; max: number }
 
 /**
@@ -38,14 +39,14 @@ export class SlowReceivers {
   }
 
   /** Takes a permit of each limit. False, and none taken, when one of them is slow and exhausted. */
-  enter(limits: readonly Limit[], nowMs: number): boolean {
+  enter(limits: readonly Limit[], nowMs: MonotonicMs): boolean {
     const isFull = ({ key, max }: Limit) => {
       const receiver = this.#receivers.get(key)
       return receiver !== undefined && nowMs < receiver.slowUntilMs && receiver.waiting >= max
     }
     if (limits.some(isFull)) return false
     for (const { key } of limits) {
-      const receiver = this.#receivers.get(key) ?? { waiting: 0, slowUntilMs: 0 }
+      const receiver = this.#receivers.get(key) ?? { waiting: 0, slowUntilMs: longAgo }
       receiver.waiting++
       this.#receivers.set(key, receiver)
     }
@@ -53,12 +54,12 @@ export class SlowReceivers {
   }
 
   /** Releases the permits; `tookMs` is how long they were held. */
-  leave(limits: readonly Limit[], nowMs: number, tookMs: number): void {
+  leave(limits: readonly Limit[], nowMs: MonotonicMs, tookMs: number): void {
     for (const { key } of limits) {
       const receiver = this.#receivers.get(key)
       if (!receiver) continue
       receiver.waiting--
-      if (tookMs >= slowMs) receiver.slowUntilMs = nowMs + slowPeriodMs
+      if (tookMs >= slowMs) receiver.slowUntilMs = addMs(nowMs, slowPeriodMs)
     }
   }
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
+import { elapsedMs } from '../../../shared/base/time.ts'
 import type { ProviderRow } from '../../../shared/catalog/schema.ts'
 import { audit, type Changes } from '../../../shared/keys/audit.ts'
 import type { Target } from '../../../shared/providers/contract.ts'
@@ -99,10 +100,10 @@ const test = endpoint({
   answers: { 200: { description: 'What it answered.' } },
   errors: ['not_found'],
   async handle({ services, params, actor }): Promise<ProviderTest> {
-    const { db, catalog, config, clock, upstreams } = services
+    const { db, catalog, config, clock, monotonic, upstreams } = services
     const { name } = providerOf(services, params.provider!)
     if (!upstreams.isConfigured(name, 'live')) throw new GatewayError('not_found', 'This provider is not configured.')
-    const startedMs = clock.now()
+    const startedMs = monotonic.now()
     const reports = await checkCredentials(catalog, config, clock, name)
     const target = { id: name, name }
     const changes = Object.fromEntries(reports.map(({ credential, outcome }) => [credential, [null, outcome]] as const))
@@ -111,7 +112,7 @@ const test = endpoint({
       changes: changes as Changes,
     })
     const data = reports.map(({ credential, outcome, reason }) => ({ key: credential, outcome, reason }))
-    return { duration_ms: clock.now() - startedMs, data }
+    return { duration_ms: elapsedMs(startedMs, monotonic.now()), data }
   },
 })
 

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { newId } from '../../../shared/base/ids.ts'
+import { elapsedMs, type MonotonicMs } from '../../../shared/base/time.ts'
 import type { HeldBytes } from '../../../shared/io/byte-budget.ts'
 import { truncateReason, type WebSocket } from '../../../shared/io/socket.ts'
 import { SocketLiveness } from '../../../shared/io/socket-liveness.ts'
@@ -41,7 +42,7 @@ export class ResponsesConnection {
   readonly over: Promise<Record<string, unknown>>
   readonly #input: ConnectionInput
   readonly #connection: Duplex
-  readonly #openedMs: number
+  readonly #openedMs: MonotonicMs
   readonly #recentBytes: HeldBytes
   readonly #recent: RecentResponses
   readonly #waiting: WaitingTurn[] = []
@@ -51,7 +52,7 @@ export class ResponsesConnection {
   #turns = 0
   /** Frames refused in a row. */
   #refusedFrames = 0
-  #idleSinceMs: number
+  #idleSinceMs: MonotonicMs
   #isDraining = false
   #isClosing = false
 
@@ -62,7 +63,7 @@ export class ResponsesConnection {
     this.#resolveOver = resolve
     this.#input = input
     this.#connection = connection
-    this.#openedMs = services.clock.now()
+    this.#openedMs = services.monotonic.now()
     this.#idleSinceMs = this.#openedMs
     this.#recentBytes = services.budgets.conversations.open(organisationId)
     this.#recent = new RecentResponses(this.#recentBytes)
@@ -86,12 +87,12 @@ export class ResponsesConnection {
   }
 
   /** Must be called about every second: detects dead peers, and closes the connection at its limits. */
-  tick(nowMs: number): void {
+  tick(nowMs: MonotonicMs): void {
     if (!this.#client) return
     this.#client.liveness.check(nowMs)
     if (this.#turn) return
     if (this.#isExpired(nowMs)) this.#close(4408, 'A connection may last 60 minutes. Open another one.')
-    else if (nowMs - this.#idleSinceMs >= idleMs) this.#close(1000, 'No turn for 15 minutes.')
+    else if (elapsedMs(this.#idleSinceMs, nowMs) >= idleMs) this.#close(1000, 'No turn for 15 minutes.')
   }
 
   /** Closes the connection as soon as no turn is running. */
@@ -134,7 +135,7 @@ export class ResponsesConnection {
     for (let next = this.#next(); next; next = this.#next()) {
       const { held } = next
       const { services } = this.#input
-      if (this.#isExpired(services.clock.now())) {
+      if (this.#isExpired(services.monotonic.now())) {
         held.release()
         return this.stop(connectionLimitError(), 4408)
       }
@@ -148,7 +149,7 @@ export class ResponsesConnection {
       else this.#refusedFrames = 0
     }
     this.#turn = null
-    this.#idleSinceMs = this.#input.services.clock.now()
+    this.#idleSinceMs = this.#input.services.monotonic.now()
     if (this.#isDraining) this.#closeForRestart()
   }
 
@@ -172,8 +173,8 @@ export class ResponsesConnection {
     turn.leave()
   }
 
-  #isExpired(nowMs: number): boolean {
-    return nowMs - this.#openedMs >= maxConnectionMs
+  #isExpired(nowMs: MonotonicMs): boolean {
+    return elapsedMs(this.#openedMs, nowMs) >= maxConnectionMs
   }
 
   #refuse(failure: GatewayError): void {

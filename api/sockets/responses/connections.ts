@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { newId } from '../../../shared/base/ids.ts'
+import { elapsedMs, type MonotonicMs } from '../../../shared/base/time.ts'
 import { ClientGone } from '../../../shared/engine/failures.ts'
 import type { ClientPresence } from '../../../shared/engine/response-writer.ts'
 import { renewSlotsEveryMs, type SessionSlot, SessionSlots } from '../../../shared/realtime/session-slots.ts'
@@ -20,14 +21,14 @@ export class ResponsesConnections {
   readonly #slots: SessionSlots
   readonly #open = new Map<ResponsesConnection, SessionSlot>()
   readonly #timer: NodeJS.Timeout
-  #slotsRenewedMs: number
+  #slotsRenewedMs: MonotonicMs
   #isDraining = false
 
   constructor(services: Services) {
-    const { redis, clock, config } = services
+    const { redis, clock, monotonic, config } = services
     this.#services = services
     this.#slots = new SessionSlots(redis, clock, 'responses', config.responses.maxConnections)
-    this.#slotsRenewedMs = clock.now()
+    this.#slotsRenewedMs = monotonic.now()
     this.#timer = setInterval(() => this.#tick(), tickMs)
     this.#timer.unref()
   }
@@ -79,9 +80,9 @@ export class ResponsesConnections {
   }
 
   #tick(): void {
-    const nowMs = this.#services.clock.now()
+    const nowMs = this.#services.monotonic.now()
     for (const connection of this.#open.keys()) connection.tick(nowMs)
-    if (Math.abs(nowMs - this.#slotsRenewedMs) < renewSlotsEveryMs || this.#open.size === 0) return
+    if (elapsedMs(this.#slotsRenewedMs, nowMs) < renewSlotsEveryMs || this.#open.size === 0) return
     this.#slotsRenewedMs = nowMs
     // After an outage of Redis the next round restores the slots.
     this.#slots.renew([...this.#open.values()]).catch(() => {})

@@ -4,6 +4,7 @@ import { GatewayError } from '../../../shared/base/errors.ts'
 import { newId } from '../../../shared/base/ids.ts'
 import { parseJson } from '../../../shared/base/json.ts'
 import { editBody, memberText } from '../../../shared/base/json-member.ts'
+import { elapsedMs } from '../../../shared/base/time.ts'
 import { validate } from '../../../shared/base/validate.ts'
 import type { HeldBytes } from '../../../shared/io/byte-budget.ts'
 import { requestLogger } from '../../../shared/io/log.ts'
@@ -63,7 +64,7 @@ export async function serveTurn(
 ): Promise<GatewayError | null> {
   const { services, authorization } = context
   const { requestId } = writer
-  const startedMs = services.clock.now()
+  const [startedMs, beganMs] = [services.clock.now(), services.monotonic.now()]
   const wide: Record<string, unknown> = {}
   writer.trace = services.tracing?.begin(context.headers, `WS ${responsesPath}`, SpanKind.SERVER) ?? null
   let failure: GatewayError | null = null
@@ -89,7 +90,7 @@ export async function serveTurn(
     writer.writeObject(errorFrame(failure, requestId))
   }
   const status = failure?.status ?? 200
-  const durationMs = services.clock.now() - startedMs
+  const durationMs = elapsedMs(beganMs, services.monotonic.now())
   const environment = key?.policy.environment ?? ''
   const refused = { key, model: asked?.body.model, streamed: true }
   const refusal = { kind: 'responses', requestId, startedMs, status, durationMs }

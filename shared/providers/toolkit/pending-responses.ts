@@ -1,3 +1,4 @@
+import { elapsedMs, longAgo, type MonotonicMs } from '../../base/time.ts'
 import type { Usage } from '../../base/usage.ts'
 import type { Content, PendingWork, WorkRequest } from '../realtime-contract.ts'
 
@@ -19,7 +20,7 @@ export function addContent(sum: Content, more: Partial<Content>, times = 1): Con
   return sum
 }
 
-type Entry = PendingWork & { sentMs: number; dismissed: boolean }
+type Entry = PendingWork & { sentMs: MonotonicMs; dismissed: boolean }
 
 /**
  * The requested and begun responses, or other works, of one session. A provider begins them in the order of the
@@ -38,7 +39,7 @@ export class PendingResponses {
   }
 
   /** Records a request for a response at `nowMs`. */
-  request({ work }: WorkRequest, nowMs: number): void {
+  request({ work }: WorkRequest, nowMs: MonotonicMs): void {
     if (this.#requested.length < maxWorks) this.#requested.push({ ...work, sentMs: nowMs, dismissed: false })
   }
 
@@ -47,10 +48,9 @@ export class PendingResponses {
     this.#requested.shift()
   }
 
-  expireRequests(nowMs: number): void {
+  expireRequests(nowMs: MonotonicMs): void {
     const [first] = this.#requested
-    // Absolute difference: a clock that was set back must not keep an entry for ever.
-    if (first && Math.abs(nowMs - first.sentMs) >= maxBeginDelayMs) this.#requested.shift()
+    if (first && elapsedMs(first.sentMs, nowMs) >= maxBeginDelayMs) this.#requested.shift()
   }
 
   /**
@@ -62,7 +62,7 @@ export class PendingResponses {
     const request = this.#requested.shift()
     if (this.#running.size >= maxWorks) return
     const prompt = request?.prompt ?? work.prompt
-    this.#running.set(id, { ...work, prompt, hasBegun: true, sentMs: 0, dismissed: false })
+    this.#running.set(id, { ...work, prompt, hasBegun: true, sentMs: longAgo, dismissed: false })
   }
 
   /** Counts relayed output; without a known id it counts for the oldest response. */

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import test from 'ava'
 import { WebSocket, WebSocketServer } from 'ws'
 import { type SideClosed, SocketRelay } from '../../../shared/realtime/relay.ts'
+import { monotonicAt } from '../../support/clocks/monotonic.ts'
 import { eventually } from '../../support/gateway.ts'
 import {
   frameOf,
@@ -124,12 +125,12 @@ test('an hour of silence with pongs keeps a session', async t => {
     fromUpstream: () => {},
     closed: (side: SideClosed) => void closed.push(side),
   }
-  const relay = new SocketRelay(client.ours, upstream.ours, events, { now: () => 0 })
+  const relay = new SocketRelay(client.ours, upstream.ours, events, { now: () => monotonicAt(0) })
   let pings = 0
   client.theirs.on('ping', () => pings++)
   upstream.theirs.on('ping', () => pings++)
   for (let second = 1; second <= 3_600; second++) {
-    relay.checkLiveness(second * 1_000)
+    relay.checkLiveness(monotonicAt(second * 1_000))
     if (second % 25 > 0) continue
     // The pong must have come before the next ping is due.
     await Promise.all([once(client.ours, 'pong'), once(upstream.ours, 'pong')])

@@ -1,5 +1,5 @@
 import OpenAI from 'openai'
-import { type Clock, systemClock } from '../../../shared/base/time.ts'
+import { type Clock, type MonotonicClock, systemClock } from '../../../shared/base/time.ts'
 import type { Usage } from '../../../shared/base/usage.ts'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import { startAnthropicEmulator } from '../../emulators/anthropic.ts'
@@ -23,7 +23,11 @@ export type World = {
 /** What no client may ever see. */
 export const upstreamSecret = 'upstream-secret-0123456789'
 
-export async function startWorld(env: Record<string, string> = {}, clock: Clock = systemClock): Promise<World> {
+export async function startWorld(
+  env: Record<string, string> = {},
+  clock: Clock = systemClock,
+  monotonic?: MonotonicClock,
+): Promise<World> {
   const stores = await freshStores()
   const emulators = await Promise.all([
     startOpenAiEmulator(),
@@ -43,7 +47,7 @@ export async function startWorld(env: Record<string, string> = {}, clock: Clock 
     OPENROUTER_BASE_URL: `${openrouter.url}/v1`,
     ...env,
   }
-  const gateway = await startGateway(stores, settings, clock)
+  const gateway = await startGateway(stores, settings, clock, monotonic)
   return {
     gateway,
     openai,

@@ -3,6 +3,7 @@ import { openRequestRedis, type Redis, waitUntilReady } from '../../../shared/io
 import type { Target } from '../../../shared/providers/contract.ts'
 import { Health } from '../../../shared/providers/health.ts'
 import { type FailureReason, ProviderError } from '../../../shared/providers/provider-error.ts'
+import { monotonicOf } from '../clocks/monotonic.ts'
 import { catalog } from './routing.ts'
 
 /** Live figures as several processes have them: each on its own connection to one Redis. */
@@ -48,7 +49,7 @@ export async function openFleet(redisUrl: string, size: number): Promise<Fleet> 
     processes,
     async join(aheadMs = 0) {
       const clock: Clock = { now: () => systemClock.now() + aheadMs }
-      const health = new Health(await connect(), clock)
+      const health = new Health(await connect(), { clock, monotonic: monotonicOf(clock) })
       processes.push(health)
       return health
     },

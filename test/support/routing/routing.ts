@@ -11,6 +11,7 @@ import { Upstreams } from '../../../shared/providers/upstreams.ts'
 import { chatFeatures, type Features } from '../../../shared/routing/features.ts'
 import { type RoutingRequest, type RoutingWorld, worldOf } from '../../../shared/routing/options.ts'
 import { type Decision, route, type StickyTarget } from '../../../shared/routing/router.ts'
+import { monotonicOf } from '../clocks/monotonic.ts'
 
 export const catalog = loadCatalog()
 /** Every provider of chat models that takes a key. */
@@ -32,7 +33,8 @@ export function worldWith(providers = names, from: Catalog = catalog, env: Recor
   const keys = Object.fromEntries(providers.map(name => [`${name.toUpperCase()}_API_KEY`, 'k']))
   const config = loadConfig({ DATABASE_URL: 'postgres://x/x', REDIS_URL: 'redis://x', ...keys, ...env })
   // No calls are made here: the only live figures are those a test sets.
-  const health = new Health({ defineCommand() {} } as unknown as Redis, { now: () => 0 })
+  const clock = { now: () => 0 }
+  const health = new Health({ defineCommand() {} } as unknown as Redis, { clock, monotonic: monotonicOf(clock) })
   const pauses = { isPaused: () => false }
   const upstreams = new Upstreams({
     catalog: from,

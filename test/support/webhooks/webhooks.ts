@@ -4,6 +4,7 @@ import { type Clock, systemClock } from '../../../shared/base/time.ts'
 import { createLog } from '../../../shared/io/log.ts'
 import { getWebhookSecrets } from '../../../shared/keys/webhook-secrets.ts'
 import { openServices, type Services } from '../../../shared/services.ts'
+import { monotonicOf } from '../clocks/monotonic.ts'
 import type { Stores } from '../gateway.ts'
 
 export const deliveryEnv = { ALLOW_PRIVATE_URLS: 'true', LOG_LEVEL: 'silent', DATABASE_POOL: '5' }
@@ -25,7 +26,7 @@ export async function webhookServices(
   env: Record<string, string> = {},
 ): Promise<Services> {
   const config = { DATABASE_URL: stores.databaseUrl, REDIS_URL: stores.redisUrl, ...deliveryEnv, ...env }
-  return openServices(loadConfig(config), createLog('silent'), clock)
+  return openServices(loadConfig(config), createLog('silent'), clock, undefined, monotonicOf(clock))
 }
 
 export async function newOrganisation(services: Services): Promise<{ organisationId: string; secret: string }> {

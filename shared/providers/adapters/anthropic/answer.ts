@@ -1,3 +1,4 @@
+import { unixNow } from '../../../base/time.ts'
 import { sumUsages, type Usage } from '../../../base/usage.ts'
 import type { ChatCompletion, ToolCall } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
@@ -159,7 +160,7 @@ export function completionFrom(json: unknown, asked1hCache: boolean): ChatComple
   return {
     id: completionId(textIn(message.id, 'id')),
     object: 'chat.completion',
-    created: Math.floor(Date.now() / 1000),
+    created: unixNow(),
     model: textIn(message.model, 'model'),
     choices: [
       {

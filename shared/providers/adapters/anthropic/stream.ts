@@ -1,3 +1,4 @@
+import { unixNow } from '../../../base/time.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
@@ -66,7 +67,7 @@ export class MessageDecoder implements StreamDecoder<ChatChunk> {
     this.#head = {
       id: completionId(textIn(message.id, 'id')),
       object: 'chat.completion.chunk',
-      created: Math.floor(Date.now() / 1000),
+      created: unixNow(),
       model: textIn(message.model, 'model'),
     }
     return this.#chunk({ role: 'assistant', content: '' })

@@ -1,4 +1,5 @@
 import { newId } from '../../../base/ids.ts'
+import { unixNow } from '../../../base/time.ts'
 import type { Usage } from '../../../base/usage.ts'
 import type { ChatChunk, ChatCompletion, FinishReason, ToolCall } from '../../../kinds/chat.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
@@ -76,7 +77,7 @@ function blockedChoices({ body }: Call<'chat'>): ChatCompletion['choices'] {
 /** Id, time and model of a response; the id is Gemini's own if it has one. */
 export function head(generated: Generated, call: Call<'chat'>): Pick<ChatChunk, 'id' | 'created' | 'model'> {
   const id = generated.responseId || newId('chatcmpl')
-  return { id, created: Math.floor(Date.now() / 1000), model: call.target.model.id }
+  return { id, created: unixNow(), model: call.target.model.id }
 }
 
 /** Converts a candidate's parts. */

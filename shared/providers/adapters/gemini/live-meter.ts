@@ -1,3 +1,4 @@
+import type { MonotonicMs } from '../../../base/time.ts'
 import type { Usage } from '../../../base/usage.ts'
 import { imageTokens } from '../../../catalog/image-tokens.ts'
 import type { Content, PendingWork, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
@@ -63,7 +64,7 @@ export class Meter implements RealtimeMeter {
     return { work, isCertain: message ? requestsResponse(message) : requestMarks.test(frame.toString('latin1')) }
   }
 
-  countSent(frame: Buffer, ask: WorkRequest | null, nowMs: number): void {
+  countSent(frame: Buffer, ask: WorkRequest | null, nowMs: MonotonicMs): void {
     if (ask?.isCertain) this.#responses.request(ask, nowMs)
     const message = clientMessage(frame)
     if (!this.hasBegun) {
@@ -74,7 +75,7 @@ export class Meter implements RealtimeMeter {
     this.#conversation.add(contentOf(message, frame))
   }
 
-  expireRequests(nowMs: number): void {
+  expireRequests(nowMs: MonotonicMs): void {
     this.#responses.expireRequests(nowMs)
     this.#earlierPosition = this.#position
     this.#position = this.#conversation.position

@@ -1,3 +1,4 @@
+import { unixNow } from '../../../base/time.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { ChatChunk, ChatCompletion, ChatMessage } from '../../../kinds/chat.ts'
 import { type ReasoningDetail, reasoningDetail } from '../../../kinds/reasoning.ts'
@@ -92,7 +93,7 @@ function head(json: Json, provider: ProviderRow): Head {
   return {
     ...otherFields,
     id: typeof json.id === 'string' ? json.id : '',
-    created: typeof json.created === 'number' ? json.created : Math.floor(Date.now() / 1000),
+    created: typeof json.created === 'number' ? json.created : unixNow(),
     model: typeof json.model === 'string' ? json.model : '',
     ...(ownUsage && { usage: { ...ownUsage, ...extrasOf(json, provider) } }),
   }

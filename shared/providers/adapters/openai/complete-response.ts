@@ -1,3 +1,4 @@
+import { unixNow } from '../../../base/time.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { Json } from './json.ts'
 import { extrasOf, noExtras, normaliseUsage } from './usage.ts'
@@ -23,7 +24,7 @@ export function normaliseHead(json: Json, provider: ProviderRow): Json {
   const isPlain = json.obfuscation === undefined && json.provider === undefined && (usage || json.usage === undefined)
   const head = isPlain ? { ...json } : withoutOwn(json)
   if (typeof json.id !== 'string') head.id = ''
-  if (typeof json.created !== 'number') head.created = Math.floor(Date.now() / 1000)
+  if (typeof json.created !== 'number') head.created = unixNow()
   if (typeof json.model !== 'string') head.model = ''
   if (usage) head.usage = usage
   return head

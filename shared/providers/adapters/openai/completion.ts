@@ -1,3 +1,4 @@
+import { unixNow } from '../../../base/time.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { Completion, CompletionChoice } from '../../../kinds/completion.ts'
 import type { DirectAdapter } from '../../contract.ts'
@@ -42,7 +43,7 @@ function head(json: Json, provider: ProviderRow): Completion {
     ...otherFields,
     id: typeof json.id === 'string' ? json.id : '',
     object: 'text_completion',
-    created: typeof json.created === 'number' ? json.created : Math.floor(Date.now() / 1000),
+    created: typeof json.created === 'number' ? json.created : unixNow(),
     model: typeof json.model === 'string' ? json.model : '',
     choices: [],
     ...(ownUsage && { usage: { ...ownUsage, ...extrasOf(json, provider) } }),

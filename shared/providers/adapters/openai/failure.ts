@@ -1,3 +1,4 @@
+import { systemClock } from '../../../base/time.ts'
 import { type FailureReason, ProviderError } from '../../provider-error.ts'
 import { reasonsByStatus, redactMessage } from '../../toolkit/refusal.ts'
 import { isObject, type Json } from './json.ts'
@@ -136,7 +137,7 @@ function retryAfterMs(headers: Headers): number | null {
   const until = httpDate.test(date) ? Date.parse(date) : Number.NaN
   if (Number.isNaN(until)) return null
   const sent = Date.parse(String(headers.date ?? ''))
-  return Math.min(Math.max(0, until - (Number.isNaN(sent) ? Date.now() : sent)), maxRetryMs)
+  return Math.min(Math.max(0, until - (Number.isNaN(sent) ? systemClock.now() : sent)), maxRetryMs)
 }
 
 function decimal(header: string | string[] | undefined): number | null {

@@ -1,4 +1,5 @@
 import { newId } from '../../../base/ids.ts'
+import type { MonotonicMs } from '../../../base/time.ts'
 import type { PendingWork, RealtimeAdapter, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
 import { withModel } from '../../toolkit/first-frame.ts'
 import { orEscaped } from '../../toolkit/marks.ts'
@@ -80,7 +81,7 @@ class Meter implements RealtimeMeter {
     return certain(this.#work(type === 'decision.create' ? this.#decider : this.#delegate))
   }
 
-  countSent(frame: Buffer, ask: WorkRequest | null, nowMs: number): void {
+  countSent(frame: Buffer, ask: WorkRequest | null, nowMs: MonotonicMs): void {
     const content = readClientContent(frame)
     if (ask) (content.type === 'decision.create' ? this.#decisions : this.#tasks).request(ask, nowMs)
     addContent(
@@ -90,7 +91,7 @@ class Meter implements RealtimeMeter {
     addContent(this.#sent, { textTokens: content.files * fileTokens })
   }
 
-  expireRequests(nowMs: number): void {
+  expireRequests(nowMs: MonotonicMs): void {
     this.#tasks.expireRequests(nowMs)
     this.#decisions.expireRequests(nowMs)
   }

@@ -1,3 +1,4 @@
+import type { MonotonicMs } from '../../../base/time.ts'
 import type { Content, PendingWork, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
 import { orEscaped } from '../../toolkit/marks.ts'
 import {
@@ -80,7 +81,7 @@ export class Meter implements RealtimeMeter {
     return this.#answersSpeech && mayTrigger ? { work: this.#next(), isCertain: false } : null
   }
 
-  countSent(frame: Buffer, ask: WorkRequest | null, nowMs: number): void {
+  countSent(frame: Buffer, ask: WorkRequest | null, nowMs: MonotonicMs): void {
     const content = readClientContent(frame)
     this.#uncommittedTokens += charactersOfSound(content, frame) / this.#charactersPerToken('input')
     if (ask?.isCertain) {
@@ -90,7 +91,7 @@ export class Meter implements RealtimeMeter {
     if (isPersistent(content, frame)) this.#conversation.add(this.#contentOf(content))
   }
 
-  expireRequests(nowMs: number): void {
+  expireRequests(nowMs: MonotonicMs): void {
     this.#responses.expireRequests(nowMs)
     this.#earlierPosition = this.#position
     this.#position = this.#conversation.position

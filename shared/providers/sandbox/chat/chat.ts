@@ -1,4 +1,5 @@
 import { newId } from '../../../base/ids.ts'
+import { unixNow } from '../../../base/time.ts'
 import type { Usage } from '../../../base/usage.ts'
 import { imageTokens } from '../../../catalog/image-tokens.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, FinishReason, ToolCall } from '../../../kinds/chat.ts'
@@ -44,7 +45,7 @@ export async function chat(body: ChatRequest, tokenizer: Tokenizer): Promise<San
   const output = tool ? toolOutput(tool, body, tokenizer) : textOutput(text, body, tokenizer)
   const copies = body.n ?? 1
   const usage = usageOf(body, output, copies, tokenizer)
-  const head = { id: newId('chatcmpl'), created: Math.floor(Date.now() / 1000), model: body.model }
+  const head = { id: newId('chatcmpl'), created: unixNow(), model: body.model }
   const top = body.logprobs ? { isListed: Boolean(body.top_logprobs), tokenizer } : null
   // Without the body: the response is kept until its client has read it.
   if (body.stream) return eventStream(chunks(head, output, { copies, top, usage: shownUsage(body, usage) }))
@@ -140,7 +141,7 @@ function convertToAudio(output: Output, format: ChatSoundFormat, choices: number
   const transcript = message.content ?? ''
   const seconds = Math.min(transcript.length / spokenCharactersPerSecond, maxAudioSeconds / choices)
   const data = soundFile(format === 'pcm16' ? 'pcm' : format, seconds).toString('base64')
-  const expires = Math.floor(Date.now() / 1000) + 3600
+  const expires = unixNow() + 3600
   message.audio = { id: newCallId('audio'), data, expires_at: expires, transcript }
   message.content = null
   output.audioTokens = Math.ceil(seconds * audioTokensPerSecond)

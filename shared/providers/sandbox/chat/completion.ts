@@ -1,4 +1,5 @@
 import { newId } from '../../../base/ids.ts'
+import { unixNow } from '../../../base/time.ts'
 import type { Completion, CompletionRequest } from '../../../kinds/completion.ts'
 import type { Tokenizer } from '../../../kinds/tokenizer.ts'
 import {
@@ -32,7 +33,7 @@ export function complete(body: CompletionRequest, tokenizer: Tokenizer): Sandbox
   const choices = echoes.flatMap(({ choice }, position) => {
     return Array.from({ length: copies }, (_, copy) => ({ index: position * copies + copy, ...choice }))
   })
-  const created = Math.floor(Date.now() / 1000)
+  const created = unixNow()
   const head = { id: newId('cmpl'), object: 'text_completion' as const, created, model: body.model }
   if (!body.stream) return jsonResponse({ ...head, choices, usage })
   return eventStream(chunks(head, choices, body.stream_options?.include_usage === true ? usage : undefined))

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { elapsedMs, preciseMonotonic } from '../../../base/time.ts'
 import type { Tokenizer } from '../../../kinds/tokenizer.ts'
 import { splitWords } from '../chat/response.ts'
 import { argumentPieces, newCallId } from '../chat/tools.ts'
@@ -85,10 +86,10 @@ export class RealtimeResponse {
     const { signal } = this.#abort
     this.#begin()
     const pieces = this.#pieces()
-    const startedMs = performance.now()
+    const startedMs = preciseMonotonic.now()
     try {
       for (const [index, piece] of pieces.entries()) {
-        const dueMs = startedMs + (spreadMs * (index + 1)) / pieces.length - performance.now()
+        const dueMs = (spreadMs * (index + 1)) / pieces.length - elapsedMs(startedMs, preciseMonotonic.now())
         if (dueMs > 0) await sleep(dueMs, undefined, { signal })
         else await nextTurn(undefined, { signal })
         await this.#context.wire.waitForDrain()

@@ -1,3 +1,4 @@
+import { unixNow } from '../../../base/time.ts'
 import type { Tokenizer } from '../../../kinds/tokenizer.ts'
 import { Conversation } from './conversation.ts'
 import { EventError, errorEvent } from './event-error.ts'
@@ -19,8 +20,7 @@ import { transcribe } from './transcript.ts'
 import type { Turn } from './turns.ts'
 import type { Wire } from './wire.ts'
 
-const maxSessionSeconds = 3_600
-const maxResponses = 8
+const [maxSessionSeconds, maxResponses] = [3_600, 8]
 /** Per chunk of audio: all are handled before the frames of other sessions. */
 const maxTurns = 500
 /** Maximum base64 of one item: a session's frame limit. */
@@ -30,7 +30,7 @@ const maxRetrieved = 15 * 1024 * 1024
 export class SandboxSession {
   readonly #wire: Wire
   readonly #tokenizer: Tokenizer
-  readonly #head = { id: newId('sess'), expires_at: Math.floor(Date.now() / 1_000) + maxSessionSeconds }
+  readonly #head = { id: newId('sess'), expires_at: unixNow() + maxSessionSeconds }
   readonly #conversationId = newId('conv')
   readonly #memory = new SessionMemory()
   readonly #conversation = new Conversation(this.#memory)

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../../base/errors.ts'
+import { unixNow } from '../../../base/time.ts'
 import {
   isItem,
   isMessageItem,
@@ -50,7 +51,7 @@ function optionsOf({ body, target }: Call<'responses'>, chatCall: Call<'chat'>):
   return {
     request: body,
     model: target.model.id,
-    now: () => Math.floor(Date.now() / 1000),
+    now: unixNow,
     estimatedInputTokens: estimateTokens(chatCall.body),
   }
 }
