@@ -191,6 +191,7 @@ async function loseLocks({ gateway }: World): Promise<void> {
     // The first check marks the entries, the second moves those that are without a lock still.
     for (let check = 1; check <= 2; check++) {
       await redis.del(`bull:${name}:stalled-check`, ...active.map(id => `bull:${name}:${id}:lock`))
+      // biome-ignore lint/complexity/useLiteralKeys: it is private in TypeScript
       await checker['moveStalledJobsToWait']()
     }
     await checker.close()
