@@ -27,17 +27,27 @@ const defaultLockMs = 20_000
  * and requeued until then; this limit is for steps without such a count.
  */
 const maxStalled = 50
+/** How long an entry waits that is delivered while its earlier run is alive. */
+const revisitMs = 5_000
 /** For so many minutes it is known how many entries were completed in each. */
 const keptMinutes = 60
+
+/** A run of an entry in this process; `isSuperseded` once the queue has delivered its entry again. */
+type Run = { isSuperseded: boolean }
 
 /** How many entries of a queue one worker process runs concurrently. */
 export function slotsOf(queue: QueueName, { workerConcurrency }: Config): number {
   return queues[queue].concurrency(workerConcurrency)
 }
 
-/** The single wrapper of all processors: delays, retries, stalled jobs, logging. `connection` has no key prefix. Returns the running worker. */
+/**
+ * The single wrapper of all processors: delays, retries, stalled jobs, logging. An entry has one run at a time in this
+ * process: if its lock is lost while the run is alive, the next delivery waits until that has ended. `connection` has no
+ * key prefix. Returns the running worker.
+ */
 export function runQueue(work: QueueWork, services: Services, connection: Redis): Worker {
   const log = services.log.child({ queue: work.queue })
+  const runs = new Map<string, Run>()
   // The delays that BullMQ computes are of the wall clock: another worker has the right one.
   const leaveIfClockIsWrong = async (job: Job, token?: string) => {
     if (services.clockSkew.check()) return
@@ -46,8 +56,9 @@ export function runQueue(work: QueueWork, services: Services, connection: Redis)
   }
   const processEntry = async (job: Job, token?: string) => {
     await leaveIfClockIsWrong(job, token)
-    const outcome = await work.processor(job.name, job.data, services).catch(async error => {
-      await leaveIfClockIsWrong(job, token)
+    const outcome = await runOnce(runs, job, () => work.processor(job.name, job.data, services)).catch(async error => {
+      // Then another delivery has its lock.
+      if (!(error instanceof DelayedError)) await leaveIfClockIsWrong(job, token)
       throw error
     })
     if (outcome.state === 'done') return recordRun(services.redis, work.queue, job.name, services.clock.now())
@@ -75,4 +86,28 @@ export function runQueue(work: QueueWork, services: Services, connection: Redis)
   worker.on('stalled', jobId => log.warn({ jobId }, 'job stalled and is retried'))
   worker.on('error', error => log.warn({ err: error }, 'queue connection'))
   return worker
+}
+
+/**
+ * Runs an entry, unless an earlier run of it is alive: then it is to be processed again later. When that run ends, its
+ * lock is another delivery's: it throws DelayedError, on which BullMQ leaves the entry as it is.
+ */
+async function runOnce(runs: Map<string, Run>, job: Job, process: () => Promise<Outcome>): Promise<Outcome> {
+  const id = job.id!
+  const earlier = runs.get(id)
+  if (earlier) {
+    earlier.isSuperseded = true
+    return retryIn(revisitMs)
+  }
+  const run: Run = { isSuperseded: false }
+  runs.set(id, run)
+  try {
+    const outcome = await process()
+    if (!run.isSuperseded) return outcome
+    // The entry waits for a fixed time, or is being processed: then its row says when it is due.
+    if (outcome.state === 'later') await job.changeDelay(outcome.delayMs).catch(() => {})
+    throw new DelayedError()
+  } finally {
+    runs.delete(id)
+  }
 }

@@ -25,7 +25,11 @@ const maxSaveTries = 60
  * Runs a claimed job. Returns the delay in milliseconds before a retry; null when it is over or its lease was lost. Once
  * `stopping` is aborted, the job is requeued, to be run by another worker at once.
  */
-export async function runDelayed(services: Services, job: Job, stopping: AbortSignal): Promise<number | null> {
+export function runDelayed(services: Services, job: Job, stopping: AbortSignal): Promise<number | null> {
+  return services.delayedJobs.run(job, () => runToEnd(services, job, stopping))
+}
+
+async function runToEnd(services: Services, job: Job, stopping: AbortSignal): Promise<number | null> {
   try {
     if (job.cancelRequestedAt) {
       await settleCancelled(services, job.id)

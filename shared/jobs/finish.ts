@@ -6,6 +6,7 @@ import type { Operation } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Services } from '../services.ts'
 import type { Job } from '../store/jobs.ts'
+import { runLeased } from '../store/run-lease.ts'
 import { maxOpenStarts } from '../store/suspects.ts'
 import { traceStep } from '../traces/work.ts'
 import { type Connection, connectionOf } from './connection.ts'
@@ -20,7 +21,11 @@ const retryDelayMs = 10_000
  * Imports the results of finished work. Returns the delay in milliseconds before a retry if a store, the provider or its
  * file host is unavailable, until the job's deadline; null when there is nothing left to do. Unusable results fail the job.
  */
-export async function finishJob(services: Services, jobId: string): Promise<number | null> {
+export function finishJob(services: Services, jobId: string): Promise<number | null> {
+  return runLeased(services, { table: 'jobs', id: jobId }, () => finishLeased(services, jobId))
+}
+
+async function finishLeased(services: Services, jobId: string): Promise<number | null> {
   const job = await services.jobs.read(jobId)
   if (job?.stage !== 'running') return null
   if (job.openStarts >= maxOpenStarts) {

@@ -36,10 +36,6 @@ export class Superseded extends Error {
   override name = 'Superseded'
 }
 
-/** A run's lease; without renewal it expires: its worker died. */
-const leaseMs = 8_000
-export const renewLeaseMs = 2_000
-
 /**
  * The rows of batches, and their only writer. A single worker owns a batch: every claim increments its epoch (the fencing
  * token), and each write is conditional on the owner's epoch.
@@ -117,27 +113,6 @@ export class Batches {
 
   read(id: string): Promise<Batch | null> {
     return this.#db.batch.findUnique({ where: { id } })
-  }
-
-  /**
-   * Leases a batch to a run, or renews its lease, by PostgreSQL's time. Returns 0 when the run holds it, else for how
-   * many milliseconds another run still does.
-   */
-  async lease(id: string, run: string): Promise<number> {
-    const [row] = await this.#db.$queryRaw<[{ heldMs: number }?]>`
-      WITH leased AS (
-        UPDATE batches SET lease_run = ${run}, lease_until = now() + ${leaseMs} * interval '1 millisecond'
-        WHERE id = ${id} AND (lease_run = ${run} OR coalesce(lease_until <= now(), true)) RETURNING id)
-      SELECT CASE WHEN EXISTS (SELECT 1 FROM leased) THEN 0
-        -- Without a lease in this snapshot, another run has just taken it.
-        ELSE coalesce(extract(epoch FROM lease_until - now()) * 1000, ${leaseMs}) END::float8 AS "heldMs"
-      FROM batches WHERE id = ${id}`
-    return row?.heldMs ?? 0
-  }
-
-  /** Ends a run's lease, if it still holds it. */
-  async endLease(id: string, run: string): Promise<void> {
-    await this.#db.batch.updateMany({ where: { id, leaseRun: run }, data: { leaseRun: null, leaseUntil: null } })
   }
 
   /**

@@ -38,6 +38,8 @@ const withoutInput = { input: true } as const
 export class DelayedJobs {
   readonly #db: Database
   readonly #clock: Clock
+  /** The jobs that this process runs. */
+  readonly #running = new Set<string>()
 
   constructor({ db, clock }: { db: Database; clock: Clock }) {
     this.#db = db
@@ -156,6 +158,19 @@ export class DelayedJobs {
         LIMIT ${maxPausesPerUpdate} FOR UPDATE SKIP LOCKED)`
   }
 
+  /**
+   * Runs a claimed job. Meanwhile this process does not count the job as lost, although its lease may have expired: all
+   * of the process may have stood still.
+   */
+  async run<T>({ id }: Pick<Job, 'id'>, work: () => Promise<T>): Promise<T> {
+    this.#running.add(id)
+    try {
+      return await work()
+    } finally {
+      this.#running.delete(id)
+    }
+  }
+
   /** Counts the start of a claimed suspect before its run; false when the job is over or the claim was lost. */
   async begin({ id, attempts, openStarts }: Claim): Promise<boolean> {
     const where = { id, attempts, stage: 'running' } as const
@@ -234,7 +249,7 @@ export class DelayedJobs {
     const rows = await this.#db.$queryRaw<{ id: string }[]>`
       UPDATE jobs SET stage = 'waiting', claimed_until = NULL, operation = operation - 'call'
       WHERE kind = ${delayedKind} AND stage = 'running' AND claimed_until < ${new Date(this.#clock.now())}
-        AND cancel_requested_at IS NULL AND open_starts < ${maxOpenStarts}
+        AND cancel_requested_at IS NULL AND open_starts < ${maxOpenStarts} AND id <> ALL(${[...this.#running]}::text[])
       RETURNING id`
     return rows.map(({ id }) => id)
   }
@@ -251,7 +266,8 @@ export class DelayedJobs {
 
   async #listLost(where: Prisma.JobWhereInput): Promise<string[]> {
     const lost = { kind: delayedKind, stage: 'running', claimedUntil: { lt: new Date(this.#clock.now()) } } as const
-    const rows = await this.#db.job.findMany({ where: { ...lost, ...where }, select: { id: true } })
+    const id = { notIn: [...this.#running] }
+    const rows = await this.#db.job.findMany({ where: { ...lost, ...where, id }, select: { id: true } })
     return rows.map(({ id }) => id)
   }
 

@@ -137,10 +137,10 @@ export class Jobs {
     return this.#change({ id, stage: 'running' }, { openStarts: one })
   }
 
-  /** Uncounts a start or finish that has ended, or whose process is about to be stopped. */
+  /** Uncounts a start or finish that has ended, or whose process is about to be stopped: another worker may take it up. */
   async endStart(id: string): Promise<void> {
     const where = { id, stage: { in: ['starting', 'running'] }, openStarts: { gt: 0 } } satisfies Prisma.JobWhereInput
-    await this.#change(where, { openStarts: { decrement: 1 } })
+    await this.#change(where, { openStarts: { decrement: 1 }, leaseRun: null, leaseUntil: null })
   }
 
   /** Moves a claim to another provider before anything is sent there; null when the claim was lost. */

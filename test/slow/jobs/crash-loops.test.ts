@@ -3,7 +3,14 @@ import { runDelayed } from '../../../shared/delayed/run.ts'
 import { sweepDelayed } from '../../../shared/delayed/sweep.ts'
 import { Suspects } from '../../../shared/store/suspects.ts'
 import { hang } from '../../emulators/emulator.ts'
-import { type DelayedWorld, delayed, path, startDelayedWorld, submitDelayed } from '../../support/delayed/jobs.ts'
+import {
+  type DelayedWorld,
+  delayed,
+  gated,
+  path,
+  startDelayedWorld,
+  submitDelayed,
+} from '../../support/delayed/jobs.ts'
 import { type Account, eventually } from '../../support/gateway.ts'
 import { answerOf, booked, rowOf, wallet } from '../../support/jobs/gateway.ts'
 import { type TestClock, testClock } from '../../support/wallet/money.ts'
@@ -75,6 +82,24 @@ test.serial('completed: a job that saw two workers die, and one that was handed 
   await runNext()
   t.is((await shown(id)).status, 'completed')
 })
+
+test.serial(
+  'completed, asked for once: a job whose lease has expired while its run in this process is alive',
+  async t => {
+    const id = await submit('alive')
+    const { reply, go } = gated()
+    world.upstream.next(reply)
+    const ran = runNext()
+    await eventually(() => world.upstream.requests.length === 1, 'the provider is asked')
+    clock.advance(11_000)
+    t.is(await sweepDelayed(world.gateway.services), 0)
+    go()
+    await ran
+    t.is((await shown(id)).status, 'completed')
+    t.is((await rowOf(world.gateway, id)).attempts, 1)
+    t.is(world.upstream.requests.length, 1)
+  },
+)
 
 test.serial('completed: the jobs that ran beside a poisonous one, which alone is given up', async t => {
   const poison = await submit('poison')
