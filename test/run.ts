@@ -15,7 +15,7 @@ import { openDatabase } from '../shared/io/db.ts'
 import { maintainPartitions } from '../shared/wallet/partitions.ts'
 import { quickSet } from './support/groups/groups.ts'
 import { makeScratchDir } from './support/scratch.ts'
-import { redisBinaryDir, shortLived, templateDatabase } from './support/stack.ts'
+import { redisBinaryDir, setLedgerTime, shortLived, templateDatabase } from './support/stack.ts'
 
 const root = join(import.meta.dirname, '..')
 const failed = 1

@@ -25,12 +25,6 @@ export function testClock(iso: string): TestClock {
   }
 }
 
-/** SQL: sets the time by which months of the ledger close, in one database. */
-export function setLedgerTime(iso: string): string {
-  return `CREATE OR REPLACE FUNCTION ledger_now() RETURNS timestamptz LANGUAGE sql STABLE AS
-    $$ SELECT '${iso}'::timestamptz $$`
-}
-
 /** What tokens of the model `coin` (and `coin-embedding`) cost, in nano-dollars. */
 export const nanoPerInputToken = 1_000
 export const nanoPerOutputToken = 2_000
