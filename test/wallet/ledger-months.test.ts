@@ -227,7 +227,7 @@ test.serial(
     const own = await tenant()
     const { organisationId, keyId } = own
     const { db } = gateway.services
-    const id = newId('vid')
+    const id = newId('ajob')
     const job = {
       ...{ id, organisationId, keyId, month: '2028-02', capNano: null, environment: 'live' as const },
       ...{ costNano: 5_000n, holdNano: 0n },
