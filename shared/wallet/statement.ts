@@ -62,10 +62,10 @@ export async function listStatementLines(db: Connection, page: StatementPage): P
     FROM ledger_entries WHERE ${own}`
   // The sums of a day include its late charges: these are taken out of them.
   const chargedDays = Prisma.sql`
-    SELECT day, key_id, '' AS late_from, amount_nano, entries FROM ledger_days WHERE ${days} AND kind = 'charge'
+    SELECT day, key_id, NULL AS late_from, amount_nano, entries FROM ledger_days WHERE ${days} AND kind = 'charge'
     UNION ALL
     SELECT (created_at AT TIME ZONE 'UTC')::date, coalesce(key_id, ''), taken.late_from, sign * amount_nano, sign
-    FROM ledger_entries l, LATERAL (VALUES (l.late_from, 1), ('', -1)) AS taken(late_from, sign)
+    FROM ledger_entries l, LATERAL (VALUES (l.late_from, 1), (NULL, -1)) AS taken(late_from, sign)
     WHERE ${own} AND kind = 'charge' AND l.late_from IS NOT NULL`
   const lines =
     page.detail === 'entries'
@@ -76,8 +76,8 @@ export async function listStatementLines(db: Connection, page: StatementPage): P
         SELECT * FROM (
           ${entries} AND kind <> 'charge'
           UNION ALL
-          SELECT day::timestamp AT TIME ZONE 'UTC', coalesce(nullif(key_id, ''), 'none') || replace('_' || late_from, '-', '_'),
-            'charge', sum(amount_nano)::bigint, sum(entries)::int, NULL, nullif(key_id, ''), NULL, NULL, NULL, nullif(late_from, '')
+          SELECT day::timestamp AT TIME ZONE 'UTC', concat_ws('_', coalesce(nullif(key_id, ''), 'none'), replace(late_from, '-', '_')),
+            'charge', sum(amount_nano)::bigint, sum(entries)::int, NULL, nullif(key_id, ''), NULL, NULL, NULL, late_from
           FROM (${chargedDays}) c GROUP BY day, key_id, late_from HAVING sum(entries) > 0
         ) d ${afterAt ? Prisma.sql`WHERE (at, ref) ${beyond} (${new Date(afterAt)}, ${afterRef})` : Prisma.empty}
         ORDER BY at ${direction}, ref ${direction} LIMIT ${limit}`
