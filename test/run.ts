@@ -15,7 +15,7 @@ import { openDatabase } from '../shared/io/db.ts'
 import { maintainPartitions } from '../shared/wallet/partitions.ts'
 import { quickSet } from './support/groups/groups.ts'
 import { makeScratchDir } from './support/scratch.ts'
-import { redisBinaryDir, shortLived, templateDatabase } from './support/stack.ts'
+import { redisBinaryDir, setLedgerTime, shortLived, templateDatabase } from './support/stack.ts'
 
 const root = join(import.meta.dirname, '..')
 const failed = 1
@@ -91,6 +91,15 @@ async function makeTemplate(serverUrl: string): Promise<void> {
   url.pathname = `/${templateDatabase}`
   await migrate(url.href)
   await makePartitions(url.href)
+  await keepMonthsOpen(url.href)
+}
+
+/** Tests have clocks of their own: for those, no month of the ledger closes by the time of the server, unless one sets it. */
+async function keepMonthsOpen(databaseUrl: string): Promise<void> {
+  const client = new pg.Client({ connectionString: databaseUrl })
+  await client.connect()
+  await client.query(setLedgerTime('-infinity'))
+  await client.end()
 }
 
 /** Creates the partitions of the request log that each gateway would create in its copy of the database. */

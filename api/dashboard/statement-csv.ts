@@ -6,7 +6,10 @@ import { referenceOf } from '../../shared/wallet/causes.ts'
 import { listStatementLines, type StatementPage } from '../../shared/wallet/statement.ts'
 import type { PageReader } from './row-export.ts'
 
-const columns = ['at', 'kind', 'event', 'amount_usd', 'charges', 'key', 'method', 'available_at', 'reference', 'note']
+const columns = [
+  ...['at', 'kind', 'event', 'amount_usd', 'charges', 'key', 'method', 'available_at', 'reference', 'note'],
+  'late_from',
+]
 const linesPerPage = 1_000
 
 /** Streams a statement of several months as CSV, oldest first, one page in memory at a time. */
@@ -41,5 +44,6 @@ function textOf(line: Awaited<ReturnType<typeof listStatementLines>>[number]): s
     line.availableAt?.toISOString() ?? null,
     reference,
     line.note,
+    line.lateFrom,
   ])
 }

@@ -158,7 +158,7 @@ export async function admitFree(services: Services, apiKey: ResolvedKey): Promis
   const { reservation } = await admitRequest(
     services,
     apiKey,
-    newId('req'),
+    { id: newId('req') },
     () => ({ maxCost: flatCost(0) }),
     withoutMoney,
   )

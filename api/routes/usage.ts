@@ -55,7 +55,7 @@ export const readUsage = endpoint({
   tag: 'Provisioning',
   summary: 'Retrieve usage',
   description:
-    'Sums requests, tokens and cost by period and by up to two properties, oldest first. A request counts in the period in which it began. Periods and groups without requests are omitted. Hours are kept as long as the request log. Sums by end user and tag take at most 31 days at a time.',
+    'Sums requests, tokens and cost by period and by up to two properties, oldest first. A request, session or job counts in the period in which it began, a line of a batch at its provider when its result was read; refunds lower that period. The month of the ledger and of caps can be another one for sessions, such lines and late charges. Periods and groups without requests are omitted. Hours are kept as long as the request log. Sums by end user and tag take at most 31 days at a time.',
   access: 'provisioning',
   query,
   answers: {

@@ -50,7 +50,9 @@ export const key = z
       .describe(
         'Of status `revoked`: revoked for good, disabled by a person, or blocked because of what its requests cost.',
       ),
-    spend_month_usd: usd,
+    spend_month_usd: usd.describe(
+      'Charged in the current UTC month, as the cap counts: requests that began and jobs that were created in it. Charges that are booked too late for a closed month are not part of it.',
+    ),
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),
     last_used_at: z.iso.datetime().nullable(),

@@ -107,11 +107,12 @@ class Run<K extends DirectKind> extends BaseRun {
 
   async #admit(sticky: StickyTarget | null): Promise<{ decision: Decision; reservation: Reservation }> {
     const services = this.services
+    const { id, startedMs } = this
     const { kind, body, features, key } = this.#input
     const world = worldOf(services, this.marginPpm)
     // A named model needs no explanation.
     const maxListed = parseModelSelector(services.catalog, body.model, kind).auto ? maxCandidates : 0
-    const admitted = await admitRequest(services, key, this.id, policy => {
+    const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
       const learned = maxListed > 0 ? services.learnedQualities.of(policy) : null
       const decision = route(world, { policy, kind, request: body, features, sticky, learned }, maxListed)
       return { decision, maxCost: maxCostOfRun(services, policy, this.#input, decision.targets, this.marginPpm) }

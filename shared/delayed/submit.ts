@@ -81,7 +81,8 @@ export async function submitDelayed(
     await inBody(at, () => measureRequest(services, kind, body, features, key.policy))
     key.forget()
   }
-  const { decision, reservation } = await admitRequest(services, key, id, policy => {
+  const startedMs = services.clock.now()
+  const { decision, reservation } = await admitRequest(services, key, { id, startedMs }, policy => {
     const decision = decide(policy)
     const factor = services.reservationFactors.of(policy.organisationId, decision.targets)
     return { decision, maxCost: { ...maxCostOf(decision.targets, features, marginPpm), factor } }
@@ -90,7 +91,7 @@ export async function submitDelayed(
   const input = { kind, body: text, discountPpm: Number(discountPpm), outputTokens, clamped } satisfies DelayedInput
   const [target] = decision.targets
   const submitted = (job: Job) => ({ job, reservation, target: target!, mode: decision.mode })
-  const admitted = { origin, submission, input, target: target!, reservation }
+  const admitted = { startedMs, origin, submission, input, target: target!, reservation }
   return submitted(await insertJob(services, key.policy, admitted, (tx, job) => beside?.(tx, submitted(job))))
 }
 
@@ -127,6 +128,7 @@ function inBody<T>(at: string, step: () => T): T {
 }
 
 type Admitted = {
+  startedMs: number
   origin: Origin
   submission: DelayedSubmission
   input: DelayedInput
@@ -141,7 +143,7 @@ async function insertJob(
   admitted: Admitted,
   beside: TransactionStep<Job>,
 ): Promise<Job> {
-  const { origin, submission, input, target, reservation } = admitted
+  const { startedMs, origin, submission, input, target, reservation } = admitted
   const { terms, webhookUrl, metadata } = submission
   const { id, month, reservedNano } = reservation
   const { organisationId, keyId, environment, capNano } = policy
@@ -157,7 +159,7 @@ async function insertJob(
     holdNano: BigInt(reservedNano),
     webhookUrl,
     metadata,
-    createdAt: new Date(nowMs),
+    createdAt: new Date(startedMs),
     claimedUntil: holdBackMs > 0 ? new Date(nowMs + holdBackMs) : null,
     deadlineAt: new Date(nowMs + terms.windowMs),
   }

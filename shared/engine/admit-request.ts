@@ -1,3 +1,4 @@
+import { monthOf } from '../base/time.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import { authorise, type Policy } from '../keys/policy.ts'
 import type { AdmissionGate, Reservation, StalePolicy } from '../wallet/admission.ts'
@@ -24,14 +25,20 @@ export function decideUnderPolicy<T extends object>(
 }
 
 /**
+ * What is admitted. `startedMs`: when it began, if its row in the request log says so; that decides the month in which it is
+ * charged, so that usage, caps and the ledger agree. Absent: now.
+ */
+type Admissible = { id: string; startedMs?: number }
+
+/**
  * Admits a request under its key's current policy: `choose` returns what the request does and its maximum cost, which
- * is reserved under `id`. `billing` may change the limits that the request counts against. Throws what
+ * is reserved under its id. `billing` may change the limits that the request counts against. Throws what
  * `decideUnderPolicy` and the admission throw: 401, 402, 403, 429, 503.
  */
 export function admitRequest<T extends { maxCost: MaxCost }>(
   services: AdmissionServices,
   key: ResolvedKey,
-  id: string,
+  { id, startedMs }: Admissible,
   choose: (policy: Policy) => T,
   billing: (context: BillingContext) => BillingContext = identity,
 ): Promise<T & { reservation: Reservation }> {
@@ -42,6 +49,7 @@ export function admitRequest<T extends { maxCost: MaxCost }>(
       generation,
       id,
       chosen.maxCost,
+      startedMs === undefined ? '' : monthOf(startedMs),
     )
     return 'stale' in reservation ? reservation : { ...chosen, reservation }
   })

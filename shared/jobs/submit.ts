@@ -62,7 +62,8 @@ export async function submitJob(
   // Staging files takes time; the policy read before may be stale by now.
   if (fields.length > 0) key.forget()
   const id = newId(row.idPrefix)
-  const { reservation, target, quote, input } = await admitRequest(services, key, id, policy => {
+  const startedMs = services.clock.now()
+  const { reservation, target, quote, input } = await admitRequest(services, key, { id, startedMs }, policy => {
     const [target] = choose(policy, references)
     const input = row.input(body, target!.model, references)
     const quote = row.quote(input, target!.deployment, services.config.marginPpm, references)
@@ -73,7 +74,7 @@ export async function submitJob(
     throw error
   })
   const submitted = (job: Job) => ({ job, reservation, target })
-  const admitted = { id, origin, body, input, references, target, quote, reservation }
+  const admitted = { id, startedMs, origin, body, input, references, target, quote, reservation }
   return submitted(await insertJob(services, key.policy, kind, admitted, (tx, job) => beside?.(tx, submitted(job))))
 }
 
@@ -108,6 +109,7 @@ export function quotedNanoOf({ input, holdNano }: Job): bigint {
 
 type Admitted = {
   id: string
+  startedMs: number
   origin: Origin
   body: Common
   input: object
@@ -126,7 +128,7 @@ async function insertJob(
   beside: TransactionStep<Job>,
 ): Promise<Job> {
   const { clock, config } = services
-  const { id, origin, body, target, quote, reservation } = admitted
+  const { id, startedMs, origin, body, target, quote, reservation } = admitted
   const { organisationId, keyId, environment, capNano } = policy
   const free = environment === 'test'
   const chargeNano = 'chargeNano' in quote ? (free ? 0n : quote.chargeNano) : null
@@ -145,6 +147,7 @@ async function insertJob(
       ...{ input: admitted.input, references: admitted.references },
       ...(isRaised && { quotedNano: String(quote.holdNano) }),
     } satisfies JobInput,
+    createdAt: new Date(startedMs),
     deadlineAt: new Date(clock.now() + config.jobDeadlineMs),
   }
   const job = await createJob(services, reservation, newJob, beside)

@@ -125,9 +125,9 @@ class MediaRun<K extends InstantKind> extends BaseRun<Services> {
   }
 
   async #admit(references: References): Promise<{ plan: RoutingPlan; reservation: Reservation }> {
-    const { services } = this
+    const { services, id, startedMs } = this
     const { key } = this.#input
-    const admitted = await admitRequest(services, key, this.id, policy => {
+    const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
       const offers = this.#choose(policy, references).map(target => this.#offer(target, references))
       const chosen = rankOffers(services, policy.mode, offers)
       const targets = chosen.map(({ target }) => target)

@@ -85,7 +85,7 @@ export async function reserveStretch(
     const factor = nano === null ? services.reservationFactors.of(policy.organisationId, targets) : 1
     return { targets, maxCost: { ...flatCost(fixedNano), factor } }
   }
-  return admitRequest(services, key, id, choose, context => (first ? context : { ...context, rpmLimit: null }))
+  return admitRequest(services, key, { id }, choose, context => (first ? context : { ...context, rpmLimit: null }))
 }
 
 /**
@@ -147,7 +147,7 @@ export async function recheck(services: Services, input: SessionInput): Promise<
   }
   try {
     // Nothing is reserved or counted: this confirms the policy version in Redis.
-    await admitRequest(services, key, newId('req'), choose, context => {
+    await admitRequest(services, key, { id: newId('req') }, choose, context => {
       return { ...context, spendsMoney: false, rpmLimit: null, tpmLimit: null }
     })
     return null

@@ -82,8 +82,8 @@ function bookingSql(json: string): Prisma.Sql {
         SELECT id, org, key, month, cap, part, charged_at, 'excess', beyond, 'excess:' || reference FROM event
       ) e WHERE amount > 0 ORDER BY cause
     ), booked AS (
-      INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at)
-      SELECT org, kind, -amount, cause, key, charged_at FROM entry
+      INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at, month)
+      SELECT org, kind, -amount, cause, key, charged_at, month FROM entry
       ON CONFLICT (cause) DO NOTHING
       RETURNING organisation_id, amount_nano, cause
     ), logged AS (

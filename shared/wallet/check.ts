@@ -27,6 +27,7 @@ export async function checkLedger(db: Database, redis: Redis, nowMs = systemCloc
       invariants.OVERDRAFTS,
     ),
     await checkRows(db, 'every charge has its request, and every charged request its charge', invariants.CHARGES),
+    await checkRows(db, 'every charge counts in the month of its request, or is marked as late', invariants.MONTHS),
     await checkRows(db, 'every job costs what was charged for it, and nothing when it failed', invariants.JOBS),
     await checkRows(db, 'a top-up’s entries are what was paid and did not go back', invariants.TOP_UPS),
     await checkRows(db, 'every request is logged once', invariants.ONCE),

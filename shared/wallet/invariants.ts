@@ -15,10 +15,23 @@ export const BALANCES = report(`
   SELECT o.id AS subject, coalesce(w.balance_nano, 0)::numeric AS found, coalesce(sum(l.amount_nano), 0) AS expected
   FROM organisations o LEFT JOIN wallets w ON w.organisation_id = o.id LEFT JOIN ledger_entries l ON l.organisation_id = o.id
   GROUP BY o.id, w.balance_nano`)
+// Over all months and month by month. The previous release booked entries without the month that they count in: a key is compared
+// from the first whole month after the last of them.
 export const KEY_SPENDS = report(`
+  WITH charged AS (
+    SELECT key_id, month, sum(-amount_nano) AS spent, max(created_at) AS last FROM ledger_entries
+    WHERE key_id IS NOT NULL GROUP BY key_id, month
+  ), compared AS (
+    SELECT k.id AS key_id, to_char(c.last AT TIME ZONE 'UTC' + interval '1 day', 'YYYY-MM') AS after
+    FROM api_keys k LEFT JOIN charged c ON c.key_id = k.id AND c.month IS NULL
+  )
   SELECT coalesce(s.key_id, c.key_id) AS subject, coalesce(s.spent, 0) AS found, coalesce(c.spent, 0) AS expected
   FROM (SELECT key_id, sum(spent_nano) AS spent FROM key_spend GROUP BY key_id) s
-  FULL JOIN (SELECT key_id, -sum(amount_nano) AS spent FROM ledger_entries WHERE key_id IS NOT NULL GROUP BY key_id) c USING (key_id)`)
+  FULL JOIN (SELECT key_id, sum(spent) AS spent FROM charged GROUP BY key_id) c USING (key_id)
+  UNION ALL
+  SELECT key_id || ' ' || month, coalesce(s.spent_nano, 0), coalesce(c.spent, 0)
+  FROM key_spend s FULL JOIN (SELECT * FROM charged WHERE month IS NOT NULL) c USING (key_id, month) JOIN compared USING (key_id)
+  WHERE after IS NULL OR month > after`)
 export const CAPS = report(`
   SELECT key_id || ' ' || month AS subject, spent_nano - excess_nano AS found, least(spent_nano - excess_nano, cap_nano) AS expected
   FROM key_spend WHERE cap_nano IS NOT NULL`)
@@ -29,7 +42,8 @@ export const CHARGES = report(`
   SELECT coalesce(g.id, l.id) AS subject, coalesce(-l.amount_nano, 0) AS found, coalesce(g.cost_nano, 0) AS expected
   FROM (SELECT id, cost_nano FROM generations WHERE cost_nano > 0) g
   FULL JOIN (
-    SELECT split_part(cause, ':', 2) AS id, sum(amount_nano) AS amount_nano, min(created_at) AS created_at FROM ledger_entries
+    SELECT split_part(cause, ':', 2) AS id, sum(amount_nano) AS amount_nano,
+      min(coalesce(occurred_at, created_at)) AS created_at FROM ledger_entries
     WHERE kind IN ('charge', 'refund', 'excess')
       AND (cause LIKE 'generation:%' OR cause LIKE 'refund:%' OR cause LIKE 'excess:%')
     GROUP BY 1) l
@@ -74,6 +88,16 @@ export const TOP_UPS = report(`
 export const ONCE = report(
   `SELECT id AS subject, count(*) AS found, 1::bigint AS expected FROM generations GROUP BY id`,
 )
+
+// A session is charged in the months in which it reserves, a line of a provider's batch in that of the batch.
+export const MONTHS = report(`
+  SELECT l.cause AS subject, coalesce(l.late_from, l.dated) AS found,
+    CASE WHEN l.late_from >= l.dated THEN 'an earlier month than ' || l.dated ELSE l.month END AS expected
+  FROM (SELECT *, to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM') AS dated FROM ledger_entries) l WHERE l.month IS NOT NULL
+  UNION ALL
+  SELECT l.cause || ' of a request', l.month, to_char(g.created_at AT TIME ZONE 'UTC', 'YYYY-MM')
+  FROM ledger_entries l JOIN generations g ON g.id = split_part(l.cause, ':', 2)
+  WHERE l.month IS NOT NULL AND g.kind <> 'realtime' AND NOT coalesce(g.routing ? 'batch', false)`)
 
 // Daily usage is kept when a month of the request log is dropped.
 export const DAYS = report(`

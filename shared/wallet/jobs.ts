@@ -73,8 +73,8 @@ async function book(
   await tx.$executeRaw`SELECT 1 FROM wallets WHERE organisation_id = ${organisationId} FOR UPDATE`
   await tx.$executeRaw`
     WITH booked AS (
-      INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at)
-      VALUES (${organisationId}, ${kind}::ledger_kind, ${amountNano}, ${cause}, ${keyId}, ${new Date(nowMs)})
+      INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at, month)
+      VALUES (${organisationId}, ${kind}::ledger_kind, ${amountNano}, ${cause}, ${keyId}, ${new Date(nowMs)}, ${month})
       ON CONFLICT (cause) DO NOTHING
       RETURNING amount_nano
     ), balance AS (

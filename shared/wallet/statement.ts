@@ -20,6 +20,8 @@ export type StatementLine = {
   method: DepositMethod | null
   availableAt: Date | null
   note: string | null
+  /** The closed month that it was booked too late for: "2026-10"; else null. */
+  lateFrom: string | null
 }
 
 export type StatementPage = {
@@ -41,7 +43,10 @@ export function isCursor(text: string, detail: Detail): boolean {
   return at !== undefined && !Number.isNaN(Date.parse(at)) && (detail === 'days' || /^\d{1,18}$/.test(ref!))
 }
 
-/** Lists a page of an organisation's ledger for one month. The sum of a day is dated at the start of the day. */
+/**
+ * Lists a page of an organisation's ledger for one month. The sum of a day is dated at the start of the day; late charges are
+ * summed apart.
+ */
 export async function listStatementLines(db: Connection, page: StatementPage): Promise<StatementLine[]> {
   const { kind, order, limit } = page
   const [, afterAt, afterRef] = cursorShape.exec(page.after ?? '') ?? []
@@ -53,8 +58,15 @@ export async function listStatementLines(db: Connection, page: StatementPage): P
   const direction = order === 'asc' ? Prisma.sql`ASC` : Prisma.sql`DESC`
   const entries = Prisma.sql`
     SELECT created_at AS at, lpad(id::text, 18, '0') AS ref, kind, amount_nano, 1 AS entries, cause, key_id, method,
-      available_at, note
+      available_at, note, late_from
     FROM ledger_entries WHERE ${own}`
+  // The sums of a day include its late charges: these are taken out of them.
+  const chargedDays = Prisma.sql`
+    SELECT day, key_id, NULL AS late_from, amount_nano, entries FROM ledger_days WHERE ${days} AND kind = 'charge'
+    UNION ALL
+    SELECT (created_at AT TIME ZONE 'UTC')::date, coalesce(key_id, ''), taken.late_from, sign * amount_nano, sign
+    FROM ledger_entries l, LATERAL (VALUES (l.late_from, 1), (NULL, -1)) AS taken(late_from, sign)
+    WHERE ${own} AND kind = 'charge' AND l.late_from IS NOT NULL`
   const lines =
     page.detail === 'entries'
       ? Prisma.sql`${entries}
@@ -64,14 +76,14 @@ export async function listStatementLines(db: Connection, page: StatementPage): P
         SELECT * FROM (
           ${entries} AND kind <> 'charge'
           UNION ALL
-          SELECT day::timestamp AT TIME ZONE 'UTC', coalesce(nullif(key_id, ''), 'none'), kind, amount_nano, entries::int,
-            NULL, nullif(key_id, ''), NULL, NULL, NULL
-          FROM ledger_days WHERE ${days} AND kind = 'charge'
+          SELECT day::timestamp AT TIME ZONE 'UTC', concat_ws('_', coalesce(nullif(key_id, ''), 'none'), replace(late_from, '-', '_')),
+            'charge', sum(amount_nano)::bigint, sum(entries)::int, NULL, nullif(key_id, ''), NULL, NULL, NULL, late_from
+          FROM (${chargedDays}) c GROUP BY day, key_id, late_from HAVING sum(entries) > 0
         ) d ${afterAt ? Prisma.sql`WHERE (at, ref) ${beyond} (${new Date(afterAt)}, ${afterRef})` : Prisma.empty}
         ORDER BY at ${direction}, ref ${direction} LIMIT ${limit}`
   const rows = await db.$queryRaw<(Omit<StatementLine, 'cursor'> & { ref: string })[]>`
     SELECT l.at, l.ref, l.kind::text, l.amount_nano AS "amountNano", l.entries, l.cause, l.key_id AS "keyId", k.name AS "keyName",
-      l.method, l.available_at AS "availableAt", l.note
+      l.method, l.available_at AS "availableAt", l.note, l.late_from AS "lateFrom"
     FROM (${lines}) l LEFT JOIN api_keys k ON k.id = l.key_id
     ORDER BY l.at ${direction}, l.ref ${direction}`
   return rows.map(({ ref, ...line }) => ({ cursor: `${line.at.toISOString()}_${ref}`, ...line }))
@@ -86,16 +98,23 @@ function dayOf(time: Date): string {
   return time.toISOString().slice(0, 10)
 }
 
+/** A month of the ledger: the sums of its kinds, and what of them is late. Nothing is added to a closed month. */
+type MonthTotals = Record<LedgerKind, Nano> & { late: Nano; closesAt: Date; closed: boolean }
+
 /** Sums a month of the ledger by kind. */
-export async function getMonthTotals(
-  db: Connection,
-  organisationId: string,
-  month: string,
-): Promise<Record<LedgerKind, Nano>> {
-  const where = { organisationId, day: spanOf(month) }
+export async function getMonthTotals(db: Connection, organisationId: string, month: string): Promise<MonthTotals> {
+  const span = spanOf(month)
+  // Whether it is closed is read first: the sums of a closed month are final.
+  const [close] = await db.$queryRaw<[Pick<MonthTotals, 'closesAt' | 'closed'>]>`
+    SELECT ledger_closes_at(${month}) AS "closesAt", ledger_closes_at(${month}) <= ledger_now() AS closed`
+  const where = { organisationId, day: span }
   const sums = await db.ledgerDay.groupBy({ by: ['kind'], where, _sum: { amountNano: true } })
+  const late = { organisationId, createdAt: span, lateFrom: { not: null } }
+  const { _sum: lateSum } = await db.ledgerEntry.aggregate({ where: late, _sum: { amountNano: true } })
   const total = (kind: LedgerKind) => sums.find(sum => sum.kind === kind)?._sum.amountNano ?? 0n
   return {
+    ...close,
+    late: lateSum.amountNano ?? 0n,
     deposit: total('deposit'),
     charge: total('charge'),
     excess: total('excess'),

@@ -90,17 +90,18 @@ test('the ledger of a month: charges by day and key or one by one, everything el
   t.deepEqual(await read('&kind=deposit'), ['11-02T05 deposit 10 1 -'])
   t.deepEqual(await read('&kind=refund'), [])
   t.deepEqual(await read('&month=2026-10&kind=charge'), ['10-31T00 charge -1e-9 1 first'])
-  const totals = { deposits_usd: 10, charges_usd: -1.5, excess_usd: 0, refunds_usd: 0, adjustments_usd: 0 }
-  t.deepEqual(await visitor.json<MonthTotals>(`${base}/billing/totals`), { month: '2026-11', ...totals })
+  const totals = { deposits_usd: 10, charges_usd: -1.5, excess_usd: 0, refunds_usd: 0, adjustments_usd: 0, late_usd: 0 }
+  const close = { closes_at: '2026-12-03T00:00:00.000Z', closed: false }
+  t.deepEqual(await visitor.json<MonthTotals>(`${base}/billing/totals`), { month: '2026-11', ...totals, ...close })
 
   const file = await visitor.fetch(`${base}/billing/ledger.csv?from=2026-10&to=2026-11`)
   t.is(file.headers.get('content-type'), 'text/csv; charset=utf-8')
   t.is(file.headers.get('content-disposition'), 'attachment; filename="ledger-2026-10-2026-11.csv"')
   const text = await file.text()
   const lines = text.split('\r\n')
-  t.is(lines[0], 'at,kind,event,amount_usd,charges,key,method,available_at,reference,note')
-  t.is(lines[1], `2026-10-31T00:00:00.000Z,charge,,-0.000000001,1,"'=HYPERLINK(""http://x"")",,,,`)
-  t.regex(lines[2]!, /^2026-10-31T23:00:00\.000Z,deposit,,25\.000000000,,,card,,dep_\w+,"'@note\nof two lines"$/)
+  t.is(lines[0], 'at,kind,event,amount_usd,charges,key,method,available_at,reference,note,late_from')
+  t.is(lines[1], `2026-10-31T00:00:00.000Z,charge,,-0.000000001,1,"'=HYPERLINK(""http://x"")",,,,,`)
+  t.regex(lines[2]!, /^2026-10-31T23:00:00\.000Z,deposit,,25\.000000000,,,card,,dep_\w+,"'@note\nof two lines",$/)
   t.true(text.includes(',-0.400000000,1,"Second, with ""quotes""",'))
   t.is(lines.length, 1 + 6 + 1)
   const whole = await (await visitor.fetch(`${base}/billing/ledger.csv?from=2026-11&to=2026-11&detail=entries`)).text()

@@ -159,6 +159,12 @@ test('101: one month’s use is that month’s, and the next month’s the next 
       ['2027-04', tokensNano(uses[1]!), 0],
     ],
   )
+  const entries = await w.services.db.ledgerEntry.findMany({ where: { keyId }, orderBy: { id: 'asc' } })
+  t.deepEqual(
+    entries.map(({ createdAt, amountNano }) => [createdAt.toISOString().slice(0, 7), 0 - Number(amountNano)]),
+    months.map(({ month, spentNano }) => [month, Number(spentNano)]),
+    'the ledger dates each part in the month whose cap it counts against',
+  )
 })
 
 test('101 for an hour of silence: the reservation is renewed in time, is never counted twice, and is given back', async t => {

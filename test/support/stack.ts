@@ -33,6 +33,12 @@ const copyAgainAfterMs = 100
 const redisDatabases = 255 // Number 0 holds the allotments.
 const clusterReadyWithinMs = 30_000
 
+/** SQL: sets the time by which months of the ledger close, in one database. */
+export function setLedgerTime(iso: string): string {
+  return `CREATE OR REPLACE FUNCTION ledger_now() RETURNS timestamptz LANGUAGE sql STABLE AS
+    $$ SELECT '${iso}'::timestamptz $$`
+}
+
 /** A new migrated database, a copy of the template. `drop` closes whatever connections it still has. */
 export async function freshDatabase(): Promise<{ url: string; drop(): Promise<void> }> {
   const serverUrl = given('TEST_DATABASE_URL')

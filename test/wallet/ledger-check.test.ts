@@ -19,6 +19,7 @@ const names = {
   excesses: 'whatever exceeded its reservation was handled',
   overdrafts: 'a balance is below zero only by what exceeded its reservation or was taken back',
   charges: 'every charge has its request, and every charged request its charge',
+  months: 'every charge counts in the month of its request, or is marked as late',
   jobs: 'every job costs what was charged for it, and nothing when it failed',
   topUps: 'a top-up’s entries are what was paid and did not go back',
   once: 'every request is logged once',
@@ -115,6 +116,25 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
     ({ gateway, keyId }) =>
       gateway.services.db.$executeRaw`UPDATE key_spend SET spent_nano = spent_nano - 1 WHERE key_id = ${keyId}`,
     ['spends', 'redis'],
+  ],
+  [
+    'a key’s spend is counted in another month than its charges',
+    ({ gateway, keyId }) => gateway.services.db.$executeRaw`
+      WITH moved AS (UPDATE key_spend SET spent_nano = spent_nano - 1 WHERE key_id = ${keyId})
+      INSERT INTO key_spend (key_id, month, spent_nano) VALUES (${keyId}, '2020-02', 1)`,
+    ['spends', 'redis'],
+  ],
+  [
+    'a charge counts in another month than its request and its date',
+    ({ gateway, keyId }) =>
+      gateway.services.db.$executeRaw`UPDATE ledger_entries SET month = '2020-02' WHERE key_id = ${keyId}`,
+    ['spends', 'months'],
+  ],
+  [
+    'a charge is dated after its month and not marked as late',
+    ({ gateway, keyId }) => gateway.services.db.$executeRaw`
+      UPDATE ledger_entries SET created_at = created_at + interval '1 month' WHERE key_id = ${keyId}`,
+    ['months', 'ledgerDays'],
   ],
   [
     'a key spent more than its cap',

@@ -154,6 +154,7 @@ function presentLine(line: StatementLine): LedgerLine {
     available_at: line.availableAt?.toISOString() ?? null,
     reference,
     note: line.note,
+    late_from: line.lateFrom,
   }
 }
 
@@ -166,7 +167,7 @@ const totals = endpoint({
   answers: { 200: { description: 'The sums by kind.' } },
   async handle({ services: { db, clock }, organisationId, query }): Promise<MonthTotals> {
     const { month = monthOf(clock.now()) } = query
-    const { deposit, charge, excess, refund, adjustment } = await runSearch(db, summing, tx =>
+    const { deposit, charge, excess, refund, adjustment, late, closesAt, closed } = await runSearch(db, summing, tx =>
       getMonthTotals(tx, organisationId, month),
     )
     return {
@@ -176,6 +177,9 @@ const totals = endpoint({
       excess_usd: usdFromNano(excess),
       refunds_usd: usdFromNano(refund),
       adjustments_usd: usdFromNano(adjustment),
+      late_usd: usdFromNano(late),
+      closes_at: closesAt.toISOString(),
+      closed,
     }
   },
 })

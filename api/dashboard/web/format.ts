@@ -14,6 +14,8 @@ const instants = inBothZones({
 const timesOfDay = inBothZones({ hour: '2-digit', minute: '2-digit', second: '2-digit' })
 const shortDays = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' })
 
+const months = new Intl.DateTimeFormat('en-GB', { month: 'long', year: 'numeric', timeZone: 'UTC' })
+
 function inBothZones(options: Intl.DateTimeFormatOptions): Record<ZoneChoice, Intl.DateTimeFormat> {
   const format = (timeZone?: string) => new Intl.DateTimeFormat('en-GB', { ...options, ...(timeZone && { timeZone }) })
   return { local: format(), utc: format('UTC') }
@@ -76,6 +78,11 @@ export function timeOfDay(iso: string): string {
 /** "22 Nov 2026", in the chosen time zone unless `zone` names one. */
 export function day(iso: string | number, zone = zoneChoice()): string {
   return days[zone].format(new Date(iso))
+}
+
+/** "November 2026", of a month such as "2026-11". */
+export function monthName(month: string): string {
+  return months.format(new Date(`${month}-01`))
 }
 
 /** "18 Nov", of a UTC day. */

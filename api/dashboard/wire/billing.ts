@@ -59,6 +59,8 @@ export type LedgerLine = {
   /** The id of the generation, job, top-up or deposit of the entry. */
   reference: string | null
   note: string | null
+  /** The closed month, such as "2026-10", that it was booked too late for. */
+  late_from: string | null
 }
 
 /** GET …/billing/ledger */
@@ -72,4 +74,9 @@ export type MonthTotals = {
   excess_usd: number
   refunds_usd: number
   adjustments_usd: number
+  /** The part of these that was booked too late for the month it belongs to. */
+  late_usd: number
+  /** Two days after the end of the month. From then on, what belongs to it is dated in an open month. */
+  closes_at: string
+  closed: boolean
 }

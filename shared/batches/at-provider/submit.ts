@@ -129,7 +129,7 @@ async function startAtProvider(
 /** Reserves the maximum cost of all lines together. Throws what the admission throws. */
 async function reserve(services: Services, key: ResolvedKey, batch: Batch, holdNano: bigint): Promise<Reservation> {
   const choose = () => ({ maxCost: flatCost(Number(holdNano)) })
-  const { reservation } = await admitRequest(services, key, batch.id, choose, batchRateContext)
+  const { reservation } = await admitRequest(services, key, { id: batch.id }, choose, batchRateContext)
   return reservation
 }
 

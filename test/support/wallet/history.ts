@@ -308,8 +308,10 @@ export class World {
   }
 }
 
-export function usageEvent(reservation: Reservation, cost: number, at: number): UsageEvent {
+export function usageEvent(reservation: Reservation, cost: number, endedMs: number): UsageEvent {
   const { keyId, organisationId, capNano } = reservation.billing
+  // A request begins in the month in which it is admitted.
+  const at = monthOf(endedMs) === reservation.month ? endedMs : Date.parse(`${reservation.month}-28T12:00:00Z`)
   const own = {
     id: reservation.id,
     at,

@@ -2,7 +2,7 @@ import { Anchor, Text } from '@mantine/core'
 import { Link } from 'wouter'
 import type { LedgerLine } from '../../../wire/billing.ts'
 import type { Column } from '../../components/table.tsx'
-import { count, day, moment, usdColumn } from '../../format.ts'
+import { count, day, moment, monthName, usdColumn } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 
 const methods = { card: 'card', ach: 'ACH', grant: 'grant' }
@@ -61,10 +61,11 @@ function nameOf({ kind, event, method }: LedgerLine): string {
 }
 
 /** Details of an entry; those of a held payment include when it can be spent. */
-function Detail({ line: { kind, event, entries, note, available_at } }: { line: LedgerLine }) {
+function Detail({ line: { kind, event, entries, note, available_at, late_from } }: { line: LedgerLine }) {
   const parts = [
     kind === 'charge' && entries > 1 && `${count(entries)} requests`,
     note,
+    late_from !== null && `booked after ${monthName(late_from)} had closed`,
     event === null &&
       available_at !== null &&
       Date.parse(available_at) > Date.now() &&

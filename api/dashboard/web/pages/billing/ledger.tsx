@@ -6,7 +6,7 @@ import { call, queryText } from '../../api.ts'
 import { useFilter } from '../../components/filters.tsx'
 import { Empty, Show } from '../../components/states.tsx'
 import { PagedTable } from '../../components/table.tsx'
-import { usd } from '../../format.ts'
+import { moment, monthName, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { ledgerColumns } from './ledger-table.tsx'
 
@@ -19,7 +19,6 @@ const kinds = [
   { value: 'refund', label: 'Refunds for failed work' },
   { value: 'adjustment', label: 'Adjustments' },
 ]
-const monthNames = new Intl.DateTimeFormat('en-GB', { month: 'long', year: 'numeric', timeZone: 'UTC' })
 
 /** The month `monthsAgo` before the current one, in UTC: "2026-11". */
 function monthBack(back: number): string {
@@ -51,7 +50,7 @@ export function Ledger({ title = 'Ledger' }: { title?: string }) {
           label="Month (UTC)"
           w={{ base: '100%', xs: 180 }}
           allowDeselect={false}
-          data={months.map(value => ({ value, label: monthNames.format(new Date(`${value}-01`)) }))}
+          data={months.map(value => ({ value, label: monthName(value) }))}
           value={month}
           onChange={value => setMonth(value === monthBack(0) ? '' : (value ?? ''))}
         />
@@ -100,7 +99,7 @@ function Export({ month, kind, detail }: Filters) {
       </Menu.Target>
       <Menu.Dropdown>
         <Menu.Item component="a" href={file(month, month)} download>
-          {monthNames.format(new Date(`${month}-01`))}
+          {monthName(month)}
         </Menu.Item>
         <Menu.Item component="a" href={file(`${year}-01`, `${year}-12`)} download>
           Year {year}
@@ -121,27 +120,35 @@ function Totals({ month }: { month: string }) {
   })
   return (
     <Show query={totals} rows={1}>
-      {({ deposits_usd, charges_usd, excess_usd, refunds_usd, adjustments_usd }) => {
+      {({ deposits_usd, charges_usd, excess_usd, refunds_usd, adjustments_usd, late_usd, closes_at, closed }) => {
         const figures = [
           ['Payments and credits', deposits_usd],
           ['Usage', charges_usd],
           ...(excess_usd === 0 ? [] : [['Above its reservation', excess_usd] as const]),
           ['Refunds', refunds_usd],
           ...(adjustments_usd === 0 ? [] : [['Adjustments', adjustments_usd] as const]),
+          ...(late_usd === 0 ? [] : [['Of these, late from closed months', late_usd] as const]),
         ] as const
         return (
-          <Group component="dl" gap="xl" my={0}>
-            {figures.map(([name, amount]) => (
-              <div key={name}>
-                <Text component="dt" size="xs" c="dimmed">
-                  {name}
-                </Text>
-                <Text component="dd" m={0} fw={600} className="numeric">
-                  {usd(amount)}
-                </Text>
-              </div>
-            ))}
-          </Group>
+          <>
+            <Group component="dl" gap="xl" my={0}>
+              {figures.map(([name, amount]) => (
+                <div key={name}>
+                  <Text component="dt" size="xs" c="dimmed">
+                    {name}
+                  </Text>
+                  <Text component="dd" m={0} fw={600} className="numeric">
+                    {usd(amount)}
+                  </Text>
+                </div>
+              ))}
+            </Group>
+            <Text size="xs" c="dimmed">
+              {closed
+                ? 'This month is closed and does not change.'
+                : `This month closes on ${moment(closes_at, 'utc')}. Requests count when they began, jobs when they were created.`}
+            </Text>
+          </>
         )
       }}
     </Show>

@@ -166,7 +166,7 @@ export function Wallet({ overview: { wallet, today, month } }: { overview: Overv
           />
         )}
         <Figure label="Spend today, UTC" value={usd(today.spend_usd)} />
-        <Figure label="Spend this month" value={usd(month.spend_usd)} />
+        <Figure label="Spend this month, UTC, by start of request" value={usd(month.spend_usd)} />
         <Anchor component={Link} href={`${home}/billing`} size="sm" ml="auto">
           Billing
         </Anchor>

@@ -20,7 +20,7 @@ export default function Usage() {
   return (
     <Page
       title="Usage"
-      description="Requests, tokens and cost by key, member, model, provider, endpoint, end user or tag. Days are UTC."
+      description="Requests, tokens and cost by key, member, model, provider, endpoint, end user or tag. Days are UTC. Requests and sessions count when they began; the ledger has the statement of a month."
       actions={<SpanPicker time={time} onChange={setTime} />}
     >
       <Group align="flex-end">
