@@ -49,7 +49,10 @@ export class WallClock {
 /** Compiles the library once per version of its source; gives its path. */
 async function compileShim(): Promise<string> {
   if (process.platform !== 'linux') throw new Error(advice)
-  const version = createHash('sha256').update(await readFile(source)).digest('hex').slice(0, 16)
+  const version = createHash('sha256')
+    .update(await readFile(source))
+    .digest('hex')
+    .slice(0, 16)
   const library = join(libraries, `${version}.so`)
   if (existsSync(library)) return library
   await mkdir(libraries, { recursive: true })

@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import { dayMs } from '../../../shared/base/time.ts'
+import { signUp } from '../../support/dashboard/dashboard.ts'
+import { isFar, type Work } from '../cell.ts'
+import { coinNano } from './charges.ts'
+import { ask, keyOf } from './requests.ts'
+
+export const dashboardSessions: Work = {
+  name: 'dashboard session',
+  async begin(cell) {
+    const { visitor, base } = await signUp({ url: cell.stack.url, services: cell.stack.services })
+    const visit = () => visitor.fetch(`${base}/billing`)
+    assert.equal((await visit()).status, 200)
+    return {
+      async during() {
+        const { status } = await visit()
+        if (cell.role !== 'web' || !isFar(cell) || status !== 401) assert.equal(status, 200)
+      },
+      async after() {
+        assert.equal((await visit()).status, 200, 'the status once the clock is right')
+      },
+    }
+  },
+}
+
+/** A key that expires in a day. */
+export const expiringKeys: Work = {
+  name: 'expiring key',
+  async begin(cell) {
+    const key = await keyOf(cell, { expires_at: new Date(Date.now() + dayMs).toISOString() })
+    assert.equal((await ask(cell, key)).status, 200)
+    return {
+      async during() {
+        const { status } = await ask(cell, key)
+        if (cell.role !== 'web' || !isFar(cell) || status !== 401) assert.equal(status, 200)
+      },
+      async after() {
+        assert.equal((await ask(cell, key)).status, 200, 'the status once the clock is right')
+      },
+    }
+  },
+}
+
+/** A key whose cap of the month is used up: it stays so. */
+export const cappedKeys: Work = {
+  name: 'capped key',
+  async begin(cell) {
+    const capUsd = 0.0005
+    const key = await keyOf(cell, { monthly_spend_cap_usd: capUsd })
+    let spentNano = 0
+    const use = async () => {
+      const response = await ask(cell, key)
+      const answer = (await response.json()) as { usage: Parameters<typeof coinNano>[0] }
+      if (response.status === 200) spentNano += coinNano(answer.usage)
+      return response.status
+    }
+    for (let calls = 0; (await use()) === 200; calls++) assert.ok(calls < 50, 'the cap was never reached')
+    const isRefused = async () => assert.equal(await use(), 402, 'the status of a key above its cap')
+    return {
+      during: isRefused,
+      after: isRefused,
+      async atRest() {
+        assert.ok(spentNano <= capUsd * 1e9, `spent ${spentNano} nano-dollars of ${capUsd} USD`)
+      },
+    }
+  },
+}
+
+const rpm = 3
+const windowMs = 60_000
+
+/** A key that has used its requests of the minute. */
+export const rateLimits: Work = {
+  name: 'rate limit',
+  async begin(cell) {
+    const key = await keyOf(cell, { rpm_limit: rpm })
+    for (let calls = 0; calls < rpm; calls++) assert.equal((await ask(cell, key)).status, 200)
+    assert.equal((await ask(cell, key)).status, 429)
+    /** A minute may have passed; a refusal never lasts longer than one. */
+    const isBounded = async () => {
+      const { status, headers } = await ask(cell, key)
+      if (status === 200) return
+      assert.equal(status, 429)
+      const retryMs = Number(headers.get('retry-after')) * 1_000
+      assert.ok(retryMs > 0 && retryMs <= windowMs, `retry-after: ${headers.get('retry-after')}`)
+    }
+    return { during: isBounded, after: isBounded }
+  },
+}

@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict'
+import { nanoPerInputToken, nanoPerOutputToken } from '../../support/wallet/money.ts'
+import type { Cell } from '../cell.ts'
+
+export type Tokens = { prompt_tokens: number; completion_tokens: number }
+
+/** What tokens of the model `coin` cost, in nano-dollars. */
+export function coinNano({ prompt_tokens, completion_tokens }: Tokens): number {
+  return prompt_tokens * nanoPerInputToken + completion_tokens * nanoPerOutputToken
+}
+
+/** The charges of a request or a session, in nano-dollars. */
+export async function chargesOf({ stack, account }: Cell, generationId: string): Promise<number[]> {
+  const { organisationId } = account
+  const cause = `generation:${generationId}`
+  const where = { organisationId, OR: [{ cause }, { cause: { startsWith: `${cause}:` } }] }
+  const entries = await stack.services.db.ledgerEntry.findMany({ where })
+  return entries.map(({ amountNano }) => -Number(amountNano))
+}
+
+/** Asserts that a request was charged once, with this amount. */
+export async function assertCharged(cell: Cell, generationId: string, nano: number): Promise<void> {
+  assert.deepEqual(await chargesOf(cell, generationId), [nano], `the charges of ${generationId}`)
+}
+
+/** The row of the request log. */
+export async function rowOf({ stack, account }: Cell, id: string) {
+  const { organisationId } = account
+  const rows = await stack.services.db.generation.findMany({ where: { organisationId, id } })
+  assert.equal(rows.length, 1, `rows of ${id} in the request log`)
+  return rows[0]!
+}
+
+/** A duration that was measured here as well, which takes somewhat longer on a busy machine. */
+export function assertDuration(statedMs: number, measuredMs: number, what: string): void {
+  assert.ok(Math.abs(statedMs - measuredMs) <= 2_500, `${what} is ${statedMs} ms, and took ${measuredMs} ms`)
+}

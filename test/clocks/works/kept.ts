@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict'
+import { uploadInput } from '../../support/batches/gateway.ts'
+import { call } from '../../support/gateway.ts'
+import { type Cell, isFar, type Work } from '../cell.ts'
+import { gated } from '../providers.ts'
+import { chargesOf, coinNano } from './charges.ts'
+
+/** Asserts a status: a wrong clock of the web process may see the end of what is kept for days, which is told so. */
+function assertKept({ status }: Response, cell: Cell, moment: 'during' | 'after', what: string): void {
+  const isEndSeen = moment === 'during' && cell.role === 'web' && isFar(cell)
+  if (!isEndSeen || status !== 404) assert.equal(status, 200, `the status of ${what}`)
+}
+
+/** An upload with its signed URL, and the input of a batch. */
+export const files: Work = {
+  name: 'files',
+  async begin(cell) {
+    const { stack, account } = cell
+    const key = account.live
+    const form = new FormData()
+    form.set('file', new Blob(['a picture of an hour glass']), 'glass.txt')
+    const headers = { authorization: `Bearer ${key}` }
+    const uploaded = await fetch(`${stack.url}/v1/uploads`, { method: 'POST', headers, body: form })
+    assert.equal(uploaded.status, 201)
+    const { url } = (await uploaded.json()) as { url: string }
+    const id = await uploadInput({ url: stack.url, key }, '{"custom_id":"a"}\n')
+    const read = async (moment: 'during' | 'after') => {
+      const isOver = moment === 'during' && cell.role === 'web' && cell.offsetMs > 0
+      // The URL of an upload is valid for half an hour.
+      const linked = await fetch(url)
+      if (!(isOver && linked.status === 404)) assert.equal(linked.status, 200, 'the status of the signed URL')
+      assertKept(await call(stack.url, `/v1/files/${id}/content`, { key }), cell, moment, 'the file')
+    }
+    return { during: () => read('during'), after: () => read('after') }
+  },
+}
+
+export const storedResponses: Work = {
+  name: 'stored response',
+  async begin(cell) {
+    const { stack, account, name } = cell
+    const key = account.live
+    const store = (more: object) => {
+      const body = { model: 'coin', input: `The time is ${name}`, store: true, max_output_tokens: 50, ...more }
+      return call(stack.url, '/v1/responses', { key, body })
+    }
+    const first = await store({})
+    assert.equal(first.status, 200)
+    const { id } = (await first.json()) as { id: string }
+    const read = async (moment: 'during' | 'after') => {
+      assertKept(await call(stack.url, `/v1/responses/${id}`, { key }), cell, moment, 'the response')
+      assertKept(await store({ previous_response_id: id }), cell, moment, 'its continuation')
+    }
+    return { during: () => read('during'), after: () => read('after') }
+  },
+}
+
+export const idempotentRequests: Work = {
+  name: 'idempotent request',
+  async begin(cell) {
+    const { stack, account, providers, name } = cell
+    const gate = `idempotent-${name}`
+    const done = `idempotent-done-${name}`
+    const ask = (idempotencyKey: string) => {
+      const body = { model: 'coin', max_tokens: 100, messages: gated(idempotencyKey) }
+      const headers = { 'idempotency-key': idempotencyKey }
+      return call(stack.url, '/v1/chat/completions', { key: account.live, body, headers })
+    }
+    providers.gates.open(done)
+    const original = await (await ask(done)).text()
+    const running = ask(gate)
+    running.catch(() => {}) // Whoever waits for it hears of it.
+    await providers.gates.arrival(gate)
+    const replays = async () => {
+      const replay = await ask(done)
+      assert.equal(await replay.text(), original, 'the replay')
+      assert.equal(replay.headers.get('idempotent-replayed'), 'true')
+    }
+    return {
+      async during() {
+        await replays()
+        const repeated = await ask(gate)
+        assert.equal(repeated.status, 409, 'the status of a request that still runs')
+      },
+      async after() {
+        await replays()
+        providers.gates.open(gate)
+        const answer = await running
+        const text = await answer.text()
+        assert.equal(answer.status, 200, text)
+        const replay = await ask(gate)
+        assert.equal(await replay.text(), text, 'the replay of a request that ran across the steps')
+      },
+      async atRest() {
+        for (const [mark, text] of [[done, original] as const, [gate, await textOf(ask(gate))] as const]) {
+          assert.equal(providers.gates.calls(mark), 1, 'calls of the provider')
+          const { id, usage } = JSON.parse(text)
+          assert.deepEqual(await chargesOf(cell, id), [coinNano(usage)], 'its charges')
+        }
+      },
+    }
+  },
+}
+
+async function textOf(response: Promise<Response>): Promise<string> {
+  return (await response).text()
+}
