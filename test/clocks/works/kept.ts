@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { uploadInput } from '../../support/batches/gateway.ts'
 import { call } from '../../support/gateway.ts'
+import { png } from '../../support/media/media-files.ts'
 import { type Cell, isFar, type Work } from '../cell.ts'
 import { gated } from '../providers.ts'
-import { chargesOf, coinNano } from './charges.ts'
+import { assertCharged, coinNano } from './charges.ts'
 
 /** Asserts a status: a wrong clock of the web process may see the end of what is kept for days, which is told so. */
 function assertKept({ status }: Response, cell: Cell, moment: 'during' | 'after', what: string): void {
@@ -18,7 +19,7 @@ export const files: Work = {
     const { stack, account } = cell
     const key = account.live
     const form = new FormData()
-    form.set('file', new Blob(['a picture of an hour glass']), 'glass.txt')
+    form.set('file', new Blob([new Uint8Array(png())]), 'hour-glass.png')
     const headers = { authorization: `Bearer ${key}` }
     const uploaded = await fetch(`${stack.url}/v1/uploads`, { method: 'POST', headers, body: form })
     assert.equal(uploaded.status, 201)
@@ -67,41 +68,39 @@ export const idempotentRequests: Work = {
       return call(stack.url, '/v1/chat/completions', { key: account.live, body, headers })
     }
     providers.gates.open(done)
-    const original = await (await ask(done)).text()
+    const first = await ask(done)
+    const original = await first.text()
+    assert.equal(first.status, 200, original)
     const running = ask(gate)
     running.catch(() => {}) // Whoever waits for it hears of it.
     await providers.gates.arrival(gate)
-    const replays = async () => {
+    const assertReplayed = async () => {
       const replay = await ask(done)
       assert.equal(await replay.text(), original, 'the replay')
       assert.equal(replay.headers.get('idempotent-replayed'), 'true')
     }
+    const assertOnce = async (mark: string, { headers }: Response, text: string) => {
+      assert.equal(providers.gates.calls(mark), 1, 'calls of the provider')
+      await assertCharged(cell, headers.get('x-generation-id')!, coinNano(JSON.parse(text).usage))
+    }
+    let across = ''
     return {
       async during() {
-        await replays()
-        const repeated = await ask(gate)
-        assert.equal(repeated.status, 409, 'the status of a request that still runs')
+        await assertReplayed()
+        assert.equal((await ask(gate)).status, 409, 'the status of a request that still runs')
       },
       async after() {
-        await replays()
+        await assertReplayed()
         providers.gates.open(gate)
         const answer = await running
-        const text = await answer.text()
-        assert.equal(answer.status, 200, text)
-        const replay = await ask(gate)
-        assert.equal(await replay.text(), text, 'the replay of a request that ran across the steps')
+        across = await answer.text()
+        assert.equal(answer.status, 200, across)
+        assert.equal(await (await ask(gate)).text(), across, 'the replay of a request that ran across the steps')
       },
       async atRest() {
-        for (const [mark, text] of [[done, original] as const, [gate, await textOf(ask(gate))] as const]) {
-          assert.equal(providers.gates.calls(mark), 1, 'calls of the provider')
-          const { id, usage } = JSON.parse(text)
-          assert.deepEqual(await chargesOf(cell, id), [coinNano(usage)], 'its charges')
-        }
+        await assertOnce(done, first, original)
+        await assertOnce(gate, await running, across)
       },
     }
   },
-}
-
-async function textOf(response: Promise<Response>): Promise<string> {
-  return (await response).text()
 }

@@ -72,11 +72,11 @@ export const videos = acrossSteps<Submitted>({
   async open(cell, mark, at) {
     const request = { model: 'runway-gen4.5', prompt: mark, seconds: videoSeconds }
     const id = await submit(cell, '/v1/videos', request)
-    const isStarted = () => worksOf(cell, mark).length > 0
-    if (at === 'before') await eventually(isStarted, 'the provider has the video')
+    if (at === 'before') await videoArrival(cell, mark)
     return { id, mark }
   },
   async close(cell, { mark }) {
+    await videoArrival(cell, mark)
     for (const { id } of worksOf(cell, mark)) cell.providers.video.finish(id)
   },
   async check(cell, { id, mark }) {
@@ -87,6 +87,10 @@ export const videos = acrossSteps<Submitted>({
     assertToldOnce(cell, id)
   },
 })
+
+function videoArrival(cell: Cell, mark: string): Promise<void> {
+  return eventually(() => worksOf(cell, mark).length > 0, `the provider has the video ${mark}`)
+}
 
 function worksOf({ providers }: Cell, mark: string) {
   return [...providers.video.works.values()].filter(({ body }) => body.promptText === mark)
