@@ -11,13 +11,15 @@ import type { Providers } from './providers.ts'
 /** When the clock is still right, while it is wrong, and once it is right again. */
 export type Moment = 'before' | 'during' | 'after'
 
-/** One role's clock at one offset for a while, with the account whose work goes on meanwhile. */
+/** How far the clock of each role steps in a cell, in milliseconds; the others stay right. */
+export type Steps = Partial<Record<Role, number>>
+
+/** Clocks that step away and back, and the account whose work goes on meanwhile. */
 export type Cell = {
   stack: ClockedStack
   providers: Providers
   receiver: Receiver
-  role: Role
-  offsetMs: number
+  steps: Steps
   /** Of the cell: no other uses it. */
   account: Account
   /** Unique among all cells, for marks and names. */
@@ -43,10 +45,10 @@ export type Fault = { work: string; when: string; difference: string }
 const holdMs = 6_000
 const restWithinMs = 60_000
 
-/** Runs every kind of work while the clock of a role steps away and back, comes to rest, and compares. */
+/** Runs these kinds of work while the clocks step away and back, comes to rest, and compares. */
 export async function runCell(
   world: Pick<Cell, 'stack' | 'providers' | 'receiver'>,
-  { role, offsetMs }: Pick<Cell, 'role' | 'offsetMs'>,
+  steps: Steps,
   works: readonly Work[],
 ): Promise<Fault[]> {
   const { stack } = world
@@ -57,7 +59,7 @@ export async function runCell(
   const account = await createAccount(stack.services, { usd: '1000' })
   await stack.services.db.organisation.update({ where: { id: account.organisationId }, data: { keepResponses: true } })
   const housekeeping = await Housekeeping.watch(stack.services)
-  const cell: Cell = { ...world, role, offsetMs, account, housekeeping, name: account.organisationId.slice(-8) }
+  const cell: Cell = { ...world, steps, account, housekeeping, name: account.organisationId.slice(-8) }
   const fromMs = Date.now()
   try {
     const begun: { name: string; run: Awaited<ReturnType<Work['begin']>> }[] = []
@@ -65,9 +67,9 @@ export async function runCell(
     await Promise.all(works.map(work => attempt(work.name, 'before', () => begin(work))))
     const each = (when: string, part: 'during' | 'after' | 'atRest') =>
       Promise.all(begun.map(({ name, run }) => attempt(name, when, run[part])))
-    await stack.set(role, offsetMs)
+    await setAll(stack, steps)
     await Promise.all([each('during', 'during'), sleep(holdMs)])
-    await stack.set(role, 0)
+    await setAll(stack, right)
     const repaired = housekeeping.everyTask()
     await each('after', 'after')
     await attempt('all work', 'after', () => comesToRest(cell))
@@ -76,10 +78,16 @@ export async function runCell(
     await attempt('request log', 'at rest', () => datesAndDurations(cell, fromMs))
     await attempt('ledger check', 'at rest', () => ledgerAgrees(cell))
   } finally {
-    await stack.set(role, 0)
+    await setAll(stack, right)
     await housekeeping.close()
   }
   return faults
+}
+
+const right: Steps = { web: 0, worker: 0, postgres: 0, redis: 0 }
+
+async function setAll(stack: ClockedStack, steps: Steps): Promise<void> {
+  await Promise.all((Object.keys(steps) as Role[]).map(role => stack.set(role, steps[role]!)))
 }
 
 async function comesToRest({ stack }: Cell): Promise<void> {
@@ -115,9 +123,9 @@ async function datesAndDurations({ stack: { services }, account }: Cell, fromMs:
   if (wrong.length > 0) throw new Error(wrong.join('; '))
 }
 
-/** Whether dates of days from now, such as the end of a file, lie within the step. */
-export function isFar({ offsetMs }: Pick<Cell, 'offsetMs'>): boolean {
-  return Math.abs(offsetMs) > 2 * dayMs
+/** Whether the wrong clock of the web process is past dates of days from now, such as the end of a session. */
+export function isPastDays({ steps }: Pick<Cell, 'steps'>): boolean {
+  return (steps.web ?? 0) > 60 * dayMs
 }
 
 const maxDifferenceChars = 600

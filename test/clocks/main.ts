@@ -4,15 +4,17 @@
 import { parseArgs } from 'node:util'
 import { type Role, roles } from '../support/clocks/clocked-stack.ts'
 import type { Fault } from './cell.ts'
-import { offsetsMs, runRole } from './matrix.ts'
+import { offsetsMs, runCells } from './matrix.ts'
 
 const { values } = parseArgs({ options: { role: { type: 'string' }, offset: { type: 'string' } } })
 const chosenRoles = values.role?.split(',').map(roleOf) ?? roles
 const chosenOffsetsMs = values.offset?.split(',').map(offsetOf) ?? offsetsMs
 
 let failedCells = 0
-for (const role of chosenRoles)
-  await runRole(role, chosenOffsetsMs, (offsetMs, faults, tookMs) => report(role, offsetMs, faults, tookMs))
+for (const role of chosenRoles) {
+  const cells = chosenOffsetsMs.map(offsetMs => ({ [role]: offsetMs }))
+  await runCells(cells, (steps, faults, tookMs) => report(role, steps[role]!, faults, tookMs))
+}
 console.log(failedCells === 0 ? 'all cells passed' : `${failedCells} cells failed`)
 process.exit(Math.min(1, failedCells))
 

@@ -1,7 +1,7 @@
 import { dayMs } from '../../shared/base/time.ts'
-import { ClockedStack, type Role } from '../support/clocks/clocked-stack.ts'
+import { ClockedStack } from '../support/clocks/clocked-stack.ts'
 import { Receiver } from '../support/webhooks/receiver.ts'
-import { type Fault, runCell } from './cell.ts'
+import { type Fault, runCell, type Steps } from './cell.ts'
 import { startProviders } from './providers.ts'
 import { works } from './works/all.ts'
 
@@ -18,20 +18,19 @@ const env = {
   TRUSTED_PROXIES: '1',
 }
 
-/** Runs the cells of one role, one after another, on one stack, and on a new one after a cell with faults. */
-export async function runRole(
-  role: Role,
-  offsets: readonly number[],
-  tell: (offsetMs: number, faults: readonly Fault[], tookMs: number) => void,
+/** Runs cells one after another on one stack, and on a new one after a cell with faults. */
+export async function runCells(
+  cells: readonly Steps[],
+  tell: (steps: Steps, faults: readonly Fault[], tookMs: number) => void,
 ): Promise<void> {
   const [providers, receiver] = [await startProviders(), await Receiver.start()]
   let stack: ClockedStack | null = null
   try {
-    for (const offsetMs of offsets) {
+    for (const steps of cells) {
       const startedMs = performance.now()
       stack ??= await ClockedStack.start({ ...env, ...providers.env })
-      const faults = await runCell({ stack, providers, receiver }, { role, offsetMs }, works)
-      tell(offsetMs, faults, performance.now() - startedMs)
+      const faults = await runCell({ stack, providers, receiver }, steps, works)
+      tell(steps, faults, performance.now() - startedMs)
       if (faults.length === 0) continue
       await stack.close()
       stack = null

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { uploadInput } from '../../support/batches/gateway.ts'
 import { call } from '../../support/gateway.ts'
 import { png } from '../../support/media/media-files.ts'
-import { type Cell, isFar, type Work } from '../cell.ts'
+import { type Cell, isPastDays, type Work } from '../cell.ts'
 import { gated } from '../providers.ts'
 import { assertCharged, coinNano } from './charges.ts'
 
 /** Asserts a status: a wrong clock of the web process may see the end of what is kept for days, which is told so. */
 function assertKept({ status }: Response, cell: Cell, moment: 'during' | 'after', what: string): void {
-  const isEndSeen = moment === 'during' && cell.role === 'web' && isFar(cell)
+  const isEndSeen = moment === 'during' && isPastDays(cell)
   if (!isEndSeen || status !== 404) assert.equal(status, 200, `the status of ${what}`)
 }
 
@@ -26,7 +26,7 @@ export const files: Work = {
     const { url } = (await uploaded.json()) as { url: string }
     const id = await uploadInput({ url: stack.url, key }, '{"custom_id":"a"}\n')
     const read = async (moment: 'during' | 'after') => {
-      const isOver = moment === 'during' && cell.role === 'web' && cell.offsetMs > 0
+      const isOver = moment === 'during' && (cell.steps.web ?? 0) > 0
       // The URL of an upload is valid for half an hour.
       const linked = await fetch(url)
       if (!(isOver && linked.status === 404)) assert.equal(linked.status, 200, 'the status of the signed URL')
