@@ -7,24 +7,42 @@ import { eventually } from '../support/gateway.ts'
 import { providerSettings } from '../support/realtime/sessions.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 
+type Gate = {
+  /** Settle when the caller has gone. */
+  callers: Promise<void>[]
+  opened: PromiseWithResolvers<void>
+  /** By the monotonic clock; 0 = not yet. */
+  arrivedMs: number
+  openedMs: number
+}
+
 /** Where calls wait until the run lets them go on, by name. */
 export class Gates {
-  readonly #gates = new Map<string, { passing: Promise<void>[]; opened: PromiseWithResolvers<void> }>()
+  readonly #gates = new Map<string, Gate>()
 
   /** Waits at a gate until it is opened; `left` settles when the caller has gone. */
   async pass(name: string, left: Promise<void>): Promise<void> {
-    const { passing, opened } = this.#gate(name)
-    passing.push(left)
-    await Promise.race([opened.promise, left])
+    const gate = this.#gate(name)
+    gate.arrivedMs ||= performance.now()
+    gate.callers.push(left)
+    await Promise.race([gate.opened.promise, left])
   }
 
   open(name: string): void {
-    this.#gate(name).opened.resolve()
+    const gate = this.#gate(name)
+    gate.openedMs ||= performance.now()
+    gate.opened.resolve()
+  }
+
+  /** How long the first call waited. */
+  waitedMs(name: string): number {
+    const { arrivedMs, openedMs } = this.#gate(name)
+    return Math.max(0, openedMs - arrivedMs)
   }
 
   /** How many calls have come to a gate. */
   calls(name: string): number {
-    return this.#gate(name).passing.length
+    return this.#gate(name).callers.length
   }
 
   /** Waits for the first call at a gate. */
@@ -34,11 +52,12 @@ export class Gates {
 
   /** Waits until the caller of the first call at a gate has gone. */
   async departure(name: string): Promise<void> {
-    await this.#gate(name).passing[0]
+    await this.#gate(name).callers[0]
   }
 
-  #gate(name: string) {
-    const gate = this.#gates.get(name) ?? { passing: [], opened: Promise.withResolvers<void>() }
+  #gate(name: string): Gate {
+    const opened = Promise.withResolvers<void>()
+    const gate = this.#gates.get(name) ?? { callers: [], opened, arrivedMs: 0, openedMs: 0 }
     this.#gates.set(name, gate)
     return gate
   }

@@ -50,7 +50,7 @@ function answered(
       assert.equal(cell.providers.gates.calls(mark), 1, 'calls of the provider')
       assert.equal(Math.round(usage.cost * 1e9), coinNano(usage), 'the cost that the answer states')
       await assertCharged(cell, id!, coinNano(usage))
-      assertDuration((await rowOf(cell, id!)).durationMs, tookMs, 'the duration')
+      assertDuration((await rowOf(cell, { id: id! })).durationMs, tookMs, 'the duration')
     },
   }
 }
@@ -91,10 +91,7 @@ export const leftCalls = acrossSteps<Call & { leftMs: number | null }>({
     opened.leftMs = performance.now()
   },
   async check(cell, { mark, startedMs, leftMs }) {
-    const { organisationId } = cell.account
-    const rows = await cell.stack.services.db.generation.findMany({ where: { organisationId, endUser: mark } })
-    assert.equal(rows.length, 1, 'rows in the request log')
-    const { id, completionTokens, costNano } = rows[0]!
+    const { id, completionTokens, costNano } = await rowOf(cell, { endUser: mark })
     const tookMs = leftMs! - startedMs
     const expected = (tookMs / 1_000) * assumedTokensPerSecond
     assert.ok(

@@ -23,11 +23,14 @@ export async function assertCharged(cell: Cell, generationId: string, nano: numb
   assert.deepEqual(await chargesOf(cell, generationId), [nano], `the charges of ${generationId}`)
 }
 
-/** The row of the request log. */
-export async function rowOf({ stack, account }: Cell, id: string) {
+/** The only row of the request log with this id, request id or end user. */
+export async function rowOf(
+  { stack, account }: Cell,
+  where: { id: string } | { requestId: string } | { endUser: string },
+) {
   const { organisationId } = account
-  const rows = await stack.services.db.generation.findMany({ where: { organisationId, id } })
-  assert.equal(rows.length, 1, `rows of ${id} in the request log`)
+  const rows = await stack.services.db.generation.findMany({ where: { organisationId, ...where } })
+  assert.equal(rows.length, 1, `rows of ${Object.values(where)} in the request log`)
   return rows[0]!
 }
 

@@ -12,7 +12,7 @@ import { call, eventually } from '../../support/gateway.ts'
 import type { Cell, Moment } from '../cell.ts'
 import { gated } from '../providers.ts'
 import { acrossSteps } from './across-steps.ts'
-import { coinNano, type Tokens } from './charges.ts'
+import { assertDuration, coinNano, rowOf, type Tokens } from './charges.ts'
 
 type Submitted = { id: string; mark: string }
 
@@ -60,6 +60,7 @@ export const delayedJobs = acrossSteps<Submitted>({
     assert.equal(status, 'completed', JSON.stringify(error))
     assert.equal(cell.providers.gates.calls(mark), 1, 'calls of the provider')
     assert.equal(Math.round(cost_usd * 1e9), Math.round(coinNano(result.usage as Tokens) * discount), 'its cost')
+    assertDuration((await rowOf(cell, { id })).durationMs, cell.providers.gates.waitedMs(mark), 'its duration')
     assertToldOnce(cell, id)
   },
 })
@@ -121,7 +122,11 @@ export const batches = acrossSteps<Submitted>({
       [],
     )
     assert.equal(batch.status, 'completed')
-    for (const name of lineNames(mark)) assert.equal(cell.providers.gates.calls(name), 1, `calls for the line ${name}`)
+    for (const { custom_id: name, response } of results.output) {
+      assert.equal(cell.providers.gates.calls(name), 1, `calls for the line ${name}`)
+      const { durationMs } = await rowOf(cell, { requestId: response!.request_id })
+      assertDuration(durationMs, cell.providers.gates.waitedMs(name), `the duration of ${name}`)
+    }
     const costs = results.output.map(({ response }) => response!.body.usage.cost as number)
     const costUsd = costs.reduce((sum, cost) => sum + Math.round(cost * 1e9), 0) / 1e9
     assert.equal(batch.cost_usd, costUsd, 'the cost of its lines')

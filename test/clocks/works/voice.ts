@@ -24,7 +24,7 @@ export const voiceSessions = acrossSteps<{ talk: Talk; openedMs: number; lastedM
     if (lastedMs === null) return
     const charges = await chargesOf(cell, talk.id)
     const chargedNano = charges.reduce((sum, nano) => sum + nano, 0)
-    const row = await rowOf(cell, talk.id)
+    const row = await rowOf(cell, { id: talk.id })
     assert.ok(
       Math.abs(chargedNano / nanoPerMs - lastedMs) <= toleranceMs,
       `${Math.round(lastedMs)} ms cost ${Math.round(lastedMs * nanoPerMs)} nano-dollars, charged were ${charges}`,
