@@ -70,10 +70,10 @@ export async function runCell(
     await setAll(stack, steps)
     await Promise.all([each('during', 'during'), sleep(holdMs)])
     await setAll(stack, right)
-    const repaired = housekeeping.everyTask()
+    const repaired = attempt('housekeeping', 'after', () => housekeeping.everyTask())
     await each('after', 'after')
     await attempt('all work', 'after', () => comesToRest(cell))
-    await attempt('housekeeping', 'after', () => repaired)
+    await repaired
     await each('at rest', 'atRest')
     await attempt('request log', 'at rest', () => datesAndDurations(cell, fromMs))
     await attempt('ledger check', 'at rest', () => ledgerAgrees(cell))
