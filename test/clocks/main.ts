@@ -2,6 +2,7 @@
 // away and back. Whatever then differs from right clocks is a fault, printed with its role, offset and kind of work:
 // `npm run test:clocks`, or a part of it by `npm run test:clocks -- --role web --offset 600,-600` (seconds).
 import { parseArgs } from 'node:util'
+import { dayMs } from '../../shared/base/time.ts'
 import { type Role, roles } from '../support/clocks/clocked-stack.ts'
 import type { Fault } from './cell.ts'
 import { offsetsMs, runCells } from './matrix.ts'
@@ -19,7 +20,8 @@ console.log(failedCells === 0 ? 'all cells passed' : `${failedCells} cells faile
 process.exit(Math.min(1, failedCells))
 
 function report(role: Role, offsetMs: number, faults: readonly Fault[], tookMs: number): void {
-  const cell = `${role} ${offsetMs < 0 ? '' : '+'}${offsetMs / 1_000} s`
+  const amount = Math.abs(offsetMs) < dayMs ? `${offsetMs / 1_000} s` : `${offsetMs / dayMs} d`
+  const cell = `${role} ${offsetMs < 0 ? '' : '+'}${amount}`
   for (const { work, when, difference } of faults) console.log(`  ${cell}: ${work}, ${when}: ${difference}`)
   console.log(`${cell}: ${faults.length === 0 ? 'passed' : 'FAILED'} after ${Math.round(tookMs / 1_000)} s`)
   failedCells += Math.min(1, faults.length)
