@@ -34,7 +34,10 @@ export async function rowOf(
   return rows[0]!
 }
 
-/** A duration that was measured here as well, which takes somewhat longer on a busy machine. */
+/** What passes on a busy machine between the events that are measured here and those that the gateway counts from. */
+const toleranceMs = 4_000
+
 export function assertDuration(statedMs: number, measuredMs: number, what: string): void {
-  assert.ok(Math.abs(statedMs - measuredMs) <= 2_500, `${what} is ${statedMs} ms, and took ${measuredMs} ms`)
+  const difference = `${what} is ${statedMs} ms, and took ${Math.round(measuredMs)} ms`
+  assert.ok(Math.abs(statedMs - measuredMs) <= toleranceMs, difference)
 }
