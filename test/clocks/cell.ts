@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { dayMs, monthOf } from '../../shared/base/time.ts'
+import { monthOf } from '../../shared/base/time.ts'
 import { rest } from '../chaos/verdict.ts'
 import { breaches } from '../support/chaos.ts'
 import type { ClockedStack, Role } from '../support/clocks/clocked-stack.ts'
@@ -121,11 +121,6 @@ async function datesAndDurations({ stack: { services }, account }: Cell, fromMs:
     for (const part of ['durationMs', 'firstByteMs', 'overheadMs'] as const)
       if ((row[part] ?? 0) < 0 || (row[part] ?? 0) > maxMs) wrong.push(`${part} of ${kind} ${id} is ${row[part]} ms`)
   if (wrong.length > 0) throw new Error(wrong.join('; '))
-}
-
-/** Whether the wrong clock of the web process is past dates of days from now, such as the end of a session. */
-export function isPastDays({ steps }: Pick<Cell, 'steps'>): boolean {
-  return (steps.web ?? 0) > 60 * dayMs
 }
 
 const maxDifferenceChars = 600

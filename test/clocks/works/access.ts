@@ -1,24 +1,27 @@
 import assert from 'node:assert/strict'
 import { dayMs } from '../../../shared/base/time.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
-import { isPastDays, type Work } from '../cell.ts'
+import type { Work } from '../cell.ts'
 import { coinNano } from './charges.ts'
 import { ask, keyOf } from './requests.ts'
+
+/** Beyond this a process answers no one who would sign in, rather than end sessions before their time. */
+const maxSkewMs = 30_000
 
 export const dashboardSessions: Work = {
   name: 'dashboard session',
   async begin(cell) {
     const { visitor, base } = await signUp({ url: cell.stack.url, services: cell.stack.services })
     const visit = () => visitor.fetch(`${base}/billing`)
-    assert.equal((await visit()).status, 200)
+    const isAnswered = async () => assert.equal((await visit()).status, 200)
+    await isAnswered()
     return {
       async during() {
-        const { status } = await visit()
-        if (!isPastDays(cell) || status !== 401) assert.equal(status, 200)
+        const { status, headers } = await visit()
+        const isPutOff = status === 503 && headers.has('retry-after')
+        if (Math.abs(cell.steps.web ?? 0) <= maxSkewMs || !isPutOff) assert.equal(status, 200)
       },
-      async after() {
-        assert.equal((await visit()).status, 200, 'the status once the clock is right')
-      },
+      after: isAnswered,
     }
   },
 }
@@ -28,16 +31,9 @@ export const expiringKeys: Work = {
   name: 'expiring key',
   async begin(cell) {
     const key = await keyOf(cell, { expires_at: new Date(Date.now() + dayMs).toISOString() })
-    assert.equal((await ask(cell, key)).status, 200)
-    return {
-      async during() {
-        const { status } = await ask(cell, key)
-        if (!isPastDays(cell) || status !== 401) assert.equal(status, 200)
-      },
-      async after() {
-        assert.equal((await ask(cell, key)).status, 200, 'the status once the clock is right')
-      },
-    }
+    const isAnswered = async () => assert.equal((await ask(cell, key)).status, 200)
+    await isAnswered()
+    return { during: isAnswered, after: isAnswered }
   },
 }
 

@@ -2,15 +2,9 @@ import assert from 'node:assert/strict'
 import { uploadInput } from '../../support/batches/gateway.ts'
 import { call, eventually } from '../../support/gateway.ts'
 import { png } from '../../support/media/media-files.ts'
-import { type Cell, isPastDays, type Work } from '../cell.ts'
+import type { Cell, Work } from '../cell.ts'
 import { gated } from '../providers.ts'
 import { assertCharged, coinNano } from './charges.ts'
-
-/** Asserts a status: a wrong clock of the web process may see the end of what is kept for days, which is told so. */
-function assertKept({ status }: Response, cell: Cell, moment: 'during' | 'after', what: string): void {
-  const isEndSeen = moment === 'during' && isPastDays(cell)
-  if (!isEndSeen || status !== 404) assert.equal(status, 200, `the status of ${what}`)
-}
 
 /** An upload with its signed URL, and the input of a batch. */
 export const files: Work = {
@@ -25,14 +19,12 @@ export const files: Work = {
     assert.equal(uploaded.status, 201)
     const { url } = (await uploaded.json()) as { url: string }
     const id = await uploadInput({ url: stack.url, key }, '{"custom_id":"a"}\n')
-    const read = async (moment: 'during' | 'after') => {
-      const isOver = moment === 'during' && (cell.steps.web ?? 0) > 0
-      // The URL of an upload is valid for half an hour.
-      const linked = await fetch(url)
-      if (!(isOver && linked.status === 404)) assert.equal(linked.status, 200, 'the status of the signed URL')
-      assertKept(await call(stack.url, `/v1/files/${id}/content`, { key }), cell, moment, 'the file')
+    const read = async () => {
+      assert.equal((await fetch(url)).status, 200, 'the status of the signed URL')
+      const { status } = await call(stack.url, `/v1/files/${id}/content`, { key })
+      assert.equal(status, 200, 'the status of the file')
     }
-    return { during: () => read('during'), after: () => read('after') }
+    return { during: read, after: read }
   },
 }
 
@@ -48,11 +40,12 @@ export const storedResponses: Work = {
     const first = await store({})
     assert.equal(first.status, 200)
     const { id } = (await first.json()) as { id: string }
-    const read = async (moment: 'during' | 'after') => {
-      assertKept(await call(stack.url, `/v1/responses/${id}`, { key }), cell, moment, 'the response')
-      assertKept(await store({ previous_response_id: id }), cell, moment, 'its continuation')
+    const read = async () => {
+      const { status } = await call(stack.url, `/v1/responses/${id}`, { key })
+      assert.equal(status, 200, 'the status of the response')
+      assert.equal((await store({ previous_response_id: id })).status, 200, 'the status of its continuation')
     }
-    return { during: () => read('during'), after: () => read('after') }
+    return { during: read, after: read }
   },
 }
 
