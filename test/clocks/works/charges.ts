@@ -41,3 +41,10 @@ export function assertDuration(statedMs: number, measuredMs: number, what: strin
   const difference = `${what} is ${statedMs} ms, and took ${Math.round(measuredMs)} ms`
   assert.ok(Math.abs(statedMs - measuredMs) <= toleranceMs, difference)
 }
+
+/** The duration of a call of the worker: at least what the provider took, and at most since it was submitted. */
+export function assertWithin(statedMs: number, { waitedMs, submittedMs }: { waitedMs: number; submittedMs: number }) {
+  const maxMs = performance.now() - submittedMs
+  const difference = `the duration is ${statedMs} ms, not from ${Math.round(waitedMs)} to ${Math.round(maxMs)} ms`
+  assert.ok(statedMs >= waitedMs - toleranceMs && statedMs <= maxMs + toleranceMs, difference)
+}

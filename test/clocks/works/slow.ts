@@ -12,9 +12,9 @@ import { call, eventually } from '../../support/gateway.ts'
 import type { Cell, Moment } from '../cell.ts'
 import { gated } from '../providers.ts'
 import { acrossSteps } from './across-steps.ts'
-import { assertDuration, coinNano, rowOf, type Tokens } from './charges.ts'
+import { assertWithin, coinNano, rowOf, type Tokens } from './charges.ts'
 
-type Submitted = { id: string; mark: string }
+type Submitted = { id: string; mark: string; submittedMs: number }
 
 async function submit({ stack, account, receiver }: Cell, path: string, body: object): Promise<string> {
   const response = await call(stack.url, path, { key: account.live, body: { ...body, webhook_url: receiver.url } })
@@ -47,20 +47,22 @@ const discount = 0.75
 export const delayedJobs = acrossSteps<Submitted>({
   name: 'delayed job',
   async open(cell, mark, at) {
+    const submittedMs = performance.now()
     const body = { model: 'coin', max_tokens: 100, messages: gated(mark) }
     const id = await submit(cell, '/v1/jobs', { body, completion_window: '1h' })
     await arrival(cell, mark, at)
-    return { id, mark }
+    return { id, mark, submittedMs }
   },
   async close({ providers }, { mark }) {
     providers.gates.open(mark)
   },
-  async check(cell, { id, mark }) {
+  async check(cell, { id, mark, submittedMs }) {
     const { status, error, cost_usd, result } = await shown(cell, `/v1/jobs/${id}`)
     assert.equal(status, 'completed', JSON.stringify(error))
     assert.equal(cell.providers.gates.calls(mark), 1, 'calls of the provider')
     assert.equal(Math.round(cost_usd * 1e9), Math.round(coinNano(result.usage as Tokens) * discount), 'its cost')
-    assertDuration((await rowOf(cell, { id })).durationMs, cell.providers.gates.waitedMs(mark), 'its duration')
+    const waitedMs = cell.providers.gates.waitedMs(mark)
+    assertWithin((await rowOf(cell, { id })).durationMs, { waitedMs, submittedMs })
     assertToldOnce(cell, id)
   },
 })
@@ -71,10 +73,11 @@ const videoUsdPerSecond = 0.12
 export const videos = acrossSteps<Submitted>({
   name: 'video job',
   async open(cell, mark, at) {
+    const submittedMs = performance.now()
     const request = { model: 'runway-gen4.5', prompt: mark, seconds: videoSeconds }
     const id = await submit(cell, '/v1/videos', request)
     if (at === 'before') await videoArrival(cell, mark)
-    return { id, mark }
+    return { id, mark, submittedMs }
   },
   async close(cell, { mark }) {
     await videoArrival(cell, mark)
@@ -102,17 +105,18 @@ const lineCount = 3
 export const batches = acrossSteps<Submitted>({
   name: 'batch',
   async open(cell, mark, at) {
+    const submittedMs = performance.now()
     const door = { url: cell.stack.url, key: cell.account.live }
     const lines = lineNames(mark).map(name => chatLine(name, 'coin', `gate=${name} Go on.`, { max_tokens: 100 }))
     const fileId = await uploadInput(door, jsonLines(lines))
     const { id } = await createBatch(door, fileId, { batch_routing: 'gateway', webhook_url: cell.receiver.url })
     await arrival(cell, lineNames(mark)[0]!, at)
-    return { id, mark }
+    return { id, mark, submittedMs }
   },
   async close({ providers }, { mark }) {
     for (const name of lineNames(mark)) providers.gates.open(name)
   },
-  async check(cell, { id, mark }) {
+  async check(cell, { id, mark, submittedMs }) {
     const door = { url: cell.stack.url, key: cell.account.live }
     const batch = await batchOf(door, id)
     const results = await resultsOf(door, batch)
@@ -125,7 +129,7 @@ export const batches = acrossSteps<Submitted>({
     for (const { custom_id: name, response } of results.output) {
       assert.equal(cell.providers.gates.calls(name), 1, `calls for the line ${name}`)
       const { durationMs } = await rowOf(cell, { requestId: response!.request_id })
-      assertDuration(durationMs, cell.providers.gates.waitedMs(name), `the duration of ${name}`)
+      assertWithin(durationMs, { waitedMs: cell.providers.gates.waitedMs(name), submittedMs })
     }
     const costs = results.output.map(({ response }) => response!.body.usage.cost as number)
     const costUsd = costs.reduce((sum, cost) => sum + Math.round(cost * 1e9), 0) / 1e9
