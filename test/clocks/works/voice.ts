@@ -1,35 +1,33 @@
 import assert from 'node:assert/strict'
 import { byMinute, type Talk, talk } from '../../support/realtime/sessions.ts'
 import { acrossSteps } from './across-steps.ts'
-import { assertDuration, chargesOf, rowOf } from './charges.ts'
+import { assertDuration, chargesOf, rowOf, Stopwatch } from './charges.ts'
 
 const nanoPerMs = 80_000_000 / 60_000
-/** What passes between the upgrade and the time that the gateway counts, on a busy machine. */
-const toleranceMs = 1_500
 
 /** Realtime sessions billed by the minute. */
-export const voiceSessions = acrossSteps<{ talk: Talk; openedMs: number; lastedMs: number | null }>({
+export const voiceSessions = acrossSteps<{ talk: Talk; watch: Stopwatch }>({
   name: 'voice session',
   async open({ stack, providers, account }) {
+    const watch = new Stopwatch()
     const gateway = { url: stack.url }
     const opened = await talk({ gateway, provider: providers.voice }, account.live, byMinute)
-    return { talk: opened, openedMs: performance.now(), lastedMs: null }
+    watch.started()
+    return { talk: opened, watch }
   },
-  async close(_cell, opened) {
-    assert.equal(opened.talk.closed, null, 'the session was ended by the gateway')
-    await opened.talk.leave()
-    opened.lastedMs = performance.now() - opened.openedMs
+  async close(_cell, { talk, watch }) {
+    assert.equal(talk.closed, null, 'the session was ended by the gateway')
+    watch.stopping()
+    await talk.leave()
+    watch.stopped()
   },
-  async check(cell, { talk, lastedMs }) {
-    if (lastedMs === null) return
+  async check(cell, { talk, watch }) {
+    if (!watch.isStopped) return
     const charges = await chargesOf(cell, talk.id)
     const chargedNano = charges.reduce((sum, nano) => sum + nano, 0)
     const row = await rowOf(cell, { id: talk.id })
-    assert.ok(
-      Math.abs(chargedNano / nanoPerMs - lastedMs) <= toleranceMs,
-      `${Math.round(lastedMs)} ms cost ${Math.round(lastedMs * nanoPerMs)} nano-dollars, charged were ${charges}`,
-    )
+    assertDuration(chargedNano / nanoPerMs, watch.seen, `the time of the charges (${charges} nano-dollars)`)
     assert.equal(Number(row.costNano), chargedNano, 'the cost in the request log')
-    assertDuration(row.durationMs, lastedMs, 'the duration')
+    assertDuration(row.durationMs, watch.seen, 'the duration')
   },
 })
