@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { dieWithParent } from '../../../dev/daemon.ts'
 import { migrate } from '../../../dev/migrate.ts'
 import { readDatabaseMs, readRedisMs } from '../../../shared/io/clock-skew.ts'
 import type { Services } from '../../../shared/services.ts'
@@ -56,6 +57,7 @@ export class ClockedStack {
       closings.push(() => services.close())
       const start = async (role: 'web' | 'worker') => {
         const started = await startProcess(role, stores, { ...all, ...clocks[role].env })
+        dieWithParent(started.child, 'SIGKILL')
         closings.push(() => started.kill('SIGTERM'))
         return started
       }
