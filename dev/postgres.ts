@@ -23,6 +23,8 @@ export type PostgresOptions = {
   dataDir: string
   /** Further server settings by name, such as `fsync: 'off'`. */
   settings?: Record<string, string>
+  /** Added to the environment of the server. */
+  env?: NodeJS.ProcessEnv
 }
 
 type State = { password: string; port?: number }
@@ -38,7 +40,7 @@ const startAgainAfterMs = 250
  * Starts a private PostgreSQL on a loopback port, with its data in `<dataDir>/postgres`, kept between runs. A server
  * left over from a killed run is stopped first. Throws an Error saying why it cannot be started.
  */
-export async function startPostgres({ dataDir, settings = {} }: PostgresOptions): Promise<PostgresServer> {
+export async function startPostgres({ dataDir, settings = {}, env = {} }: PostgresOptions): Promise<PostgresServer> {
   const root = resolve(dataDir)
   const cluster = join(root, 'postgres')
   const stateFile = join(root, 'postgres.json')
@@ -53,9 +55,11 @@ export async function startPostgres({ dataDir, settings = {} }: PostgresOptions)
     await saveState(stateFile, { password, port })
     const flags = serverFlags({ port: String(port), ...settings })
     const url = `postgresql://${user}:${password}@${inUrl(loopback())}:${port}/postgres`
+    const server = await asAccount(account, binaries.postgres, ['-D', cluster, ...flags], [cluster])
     const { exited, stop, kill } = await startServer({
       name: 'PostgreSQL',
-      ...(await asAccount(account, binaries.postgres, ['-D', cluster, ...flags], [cluster])),
+      ...server,
+      spawn: { ...server.spawn, env: { ...process.env, ...env } },
       logFile: join(root, 'postgres.log'),
       stopSignal: 'SIGINT', // Ends the connections instead of waiting for them.
       isReady: () => answers(url),

@@ -21,6 +21,8 @@ export type RedisOptions = {
   binaryDir?: string
   /** Further command line options of redis-server. */
   flags?: string[]
+  /** Added to the environment of the server. */
+  env?: NodeJS.ProcessEnv
 }
 
 const answerWithinMs = 1_000
@@ -29,7 +31,7 @@ const answerWithinMs = 1_000
  * Starts a private Redis on a loopback port, with its data in `<dataDir>/redis`, kept between runs. A server left over
  * from a killed run is stopped first. Throws an Error saying why it cannot be started.
  */
-export async function startRedis({ dataDir, binaryDir, flags = [] }: RedisOptions): Promise<RedisServer> {
+export async function startRedis({ dataDir, binaryDir, flags = [], env = {} }: RedisOptions): Promise<RedisServer> {
   const root = resolve(dataDir)
   const directory = join(root, 'redis')
   const stateFile = join(root, 'redis.json')
@@ -43,7 +45,7 @@ export async function startRedis({ dataDir, binaryDir, flags = [] }: RedisOption
       name: 'Redis',
       command: binary.file,
       args: [...serverFlags(port, directory), ...flags],
-      spawn: { env: binary.env },
+      spawn: { env: { ...binary.env, ...env } },
       logFile: join(root, 'redis.log'),
       stopSignal: 'SIGTERM',
       isReady: () => answersPing(port),

@@ -97,9 +97,9 @@ export type PrivateServer = {
 }
 
 /** Its own Redis. Every write is on disk before it is acknowledged, so that tests do not depend on the time of a kill. */
-export async function privateRedis(furtherFlags: string[] = []): Promise<PrivateServer> {
+export async function privateRedis(furtherFlags: string[] = [], env: NodeJS.ProcessEnv = {}): Promise<PrivateServer> {
   const flags = ['--appendfsync', 'always', ...furtherFlags]
-  return privateServer('redis', dataDir => startRedis({ dataDir, binaryDir: redisBinaryDir, flags }))
+  return privateServer('redis', dataDir => startRedis({ dataDir, binaryDir: redisBinaryDir, flags, env }))
 }
 
 /** The options of a node of a Redis Cluster. A node that met no other does not know its address, without which clients skip it. */
@@ -132,8 +132,8 @@ export async function clusterReady(redis: Redis): Promise<void> {
 }
 
 /** Its own PostgreSQL, empty: `migrate` of dev/migrate.ts brings the tables. */
-export async function privatePostgres(): Promise<PrivateServer> {
-  return privateServer('postgres', dataDir => startPostgres({ dataDir }))
+export async function privatePostgres(env: NodeJS.ProcessEnv = {}): Promise<PrivateServer> {
+  return privateServer('postgres', dataDir => startPostgres({ dataDir, env }))
 }
 
 async function privateServer(

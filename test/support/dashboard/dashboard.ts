@@ -6,12 +6,12 @@ let visitors = 0
 
 /** A browser without a page: keeps cookies and names its origin, as browsers do. */
 export class Visitor {
-  readonly #gateway: Gateway
+  readonly #gateway: Pick<Gateway, 'url'>
   readonly #cookies = new Map<string, string>()
   readonly email: string
   readonly #address = `198.18.${visitors >> 8}.${visitors++ & 255}`
 
-  constructor(gateway: Gateway, email: string) {
+  constructor(gateway: Pick<Gateway, 'url'>, email: string) {
     this.#gateway = gateway
     this.email = email
   }
@@ -67,7 +67,10 @@ export type SignedUp = { visitor: Visitor; organisationId: string; userId: strin
  * A user who signed up on the real page, with an organisation of their own that they own; their address is confirmed
  * unless `verified` is false. `base` is where the routes of the organisation begin.
  */
-export async function signUp(gateway: Gateway, { verified = true, name = 'Ada' } = {}): Promise<SignedUp> {
+export async function signUp(
+  gateway: Pick<Gateway, 'url'> & { services: Pick<Gateway['services'], 'db'> },
+  { verified = true, name = 'Ada' } = {},
+): Promise<SignedUp> {
   const email = `person${++people}.${process.pid}@example.com`
   const visitor = new Visitor(gateway, email)
   const { user } = await visitor.json<{ user: { id: string } }>('/dashboard/api/auth/sign-up/email', {
