@@ -73,6 +73,7 @@ export type Services = {
   config: Config
   /** Dates: whatever is stored, expires, is billed or is compared with what another process has stored. */
   clock: Clock
+  /** Durations within the process. */
   monotonic: MonotonicClock
   clockSkew: ClockSkew
   log: Logger
@@ -215,16 +216,8 @@ export async function openServices(
   const mailer = await Mailer.open(config.email, redis, log)
   let closing: Promise<void> | null = null
   const close = async () => {
-    catalogOverrides.close()
-    clockSkew.close()
-    disconnectedCalls.close()
-    keyWatch.close()
-    health.close()
-    providerPauses.close()
-    reservationFactors.close()
-    learnedQualities.close()
-    limiter.close()
-    completionSignals.close()
+    const timers = [catalogOverrides, clockSkew, keyWatch, health, providerPauses, reservationFactors, learnedQualities]
+    for (const one of [...timers, disconnectedCalls, limiter, completionSignals]) one.close()
     await Promise.all([admission.close(), refusalLog.close(), contentLog.flush(), unknownNames.close()])
     await upstreams.close()
     await Promise.all(Object.values(queues).map(queue => queue.close()))
@@ -288,7 +281,7 @@ export async function openServices(
     webhookEndpoints: new WebhookEndpoints({ db, sealer, clock, urlPolicy }),
     mailer,
     batches: new Batches({ db, webhooks, clock, quotas: config.quotas }),
-    batchJournal: new BatchJournal({ db, rawPool, onBooked: metrics && recordLines(metrics, config) }),
+    batchJournal: new BatchJournal({ db, rawPool, clock, onBooked: metrics && recordLines(metrics, config) }),
     batchWakes: new BatchWakes(queues.batches),
     responseSettings: new ResponseSettingsReader({ db, monotonic, maxDays: config.responseRetentionDays }),
     storedResponses: new StoredResponses({ db, clock, payloads }),

@@ -106,8 +106,7 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   async #admit(sticky: StickyTarget | null): Promise<{ decision: Decision; reservation: Reservation }> {
-    const services = this.services
-    const { id, startedMs } = this
+    const { services, id, startedMs } = this
     const { kind, body, features, key } = this.#input
     const world = worldOf(services, this.marginPpm)
     // A named model needs no explanation.

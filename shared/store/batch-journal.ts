@@ -1,3 +1,4 @@
+import type { Clock } from '../base/time.ts'
 import { type Batch, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { RawPool } from '../io/raw-pool.ts'
@@ -46,16 +47,19 @@ export function journalEntry({ line, failed, text, event }: LineResult): Journal
 export class BatchJournal {
   readonly #db: Database
   readonly #rawPool: RawPool
+  readonly #clock: Clock
   readonly #onBooked: ((events: readonly UsageEvent[]) => void) | null
 
   /** `onBooked` is called with the usage of lines once they are charged. */
   constructor(options: {
     db: Database
     rawPool: RawPool
+    clock: Clock
     onBooked: ((events: readonly UsageEvent[]) => void) | null
   }) {
     this.#db = options.db
     this.#rawPool = options.rawPool
+    this.#clock = options.clock
     this.#onBooked = options.onBooked
   }
 
@@ -92,7 +96,7 @@ export class BatchJournal {
       if (!batch) throw new Superseded()
       const written = new Set(batch.written)
       const events = entries.flatMap(({ line, event }) => (event !== null && written.has(line) ? event : []))
-      if (events.length > 0) await bookUsageJson(run, [organisationId], jsonArrayOf(events))
+      if (events.length > 0) await bookUsageJson(run, [organisationId], jsonArrayOf(events), this.#clock.now())
       return { status: batch.status, events }
     })
     this.#onBooked?.(events.map(event => JSON.parse(event)))

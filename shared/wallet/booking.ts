@@ -5,19 +5,22 @@ import { type LoggedColumn, type LoggedField, loggedColumns, type UsageEvent } f
 
 /** The statements that book charges: request log, ledger, balances, key months. */
 
-/** Books events within the caller's transaction: request log, ledger, balances, key months. Idempotent per event. */
-export function bookUsage(run: RunSql, events: readonly UsageEvent[]): Promise<void> {
+/**
+ * Books events within the caller's transaction: request log, ledger, balances, key months. Idempotent per event. Months
+ * close by `nowMs`.
+ */
+export function bookUsage(run: RunSql, events: readonly UsageEvent[], nowMs: number): Promise<void> {
   // All workers lock wallets in the same order, to prevent deadlocks.
   const organisations = [...new Set(events.map(event => event.org))].sort()
-  return bookUsageJson(run, organisations, storableJson(events))
+  return bookUsageJson(run, organisations, storableJson(events), nowMs)
 }
 
 /** Like `bookUsage`, for a JSON array of events from `storableJson`, with their organisations, sorted. */
-export async function bookUsageJson(run: RunSql, organisations: string[], json: string): Promise<void> {
+export async function bookUsageJson(run: RunSql, organisations: string[], json: string, nowMs: number): Promise<void> {
   await run(
     Prisma.sql`SELECT 1 FROM wallets WHERE organisation_id = ANY(${organisations}) ORDER BY organisation_id FOR UPDATE`,
   )
-  await run(bookingSql(json))
+  await run(bookingSql(json, new Date(nowMs).toISOString()))
 }
 
 /** Adds an inserted balance to that of an existing wallet. */
@@ -64,14 +67,15 @@ function mergeOf(field: LoggedField): string[] {
   return []
 }
 
-function bookingSql(json: string): Prisma.Sql {
+/** `now` closes months (`ledger_now()`), and is set before the first entry is inserted. */
+function bookingSql(json: string, now: string): Prisma.Sql {
   return Prisma.sql`
     WITH event AS (
       SELECT *, id || CASE WHEN part > 0 THEN ':' || part ELSE '' END AS reference,
         to_timestamp(coalesce("chargedAt", at) / 1000.0) AS charged_at, least(coalesce(excess, 0), cost) AS beyond
       FROM jsonb_to_recordset(${json}::jsonb) AS e(
         id text, at bigint, org text, key text, month text, cost bigint, excess bigint, cap bigint, part int, "chargedAt" bigint,
-        ${logged.types})
+        ${logged.types}), (SELECT set_config('headgate.now', ${now}, true)) AS clock
     ), entry AS (
       -- A replayed batch may contain an event twice.
       SELECT DISTINCT ON (cause) * FROM (

@@ -71,6 +71,8 @@ async function book(
   const excessNano = kind === 'excess' ? -amountNano : 0n
   // Locks the wallet first, as the ledger worker does, to prevent deadlocks.
   await tx.$executeRaw`SELECT 1 FROM wallets WHERE organisation_id = ${organisationId} FOR UPDATE`
+  // Months close by the process' clock, which is compared with those of both stores.
+  await tx.$executeRaw`SELECT set_config('headgate.now', ${new Date(nowMs).toISOString()}, true)`
   await tx.$executeRaw`
     WITH booked AS (
       INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at, month)

@@ -62,7 +62,7 @@ export async function postUsage(
   shard: Shard = scripts.shards.only,
 ): Promise<void> {
   const events = batch.map(({ event }) => event)
-  await rawPool.transaction(run => bookUsage(run, events))
+  await rawPool.transaction(run => bookUsage(run, events, nowMs))
   const organisations = [...new Set(events.map(event => event.org))]
   // Read after the commit, for replayed events too: the process that booked them may have died before it updated Redis.
   const keyMonths = new Map(events.map(({ key: keyId, month }) => [`${keyId} ${month}`, { keyId, month }]))

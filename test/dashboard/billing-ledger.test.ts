@@ -45,13 +45,17 @@ test('the ledger of a month: charges by day and key or one by one, everything el
   nowMs = startMs + 30 * hourMs
   await accounts.deposit({ organisationId, amountNano: 10_000_000_000n, method: 'grant' })
   await rawPool.transaction(run =>
-    bookUsage(run, [
-      charge(organisationId, first, 10, 1),
-      charge(organisationId, first, 70, 100_000_000),
-      charge(organisationId, first, 80, 200_000_000),
-      charge(organisationId, second, 90, 400_000_000),
-      charge(organisationId, first, 60 * 26, 800_000_000),
-    ]),
+    bookUsage(
+      run,
+      [
+        charge(organisationId, first, 10, 1),
+        charge(organisationId, first, 70, 100_000_000),
+        charge(organisationId, first, 80, 200_000_000),
+        charge(organisationId, second, 90, 400_000_000),
+        charge(organisationId, first, 60 * 26, 800_000_000),
+      ],
+      nowMs,
+    ),
   )
   const shown = ({ at, kind, amount_usd, entries, key }: LedgerLine) =>
     `${at.slice(5, 13)} ${kind} ${amount_usd} ${entries} ${key === null ? '-' : key.id === first ? 'first' : 'second'}`
@@ -128,7 +132,7 @@ test('a statement of many pages arrives whole and in order', async t => {
   await gateway.key(organisationId, 'live')
   const { id } = await gateway.services.db.apiKey.findFirstOrThrow({ where: { organisationId } })
   const events = Array.from({ length: 2_500 }, (_, i) => charge(organisationId, id, 120 + i / 100, 1_000 + i))
-  await gateway.services.rawPool.transaction(run => bookUsage(run, events))
+  await gateway.services.rawPool.transaction(run => bookUsage(run, events, nowMs))
   const path = `${base}/billing/ledger.csv?from=2026-11&to=2026-11&detail=entries`
   const lines = (await (await visitor.fetch(path)).text()).trimEnd().split('\r\n').slice(1)
   t.is(new Set(lines).size, 2_500)

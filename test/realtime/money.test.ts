@@ -264,6 +264,7 @@ test('booked once each, whatever order the parts of a session come in, how often
         bookUsage(
           run,
           batch.map(part => parts[part]!),
+          Date.now(),
         ),
       )
       const logged = await db.generation.findFirstOrThrow({ where: { id: session.id } })

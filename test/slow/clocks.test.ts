@@ -1,8 +1,8 @@
 import test from 'ava'
 import { runCells } from '../clocks/matrix.ts'
 
-/** Steps that the whole matrix (test/clocks) tries one by one, here at once and in opposite directions. */
-const steps = { web: 600_000, worker: -600_000, postgres: 5_000, redis: -5_000 }
+/** Steps that the whole matrix (test/clocks) tries one by one, here at once the processes in opposite directions. */
+const steps = { web: 600_000, worker: -600_000, postgres: 5_000, redis: 5_000 }
 
 test('every kind of work is right while the clocks of all processes and stores step away and back', async t => {
   t.timeout(180_000)

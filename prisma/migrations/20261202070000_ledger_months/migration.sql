@@ -3,8 +3,11 @@
 ALTER TABLE "ledger_entries" ADD COLUMN "month" TEXT, ADD COLUMN "occurred_at" TIMESTAMPTZ(3), ADD COLUMN "late_from" TEXT;
 CREATE INDEX "ledger_entries_late_idx" ON "ledger_entries"("organisation_id", "created_at") WHERE "late_from" IS NOT NULL;
 
--- The time by which months close. Tests set it.
-CREATE FUNCTION "ledger_now"() RETURNS timestamptz LANGUAGE sql STABLE AS $$ SELECT now() $$;
+-- The time by which months close: the one that the booking process has set for its transaction, as its clock is compared with
+-- those of both stores, else PostgreSQL's. Tests replace it.
+CREATE FUNCTION "ledger_now"() RETURNS timestamptz LANGUAGE sql STABLE AS $$
+  SELECT coalesce(nullif(current_setting('headgate.now', true), '')::timestamptz, now())
+$$;
 
 -- When a UTC month such as '2026-11' closes: two days after its end.
 CREATE FUNCTION "ledger_closes_at"(month text) RETURNS timestamptz LANGUAGE sql STABLE AS $$
