@@ -1,6 +1,6 @@
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { Json } from './json.ts'
-import { extrasOf, noExtras, normaliseUsage } from './usage.ts'
+import { extrasOf, noExtras, normaliseUsage, usageIn } from './usage.ts'
 
 /** Shared by adapters of complete responses. They return what they are given unchanged where possible. */
 
@@ -30,7 +30,7 @@ export function normaliseHead(json: Json, provider: ProviderRow): Json {
 }
 
 function usageOf(json: Json, provider: ProviderRow) {
-  const ownUsage = normaliseUsage(json.usage)
+  const ownUsage = normaliseUsage(usageIn(json))
   const extras = ownUsage ? extrasOf(json, provider) : noExtras
   return extras === noExtras ? ownUsage : { ...ownUsage, ...extras }
 }
