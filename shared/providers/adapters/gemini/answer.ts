@@ -24,7 +24,7 @@ const signatureIndex = 1
 
 const filtered = new Set([
   ...['SAFETY', 'RECITATION', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII'],
-  ...['IMAGE_SAFETY', 'IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION'],
+  ...['IMAGE_SAFETY', 'IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION', 'MODEL_ARMOR'],
 ])
 
 /** Converts a complete `generateContent` response to a chat completion. Throws a ProviderError `invalid_response`. */
