@@ -118,6 +118,8 @@ const filters = [
   'IMAGE_SAFETY',
   'IMAGE_PROHIBITED_CONTENT',
   'IMAGE_RECITATION',
+  // Recorded by pydantic-ai: the operator's Model Armor template stops an answer.
+  'MODEL_ARMOR',
 ]
 const finishes: [string, string, string | null][] = [
   ['STOP', 'stop', 'stop'],
