@@ -88,6 +88,7 @@ for (const way of ways) {
     )
     const result = { type: 'tool_result' as const, tool_use_id: (content[1] as { id: string }).id, content: 'Snow' }
     const messages = [question, { role: 'assistant', content }, { role: 'user', content: [result] }]
+    world.gemini.next(geminiParts({ text: 'Snow.' }))
     await turn(live, { ...gemini, tools, messages }, way)
     t.like(world.gemini.requests.at(-1)!.body.contents[1].parts, [{ text: 'I look.' }, { thoughtSignature }])
   })

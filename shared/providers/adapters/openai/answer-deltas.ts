@@ -5,17 +5,27 @@ import { isObject, type Json } from './json.ts'
 import { withTextContent } from './message-content.ts'
 import { isGiven, typeOf } from './tool-calls.ts'
 
-/** A call in progress, under the index that clients see. */
-type OpenCall = { index: number; id: string; name: string; isFunction: boolean; hasArguments: boolean }
+/** A call in progress. `index` is what clients see, `source` the server's own. */
+type OpenCall = {
+  index: number
+  source: number
+  id: string
+  name: string
+  isFunction: boolean
+  hasArguments: boolean
+}
 
 /** One choice so far. */
 class ChoiceProgress {
-  /** By the server's index: the latest call that it has there. */
-  readonly bySource = new Map<number, OpenCall>()
   readonly calls: OpenCall[] = []
   hasRole = false
   hasFunctionCall = false
   hasFunctionArguments = false
+
+  /** The latest call that the server has at an index of its own. */
+  at(source: unknown): OpenCall | undefined {
+    return this.calls.findLast(call => call.source === source)
+  }
 
   get called(): Called {
     return this.calls.length > 0 ? 'tool_calls' : this.hasFunctionCall ? 'function_call' : null
@@ -86,10 +96,10 @@ export class AnswerDeltas {
 }
 
 /** Whether a delta of a call is as OpenAI's: the first has all members, the others only add arguments. */
-function isUsual(call: unknown, { bySource }: ChoiceProgress): boolean {
+function isUsual(call: unknown, progress: ChoiceProgress): boolean {
   if (!isObject(call) || !Number.isInteger(call.index)) return false
   const { id, function: fn } = call
-  const known = bySource.get(call.index as number)
+  const known = progress.at(call.index)
   if (known)
     return known.index === call.index && !isGiven(id) && (!isObject(fn) || (!fn.name && isOptionalText(fn.arguments)))
   if (!isGiven(id) || !isGiven(call.type)) return false
@@ -101,9 +111,10 @@ function isOptionalText(value: unknown): boolean {
 }
 
 /** The call that a delta continues; undefined when it begins one. Another id at the same index begins another call. */
-function knownCall({ index, id, function: fn }: Json, { bySource, calls }: ChoiceProgress): OpenCall | undefined {
+function knownCall({ index, id, function: fn }: Json, progress: ChoiceProgress): OpenCall | undefined {
+  const { calls } = progress
   if (Number.isInteger(index)) {
-    const known = bySource.get(index as number)
+    const known = progress.at(index)
     return known && (!isGiven(id) || id === known.id) ? known : undefined
   }
   if (isGiven(id)) return calls.find(call => call.id === id)
@@ -116,16 +127,16 @@ function deltaOf(given: Json, progress: ChoiceProgress): Json {
 }
 
 function begun(given: Json, progress: ChoiceProgress): Json {
-  const { bySource, calls } = progress
+  const { calls } = progress
   const isFree = Number.isInteger(given.index) && !calls.some(({ index }) => index === given.index)
   const index = isFree ? (given.index as number) : calls.reduce((next, call) => Math.max(next, call.index + 1), 0)
   const id = isGiven(given.id) && !calls.some(call => call.id === given.id) ? given.id : newId('call')
   const type = isGiven(given.type) ? given.type : typeOf(given)
   const fn = isObject(given.function) ? given.function : {}
   const name = typeof fn.name === 'string' ? fn.name : ''
-  const call = { index, id, name, isFunction: type === 'function', hasArguments: !isBlank(fn.arguments) }
+  const source = Number.isInteger(given.index) ? (given.index as number) : index
+  const call = { index, source, id, name, isFunction: type === 'function', hasArguments: !isBlank(fn.arguments) }
   calls.push(call)
-  bySource.set(Number.isInteger(given.index) ? (given.index as number) : index, call)
   return { ...given, index, id, type, ...(call.isFunction && { function: { ...fn, arguments: textOf(fn.arguments) } }) }
 }
 
@@ -141,18 +152,17 @@ function continued(given: Json, call: OpenCall): Json {
   return { ...others, index: call.index, function: part }
 }
 
-function record(given: Json, { bySource, calls }: ChoiceProgress): void {
+function record(given: Json, progress: ChoiceProgress): void {
   const fn = isObject(given.function) ? given.function : {}
   const hasArguments = !isBlank(fn.arguments)
-  const known = bySource.get(given.index as number)
+  const known = progress.at(given.index)
   if (known) {
     known.hasArguments ||= hasArguments
     return
   }
   const { index, id, type } = given as { index: number; id: string; type: string }
-  const call = { index, id, name: String(fn.name ?? ''), isFunction: type === 'function', hasArguments }
-  calls.push(call)
-  bySource.set(index, call)
+  const isFunction = type === 'function'
+  progress.calls.push({ index, source: index, id, name: String(fn.name ?? ''), isFunction, hasArguments })
 }
 
 /** A part of the arguments, whatever it is: whitespace may be within them. */

@@ -4,7 +4,7 @@ import { ProviderError } from '../../provider-error.ts'
 /** Names of servers beside OpenAI's own. */
 const finishReasons = new Map<unknown, FinishReason>([
   ['length', 'length'],
-  // Mistral (docs.mistral.ai/api: `model_length`) and servers before Anthropic, Gemini and Z.ai.
+  // Mistral (docs.mistral.ai/api), proxies before Anthropic and Gemini, and Z.ai (docs.z.ai/api-reference).
   ['model_length', 'length'],
   ['max_tokens', 'length'],
   ['MAX_TOKENS', 'length'],
@@ -16,7 +16,7 @@ const finishReasons = new Map<unknown, FinishReason>([
   ['content_filter', 'content_filter'],
   ['SAFETY', 'content_filter'],
   ['refusal', 'content_filter'],
-  // Z.ai: docs.z.ai/api-reference/llm/chat-completion, as are the next window's overflow above and `network_error`.
+  // Z.ai, as `network_error` below.
   ['sensitive', 'content_filter'],
 ])
 
