@@ -4,7 +4,10 @@ import type { Usage } from '../base/usage.ts'
 export type SseEvent = { event: string; data: string }
 
 /** An event of the native dialect that only adds to its choices. */
-export type NativeEvent = { choices: { index: number; delta?: Record<string, unknown> }[]; x_groq?: unknown }
+export type NativeEvent = {
+  choices: { index: number; delta?: Record<string, unknown>; usage?: unknown }[]
+  x_groq?: unknown
+}
 
 /**
  * Decodes a provider's events to our chunks. `push` returns the chunks of one event and throws a ProviderError when the

@@ -1,8 +1,9 @@
 import Anthropic from '@anthropic-ai/sdk'
 import test from 'ava'
 import type OpenAI from 'openai'
+import { json } from '../emulators/emulator.ts'
 import { type Said, serverReply, servers } from '../emulators/openai-servers.ts'
-import { dataOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { dataOf, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
 
 let world: World
 test.before(async () => {
@@ -168,4 +169,21 @@ test.serial('200 for the id of a call that an earlier answer had, too; 400 for t
     const response = await world.gateway.fetch('/v1/messages', { key: live, body })
     t.is(response.status, status, await response.text())
   }
+})
+
+test.serial('200, billed and logged, for an answer with NUL and half a character', async t => {
+  const { live } = await world.gateway.account()
+  const message = { role: 'assistant', content: 'a\0b\ud83c', reasoning: '\udf0d' }
+  const choices = [{ index: 0, message, finish_reason: 'st\0op\ud83c' }]
+  const body = { id: 'c\0\ud83c', object: 'chat.completion', created: 1, model: 'm\0\ud83c', choices }
+  world.openai.next(json(200, { ...body, usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 } }))
+  const response = await world.gateway.fetch('/v1/chat/completions', {
+    key: live,
+    body: { model, messages: [question] },
+  })
+  t.is(response.status, 200)
+  t.like(await response.json(), {
+    choices: [{ message: { content: 'a\0b\ufffd', reasoning_content: '\ufffd' }, finish_reason: 'stop' }],
+  })
+  t.like(await generationOf(world, response.headers.get('x-generation-id')!), { status: 200 })
 })

@@ -10,7 +10,7 @@ import { createDecoder } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
 import { finishReason, finishWith } from './finish-reason.ts'
 import { invalidResponse, isObject, type Json } from './json.ts'
-import { withTextContent } from './message-content.ts'
+import { withTextContent, withWholeCharacters } from './message-content.ts'
 import {
   beginRequest,
   dropSampling,
@@ -53,14 +53,14 @@ function answer(json: unknown, { target, body }: Call<'chat'>): ChatCompletion {
 
 /** Whether a request names the one function to call. */
 function isForced({ tool_choice: choice, function_call: fn }: ChatRequest): boolean {
-  return (typeof choice === 'object' && choice?.type === 'function') || typeof fn === 'object'
+  return isObject(fn) || (isObject(choice) && choice.type === 'function')
 }
 
 type Choice = ChatCompletion['choices'][number]
 
 function choiceFrom(choice: unknown, position: number, isForced: boolean): Choice {
   if (!isObject(choice) || !isObject(choice.message)) throw invalidResponse(`choice ${position} has no message`)
-  const message = withTextContent(withCalls(withReasoning(choice.message), position))
+  const message = withWholeCharacters(withTextContent(withCalls(withReasoning(choice.message), position)))
   const { content = null, tool_calls: toolCalls, function_call: fn } = message
   if (content !== null && typeof content !== 'string')
     throw invalidResponse(`the content of choice ${position} is not text`)
@@ -109,7 +109,7 @@ class ChunkReader {
 
   passes({ choices, x_groq: groq }: NativeEvent): boolean {
     if (isObject(groq) && groq.usage) return false
-    return choices.every(choice => !('usage' in choice) && this.#deltas.passes(choice.index, choice.delta!))
+    return choices.every(({ index, delta, usage }) => !usage && this.#deltas.passes(index, delta!))
   }
 
   /** What calls need that the server has left unfinished. */

@@ -34,3 +34,21 @@ export function withTextContent(message: Json): Json {
   const given = typeof message.reasoning_content === 'string' ? message.reasoning_content : ''
   return { ...message, content: text, ...((given || reasoning) && { reasoning_content: given + reasoning }) }
 }
+
+/**
+ * A complete message without halves of characters, at which clients in Python and databases fail. In a stream a half may
+ * be followed by the other.
+ */
+export function withWholeCharacters(message: Json): Json {
+  const { content, reasoning_content: reasoning } = message
+  if (isWhole(content) && isWhole(reasoning)) return message
+  return {
+    ...message,
+    ...(typeof content === 'string' && { content: content.toWellFormed() }),
+    ...(typeof reasoning === 'string' && { reasoning_content: reasoning.toWellFormed() }),
+  }
+}
+
+function isWhole(text: unknown): boolean {
+  return typeof text !== 'string' || text.isWellFormed()
+}
