@@ -1,16 +1,25 @@
 import Anthropic from '@anthropic-ai/sdk'
 import test from 'ava'
 import type OpenAI from 'openai'
-import { json } from '../emulators/emulator.ts'
+import { type Emulator, json } from '../emulators/emulator.ts'
+import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { type Said, serverReply, servers } from '../emulators/openai-servers.ts'
-import { dataOf, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { dataOf, generationOf, startWorld, upstreamSecret, type World } from '../support/chat/gateway.ts'
 
 let world: World
+/** A server that has chat completions only. */
+let chatOnly: Emulator
 test.before(async () => {
-  world = await startWorld()
+  chatOnly = await startOpenAiEmulator()
+  world = await startWorld({ MISTRAL_API_KEY: upstreamSecret, MISTRAL_BASE_URL: `${chatOnly.url}/v1` })
 })
-test.after.always(() => world?.close())
-test.beforeEach(() => world.openai.reset())
+test.after.always(async () => {
+  await world?.close()
+  await chatOnly?.close()
+})
+test.beforeEach(() => {
+  for (const emulator of [world.openai, chatOnly]) emulator.reset()
+})
 
 const thought: Said = { reasoning: 'Seven and one.', text: 'It is 8.' }
 const called: Said = { calls: [{ name: 'get_weather', args: { city: 'Oslo' } }, { name: 'get_time' }] }
@@ -92,8 +101,8 @@ for (const [name, form] of Object.entries(servers)) {
   test.serial(`200 responses, ${name}: text and calls, whole and streamed`, async t => {
     const { live } = await world.gateway.account()
     const { responses } = world.sdk(live)
-    const body = { model: 'gpt-5-mini', input: 'Hello', provider: { only: ['openrouter'] } }
-    world.openrouter.next(...[thought, thought, called, called].map(said => serverReply(form, said)))
+    const body = { model: 'mistral-large-3', input: 'Hello', provider: { only: ['mistral'] } }
+    chatOnly.next(...[thought, thought, called, called].map(said => serverReply(form, said)))
     const plain = [await responses.create(body), await responses.stream(body).finalResponse()]
     for (const { output_text, usage } of plain) {
       t.is(output_text, thought.text!)
@@ -108,7 +117,6 @@ for (const [name, form] of Object.entries(servers)) {
         output.map(item => item.type === 'function_call' && [item.name, JSON.parse(item.arguments)]),
         told as never,
       )
-    world.openrouter.reset()
   })
 }
 

@@ -105,7 +105,7 @@ export const tableFaults: Record<string, TableFault> = {
   S08: {
     ...{ title: 'cut in the middle', stream: begins([], 'cut'), plain: halfBody },
     ...{ models: ['safe 1p/0f', 'pass 1p/1f'], two: ['safe 1p/0f', 'pass 1p/1f'] },
-    ...{ one: ['safe 1p/0f', 'safe 1p/0f'], auto: ['safe 1p/0f', 'pass 1p/1f'] },
+    ...{ one: ['safe 1p/0f', 'safe 3p/0f'], auto: ['safe 1p/0f', 'pass 1p/1f'] },
   },
   S09: {
     ...{ title: 'a stall, then closed', stream: stalls, plain: after(slowMs, reset) },
@@ -125,7 +125,7 @@ export const tableFaults: Record<string, TableFault> = {
   S10b: {
     ...{ title: 'a malformed chunk instead of a piece', stream: withMalformed(4), plain: half },
     ...{ models: ['safe 1p/0f', 'pass 1p/1f'], two: ['safe 1p/0f', 'pass 1p/1f'] },
-    ...{ one: ['safe 1p/0f', 'safe 1p/0f'], auto: ['safe 1p/0f', 'pass 1p/1f'] },
+    ...{ one: 'safe 1p/0f', auto: ['safe 1p/0f', 'pass 1p/1f'] },
   },
   S11: {
     ...{ title: 'no [DONE]', stream: whole('p1', { done: false }) },
@@ -142,7 +142,7 @@ export const tableFaults: Record<string, TableFault> = {
   S14: {
     ...{ title: 'closed in the middle', stream: begins([]), plain: half },
     ...{ models: ['safe 1p/0f', 'pass 1p/1f'], two: ['safe 1p/0f', 'pass 1p/1f'] },
-    ...{ one: ['safe 1p/0f', 'safe 1p/0f'], auto: ['safe 1p/0f', 'pass 1p/1f'] },
+    ...{ one: 'safe 1p/0f', auto: ['safe 1p/0f', 'pass 1p/1f'] },
   },
   S16: {
     ...{ title: '503, and what it costs', stream: busy(503) },
