@@ -1,7 +1,7 @@
 import Anthropic from '@anthropic-ai/sdk'
 import test from 'ava'
 import type OpenAI from 'openai'
-import { type Emulator, json } from '../emulators/emulator.ts'
+import { type Emulator, events, json } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { type Said, serverReply, servers } from '../emulators/openai-servers.ts'
 import { dataOf, generationOf, startWorld, upstreamSecret, type World } from '../support/chat/gateway.ts'
@@ -194,4 +194,33 @@ test.serial('200, billed and logged, for an answer with NUL and half a character
     choices: [{ message: { content: 'a\0b\ufffd', reasoning_content: '\ufffd' }, finish_reason: 'stop' }],
   })
   t.like(await generationOf(world, response.headers.get('x-generation-id')!), { status: 200 })
+})
+
+test.serial('200 streamed: several choices and calls in one event, only some of them as OpenAI’s are', async t => {
+  const { live } = await world.gateway.account()
+  const call = (id: string, name: string, index?: number) => ({
+    ...{ id, type: 'function', function: { name, arguments: '{}' } },
+    ...(index !== undefined && { index }),
+  })
+  const deltas = [
+    [{ tool_calls: [call('a', 'get_weather', 0)] }, { tool_calls: [call('b', 'get_time')] }],
+    [{ tool_calls: [call('c', 'get_time', 1), call('d', 'get_weather', 1)] }, {}],
+  ]
+  const event = (pair: object[], finish_reason: string | null) => ({
+    ...{ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm' },
+    choices: pair.map((delta, index) => ({ index, delta, finish_reason })),
+  })
+  const role = { role: 'assistant', content: null }
+  const all = [event([role, role], null), ...deltas.map(pair => event(pair, null)), event([{}, {}], 'stop')]
+  world.openai.next(events([...all.map(one => `data: ${JSON.stringify(one)}\n\n`), 'data: [DONE]\n\n']))
+  const { completions } = world.sdk(live).chat
+  const { choices } = await completions.stream({ model, n: 2, messages: [question] }).finalChatCompletion()
+  t.deepEqual(
+    choices.map(({ message }) => message.tool_calls?.map(one => one.id)),
+    [['a', 'c', 'd'], ['b']],
+  )
+  t.deepEqual(
+    choices.map(({ finish_reason }) => finish_reason),
+    ['tool_calls', 'tool_calls'],
+  )
 })

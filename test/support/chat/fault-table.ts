@@ -13,7 +13,7 @@ export const tableEnv = {
   UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '4000',
   UPSTREAM_FIRST_TOKEN_TIMEOUT_MS: '1500',
   UPSTREAM_IDLE_TIMEOUT_MS: '10000',
-  UPSTREAM_TOTAL_TIMEOUT_MS: '20000',
+  UPSTREAM_TOTAL_TIMEOUT_MS: '10000',
   UPSTREAM_RETRY_BUDGET_MS: '30000',
 }
 /** Longer than a first token may take, shorter than silence may be. */

@@ -24,7 +24,8 @@ class ChoiceProgress {
 
   /** The latest call that the server has at an index of its own. */
   at(source: unknown): OpenCall | undefined {
-    return this.calls.findLast(call => call.source === source)
+    for (let i = this.calls.length - 1; i >= 0; i--) if (this.calls[i]!.source === source) return this.calls[i]
+    return undefined
   }
 
   get called(): Called {
@@ -34,8 +35,8 @@ class ChoiceProgress {
 
 /**
  * Puts right the deltas of one stream: the first one's role, content that is a list, and calls without `index`, `id`,
- * `type` or arguments, or which repeat their id and name. `passes` tells whether a delta needs none of it, so that its
- * event can be forwarded as received: OpenAI's all do.
+ * `type` or arguments, or which repeat their id and name. `isUsual` tells that a delta needs none of it, so that its event
+ * can be forwarded as received, and must be recorded: OpenAI's all are.
  */
 export class AnswerDeltas {
   readonly #choices = new Map<number, ChoiceProgress>()
@@ -46,16 +47,21 @@ export class AnswerDeltas {
     this.#isForced = isForced
   }
 
-  /** Whether a delta is as OpenAI's are; records it if so. */
-  passes(choice: number, { role, content, tool_calls: calls, function_call: fn }: Json): boolean {
+  /** Whether a delta is as OpenAI's are. */
+  isUsual(choice: number, { role, content, tool_calls: calls, function_call: fn }: Json): boolean {
     const progress = this.#progressOf(choice)
     if (Array.isArray(content) || !(progress.hasRole || isGiven(role))) return false
-    if (Array.isArray(calls) ? !calls.every(call => isUsual(call, progress)) : calls != null) return false
+    if (calls == null && fn == null) return true
     if (isObject(fn) && !isOptionalText(fn.arguments)) return false
+    return Array.isArray(calls) ? areUsual(calls, progress) : calls == null
+  }
+
+  /** Records a delta that is forwarded as it is. */
+  record(choice: number, { tool_calls: calls, function_call: fn }: Json): void {
+    const progress = this.#progressOf(choice)
     progress.hasRole = true
     if (Array.isArray(calls)) for (const call of calls) record(call, progress)
     if (isObject(fn)) recordFunction(fn, progress)
-    return true
   }
 
   /** The delta as OpenAI's would be. `isLast`: the choice ends with it. */
@@ -93,6 +99,11 @@ export class AnswerDeltas {
     }
     return progress
   }
+}
+
+function areUsual(calls: readonly unknown[], progress: ChoiceProgress): boolean {
+  for (const call of calls) if (!isUsual(call, progress)) return false
+  return calls.length < 2 || new Set(calls.map(call => (call as OpenCall).index)).size === calls.length
 }
 
 /** Whether a delta of a call is as OpenAI's: the first has all members, the others only add arguments. */

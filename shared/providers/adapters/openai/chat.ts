@@ -109,7 +109,9 @@ class ChunkReader {
 
   passes({ choices, x_groq: groq }: NativeEvent): boolean {
     if (isObject(groq) && groq.usage) return false
-    return choices.every(({ index, delta, usage }) => !usage && this.#deltas.passes(index, delta!))
+    if (!choices.every(({ index, delta, usage }) => !usage && this.#deltas.isUsual(index, delta!))) return false
+    for (const { index, delta } of choices) this.#deltas.record(index, delta!)
+    return true
   }
 
   /** What calls need that the server has left unfinished. */
