@@ -1,6 +1,8 @@
 import { GatewayError } from '../base/errors.ts'
 import type { RunServices } from '../engine/base-run.ts'
 import type { Policy } from '../keys/policy.ts'
+import type { ChatRequest } from '../kinds/chat.ts'
+import { completeChat } from '../kinds/complete-chat.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Call, DirectAdapter, Protocol, UpstreamRequest } from '../providers/contract.ts'
 import type { Route } from '../providers/upstreams.ts'
@@ -38,7 +40,9 @@ export async function prepareCall<K extends DirectKind>(
   { policy, input, route: { target, credential }, maxTokens, isStateRefused }: CallInfo<K>,
 ): Promise<PreparedCall<K>> {
   const { kind, forwarded, features } = input
-  const { body, raw, dropped: unlisted } = listedRequest(input, features)
+  const { body: listed, raw: listedRaw, dropped: unlisted } = listedRequest(input, features)
+  const body = kind === 'chat' ? (completeChat(listed as ChatRequest) as typeof listed) : listed
+  const raw = body === listed ? listedRaw : null
   const { upstreams, config } = services
   const { environment } = policy
   if (kind === 'messages' || kind === 'responses') noteUnknownMembers(kind, input.body, forwarded)

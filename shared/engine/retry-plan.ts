@@ -29,14 +29,16 @@ const maxRepeatablePart = 1 / 20
 const maxQuickDelayMs = 1_000
 const quickBackoffMs = 100
 
-/** Transient failures: the same target may succeed on retry. */
+/**
+ * Transient failures: the same target may succeed on retry. An answer that cannot be read is not among them: it was
+ * made and paid, and the next one would have the same form.
+ */
 const transientReasons: ReadonlySet<FailureReason> = new Set([
   'connection',
   'server_error',
   'overloaded',
   'rate_limited',
   'truncated',
-  'invalid_response',
 ])
 
 /**

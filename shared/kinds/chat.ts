@@ -5,18 +5,29 @@ import { file, imageUrl, inputAudio, refusal, text } from './chat-parts.ts'
 import { paidFields } from './paid-fields.ts'
 import { earlierReasoning, type ReasoningDetail } from './reasoning.ts'
 
+/** The thinking in an answer of Mistral, which its clients hand back; the gateway makes it `reasoning_content`. */
+const thinking = z
+  .looseObject({
+    type: z.literal('thinking'),
+    thinking: z.union([z.string(), z.array(z.looseObject({ type: z.string(), text: z.string().optional() }))]),
+  })
+  .meta({ id: 'ChatThinkingPart' })
+
 const textContent = z.union([z.string(), z.array(text).min(1)])
 const userContent = z.union([
   z.string(),
   z.array(z.discriminatedUnion('type', [text, imageUrl, inputAudio, file]).meta({ id: 'ChatUserPart' })).min(1),
 ])
 
+/** Mistral’s API and clients leave it out; `completeChat` sets it. */
+const functionType = z.literal('function').optional() as unknown as z.ZodLiteral<'function'>
+
 export const toolCall = z
   .discriminatedUnion('type', [
     z
       .looseObject({
         id: z.string().min(1),
-        type: z.literal('function'),
+        type: functionType,
         function: z.looseObject({
           name: z.string().min(1),
           arguments: z.string().describe('JSON, as the model wrote it.'),
@@ -33,6 +44,12 @@ export const toolCall = z
   ])
   .meta({ id: 'ChatToolCall' })
 
+/** Parts `thinking` are read by `completeChat`, after which there are none. */
+const assistantContent = z.union([
+  z.string(),
+  z.array(z.discriminatedUnion('type', [text, refusal, thinking])),
+]) as unknown as z.ZodUnion<[z.ZodString, z.ZodArray<z.ZodDiscriminatedUnion<[typeof text, typeof refusal], 'type'>>]>
+
 const functionCall = z.looseObject({ name: z.string().min(1), arguments: z.string() })
 
 const message = z
@@ -45,7 +62,7 @@ const message = z
     z
       .looseObject({
         role: z.literal('assistant'),
-        content: z.union([z.string(), z.array(z.discriminatedUnion('type', [text, refusal]))]).nullish(),
+        content: assistantContent.nullish(),
         tool_calls: z.array(toolCall).nullish(),
         function_call: functionCall.nullish().describe('Deprecated for `tool_calls`.'),
         refusal: z.string().nullish(),
@@ -75,7 +92,7 @@ const tool = z
   .discriminatedUnion('type', [
     z
       .looseObject({
-        type: z.literal('function'),
+        type: functionType,
         function: callable,
         ...marked,
       })

@@ -5,6 +5,7 @@ import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
+import { completeChat } from '../kinds/complete-chat.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import { type Figures, unknownFigures } from '../providers/health.ts'
@@ -243,7 +244,8 @@ export function dryRunRequest(
   const adapter = upstreams.adapter(kind, target, 'live', request as never)?.adapter
   if (!adapter || adapter.native) return null
   try {
-    const call = { target, body: request as never, raw: null, maxTokens: null, media: new Map() }
+    const body = kind === 'chat' ? completeChat(request as ChatRequest) : request
+    const call = { target, body: body as never, raw: null, maxTokens: null, media: new Map() }
     return adapter.request(call).dropped ?? []
   } catch (error) {
     if (error instanceof GatewayError && error.code === 'unsupported_capability') return error

@@ -25,8 +25,11 @@ const signatureIndex = 1
 
 const filtered = new Set([
   ...['SAFETY', 'RECITATION', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII'],
-  ...['IMAGE_SAFETY', 'IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION'],
+  ...['IMAGE_SAFETY', 'IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION', 'MODEL_ARMOR'],
 ])
+
+/** The model has written something unusable: another attempt may succeed, which that at an unknown reason may not. */
+const modelFaults = new Set(['MALFORMED_FUNCTION_CALL', 'UNEXPECTED_TOOL_CALL', 'MALFORMED_RESPONSE'])
 
 /** Converts a complete `generateContent` response to a chat completion. Throws a ProviderError `invalid_response`. */
 export function chatAnswer(json: unknown, call: Call<'chat'>): ChatCompletion {
@@ -111,13 +114,14 @@ export function piecesOf(parts: AnswerPart[] = []): Pieces {
 
 /**
  * OpenAI's equivalent of Gemini's finish reason. Error reasons (MALFORMED_FUNCTION_CALL, OTHER, …) end a response like
- * STOP if it has output, and otherwise throw a ProviderError `invalid_response`.
+ * STOP if it has output, and otherwise throw a ProviderError.
  */
 export function finishReason(reason: string, output: { produced: boolean; called: boolean }): FinishReason {
   if (reason === 'MAX_TOKENS' || reason === 'CONTINUATION') return 'length'
   if (filtered.has(reason)) return 'content_filter'
   if (reason !== 'STOP' && !output.produced) {
-    throw new ProviderError('invalid_response', `Gemini gave nothing and finished with ${reason}`)
+    const fault = modelFaults.has(reason) ? 'server_error' : 'invalid_response'
+    throw new ProviderError(fault, `Gemini gave nothing and finished with ${reason}`)
   }
   return output.called ? 'tool_calls' : 'stop'
 }

@@ -26,11 +26,11 @@ export function embeddingRequest({ body, target }: Call<'embedding'>): UpstreamR
 }
 
 /**
- * The vectors in the order of the inputs. Gemini counts no tokens here, so there is no usage. Throws a ProviderError
- * `invalid_response`.
+ * The vectors in the order of the inputs, with a usage where Gemini states one: newer models do (`usageMetadata`).
+ * Throws a ProviderError `invalid_response`.
  */
 export function embeddingAnswer(json: unknown, { body, target }: Call<'embedding'>): Embeddings {
-  const vectors = readEmbedded(json)
+  const { vectors, tokens } = readEmbedded(json)
   const expected = textsOf(body.input).length
   if (vectors.length !== expected) {
     throw new ProviderError('invalid_response', `Gemini gave ${vectors.length} vectors for ${expected} inputs`)
@@ -46,7 +46,8 @@ export function embeddingAnswer(json: unknown, { body, target }: Call<'embedding
     const embedding = body.encoding_format === 'base64' ? toBase64(vector) : vector
     return { object: 'embedding' as const, index, embedding }
   })
-  return { object: 'list', model: target.model.id, data }
+  const usage = tokens === undefined ? null : { usage: { prompt_tokens: tokens, total_tokens: tokens } }
+  return { object: 'list', model: target.model.id, data, ...usage }
 }
 
 function textsOf(input: Call<'embedding'>['body']['input']): string[] {

@@ -3,11 +3,12 @@ import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { Completion, CompletionChoice } from '../../../kinds/completion.ts'
 import type { DirectAdapter } from '../../contract.ts'
 import { mapUnlessSame, normaliseHead } from './complete-response.ts'
-import { createDecoder, finishReason } from './decoder.ts'
+import { createDecoder } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
+import { finishReason } from './finish-reason.ts'
 import { invalidResponse, isObject, type Json } from './json.ts'
 import { beginRequest, post, requestUsage } from './request.ts'
-import { extrasOf, normaliseUsage } from './usage.ts'
+import { extrasOf, normaliseUsage, usageIn } from './usage.ts'
 
 /** `POST /completions`, the legacy text completions. */
 export const completion: DirectAdapter<'completion'> = {
@@ -27,7 +28,7 @@ export const completion: DirectAdapter<'completion'> = {
     whole.choices = mapUnlessSame(json.choices, wholeChoiceFrom)
     return whole as Completion
   },
-  stream: ({ target }) => createDecoder(json => chunkFrom(json, target.provider)),
+  stream: ({ target }) => createDecoder({ read: json => chunkFrom(json, target.provider) }),
 }
 
 function chunkFrom(json: Json, provider: ProviderRow): Completion | null {
@@ -37,8 +38,8 @@ function chunkFrom(json: Json, provider: ProviderRow): Completion | null {
 }
 
 function head(json: Json, provider: ProviderRow): Completion {
-  const { usage, obfuscation: _padding, provider: _route, ...otherFields } = json
-  const ownUsage = normaliseUsage(usage)
+  const { usage: _usage, obfuscation: _padding, provider: _route, ...otherFields } = json
+  const ownUsage = normaliseUsage(usageIn(json))
   return {
     ...otherFields,
     id: typeof json.id === 'string' ? json.id : '',

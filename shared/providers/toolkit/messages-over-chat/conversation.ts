@@ -47,7 +47,6 @@ class ConversationBuilder {
   #openCallsParam = ''
   /** System texts that came between tool calls and their results: chat permits no message there. */
   #heldSystemTexts: string[] = []
-  readonly #callIds = new Set<string>()
 
   constructor(target: Target) {
     this.#target = target
@@ -104,8 +103,8 @@ class ConversationBuilder {
       if (isBlock(block, 'text')) texts.push(block.text)
       else if (isBlock(block, 'tool_use')) {
         const { id, name, input } = block
-        if (this.#callIds.has(id)) throw invalid(`${at}.id`, '`tool_use` ids must be unique')
-        this.#callIds.add(id)
+        // Within one message: servers that count their calls begin again with every answer, and Anthropic accepts that.
+        if (calls.some(call => call.id === id)) throw invalid(`${at}.id`, '`tool_use` ids must be unique')
         calls.push({ id, name })
         toolCalls.push({ id, type: 'function', function: { name, arguments: JSON.stringify(input) } })
       } else if (!isBlock(block, 'thinking') && !isBlock(block, 'redacted_thinking')) {
