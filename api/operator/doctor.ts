@@ -223,11 +223,11 @@ async function checkEmail(config: Config): Promise<Finding[]> {
 async function checkProviders(config: Config, clock: Clock, catalog: Catalog): Promise<Finding[]> {
   const reports = await checkCredentials(catalog, config, clock)
   if (reports.length === 0) return [failed('providers', 'no provider has a key: set OPENAI_API_KEY, for example')]
-  return reports.map(({ provider, credential, outcome, reason }) => {
+  return reports.map(({ provider, credential, origin, outcome, reason }) => {
     const check = `provider ${provider}`
     if (outcome === 'accepted') return ok(check, `key ${credential} is accepted`)
     if (outcome === 'unknown') return ok(check, `key ${credential} is set; there is no free request to check it with`)
-    return failed(check, `key ${credential}: ${reason}`)
+    return failed(check, `key ${credential} of ${origin}: ${reason}`)
   })
 }
 

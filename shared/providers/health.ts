@@ -19,6 +19,9 @@ export type Figures = {
   tokensPerSecond: number | null
 }
 
+/** The API key of a call: where it is configured, and whether no other is usable. */
+export type CalledKey = { id: string; origin?: string; alone: boolean }
+
 /** Figures of a deployment without recent calls. */
 export const unknownFigures: Figures = {
   circuit: 'closed',
@@ -141,12 +144,14 @@ export class Health {
    * (its rate limit, its credentials) starts a cooldown of that key if there are others; every other fault counts
    * against the target.
    */
-  recordFailure(target: Target, error: ProviderError, waitedMs: number, key: { id: string; alone: boolean }): void {
+  recordFailure(target: Target, error: ProviderError, waitedMs: number, key: CalledKey): void {
     const id = this.#idOf(target)
     const { reason, status, message, retryAfterMs } = error
-    const lastError = JSON.stringify({ reason, status: status ?? 0, message: redactCredentials(message), key: key.id })
     const pauseMs = retryAfterMs === null ? 0 : Math.min(retryAfterMs, maxPauseMs)
     const isRefused = reason === 'auth' || reason === 'quota'
+    // The operator has to know which key it is: nothing else can be done about it.
+    const shown = redactCredentials(message) + (isRefused && key.origin ? ` (${key.origin})` : '')
+    const lastError = JSON.stringify({ reason, status: status ?? 0, message: shown, key: key.id })
     const isRateLimited = reason === 'rate_limited' && (pauseMs > 0 || !key.alone)
     if (isRateLimited || (isRefused && !key.alone)) {
       const keyRecordId = isRefused ? keyOfProvider(target, key.id) : keyOfModel(target, key.id)

@@ -32,12 +32,17 @@ export function isContextOverflow(message: string): boolean {
 
 const number = /(?<![\w.])\d{1,3}(?:,\d{3})+(?![\w,])|(?<![\w.,])\d{3,12}(?![\w])/g
 
+/** Anthropic's form where the requested output is counted in. */
+const withOutput = /(\d{1,12}) \+ (\d{1,12}) > (\d{1,12})/
+
 /**
  * The prompt's tokens and the limit that a message states, if it states exactly these two; null otherwise. The larger one is
  * the prompt, whatever the order.
  */
-export function overflowCounts(message: string): { input: number; limit: number } | null {
-  const counts = (message.slice(0, maxRead).match(number) ?? []).map(digits => Number(digits.replaceAll(',', '')))
-  if (counts.length !== 2 || counts[0] === counts[1]) return null
-  return { input: Math.max(...counts), limit: Math.min(...counts) }
+export function overflowCounts(message: string): { input: number; output: number | null; limit: number } | null {
+  const [sum, input, output, limit] = withOutput.exec(message.slice(0, maxRead)) ?? []
+  if (sum !== undefined) return { input: Number(input), output: Number(output), limit: Number(limit) }
+  const found = (message.slice(0, maxRead).match(number) ?? []).map(digits => Number(digits.replaceAll(',', '')))
+  const counts = [...new Set(found)]
+  return counts.length === 2 ? { input: Math.max(...counts), output: null, limit: Math.min(...counts) } : null
 }

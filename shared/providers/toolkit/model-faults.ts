@@ -5,6 +5,10 @@
 export const modelFaultCodes = ['tool_use_failed', 'json_validate_failed', 'output_parse_failed'] as const
 export type ModelFaultCode = (typeof modelFaultCodes)[number]
 
+export function isModelFault(code: string): boolean {
+  return (modelFaultCodes as readonly string[]).includes(code)
+}
+
 /** What the model wrote, for callers that repair it: the code, and the text if the server shows it. */
 export type ModelFault = { code: ModelFaultCode; generation: string | null }
 

@@ -8,8 +8,8 @@ const maxRetryMs = 24 * 60 * 60 * 1000
 
 /** Shown instead of provider messages that concern our account: OpenAI's 401 repeats part of the key. */
 export const fixedMessages: { [R in FailureReason]?: string } = {
-  auth: "The provider refused the gateway's credentials.",
-  quota: "The gateway's account at the provider has no credit left.",
+  auth: "The provider refused the gateway's credentials. Tell the operator of this service.",
+  quota: "The gateway's account at the provider has no credit left. Tell the operator of this service.",
 }
 
 /** What provider messages may contain and must not be shown: signed URL queries, whole files, credentials, account ids. */

@@ -1,7 +1,7 @@
 import { type FailureReason, ProviderError, type ReceivedError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
-import { redactMessage } from '../../toolkit/refusal.ts'
+import { fixedMessages, redactMessage } from '../../toolkit/refusal.ts'
 
 const byType: Record<string, FailureReason> = {
   invalid_request_error: 'invalid_request',
@@ -41,8 +41,7 @@ const byMessage: [RegExp, FailureReason][] = [
 const shownReasons = new Set<FailureReason>(['invalid_request', 'context_length', 'content_filter'])
 
 const ownWords: Partial<Record<FailureReason, string>> = {
-  auth: 'The provider refused our credentials.',
-  quota: 'Our account at the provider is out of funds.',
+  ...fixedMessages,
   model_unavailable: 'The provider does not serve this model.',
   rate_limited: 'The provider is limiting our request rate.',
   overloaded: 'The provider is overloaded.',
