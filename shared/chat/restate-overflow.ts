@@ -25,8 +25,8 @@ type Overflow = {
  */
 export function restateOverflow(error: GatewayError, overflow: Overflow): GatewayError {
   const { kind } = overflow
-  if (error.code !== 'context_length_exceeded' || isStatedOverflow(kind, error.message) || receivedError(error))
-    return error
+  if (error.code !== 'context_length_exceeded' || isStatedOverflow(kind, error.message)) return error
+  if (kind === 'messages' && receivedError(error)) return error
   const counts = countsOf(error, overflow)
   const ofProvider =
     kind !== 'messages' && error.cause instanceof ProviderError ? ` The provider says: ${error.message}` : ''
