@@ -55,6 +55,7 @@ import { Jobs } from './store/jobs.ts'
 import { Payloads } from './store/payloads.ts'
 import { ResponseEvents } from './store/response-events.ts'
 import { ResponseSettingsReader } from './store/response-settings.ts'
+import { StatedCosts } from './store/stated-costs.ts'
 import { StoredResponses } from './store/stored-responses.ts'
 import { Suspects } from './store/suspects.ts'
 import { UnknownNames } from './store/unknown-names.ts'
@@ -88,6 +89,7 @@ export type Services = {
   admission: Admission
   refusalLog: RefusalLog
   unknownNames: UnknownNames
+  statedCosts: StatedCosts
   policies: Policies
   keyWatch: KeyWatch
   keys: Keys
@@ -175,6 +177,7 @@ export async function openServices(
   const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: requestDeadlineMs(config), onSettled })
   const refusalLog = new RefusalLog({ rawPool, clock, log })
   const unknownNames = new UnknownNames({ redis, clock, log }).start()
+  const statedCosts = new StatedCosts({ redis, clock, log, metrics: metrics ?? undefined }).start()
   const policies = new Policies(db, redis, config.quotas.testKey)
   const keyWatch = new KeyWatch({ policies, clock, log })
   const health = new Health(redis, clock)
@@ -220,7 +223,8 @@ export async function openServices(
     learnedQualities.close()
     limiter.close()
     completionSignals.close()
-    await Promise.all([admission.close(), refusalLog.close(), contentLog.flush(), unknownNames.close()])
+    const closed = [admission, refusalLog, unknownNames, statedCosts].map(part => part.close())
+    await Promise.all([...closed, contentLog.flush()])
     await upstreams.close()
     await Promise.all(Object.values(queues).map(queue => queue.close()))
     await mailer.close()
@@ -248,6 +252,7 @@ export async function openServices(
     admission,
     refusalLog,
     unknownNames,
+    statedCosts,
     policies,
     keyWatch,
     keys: new Keys(db, policies, { clock, maxTestKeys: config.quotas.testKeys }),
@@ -271,8 +276,14 @@ export async function openServices(
     files,
     queues,
     jobs: new Jobs({
-      ...{ db, webhooks, clock, startLeaseMs: startLeaseMs(config) },
-      ...{ quotas: config.quotas, marginPpm: config.marginPpm },
+      ...{
+        db,
+        webhooks,
+        clock,
+        startLeaseMs: startLeaseMs(config),
+        quotas: config.quotas,
+        marginPpm: config.marginPpm,
+      },
     }),
     mediaTasks: new Tasks(queues.media, queueRedis),
     pollSchedule: new PollSchedule(redis),

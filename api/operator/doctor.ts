@@ -14,6 +14,7 @@ import { withDeadline } from '../../shared/io/retry.ts'
 import { openBlobs } from '../../shared/io/storage/open-blobs.ts'
 import { checkCredentials } from '../../shared/providers/credential-check.ts'
 import { openQueue, queueAddress } from '../../shared/queues/queues.ts'
+import { isDrift, listStatedCosts, type StatedCost } from '../../shared/store/stated-costs.ts'
 import { listUnknownNames, type SeenName } from '../../shared/store/unknown-names.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
 import { startWarnings } from '../start-warnings.ts'
@@ -136,6 +137,7 @@ async function checkRedis(config: Config, clock: Clock): Promise<Finding[]> {
       skews.find(({ state }) => state !== 'ok') ?? skews[0]!,
       await workersFinding(redis, config),
       ...unknownFindings(await listUnknownNames(redis)),
+      ...priceFindings(await listStatedCosts(redis)),
     ]
   } finally {
     redis.disconnect()
@@ -158,6 +160,15 @@ function unknownFindings(names: readonly SeenName[]): Finding[] {
       : []),
     ...(passed.length > 0 ? [ok('unknown fields', `sent to providers as they are: ${listed(passed)}`)] : []),
   ]
+}
+
+/** Rows whose provider states another cost than their prices: charges follow it, but estimates and reservations do not. */
+function priceFindings(costs: readonly StatedCost[]): Finding[] {
+  return costs.filter(isDrift).map(({ provider, model, calls, listedNano, statedNano }) => {
+    const factor = listedNano > 0 ? `${(statedNano / listedNano).toFixed(2)} times` : 'more than'
+    const detail = `${provider} states ${factor} the cost by the catalog for ${model} (${Math.round(calls)} calls)`
+    return warning('prices', `${detail}: correct its row in MODEL_CATALOG`)
+  })
 }
 
 async function describeRedis(redis: Redis): Promise<string> {
