@@ -323,3 +323,25 @@ test.serial(
     t.is(await chargedNano(world, account), 0)
   },
 )
+
+test.serial('400 naming the input for tokens at a provider that takes text only; it is not called', async t => {
+  const { status, text: answer } = await ask({ model: 'mistral-embed', input: [[15339, 1917]] }, '/v1/embeddings')
+  t.is(status, 400, answer)
+  const { error } = JSON.parse(answer)
+  t.deepEqual([error.code, error.param], ['unsupported_capability', 'input'])
+  t.regex(error.message, /takes text, not tokens/)
+  t.is(mistral.requests.length, 0)
+})
+
+test.serial('200 with the prompt_cache_key at Mistral, where it enables the cache', async t => {
+  const answer = await ask(saying('mistral-large-3', 'Hello', { ...atMistral, prompt_cache_key: 'session-1' }))
+  t.is(answer.status, 200, answer.text)
+  t.is(mistral.requests[0]!.body.prompt_cache_key, 'session-1')
+})
+
+test.serial('502 for an object that is no response, never a free answer', async t => {
+  world.openai.next(json(200, { id: 'x' }), json(200, { id: 'x' }), json(200, { id: 'x' }))
+  const answer = await ask({ model: 'gpt-5.1', input: 'Hello', provider: { only: ['openai'] } }, '/v1/responses')
+  t.is(answer.status, 502, answer.text)
+  t.is(JSON.parse(answer.text).error.code, 'upstream_invalid_response')
+})
