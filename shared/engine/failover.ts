@@ -116,8 +116,8 @@ export async function failover<T>(
       plan.recordFailure(target, error, isKeyFault(error) && !route.alone, clock.now())
     }
   }
-  const cooldowns = options.targets.map(target => services.upstreams.figures(target).cooldownMs)
-  throw overflow ?? failure ?? unsupported ?? noTargetNowError(Math.min(...cooldowns), cooldowns.length)
+  const figures = options.targets.map(target => services.upstreams.figures(target))
+  throw overflow ?? failure ?? unsupported ?? noTargetNowError(figures)
 }
 
 /** An error without the API key of its call, which the provider may have quoted. */

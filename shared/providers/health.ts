@@ -17,6 +17,8 @@ export type Figures = {
   /** Time to first byte of streamed responses; null while unknown. */
   firstByteMs: number | null
   tokensPerSecond: number | null
+  /** Set when the last call of this process was refused for the gateway's own account: its API key, or its credit. */
+  accountFault?: true
 }
 
 /** The API key of a call: where it is configured, and whether no other is usable. */
@@ -48,6 +50,8 @@ export class Health {
   readonly #records: HealthRecords
   readonly #circuits: CircuitBreaker
   readonly #ids = new WeakMap<object, string>()
+  /** The targets whose last call by this process was refused for our account; bounded by the catalog. */
+  readonly #accountFaults = new Set<string>()
 
   constructor(redis: Redis, clock: Clock) {
     this.#clock = clock
@@ -70,7 +74,8 @@ export class Health {
   }
 
   figures(target: Target): Figures {
-    const record = this.#records.get(this.#idOf(target))
+    const id = this.#idOf(target)
+    const record = this.#records.get(id)
     if (!record) return unknownFigures
     const now = this.#clock.now()
     if (isForgotten(record, now)) return unknownFigures
@@ -79,13 +84,15 @@ export class Health {
     const calls = failures === 0 ? 0 : (successes + failures) * 0.5 ** ((now - record.atMs) / halfLifeMs)
     // With its failure history counted, a half-open target would never be probed while other targets serve.
     const isIgnored = calls < minCalls || failures < failuresToOpen || circuit === 'half_open'
-    return {
+    const figures: Figures = {
       circuit,
       cooldownMs: Math.max(0, record.openUntilMs - now, record.pausedUntilMs - now, record.probedUntilMs - now),
       failureRate: isIgnored ? 0 : failures / (successes + failures),
       firstByteMs: firstByteMs < 0 ? null : firstByteMs,
       tokensPerSecond: tokensPerSecond < 0 ? null : tokensPerSecond,
     }
+    if (this.#accountFaults.has(id)) figures.accountFault = true
+    return figures
   }
 
   /** Decayed call counts of a target over the last minutes, for display. */
@@ -132,6 +139,7 @@ export class Health {
   recordSuccess(target: Target, tokensPerSecond: number | null): void {
     const id = this.#idOf(target)
     const observed = this.#records.observe(id)
+    this.#accountFaults.delete(id)
     observed.successes++
     observed.consecutiveFailures = 0
     if (tokensPerSecond !== null)
@@ -149,6 +157,8 @@ export class Health {
     const { reason, status, message, retryAfterMs } = error
     const pauseMs = retryAfterMs === null ? 0 : Math.min(retryAfterMs, maxPauseMs)
     const isRefused = reason === 'auth' || reason === 'quota'
+    if (isRefused) this.#accountFaults.add(id)
+    else this.#accountFaults.delete(id)
     // The operator has to know which key it is: nothing else can be done about it.
     const shown = redactCredentials(message) + (isRefused && key.origin ? ` (${key.origin})` : '')
     const lastError = JSON.stringify({ reason, status: status ?? 0, message: shown, key: key.id })
