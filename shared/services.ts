@@ -190,11 +190,7 @@ export async function openServices(
   const sealer = new Sealer(config.encryptionKeys)
   const catalogOverrides = new CatalogOverrides(
     { db, clock, log, sealer },
-    {
-      catalog,
-      setServers: servers => upstreams.setServers(servers),
-      onChange: changed => metrics?.addNames(changed),
-    },
+    { catalog, setServers: servers => upstreams.setServers(servers), onChange: changed => metrics?.addNames(changed) },
   )
   await catalogOverrides.start()
   const signingSecret = new SigningSecret(db, config.signingSecret, sealer)
@@ -223,9 +219,8 @@ export async function openServices(
     learnedQualities.close()
     limiter.close()
     completionSignals.close()
-    const closed = [admission, refusalLog, unknownNames, statedCosts].map(part => part.close())
-    await Promise.all([...closed, contentLog.flush()])
-    await upstreams.close()
+    await Promise.all([admission.close(), refusalLog.close(), contentLog.flush(), unknownNames.close()])
+    await Promise.all([statedCosts.close(), upstreams.close()])
     await Promise.all(Object.values(queues).map(queue => queue.close()))
     await mailer.close()
     await tracing?.close()
@@ -276,14 +271,8 @@ export async function openServices(
     files,
     queues,
     jobs: new Jobs({
-      ...{
-        db,
-        webhooks,
-        clock,
-        startLeaseMs: startLeaseMs(config),
-        quotas: config.quotas,
-        marginPpm: config.marginPpm,
-      },
+      ...{ db, webhooks, clock, startLeaseMs: startLeaseMs(config) },
+      ...{ quotas: config.quotas, marginPpm: config.marginPpm },
     }),
     mediaTasks: new Tasks(queues.media, queueRedis),
     pollSchedule: new PollSchedule(redis),

@@ -3,7 +3,6 @@ import type { Logger } from '../io/log.ts'
 import { defineScript } from '../io/lua-script.ts'
 import type { Redis } from '../io/redis.ts'
 import type { Metrics } from '../metrics/metrics.ts'
-import type { Target } from '../providers/contract.ts'
 
 const costsKey = 'stated-costs'
 const flushIntervalMs = 30_000
@@ -39,6 +38,7 @@ const addCosts = defineScript({
 /** What the calls of a model at a provider cost by the catalog and by the provider's own statement, in nano-dollars. */
 export type StatedCost = { provider: string; model: string; calls: number; listedNano: number; statedNano: number }
 
+type NamedTarget = { provider: { name: string }; model: { id: string } }
 type Sum = { calls: number; listed: number; stated: number }
 
 /**
@@ -79,7 +79,7 @@ export class StatedCosts {
   }
 
   /** Records a call whose provider stated its cost. */
-  record({ provider, model }: Target, listedNano: number, statedNano: number): void {
+  record({ provider, model }: NamedTarget, listedNano: number, statedNano: number): void {
     const id = `${provider.name}|${model.id}`
     const sum = this.#sums.get(id) ?? { calls: 0, listed: 0, stated: 0 }
     this.#sums.set(id, { calls: sum.calls + 1, listed: sum.listed + listedNano, stated: sum.stated + statedNano })

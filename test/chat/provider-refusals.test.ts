@@ -1,4 +1,5 @@
 import test, { type ExecutionContext } from 'ava'
+import { noTargetNowError } from '../../shared/routing/no-target-errors.ts'
 import { type Emulator, events, json, type Reply, text } from '../emulators/emulator.ts'
 import { chatChunk, chatReply, insufficientQuota, invalidKey, startOpenAiEmulator } from '../emulators/openai.ts'
 import { chargedNano, dataOf, saying, startWorld, upstreamSecret, type World } from '../support/chat/gateway.ts'
@@ -344,4 +345,13 @@ test.serial('502 for an object that is no response, never a free answer', async 
   const answer = await ask({ model: 'gpt-5.1', input: 'Hello', provider: { only: ['openai'] } }, '/v1/responses')
   t.is(answer.status, 502, answer.text)
   t.is(JSON.parse(answer.text).error.code, 'upstream_invalid_response')
+})
+
+test('503 while a provider is not called: where it refused the key, the caller is told to tell the operator', t => {
+  const refused = { cooldownMs: 60_000, accountFault: true } as const
+  t.regex(
+    noTargetNowError([refused]).message,
+    /^The only provider .* refused the gateway’s API key, .* Tell the operator/,
+  )
+  t.regex(noTargetNowError([refused, { cooldownMs: 5_000 }]).message, /^Every provider .* Try again in 5 s\.$/)
 })
