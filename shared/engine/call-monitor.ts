@@ -76,7 +76,8 @@ export class CallMonitor {
     if (credential && reason === 'model_fault') health.releaseProbe(target)
     if (!credential || reason === 'model_fault') return
     const isWasted = reason === 'timeout' || !this.#hasDelivered
-    health.recordFailure(target, error, isWasted ? clock.now() - this.startedMs : 0, { ...credential, alone })
+    const { id, origin } = credential
+    health.recordFailure(target, error, isWasted ? clock.now() - this.startedMs : 0, { id, origin, alone })
   }
 
   /** Records a call that says nothing about the provider: the client disconnected, or the request was invalid. */

@@ -91,7 +91,7 @@ export class Health {
       firstByteMs: firstByteMs < 0 ? null : firstByteMs,
       tokensPerSecond: tokensPerSecond < 0 ? null : tokensPerSecond,
     }
-    if (this.#accountFaults.has(id)) figures.accountFault = true
+    if (this.#accountFaults.size > 0 && this.#accountFaults.has(id)) figures.accountFault = true
     return figures
   }
 

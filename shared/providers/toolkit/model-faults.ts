@@ -19,7 +19,7 @@ export type ModelFault = { code: ModelFaultCode; generation: string | null }
 const words: readonly [RegExp, ModelFaultCode][] = [
   [/failed to call a function|tool call validation failed|invalid sequence as part of tooluse/i, 'tool_use_failed'],
   [/error parsing tool call|tool call parsing failed|failed to generate tool_calls/i, 'tool_use_failed'],
-  [/failed to (?:generate|validate) json/i, 'json_validate_failed'],
+  [/failed to (?:generate|validate) json(?! schema)/i, 'json_validate_failed'],
   [/model generated output that could not be parsed|^failed to parse input at pos \d/i, 'output_parse_failed'],
 ]
 
