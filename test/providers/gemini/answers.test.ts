@@ -137,8 +137,9 @@ for (const [reason, withText, empty] of finishes) {
       t.deepEqual(folded(decode([nothing]).chunks).choices, answer([], reason).choices)
       t.is(answer([], reason).choices[0]?.finish_reason, empty as never)
     } else {
-      t.is(t.throws<ProviderError>(() => answer([], reason)).reason, 'invalid_response')
-      t.is(t.throws<ProviderError>(() => decode([nothing])).reason, 'invalid_response')
+      const expected = reason.includes('CALL') ? 'model_fault' : 'invalid_response'
+      t.is(t.throws<ProviderError>(() => answer([], reason)).reason, expected)
+      t.is(t.throws<ProviderError>(() => decode([nothing])).reason, expected)
     }
   })
 }

@@ -27,6 +27,9 @@ const filtered = new Set([
   ...['IMAGE_SAFETY', 'IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION'],
 ])
 
+/** Finish reasons of a call that Gemini could not read, or of one too many. */
+const unusableCalls = new Set(['MALFORMED_FUNCTION_CALL', 'UNEXPECTED_TOOL_CALL', 'TOO_MANY_TOOL_CALLS'])
+
 /** Converts a complete `generateContent` response to a chat completion. Throws a ProviderError `invalid_response`. */
 export function chatAnswer(json: unknown, call: Call<'chat'>): ChatCompletion {
   const generated = readGenerated(json)
@@ -116,6 +119,10 @@ export function finishReason(reason: string, output: { produced: boolean; called
   if (reason === 'MAX_TOKENS' || reason === 'CONTINUATION') return 'length'
   if (filtered.has(reason)) return 'content_filter'
   if (reason !== 'STOP' && !output.produced) {
+    if (unusableCalls.has(reason)) {
+      const message = `The model called a tool in a way that cannot be used (${reason}).`
+      throw new ProviderError('model_fault', message, { modelFault: { code: 'tool_use_failed', generation: null } })
+    }
     throw new ProviderError('invalid_response', `Gemini gave nothing and finished with ${reason}`)
   }
   return output.called ? 'tool_calls' : 'stop'
