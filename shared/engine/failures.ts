@@ -58,17 +58,18 @@ export function isAccountFault(reason: FailureReason): boolean {
   return reason === 'auth' || reason === 'quota'
 }
 
-/** What to tell the operator about the providers that refused the gateway's API keys. */
+/**
+ * What to tell the operator about the providers that refused the gateway's account. That it has no credit left is not said: it
+ * is the operator's affair.
+ */
 function operatorAdvice(refused: readonly { provider: string; reason: FailureReason }[]): string {
-  const withoutCredit = new Set(refused.filter(({ reason }) => reason === 'quota').map(({ provider }) => provider))
-  const withoutKey = new Set(refused.filter(({ reason }) => reason === 'auth').map(({ provider }) => provider))
-  const faults = [
-    ...(withoutKey.size > 0 ? [`${formatNames([...withoutKey])} refused the gateway’s API key`] : []),
-    ...(withoutCredit.size > 0
-      ? [`the gateway’s account at ${formatNames([...withoutCredit])} has no credit left`]
-      : []),
-  ].join(', and ')
-  return `${faults[0]!.toUpperCase()}${faults.slice(1)}. Tell the operator of this service.`
+  const namesOf = (reason: FailureReason) =>
+    formatNames([...new Set(refused.filter(one => one.reason === reason).map(({ provider }) => provider))])
+  const faults = (['auth', 'quota'] as const).flatMap(reason => {
+    const what = reason === 'auth' ? 'API key' : 'account'
+    return refused.some(one => one.reason === reason) ? [`${namesOf(reason)} refused the gateway’s ${what}`] : []
+  })
+  return `${faults.join(', and ')}. Tell the operator of this service.`
 }
 
 type FailureCode = 'upstream_timeout' | 'upstream_invalid_response' | 'upstream_error'

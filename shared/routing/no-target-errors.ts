@@ -55,7 +55,7 @@ export function noTargetNowError(figures: readonly Pick<Figures, 'cooldownMs' | 
   const seconds = isPaused ? pausedRetryS : Math.max(1, Math.ceil(cooldownMs / 1_000))
   const subject = `${figures.length === 1 ? 'The only provider' : 'Every provider'} that could serve this request`
   const failed = figures.every(({ accountFault }) => accountFault)
-    ? 'refused the gateway’s API key, or its account has no credit left. Tell the operator of this service.'
+    ? 'refused the gateway’s API key or account. Tell the operator of this service.'
     : `failed repeatedly or requested a pause. Try again in ${seconds} s.`
   const message = isPaused ? `${subject} is paused by the operator of this service.` : `${subject} ${failed}`
   return new GatewayError('no_provider_available', message, { headers: { 'retry-after': String(seconds) } })

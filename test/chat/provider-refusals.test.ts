@@ -315,7 +315,7 @@ test.serial(
     t.is(refused.headers.get('x-should-retry'), 'false')
     groq.next(insufficientQuota)
     const poor = await ask(saying('gpt-oss-120b', 'Hello', atGroq))
-    t.regex(JSON.parse(poor.text).error.message, /account at `groq` has no credit left\. Tell the operator/)
+    t.regex(JSON.parse(poor.text).error.message, /^`groq` refused the gateway’s account\. Tell the operator/)
     t.false((refused.text + poor.text).includes(upstreamSecret))
     const errors = await world.gateway.services.redis.hgetall('health:errors')
     t.regex(errors['mistral|mistral-large-3']!, /\(MISTRAL_API_KEY\)/)
@@ -351,7 +351,7 @@ test('503 while a provider is not called: where it refused the key, the caller i
   const refused = { cooldownMs: 60_000, accountFault: true } as const
   t.regex(
     noTargetNowError([refused]).message,
-    /^The only provider .* refused the gateway’s API key, .* Tell the operator/,
+    /^The only provider .* refused the gateway’s API key or account\. Tell the operator/,
   )
   t.regex(noTargetNowError([refused, { cooldownMs: 5_000 }]).message, /^Every provider .* Try again in 5 s\.$/)
 })
