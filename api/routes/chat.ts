@@ -1,5 +1,6 @@
 import { findStickyTarget } from '../../shared/chat/sticky-target.ts'
 import { directKinds } from '../../shared/kinds/index.ts'
+import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures } from '../../shared/routing/features.ts'
 import { worldOf } from '../../shared/routing/options.ts'
 import { route } from '../../shared/routing/router.ts'
@@ -22,7 +23,7 @@ const example = {
     { role: 'user', content: 'Hello!' },
   ],
 }
-const chatErrors = ['context_length_exceeded', 'url_not_allowed', ...modelErrors] as const
+const chatErrors = ['context_length_exceeded', ...modelFaultCodes, 'url_not_allowed', ...modelErrors] as const
 
 export const chatCompletions = direct({
   method: 'post',

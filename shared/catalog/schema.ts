@@ -72,6 +72,8 @@ export const deployment = z.strictObject({
   /** Source and date of this price, if they differ from the row's own. */
   price_source: z.string().optional(),
   price_as_of: z.iso.date().optional(),
+  /** Source of `cached_input` where it is another one, or why there is none: then it begins with `none`. */
+  cached_input_source: z.string().optional(),
 })
 export type Deployment = z.infer<typeof deployment>
 

@@ -9,6 +9,7 @@ import type { Mode, Policy } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
+import { listedNano } from '../routing/pricing.ts'
 import type { Services } from '../services.ts'
 import { recordRun } from '../traces/calls.ts'
 import type { AdmissionGate, Reservation } from '../wallet/admission.ts'
@@ -214,6 +215,9 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
         { run: this.id, provider: run.provider, unpriced: usage.unpriced },
         'a provider did work that has no price here',
       )
+    const stated = usage.provider_cost_nano
+    if (stated && outcome.target && this.policy.environment === 'live')
+      this.services.statedCosts.record(outcome.target, listedNano(outcome.target.deployment, usage), stated)
     const event = usageEvent(run, reservation, outcome)
     if (this.client.trace) recordRun(this.client.trace, event, outcome.target !== null)
     if (this.client.hold) this.client.hold(this.#heldSettlement(reservation, costNano, tokens, event))

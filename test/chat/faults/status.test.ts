@@ -70,7 +70,11 @@ const faults: Fault[] = [
   {
     title: '400 for the context length',
     reply: contextLength,
-    outcome: { is: 'refusal', code: 'context_length_exceeded', message: /^Your input is too long\.$/ },
+    outcome: {
+      is: 'refusal',
+      code: 'context_length_exceeded',
+      message: /^This model's maximum context length is \d+ tokens\. .* Your input is too long\.$/,
+    },
   },
   {
     title: '400 for the content',

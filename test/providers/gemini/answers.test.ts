@@ -139,10 +139,10 @@ for (const [reason, withText, empty] of finishes) {
       t.deepEqual(folded(decode([nothing]).chunks).choices, answer([], reason).choices)
       t.is(answer([], reason).choices[0]?.finish_reason, empty as never)
     } else {
-      // What the model has written wrongly it may write rightly at another attempt.
-      const fault = /^MALFORMED|^UNEXPECTED/.test(reason) ? 'server_error' : 'invalid_response'
-      t.is(t.throws<ProviderError>(() => answer([], reason)).reason, fault)
-      t.is(t.throws<ProviderError>(() => decode([nothing])).reason, fault)
+      const isFault = reason.includes('CALL') || reason === 'MALFORMED_RESPONSE'
+      const expected = isFault ? 'model_fault' : 'invalid_response'
+      t.is(t.throws<ProviderError>(() => answer([], reason)).reason, expected)
+      t.is(t.throws<ProviderError>(() => decode([nothing])).reason, expected)
     }
   })
 }

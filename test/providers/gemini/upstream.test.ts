@@ -169,7 +169,7 @@ test.serial('failed upstream: each reply has its reason', async t => {
   emulator.next(rateLimited('1.5s'), invalidApiKey, malformedFunctionCall, blockedPrompt())
   t.like(await t.throwsAsync(ask(chatCall({}))), { reason: 'rate_limited', status: 429, retryAfterMs: 1500 })
   t.like(await t.throwsAsync(ask(chatCall({}))), { reason: 'auth', status: 400 })
-  t.like(await t.throwsAsync(ask(chatCall({}))), { reason: 'server_error' })
+  t.like(await t.throwsAsync(ask(chatCall({}))), { reason: 'model_fault' })
   t.is((await ask(chatCall({}))).choices[0]!.finish_reason, 'content_filter')
   emulator.next(blockedPrompt(), cutStream(['Hel']))
   t.like(await askStream({}), { finish: 'content_filter', done: true })

@@ -28,8 +28,13 @@ const filtered = new Set([
   ...['IMAGE_SAFETY', 'IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION', 'MODEL_ARMOR'],
 ])
 
-/** The model has written something unusable: another attempt may succeed, which that at an unknown reason may not. */
-const modelFaults = new Set(['MALFORMED_FUNCTION_CALL', 'UNEXPECTED_TOOL_CALL', 'MALFORMED_RESPONSE'])
+/** Finish reasons of what the model wrote and Gemini could not read, or of one call too many. */
+const unusable = new Set([
+  'MALFORMED_FUNCTION_CALL',
+  'UNEXPECTED_TOOL_CALL',
+  'TOO_MANY_TOOL_CALLS',
+  'MALFORMED_RESPONSE',
+])
 
 /** Converts a complete `generateContent` response to a chat completion. Throws a ProviderError `invalid_response`. */
 export function chatAnswer(json: unknown, call: Call<'chat'>): ChatCompletion {
@@ -120,8 +125,12 @@ export function finishReason(reason: string, output: { produced: boolean; called
   if (reason === 'MAX_TOKENS' || reason === 'CONTINUATION') return 'length'
   if (filtered.has(reason)) return 'content_filter'
   if (reason !== 'STOP' && !output.produced) {
-    const fault = modelFaults.has(reason) ? 'server_error' : 'invalid_response'
-    throw new ProviderError(fault, `Gemini gave nothing and finished with ${reason}`)
+    if (unusable.has(reason)) {
+      const message = `The model wrote something that cannot be used (${reason}).`
+      const code = reason === 'MALFORMED_RESPONSE' ? 'output_parse_failed' : 'tool_use_failed'
+      throw new ProviderError('model_fault', message, { modelFault: { code, generation: null } })
+    }
+    throw new ProviderError('invalid_response', `Gemini gave nothing and finished with ${reason}`)
   }
   return output.called ? 'tool_calls' : 'stop'
 }

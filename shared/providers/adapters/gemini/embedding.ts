@@ -2,6 +2,7 @@ import { GatewayError } from '../../../base/errors.ts'
 import type { Embeddings } from '../../../kinds/embedding.ts'
 import type { Call, UpstreamRequest } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
+import { textInputs } from '../../toolkit/embedding-inputs.ts'
 import { noticeableFieldsExcept, ownFields, withDropped } from '../../toolkit/request-fields.ts'
 import { readEmbedded } from './wire.ts'
 
@@ -51,10 +52,7 @@ export function embeddingAnswer(json: unknown, { body, target }: Call<'embedding
 }
 
 function textsOf(input: Call<'embedding'>['body']['input']): string[] {
-  const inputs = typeof input === 'string' ? [input] : input
-  if (!inputs.every(text => typeof text === 'string')) {
-    throw new GatewayError('unsupported_capability', 'This model takes text, not tokens.', { param: 'input' })
-  }
+  const inputs = textInputs(input)
   if (inputs.length <= maxInputs) return inputs
   throw new GatewayError('invalid_request', `This model takes at most ${maxInputs} inputs per request.`, {
     param: 'input',

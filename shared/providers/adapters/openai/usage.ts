@@ -92,7 +92,9 @@ const ticksPerUsd = 1e10
 function statedCostNano(usage: Json, { quirks }: ProviderRow): number | undefined {
   const field = quirks?.cost_field
   if (typeof field !== 'string') return undefined
-  const statedCost = amount(usage[field])
+  const value = usage[field]
+  // Perplexity states an object of its parts and their total.
+  const statedCost = amount(isObject(value) ? value.total_cost : value)
   if (statedCost === undefined) return undefined
   const usd = field === 'cost_in_usd_ticks' ? statedCost / ticksPerUsd : statedCost
   // With the operator's own key at the underlying provider, `cost` covers only the forwarding fee.
