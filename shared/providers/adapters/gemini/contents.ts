@@ -2,7 +2,7 @@ import { GatewayError } from '../../../base/errors.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
 import { audio, file, type InlineData, image } from './media.ts'
-import { decodeToolCallId } from './tool-call-id.ts'
+import { decodeToolCallId } from '../../toolkit/tool-call-id.ts'
 
 type Part =
   | { text: string; thoughtSignature?: string }

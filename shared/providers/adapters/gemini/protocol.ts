@@ -1,4 +1,5 @@
 import type { Protocol } from '../../contract.ts'
+import { fittedChat } from '../../profile/fitted-chat.ts'
 import { withReasoningState } from '../../toolkit/with-reasoning-state.ts'
 import { chatAnswer } from './answer.ts'
 import { embeddingAnswer, embeddingRequest } from './embedding.ts'
@@ -15,13 +16,15 @@ import { video } from './video.ts'
 /** Google's Gemini API (`generateContent`, `streamGenerateContent`, `batchEmbedContents`, `predictLongRunning`, `interactions`, `BidiGenerateContent`). */
 export const gemini: Protocol = {
   direct: {
-    chat: withReasoningState({
-      native: false,
-      request: chatRequest,
-      remoteMedia,
-      answer: chatAnswer,
-      stream: chatStream,
-    }),
+    chat: fittedChat(
+      withReasoningState({
+        native: false,
+        request: chatRequest,
+        remoteMedia,
+        answer: chatAnswer,
+        stream: chatStream,
+      }),
+    ),
     embedding: { native: false, request: embeddingRequest, answer: embeddingAnswer },
   },
   queued: { video },

@@ -9,13 +9,11 @@ import { reportedFailure } from './failure.ts'
 import { invalidResponse, isObject, type Json } from './json.ts'
 import {
   beginRequest,
-  dropSampling,
   limitTokens,
   post,
   renameSeed,
   requestUsage,
   setFixedFields,
-  setToolsEffort,
 } from './request.ts'
 import { extrasOf, normaliseUsage } from './usage.ts'
 
@@ -26,8 +24,6 @@ export const chat: DirectAdapter<'chat'> = withReasoningState({
     const request = beginRequest('chat', withKnownDetails(call))
     setFixedFields(request)
     renameSeed(request)
-    dropSampling(request)
-    setToolsEffort(request)
     requestUsage(request)
     limitTokens(request)
     return post('/chat/completions', request)
