@@ -6,8 +6,9 @@ import type { QualityOffsets } from '../feedback/offsets.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
-import type { Target } from '../providers/contract.ts'
+import type { Target, UpstreamRequest } from '../providers/contract.ts'
 import { type Figures, unknownFigures } from '../providers/health.ts'
+import { fitChat } from '../providers/profile/fit-chat.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import type { Features } from './features.ts'
@@ -232,19 +233,21 @@ export function unsupportedError(
 
 /**
  * Translates a request into a provider's dialect without sending it: the 400 for an unsupported capability, else the
- * fields that would be dropped. Null for native dialects, which support everything.
+ * fields that would be dropped and changed. Null for native dialects, which support everything but what the profile of a
+ * chat model excludes.
  */
 export function dryRunRequest(
   upstreams: RoutingWorld['upstreams'],
   kind: DirectKind,
   target: Target,
   request: RoutingRequest,
-): GatewayError | readonly string[] | null {
+): GatewayError | Pick<UpstreamRequest, 'dropped' | 'adjusted'> | null {
   const adapter = upstreams.adapter(kind, target, 'live', request as never)?.adapter
-  if (!adapter || adapter.native) return null
+  if (!adapter || (adapter.native && kind !== 'chat')) return null
   try {
+    if (adapter.native) return fitChat(request as ChatRequest, target)
     const call = { target, body: request as never, raw: null, maxTokens: null, media: new Map() }
-    return adapter.request(call).dropped ?? []
+    return adapter.request(call)
   } catch (error) {
     if (error instanceof GatewayError && error.code === 'unsupported_capability') return error
     return null // Other errors surface when the request is sent.

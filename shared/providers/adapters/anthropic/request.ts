@@ -42,7 +42,7 @@ function messagesBody(call: Call<'chat'>): Record<string, unknown> {
   const { body, target } = call
   const { traits = {} } = target.deployment
   refuseUnsupported(body)
-  const { system, turns } = conversation(body.messages, profileOf(target).system_turns)
+  const { system, turns } = conversation(body.messages, profileOf(target).system_turns, call.media)
   if (turns.length === 0) throw invalid('messages', 'at least one user message with content is required')
   if (body.response_format?.type === 'json_object') system.push(jsonInstruction)
 

@@ -99,7 +99,15 @@ function toolResult(message: Of<'tool'>, at: string, calledNames: Map<string, st
   }
   const text = plainText(message.content)
   const { id } = decodeToolCallId(message.tool_call_id)
-  return { functionResponse: { id, name, response: jsonObject(text) ?? { output: text } } }
+  return { functionResponse: { id, name, response: responseOf(text) } }
+}
+
+/**
+ * The result of a tool as an object. Google resolves references in it ("referenced name … does not match to a
+ * display_name", https://github.com/NousResearch/hermes-agent/issues/93014), so a result that has any is sent as text.
+ */
+function responseOf(text: string): object {
+  return text.includes('"$ref"') ? { output: text } : (jsonObject(text) ?? { output: text })
 }
 
 /** Gemini rejects parts without text. */

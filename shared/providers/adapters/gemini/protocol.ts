@@ -1,12 +1,12 @@
 import type { Protocol } from '../../contract.ts'
 import { fittedChat } from '../../profile/fitted-chat.ts'
+import { imageUrls } from '../../toolkit/image-urls.ts'
 import { withReasoningState } from '../../toolkit/with-reasoning-state.ts'
 import { chatAnswer } from './answer.ts'
 import { embeddingAnswer, embeddingRequest } from './embedding.ts'
 import { failure } from './failure.ts'
 import { image } from './image.ts'
 import { live } from './live.ts'
-import { remoteMedia } from './media.ts'
 import { music } from './music.ts'
 import { chatRequest } from './request.ts'
 import { speech } from './speech.ts'
@@ -20,7 +20,8 @@ export const gemini: Protocol = {
       withReasoningState({
         native: false,
         request: chatRequest,
-        remoteMedia,
+        // It takes bytes, not URLs.
+        remoteMedia: imageUrls,
         answer: chatAnswer,
         stream: chatStream,
       }),
