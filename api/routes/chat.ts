@@ -13,7 +13,9 @@ import { modelErrors } from './model-errors.ts'
 import { runDirect } from './run-direct.ts'
 import { sessionHeaders, sessionOf } from './session-name.ts'
 
-const answerHeaders: AnswerHeaderName[] = [...generationHeaders, 'x-gateway-max-tokens-clamped',
+const answerHeaders: AnswerHeaderName[] = [
+  ...generationHeaders,
+  'x-gateway-max-tokens-clamped',
   'x-gateway-dropped',
   'x-gateway-adjusted',
 ]

@@ -45,6 +45,8 @@ export const chatProfile = z
     custom_tools: z.boolean(),
     /** Whether `tool_choice` may be `allowed_tools`; else the other tools are left out. */
     allowed_tools: z.boolean(),
+    /** Whether its Responses load tools by a search (`tool_search`, `defer_loading`). */
+    tool_search: z.boolean(),
     /** Whether the model can be forced to call a tool; else it is told so in the system prompt. */
     forced_tools: z.boolean(),
     /** Whether one request may have both tools and a JSON format. */
@@ -91,6 +93,7 @@ const defaults: ChatProfile = {
   tool_name: 'word_64',
   custom_tools: false,
   allowed_tools: false,
+  tool_search: false,
   forced_tools: true,
   tools_with_format: true,
   stream_with_format: true,

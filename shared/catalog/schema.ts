@@ -109,44 +109,46 @@ export const ratedTasks = ['code', 'maths', 'vision', 'long_context', 'multiling
 export type RatedTask = (typeof ratedTasks)[number]
 
 /** A row of the catalog: one model, its inputs and outputs, and its providers with prices. */
-export const modelRow = z.strictObject({
-  id: slug,
-  /** Aliases in requests: dated names, names of other vendors. An alias must not have a different price. */
-  aliases: z.array(slug).default([]),
-  name: z.string(),
-  type: z.enum(Object.keys(endpoints) as [ModelType, ...ModelType[]]),
-  /**
-   * The route of a row if it differs from its type's route: a completions-only model is a chat row at
-   * `/v1/completions`.
-   */
-  endpoint: z.literal('/v1/completions').optional(),
-  owned_by: z.string(),
-  created: z.int().nonnegative(),
-  description: z.string(),
-  context_length: z.int().positive().nullable(),
-  max_output_tokens: z.int().positive().nullable(),
-  input_modalities: z.array(modality),
-  output_modalities: z.array(modality),
-  /** Request fields the model supports beyond the common ones, as OpenRouter names them: tools, response_format … */
-  supported_parameters: z.array(z.string()),
-  /** 0–100, relative to the rows of one type; null if there is no comparison. */
-  quality: z.number().min(0).max(100).nullable(),
-  /** On the same scale, by class of tasks. */
-  task_qualities: z.partialRecord(z.enum(ratedTasks), z.number().min(0).max(100)).optional(),
-  expires_on: z.iso.date().nullable(),
-  /** A model without a known public price is shipped disabled until an operator sets one. */
-  disabled: z.boolean().default(false),
-  price_source: z.string().nullable(),
-  price_as_of: z.iso.date().nullable(),
-  providers: z.array(deployment),
-  /** Fields of the kind's own list, e.g. a lip-sync row's `takes`, a mesh row's `inputs`. */
-  kind: z.record(z.string(), z.unknown()).optional(),
-}).superRefine(({ type, providers }, context) => {
-  if (type !== 'chat') return
-  for (const [index, { traits }] of providers.entries())
-    for (const { path, message } of chatTraits.safeParse(traits ?? {}).error?.issues ?? [])
-      context.addIssue({ code: 'custom', message, path: ['providers', index, 'traits', ...path] })
-})
+export const modelRow = z
+  .strictObject({
+    id: slug,
+    /** Aliases in requests: dated names, names of other vendors. An alias must not have a different price. */
+    aliases: z.array(slug).default([]),
+    name: z.string(),
+    type: z.enum(Object.keys(endpoints) as [ModelType, ...ModelType[]]),
+    /**
+     * The route of a row if it differs from its type's route: a completions-only model is a chat row at
+     * `/v1/completions`.
+     */
+    endpoint: z.literal('/v1/completions').optional(),
+    owned_by: z.string(),
+    created: z.int().nonnegative(),
+    description: z.string(),
+    context_length: z.int().positive().nullable(),
+    max_output_tokens: z.int().positive().nullable(),
+    input_modalities: z.array(modality),
+    output_modalities: z.array(modality),
+    /** Request fields the model supports beyond the common ones, as OpenRouter names them: tools, response_format … */
+    supported_parameters: z.array(z.string()),
+    /** 0–100, relative to the rows of one type; null if there is no comparison. */
+    quality: z.number().min(0).max(100).nullable(),
+    /** On the same scale, by class of tasks. */
+    task_qualities: z.partialRecord(z.enum(ratedTasks), z.number().min(0).max(100)).optional(),
+    expires_on: z.iso.date().nullable(),
+    /** A model without a known public price is shipped disabled until an operator sets one. */
+    disabled: z.boolean().default(false),
+    price_source: z.string().nullable(),
+    price_as_of: z.iso.date().nullable(),
+    providers: z.array(deployment),
+    /** Fields of the kind's own list, e.g. a lip-sync row's `takes`, a mesh row's `inputs`. */
+    kind: z.record(z.string(), z.unknown()).optional(),
+  })
+  .superRefine(({ type, providers }, context) => {
+    if (type !== 'chat') return
+    for (const [index, { traits }] of providers.entries())
+      for (const { path, message } of chatTraits.safeParse(traits ?? {}).error?.issues ?? [])
+        context.addIssue({ code: 'custom', message, path: ['providers', index, 'traits', ...path] })
+  })
 export type ModelRow = z.infer<typeof modelRow>
 
 const names = z.array(z.string().min(1))

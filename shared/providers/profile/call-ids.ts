@@ -64,5 +64,7 @@ function shortened(id: string): string {
 
 function alphanumericDigest(id: string): string {
   const digest = createHash('sha256').update(id).digest()
-  return Array.from(digest.subarray(0, alphanumericCharacters), byte => alphanumeric[byte % alphanumeric.length]).join('')
+  return Array.from(digest.subarray(0, alphanumericCharacters), byte => alphanumeric[byte % alphanumeric.length]).join(
+    '',
+  )
 }

@@ -57,7 +57,8 @@ class MessageFitter {
       if (this.#isLeftOut(name, members[name])) changes[name] = undefined
     }
     if (message.role === 'developer' && !this.#profile.developer_role) changes.role = 'system'
-    if (message.role === 'tool') this.#replace(changes, message, 'tool_call_id', this.#ids.ofResult(message.tool_call_id))
+    if (message.role === 'tool')
+      this.#replace(changes, message, 'tool_call_id', this.#ids.ofResult(message.tool_call_id))
     if (message.role === 'assistant') this.#fitAssistant(message, changes)
     if (!this.#profile.list_content && message.role !== 'user' && Array.isArray(message.content))
       changes.content = message.content.map(part => (part.type === 'text' ? part.text : part.refusal)).join('\n')

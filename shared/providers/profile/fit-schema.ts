@@ -99,7 +99,9 @@ const refusedKeywords = new Set(
 const anthropicNode: FitNode = (node, lose) => {
   if (typeof node.$ref === 'string') {
     const { $ref, $defs, definitions } = node
-    return Object.keys(node).length === 1 ? node : { $ref, ...($defs ? { $defs } : {}), ...(definitions ? { definitions } : {}) }
+    return Object.keys(node).length === 1
+      ? node
+      : { $ref, ...($defs ? { $defs } : {}), ...(definitions ? { definitions } : {}) }
   }
   const told: string[] = []
   const kept: Schema = {}

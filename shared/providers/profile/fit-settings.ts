@@ -38,7 +38,7 @@ export function nearestEffort(
 
 function fitEffort(fitting: Fitting): void {
   const { tools_effort: toolsEffort, effort_off: off } = fitting.profile
-  const wanted = fitting.body.reasoning_effort as Effort | 'default' | null | undefined
+  const { reasoning_effort: wanted } = fitting.body
   if (toolsEffort !== undefined && fitting.body.tools) {
     if (wanted == null) fitting.set({ reasoning_effort: toolsEffort })
     else if (wanted !== toolsEffort) fitting.adjust('reasoning_effort', toolsEffort)
@@ -63,7 +63,8 @@ const isDefault: Record<string, (value: unknown) => boolean> = {
   logprobs: value => value === false,
 }
 /** What OpenAI's reasoning models refuse while they reason. */
-const samplingFields = 'temperature top_p presence_penalty frequency_penalty logprobs top_logprobs logit_bias stop'.split(' ')
+const samplingFields =
+  'temperature top_p presence_penalty frequency_penalty logprobs top_logprobs logit_bias stop'.split(' ')
 
 function fitSampling(fitting: Fitting): void {
   const { sampling, refused_fields: refused } = fitting.profile

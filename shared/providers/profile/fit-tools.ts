@@ -56,7 +56,10 @@ function withoutTools(fitting: Fitting): void {
 function chooseAmongAllowed(fitting: Fitting): void {
   const { tools, tool_choice: choice } = fitting.body
   if (fitting.profile.allowed_tools || !isObject(choice) || choice.type !== 'allowed_tools') return
-  const { mode, tools: allowed } = (isObject(choice.allowed_tools) ? choice.allowed_tools : choice) as Record<string, unknown>
+  const { mode, tools: allowed } = (isObject(choice.allowed_tools) ? choice.allowed_tools : choice) as Record<
+    string,
+    unknown
+  >
   const names = new Set((Array.isArray(allowed) ? allowed : []).map(nameOfReference))
   const kept = tools!.filter(tool => names.has(nameOf(tool)))
   if (kept.length === 0) throw fitting.refusal('tool_choice.allowed_tools', 'names none of the tools')

@@ -15,7 +15,7 @@ type FittedCall = { call: Call<'chat'>; fitting: Fitting }
  */
 export function fittedChat(chat: DirectAdapter<'chat'>): DirectAdapter<'chat'> {
   const fittedCalls = new WeakMap<Call<'chat'>, FittedCall>()
-  const fit = (call: Call<'chat'>): FittedCall => {
+  const fittedOf = (call: Call<'chat'>): FittedCall => {
     let fitted = fittedCalls.get(call)
     if (!fitted) {
       const fitting = fitChat(call.body, call.target)
@@ -28,19 +28,19 @@ export function fittedChat(chat: DirectAdapter<'chat'>): DirectAdapter<'chat'> {
   return {
     ...chat,
     request(original) {
-      const { call, fitting } = fit(original)
+      const { call, fitting } = fittedOf(original)
       const request = chat.request(call)
       if (fitting.dropped.length === 0 && fitting.adjusted.length === 0) return request
       const adjusted = fitting.adjusted.length > 0 ? { ...request, adjusted: fitting.adjusted } : request
       return withDropped(adjusted, [...fitting.dropped, ...(request.dropped ?? [])])
     },
     answer(json, original) {
-      const { call, fitting } = fit(original)
+      const { call, fitting } = fittedOf(original)
       return withClientTools(chat.answer(json, call), fitting.tools)
     },
     ...(stream && {
       stream(original: Call<'chat'>) {
-        const { call, fitting } = fit(original)
+        const { call, fitting } = fittedOf(original)
         const decoder = stream(call)
         return fitting.tools.size > 0 ? new ClientToolsDecoder(decoder, fitting.tools) : decoder
       },
@@ -53,7 +53,8 @@ export function renamesTools({ tools }: ChatRequest, target: Target): boolean {
   if (!tools?.length) return false
   const profile = profileOf(target)
   return tools.some(tool => {
-    if (tool.type === 'custom') return !profile.custom_tools || sentToolName(tool.custom.name, profile) !== tool.custom.name
+    if (tool.type === 'custom')
+      return !profile.custom_tools || sentToolName(tool.custom.name, profile) !== tool.custom.name
     return sentToolName(tool.function.name, profile) !== tool.function.name
   })
 }

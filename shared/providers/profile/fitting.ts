@@ -53,7 +53,8 @@ export class Fitting {
       return
     }
     const { content } = first
-    const added = typeof content === 'string' ? `${content}\n\n${line}` : [...content, { type: 'text' as const, text: line }]
+    const added =
+      typeof content === 'string' ? `${content}\n\n${line}` : [...content, { type: 'text' as const, text: line }]
     this.set({ messages: [{ ...first, content: added }, ...others] })
   }
 }

@@ -68,11 +68,7 @@ function userBlock(part: UserPart, param: string, media: Call<'chat'>['media']):
   }
 }
 
-function document(
-  file: { file_data?: string; filename?: string },
-  param: string,
-  media: Call<'chat'>['media'],
-): Block {
+function document(file: { file_data?: string; filename?: string }, param: string, media: Call<'chat'>['media']): Block {
   if (file.file_data === undefined) throw invalid(`${param}.file_data`, 'is required')
   const source = sourceOf(file.file_data, documentTypes, `${param}.file_data`, media)
   return { type: 'document', source, ...(file.filename && { title: file.filename }) }
@@ -81,9 +77,7 @@ function document(
 function sourceOf(url: string, mediaTypes: string[], param: string, media: Call<'chat'>['media']): Source {
   if (/^https:\/\//i.test(url)) return { type: 'url', url }
   const fetched = media.get(url)
-  const file = readDataUri(
-    fetched ? `data:${fetched.contentType};base64,${fetched.bytes.toString('base64')}` : url,
-  )
+  const file = readDataUri(fetched ? `data:${fetched.contentType};base64,${fetched.bytes.toString('base64')}` : url)
   if (!file) throw invalid(param, 'must be an https URL or a base64 data URI')
   const { mediaType, data } = file
   if (!mediaTypes.includes(mediaType)) throw unsupported(param, `${mediaType} is not one of ${mediaTypes.join(', ')}`)

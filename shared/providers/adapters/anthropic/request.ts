@@ -1,4 +1,4 @@
-import { profileOf } from '../../../catalog/chat-profile.ts'
+import { efforts, profileOf } from '../../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
 import { cleanChat, maxCacheTtl, noticeableFieldsExcept, ownFields } from '../../toolkit/request-fields.ts'
@@ -143,7 +143,7 @@ type Thinking = { type: 'adaptive' | 'disabled' } | { type: 'enabled'; budget_to
  */
 function thinkingOf({ body, target }: Call<'chat'>, maxTokens: number, toolChoice?: ToolChoice): Thinking | undefined {
   const { thinking, thinking_off } = target.deployment.traits ?? {}
-  const effort = body.reasoning_effort
+  const effort = efforts.find(name => name === body.reasoning_effort)
   if (!effort || !thinking) return undefined
   if (effort === 'none') return thinking_off === false ? undefined : { type: 'disabled' }
   // A forced tool call and thinking are mutually exclusive.

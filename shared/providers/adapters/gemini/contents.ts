@@ -1,8 +1,8 @@
 import { GatewayError } from '../../../base/errors.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
-import { audio, file, type InlineData, image } from './media.ts'
 import { decodeToolCallId } from '../../toolkit/tool-call-id.ts'
+import { audio, file, type InlineData, image } from './media.ts'
 
 type Part =
   | { text: string; thoughtSignature?: string }

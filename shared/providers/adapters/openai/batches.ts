@@ -1,8 +1,8 @@
 import { GatewayError } from '../../../base/errors.ts'
 import type { DirectKind } from '../../../kinds/index.ts'
 import type { BatchAdapter, DirectAdapter, ProviderLine, Source, Target } from '../../contract.ts'
-import { ProviderError } from '../../provider-error.ts'
 import { fittedChat } from '../../profile/fitted-chat.ts'
+import { ProviderError } from '../../provider-error.ts'
 import { type BatchOutcome, batchAnswers, batchCancelled, batchExpired } from '../../toolkit/batch-answers.ts'
 import {
   invalidResponse,
@@ -23,7 +23,10 @@ import { responses } from './responses.ts'
 
 const adapters: { [K in DirectKind]?: DirectAdapter<K> } = {
   chat: fittedChat(chat),
-  completion, embedding, responses }
+  completion,
+  embedding,
+  responses,
+}
 const endpoints: { [K in DirectKind]?: string } = {
   chat: '/v1/chat/completions',
   completion: '/v1/completions',

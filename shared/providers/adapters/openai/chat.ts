@@ -7,14 +7,7 @@ import { mapUnlessSame, normaliseHead } from './complete-response.ts'
 import { createDecoder, finishReason } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
 import { invalidResponse, isObject, type Json } from './json.ts'
-import {
-  beginRequest,
-  limitTokens,
-  post,
-  renameSeed,
-  requestUsage,
-  setFixedFields,
-} from './request.ts'
+import { beginRequest, limitTokens, post, renameSeed, requestUsage, setFixedFields } from './request.ts'
 import { extrasOf, normaliseUsage } from './usage.ts'
 
 /** `POST /chat/completions`. */
