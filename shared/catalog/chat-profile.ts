@@ -53,8 +53,8 @@ export const chatProfile = z
     tools_with_format: z.boolean(),
     /** Whether an answer with a JSON format may be streamed. */
     stream_with_format: z.boolean(),
-    /** The subset of JSON Schema: `any`, or that of OpenAI, Anthropic or Gemini. */
-    schema: z.enum(['any', 'openai', 'anthropic', 'gemini']),
+    /** The subset of JSON Schema: that of OpenAI, Anthropic or Gemini. */
+    schema: z.enum(['openai', 'anthropic', 'gemini']),
     /** `one`: `temperature` or `top_p`. `default`: no other values than the default, while the model reasons. */
     sampling: z.enum(['all', 'one', 'default', 'none']),
     /** Further fields of the request that the model refuses. */
@@ -97,7 +97,7 @@ const defaults: ChatProfile = {
   forced_tools: true,
   tools_with_format: true,
   stream_with_format: true,
-  schema: 'any',
+  schema: 'openai',
   sampling: 'all',
   blank_stops: true,
   max_stops: 4,

@@ -9,7 +9,7 @@ export function fitFormat(fitting: Fitting): void {
   if (tools && !withTools) throw fitting.refusal('response_format', 'this model takes no JSON format beside tools')
   if (stream && !withStream && format.type === 'json_schema')
     throw fitting.refusal('response_format', 'this model streams no answer by JSON schema')
-  if (format.type !== 'json_schema' || schema === 'any' || !format.json_schema.schema) return
+  if (format.type !== 'json_schema' || !format.json_schema.schema) return
   const given = format.json_schema.schema
   // What OpenAI requires of a tool's parameters does not apply to the schema of an answer.
   if (schema === 'openai') return

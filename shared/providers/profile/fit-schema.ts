@@ -1,3 +1,4 @@
+import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import { isObject } from '../toolkit/request-fields.ts'
 
 type Schema = Record<string, unknown>
@@ -11,7 +12,7 @@ const maxDepth = 64
  * Fits a JSON Schema to the subset that a provider accepts; the same object if it does. What is left out is told in the
  * description, which the model reads.
  */
-export function fitSchema(schema: Schema, dialect: 'openai' | 'anthropic' | 'gemini'): FittedSchema {
+export function fitSchema(schema: Schema, dialect: ChatProfile['schema']): FittedSchema {
   const fitter = new SchemaFitter(dialect === 'anthropic' ? anthropicNode : dialect === 'gemini' ? geminiNode : same)
   const fitted = fitter.fit(schema, 0) as Schema
   return { schema: dialect === 'openai' ? withProperties(fitted) : fitted, losesMeaning: fitter.losesMeaning }

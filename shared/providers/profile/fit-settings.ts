@@ -22,7 +22,7 @@ function effortsOf({ profile, target: { deployment, model } }: Fitting): readonl
   return canReason(deployment) && model.supported_parameters.includes('reasoning_effort') ? usualEfforts : null
 }
 
-/** The least accepted effort that is not below the wanted one, else the greatest. */
+/** The accepted effort that is nearest to the wanted one, the lower of two; `none` only if it is wanted. */
 export function nearestEffort(
   wanted: Effort | 'default',
   accepted: readonly (Effort | 'default')[],
@@ -30,10 +30,10 @@ export function nearestEffort(
   if (accepted.includes(wanted)) return wanted
   if (wanted === 'default') return undefined
   if (accepted.includes('default')) return 'default'
-  const ranked = (accepted as readonly Effort[]).toSorted((a, b) => efforts.indexOf(a) - efforts.indexOf(b))
-  if (wanted === 'none') return ranked[0]
-  const thinking = ranked.filter(one => one !== 'none')
-  return thinking.find(one => efforts.indexOf(one) >= efforts.indexOf(wanted)) ?? thinking.at(-1)
+  const distance = (one: Effort | 'default') => Math.abs(efforts.indexOf(one as Effort) - efforts.indexOf(wanted))
+  const candidates = wanted === 'none' ? accepted : accepted.filter(one => one !== 'none')
+  // Efforts are listed from the least to the greatest.
+  return candidates.toSorted((a, b) => distance(a) - distance(b))[0]
 }
 
 function fitEffort(fitting: Fitting): void {

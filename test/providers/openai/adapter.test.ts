@@ -63,7 +63,7 @@ test('sent: a stream asks for its usage unless the server does not know how', t 
 })
 
 test('sent: the output ceiling in the field the server reads, the gateway’s before the caller’s', t => {
-  const quirks = { max_tokens_field: 'max_completion_tokens' }
+  const quirks = { max_tokens_field: 'max_completion_tokens' } as const
   const limits = (body: object, given: Given) => {
     const { max_tokens, max_completion_tokens } = sent({ model: 'a', messages, ...body }, given)
     return [max_tokens, max_completion_tokens]
