@@ -104,14 +104,36 @@ const defaults: ChatProfile = {
   effort_off: 'effort',
 }
 
+/** What the APIs of other protocols accept. */
+const byProtocol: Readonly<Record<string, Given>> = {
+  anthropic: {
+    system_only: false,
+    tool_call_id: 'word_64',
+    unique_call_ids: true,
+    tool_name: 'word_128',
+    schema: 'anthropic',
+    blank_stops: false,
+    max_id_characters: 256,
+    efforts: [...efforts],
+  },
+  gemini: {
+    system_only: false,
+    tool_call_id: 'signed',
+    tool_name: 'dotted_128',
+    schema: 'gemini',
+    efforts: [...efforts],
+  },
+}
+
 type WithProfile = { profile?: Given | undefined }
-const profiles = new WeakMap<WithProfile, { provider: WithProfile; profile: ChatProfile }>()
+type Provider = WithProfile & { protocol: string }
+const profiles = new WeakMap<WithProfile, { provider: Provider; profile: ChatProfile }>()
 
 /** The profile of a model at a provider. */
-export function profileOf({ deployment, provider }: { deployment: WithProfile; provider: WithProfile }): ChatProfile {
+export function profileOf({ deployment, provider }: { deployment: WithProfile; provider: Provider }): ChatProfile {
   const known = profiles.get(deployment)
   if (known?.provider === provider) return known.profile
-  const profile = { ...defaults, ...provider.profile, ...deployment.profile }
+  const profile = { ...defaults, ...byProtocol[provider.protocol], ...provider.profile, ...deployment.profile }
   profiles.set(deployment, { provider, profile })
   return profile
 }

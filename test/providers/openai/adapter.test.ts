@@ -89,31 +89,6 @@ test('sent: only known fields to strict servers, and the seed under their name',
   })
 })
 
-test('sent: no sampling fields that a reasoning model rejects', t => {
-  const traits = { reasoning: true }
-  const body = {
-    model: 'a',
-    messages,
-    temperature: 0.2,
-    top_p: 1,
-    stop: ['x'],
-    logprobs: true,
-    top_logprobs: 2,
-    presence_penalty: 0,
-  }
-  t.deepEqual(sent(body, { traits }), { model: 'up-1', messages, top_p: 1, presence_penalty: 0 })
-  t.is(sent({ ...body, reasoning_effort: 'none' }, { traits }).temperature, 0.2)
-  t.is(sent(body).temperature, 0.2)
-})
-
-test('sent: the effort a model needs to take tools, unless the caller named one', t => {
-  const traits = { reasoning: true, tools_effort: 'none' }
-  const body = { model: 'a', messages, tools: [{ type: 'function', function: { name: 'w' } }] }
-  t.is(sent(body, { traits }).reasoning_effort, 'none')
-  t.is(sent({ ...body, reasoning_effort: 'low' }, { traits }).reasoning_effort, 'low')
-  t.is(sent({ model: 'a', messages }, { traits }).reasoning_effort, undefined)
-})
-
 test('sent: completions and embeddings to their own paths', t => {
   const text = completion.request(
     call<'completion'>({ model: 'a', prompt: 'x', max_tokens: 9, stream: true }, { maxTokens: 2 }),
