@@ -227,25 +227,27 @@ export function unsupportedError(
   target: Target,
   request: RoutingRequest,
 ): GatewayError | null {
-  const dryRun = dryRunRequest(upstreams, kind, target, request)
+  const dryRun = dryRunRequest(upstreams, kind, target, request, true)
   return dryRun instanceof GatewayError ? dryRun : null
 }
 
 /**
  * Translates a request into a provider's dialect without sending it: the 400 for an unsupported capability, else the
  * fields that would be dropped and changed. Null for native dialects, which support everything but what the profile of a
- * chat model excludes.
+ * chat model excludes. `onlyRefusal`: only whether it is refused matters.
  */
 export function dryRunRequest(
   upstreams: RoutingWorld['upstreams'],
   kind: DirectKind,
   target: Target,
   request: RoutingRequest,
+  onlyRefusal = false,
 ): GatewayError | Pick<UpstreamRequest, 'dropped' | 'adjusted'> | null {
   const adapter = upstreams.adapter(kind, target, 'live', request as never)?.adapter
   if (!adapter || (adapter.native && kind !== 'chat')) return null
   try {
-    if (adapter.native) return fitChat(request as ChatRequest, target)
+    // Then it is not written for dialects that are almost ours.
+    if (adapter.native && onlyRefusal) return fitChat(request as ChatRequest, target)
     const call = { target, body: request as never, raw: null, maxTokens: null, media: new Map() }
     return adapter.request(call)
   } catch (error) {

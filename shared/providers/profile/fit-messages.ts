@@ -8,8 +8,19 @@ import type { Fitting } from './fitting.ts'
 type AssistantMessage = Extract<ChatMessage, { role: 'assistant' }>
 type Json = Record<string, unknown>
 
-/** Members of every message, which no profile restricts: other parts of the translation handle them. */
-const ownMembers = new Set(['role', 'content', 'tool_calls', 'tool_call_id', 'cache_control', 'reasoning_details'])
+/** The members of messages that a profile restricts; the others are handled by the translation to the dialect. */
+const restricted = new Set([
+  'name',
+  'refusal',
+  'audio',
+  'function_call',
+  'prefix',
+  'partial',
+  'reasoning',
+  'reasoning_content',
+])
+/** Of these, what the model would have read. */
+const noticeable = new Set(['name', 'prefix', 'partial'])
 
 /** The text of the assistant where a provider requires one between the results of tools and the user. */
 const betweenText = 'OK'
@@ -30,6 +41,7 @@ export function fitMessages(fitting: Fitting): void {
     sent?.push(fitted)
   }
   if (sent) fitting.set({ messages: sent })
+  fitting.dropped.push(...fitter.dropped)
   fitEnds(fitting)
 }
 
@@ -38,12 +50,18 @@ class MessageFitter {
   readonly #ids: CallIds
   readonly #members: ReadonlySet<string> | null
   readonly #reasoningField: ChatProfile['reasoning_field']
+  readonly #dropped = new Set<string>()
 
   constructor({ profile, target }: Fitting) {
     this.#profile = profile
     this.#ids = new CallIds(profile)
     this.#members = profile.message_fields ? new Set(profile.message_fields) : null
     this.#reasoningField = canReason(target.deployment) ? profile.reasoning_field : 'none'
+  }
+
+  /** The members that were left out although the model would have read them. */
+  get dropped(): Iterable<string> {
+    return this.#dropped
   }
 
   needsBridge({ role }: ChatMessage, before: ChatMessage | undefined): boolean {
@@ -54,7 +72,9 @@ class MessageFitter {
     const changes: Json = {}
     const members: Json = message
     for (const name in members) {
-      if (this.#isLeftOut(name, members[name])) changes[name] = undefined
+      if (!this.#isLeftOut(name, members[name])) continue
+      changes[name] = undefined
+      if (noticeable.has(name) && members[name]) this.#dropped.add(`messages.${name}`)
     }
     if (message.role === 'developer' && !this.#profile.developer_role) changes.role = 'system'
     if (message.role === 'tool')
@@ -70,7 +90,7 @@ class MessageFitter {
     if (value === undefined) return false
     if (Array.isArray(value) && value.length === 0 && name !== 'content') return true
     if (value === null) return name !== 'content' && !this.#profile.null_fields
-    return this.#members !== null && !this.#members.has(name) && !ownMembers.has(name)
+    return this.#members !== null && !this.#members.has(name) && restricted.has(name)
   }
 
   #fitAssistant(message: AssistantMessage, changes: Json): void {
