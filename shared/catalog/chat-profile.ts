@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import protocolProfiles from './protocol-profiles.json' with { type: 'json' }
 
 /** The reasoning efforts of OpenAI's chat format, from the least to the greatest. */
 export const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
@@ -33,7 +34,8 @@ export const chatProfile = z
     reasoning_field: z.enum(['reasoning_content', 'reasoning', 'none']),
     /**
      * The form of a tool call's id. `max_64`: at most 64 characters. `word_64`: of these only letters, digits, `_` and
-     * `-`. `alphanumeric_9`: exactly nine letters and digits. `signed`: as the Gemini adapter gives them.
+     * `-`. `alphanumeric_9`: exactly nine letters and digits. `signed`: with the
+     * provider's own state in it.
      */
     tool_call_id: z.enum(['any', 'max_64', 'word_64', 'alphanumeric_9', 'signed']),
     /** Whether a tool call's id may occur once in a conversation only. */
@@ -53,8 +55,11 @@ export const chatProfile = z
     tools_with_format: z.boolean(),
     /** Whether an answer with a JSON format may be streamed. */
     stream_with_format: z.boolean(),
-    /** The subset of JSON Schema: that of OpenAI, Anthropic or Gemini. */
-    schema: z.enum(['openai', 'anthropic', 'gemini']),
+    /**
+     * The subset of JSON Schema. `with_properties`: objects state their properties. `closed_objects`: objects permit no
+     * others, and only the keywords of a grammar are known. `bare_references`: nothing stands beside a `$ref`.
+     */
+    schema: z.enum(['with_properties', 'closed_objects', 'bare_references']),
     /** `one`: `temperature` or `top_p`. `default`: no other values than the default, while the model reasons. */
     sampling: z.enum(['all', 'one', 'default', 'none']),
     /** Further fields of the request that the model refuses. */
@@ -97,7 +102,7 @@ const defaults: ChatProfile = {
   forced_tools: true,
   tools_with_format: true,
   stream_with_format: true,
-  schema: 'openai',
+  schema: 'with_properties',
   sampling: 'all',
   blank_stops: true,
   max_stops: 4,
@@ -105,25 +110,7 @@ const defaults: ChatProfile = {
 }
 
 /** What the APIs of other protocols accept. */
-const byProtocol: Readonly<Record<string, Given>> = {
-  anthropic: {
-    system_only: false,
-    tool_call_id: 'word_64',
-    unique_call_ids: true,
-    tool_name: 'word_128',
-    schema: 'anthropic',
-    blank_stops: false,
-    max_id_characters: 256,
-    efforts: [...efforts],
-  },
-  gemini: {
-    system_only: false,
-    tool_call_id: 'signed',
-    tool_name: 'dotted_128',
-    schema: 'gemini',
-    efforts: [...efforts],
-  },
-}
+const byProtocol = z.record(z.string(), chatProfile).parse(protocolProfiles)
 
 type WithProfile = { profile?: Given | undefined }
 type Provider = WithProfile & { protocol: string }

@@ -12,7 +12,7 @@ export function fitFormat(fitting: Fitting): void {
   if (format.type !== 'json_schema' || !format.json_schema.schema) return
   const given = format.json_schema.schema
   // What OpenAI requires of a tool's parameters does not apply to the schema of an answer.
-  if (schema === 'openai') return
+  if (schema === 'with_properties') return
   const fitted = fitSchema(given, schema)
   if (fitted.schema === given) return
   const value = { ...format, json_schema: { ...format.json_schema, schema: fitted.schema } }

@@ -21,8 +21,10 @@ const settings = {
   safety_identifier: 'safety_identifier',
   prompt_cache_key: 'prompt_cache_key',
 } as const
-const responsesNames = new Map<string, string>(Object.entries(settings).map(([name, chatName]) => [chatName, name]))
-responsesNames.set('reasoning_effort', 'reasoning.effort')
+const responsesNames = new Map<string, string>([
+  ...Object.entries(settings).map(([name, chatName]): [string, string] => [chatName, name]),
+  ['reasoning_effort', 'reasoning.effort'],
+])
 
 /** Fits the settings of a Responses request to its target by the rules for chat. */
 export function fitResponses(body: ResponsesRequest, target: Target): FittedResponses {
@@ -63,7 +65,7 @@ export function withFittedCallIds(input: readonly ResponsesItem[], target: Targe
 
 /** A function whose parameters OpenAI accepts; the same tool if they are. */
 export function withFittedParameters(tool: ResponsesTool, target: Target): ResponsesTool {
-  if (tool.type !== 'function' || profileOf(target).schema !== 'openai') return tool
-  const { schema } = fitSchema(tool.parameters ?? {}, 'openai')
+  if (tool.type !== 'function' || profileOf(target).schema !== 'with_properties') return tool
+  const { schema } = fitSchema(tool.parameters ?? {}, 'with_properties')
   return schema === tool.parameters ? tool : { ...tool, parameters: schema }
 }

@@ -13,9 +13,11 @@ const maxDepth = 64
  * description, which the model reads.
  */
 export function fitSchema(schema: Schema, dialect: ChatProfile['schema']): FittedSchema {
-  const fitter = new SchemaFitter(dialect === 'anthropic' ? anthropicNode : dialect === 'gemini' ? geminiNode : same)
+  const fitter = new SchemaFitter(
+    dialect === 'closed_objects' ? anthropicNode : dialect === 'bare_references' ? geminiNode : same,
+  )
   const fitted = fitter.fit(schema, 0) as Schema
-  return { schema: dialect === 'openai' ? withProperties(fitted) : fitted, losesMeaning: fitter.losesMeaning }
+  return { schema: dialect === 'with_properties' ? withProperties(fitted) : fitted, losesMeaning: fitter.losesMeaning }
 }
 
 /** "object schema missing properties": https://github.com/openai/openai-agents-python/issues/454 */

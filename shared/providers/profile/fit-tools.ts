@@ -112,7 +112,7 @@ function fitParameters(fitting: Fitting, { parameters, strict }: FunctionTool['f
   if (parameters === undefined) return undefined
   const { schema } = fitting.profile
   // Anthropic checks only the schemas of strict tools.
-  if (schema === 'anthropic' && !strict) return parameters
+  if (schema === 'closed_objects' && !strict) return parameters
   const fitted = fitSchema(parameters, schema)
   if (fitted.losesMeaning) fitting.adjusted.push(`tools.${index}.function.parameters`)
   return fitted.schema
