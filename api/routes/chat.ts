@@ -14,7 +14,12 @@ import { modelErrors } from './model-errors.ts'
 import { runDirect } from './run-direct.ts'
 import { sessionHeaders, sessionOf } from './session-name.ts'
 
-const answerHeaders: AnswerHeaderName[] = [...generationHeaders, 'x-gateway-max-tokens-clamped', 'x-gateway-dropped']
+const answerHeaders: AnswerHeaderName[] = [
+  ...generationHeaders,
+  'x-gateway-max-tokens-clamped',
+  'x-gateway-dropped',
+  'x-gateway-adjusted',
+]
 const chatAnswerHeaders: AnswerHeaderName[] = [...answerHeaders, 'x-gateway-reasoning-dropped']
 const example = {
   model: 'auto',

@@ -61,6 +61,7 @@ export const createMessage = direct({
           'request-id',
           'x-gateway-max-tokens-clamped',
           'x-gateway-dropped',
+          'x-gateway-adjusted',
           'x-gateway-reasoning-dropped',
         ] as const),
       ],

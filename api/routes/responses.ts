@@ -48,6 +48,7 @@ export const createResponse = direct({
         ...generationHeaders,
         'x-gateway-max-tokens-clamped',
         'x-gateway-dropped',
+        'x-gateway-adjusted',
         'x-gateway-reasoning-dropped',
         'x-models-etag',
       ],

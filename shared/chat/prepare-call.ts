@@ -29,6 +29,8 @@ type PreparedCall<K extends DirectKind> = {
   requests: UpstreamRequest[]
   /** The request fields that are not sent. */
   dropped: readonly string[]
+  /** The request fields that are changed to what the target accepts. */
+  adjusted: readonly string[]
 }
 
 /**
@@ -65,6 +67,7 @@ export async function prepareCall<K extends DirectKind>(
     passesUnknown,
   }
   const requests = dialect.adapter.requests?.(call) ?? [dialect.adapter.request(call)]
-  const dropped = dryRun ?? requests[0]!.dropped ?? []
-  return { dialect, call, requests, dropped: unlisted.length > 0 ? [...new Set([...unlisted, ...dropped])] : dropped }
+  const { dropped = [], adjusted = [] } = dryRun ?? requests[0]!
+  const allDropped = unlisted.length > 0 ? [...new Set([...unlisted, ...dropped])] : dropped
+  return { dialect, call, requests, dropped: allDropped, adjusted }
 }

@@ -152,8 +152,9 @@ class Run<K extends DirectKind> extends BaseRun {
     this.upstreamModel = null
     const maxTokens = reservation.clamped ? reservation.outputTokens : null
     const info = { policy: this.policy, input: this.#input, route: monitor.route, maxTokens, isStateRefused }
-    const { dialect, call, requests, dropped } = await prepareCall(this.services, info)
+    const { dialect, call, requests, dropped, adjusted } = await prepareCall(this.services, info)
     this.dropped = dropped
+    this.adjusted = adjusted
     this.reasoningDropped = requests[0]!.reasoningDropped === true
     this.#isStateSent = requests[0]!.reasoningSent === true
     this.#sentMs = null

@@ -59,6 +59,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected monitor: CallMonitor | null = null
   /** Request fields that the current call omits. */
   protected dropped: readonly string[] = []
+  /** The request fields that were changed to what the provider accepts. */
+  protected adjusted: readonly string[] = []
   /** Whether the current call omits reasoning state. */
   protected reasoningDropped = false
   /** Aborts the run with a GatewayError while its client is still connected. */
@@ -100,8 +102,9 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     attempts: number,
   ): Record<string, string> {
     const test = this.policy.environment === 'test'
-    const { id, dropped, reasoningDropped, upstreamModel } = this
-    return answerHeaders({ id, target, mode, reservation, attempts, test, dropped, reasoningDropped, upstreamModel })
+    const { id, dropped, adjusted, reasoningDropped, upstreamModel } = this
+    const sent = { dropped, adjusted, reasoningDropped, upstreamModel }
+    return answerHeaders({ id, target, mode, reservation, attempts, test, ...sent })
   }
 
   /** Converts an error to its public form. `brokenRoute`: the route of a response that failed after it had started. */

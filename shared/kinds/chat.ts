@@ -81,7 +81,8 @@ const message = z
   .meta({ id: 'ChatMessage' })
 export type ChatMessage = z.infer<typeof message>
 
-const toolName = z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/)
+/** Where a provider does not take a name, another one is sent. */
+const toolName = z.string().regex(/^[a-zA-Z0-9_.:-]{1,128}$/)
 const callable = z.looseObject({
   name: toolName,
   description: z.string().optional(),
@@ -228,7 +229,7 @@ export const chatRequest = z.looseObject({
     .nullish()
     .describe('Needed where `modalities` have `audio`. Streams take `pcm16` only.'),
   reasoning_effort: z
-    .enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'])
+    .enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max', 'default'])
     .nullish()
     .describe('How much a reasoning model thinks before it answers.'),
   user: z.string().optional().describe('An id of your end user, for the providers’ abuse monitoring.'),

@@ -170,7 +170,7 @@ test('shipped: announced ends are recorded', t => {
 test('shipped: models that reject sampling parameters say so', t => {
   for (const id of ['claude-opus-4-7', 'claude-opus-4-8', 'claude-opus-5', 'claude-sonnet-5', 'claude-fable-5']) {
     const row = catalog.models.get(id)
-    t.is(row?.providers.find(({ provider }) => provider === 'anthropic')?.traits?.sampling, false, id)
+    t.is(row?.providers.find(({ provider }) => provider === 'anthropic')?.profile?.sampling, 'none', id)
     t.false(row?.supported_parameters.includes('temperature'), id)
   }
 })

@@ -37,6 +37,8 @@ export function checkRequest(body: Any, version: string, betas = ''): string | n
     checkFields(body, version, betas)
     checkCacheMarks(body)
     checkTools(body)
+    checkSchemas(body)
+    checkModelRules(body)
     checkMessages(body.messages)
     checkThinking(body)
     return null
@@ -86,6 +88,60 @@ function checkFields(body: Any, version: string, betas: string): void {
   refuse(!efforts.includes(effort), `output_config.effort: Input should be ${efforts.join(', ')}`)
   const badFormat = format && (format.type !== 'json_schema' || typeof format.schema !== 'object')
   refuse(badFormat, 'output_config.format: Field required')
+}
+
+/** Keywords that the grammar of structured outputs lacks, by type: the texts of agentjido/req_llm#302, BerriAI/litellm#20813. */
+const refusedKeywords: Record<string, string[]> = {
+  integer: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
+  number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
+  string: ['minLength', 'maxLength'],
+  array: ['maxItems', 'uniqueItems'],
+}
+
+function checkSchemas({ output_config, tools }: Any): void {
+  if (output_config?.format) checkSchema(output_config.format.schema, 'output_config.format.schema')
+  for (const [index, tool] of (tools ?? []).entries())
+    if (tool.strict) checkSchema(tool.input_schema, `tools.${index}.custom`)
+}
+
+function checkSchema(schema: Any, at: string): void {
+  if (typeof schema !== 'object' || schema === null) return
+  if (Array.isArray(schema)) {
+    for (const one of schema) checkSchema(one, at)
+    return
+  }
+  const isOpen = schema.type === 'object' && schema.additionalProperties !== false
+  refuse(isOpen, `${at}: For 'object' type, 'additionalProperties' must be explicitly set to false`)
+  const found = (refusedKeywords[schema.type] ?? []).filter(name => name in schema)
+  refuse(found.length > 0, `${at}: For '${schema.type}' type, properties ${found.join(', ')} are not supported`)
+  for (const value of Object.values(schema)) checkSchema(value, at)
+}
+
+const samplingIsExclusive = /^claude-(opus|sonnet|haiku)-4-[156]/
+const continuesAnswers = /^claude-(opus|sonnet|haiku)-4-5/
+const cannotBeForced = /^claude-(fable-5-1|opus-5-5|sonnet-5-5)/
+
+/** What single models refuse: open-webui/open-webui#17922, vercel/ai#12296; forced tools: the API's text of that refusal. */
+function checkModelRules({ model, temperature, top_p, messages, tool_choice: choice, max_tokens }: Any): void {
+  const hasBoth = temperature !== undefined && top_p !== undefined
+  refuse(
+    hasBoth && samplingIsExclusive.test(model),
+    '`temperature` and `top_p` cannot both be specified for this model. Please use only one.',
+  )
+  const isContinued = messages?.at?.(-1)?.role === 'assistant'
+  refuse(
+    isContinued && /^claude-/.test(model) && !continuesAnswers.test(model),
+    'This model does not support assistant message prefill. The conversation must end with a user message.',
+  )
+  refuse(
+    (choice?.type === 'any' || choice?.type === 'tool') && cannotBeForced.test(model),
+    'tool_choice: this model cannot be forced to call a tool',
+  )
+  // BerriAI/litellm#24900
+  refuse(
+    /^claude-.*-4-5/.test(model) && max_tokens > 64_000,
+    `max_tokens: ${max_tokens} > 64000, which is the maximum allowed number of output tokens for ${model}`,
+  )
 }
 
 function checkTools({ tools, tool_choice: choice }: Any): void {
@@ -185,6 +241,11 @@ function checkSource(source: Any, mediaTypes: string[], at: string): void {
   refuse(source.type !== 'base64', `${at}.source.type: Input should be 'base64' or 'url'`)
   refuse(!mediaTypes.includes(source.media_type), `${at}.source.media_type: Input should be ${mediaTypes.join(', ')}`)
   refuse(!/^[A-Za-z0-9+/]+={0,2}$/.test(source.data), `${at}.source.data: invalid base64 data`)
+  const isPng = source.data.startsWith('iVBORw0KGgo')
+  refuse(
+    isPng && source.media_type !== 'image/png',
+    `${at}: The image was specified using the ${source.media_type} media type, but the image appears to be a image/png image`,
+  )
 }
 
 function blocks(content: Any): Any[] {

@@ -49,8 +49,34 @@ export function generateFault(model: string, body: Json): string | null {
     ) ??
     configFault(model, body.generationConfig ?? {}) ??
     toolFault(body) ??
+    modelFault(model, body) ??
+    referenceFault(body) ??
     historyFault(model, body.contents)
   )
+}
+
+/** googleapis/python-genai#867; google-gemini/cookbook#1290. */
+function modelFault(model: string, { tools, generationConfig = {} }: Json): string | null {
+  const { responseMimeType, presencePenalty, frequencyPenalty } = generationConfig
+  if (/^gemini-2\.5/.test(model) && tools?.length && responseMimeType === 'application/json')
+    return "Function calling with a response mime type: 'application/json' is unsupported"
+  return presencePenalty || frequencyPenalty ? 'Penalty is not enabled for this model' : null
+}
+
+/** google-gemini/gemini-cli#4758; in results of tools: NousResearch/hermes-agent#93014. */
+function referenceFault({ contents, tools, generationConfig }: Json): string | null {
+  const responses = contents.flatMap(({ parts }: Json) => parts.flatMap((part: Json) => part.functionResponse ?? []))
+  const inResult = responses.some(({ response }: Json) => findReference(response, () => true))
+  if (inResult) return 'referenced name does not match to a display_name'
+  const hasMore = (node: Json) => Object.keys(node).some(name => !name.startsWith('$'))
+  const isBad = findReference([tools ?? [], generationConfig?.responseJsonSchema ?? {}], hasMore)
+  return isBad ? "reference can only contain properties starting with '$' when $ref is present" : null
+}
+
+function findReference(node: Json, matches: (node: Json) => boolean): boolean {
+  if (typeof node !== 'object' || node === null) return false
+  if (typeof node.$ref === 'string' && matches(node)) return true
+  return Object.values(node).some(one => findReference(one, matches))
 }
 
 function first<T>(items: T[], fault: (item: T, index: number) => string | null): string | null {

@@ -30,12 +30,6 @@ const mappings: [title: string, body: object, expected: object, traits?: Traits]
   ['sampling, temperature ending at 1', { temperature: 1.7, top_p: 0.3 }, { temperature: 1, top_p: 0.3 }],
   ['zero temperature', { temperature: 0 }, { temperature: 0 }],
   [
-    'sampling where it is refused',
-    { temperature: 1, top_p: 1 },
-    { temperature: undefined, top_p: undefined },
-    { sampling: false },
-  ],
-  [
     'fields without a counterpart',
     {
       seed: 1,

@@ -2,9 +2,9 @@ import test from 'ava'
 import fc from 'fast-check'
 import type { ChatCompletion, ChatMessage } from '../../../shared/kinds/chat.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
-import { decodeToolCallId, encodeToolCallId } from '../../../shared/providers/adapters/gemini/tool-call-id.ts'
 import type { Call, UpstreamRequest } from '../../../shared/providers/contract.ts'
 import type { ProviderError } from '../../../shared/providers/provider-error.ts'
+import { decodeToolCallId, encodeToolCallId } from '../../../shared/providers/toolkit/tool-call-id.ts'
 import type { Emulator } from '../../emulators/emulator.ts'
 import {
   blockedPrompt,

@@ -120,7 +120,7 @@ test.serial('stream().finalResponse(): a tool round trip with reasoning, and par
 test.serial('the client’s bytes go out as they are, but for what is not offered', async t => {
   const { live: key } = await live()
   const written = (name: string, before: string, after: string) =>
-    `{${before} "stream": false,"input":[{"role":"user","content":[{"type":"input_text","text":"\\u00e9 é 🙂","new":1.0}]}],"model" : "${name}" ,"reasoning":{"effort":"low"}${after}}`
+    `{${before} "stream": false,"input":[{"role":"user","content":[{"type":"input_text","text":"\\u00e9 é 🙂","new":1.0}]}],"model" : "${name}" ,"reasoning":{"summary":"auto"}${after}}`
   const extra = ',"store":null,"client_metadata":{"a":"b"},"moderation":{"model":"x"},"mode":"cost"'
   const { status, text, headers } = await post(key, written('gpt-4o-mini-2024-07-18', '', extra))
   t.is(status, 200, text)
@@ -308,7 +308,7 @@ test.serial('hosted tools without a price are left out, unless `tool_choice` nam
   const { live: key } = await live()
   const inner = { type: 'function', name: 'spawn', parameters: {}, strict: false }
   const kept = [
-    { type: 'function', name: 'f', parameters: {}, strict: false },
+    { type: 'function', name: 'f', parameters: { type: 'object', properties: {} }, strict: false },
     { type: 'custom', name: 'apply_patch', format: { type: 'grammar', syntax: 'lark', definition: 'x' } },
     { type: 'namespace', name: 'agents', description: 'd', tools: [inner] },
   ]

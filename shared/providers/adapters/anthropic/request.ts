@@ -1,3 +1,4 @@
+import { efforts, profileOf } from '../../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
 import { cleanChat, maxCacheTtl, noticeableFieldsExcept, ownFields } from '../../toolkit/request-fields.ts'
@@ -41,15 +42,12 @@ function messagesBody(call: Call<'chat'>): Record<string, unknown> {
   const { body, target } = call
   const { traits = {} } = target.deployment
   refuseUnsupported(body)
-  const { system, turns } = conversation(body.messages, traits.system_turns === true)
+  const { system, turns } = conversation(body.messages, profileOf(target).system_turns, call.media)
   if (turns.length === 0) throw invalid('messages', 'at least one user message with content is required')
   if (body.response_format?.type === 'json_object') system.push(jsonInstruction)
 
   const maxTokens = maxTokensOf(call)
   const toolChoice = toolChoiceOf(body)
-  if (traits.forced_tools === false && (toolChoice?.type === 'any' || toolChoice?.type === 'tool')) {
-    throw unsupported('tool_choice', 'this model cannot be forced to call a tool')
-  }
   const thinking = thinkingOf(call, maxTokens, toolChoice)
   const user = body.user ?? (typeof body.safety_identifier === 'string' ? body.safety_identifier : undefined)
   return {
@@ -59,7 +57,7 @@ function messagesBody(call: Call<'chat'>): Record<string, unknown> {
     messages: turns,
     ...(body.stream && { stream: true }),
     stop_sequences: stopSequences(body.stop),
-    ...(thinking && thinking.type !== 'disabled' ? {} : samplingOf(body, traits.sampling !== false)),
+    ...(thinking && thinking.type !== 'disabled' ? {} : samplingOf(body)),
     tools: toolsOf(body),
     tool_choice: toolChoice,
     thinking,
@@ -93,12 +91,10 @@ function systemOf(blocks: TextBlock[]): string | TextBlock[] | undefined {
 }
 
 function stopSequences(stop: ChatRequest['stop']): string[] | undefined {
-  const sequences = (typeof stop === 'string' ? [stop] : (stop ?? [])).filter(sequence => sequence !== '')
-  return sequences.length > 0 ? sequences : undefined
+  return typeof stop === 'string' ? [stop] : (stop ?? undefined)
 }
 
-function samplingOf({ temperature, top_p }: ChatRequest, allowed: boolean): Record<string, number | undefined> {
-  if (!allowed) return {}
+function samplingOf({ temperature, top_p }: ChatRequest): Record<string, number | undefined> {
   // OpenAI's scale ends at 2, Anthropic's at 1.
   return { temperature: temperature == null ? undefined : Math.min(temperature, 1), top_p: top_p ?? undefined }
 }
@@ -147,7 +143,7 @@ type Thinking = { type: 'adaptive' | 'disabled' } | { type: 'enabled'; budget_to
  */
 function thinkingOf({ body, target }: Call<'chat'>, maxTokens: number, toolChoice?: ToolChoice): Thinking | undefined {
   const { thinking, thinking_off } = target.deployment.traits ?? {}
-  const effort = body.reasoning_effort
+  const effort = efforts.find(name => name === body.reasoning_effort)
   if (!effort || !thinking) return undefined
   if (effort === 'none') return thinking_off === false ? undefined : { type: 'disabled' }
   // A forced tool call and thinking are mutually exclusive.

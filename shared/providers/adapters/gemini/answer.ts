@@ -5,7 +5,7 @@ import type { ChatChunk, ChatCompletion, FinishReason, ToolCall } from '../../..
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
 import type { Call } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
-import { encodeToolCallId } from './tool-call-id.ts'
+import { encodeToolCallId } from '../../toolkit/tool-call-id.ts'
 import { type AnswerPart, type Generated, type LogprobsResult, readGenerated, type UsageMetadata } from './wire.ts'
 
 type Image = { type: 'image_url'; image_url: { url: string } }

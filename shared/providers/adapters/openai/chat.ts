@@ -12,16 +12,7 @@ import { reportedFailure } from './failure.ts'
 import { finishReason, finishWith } from './finish-reason.ts'
 import { invalidResponse, isObject, type Json } from './json.ts'
 import { withTextContent, withWholeCharacters } from './message-content.ts'
-import {
-  beginRequest,
-  dropSampling,
-  limitTokens,
-  post,
-  renameSeed,
-  requestUsage,
-  setFixedFields,
-  setToolsEffort,
-} from './request.ts'
+import { beginRequest, limitTokens, post, renameSeed, requestUsage, setFixedFields } from './request.ts'
 import { completeCalls, completeFunction } from './tool-calls.ts'
 import { extrasOf, normaliseUsage, usageIn } from './usage.ts'
 
@@ -32,8 +23,6 @@ export const chat: DirectAdapter<'chat'> = withReasoningState({
     const request = beginRequest('chat', withKnownDetails(call))
     setFixedFields(request)
     renameSeed(request)
-    dropSampling(request)
-    setToolsEffort(request)
     requestUsage(request)
     limitTokens(request)
     return post('/chat/completions', request)

@@ -1,4 +1,4 @@
-import { takesSystemTurns } from '../../../catalog/traits.ts'
+import { profileOf } from '../../../catalog/chat-profile.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import { isBlock, type MessagesBlock, type MessagesMessage, type MessagesRequest } from '../../../kinds/messages.ts'
 import type { Target } from '../../contract.ts'
@@ -90,7 +90,7 @@ class ConversationBuilder {
 
   /** Many models take a system message at the start only. For them it becomes text of the user. */
   #pushSystem(text: string): void {
-    if (takesSystemTurns(this.#target)) this.#messages.push({ role: 'system', content: text })
+    if (profileOf(this.#target).system_turns) this.#messages.push({ role: 'system', content: text })
     else pushUserParts(this.#messages, textParts(`<system-reminder>\n${text}\n</system-reminder>`))
   }
 

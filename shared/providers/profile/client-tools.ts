@@ -1,0 +1,102 @@
+import type { ChatChunk, ChatCompletion, ChatDelta, FunctionCall, ToolCall } from '../../kinds/chat.ts'
+import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
+import type { ClientTool } from './fitting.ts'
+
+type Tools = ReadonlyMap<string, ClientTool>
+type DeltaCall = NonNullable<ChatDelta['tool_calls']>[number]
+
+/** The answer with the client's names of its tools, and calls of custom tools as such. */
+export function withClientTools(answer: ChatCompletion, tools: Tools): ChatCompletion {
+  if (tools.size === 0) return answer
+  const choices = answer.choices.map(choice => {
+    const { tool_calls: calls } = choice.message
+    if (!calls?.length) return choice
+    return { ...choice, message: { ...choice.message, tool_calls: calls.map(call => clientCall(call, tools)) } }
+  })
+  return { ...answer, choices }
+}
+
+function clientCall(call: ToolCall, tools: Tools): ToolCall {
+  const tool = tools.get(call.function?.name)
+  if (!tool) return call
+  if (tool.type === 'function') return { ...call, function: { ...call.function, name: tool.name } }
+  const { function: called, ...others } = call
+  const custom = { name: tool.name, input: inputOf(called) }
+  return { ...others, type: 'custom', custom } as unknown as ToolCall
+}
+
+/** The text of a custom tool, which was sent as a function with the one parameter `input`. */
+function inputOf({ arguments: text }: Pick<FunctionCall, 'arguments'>): string {
+  try {
+    const { input } = JSON.parse(text) as { input?: unknown }
+    return typeof input === 'string' ? input : text
+  } catch {
+    return text
+  }
+}
+
+/** A call of a custom tool in a stream, whose arguments are collected: its text is known once they are complete. */
+type OpenCall = { index: number; name: string; id: string | undefined; text: string }
+
+/** Restores the client's tools in a stream. */
+export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
+  readonly #decoder: StreamDecoder<ChatChunk>
+  readonly #tools: Tools
+  /** By choice and index of the call. */
+  readonly #open = new Map<string, OpenCall>()
+
+  constructor(decoder: StreamDecoder<ChatChunk>, tools: Tools) {
+    this.#decoder = decoder
+    this.#tools = tools
+  }
+
+  get done(): boolean {
+    return this.#decoder.done
+  }
+
+  get over(): boolean {
+    return this.#decoder.over === true
+  }
+
+  push(event: SseEvent, part?: number): ChatChunk[] {
+    return this.#decoder.push(event, part).map(chunk => this.#restore(chunk))
+  }
+
+  #restore(chunk: ChatChunk): ChatChunk {
+    if (!chunk.choices.some(({ delta, finish_reason }) => delta.tool_calls?.length || finish_reason)) return chunk
+    const choices = chunk.choices.map(choice => {
+      const { delta, finish_reason: reason, index } = choice
+      const calls = (delta.tool_calls ?? []).flatMap(call => this.#restoreCall(index, call))
+      if (reason) calls.push(...this.#endCalls(index))
+      if (calls.length === 0 && !delta.tool_calls) return choice
+      const { tool_calls: _calls, ...others } = delta
+      return { ...choice, delta: calls.length > 0 ? { ...others, tool_calls: calls } : others }
+    })
+    return { ...chunk, choices }
+  }
+
+  #restoreCall(choice: number, call: DeltaCall): DeltaCall[] {
+    const key = `${choice} ${call.index}`
+    const open = this.#open.get(key)
+    if (open) {
+      open.text += call.function?.arguments ?? ''
+      return []
+    }
+    const tool = call.function?.name ? this.#tools.get(call.function.name) : undefined
+    if (!tool) return [call]
+    if (tool.type === 'function') return [{ ...call, function: { ...call.function, name: tool.name } }]
+    this.#open.set(key, { index: call.index, name: tool.name, id: call.id, text: call.function.arguments ?? '' })
+    return []
+  }
+
+  #endCalls(choice: number): DeltaCall[] {
+    const ended: DeltaCall[] = []
+    for (const [key, { index, name, id, text }] of this.#open) {
+      if (!key.startsWith(`${choice} `)) continue
+      this.#open.delete(key)
+      const custom = { name, input: inputOf({ arguments: text }) }
+      ended.push({ index, ...(id !== undefined && { id }), type: 'custom', custom } as unknown as DeltaCall)
+    }
+    return ended
+  }
+}
