@@ -43,6 +43,8 @@ const maxSecrets = 4
  */
 function splitSecrets(text: string): string[] {
   const parts = text.split(',')
+  // White space around a single secret belongs to it.
+  if (parts.length === 1) return [text]
   const secrets = parts.map(part => part.trim())
   const isPassphrase = parts.slice(1).every(part => /^\s/.test(part))
   return isPassphrase && secrets.some(({ length }) => length < minSecretCharacters) ? [text] : secrets
