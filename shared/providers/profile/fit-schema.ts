@@ -13,17 +13,15 @@ const maxDepth = 64
  * description, which the model reads.
  */
 export function fitSchema(schema: Schema, dialect: ChatProfile['schema']): FittedSchema {
-  const fitter = new SchemaFitter(
-    dialect === 'closed_objects' ? anthropicNode : dialect === 'bare_references' ? geminiNode : same,
-  )
-  const fitted = fitter.fit(schema, 0) as Schema
-  return { schema: dialect === 'with_properties' ? withProperties(fitted) : fitted, losesMeaning: fitter.losesMeaning }
+  if (dialect === 'with_properties') return { schema: withProperties(schema), losesMeaning: false }
+  const fitter = new SchemaFitter(dialect === 'closed_objects' ? anthropicNode : geminiNode)
+  return { schema: fitter.fit(schema, 0) as Schema, losesMeaning: fitter.losesMeaning }
 }
 
 /** "object schema missing properties": https://github.com/openai/openai-agents-python/issues/454 */
 function withProperties(schema: Schema): Schema {
-  const isObjectSchema = schema.type === 'object' || Object.keys(schema).length === 0
-  if (!isObjectSchema || schema.properties !== undefined) return schema
+  if (schema.properties !== undefined) return schema
+  if (schema.type !== 'object' && Object.keys(schema).length > 0) return schema
   return { ...schema, type: 'object', properties: {} }
 }
 
@@ -68,8 +66,6 @@ class SchemaFitter {
     return fitted.every(([key, one]) => one === value[key]) ? value : Object.fromEntries(fitted)
   }
 }
-
-const same: FitNode = node => node
 
 /**
  * Google refuses a reference beside other members: "can only contain properties starting with '$' when $ref is present",

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { GatewayError } from '../../base/errors.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 import { isObject } from '../toolkit/request-fields.ts'
@@ -56,15 +57,23 @@ function withoutTools(fitting: Fitting): void {
 function chooseAmongAllowed(fitting: Fitting): void {
   const { tools, tool_choice: choice } = fitting.body
   if (fitting.profile.allowed_tools || !isObject(choice) || choice.type !== 'allowed_tools') return
-  const { mode, tools: allowed } = (isObject(choice.allowed_tools) ? choice.allowed_tools : choice) as Record<
-    string,
-    unknown
-  >
+  const { mode = 'auto', tools: allowed } = allowedToolsOf(choice)
+  if (mode !== 'auto' && mode !== 'required')
+    throw new GatewayError('invalid_request', '`tool_choice.allowed_tools.mode` must be `auto` or `required`.', {
+      param: 'tool_choice.allowed_tools.mode',
+    })
   const names = new Set((Array.isArray(allowed) ? allowed : []).map(nameOfReference))
   const kept = tools!.filter(tool => names.has(nameOf(tool)))
   if (kept.length === 0) throw fitting.refusal('tool_choice.allowed_tools', 'names none of the tools')
   fitting.set({ tools: kept, tool_choice: mode === 'required' ? 'required' : 'auto' })
   fitting.adjusted.push('tool_choice')
+}
+
+type AllowedTools = { mode?: unknown; tools?: unknown }
+
+/** As chat has it, or as Responses do: without a member of that name. */
+function allowedToolsOf(choice: Extract<Choice, object>): AllowedTools {
+  return isObject(choice.allowed_tools) ? choice.allowed_tools : choice
 }
 
 function nameOfReference(reference: unknown): unknown {
@@ -136,10 +145,24 @@ function fitChoice(fitting: Fitting): void {
 }
 
 function renamedChoice(choice: Extract<Choice, object>, { profile, tools }: Fitting): Choice {
+  if (choice.type === 'allowed_tools' && tools.size > 0) return renamedAllowedTools(choice, profile)
   const given = nameOfReference(choice)
   if (typeof given !== 'string' || (choice.type !== 'function' && choice.type !== 'custom')) return choice
   const name = sentToolName(given, profile)
   if (name === given && !tools.has(name)) return choice
   const type = profile.custom_tools ? choice.type : 'function'
   return { type, [type]: { name } } as Choice
+}
+
+function renamedAllowedTools(choice: Extract<Choice, object>, profile: ChatProfile): Choice {
+  const given = allowedToolsOf(choice)
+  if (!Array.isArray(given.tools)) return choice
+  const tools = given.tools.map((reference: unknown) => {
+    const name = nameOfReference(reference)
+    if (typeof name !== 'string' || !isObject(reference)) return reference
+    const sent = sentToolName(name, profile)
+    const type = String(reference.type)
+    return isObject(reference[type]) ? { ...reference, [type]: { name: sent } } : { ...reference, name: sent }
+  })
+  return { ...choice, ...(given === choice ? { tools } : { allowed_tools: { ...given, tools } }) } as Choice
 }

@@ -48,7 +48,7 @@ export class Fitting {
   /** Adds a line to the system prompt. */
   instruct(line: string): void {
     const [first, ...others] = this.body.messages
-    if (first?.role !== 'system') {
+    if (first?.role !== 'system' && first?.role !== 'developer') {
       this.set({ messages: [{ role: 'system', content: line }, ...this.body.messages] })
       return
     }
