@@ -40,8 +40,8 @@ export const chatProfile = z
     tool_call_id: z.enum(['any', 'max_64', 'word_64', 'alphanumeric_9', 'signed']),
     /** Whether a tool call's id may occur once in a conversation only. */
     unique_call_ids: z.boolean(),
-    /** `dotted_128`: dots and colons, too. */
-    tool_name: z.enum(['word_64', 'word_128', 'dotted_128']),
+    /** `dotted_64`: dots and colons, too. */
+    tool_name: z.enum(['word_64', 'word_128', 'dotted_64']),
     max_tools: z.int().positive(),
     /** Whether the model takes tools of the type `custom`; else each is sent as a function with one text. */
     custom_tools: z.boolean(),
@@ -123,4 +123,18 @@ export function profileOf({ deployment, provider }: { deployment: WithProfile; p
   const profile = { ...defaults, ...byProtocol[provider.protocol], ...provider.profile, ...deployment.profile }
   profiles.set(deployment, { provider, profile })
   return profile
+}
+
+/** The parameters of a model that at least one of its targets takes. */
+export function takenParameters(
+  { supported_parameters: listed }: { supported_parameters: string[] },
+  targets: readonly { deployment: WithProfile; provider: Provider }[],
+): string[] {
+  if (targets.length === 0) return listed
+  const profiles = targets.map(profileOf)
+  return listed.filter(name => profiles.some(profile => !isRefused(name, profile)))
+}
+
+function isRefused(name: string, { refused_fields: refused, sampling }: ChatProfile): boolean {
+  return refused?.includes(name) === true || (sampling === 'none' && (name === 'temperature' || name === 'top_p'))
 }

@@ -1,5 +1,6 @@
 import { Emulator, json, type Reply } from './emulator.ts'
 import { reply as answers } from './openai.ts'
+import { effortsOf, isReasoner } from './openai-responses.ts'
 
 /**
  * What providers of OpenAI's dialect refuse, in their words. Each rule has the public report, error text or SDK type in
@@ -41,7 +42,6 @@ const tooLong = (name: string, { length }: string, max: number): Reply =>
     name,
     'string_above_max_length',
   )
-const isReasoner = (model: string) => /^(o\d|gpt-(5|6))/.test(model)
 
 /** The fields of OpenAI's chat completions: openai-node, resources/chat/completions/completions.ts */
 const openAiFields = new Set(
@@ -130,15 +130,8 @@ const openai: Rule[] = [
       if (effort === undefined) return null
       if (!isReasoner(model))
         return refused('Unrecognized request argument supplied: reasoning_effort', 'reasoning_effort')
-      const efforts = /^gpt-5(-mini|-nano)?$/.test(model)
-        ? ['minimal', 'low', 'medium', 'high']
-        : /^o\d/.test(model)
-          ? ['low', 'medium', 'high']
-          : model === 'gpt-5.1'
-            ? ['none', 'low', 'medium', 'high']
-            : ['none', 'low', 'medium', 'high', 'xhigh', 'max']
       return (
-        !efforts.includes(effort) &&
+        !effortsOf(model).includes(effort) &&
         refused(
           `Unsupported value: 'reasoning_effort' does not support '${effort}' with this model.`,
           'reasoning_effort',

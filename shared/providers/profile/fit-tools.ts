@@ -14,7 +14,7 @@ type Choice = ChatRequest['tool_choice']
 const nameForms: Record<ChatProfile['tool_name'], { pattern: RegExp; other: RegExp; maxCharacters: number }> = {
   word_64: { pattern: /^[a-zA-Z0-9_-]{1,64}$/, other: /[^a-zA-Z0-9_-]/g, maxCharacters: 64 },
   word_128: { pattern: /^[a-zA-Z0-9_-]{1,128}$/, other: /[^a-zA-Z0-9_-]/g, maxCharacters: 128 },
-  dotted_128: { pattern: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/, other: /[^a-zA-Z0-9_.:-]/g, maxCharacters: 128 },
+  dotted_64: { pattern: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/, other: /[^a-zA-Z0-9_.:-]/g, maxCharacters: 64 },
 }
 const digestCharacters = 8
 
@@ -69,7 +69,7 @@ function chooseAmongAllowed(fitting: Fitting): void {
   fitting.adjusted.push('tool_choice')
 }
 
-type AllowedTools = { mode?: unknown; tools?: unknown }
+type AllowedTools = { [name: string]: unknown; mode?: unknown; tools?: unknown }
 
 /** As chat has it, or as Responses do: without a member of that name. */
 function allowedToolsOf(choice: Extract<Choice, object>): AllowedTools {

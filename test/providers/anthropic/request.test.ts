@@ -188,6 +188,18 @@ for (const [title, body, expected, traits] of mappings) {
   })
 }
 
+test('sent: an answer to continue without white space at its end', t => {
+  const begun = (content: string) => upstreamBody({ model: 'x', messages: [hi, { role: 'assistant', content }] })
+  t.deepEqual(begun('{ \n').messages[1], { role: 'assistant', content: [{ type: 'text', text: '{' }] })
+  t.is(begun(' \n').messages.length, 1)
+  const parts = [
+    { type: 'text', text: 'a ' },
+    { type: 'text', text: ' ' },
+  ]
+  const sent = upstreamBody({ model: 'x', messages: [hi, { role: 'assistant', content: parts }] })
+  t.deepEqual(sent.messages[1].content, [{ type: 'text', text: 'a' }])
+})
+
 test('max_tokens: the gateway’s ceiling wins, then the body’s, then the model’s', t => {
   const body = { model: 'x', messages: [hi] }
   const max = (...args: Parameters<typeof callOf>) => upstreamBody(...args).max_tokens
