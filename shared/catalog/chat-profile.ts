@@ -20,6 +20,8 @@ export const chatProfile = z
     system_turns: z.boolean(),
     /** Whether a conversation may consist of system messages only; else they are sent as the user's. */
     system_only: z.boolean(),
+    /** Whether a conversation may begin with the assistant; else a message of the user is put before. */
+    assistant_first: z.boolean(),
     /** Whether a user message may follow the result of a tool; else a short assistant message is put between. */
     user_after_tool: z.boolean(),
     /** The last message may be the assistant's: as it is, marked with `prefix`, or not at all. */
@@ -88,6 +90,7 @@ const defaults: ChatProfile = {
   developer_role: false,
   system_turns: false,
   system_only: true,
+  assistant_first: true,
   user_after_tool: true,
   prefill: 'plain',
   null_fields: false,

@@ -110,8 +110,11 @@ function settingFault(body: Body): Reply | null {
  * developers.openai.com/api/docs/guides/tools-tool-search.
  */
 function toolFault({ tools, input }: Body): Reply | null {
-  const searches = (tools ?? []).some(({ type }: Body) => type === 'tool_search')
-  for (const [index, { type, name, parameters, defer_loading }] of (tools ?? []).entries()) {
+  const given: Body[] = tools ?? []
+  const searches = given.some(({ type }: Body) => type === 'tool_search')
+  for (const [index, { type, name, parameters, defer_loading }] of given
+    .flatMap(tool => tool.tools ?? tool)
+    .entries()) {
     const at = `tools[${index}]`
     if (type === 'function' && parameters != null && (parameters.type !== 'object' || !parameters.properties))
       return invalid(

@@ -26,6 +26,8 @@ const noticeable = new Set(['name', 'prefix', 'partial'])
 
 /** The text of the assistant where a provider requires one between the results of tools and the user. */
 const betweenText = 'OK'
+/** The text of the user before an answer that a conversation begins with. */
+const beforeText = '.'
 
 /** Fits the messages: roles, members, ids, order. The list is the same if nothing changes. */
 export function fitMessages(fitting: Fitting): void {
@@ -132,15 +134,16 @@ class MessageFitter {
 /** The rules for the whole conversation and its last message. */
 function fitEnds(fitting: Fitting): void {
   const { messages } = fitting.body
-  const { system_only: takesSystemOnly, prefill } = fitting.profile
-  if (!takesSystemOnly && messages.every(({ role }) => role === 'system' || role === 'developer')) {
+  const { system_only: takesSystemOnly, assistant_first: takesAssistantFirst, prefill } = fitting.profile
+  const first = messages.findIndex(({ role }) => role !== 'system' && role !== 'developer')
+  if (first < 0 && !takesSystemOnly)
     fitting.set({ messages: messages.map(message => ({ ...message, role: 'user' }) as ChatMessage) })
-    return
-  }
+  if (messages[first]?.role === 'assistant' && !takesAssistantFirst)
+    fitting.set({ messages: messages.toSpliced(first, 0, { role: 'user', content: beforeText }) })
   const last = messages.at(-1)
   if (last?.role !== 'assistant') return
   if (prefill === 'none')
     throw fitting.refusal('messages', 'this model cannot continue an answer: the last message must be the user’s')
   if (prefill === 'prefix' && !last.tool_calls?.length)
-    fitting.set({ messages: [...messages.slice(0, -1), { ...last, prefix: true } as ChatMessage] })
+    fitting.set({ messages: [...fitting.body.messages.slice(0, -1), { ...last, prefix: true } as ChatMessage] })
 }

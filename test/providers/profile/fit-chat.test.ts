@@ -123,6 +123,14 @@ test('sent: a conversation of system messages only, as the user’s where there 
   t.is(fitted('gpt-4o@openai', { messages }).body.messages[0]!.role, 'system')
 })
 
+test('sent: a message of the user before an answer that a conversation begins with, where there must be one', t => {
+  const messages = [{ role: 'system', content: 'S' }, { role: 'assistant', content: 'Hello!' }, user]
+  const roles = (target: string) => fitted(target, { messages }).body.messages.map(({ role }) => role)
+  t.deepEqual(roles('claude-haiku-4-5@anthropic'), ['system', 'user', 'assistant', 'user'])
+  t.deepEqual(roles('gemini-2.5-flash@gemini'), ['system', 'user', 'assistant', 'user'])
+  t.deepEqual(roles('gpt-4o@openai'), ['system', 'assistant', 'user'])
+})
+
 test('sent: names of tools that a provider takes, wherever they occur', t => {
   const long = `mcp__${'a'.repeat(90)}`
   for (const name of [long, 'mcp.server:tool']) {

@@ -224,6 +224,23 @@ function nameOfTool({ tools }: Json): string {
 export const features: Record<string, Feature> = {
   plain: { body: (dialect, target) => asking(dialect, target) },
   stream: { body: (dialect, target) => asking(dialect, target, { stream: true }) },
+  'system messages only': {
+    body: (dialect, target) =>
+      dialect === 'chat'
+        ? settings(dialect, target, { messages: [{ role: 'system', content: 'Write a title.' }] })
+        : null,
+  },
+  'an answer first': {
+    body: (dialect, target) => {
+      const messages = [
+        { role: 'assistant', content: 'Hello!' },
+        { role: 'user', content: 'Hi' },
+      ]
+      return dialect === 'messages'
+        ? null
+        : asking(dialect, target, dialect === 'responses' ? { input: messages } : { messages })
+    },
+  },
   sampling: {
     body: (dialect, target) =>
       isNativeClaude(dialect, target) ? null : asking(dialect, target, { temperature: 0.4, top_p: 0.9 }),
