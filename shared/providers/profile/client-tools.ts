@@ -44,6 +44,8 @@ export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
   readonly #tools: Tools
   /** By choice and index of the call. */
   readonly #open = new Map<string, OpenCall>()
+  /** Calls whose name may go on. */
+  readonly #begun = new Map<string, DeltaCall>()
   #last: ChatChunk | null = null
 
   constructor(decoder: StreamDecoder<ChatChunk>, tools: Tools) {
@@ -88,13 +90,15 @@ export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
     return { ...chunk, choices }
   }
 
-  #restoreCall(choice: number, call: DeltaCall): DeltaCall[] {
-    const key = `${choice} ${call.index}`
+  #restoreCall(choice: number, delta: DeltaCall): DeltaCall[] {
+    const key = `${choice} ${delta.index}`
     const open = this.#open.get(key)
     if (open) {
-      open.text += call.function?.arguments ?? ''
+      open.text += delta.function?.arguments ?? ''
       return []
     }
+    const call = this.#withWholeName(key, delta)
+    if (!call) return []
     const tool = call.function?.name ? this.#tools.get(call.function.name) : undefined
     if (!tool) return [call]
     if (tool.type === 'function') return [{ ...call, function: { ...call.function, name: tool.name } }]
@@ -103,8 +107,27 @@ export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
     return []
   }
 
+  /** Some servers send a name in pieces: null until the name of a restored tool is whole. */
+  #withWholeName(key: string, delta: DeltaCall): DeltaCall | null {
+    const begun = this.#begun.get(key)
+    const piece = delta.function?.name
+    if (!begun && (!piece || this.#tools.has(piece))) return delta
+    const name = `${begun?.function?.name ?? ''}${piece ?? ''}`
+    const text = `${begun?.function?.arguments ?? ''}${delta.function?.arguments ?? ''}`
+    const call = { ...begun, ...delta, function: { ...begun?.function, ...delta.function, name, arguments: text } }
+    const isPart = piece && !this.#tools.has(name) && [...this.#tools.keys()].some(one => one.startsWith(name))
+    if (isPart) this.#begun.set(key, call as DeltaCall)
+    else this.#begun.delete(key)
+    return isPart ? null : (call as DeltaCall)
+  }
+
   #endCalls(choice: number): DeltaCall[] {
     const ended: DeltaCall[] = []
+    for (const [key, call] of this.#begun) {
+      if (!key.startsWith(`${choice} `)) continue
+      this.#begun.delete(key)
+      ended.push(call)
+    }
     for (const [key, { choice: ofChoice, index, name, id, text }] of this.#open) {
       if (ofChoice !== choice) continue
       this.#open.delete(key)

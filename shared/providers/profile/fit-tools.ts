@@ -118,11 +118,10 @@ function functionOf({ type: _type, custom, ...others }: CustomTool, name: string
 }
 
 function fitParameters(fitting: Fitting, { parameters, strict }: FunctionTool['function'], index: number) {
-  if (parameters === undefined) return undefined
   const { schema } = fitting.profile
-  // Anthropic checks only the schemas of strict tools.
-  if (schema === 'closed_objects' && !strict) return parameters
-  const fitted = fitSchema(parameters, schema)
+  // Anthropic checks only the schemas of strict tools, there also that of none.
+  if (schema === 'closed_objects' ? !strict : parameters === undefined) return parameters
+  const fitted = fitSchema(parameters ?? { type: 'object', properties: {} }, schema)
   if (fitted.losesMeaning) fitting.adjusted.push(`tools.${index}.function.parameters`)
   return fitted.schema
 }

@@ -61,7 +61,11 @@ const mappings: [title: string, body: object, expected: object, traits?: Traits]
   [
     'a tool without parameters, strict',
     { tools: [{ type: 'function', function: { name: 'now', strict: true } }] },
-    { tools: [{ name: 'now', input_schema: { type: 'object', properties: {} }, strict: true }] },
+    {
+      tools: [
+        { name: 'now', input_schema: { type: 'object', properties: {}, additionalProperties: false }, strict: true },
+      ],
+    },
   ],
   [
     'no tools',

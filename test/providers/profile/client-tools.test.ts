@@ -56,6 +56,30 @@ test('restored: names of parallel calls, and a custom tool with its text, in a s
   ])
 })
 
+test('restored: a name that arrives in pieces, beside a tool whose name only begins like it', t => {
+  const nameless = (index: number, name: string) => ({ index, function: { name } })
+  const events = [
+    chunkOf([begun(0, 'call_a', 'sho')]),
+    chunkOf([begun(1, 'call_b', 'sho')]),
+    chunkOf([nameless(0, 'rt')]),
+    chunkOf([nameless(1, 'p')]),
+    chunkOf([piece(0, '{}')]),
+    chunkOf([piece(1, '{}')]),
+    chunkOf(null, 'tool_calls'),
+  ]
+  t.deepEqual(received(events), [
+    { index: 0, id: 'call_a', type: 'function', function: { name: 'a.long:name', arguments: '' } },
+    { index: 1, id: 'call_b', type: 'function', function: { name: 'shop', arguments: '' } },
+    { index: 0, function: { arguments: '{}' } },
+    { index: 1, function: { arguments: '{}' } },
+  ])
+})
+
+test('restored: a call whose whole name is the beginning of another tool’s', t => {
+  const call = begun(0, 'call_a', 'sho')
+  t.deepEqual(received([chunkOf([call]), chunkOf(null, 'tool_calls')]), [call])
+})
+
 test('restored: a custom tool in a stream without a finish reason', t => {
   const events = [chunkOf([begun(0, 'call_b', 'patch')]), chunkOf([piece(0, '{"input":"x"}')]), '[DONE]']
   t.deepEqual(received(events), [{ index: 0, id: 'call_b', type: 'custom', custom: { name: 'patch', input: 'x' } }])
