@@ -1,4 +1,5 @@
 import type { GatewayError } from '../base/errors.ts'
+import { nameInMessages } from '../kinds/messages.ts'
 import { isRequestFault, ProviderError, type ReceivedError } from '../providers/provider-error.ts'
 import { isBusy } from './failures.ts'
 
@@ -32,7 +33,7 @@ export function messagesErrorBody(failure: GatewayError, requestId: string): Mes
   const { message, code, param, metadata } = failure
   const status = messagesErrorStatus(failure)
   const type = typesByStatus[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error')
-  const error = { type, message, code, param, ...(metadata && { details: metadata }) }
+  const error = { type, message, code, param: param && nameInMessages(param), ...(metadata && { details: metadata }) }
   return { type: 'error', error, request_id: requestId }
 }
 

@@ -124,6 +124,8 @@ const samplingIsExclusive = /^claude-(opus|sonnet|haiku)-4-[156]/
 const continuesAnswers = /^claude-(opus|sonnet|haiku)-4-5/
 /** The text of that refusal, as recorded: "does not support effort level 'xhigh'". */
 const withoutXhigh = /^claude-(opus|sonnet)-4-[56]/
+/** anthropics/claude-code#30760, TauricResearch/TradingAgents#831 */
+const withoutEffort = /^claude-haiku-4-5/
 const cannotBeForced = /^claude-(fable-5-1|opus-5-5|sonnet-5-5)/
 
 /** What single models refuse: open-webui/open-webui#17922, vercel/ai#12296; forced tools: the API's text of that refusal. */
@@ -148,6 +150,7 @@ function checkModelRules(body: Any): void {
     'tool_choice: this model cannot be forced to call a tool',
   )
   const effort = output_config?.effort
+  refuse(effort !== undefined && withoutEffort.test(model), 'This model does not support the effort parameter.')
   refuse(effort === 'xhigh' && withoutXhigh.test(model), `This model does not support effort level '${effort}'.`)
   // BerriAI/litellm#24900
   refuse(

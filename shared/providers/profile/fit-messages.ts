@@ -143,7 +143,7 @@ function fitEnds(fitting: Fitting): void {
   const last = messages.at(-1)
   if (last?.role !== 'assistant') return
   if (prefill === 'none')
-    throw fitting.refusal('messages', 'this model cannot continue an answer: the last message must be the user’s')
+    throw fitting.refusal('messages', 'This model cannot continue an answer: the last message must be the user’s.')
   if (prefill === 'prefix' && !last.tool_calls?.length)
     fitting.set({ messages: [...fitting.body.messages.slice(0, -1), { ...last, prefix: true } as ChatMessage] })
 }

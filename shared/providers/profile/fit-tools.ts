@@ -39,7 +39,7 @@ export function fitTools(fitting: Fitting): void {
   const tools = fitting.body.tools!
   const { max_tools: maxTools } = fitting.profile
   if (maxTools !== undefined && tools.length > maxTools)
-    throw fitting.refusal('tools', `this model takes at most ${maxTools}`)
+    throw fitting.refusal('tools', `This model takes at most ${maxTools} tools.`)
   const sent = tools.map((tool, index) => fitTool(fitting, tool, index))
   if (sent.some((tool, index) => tool !== tools[index])) fitting.set({ tools: sent })
   fitChoice(fitting)
@@ -64,7 +64,7 @@ function chooseAmongAllowed(fitting: Fitting): void {
     })
   const names = new Set((Array.isArray(allowed) ? allowed : []).map(nameOfReference))
   const kept = tools!.filter(tool => names.has(nameOf(tool)))
-  if (kept.length === 0) throw fitting.refusal('tool_choice.allowed_tools', 'names none of the tools')
+  if (kept.length === 0) throw fitting.refusal('tool_choice.allowed_tools', '`allowed_tools` names none of the tools.')
   fitting.set({ tools: kept, tool_choice: mode === 'required' ? 'required' : 'auto' })
   fitting.adjusted.push('tool_choice')
 }

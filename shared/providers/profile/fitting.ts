@@ -41,8 +41,8 @@ export class Fitting {
   }
 
   /** The 400 for what cannot be left out without changing the answer. */
-  refusal(param: string, why: string): GatewayError {
-    return new GatewayError('unsupported_capability', `\`${param}\`: ${why}.`, { param })
+  refusal(param: string, message: string): GatewayError {
+    return new GatewayError('unsupported_capability', message, { param })
   }
 
   /** Adds a line to the system prompt. */

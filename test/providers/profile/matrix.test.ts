@@ -70,6 +70,7 @@ for (const target of targets)
         t.is(requests.length, isRefusal ? 0 : 1, about)
         if (isRefusal) t.regex(text, /unsupported_capability|capability_rejected/, about)
         else t.false(text.includes('"error":{'), `${about}: ${text}`)
+        if (dialect !== 'chat') t.false(text.includes('response_format'), `${about}: ${text}`)
         if (feature.answer) t.true(text.includes(feature.answer(body)), `${about}: ${text}`)
         for (const { body: sent } of requests) t.deepEqual(strayResults(sent), [], about)
       }

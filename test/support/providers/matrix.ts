@@ -18,6 +18,7 @@ export const targets: readonly MatrixTarget[] = [
   { provider: 'openai', model: 'gpt-5.4', callId: 'call_PTLP8xhu3uwZk4l3nlnrrJha' },
   { provider: 'openai', model: 'gpt-4o', callId: 'call_PTLP8xhu3uwZk4l3nlnrrJhb' },
   { provider: 'anthropic', model: 'claude-sonnet-4-5', callId: 'toolu_01A09q90qw90lq917835lq9' },
+  { provider: 'anthropic', model: 'claude-haiku-4-5', callId: 'toolu_01A09q90qw90lq917835lq7' },
   { provider: 'anthropic', model: 'claude-opus-5-5', callId: 'toolu_01A09q90qw90lq917835lq8' },
   {
     provider: 'gemini',
