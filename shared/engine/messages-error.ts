@@ -1,5 +1,5 @@
 import type { GatewayError } from '../base/errors.ts'
-import { nameInMessages } from '../kinds/messages.ts'
+import { nameInMessages } from '../kinds/messages-members.ts'
 import { isRequestFault, ProviderError, type ReceivedError } from '../providers/provider-error.ts'
 import { isBusy } from './failures.ts'
 

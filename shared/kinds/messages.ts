@@ -287,17 +287,3 @@ export function mediaSourceOf(block: MessagesBlock | MessagesResultBlock): Messa
   return { kind: block.type, type, data: typeof data === 'string' ? data : '', url: typeof url === 'string' ? url : '' }
 }
 export type MessagesMediaSource = { kind: 'image' | 'document'; type: unknown; data: string; url: string }
-
-const names = new Map([
-  ['stop', 'stop_sequences'],
-  ...([
-    ['max_completion_tokens', 'max_tokens'],
-    ['response_format', 'output_config.format'],
-  ] as const),
-  ['parallel_tool_calls', 'tool_choice.disable_parallel_tool_use'],
-])
-
-/** The name in a Messages request of a field by its path in a chat request; other paths stay as they are. */
-export function nameInMessages(path: string): string {
-  return names.get(path) ?? path
-}

@@ -1,4 +1,5 @@
-import { type MessagesRequest, mediaSourceOf, nameInMessages, visitBlocks } from '../../../kinds/messages.ts'
+import { type MessagesRequest, mediaSourceOf, visitBlocks } from '../../../kinds/messages.ts'
+import { nameInMessages } from '../../../kinds/messages-members.ts'
 import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
 import { OverChatDecoder } from '../over-chat/decoder.ts'
 import { estimateTokens } from '../over-chat/estimate.ts'
