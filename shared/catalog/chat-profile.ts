@@ -22,7 +22,10 @@ export const chatProfile = z
     system_only: z.boolean(),
     /** Whether a conversation may begin with the assistant; else a message of the user is put before. */
     assistant_first: z.boolean(),
-    /** Whether a user message may follow the result of a tool; else a short assistant message is put between. */
+    /**
+     * Whether a user message may follow the result of a tool. Else, by the same order of roles, a short assistant message
+     * is put between, and system messages after the first other message are sent as the user's.
+     */
     user_after_tool: z.boolean(),
     /** The last message may be the assistant's: as it is, marked with `prefix`, or not at all. */
     prefill: z.enum(['plain', 'prefix', 'none']),

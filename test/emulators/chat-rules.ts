@@ -210,6 +210,12 @@ const mistralFields: Record<string, string[]> = {
   assistant: ['role', 'content', 'tool_calls', 'prefix'],
   tool: ['role', 'content', 'tool_call_id', 'name'],
 }
+const mistralFollowers: Record<string, string[]> = {
+  system: ['user', 'assistant', 'system'],
+  user: ['assistant', 'system', 'user'],
+  assistant: ['assistant', 'user', 'tool'],
+  tool: ['assistant', 'tool'],
+}
 const mistral: Rule[] = [
   {
     source: 'mistralai/client-python: models of messages; https://github.com/Gage-Technologies/mistral-go/pull/2',
@@ -270,24 +276,24 @@ const mistral: Rule[] = [
       ),
   },
   {
-    source: 'https://github.com/NousResearch/hermes-agent/issues/20154 (code 3230)',
+    source:
+      'NousResearch/hermes-agent#20154, BerriAI/litellm#17761 (code 3230); mistral-common: _validate_message_order of its validator',
     refusal: ({ messages }) =>
-      firstOf<Any, Any>(
-        messages,
-        ({ role }, index) =>
-          role === 'user' &&
-          messages[index - 1]?.role === 'tool' &&
-          refused("Unexpected role 'user' after role 'tool'", null, '3230'),
-      ),
+      firstOf<Any, Any>(messages, ({ role }, index) => {
+        const before = messages[index - 1]?.role
+        return (
+          mistralFollowers[before]?.includes(role) === false &&
+          refused(`Unexpected role '${role}' after role '${before}'`, null, '3230')
+        )
+      }),
   },
   {
     source: 'https://github.com/0xPlaygrounds/rig/pull/1130',
     refusal: ({ messages }) => {
       const { role, prefix } = messages.at(-1)
       return (
-        role === 'assistant' &&
-        !prefix &&
-        refused('Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant')
+        (role === 'system' || (role === 'assistant' && !prefix)) &&
+        refused(`Expected last role User or Tool (or Assistant with prefix True) for serving but got ${role}`)
       )
     },
   },

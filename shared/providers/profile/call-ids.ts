@@ -15,7 +15,7 @@ export class CallIds {
   readonly #isUnique: boolean
   /** The ids of the conversation's calls as sent, if none may recur. */
   readonly #sent = new Set<string>()
-  /** The ids as sent of the calls that the next results belong to, by the id that they share. */
+  /** The ids as sent of the calls that the next results belong to, by the client's id. */
   readonly #calls = new Map<string, string[]>()
   #hasResults = false
 
@@ -36,19 +36,17 @@ export class CallIds {
     let unique = sent
     for (let count = 2; this.#sent.has(unique); count++) unique = sentId(`${sent}_${count}`, this.#form)
     this.#sent.add(unique)
-    const calls = this.#calls.get(sent)
+    const calls = this.#calls.get(id)
     if (calls) calls.push(unique)
-    else this.#calls.set(sent, [unique])
+    else this.#calls.set(id, [unique])
     return unique
   }
 
   /** The id of a result. Of parallel calls with the same id, each has its result in their order. */
   ofResult(id: string): string {
-    const sent = sentId(id, this.#form)
-    if (!this.#isUnique) return sent
     this.#hasResults = true
-    const calls = this.#calls.get(sent)
-    if (!calls) return sent
+    const calls = this.#calls.get(id)
+    if (!calls) return sentId(id, this.#form)
     return calls.length > 1 ? calls.shift()! : calls[0]!
   }
 }

@@ -8,6 +8,7 @@ import type { Fitting } from './fitting.ts'
 type AssistantMessage = Extract<ChatMessage, { role: 'assistant' }>
 type ToolMessage = Extract<ChatMessage, { role: 'tool' }>
 type Call = NonNullable<AssistantMessage['tool_calls']>[number]
+type Part = { type: 'text'; text: string } | { type: 'refusal'; refusal: string }
 type Json = Record<string, unknown>
 
 /** The members of messages that a profile restricts; the others are handled by the translation to the dialect. */
@@ -37,7 +38,7 @@ export function fitMessages(fitting: Fitting): void {
   for (let index = 0; index < messages.length; index++) {
     const message = messages[index]!
     const fitted = fitter.fit(message)
-    if (fitter.needsBridge(message, messages[index - 1])) {
+    if (fitter.needsBridge(fitted, messages[index - 1])) {
       sent ??= messages.slice(0, index)
       sent.push({ role: 'assistant', content: betweenText })
     }
@@ -55,6 +56,8 @@ class MessageFitter {
   readonly #reasoningField: ChatProfile['reasoning_field']
   #ids: CallIds | null = null
   #changes: Json | null = null
+  /** Whether a message came that is not the system's. */
+  #hasTurns = false
   /** The members that were left out although the model would have read them. */
   dropped: Set<string> | null = null
 
@@ -79,12 +82,21 @@ class MessageFitter {
       this.dropped.add(`messages.${name}`)
     }
     const { role, content } = message
-    if (role === 'developer' && !this.#profile.developer_role) this.#change('role', 'system')
+    if (Array.isArray(content) && role !== 'user' && !this.#profile.list_content)
+      this.#change('content', textOf(content as Part[]))
+    if (role === 'system' || role === 'developer') this.#fitSystem(message)
+    else this.#hasTurns = true
     if (role === 'tool') this.#fitResult(message)
     if (role === 'assistant') this.#fitAssistant(message)
-    if (Array.isArray(content) && role !== 'user' && !this.#profile.list_content)
-      this.#change('content', content.map(part => (part.type === 'text' ? part.text : part.refusal)).join('\n'))
     return this.#changes ? ({ ...message, ...(this.#changes as object) } as ChatMessage) : message
+  }
+
+  #fitSystem({ role, content }: ChatMessage): void {
+    if (this.#hasTurns && !this.#profile.user_after_tool) {
+      const text = typeof content === 'string' ? content : textOf(content as Part[])
+      this.#change('role', 'user')
+      this.#change('content', `<system-reminder>\n${text}\n</system-reminder>`)
+    } else if (role === 'developer' && !this.#profile.developer_role) this.#change('role', 'system')
   }
 
   #change(name: string, value: unknown): void {
@@ -129,6 +141,10 @@ class MessageFitter {
     if (id === call.id && name === call.function.name) return call
     return { ...call, id, function: { ...call.function, name } }
   }
+}
+
+function textOf(parts: readonly Part[]): string {
+  return parts.map(part => (part.type === 'text' ? part.text : part.refusal)).join('\n')
 }
 
 /** The rules for the whole conversation and its last message. */

@@ -79,6 +79,8 @@ const geminiNode: FitNode = (node, lose) => {
   return Object.fromEntries(Object.entries(node).filter(([name]) => name.startsWith('$')))
 }
 
+/** What stands beside a `$ref` without a rule of its own. */
+const beside$ref = new Set(['$ref', '$defs', 'definitions', '$schema', 'description', 'title'])
 const formats = new Set('date-time time date duration email hostname uri ipv4 ipv6 uuid'.split(' '))
 /** The keywords that Anthropic's structured outputs refuse, as the transformation of its SDKs knows them. */
 const refusedKeywords = new Set(
@@ -98,9 +100,9 @@ const refusedKeywords = new Set(
 const anthropicNode: FitNode = (node, lose) => {
   if (typeof node.$ref === 'string') {
     const { $ref, $defs, definitions } = node
-    return Object.keys(node).length === 1
-      ? node
-      : { $ref, ...($defs ? { $defs } : {}), ...(definitions ? { definitions } : {}) }
+    if (Object.keys(node).length === 1) return node
+    if (Object.keys(node).some(name => !beside$ref.has(name))) lose()
+    return { $ref, ...($defs ? { $defs } : {}), ...(definitions ? { definitions } : {}) }
   }
   const told: string[] = []
   const kept: Schema = {}

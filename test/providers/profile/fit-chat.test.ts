@@ -76,6 +76,9 @@ test('sent: to Anthropic parallel calls with one id as two, each with its result
   const parallel = [user, twice, result, result]
   const ids = sentIds(fitted('claude-sonnet-5@anthropic', { messages: [...parallel, ...toolTurn('call_0'), user] }))
   t.deepEqual(ids, ['call_0', 'call_0_2', 'call_0', 'call_0_2', 'call_0_3', 'call_0_3'])
+  const alike = { role: 'assistant', content: null, tool_calls: [callOf('w.0'), callOf('w_0')] }
+  const crossed = [user, alike, { ...result, tool_call_id: 'w_0' }, { ...result, tool_call_id: 'w.0' }, user]
+  t.deepEqual(sentIds(fitted('claude-sonnet-5@anthropic', { messages: crossed })), ['w_0', 'w_0_2', 'w_0_2', 'w_0'])
   const early = [user, result, ...toolTurn('call_0').slice(1), user]
   t.deepEqual(sentIds(fitted('claude-sonnet-5@anthropic', { messages: early })), ['call_0', 'call_0', 'call_0'])
 })
@@ -114,6 +117,18 @@ test('sent: to Mistral an answer between results and the user, and the mark of a
   const begun = [user, { role: 'assistant', content: '{' }]
   t.like(fitted('mistral-large-3@mistral', { messages: begun }).body.messages[1], { prefix: true })
   t.is(fitted('claude-sonnet-4-5@anthropic', { messages: begun }).body.messages.length, 2)
+})
+
+test('sent: to Mistral later system messages as the user’s', t => {
+  const late = { role: 'system', content: [{ type: 'text', text: 'Be polite.' }] }
+  const messages = [late, ...toolTurn('aB3dE5gH7'), late]
+  const sent = fitted('mistral-large-3@mistral', { messages }).body.messages
+  t.deepEqual(
+    sent.map(({ role }) => role),
+    ['system', 'user', 'assistant', 'tool', 'assistant', 'user'],
+  )
+  t.is(sent.at(-1)!.content, '<system-reminder>\nBe polite.\n</system-reminder>')
+  t.is(fitted('gpt-4o@openai', { messages }).body.messages.at(-1), messages.at(-1) as never)
 })
 
 test('sent: a conversation of system messages only, as the user’s where there must be one', t => {
@@ -232,6 +247,8 @@ test('sent: schemas in the subset of each provider; what is left out is told in 
   t.like(strict.body.tools![0], { function: { parameters: { additionalProperties: false } } })
   const loose = [tool('w', { parameters: rated })]
   t.deepEqual(fitted('claude-sonnet-4-5@anthropic', { tools: loose }).body.tools, loose as never)
+  const ruled = { type: 'object', properties: { a: { $ref: '#/$defs/P', minProperties: 1 } }, $defs: { P: plain } }
+  t.deepEqual(fitted('claude-sonnet-4-5@anthropic', { response_format: format(ruled) }).adjusted, ['response_format'])
   const referring = {
     type: 'object',
     properties: { home: { $ref: '#/$defs/P', description: 'd' } },

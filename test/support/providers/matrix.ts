@@ -231,6 +231,15 @@ export const features: Record<string, Feature> = {
         ? settings(dialect, target, { messages: [{ role: 'system', content: 'Write a title.' }] })
         : null,
   },
+  'system messages later': {
+    body: (dialect, target) => {
+      if (dialect !== 'chat') return null
+      const late = { role: 'system', content: 'Be polite.' }
+      const [first, answer, result] = rounds(dialect, [{ calls: [weather(target.callId)] }]).messages as object[]
+      const tools = toolsOf(dialect, 'weather', { type: 'object', properties: {} })
+      return asking(dialect, target, { ...tools, messages: [first, answer, result, late, first, late] })
+    },
+  },
   'an answer first': {
     body: (dialect, target) => {
       const messages = [
