@@ -128,7 +128,7 @@ test('sent: to Mistral later system messages as the user’s', t => {
     ['system', 'user', 'assistant', 'tool', 'assistant', 'user'],
   )
   t.is(sent.at(-1)!.content, '<system-reminder>\nBe polite.\n</system-reminder>')
-  t.is(fitted('gpt-4o@openai', { messages }).body.messages.at(-1), messages.at(-1) as never)
+  t.deepEqual(fitted('gpt-4o@openai', { messages }).body.messages.at(-1), late as never)
 })
 
 test('sent: a conversation of system messages only, as the user’s where there must be one', t => {
