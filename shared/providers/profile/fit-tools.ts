@@ -64,7 +64,8 @@ function chooseAmongAllowed(fitting: Fitting): void {
     })
   const names = new Set((Array.isArray(allowed) ? allowed : []).map(nameOfReference))
   const kept = tools!.filter(tool => names.has(nameOf(tool)))
-  if (kept.length === 0) throw fitting.refusal('tool_choice.allowed_tools', '`allowed_tools` names none of the tools.')
+  if (kept.length === 0)
+    throw fitting.refusal('tool_choice.allowed_tools', '`tool_choice.allowed_tools` names none of the tools.')
   fitting.set({ tools: kept, tool_choice: mode === 'required' ? 'required' : 'auto' })
   fitting.adjusted.push('tool_choice')
 }
