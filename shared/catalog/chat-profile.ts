@@ -20,7 +20,12 @@ export const chatProfile = z
     system_turns: z.boolean(),
     /** Whether a conversation may consist of system messages only; else they are sent as the user's. */
     system_only: z.boolean(),
-    /** Whether a user message may follow the result of a tool; else a short assistant message is put between. */
+    /** Whether a conversation may begin with the assistant; else a message of the user is put before. */
+    assistant_first: z.boolean(),
+    /**
+     * Whether a user message may follow the result of a tool. Else, by the same order of roles, a short assistant message
+     * is put between, and system messages after the first other message are sent as the user's.
+     */
     user_after_tool: z.boolean(),
     /** The last message may be the assistant's: as it is, marked with `prefix`, or not at all. */
     prefill: z.enum(['plain', 'prefix', 'none']),
@@ -40,8 +45,8 @@ export const chatProfile = z
     tool_call_id: z.enum(['any', 'max_64', 'word_64', 'alphanumeric_9', 'signed']),
     /** Whether a tool call's id may occur once in a conversation only. */
     unique_call_ids: z.boolean(),
-    /** `dotted_128`: dots and colons, too. */
-    tool_name: z.enum(['word_64', 'word_128', 'dotted_128']),
+    /** `dotted_64`: dots and colons, too. */
+    tool_name: z.enum(['word_64', 'word_128', 'dotted_64']),
     max_tools: z.int().positive(),
     /** Whether the model takes tools of the type `custom`; else each is sent as a function with one text. */
     custom_tools: z.boolean(),
@@ -88,6 +93,7 @@ const defaults: ChatProfile = {
   developer_role: false,
   system_turns: false,
   system_only: true,
+  assistant_first: true,
   user_after_tool: true,
   prefill: 'plain',
   null_fields: false,
@@ -123,4 +129,18 @@ export function profileOf({ deployment, provider }: { deployment: WithProfile; p
   const profile = { ...defaults, ...byProtocol[provider.protocol], ...provider.profile, ...deployment.profile }
   profiles.set(deployment, { provider, profile })
   return profile
+}
+
+/** The parameters of a model that at least one of its targets takes. */
+export function takenParameters(
+  { supported_parameters: listed }: { supported_parameters: string[] },
+  targets: readonly { deployment: WithProfile; provider: Provider }[],
+): string[] {
+  if (targets.length === 0) return listed
+  const profiles = targets.map(profileOf)
+  return listed.filter(name => profiles.some(profile => !isRefused(name, profile)))
+}
+
+function isRefused(name: string, { refused_fields: refused, sampling }: ChatProfile): boolean {
+  return refused?.includes(name) === true || (sampling === 'none' && (name === 'temperature' || name === 'top_p'))
 }

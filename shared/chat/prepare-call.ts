@@ -60,7 +60,8 @@ export async function prepareCall<K extends DirectKind>(
     target,
     body,
     raw,
-    maxTokens,
+    // What is reserved may allow more than this model, of several, takes.
+    maxTokens: maxTokens && Math.min(maxTokens, target.model.max_output_tokens ?? maxTokens),
     media,
     ...state,
     ...(forwarded && { forwarded }),

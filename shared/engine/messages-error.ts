@@ -1,4 +1,5 @@
 import type { GatewayError } from '../base/errors.ts'
+import { nameInMessages } from '../kinds/messages-members.ts'
 import { isRequestFault, ProviderError, type ReceivedError } from '../providers/provider-error.ts'
 import { isBusy } from './failures.ts'
 
@@ -33,7 +34,7 @@ export function messagesErrorBody(failure: GatewayError, requestId: string): Mes
   const status = messagesErrorStatus(failure)
   const type = typesByStatus[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error')
   const details = failedGeneration === null ? metadata : { ...metadata, failed_generation: failedGeneration }
-  const error = { type, message, code, param, ...(details && { details }) }
+  const error = { type, message, code, param: param && nameInMessages(param), ...(details && { details }) }
   return { type: 'error', error, request_id: requestId }
 }
 

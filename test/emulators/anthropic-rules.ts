@@ -114,15 +114,23 @@ function checkSchema(schema: Any, at: string): void {
   refuse(isOpen, `${at}: For 'object' type, 'additionalProperties' must be explicitly set to false`)
   const found = (refusedKeywords[schema.type] ?? []).filter(name => name in schema)
   refuse(found.length > 0, `${at}: For '${schema.type}' type, properties ${found.join(', ')} are not supported`)
+  // ghostlobster/memorize-everything#93
+  const isBounded = schema.type === 'array' && schema.minItems > 1
+  refuse(isBounded, `${at}: For 'array' type, 'minItems' values other than 0 or 1 are not supported`)
   for (const value of Object.values(schema)) checkSchema(value, at)
 }
 
 const samplingIsExclusive = /^claude-(opus|sonnet|haiku)-4-[156]/
 const continuesAnswers = /^claude-(opus|sonnet|haiku)-4-5/
+/** The text of that refusal, as recorded: "does not support effort level 'xhigh'". */
+const withoutXhigh = /^claude-(opus|sonnet)-4-[56]/
+/** anthropics/claude-code#30760, TauricResearch/TradingAgents#831 */
+const withoutEffort = /^claude-haiku-4-5/
 const cannotBeForced = /^claude-(fable-5-1|opus-5-5|sonnet-5-5)/
 
 /** What single models refuse: open-webui/open-webui#17922, vercel/ai#12296; forced tools: the API's text of that refusal. */
-function checkModelRules({ model, temperature, top_p, messages, tool_choice: choice, max_tokens }: Any): void {
+function checkModelRules(body: Any): void {
+  const { model, temperature, top_p, messages, tool_choice: choice, max_tokens, output_config } = body
   const hasBoth = temperature !== undefined && top_p !== undefined
   refuse(
     hasBoth && samplingIsExclusive.test(model),
@@ -133,10 +141,17 @@ function checkModelRules({ model, temperature, top_p, messages, tool_choice: cho
     isContinued && /^claude-/.test(model) && !continuesAnswers.test(model),
     'This model does not support assistant message prefill. The conversation must end with a user message.',
   )
+  // tailcallhq/forgecode#1872, anomalyco/opencode#1295
+  const ending = isContinued && blocks(messages.at(-1).content).at(-1)
+  const text = ending?.type === 'text' ? ending.text : ''
+  refuse(text !== text.trimEnd(), 'messages: final assistant content cannot end with trailing whitespace')
   refuse(
     (choice?.type === 'any' || choice?.type === 'tool') && cannotBeForced.test(model),
     'tool_choice: this model cannot be forced to call a tool',
   )
+  const effort = output_config?.effort
+  refuse(effort !== undefined && withoutEffort.test(model), 'This model does not support the effort parameter.')
+  refuse(effort === 'xhigh' && withoutXhigh.test(model), `This model does not support effort level '${effort}'.`)
   // BerriAI/litellm#24900
   refuse(
     /^claude-.*-4-5/.test(model) && max_tokens > 64_000,
@@ -147,7 +162,10 @@ function checkModelRules({ model, temperature, top_p, messages, tool_choice: cho
 function checkTools({ tools, tool_choice: choice }: Any): void {
   refuse(choice && !tools, 'tool_choice: may only be specified while providing tools')
   for (const [index, tool] of (tools ?? []).entries()) {
-    refuse(!id.test(tool.name), `tools.${index}.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'`)
+    refuse(
+      !/^[a-zA-Z0-9_-]{1,128}$/.test(tool.name),
+      `tools.${index}.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'`,
+    )
     refuse(tool.input_schema?.type !== 'object', `tools.${index}.input_schema.type: Field required`)
   }
   refuse(
@@ -188,6 +206,9 @@ function checkMessages(messages: Any): void {
     const before = messages[index - 1]
     refuse(before?.role === role, `messages: roles must alternate, but found multiple "${role}" roles in a row`)
     refuse(content === '' || content?.length === 0, `${at}: all messages must have non-empty content`)
+    // anomalyco/opencode#1279, trycua/cua#524
+    const ids = blocks(content).flatMap(block => (block.type === 'tool_use' ? [block.id] : []))
+    refuse(new Set(ids).size < ids.length, `${at}: \`tool_use\` ids must be unique`)
     for (const [position, block] of blocks(content).entries()) checkBlock(block, role, `${at}.content.${position}`)
     checkResults(before, blocks(content), at)
   }

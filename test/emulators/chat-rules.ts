@@ -1,5 +1,6 @@
 import { Emulator, json, type Reply } from './emulator.ts'
 import { reply as answers } from './openai.ts'
+import { effortsOf, isReasoner } from './openai-responses.ts'
 
 /**
  * What providers of OpenAI's dialect refuse, in their words. Each rule has the public report, error text or SDK type in
@@ -41,7 +42,6 @@ const tooLong = (name: string, { length }: string, max: number): Reply =>
     name,
     'string_above_max_length',
   )
-const isReasoner = (model: string) => /^(o\d|gpt-(5|6))/.test(model)
 
 /** The fields of OpenAI's chat completions: openai-node, resources/chat/completions/completions.ts */
 const openAiFields = new Set(
@@ -130,15 +130,8 @@ const openai: Rule[] = [
       if (effort === undefined) return null
       if (!isReasoner(model))
         return refused('Unrecognized request argument supplied: reasoning_effort', 'reasoning_effort')
-      const efforts = /^gpt-5(-mini|-nano)?$/.test(model)
-        ? ['minimal', 'low', 'medium', 'high']
-        : /^o\d/.test(model)
-          ? ['low', 'medium', 'high']
-          : model === 'gpt-5.1'
-            ? ['none', 'low', 'medium', 'high']
-            : ['none', 'low', 'medium', 'high', 'xhigh', 'max']
       return (
-        !efforts.includes(effort) &&
+        !effortsOf(model).includes(effort) &&
         refused(
           `Unsupported value: 'reasoning_effort' does not support '${effort}' with this model.`,
           'reasoning_effort',
@@ -217,6 +210,12 @@ const mistralFields: Record<string, string[]> = {
   assistant: ['role', 'content', 'tool_calls', 'prefix'],
   tool: ['role', 'content', 'tool_call_id', 'name'],
 }
+const mistralFollowers: Record<string, string[]> = {
+  system: ['user', 'assistant', 'system'],
+  user: ['assistant', 'system', 'user'],
+  assistant: ['assistant', 'user', 'tool'],
+  tool: ['assistant', 'tool'],
+}
 const mistral: Rule[] = [
   {
     source: 'mistralai/client-python: models of messages; https://github.com/Gage-Technologies/mistral-go/pull/2',
@@ -277,24 +276,24 @@ const mistral: Rule[] = [
       ),
   },
   {
-    source: 'https://github.com/NousResearch/hermes-agent/issues/20154 (code 3230)',
+    source:
+      'NousResearch/hermes-agent#20154, BerriAI/litellm#17761 (code 3230); mistral-common: _validate_message_order of its validator',
     refusal: ({ messages }) =>
-      firstOf<Any, Any>(
-        messages,
-        ({ role }, index) =>
-          role === 'user' &&
-          messages[index - 1]?.role === 'tool' &&
-          refused("Unexpected role 'user' after role 'tool'", null, '3230'),
-      ),
+      firstOf<Any, Any>(messages, ({ role }, index) => {
+        const before = messages[index - 1]?.role
+        return (
+          mistralFollowers[before]?.includes(role) === false &&
+          refused(`Unexpected role '${role}' after role '${before}'`, null, '3230')
+        )
+      }),
   },
   {
     source: 'https://github.com/0xPlaygrounds/rig/pull/1130',
     refusal: ({ messages }) => {
       const { role, prefix } = messages.at(-1)
       return (
-        role === 'assistant' &&
-        !prefix &&
-        refused('Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant')
+        (role === 'system' || (role === 'assistant' && !prefix)) &&
+        refused(`Expected last role User or Tool (or Assistant with prefix True) for serving but got ${role}`)
       )
     },
   },

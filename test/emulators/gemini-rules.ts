@@ -143,6 +143,11 @@ function configFault(model: string, config: Json): string | null {
   return null
 }
 
+/** kaitranntt/ccs#25, google-gemini/gemini-cli#7869 */
+const functionName = /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/
+const nameFault =
+  '* GenerateContentRequest.tools[0].function_declarations[0].name: [Invalid function name. Must start with a letter or an underscore. Must be alphanumeric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 64.]\n'
+
 function toolFault({ tools = [], toolConfig }: Json): string | null {
   const declarations: Json[] = tools.flatMap((tool: Json) => tool.functionDeclarations ?? [])
   const { mode, allowedFunctionNames } = toolConfig?.functionCallingConfig ?? {}
@@ -153,8 +158,11 @@ function toolFault({ tools = [], toolConfig }: Json): string | null {
     return 'Allowed function names must be declared.'
   if (mode === 'ANY' && declarations.length === 0)
     return 'Function calling config is set without function_declarations.'
-  return first(declarations, declaration =>
-    unknownName(declaration, fields.declaration, 'tools[0].function_declarations[0]'),
+  return first(
+    declarations,
+    declaration =>
+      (functionName.test(declaration.name) ? null : nameFault) ??
+      unknownName(declaration, fields.declaration, 'tools[0].function_declarations[0]'),
   )
 }
 

@@ -12,31 +12,42 @@ const alphanumericCharacters = 9
  */
 export class CallIds {
   readonly #form: ChatProfile['tool_call_id']
-  /** The calls of the conversation by the id that is sent; null: ids may recur. */
-  readonly #sent: Set<string> | null
-  /** The last sent form of an id that recurred. */
-  readonly #recurring = new Map<string, string>()
+  readonly #isUnique: boolean
+  /** The ids of the conversation's calls as sent, if none may recur. */
+  readonly #sent = new Set<string>()
+  /** The ids as sent of the calls that the next results belong to, by the client's id. */
+  readonly #calls = new Map<string, string[]>()
+  #hasResults = false
 
-  constructor({ tool_call_id: form, unique_call_ids: isUnique }: ChatProfile) {
+  constructor({
+    tool_call_id: form,
+    unique_call_ids: isUnique,
+  }: Pick<ChatProfile, 'tool_call_id' | 'unique_call_ids'>) {
     this.#form = form
-    this.#sent = isUnique ? new Set() : null
+    this.#isUnique = isUnique
   }
 
   /** The id of a call. */
   ofCall(id: string): string {
     const sent = sentId(id, this.#form)
-    if (!this.#sent) return sent
+    if (!this.#isUnique) return sent
+    if (this.#hasResults) this.#calls.clear()
+    this.#hasResults = false
     let unique = sent
     for (let count = 2; this.#sent.has(unique); count++) unique = sentId(`${sent}_${count}`, this.#form)
     this.#sent.add(unique)
-    if (unique !== sent) this.#recurring.set(sent, unique)
+    const calls = this.#calls.get(id)
+    if (calls) calls.push(unique)
+    else this.#calls.set(id, [unique])
     return unique
   }
 
-  /** The id of a result, which belongs to the last call with it. */
+  /** The id of a result. Of parallel calls with the same id, each has its result in their order. */
   ofResult(id: string): string {
-    const sent = sentId(id, this.#form)
-    return this.#recurring.get(sent) ?? sent
+    this.#hasResults = true
+    const calls = this.#calls.get(id)
+    if (!calls) return sentId(id, this.#form)
+    return calls.length > 1 ? calls.shift()! : calls[0]!
   }
 }
 

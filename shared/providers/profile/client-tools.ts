@@ -36,7 +36,7 @@ function inputOf({ arguments: text }: Pick<FunctionCall, 'arguments'>): string {
 }
 
 /** A call of a custom tool in a stream, whose arguments are collected: its text is known once they are complete. */
-type OpenCall = { index: number; name: string; id: string | undefined; text: string }
+type OpenCall = { choice: number; index: number; name: string; id: string | undefined; text: string }
 
 /** Restores the client's tools in a stream. */
 export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
@@ -44,6 +44,9 @@ export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
   readonly #tools: Tools
   /** By choice and index of the call. */
   readonly #open = new Map<string, OpenCall>()
+  /** Calls whose name may go on. */
+  readonly #begun = new Map<string, DeltaCall>()
+  #last: ChatChunk | null = null
 
   constructor(decoder: StreamDecoder<ChatChunk>, tools: Tools) {
     this.#decoder = decoder
@@ -59,7 +62,19 @@ export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
   }
 
   push(event: SseEvent, part?: number): ChatChunk[] {
-    return this.#decoder.push(event, part).map(chunk => this.#restore(chunk))
+    const chunks = this.#decoder.push(event, part).map(chunk => this.#restore(chunk))
+    if (chunks.length > 0) this.#last = chunks.at(-1)!
+    return this.done && this.#open.size > 0 ? [...chunks, ...this.#endOpen()] : chunks
+  }
+
+  /** The calls that are still open when a stream ends without a finish reason. */
+  #endOpen(): ChatChunk[] {
+    const { usage: _usage, ...head } = this.#last!
+    const choices = [...new Set([...this.#open.values()].map(({ choice }) => choice))]
+    return choices.map(index => {
+      const delta = { tool_calls: this.#endCalls(index) }
+      return { ...head, choices: [{ index, delta, finish_reason: null }] } as ChatChunk
+    })
   }
 
   #restore(chunk: ChatChunk): ChatChunk {
@@ -75,24 +90,46 @@ export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
     return { ...chunk, choices }
   }
 
-  #restoreCall(choice: number, call: DeltaCall): DeltaCall[] {
-    const key = `${choice} ${call.index}`
+  #restoreCall(choice: number, delta: DeltaCall): DeltaCall[] {
+    const key = `${choice} ${delta.index}`
     const open = this.#open.get(key)
     if (open) {
-      open.text += call.function?.arguments ?? ''
+      open.text += delta.function?.arguments ?? ''
       return []
     }
+    const call = this.#withWholeName(key, delta)
+    if (!call) return []
     const tool = call.function?.name ? this.#tools.get(call.function.name) : undefined
     if (!tool) return [call]
     if (tool.type === 'function') return [{ ...call, function: { ...call.function, name: tool.name } }]
-    this.#open.set(key, { index: call.index, name: tool.name, id: call.id, text: call.function.arguments ?? '' })
+    const { index, id, function: called } = call
+    this.#open.set(key, { choice, index, name: tool.name, id, text: called.arguments ?? '' })
     return []
+  }
+
+  /** Some servers send a name in pieces: null until the name of a restored tool is whole. */
+  #withWholeName(key: string, delta: DeltaCall): DeltaCall | null {
+    const begun = this.#begun.get(key)
+    const piece = delta.function?.name
+    if (!begun && (!piece || this.#tools.has(piece))) return delta
+    const name = `${begun?.function?.name ?? ''}${piece ?? ''}`
+    const text = `${begun?.function?.arguments ?? ''}${delta.function?.arguments ?? ''}`
+    const call = { ...begun, ...delta, function: { ...begun?.function, ...delta.function, name, arguments: text } }
+    const isPart = piece && !this.#tools.has(name) && [...this.#tools.keys()].some(one => one.startsWith(name))
+    if (isPart) this.#begun.set(key, call as DeltaCall)
+    else this.#begun.delete(key)
+    return isPart ? null : (call as DeltaCall)
   }
 
   #endCalls(choice: number): DeltaCall[] {
     const ended: DeltaCall[] = []
-    for (const [key, { index, name, id, text }] of this.#open) {
+    for (const [key, call] of this.#begun) {
       if (!key.startsWith(`${choice} `)) continue
+      this.#begun.delete(key)
+      ended.push(call)
+    }
+    for (const [key, { choice: ofChoice, index, name, id, text }] of this.#open) {
+      if (ofChoice !== choice) continue
       this.#open.delete(key)
       const custom = { name, input: inputOf({ arguments: text }) }
       ended.push({ index, ...(id !== undefined && { id }), type: 'custom', custom } as unknown as DeltaCall)

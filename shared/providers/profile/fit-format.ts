@@ -6,9 +6,9 @@ export function fitFormat(fitting: Fitting): void {
   const { response_format: format, tools, stream } = fitting.body
   if (!format || format.type === 'text') return
   const { tools_with_format: withTools, stream_with_format: withStream, schema } = fitting.profile
-  if (tools && !withTools) throw fitting.refusal('response_format', 'this model takes no JSON format beside tools')
+  if (tools && !withTools) throw fitting.refusal('response_format', 'This model takes no JSON format beside tools.')
   if (stream && !withStream && format.type === 'json_schema')
-    throw fitting.refusal('response_format', 'this model streams no answer by JSON schema')
+    throw fitting.refusal('response_format', 'This model streams no answer by JSON schema.')
   if (format.type !== 'json_schema' || !format.json_schema.schema) return
   const given = format.json_schema.schema
   // What OpenAI requires of a tool's parameters does not apply to the schema of an answer.

@@ -6,6 +6,9 @@ import { sentToolName } from './fit-tools.ts'
 import type { Fitting } from './fitting.ts'
 
 type AssistantMessage = Extract<ChatMessage, { role: 'assistant' }>
+type ToolMessage = Extract<ChatMessage, { role: 'tool' }>
+type Call = NonNullable<AssistantMessage['tool_calls']>[number]
+type Part = { type: 'text'; text: string } | { type: 'refusal'; refusal: string }
 type Json = Record<string, unknown>
 
 /** The members of messages that a profile restricts; the others are handled by the translation to the dialect. */
@@ -24,6 +27,8 @@ const noticeable = new Set(['name', 'prefix', 'partial'])
 
 /** The text of the assistant where a provider requires one between the results of tools and the user. */
 const betweenText = 'OK'
+/** The text of the user before an answer that a conversation begins with. */
+const beforeText = '.'
 
 /** Fits the messages: roles, members, ids, order. The list is the same if nothing changes. */
 export function fitMessages(fitting: Fitting): void {
@@ -33,7 +38,7 @@ export function fitMessages(fitting: Fitting): void {
   for (let index = 0; index < messages.length; index++) {
     const message = messages[index]!
     const fitted = fitter.fit(message)
-    if (fitter.needsBridge(message, messages[index - 1])) {
+    if (fitter.needsBridge(fitted, messages[index - 1])) {
       sent ??= messages.slice(0, index)
       sent.push({ role: 'assistant', content: betweenText })
     }
@@ -41,27 +46,24 @@ export function fitMessages(fitting: Fitting): void {
     sent?.push(fitted)
   }
   if (sent) fitting.set({ messages: sent })
-  fitting.dropped.push(...fitter.dropped)
+  if (fitter.dropped) fitting.dropped.push(...fitter.dropped)
   fitEnds(fitting)
 }
 
+/** Most requests need nothing: what is needed rarely is made when it is. */
 class MessageFitter {
   readonly #profile: ChatProfile
-  readonly #ids: CallIds
-  readonly #members: ReadonlySet<string> | null
   readonly #reasoningField: ChatProfile['reasoning_field']
-  readonly #dropped = new Set<string>()
+  #ids: CallIds | null = null
+  #changes: Json | null = null
+  /** Whether a message came that is not the system's. */
+  #hasTurns = false
+  /** The members that were left out although the model would have read them. */
+  dropped: Set<string> | null = null
 
   constructor({ profile, target }: Fitting) {
     this.#profile = profile
-    this.#ids = new CallIds(profile)
-    this.#members = profile.message_fields ? new Set(profile.message_fields) : null
     this.#reasoningField = canReason(target.deployment) ? profile.reasoning_field : 'none'
-  }
-
-  /** The members that were left out although the model would have read them. */
-  get dropped(): Iterable<string> {
-    return this.#dropped
   }
 
   needsBridge({ role }: ChatMessage, before: ChatMessage | undefined): boolean {
@@ -69,43 +71,66 @@ class MessageFitter {
   }
 
   fit(message: ChatMessage): ChatMessage {
-    const changes: Json = {}
+    this.#changes = null
     const members: Json = message
     for (const name in members) {
-      if (!this.#isLeftOut(name, members[name])) continue
-      changes[name] = undefined
-      if (noticeable.has(name) && members[name]) this.#dropped.add(`messages.${name}`)
+      // Those that every message has.
+      if (name === 'role' || name === 'content' || !this.#isLeftOut(name, members[name])) continue
+      this.#change(name, undefined)
+      if (!noticeable.has(name) || !members[name]) continue
+      this.dropped ??= new Set()
+      this.dropped.add(`messages.${name}`)
     }
-    if (message.role === 'developer' && !this.#profile.developer_role) changes.role = 'system'
-    if (message.role === 'tool')
-      this.#replace(changes, message, 'tool_call_id', this.#ids.ofResult(message.tool_call_id))
-    if (message.role === 'assistant') this.#fitAssistant(message, changes)
-    if (!this.#profile.list_content && message.role !== 'user' && Array.isArray(message.content))
-      changes.content = message.content.map(part => (part.type === 'text' ? part.text : part.refusal)).join('\n')
-    for (const _ in changes) return { ...message, ...changes } as ChatMessage
-    return message
+    const { role, content } = message
+    if (Array.isArray(content) && role !== 'user' && !this.#profile.list_content)
+      this.#change('content', textOf(content as Part[]))
+    if (role === 'system' || role === 'developer') this.#fitSystem(message)
+    else this.#hasTurns = true
+    if (role === 'tool') this.#fitResult(message)
+    if (role === 'assistant') this.#fitAssistant(message)
+    return this.#changes ? ({ ...message, ...(this.#changes as object) } as ChatMessage) : message
+  }
+
+  #fitSystem({ role, content }: ChatMessage): void {
+    if (this.#hasTurns && !this.#profile.user_after_tool) {
+      const text = typeof content === 'string' ? content : textOf(content as Part[])
+      this.#change('role', 'user')
+      this.#change('content', `<system-reminder>\n${text}\n</system-reminder>`)
+    } else if (role === 'developer' && !this.#profile.developer_role) this.#change('role', 'system')
+  }
+
+  #change(name: string, value: unknown): void {
+    this.#changes ??= {}
+    this.#changes[name] = value
   }
 
   #isLeftOut(name: string, value: unknown): boolean {
     if (value === undefined) return false
-    if (Array.isArray(value) && value.length === 0 && name !== 'content') return true
-    if (value === null) return name !== 'content' && !this.#profile.null_fields
-    return this.#members !== null && !this.#members.has(name) && restricted.has(name)
+    if (Array.isArray(value) && value.length === 0) return true
+    if (value === null) return !this.#profile.null_fields
+    const { message_fields: kept } = this.#profile
+    return kept !== undefined && restricted.has(name) && !kept.includes(name)
   }
 
-  #fitAssistant(message: AssistantMessage, changes: Json): void {
-    const { reasoning_content: reasoning, tool_calls: calls } = message
+  #fitResult({ tool_call_id: id }: ToolMessage): void {
+    this.#ids ??= new CallIds(this.#profile)
+    const sent = this.#ids.ofResult(id)
+    if (sent !== id) this.#change('tool_call_id', sent)
+  }
+
+  #fitAssistant({ reasoning_content: reasoning, tool_calls: calls }: AssistantMessage): void {
     if (reasoning != null && this.#reasoningField !== 'reasoning_content') {
-      changes.reasoning_content = undefined
-      if (this.#reasoningField === 'reasoning' && reasoning !== '') changes.reasoning = reasoning
+      this.#change('reasoning_content', undefined)
+      if (this.#reasoningField === 'reasoning' && reasoning !== '') this.#change('reasoning', reasoning)
     }
     if (!calls?.length) return
-    const sent = calls.map(call => this.#fitCall(call))
-    if (sent.some((call, index) => call !== calls[index])) changes.tool_calls = sent
+    this.#ids ??= new CallIds(this.#profile)
+    const ids = this.#ids
+    const sent = calls.map(call => this.#fitCall(call, ids.ofCall(call.id)))
+    if (sent.some((call, index) => call !== calls[index])) this.#change('tool_calls', sent)
   }
 
-  #fitCall(call: NonNullable<AssistantMessage['tool_calls']>[number]): typeof call {
-    const id = this.#ids.ofCall(call.id)
+  #fitCall(call: Call, id: string): Call {
     if (call.type === 'custom') {
       const name = sentToolName(call.custom.name, this.#profile)
       if (this.#profile.custom_tools)
@@ -116,24 +141,25 @@ class MessageFitter {
     if (id === call.id && name === call.function.name) return call
     return { ...call, id, function: { ...call.function, name } }
   }
+}
 
-  #replace(changes: Json, message: ChatMessage, name: string, value: unknown): void {
-    if ((message as Json)[name] !== value) changes[name] = value
-  }
+function textOf(parts: readonly Part[]): string {
+  return parts.map(part => (part.type === 'text' ? part.text : part.refusal)).join('\n')
 }
 
 /** The rules for the whole conversation and its last message. */
 function fitEnds(fitting: Fitting): void {
   const { messages } = fitting.body
-  const { system_only: takesSystemOnly, prefill } = fitting.profile
-  if (!takesSystemOnly && messages.every(({ role }) => role === 'system' || role === 'developer')) {
+  const { system_only: takesSystemOnly, assistant_first: takesAssistantFirst, prefill } = fitting.profile
+  const first = messages.findIndex(({ role }) => role !== 'system' && role !== 'developer')
+  if (first < 0 && !takesSystemOnly)
     fitting.set({ messages: messages.map(message => ({ ...message, role: 'user' }) as ChatMessage) })
-    return
-  }
+  if (messages[first]?.role === 'assistant' && !takesAssistantFirst)
+    fitting.set({ messages: messages.toSpliced(first, 0, { role: 'user', content: beforeText }) })
   const last = messages.at(-1)
   if (last?.role !== 'assistant') return
   if (prefill === 'none')
-    throw fitting.refusal('messages', 'this model cannot continue an answer: the last message must be the user’s')
+    throw fitting.refusal('messages', 'This model cannot continue an answer: the last message must be the user’s.')
   if (prefill === 'prefix' && !last.tool_calls?.length)
-    fitting.set({ messages: [...messages.slice(0, -1), { ...last, prefix: true } as ChatMessage] })
+    fitting.set({ messages: [...fitting.body.messages.slice(0, -1), { ...last, prefix: true } as ChatMessage] })
 }

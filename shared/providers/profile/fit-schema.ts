@@ -13,17 +13,15 @@ const maxDepth = 64
  * description, which the model reads.
  */
 export function fitSchema(schema: Schema, dialect: ChatProfile['schema']): FittedSchema {
-  const fitter = new SchemaFitter(
-    dialect === 'closed_objects' ? anthropicNode : dialect === 'bare_references' ? geminiNode : same,
-  )
-  const fitted = fitter.fit(schema, 0) as Schema
-  return { schema: dialect === 'with_properties' ? withProperties(fitted) : fitted, losesMeaning: fitter.losesMeaning }
+  if (dialect === 'with_properties') return { schema: withProperties(schema), losesMeaning: false }
+  const fitter = new SchemaFitter(dialect === 'closed_objects' ? anthropicNode : geminiNode)
+  return { schema: fitter.fit(schema, 0) as Schema, losesMeaning: fitter.losesMeaning }
 }
 
 /** "object schema missing properties": https://github.com/openai/openai-agents-python/issues/454 */
 function withProperties(schema: Schema): Schema {
-  const isObjectSchema = schema.type === 'object' || Object.keys(schema).length === 0
-  if (!isObjectSchema || schema.properties !== undefined) return schema
+  if (schema.properties !== undefined) return schema
+  if (schema.type !== 'object' && Object.keys(schema).length > 0) return schema
   return { ...schema, type: 'object', properties: {} }
 }
 
@@ -69,8 +67,6 @@ class SchemaFitter {
   }
 }
 
-const same: FitNode = node => node
-
 /**
  * Google refuses a reference beside other members: "can only contain properties starting with '$' when $ref is present",
  * https://github.com/google-gemini/gemini-cli/issues/4758
@@ -83,6 +79,8 @@ const geminiNode: FitNode = (node, lose) => {
   return Object.fromEntries(Object.entries(node).filter(([name]) => name.startsWith('$')))
 }
 
+/** What stands beside a `$ref` without a rule of its own. */
+const beside$ref = new Set(['$ref', '$defs', 'definitions', '$schema', 'description', 'title'])
 const formats = new Set('date-time time date duration email hostname uri ipv4 ipv6 uuid'.split(' '))
 /** The keywords that Anthropic's structured outputs refuse, as the transformation of its SDKs knows them. */
 const refusedKeywords = new Set(
@@ -102,9 +100,9 @@ const refusedKeywords = new Set(
 const anthropicNode: FitNode = (node, lose) => {
   if (typeof node.$ref === 'string') {
     const { $ref, $defs, definitions } = node
-    return Object.keys(node).length === 1
-      ? node
-      : { $ref, ...($defs ? { $defs } : {}), ...(definitions ? { definitions } : {}) }
+    if (Object.keys(node).length === 1) return node
+    if (Object.keys(node).some(name => !beside$ref.has(name))) lose()
+    return { $ref, ...($defs ? { $defs } : {}), ...(definitions ? { definitions } : {}) }
   }
   const told: string[] = []
   const kept: Schema = {}

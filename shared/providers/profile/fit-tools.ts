@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { GatewayError } from '../../base/errors.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 import { isObject } from '../toolkit/request-fields.ts'
@@ -13,7 +14,7 @@ type Choice = ChatRequest['tool_choice']
 const nameForms: Record<ChatProfile['tool_name'], { pattern: RegExp; other: RegExp; maxCharacters: number }> = {
   word_64: { pattern: /^[a-zA-Z0-9_-]{1,64}$/, other: /[^a-zA-Z0-9_-]/g, maxCharacters: 64 },
   word_128: { pattern: /^[a-zA-Z0-9_-]{1,128}$/, other: /[^a-zA-Z0-9_-]/g, maxCharacters: 128 },
-  dotted_128: { pattern: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/, other: /[^a-zA-Z0-9_.:-]/g, maxCharacters: 128 },
+  dotted_64: { pattern: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/, other: /[^a-zA-Z0-9_.:-]/g, maxCharacters: 64 },
 }
 const digestCharacters = 8
 
@@ -38,7 +39,7 @@ export function fitTools(fitting: Fitting): void {
   const tools = fitting.body.tools!
   const { max_tools: maxTools } = fitting.profile
   if (maxTools !== undefined && tools.length > maxTools)
-    throw fitting.refusal('tools', `this model takes at most ${maxTools}`)
+    throw fitting.refusal('tools', `This model takes at most ${maxTools} tools.`)
   const sent = tools.map((tool, index) => fitTool(fitting, tool, index))
   if (sent.some((tool, index) => tool !== tools[index])) fitting.set({ tools: sent })
   fitChoice(fitting)
@@ -56,15 +57,24 @@ function withoutTools(fitting: Fitting): void {
 function chooseAmongAllowed(fitting: Fitting): void {
   const { tools, tool_choice: choice } = fitting.body
   if (fitting.profile.allowed_tools || !isObject(choice) || choice.type !== 'allowed_tools') return
-  const { mode, tools: allowed } = (isObject(choice.allowed_tools) ? choice.allowed_tools : choice) as Record<
-    string,
-    unknown
-  >
+  const { mode = 'auto', tools: allowed } = allowedToolsOf(choice)
+  if (mode !== 'auto' && mode !== 'required')
+    throw new GatewayError('invalid_request', '`tool_choice.allowed_tools.mode` must be `auto` or `required`.', {
+      param: 'tool_choice.allowed_tools.mode',
+    })
   const names = new Set((Array.isArray(allowed) ? allowed : []).map(nameOfReference))
   const kept = tools!.filter(tool => names.has(nameOf(tool)))
-  if (kept.length === 0) throw fitting.refusal('tool_choice.allowed_tools', 'names none of the tools')
+  if (kept.length === 0)
+    throw fitting.refusal('tool_choice.allowed_tools', '`tool_choice.allowed_tools` names none of the tools.')
   fitting.set({ tools: kept, tool_choice: mode === 'required' ? 'required' : 'auto' })
   fitting.adjusted.push('tool_choice')
+}
+
+type AllowedTools = { [name: string]: unknown; mode?: unknown; tools?: unknown }
+
+/** As chat has it, or as Responses do: without a member of that name. */
+function allowedToolsOf(choice: Extract<Choice, object>): AllowedTools {
+  return isObject(choice.allowed_tools) ? choice.allowed_tools : choice
 }
 
 function nameOfReference(reference: unknown): unknown {
@@ -109,11 +119,10 @@ function functionOf({ type: _type, custom, ...others }: CustomTool, name: string
 }
 
 function fitParameters(fitting: Fitting, { parameters, strict }: FunctionTool['function'], index: number) {
-  if (parameters === undefined) return undefined
   const { schema } = fitting.profile
-  // Anthropic checks only the schemas of strict tools.
-  if (schema === 'closed_objects' && !strict) return parameters
-  const fitted = fitSchema(parameters, schema)
+  // Anthropic checks only the schemas of strict tools, there also that of none.
+  if (schema === 'closed_objects' ? !strict : parameters === undefined) return parameters
+  const fitted = fitSchema(parameters ?? { type: 'object', properties: {} }, schema)
   if (fitted.losesMeaning) fitting.adjusted.push(`tools.${index}.function.parameters`)
   return fitted.schema
 }
@@ -136,10 +145,24 @@ function fitChoice(fitting: Fitting): void {
 }
 
 function renamedChoice(choice: Extract<Choice, object>, { profile, tools }: Fitting): Choice {
+  if (choice.type === 'allowed_tools' && tools.size > 0) return renamedAllowedTools(choice, profile)
   const given = nameOfReference(choice)
   if (typeof given !== 'string' || (choice.type !== 'function' && choice.type !== 'custom')) return choice
   const name = sentToolName(given, profile)
   if (name === given && !tools.has(name)) return choice
   const type = profile.custom_tools ? choice.type : 'function'
   return { type, [type]: { name } } as Choice
+}
+
+function renamedAllowedTools(choice: Extract<Choice, object>, profile: ChatProfile): Choice {
+  const given = allowedToolsOf(choice)
+  if (!Array.isArray(given.tools)) return choice
+  const tools = given.tools.map((reference: unknown) => {
+    const name = nameOfReference(reference)
+    if (typeof name !== 'string' || !isObject(reference)) return reference
+    const sent = sentToolName(name, profile)
+    const type = String(reference.type)
+    return isObject(reference[type]) ? { ...reference, [type]: { name: sent } } : { ...reference, name: sent }
+  })
+  return { ...choice, ...(given === choice ? { tools } : { allowed_tools: { ...given, tools } }) } as Choice
 }

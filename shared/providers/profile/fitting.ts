@@ -41,14 +41,14 @@ export class Fitting {
   }
 
   /** The 400 for what cannot be left out without changing the answer. */
-  refusal(param: string, why: string): GatewayError {
-    return new GatewayError('unsupported_capability', `\`${param}\`: ${why}.`, { param })
+  refusal(param: string, message: string): GatewayError {
+    return new GatewayError('unsupported_capability', message, { param })
   }
 
   /** Adds a line to the system prompt. */
   instruct(line: string): void {
     const [first, ...others] = this.body.messages
-    if (first?.role !== 'system') {
+    if (first?.role !== 'system' && first?.role !== 'developer') {
       this.set({ messages: [{ role: 'system', content: line }, ...this.body.messages] })
       return
     }

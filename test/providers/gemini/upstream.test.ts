@@ -130,8 +130,6 @@ test.serial('200 with everything at once is a request the upstream takes', async
     top_p: 0.9,
     seed: 1,
     stop: ['END'],
-    presence_penalty: 1,
-    frequency_penalty: 1,
     max_tokens: 99,
   }
   const output = {

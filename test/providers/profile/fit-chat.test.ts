@@ -70,6 +70,19 @@ test('sent: to Anthropic an id once in a conversation, each result with the id o
   t.deepEqual(sentIds(fitted('gpt-4o@openai', { messages })), ['call_0', 'call_0', 'call_0', 'call_0'])
 })
 
+test('sent: to Anthropic parallel calls with one id as two, each with its result, also where a result came first', t => {
+  const twice = { role: 'assistant', content: null, tool_calls: [callOf('call_0'), callOf('call_0')] }
+  const result = { role: 'tool', tool_call_id: 'call_0', content: 'rain' }
+  const parallel = [user, twice, result, result]
+  const ids = sentIds(fitted('claude-sonnet-5@anthropic', { messages: [...parallel, ...toolTurn('call_0'), user] }))
+  t.deepEqual(ids, ['call_0', 'call_0_2', 'call_0', 'call_0_2', 'call_0_3', 'call_0_3'])
+  const alike = { role: 'assistant', content: null, tool_calls: [callOf('w.0'), callOf('w_0')] }
+  const crossed = [user, alike, { ...result, tool_call_id: 'w_0' }, { ...result, tool_call_id: 'w.0' }, user]
+  t.deepEqual(sentIds(fitted('claude-sonnet-5@anthropic', { messages: crossed })), ['w_0', 'w_0_2', 'w_0_2', 'w_0'])
+  const early = [user, result, ...toolTurn('call_0').slice(1), user]
+  t.deepEqual(sentIds(fitted('claude-sonnet-5@anthropic', { messages: early })), ['call_0', 'call_0', 'call_0'])
+})
+
 test('sent: reasoning of earlier answers under the name that the provider reads, or not at all', t => {
   const messages = [user, { role: 'assistant', content: 'ok', reasoning_content: 'because' }, user]
   const answerAt = (target: string) => fitted(target, { messages }).body.messages[1]!
@@ -106,11 +119,31 @@ test('sent: to Mistral an answer between results and the user, and the mark of a
   t.is(fitted('claude-sonnet-4-5@anthropic', { messages: begun }).body.messages.length, 2)
 })
 
+test('sent: to Mistral later system messages as the user’s', t => {
+  const late = { role: 'system', content: [{ type: 'text', text: 'Be polite.' }] }
+  const messages = [late, ...toolTurn('aB3dE5gH7'), late]
+  const sent = fitted('mistral-large-3@mistral', { messages }).body.messages
+  t.deepEqual(
+    sent.map(({ role }) => role),
+    ['system', 'user', 'assistant', 'tool', 'assistant', 'user'],
+  )
+  t.is(sent.at(-1)!.content, '<system-reminder>\nBe polite.\n</system-reminder>')
+  t.deepEqual(fitted('gpt-4o@openai', { messages }).body.messages.at(-1), late as never)
+})
+
 test('sent: a conversation of system messages only, as the user’s where there must be one', t => {
   const messages = [{ role: 'system', content: 'Write a title.' }]
   t.is(fitted('claude-haiku-4-5@anthropic', { messages }).body.messages[0]!.role, 'user')
   t.is(fitted('gemini-2.5-flash@gemini', { messages }).body.messages[0]!.role, 'user')
   t.is(fitted('gpt-4o@openai', { messages }).body.messages[0]!.role, 'system')
+})
+
+test('sent: a message of the user before an answer that a conversation begins with, where there must be one', t => {
+  const messages = [{ role: 'system', content: 'S' }, { role: 'assistant', content: 'Hello!' }, user]
+  const roles = (target: string) => fitted(target, { messages }).body.messages.map(({ role }) => role)
+  t.deepEqual(roles('claude-haiku-4-5@anthropic'), ['system', 'user', 'assistant', 'user'])
+  t.deepEqual(roles('gemini-2.5-flash@gemini'), ['system', 'user', 'assistant', 'user'])
+  t.deepEqual(roles('gpt-4o@openai'), ['system', 'assistant', 'user'])
 })
 
 test('sent: names of tools that a provider takes, wherever they occur', t => {
@@ -145,6 +178,34 @@ test('sent: custom tools as functions with one text, and a choice among tools as
   t.deepEqual(sent.adjusted, ['tool_choice'])
   const native = fitted('gpt-5.1@openai', { tools: [custom, tool('w')], tool_choice })
   t.like(native.body, { tool_choice, tools: [custom, tool('w')] })
+})
+
+test('sent: a choice among tools by the names under which they are sent', t => {
+  const name = `mcp__${'a'.repeat(90)}`
+  const reference = { type: 'function', function: { name } }
+  const tool_choice = { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [reference] } }
+  const { body } = fitted('gpt-5.1@openai', { tools: [tool(name), tool('w')], tool_choice })
+  const sentName = (body.tools![0] as { function: { name: string } }).function.name
+  t.not(sentName, name)
+  t.like(body.tool_choice, {
+    allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: sentName } }] },
+  })
+})
+
+test('400 for a choice among tools in an unknown mode', t => {
+  const tool_choice = {
+    type: 'allowed_tools',
+    allowed_tools: { mode: 'any', tools: [{ type: 'function', name: 'w' }] },
+  }
+  const error = t.throws(() => fitted('claude-sonnet-4-5@anthropic', { tools: [tool('w')], tool_choice }))
+  t.like(error, { code: 'invalid_request', param: 'tool_choice.allowed_tools.mode' })
+})
+
+test('sent: the instruction to call a tool at the end of a developer’s prompt', t => {
+  const messages = [{ role: 'developer', content: 'S' }, user]
+  const { body } = fitted('claude-opus-5-5@anthropic', { messages, tools: [tool('w')], tool_choice: 'required' })
+  t.is(body.messages.length, 2)
+  t.regex(String(body.messages[0]!.content), /^S\n\nCall/)
 })
 
 test('sent: a call that a model cannot be forced to make is asked for in the system prompt', t => {
@@ -186,6 +247,8 @@ test('sent: schemas in the subset of each provider; what is left out is told in 
   t.like(strict.body.tools![0], { function: { parameters: { additionalProperties: false } } })
   const loose = [tool('w', { parameters: rated })]
   t.deepEqual(fitted('claude-sonnet-4-5@anthropic', { tools: loose }).body.tools, loose as never)
+  const ruled = { type: 'object', properties: { a: { $ref: '#/$defs/P', minProperties: 1 } }, $defs: { P: plain } }
+  t.deepEqual(fitted('claude-sonnet-4-5@anthropic', { response_format: format(ruled) }).adjusted, ['response_format'])
   const referring = {
     type: 'object',
     properties: { home: { $ref: '#/$defs/P', description: 'd' } },

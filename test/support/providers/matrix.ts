@@ -18,6 +18,7 @@ export const targets: readonly MatrixTarget[] = [
   { provider: 'openai', model: 'gpt-5.4', callId: 'call_PTLP8xhu3uwZk4l3nlnrrJha' },
   { provider: 'openai', model: 'gpt-4o', callId: 'call_PTLP8xhu3uwZk4l3nlnrrJhb' },
   { provider: 'anthropic', model: 'claude-sonnet-4-5', callId: 'toolu_01A09q90qw90lq917835lq9' },
+  { provider: 'anthropic', model: 'claude-haiku-4-5', callId: 'toolu_01A09q90qw90lq917835lq7' },
   { provider: 'anthropic', model: 'claude-opus-5-5', callId: 'toolu_01A09q90qw90lq917835lq8' },
   {
     provider: 'gemini',
@@ -44,6 +45,8 @@ type Feature = {
   /** The request; null where the dialect does not have it. */
   body(dialect: MatrixDialect, target: MatrixTarget): Json | null
   isRefused?(target: MatrixTarget): boolean
+  /** What the answer contains, as the client knows it. */
+  answer?(body: Json): string
 }
 
 const image = textureFile().toString('base64')
@@ -89,6 +92,9 @@ function toolsOf(dialect: MatrixDialect, name: string, parameters: Json, strict?
   if (dialect === 'messages') return { tools: [{ name, input_schema: parameters, ...flag }] }
   return { tools: [{ type: 'function', name, parameters, strict: strict ?? false }] }
 }
+
+/** The providers whose Responses are native. */
+const servesResponses = new Set(['openai', 'xai', 'openrouter'])
 
 type Call = { id: string; name: string }
 
@@ -184,9 +190,67 @@ const lacks = (one: NonNullable<MatrixTarget['lacks']>[number]) => (target: Matr
   target.lacks?.includes(one) === true
 const weather = (id: string): Call => ({ id, name: 'weather' })
 
+/** A question that every emulator answers by a call of the first tool. */
+function askingForWeather(dialect: MatrixDialect, target: MatrixTarget, more: Json): Json {
+  const content = 'What is the weather in Oslo?'
+  return asking(
+    dialect,
+    target,
+    dialect === 'responses' ? { input: content, ...more } : { messages: [{ role: 'user', content }], ...more },
+  )
+}
+
+function callingLongName(dialect: MatrixDialect, target: MatrixTarget): Json {
+  // OpenAI’s Responses take their clients’ names as they are.
+  const isNative = dialect === 'responses' && servesResponses.has(target.provider)
+  return askingForWeather(
+    dialect,
+    target,
+    toolsOf(dialect, isNative ? longName.slice(0, 64) : longName, { type: 'object' }),
+  )
+}
+
+function callingCustom(dialect: MatrixDialect, target: MatrixTarget): Json | null {
+  if (dialect === 'messages') return null
+  const tool =
+    dialect === 'chat' ? { type: 'custom', custom: { name: 'weather' } } : { type: 'custom', name: 'weather' }
+  return askingForWeather(dialect, target, { tools: [tool] })
+}
+
+function nameOfTool({ tools }: Json): string {
+  const [tool] = tools as { name?: string; function?: { name: string } }[]
+  return `"${tool!.function?.name ?? tool!.name}"`
+}
+
 export const features: Record<string, Feature> = {
   plain: { body: (dialect, target) => asking(dialect, target) },
   stream: { body: (dialect, target) => asking(dialect, target, { stream: true }) },
+  'system messages only': {
+    body: (dialect, target) =>
+      dialect === 'chat'
+        ? settings(dialect, target, { messages: [{ role: 'system', content: 'Write a title.' }] })
+        : null,
+  },
+  'system messages later': {
+    body: (dialect, target) => {
+      if (dialect !== 'chat') return null
+      const late = { role: 'system', content: 'Be polite.' }
+      const [first, answer, result] = rounds(dialect, [{ calls: [weather(target.callId)] }]).messages as object[]
+      const tools = toolsOf(dialect, 'weather', { type: 'object', properties: {} })
+      return asking(dialect, target, { ...tools, messages: [first, answer, result, late, first, late] })
+    },
+  },
+  'an answer first': {
+    body: (dialect, target) => {
+      const messages = [
+        { role: 'assistant', content: 'Hello!' },
+        { role: 'user', content: 'Hi' },
+      ]
+      return dialect === 'messages'
+        ? null
+        : asking(dialect, target, dialect === 'responses' ? { input: messages } : { messages })
+    },
+  },
   sampling: {
     body: (dialect, target) =>
       isNativeClaude(dialect, target) ? null : asking(dialect, target, { temperature: 0.4, top_p: 0.9 }),
@@ -212,8 +276,18 @@ export const features: Record<string, Feature> = {
       return asking(dialect, target, { ...tools, tool_choice: dialect === 'messages' ? { type: 'any' } : 'required' })
     },
   },
-  'a long name of a tool without arguments': {
-    body: (dialect, target) => asking(dialect, target, toolsOf(dialect, longName, { type: 'object' })),
+  'a long name of a tool without arguments': { body: callingLongName, answer: nameOfTool },
+  'a long name of a tool in a stream': {
+    body: (dialect, target) => ({ ...callingLongName(dialect, target), stream: true }),
+    answer: nameOfTool,
+  },
+  'a custom tool': { body: callingCustom, answer: () => '"custom' },
+  'a custom tool in a stream': {
+    body: (dialect, target) => {
+      const body = callingCustom(dialect, target)
+      return body && { ...body, stream: true }
+    },
+    answer: () => '"custom',
   },
   'a strict tool by a loose schema': {
     body: (dialect, target) =>

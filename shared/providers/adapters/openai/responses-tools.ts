@@ -11,6 +11,10 @@ export type SentTools = { tools: readonly ResponsesTool[] | null | undefined; dr
 
 /** A function as the target takes it. Without a search, a tool whose definition is to be loaded by it never would be. */
 function fitTool(tool: ResponsesTool, target: Target): ResponsesTool {
+  if (tool.type === 'namespace' && tool.tools) {
+    const tools = tool.tools.map(inner => fitTool(inner, target))
+    return tools.every((inner, index) => inner === tool.tools![index]) ? tool : ({ ...tool, tools } as ResponsesTool)
+  }
   const fitted = withFittedParameters(tool, target)
   const { defer_loading: isDeferred } = fitted as { defer_loading?: unknown }
   return isDeferred && !profileOf(target).tool_search
