@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import { GatewayError } from '../shared/base/errors.ts'
 import { parseJson, rejectNul } from '../shared/base/json.ts'
-import { validate } from '../shared/base/validate.ts'
+import { validate, validateRequest } from '../shared/base/validate.ts'
 import { requestLogger } from '../shared/io/log.ts'
 import { isOutage, storeUnavailable } from '../shared/io/outage.ts'
 import { allowedModels } from '../shared/keys/allowlist.ts'
@@ -11,7 +11,7 @@ import { authorise, type Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
 import { clientOf } from './auth/address.ts'
 import { copyContent, logContent } from './content-logging.ts'
-import type { Access, Context, Endpoint, Validated } from './endpoint.ts'
+import { type Context, type Endpoint, isKeyAccess, takesNulls, type Validated } from './endpoint.ts'
 import { errorResponse, isMessagesPath } from './error-response.ts'
 import { logRefusedRequest } from './log-refusal.ts'
 import { readJsonBody, releaseWhenSent } from './middleware/body.ts'
@@ -134,7 +134,11 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
       if (state.raw.length > largeBytes) await setImmediate()
       // Until it is valid, only logs read it.
       state.body = value
-      state.body = validate(endpoint.body, value)
+      if (takesNulls(endpoint)) {
+        const { body, raw } = validateRequest(endpoint.body, value, state.raw)
+        state.body = body
+        state.raw = raw
+      } else state.body = validate(endpoint.body, value)
       if (state.raw.length > largeBytes) await setImmediate()
     }
     if (endpoint.query) state.query = validate(endpoint.query, { ...ctx!.query })
@@ -162,10 +166,6 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
     await deleteUploads(state)
     throw error
   }
-}
-
-function isKeyAccess(access: Access): access is { scope: Scope | null } {
-  return typeof access === 'object' && 'scope' in access
 }
 
 function isSession(access: Access): access is SessionAccess {
