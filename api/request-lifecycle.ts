@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import { GatewayError } from '../shared/base/errors.ts'
-import { parseJson, rejectNul } from '../shared/base/json.ts'
+import { parseJson, rejectNul, withoutMark } from '../shared/base/json.ts'
 import { validate, validateRequest } from '../shared/base/validate.ts'
 import { requestLogger } from '../shared/io/log.ts'
 import { isOutage, storeUnavailable } from '../shared/io/outage.ts'
@@ -11,7 +11,7 @@ import { authorise, type Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
 import { clientOf } from './auth/address.ts'
 import { copyContent, logContent } from './content-logging.ts'
-import { type Context, type Endpoint, isKeyAccess, takesNulls, type Validated } from './endpoint.ts'
+import { type Access, type Context, type Endpoint, isKeyAccess, takesNulls, type Validated } from './endpoint.ts'
 import { errorResponse, isMessagesPath } from './error-response.ts'
 import { logRefusedRequest } from './log-refusal.ts'
 import { readJsonBody, releaseWhenSent } from './middleware/body.ts'
@@ -126,7 +126,7 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
       await receiveForm(endpoint, form, state)
     } else if (endpoint.body) {
       state.client.time?.beginWait()
-      state.raw = await readJsonBody(state, endpoint.maxBodyBytes)
+      state.raw = withoutMark(await readJsonBody(state, endpoint.maxBodyBytes))
       state.client.time?.endWait()
       const isOmitted = state.raw.length === 0 && endpoint.optionalBody
       const value = isOmitted ? {} : parseJson(state.raw, 'The body', endpoint.maxBodyBytes, state.heldBody)

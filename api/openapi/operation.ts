@@ -39,11 +39,7 @@ function securityOf(access: Access): Json[] {
  * The request body, named after the operation. Its schema is not a component: openapi-typescript would require every
  * field with a default. A form that OpenAI has comes first, because generators use the first of several content types.
  */
-function requestBody(
-  endpoint: Endpoint,
-  operationId: string,
-  components: Components,
-): Json {
+function requestBody(endpoint: Endpoint, operationId: string, components: Components): Json {
   const { body, optionalBody, form, example } = endpoint
   const name = `${operationId.charAt(0).toUpperCase()}${operationId.slice(1)}Body`
   const pointer = `#/components/requestBodies/${name}/content/application~1json/schema`

@@ -142,7 +142,7 @@ function compileUnion(options: readonly Schema[]): Dropper | null {
 }
 
 function acceptsOf(schema: Schema): Predicate {
-  return compilePredicate(schema) ?? (value => (schema as z.ZodType).safeParse(value, { abortEarly: true }).success)
+  return compilePredicate(schema) ?? (value => (schema as z.ZodType).safeParse(value).success)
 }
 
 function isObject(value: unknown): value is Json {
