@@ -26,7 +26,7 @@ export const chatProfile = z
     prefill: z.enum(['plain', 'prefix', 'none']),
     /** Members of messages beside their role, content and tool calls; absent: all that the gateway sends. */
     message_fields: z.array(z.string().min(1)),
-    /** Whether members of messages may be null. */
+    /** Whether members of the request and of messages may be null. */
     null_fields: z.boolean(),
     /** Whether the content of system, assistant and tool messages may be a list of parts. */
     list_content: z.boolean(),

@@ -169,6 +169,8 @@ const quirks = z.strictObject({
   max_tokens_field: z.enum(['max_tokens', 'max_completion_tokens']).optional(),
   seed_field: z.string().optional(),
   stream_usage: z.boolean().optional(),
+  /** False: prompts and embedding inputs must be text, not token ids. */
+  token_inputs: z.boolean().optional(),
   cache_control: z.boolean().optional(),
   reasoning_details: z.boolean().optional(),
   namespace_tools: z.boolean().optional(),

@@ -3,6 +3,7 @@ import type { Embeddings } from '../../../kinds/embedding.ts'
 import type { Call, UpstreamRequest } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { noticeableFieldsExcept, ownFields, withDropped } from '../../toolkit/request-fields.ts'
+import { assertText } from '../../toolkit/token-inputs.ts'
 import { readEmbedded } from './wire.ts'
 
 const maxInputs = 100
@@ -51,9 +52,7 @@ export function embeddingAnswer(json: unknown, { body, target }: Call<'embedding
 
 function textsOf(input: Call<'embedding'>['body']['input']): string[] {
   const inputs = typeof input === 'string' ? [input] : input
-  if (!inputs.every(text => typeof text === 'string')) {
-    throw new GatewayError('unsupported_capability', 'This model takes text, not tokens.', { param: 'input' })
-  }
+  assertText(inputs, 'input')
   if (inputs.length <= maxInputs) return inputs
   throw new GatewayError('invalid_request', `This model takes at most ${maxInputs} inputs per request.`, {
     param: 'input',

@@ -1,6 +1,7 @@
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { Completion, CompletionChoice } from '../../../kinds/completion.ts'
 import type { DirectAdapter } from '../../contract.ts'
+import { assertTakesInput } from '../../toolkit/token-inputs.ts'
 import { mapUnlessSame, normaliseHead } from './complete-response.ts'
 import { createDecoder, finishReason } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
@@ -12,6 +13,7 @@ import { extrasOf, normaliseUsage } from './usage.ts'
 export const completion: DirectAdapter<'completion'> = {
   native: true,
   request(call) {
+    assertTakesInput(call.target.provider, call.body.prompt, 'prompt')
     const request = beginRequest('completion', call)
     requestUsage(request)
     if (call.maxTokens !== null && call.body.max_tokens !== call.maxTokens) request.changes.max_tokens = call.maxTokens
