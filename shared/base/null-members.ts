@@ -11,11 +11,29 @@ const droppers = new WeakMap<Schema, Dropper | null>()
 
 /**
  * A value without the members that are null although their schema lets them be absent, but not null: clients that write
- * all their fields, as those of typed languages do, mean by it that there is none. A member that may be null keeps it.
- * Objects without such members are returned as they are, others are copied.
+ * all their fields, as those of typed languages do, mean by it that there is none. A member that may be null keeps it,
+ * except at the top level, since providers refuse it there. Objects without such members are returned as they are, others
+ * are copied.
  */
 export function withoutNulls(schema: Schema, value: unknown): unknown {
-  return dropperOf(schema)?.(value) ?? value
+  const dropped = dropperOf(schema)?.(value) ?? value
+  const { def } = schema._zod as z.core.$ZodTypes['_zod']
+  if (def.type !== 'object' || !hasNull(dropped)) return dropped
+  const given = { ...(dropped as Json) }
+  for (const name in given) if (given[name] === null && isOptional(def.shape[name])) delete given[name]
+  return given
+}
+
+/** Whether a member of an object is null. */
+export function hasNull(value: unknown): boolean {
+  if (!isObject(value)) return false
+  for (const name in value) if (value[name] === null) return true
+  return false
+}
+
+/** Not one with a default, which may mean something else than null. */
+function isOptional(member: Schema | undefined): boolean {
+  return member?._zod.def.type === 'optional'
 }
 
 function dropperOf(schema: Schema): Dropper | null {

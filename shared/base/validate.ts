@@ -3,7 +3,7 @@ import { GatewayError } from './errors.ts'
 import { issueText } from './issue-text.ts'
 import { formatPath } from './json.ts'
 import { editBody } from './json-member.ts'
-import { withoutNulls } from './null-members.ts'
+import { hasNull, withoutNulls } from './null-members.ts'
 import { compilePredicate, type Predicate } from './predicate.ts'
 
 /**
@@ -48,7 +48,7 @@ export function validateRequest<T, Raw extends Buffer | null>(
   raw: Raw,
   what = 'The body',
 ): { body: T; raw: Raw } {
-  if (predicateOf(schema)?.(value)) return { body: value as T, raw }
+  if (predicateOf(schema)?.(value) && !hasNull(value)) return { body: value as T, raw }
   const given = withoutNulls(schema, value)
   const body = validate(schema, given, what)
   return { body, raw: given === value ? raw : edited(raw, value as Json, given as Json) }

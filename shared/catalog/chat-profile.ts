@@ -22,11 +22,11 @@ export const chatProfile = z
     system_only: z.boolean(),
     /** Whether a user message may follow the result of a tool; else a short assistant message is put between. */
     user_after_tool: z.boolean(),
-    /** The last message may be the assistant's: as it is, marked with `prefix`, or not at all. */
-    prefill: z.enum(['plain', 'prefix', 'none']),
+    /** The last message may be the assistant's: as it is, without white space at its end, marked with `prefix`, or not at all. */
+    prefill: z.enum(['plain', 'trimmed', 'prefix', 'none']),
     /** Members of messages beside their role, content and tool calls; absent: all that the gateway sends. */
     message_fields: z.array(z.string().min(1)),
-    /** Whether members of the request and of messages may be null. */
+    /** Whether members of messages may be null. */
     null_fields: z.boolean(),
     /** Whether the content of system, assistant and tool messages may be a list of parts. */
     list_content: z.boolean(),

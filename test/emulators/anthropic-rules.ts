@@ -133,6 +133,12 @@ function checkModelRules({ model, temperature, top_p, messages, tool_choice: cho
     isContinued && /^claude-/.test(model) && !continuesAnswers.test(model),
     'This model does not support assistant message prefill. The conversation must end with a user message.',
   )
+  // langchain-ai/langchain#35072, anomalyco/opencode#1295
+  const [lastBlock] = isContinued ? blocks(messages.at(-1).content).slice(-1) : []
+  refuse(
+    lastBlock?.type === 'text' && /\s$/.test(lastBlock.text),
+    'messages: final assistant content cannot end with trailing whitespace',
+  )
   refuse(
     (choice?.type === 'any' || choice?.type === 'tool') && cannotBeForced.test(model),
     'tool_choice: this model cannot be forced to call a tool',
@@ -219,7 +225,10 @@ function checkBlock(block: Any, role: string, at: string): void {
   refuse(!allowed[role]?.includes(block.type), `${at}: ${block.type} blocks are not allowed in ${role} messages`)
   if (block.type === 'text') checkText(block, at)
   if (block.type === 'image') checkSource(block.source, imageTypes, at)
-  if (block.type === 'document') checkSource(block.source, ['application/pdf'], at)
+  // `PlainTextSource`: @anthropic-ai/sdk, resources/messages/messages.ts.
+  if (block.type === 'document' && block.source.type === 'text')
+    refuse(block.source.media_type !== 'text/plain', `${at}.source.media_type: Input should be 'text/plain'`)
+  else if (block.type === 'document') checkSource(block.source, ['application/pdf'], at)
   if (block.type === 'tool_use') {
     refuse(!id.test(block.id), `${at}.id: String should match pattern '^[a-zA-Z0-9_-]+$'`)
     const isObject = typeof block.input === 'object' && block.input !== null && !Array.isArray(block.input)

@@ -1,5 +1,4 @@
 import { editBody } from '../../../base/json-member.ts'
-import { profileOf } from '../../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { DirectKinds, OpenAiKind } from '../../../kinds/index.ts'
 import type { Call, UpstreamRequest } from '../../contract.ts'
@@ -29,12 +28,9 @@ export function beginRequest<K extends OpenAiKind>(kind: K, call: Call<K>): Draf
   const changes: Changes = {}
   if (body.model !== call.target.deployment.upstream_model) changes.model = call.target.deployment.upstream_model
   const isAllowed = allowedFieldTest(kind, call)
-  const takesNulls = profileOf(call.target).null_fields
   const fields: Record<string, unknown> = body
-  for (const name in fields) {
-    if (fields[name] === undefined) continue
-    if (!isAllowed(name) || ownFields.has(name) || (fields[name] === null && !takesNulls)) changes[name] = undefined
-  }
+  for (const name in fields)
+    if (fields[name] !== undefined && (!isAllowed(name) || ownFields.has(name))) changes[name] = undefined
 
   const isSame = body === call.body
   return { call: isSame ? call : { ...call, body, raw: null }, changes, dropped: [...dropped] }
