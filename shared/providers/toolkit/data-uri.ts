@@ -24,7 +24,8 @@ export function readDataUri(uri: string): InlineFile | null {
 /** The text of a document that is text, such as Markdown, CSV or JSON; null for one of another type. */
 export function textOfFile({ mediaType, data }: InlineFile): string | null {
   const isText = mediaType.startsWith('text/') || mediaType === 'application/json'
-  return isText ? Buffer.from(data, 'base64').toString() : null
+  const text = isText ? Buffer.from(data, 'base64').toString() : '\0'
+  return text.includes('\0') ? null : text
 }
 
 /** The type of an image by its first bytes; null for other formats. */
