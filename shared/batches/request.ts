@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { type ErrorCode, GatewayError } from '../base/errors.ts'
-import { parseJson, withoutMark } from '../base/json.ts'
+import { parseJson } from '../base/json.ts'
 import { withoutNulls } from '../base/null-members.ts'
 import { validateRequest } from '../base/validate.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../kinds/index.ts'
@@ -28,7 +28,7 @@ type LineShape = { custom_id: string; url?: BatchEndpoint; body: BatchRequestLin
 
 /** Parses a line that was validated before, without checks for speed. */
 export function readRequest(bytes: Buffer): BatchRequestLine {
-  const { custom_id, url, body } = JSON.parse(withoutMark(bytes).toString()) as LineShape
+  const { custom_id, url, body } = JSON.parse(bytes.toString()) as LineShape
   const schema = directKinds[batchEndpoints[url!]]
   return { customId: custom_id, body: withoutNulls(schema, body) as BatchRequestLine['body'] }
 }
@@ -38,7 +38,7 @@ export function readRequest(bytes: Buffer): BatchRequestLine {
  * `invalid_request` or `unsupported_capability`, with the field in `param`, such as `body.messages.0.content`.
  */
 export function parseRequest(bytes: Buffer, endpoint: BatchEndpoint): BatchRequestLine {
-  const line = validateRequest(lineSchemas[endpoint], parseJson(withoutMark(bytes), 'The line'), null, 'The line')
+  const line = validateRequest(lineSchemas[endpoint], parseJson(bytes, 'The line'), null, 'The line')
   const { custom_id, body } = line.body
   if ((body as { stream?: unknown }).stream === true)
     throw new GatewayError('invalid_request', 'A batch cannot stream: leave out `stream`.', {
