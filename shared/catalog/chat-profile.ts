@@ -27,8 +27,8 @@ export const chatProfile = z
      * is put between, and system messages after the first other message are sent as the user's.
      */
     user_after_tool: z.boolean(),
-    /** The last message may be the assistant's: as it is, marked with `prefix`, or not at all. */
-    prefill: z.enum(['plain', 'prefix', 'none']),
+    /** The last message may be the assistant's: as it is, without white space at its end, marked with `prefix`, or not at all. */
+    prefill: z.enum(['plain', 'trimmed', 'prefix', 'none']),
     /** Members of messages beside their role, content and tool calls; absent: all that the gateway sends. */
     message_fields: z.array(z.string().min(1)),
     /** Whether members of messages may be null. */

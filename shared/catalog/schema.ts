@@ -164,14 +164,15 @@ const quirks = z.strictObject({
   images: z.string().optional(),
   responses: z.boolean().optional(),
   videos: z.string().optional(),
-  /** Which request fields it takes, and under which names; whether inputs of embeddings may be tokens. */
-  token_input: z.boolean().optional(),
+  /** Which request fields it takes, and under which names. */
   request_fields: names.optional(),
   extra_fields: names.optional(),
   responses_fields: names.optional(),
   max_tokens_field: z.enum(['max_tokens', 'max_completion_tokens']).optional(),
   seed_field: z.string().optional(),
   stream_usage: z.boolean().optional(),
+  /** False: prompts and embedding inputs must be text, not token ids. */
+  token_inputs: z.boolean().optional(),
   cache_control: z.boolean().optional(),
   reasoning_details: z.boolean().optional(),
   namespace_tools: z.boolean().optional(),

@@ -87,7 +87,7 @@ const callable = z.looseObject({
   name: toolName,
   description: z.string().optional(),
   parameters: z.record(z.string(), z.unknown()).optional().describe('A JSON Schema of the arguments.'),
-  strict: z.boolean().nullish().describe('Whether the arguments must fit the schema exactly.'),
+  strict: z.boolean().optional().describe('Whether the arguments must fit the schema exactly.'),
 })
 const tool = z
   .discriminatedUnion('type', [
@@ -209,7 +209,7 @@ export const chatRequest = z.looseObject({
             name: z.string().min(1),
             description: z.string().optional(),
             schema: z.record(z.string(), z.unknown()).optional(),
-            strict: z.boolean().nullish(),
+            strict: z.boolean().optional(),
           }),
         })
         .meta({ id: 'ResponseFormatJsonSchema' }),

@@ -193,7 +193,6 @@ test('system and developer messages at the start are the system prompt; later on
     { role: 'user', content: [{ type: 'text', text: 'Go' }, reminder] },
     ...rest,
   ])
-  refuses(t, { input: [{ role: 'developer', content: 'Hi' }] }, 'input', /at least one message with content/)
   const image = { type: 'input_image', image_url: 'https://x.test/a.png' }
   refuses(t, { input: [{ role: 'system', content: [image] }] }, 'input.0.content.0.type', /Only user messages/)
 })

@@ -240,7 +240,10 @@ function checkBlock(block: Any, role: string, at: string): void {
   refuse(!allowed[role]?.includes(block.type), `${at}: ${block.type} blocks are not allowed in ${role} messages`)
   if (block.type === 'text') checkText(block, at)
   if (block.type === 'image') checkSource(block.source, imageTypes, at)
-  if (block.type === 'document') checkSource(block.source, ['application/pdf'], at)
+  // `PlainTextSource`: @anthropic-ai/sdk, resources/messages/messages.ts.
+  if (block.type === 'document' && block.source.type === 'text')
+    refuse(block.source.media_type !== 'text/plain', `${at}.source.media_type: Input should be 'text/plain'`)
+  else if (block.type === 'document') checkSource(block.source, ['application/pdf'], at)
   if (block.type === 'tool_use') {
     refuse(!id.test(block.id), `${at}.id: String should match pattern '^[a-zA-Z0-9_-]+$'`)
     const isObject = typeof block.input === 'object' && block.input !== null && !Array.isArray(block.input)

@@ -160,6 +160,22 @@ function fitEnds(fitting: Fitting): void {
   if (last?.role !== 'assistant') return
   if (prefill === 'none')
     throw fitting.refusal('messages', 'This model cannot continue an answer: the last message must be the user’s.')
-  if (prefill === 'prefix' && !last.tool_calls?.length)
-    fitting.set({ messages: [...fitting.body.messages.slice(0, -1), { ...last, prefix: true } as ChatMessage] })
+  if (last.tool_calls?.length) return
+  const sent = prefill === 'prefix' ? { ...last, prefix: true } : prefill === 'trimmed' ? withTrimmedEnd(last) : last
+  if (sent !== last) fitting.set({ messages: [...fitting.body.messages.slice(0, -1), sent as ChatMessage] })
+}
+
+/**
+ * An answer to continue without the white space at its end: "final assistant content cannot end with trailing whitespace"
+ * (https://github.com/langchain-ai/langchain/pull/35072). The same object if there is none, or nothing else.
+ */
+export function withTrimmedEnd<M extends { content?: unknown }>(message: M): M {
+  const { content } = message
+  const last: unknown = Array.isArray(content) ? content.at(-1) : content
+  const text: unknown = typeof last === 'object' && last !== null && 'text' in last ? last.text : last
+  if (typeof text !== 'string') return message
+  const trimmed = text.trimEnd()
+  if (trimmed === text || trimmed === '') return message
+  const sent = Array.isArray(content) ? [...content.slice(0, -1), { ...(last as object), text: trimmed }] : trimmed
+  return { ...message, content: sent }
 }

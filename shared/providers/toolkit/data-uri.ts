@@ -21,6 +21,13 @@ export function readDataUri(uri: string): InlineFile | null {
   return { mediaType: imageTypeOf(data) ?? mediaType, data }
 }
 
+/** The text of a document that is text, such as Markdown, CSV or JSON; null for one of another type. */
+export function textOfFile({ mediaType, data }: InlineFile): string | null {
+  const isText = mediaType.startsWith('text/') || mediaType === 'application/json'
+  const text = isText ? Buffer.from(data, 'base64').toString() : '\0'
+  return text.includes('\0') ? null : text
+}
+
 /** The type of an image by its first bytes; null for other formats. */
 function imageTypeOf(data: string): string | null {
   const bytes = Buffer.from(data.slice(0, 16), 'base64').toString('latin1')

@@ -9,10 +9,7 @@ const tools = new Map<string, ClientTool>([
   ['patch', { name: 'patch', type: 'custom' }],
 ])
 const decoderOf = () =>
-  new ClientToolsDecoder(
-    createDecoder<ChatChunk>(json => json as unknown as ChatChunk),
-    tools,
-  )
+  new ClientToolsDecoder(createDecoder<ChatChunk>({ read: json => json as unknown as ChatChunk }), tools)
 
 type Calls = { index: number; id?: string; function?: object }[]
 const chunkOf = (tool_calls: Calls | null, finish_reason: string | null = null) => ({

@@ -1,16 +1,17 @@
 import { GatewayError } from '../../../base/errors.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
-import { readDataUri } from '../../toolkit/data-uri.ts'
+import { readDataUri, textOfFile } from '../../toolkit/data-uri.ts'
 import { type ThinkingBlock, thinkingBlocks } from './thinking.ts'
 
 export type Source = { type: 'url'; url: string } | { type: 'base64'; media_type: string; data: string }
+type TextSource = { type: 'text'; media_type: 'text/plain'; data: string }
 export type TextBlock = { type: 'text'; text: string; cache_control?: unknown }
 export type Block =
   | TextBlock
   | (ThinkingBlock & CacheMark)
   | { type: 'image'; source: Source; cache_control?: unknown }
-  | { type: 'document'; source: Source; title?: string; cache_control?: unknown }
+  | { type: 'document'; source: Source | TextSource; title?: string; cache_control?: unknown }
   | { type: 'tool_use'; id: string; name: string; input: object; cache_control?: unknown }
   | { type: 'tool_result'; tool_use_id: string; content?: string | TextBlock[]; cache_control?: unknown }
 
@@ -70,8 +71,15 @@ function userBlock(part: UserPart, param: string, media: Call<'chat'>['media']):
 
 function document(file: { file_data?: string; filename?: string }, param: string, media: Call<'chat'>['media']): Block {
   if (file.file_data === undefined) throw invalid(`${param}.file_data`, 'is required')
-  const source = sourceOf(file.file_data, documentTypes, `${param}.file_data`, media)
+  const source = textSource(file.file_data) ?? sourceOf(file.file_data, documentTypes, `${param}.file_data`, media)
   return { type: 'document', source, ...(file.filename && { title: file.filename }) }
+}
+
+/** A document that is text; the API takes it as such, whatever its media type. */
+function textSource(uri: string): TextSource | null {
+  const file = readDataUri(uri)
+  const text = file && textOfFile(file)
+  return text?.trim() ? { type: 'text', media_type: 'text/plain', data: text } : null
 }
 
 function sourceOf(url: string, mediaTypes: string[], param: string, media: Call<'chat'>['media']): Source {

@@ -60,7 +60,7 @@ export function conversation(
         throw unsupported(`${param}.role`, 'use the role "tool" with a tool_call_id')
     }
   }
-  return { system, turns: withoutTrailingSpace(mergeTurns(turns)) }
+  return { system, turns: mergeTurns(turns) }
 }
 
 /** The blocks of a message; the last one bears the message's own cache mark unless it has one. */
@@ -79,15 +79,4 @@ function mergeTurns(turns: Turn[]): Turn[] {
     else if (turn.content.length > 0) turnsMerged.push({ role: turn.role, content: [...turn.content] })
   }
   return turnsMerged
-}
-
-/** An answer to continue without white space at its end, which the API refuses: the model begins with it again. */
-function withoutTrailingSpace(turns: Turn[]): Turn[] {
-  const last = turns.at(-1)
-  const block = last?.content.at(-1)
-  if (last?.role !== 'assistant' || block?.type !== 'text') return turns
-  const text = block.text.trimEnd()
-  if (text === block.text) return turns
-  const content = [...last.content.slice(0, -1), ...(text === '' ? [] : [{ ...block, text }])]
-  return withoutTrailingSpace([...turns.slice(0, -1), ...(content.length > 0 ? [{ ...last, content }] : [])])
 }

@@ -14,6 +14,7 @@ import { asksFor, messagesMembers } from '../../../kinds/request-members.ts'
 import { maxWebSearches } from '../../../kinds/web-search.ts'
 import type { Call, Target } from '../../contract.ts'
 import { CallIds } from '../../profile/call-ids.ts'
+import { withTrimmedEnd } from '../../profile/fit-messages.ts'
 import { maxCacheTtl, unsentMembers } from '../../toolkit/request-fields.ts'
 import { continuesWithoutThinking, cutOwnThinking, type OwnThinking, withoutOwnThinking } from './own-thinking.ts'
 
@@ -39,7 +40,7 @@ export function editedBody(
   if (maxTokens !== null && maxTokens < body.max_tokens) Object.assign(changes, limitsOf(body, maxTokens))
   if (body.thinking?.type === 'enabled' && continuesWithoutThinking(body, ownThinking))
     Object.assign(changes, disabledThinking(body))
-  const fitted = withFittedIds(body.messages, target)
+  const fitted = withFittedEnd(withFittedIds(body.messages, target), target)
   if (fitted !== body.messages || ownThinking.size > 0) changes.messages = withoutOwnThinking(fitted, ownThinking)
   // Where only thinking is removed, all other characters stay.
   const isCut = raw && ownThinking.size > 0 && fitted === body.messages
@@ -64,6 +65,14 @@ function withFittedIds(messages: readonly MessagesMessage[], target: Target): re
   return messages.map(message =>
     typeof message.content === 'string' ? message : { ...message, content: message.content.map(fittedBlock) },
   )
+}
+
+/** The messages whose last one, if it is an answer to continue, ends as the API accepts. The same list if it does. */
+function withFittedEnd(messages: readonly MessagesMessage[], target: Target): readonly MessagesMessage[] {
+  const last = messages.at(-1)
+  if (last?.role !== 'assistant' || profileOf(target).prefill !== 'trimmed') return messages
+  const fitted = withTrimmedEnd(last)
+  return fitted === last ? messages : [...messages.slice(0, -1), fitted]
 }
 
 /** The fields that a lower `max_tokens` changes; undefined removes one. */

@@ -35,7 +35,11 @@ export function messagesRequest(call: Call<'chat'>): { body: Record<string, unkn
   const { body, dropped } = cleanChat(call.body, maxCacheTtl(call.target.deployment))
   const message = messagesBody({ ...call, body })
   const samples = message.temperature !== undefined || message.top_p !== undefined
-  return { body: message, dropped: [...dropped, ...noticeableFieldsExcept(body, samples ? sampling : supportedFields)] }
+  const marks = removeFirstMarks(message) ? ['cache_control'] : []
+  return {
+    body: message,
+    dropped: [...dropped, ...marks, ...noticeableFieldsExcept(body, samples ? sampling : supportedFields)],
+  }
 }
 
 function messagesBody(call: Call<'chat'>): Record<string, unknown> {
@@ -66,6 +70,27 @@ function messagesBody(call: Call<'chat'>): Record<string, unknown> {
     service_tier: serviceTier(body.service_tier),
     ...cacheMark(body),
   }
+}
+
+/** "A maximum of 4 blocks with cache_control may be provided" (https://github.com/continuedev/continue/pull/6937). */
+const maxCacheMarks = 4
+
+/**
+ * Removes the first cache marks of a request beyond the maximum: the later ones cover more of it. Returns whether there
+ * were any.
+ */
+function removeFirstMarks({ tools, system, messages, cache_control }: Record<string, unknown>): boolean {
+  const marked: { cache_control?: unknown }[] = []
+  const collect = (value: unknown): void => {
+    if (Array.isArray(value)) for (const one of value) collect(one)
+    if (typeof value !== 'object' || value === null) return
+    if ('content' in value) collect(value.content)
+    if ('cache_control' in value) marked.push(value)
+  }
+  for (const part of [tools, system, messages]) collect(part)
+  const surplus = marked.length + (cache_control ? 1 : 0) - maxCacheMarks
+  for (const block of marked.slice(0, Math.max(0, surplus))) delete block.cache_control
+  return surplus > 0
 }
 
 function refuseUnsupported(body: ChatRequest): void {

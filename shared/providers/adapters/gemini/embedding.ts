@@ -2,8 +2,8 @@ import { GatewayError } from '../../../base/errors.ts'
 import type { Embeddings } from '../../../kinds/embedding.ts'
 import type { Call, UpstreamRequest } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
-import { textInputs } from '../../toolkit/embedding-inputs.ts'
 import { noticeableFieldsExcept, ownFields, withDropped } from '../../toolkit/request-fields.ts'
+import { assertText } from '../../toolkit/token-inputs.ts'
 import { readEmbedded } from './wire.ts'
 
 const maxInputs = 100
@@ -52,7 +52,8 @@ export function embeddingAnswer(json: unknown, { body, target }: Call<'embedding
 }
 
 function textsOf(input: Call<'embedding'>['body']['input']): string[] {
-  const inputs = textInputs(input)
+  const inputs = typeof input === 'string' ? [input] : input
+  assertText(inputs, 'input')
   if (inputs.length <= maxInputs) return inputs
   throw new GatewayError('invalid_request', `This model takes at most ${maxInputs} inputs per request.`, {
     param: 'input',

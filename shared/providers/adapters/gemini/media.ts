@@ -1,7 +1,7 @@
 import { GatewayError } from '../../../base/errors.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
-import { base64Of, readDataUri } from '../../toolkit/data-uri.ts'
+import { base64Of, readDataUri, textOfFile } from '../../toolkit/data-uri.ts'
 
 export type InlineData = { inlineData: { mimeType: string; data: string } }
 
@@ -40,10 +40,14 @@ export function audio(part: Of<'input_audio'>, at: string): InlineData {
   return { inlineData: { mimeType, data: bytes } }
 }
 
-export function file(part: Of<'file'>, at: string): InlineData {
-  const { file_data } = part.file
+/** A document: a PDF, or one of text as the text under its name. */
+export function file(part: Of<'file'>, at: string): InlineData | { text: string } {
+  const { file_data, filename } = part.file
   if (file_data === undefined)
     throw new GatewayError('missing_field', 'file_data is missing.', { param: `${at}.file.file_data` })
+  const document = readDataUri(file_data)
+  const text = document && textOfFile(document)
+  if (text?.trim()) return { text: [filename, text].filter(Boolean).join('\n\n') }
   return inline(file_data, 'application/pdf', `${at}.file.file_data`)
 }
 

@@ -2,6 +2,7 @@ import { unixNow } from '../../../base/time.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { Completion, CompletionChoice } from '../../../kinds/completion.ts'
 import type { DirectAdapter } from '../../contract.ts'
+import { assertTakesInput } from '../../toolkit/token-inputs.ts'
 import { mapUnlessSame, normaliseHead } from './complete-response.ts'
 import { createDecoder } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
@@ -14,6 +15,7 @@ import { extrasOf, normaliseUsage, usageIn } from './usage.ts'
 export const completion: DirectAdapter<'completion'> = {
   native: true,
   request(call) {
+    assertTakesInput(call.target.provider, call.body.prompt, 'prompt')
     const request = beginRequest('completion', call)
     requestUsage(request)
     if (call.maxTokens !== null && call.body.max_tokens !== call.maxTokens) request.changes.max_tokens = call.maxTokens

@@ -1,7 +1,7 @@
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { EmbeddingRequest, Embeddings } from '../../../kinds/embedding.ts'
 import type { DirectAdapter } from '../../contract.ts'
-import { textInputs } from '../../toolkit/embedding-inputs.ts'
+import { assertTakesInput } from '../../toolkit/token-inputs.ts'
 import { mapUnlessSame } from './complete-response.ts'
 import { reportedFailure } from './failure.ts'
 import { invalidResponse, isObject, type Json } from './json.ts'
@@ -12,7 +12,7 @@ import { count, extrasOf } from './usage.ts'
 export const embedding: DirectAdapter<'embedding'> = {
   native: true,
   request(call) {
-    if (call.target.provider.quirks?.token_input === false) textInputs(call.body.input)
+    assertTakesInput(call.target.provider, call.body.input, 'input')
     return post('/embeddings', beginRequest('embedding', call))
   },
   answer(json, { body, target }) {

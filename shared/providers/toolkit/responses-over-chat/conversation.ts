@@ -92,8 +92,7 @@ class ConversationBuilder {
   /** All messages. */
   end(): ChatMessage[] {
     this.#endTurn()
-    if (this.#messages.every(({ role }) => role === 'system'))
-      throw invalid('input', 'The input needs at least one message with content.')
+    if (this.#messages.length === 0) throw invalid('input', 'The input needs at least one message with content.')
     return this.#messages
   }
 
