@@ -153,8 +153,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const maxTokens = reservation.clamped ? reservation.outputTokens : null
     const info = { policy: this.policy, input: this.#input, route: monitor.route, maxTokens, isStateRefused }
     const { dialect, call, requests, dropped, adjusted } = await prepareCall(this.services, info)
-    this.dropped = dropped
-    this.adjusted = adjusted
+    ;[this.dropped, this.adjusted] = [dropped, adjusted]
     this.reasoningDropped = requests[0]!.reasoningDropped === true
     this.#isStateSent = requests[0]!.reasoningSent === true
     this.#sentMs = null
