@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
+import { monthOf } from '../../shared/base/time.ts'
 import { openWorkerRedis, type Redis } from '../../shared/io/redis.ts'
 import { openQueue, queues, scheduleRepeating } from '../../shared/queues/queues.ts'
 import { pruneAll, requestLogRules } from '../../shared/retention/rules.ts'
@@ -41,8 +42,8 @@ const month = '2027-03'
 const at = Date.parse('2027-03-10T12:00:00Z')
 
 function event(more: Partial<UsageEvent> = {}): UsageEvent {
-  const own = { id: newId('chatcmpl'), at, org: organisationId, key: keyId, month, requestId: newId('req') }
-  return usageEventOf({ ...own, ...more })
+  const own = { id: newId('chatcmpl'), at, org: organisationId, key: keyId, requestId: newId('req') }
+  return usageEventOf({ ...own, month: monthOf(more.at ?? at), ...more })
 }
 
 /** Settles events as a web process does, in one call. */

@@ -7,6 +7,7 @@ import type { Services } from '../../../shared/services.ts'
 import { openReservations } from '../../../shared/wallet/check.ts'
 import { type ProviderSession, SessionEmulator } from '../../emulators/sessions.ts'
 import { breaches } from '../chaos.ts'
+import { monotonicAt } from '../clocks/monotonic.ts'
 import { type Account, eventually, type Gateway, type Stores, startGateway, untilBooked } from '../gateway.ts'
 import { spendKinds, type TestClock, testClock } from '../wallet/money.ts'
 
@@ -22,6 +23,8 @@ export type SessionWorld = {
   gateway: Gateway
   provider: SessionEmulator
   clock: TestClock
+  /** Sets the wall clock of the machine forward or back, while no time passes. */
+  setClock(byMs: number): void
   services: Services
   close(): Promise<void>
 }
@@ -34,11 +37,18 @@ export async function startSessions(
 ): Promise<SessionWorld> {
   const provider = await SessionEmulator.start(serve)
   const clock = testClock(at)
-  const gateway = await startGateway(stores, { ...providerSettings(provider), DATABASE_POOL: '3', ...env }, clock)
+  let setByMs = 0
+  const monotonic = { now: () => monotonicAt(clock.now() - setByMs) }
+  const settings = { ...providerSettings(provider), DATABASE_POOL: '3', ...env }
+  const gateway = await startGateway(stores, settings, clock, monotonic)
   return {
     gateway,
     provider,
     clock,
+    setClock(byMs) {
+      setByMs += byMs
+      clock.advance(byMs)
+    },
     services: gateway.services,
     async close() {
       await gateway.close()
