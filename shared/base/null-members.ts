@@ -142,7 +142,7 @@ function compileDiscriminatedUnion({ options, discriminator }: z.core.$ZodDiscri
     if (drop) for (const value of option._zod.propValues?.[discriminator] ?? []) branches.set(value, drop)
   }
   if (branches.size === 0) return null
-  return value => (isObject(value) ? (branches.get(value[discriminator])?.(value) ?? value) : value)
+  return value => (isObject(value) ? (branches.get(value[discriminator] ?? undefined)?.(value) ?? value) : value)
 }
 
 /** The first option that accepts a value without its nulls is meant; if none does, the value stays, to be refused. */

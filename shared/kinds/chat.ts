@@ -22,27 +22,32 @@ const userContent = z.union([
 /** Mistral’s API and clients leave it out; `completeChat` sets it. */
 const functionType = z.literal('function').optional() as unknown as z.ZodLiteral<'function'>
 
+const functionToolCall = {
+  id: z.string().min(1),
+  type: z.literal('function'),
+  function: z.looseObject({
+    name: z.string().min(1),
+    arguments: z.string().describe('JSON, as the model wrote it.'),
+  }),
+}
+const customToolCall = z
+  .looseObject({
+    id: z.string().min(1),
+    type: z.literal('custom'),
+    custom: z.looseObject({ name: z.string().min(1), input: z.string() }),
+  })
+  .meta({ id: 'ChatCustomToolCall' })
+/** A tool call in an answer. */
 export const toolCall = z
-  .discriminatedUnion('type', [
-    z
-      .looseObject({
-        id: z.string().min(1),
-        type: functionType,
-        function: z.looseObject({
-          name: z.string().min(1),
-          arguments: z.string().describe('JSON, as the model wrote it.'),
-        }),
-      })
-      .meta({ id: 'ChatFunctionToolCall' }),
-    z
-      .looseObject({
-        id: z.string().min(1),
-        type: z.literal('custom'),
-        custom: z.looseObject({ name: z.string().min(1), input: z.string() }),
-      })
-      .meta({ id: 'ChatCustomToolCall' }),
-  ])
+  .discriminatedUnion('type', [z.looseObject(functionToolCall).meta({ id: 'ChatFunctionToolCall' }), customToolCall])
   .meta({ id: 'ChatToolCall' })
+/** The same handed back in a request. */
+const earlierToolCall = z
+  .discriminatedUnion('type', [
+    z.looseObject({ ...functionToolCall, type: functionType }).meta({ id: 'ChatFunctionToolCallInput' }),
+    customToolCall,
+  ])
+  .meta({ id: 'ChatToolCallInput' })
 
 /** Parts `thinking` are read by `completeChat`, after which there are none. */
 const assistantContent = z.union([
@@ -63,7 +68,7 @@ const message = z
       .looseObject({
         role: z.literal('assistant'),
         content: assistantContent.nullish(),
-        tool_calls: z.array(toolCall).nullish(),
+        tool_calls: z.array(earlierToolCall).nullish(),
         function_call: functionCall.nullish().describe('Deprecated for `tool_calls`.'),
         refusal: z.string().nullish(),
         ...marked,

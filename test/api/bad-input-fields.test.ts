@@ -140,6 +140,8 @@ for (const [path, schema, wrong] of cases) {
     t.deepEqual(Object.keys(wrong).sort(), Object.keys(schema.shape).sort(), 'every field has its wrong values')
     for (const [field, values] of Object.entries(wrong)) {
       for (const value of values) {
+        // Null for an optional field means that there is none, except in the administration of keys.
+        if (value === null && path !== '/api/v1/keys' && schema.shape[field]!.safeParse(undefined).success) continue
         const body = { ...validBodies[path], [field]: value }
         const response = await gateway.fetch(path, { key: keyFor(path), body })
         const what = `${field}: ${JSON.stringify(value).slice(0, 200)}`

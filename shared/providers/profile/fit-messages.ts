@@ -170,12 +170,19 @@ function fitEnds(fitting: Fitting): void {
  * (https://github.com/langchain-ai/langchain/pull/35072). The same object if there is none, or nothing else.
  */
 export function withTrimmedEnd<M extends { content?: unknown }>(message: M): M {
-  const { content } = message
+  const { content: given } = message
+  const end = Array.isArray(given) ? given.findLastIndex(part => !isBlank(part)) + 1 : 0
+  const content: unknown = end > 0 ? (given as unknown[]).slice(0, end) : given
   const last: unknown = Array.isArray(content) ? content.at(-1) : content
   const text: unknown = typeof last === 'object' && last !== null && 'text' in last ? last.text : last
   if (typeof text !== 'string') return message
   const trimmed = text.trimEnd()
-  if (trimmed === text || trimmed === '') return message
+  if (trimmed === '' || (trimmed === text && !(Array.isArray(given) && end < given.length))) return message
   const sent = Array.isArray(content) ? [...content.slice(0, -1), { ...(last as object), text: trimmed }] : trimmed
   return { ...message, content: sent }
+}
+
+/** Whether a part is text of nothing but white space. */
+function isBlank(part: unknown): boolean {
+  return typeof part === 'object' && part !== null && 'text' in part && String(part.text).trim() === ''
 }
