@@ -96,6 +96,8 @@ const completion: Wrong = {
   ...routing,
   ...paid,
   ...sampling,
+  // With `echo`, 0 asks for the log probabilities of the prompt only.
+  max_tokens: tokens.filter(value => value !== 0),
   prompt: [null, 5, {}, [], [{}], ['a', 5], [-1], [1.5], [[]], [[1], 'a']],
   best_of: [0, 21, '3'],
   logprobs: [-1, 6, true],
