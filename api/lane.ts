@@ -2,6 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import type { Services } from '../shared/services.ts'
 import type { Endpoint } from './endpoint.ts'
 import { isForm } from './middleware/form.ts'
+import { withSingleSlashes } from './request-head.ts'
 import { closeRequest, failRequest, openRequest, serveRequest } from './request-lifecycle.ts'
 import { endpoints } from './routes/index.ts'
 
@@ -12,7 +13,8 @@ const betaQuery = '?beta=true'
 export function withLane(services: Services, app: RequestListener): RequestListener {
   const lane = new Map(endpoints.filter(({ direct }) => direct).map(endpoint => [endpoint.path, endpoint]))
   return (request, response) => {
-    const endpoint = request.method === 'POST' ? lane.get(pathOf(request.url!)) : undefined
+    request.url = withSingleSlashes(request.url!)
+    const endpoint = request.method === 'POST' ? lane.get(pathOf(request.url)) : undefined
     if (endpoint && !isForm(request)) void serveDirect(services, endpoint, request, response)
     else app(request, response)
   }

@@ -16,3 +16,11 @@ export function baseHeaders(requestId: string, isPublic: boolean): Record<string
     'access-control-expose-headers': '*',
   }
 }
+
+/** A URL whose path has single slashes: a base URL that ends in one makes two of them. */
+export function withSingleSlashes(url: string): string {
+  if (!url.includes('//')) return url
+  const pathEnd = url.indexOf('?')
+  const path = pathEnd < 0 ? url : url.slice(0, pathEnd)
+  return path.replace(/\/{2,}/g, '/') + url.slice(path.length)
+}

@@ -1,18 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import { GatewayError } from '../shared/base/errors.ts'
-import { parseJson, rejectNul } from '../shared/base/json.ts'
+import { parseJson, rejectNul, withoutMark } from '../shared/base/json.ts'
 import { elapsedMs } from '../shared/base/time.ts'
-import { validate } from '../shared/base/validate.ts'
+import { validate, validateRequest } from '../shared/base/validate.ts'
 import { requestLogger } from '../shared/io/log.ts'
 import { isOutage, storeUnavailable } from '../shared/io/outage.ts'
 import { allowedModels } from '../shared/keys/allowlist.ts'
 import type { ResolvedKey } from '../shared/keys/policies.ts'
-import { authorise, type Scope } from '../shared/keys/policy.ts'
+import { authorise } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
 import { clientOf } from './auth/address.ts'
 import { copyContent, logContent } from './content-logging.ts'
-import type { Access, Context, Endpoint, Validated } from './endpoint.ts'
+import { type Access, type Context, type Endpoint, isKeyAccess, takesNulls, type Validated } from './endpoint.ts'
 import { errorResponse, isMessagesPath } from './error-response.ts'
 import { logRefusedRequest } from './log-refusal.ts'
 import { readJsonBody, releaseWhenSent } from './middleware/body.ts'
@@ -127,7 +127,7 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
       await receiveForm(endpoint, form, state)
     } else if (endpoint.body) {
       state.client.time?.beginWait()
-      state.raw = await readJsonBody(state, endpoint.maxBodyBytes)
+      state.raw = withoutMark(await readJsonBody(state, endpoint.maxBodyBytes))
       state.client.time?.endWait()
       const isOmitted = state.raw.length === 0 && endpoint.optionalBody
       const value = isOmitted ? {} : parseJson(state.raw, 'The body', endpoint.maxBodyBytes, state.heldBody)
@@ -135,7 +135,11 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
       if (state.raw.length > largeBytes) await setImmediate()
       // Until it is valid, only logs read it.
       state.body = value
-      state.body = validate(endpoint.body, value)
+      if (takesNulls(endpoint)) {
+        const { body, raw } = validateRequest(endpoint.body, value, state.raw)
+        state.body = body
+        state.raw = raw
+      } else state.body = validate(endpoint.body, value)
       if (state.raw.length > largeBytes) await setImmediate()
     }
     if (endpoint.query) state.query = validate(endpoint.query, { ...ctx!.query })
@@ -163,10 +167,6 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
     await deleteUploads(state)
     throw error
   }
-}
-
-function isKeyAccess(access: Access): access is { scope: Scope | null } {
-  return typeof access === 'object' && 'scope' in access
 }
 
 function isSession(access: Access): access is SessionAccess {

@@ -55,6 +55,7 @@ import { Jobs } from './store/jobs.ts'
 import { Payloads } from './store/payloads.ts'
 import { ResponseEvents } from './store/response-events.ts'
 import { ResponseSettingsReader } from './store/response-settings.ts'
+import { StatedCosts } from './store/stated-costs.ts'
 import { StoredResponses } from './store/stored-responses.ts'
 import { Suspects } from './store/suspects.ts'
 import { UnknownNames } from './store/unknown-names.ts'
@@ -91,6 +92,7 @@ export type Services = {
   admission: Admission
   refusalLog: RefusalLog
   unknownNames: UnknownNames
+  statedCosts: StatedCosts
   policies: Policies
   keyWatch: KeyWatch
   keys: Keys
@@ -181,6 +183,7 @@ export async function openServices(
   const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: requestDeadlineMs(config), onSettled })
   const refusalLog = new RefusalLog({ rawPool, clock, log })
   const unknownNames = new UnknownNames({ redis, clock, log }).start()
+  const statedCosts = new StatedCosts({ redis, clock, log, metrics: metrics ?? undefined }).start()
   const policies = new Policies(db, redis, config.quotas.testKey, shard => accounts.generations.of(shard).validSince)
   const keyWatch = new KeyWatch({ policies, clock, log })
   const health = new Health(redis, { clock, monotonic })
@@ -193,11 +196,7 @@ export async function openServices(
   const sealer = new Sealer(config.encryptionKeys)
   const catalogOverrides = new CatalogOverrides(
     { db, clock, log, sealer },
-    {
-      catalog,
-      setServers: servers => upstreams.setServers(servers),
-      onChange: changed => metrics?.addNames(changed),
-    },
+    { catalog, setServers: servers => upstreams.setServers(servers), onChange: changed => metrics?.addNames(changed) },
   )
   await catalogOverrides.start()
   const signingSecret = new SigningSecret(db, config.signingSecrets, sealer)
@@ -219,7 +218,7 @@ export async function openServices(
     const timers = [catalogOverrides, clockSkew, keyWatch, health, providerPauses, reservationFactors, learnedQualities]
     for (const one of [...timers, disconnectedCalls, limiter, completionSignals]) one.close()
     await Promise.all([admission.close(), refusalLog.close(), contentLog.flush(), unknownNames.close()])
-    await upstreams.close()
+    await Promise.all([statedCosts.close(), upstreams.close()])
     await Promise.all(Object.values(queues).map(queue => queue.close()))
     await mailer.close()
     await tracing?.close()
@@ -247,6 +246,7 @@ export async function openServices(
     admission,
     refusalLog,
     unknownNames,
+    statedCosts,
     policies,
     keyWatch,
     keys: new Keys(db, policies, { clock, maxTestKeys: config.quotas.testKeys }),

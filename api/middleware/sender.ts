@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { Socket } from 'node:net'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { PieceCounter } from '../../shared/io/pieces.ts'
@@ -7,6 +8,8 @@ import { PieceCounter } from '../../shared/io/pieces.ts'
 const maxDiscardedBytes = 64 * 1024 * 1024
 /** And pieces, unless they are large. */
 const maxDiscardedPieces = 16 * 1024
+/** How long the connection of a refused body stays open after the answer. */
+const maxLingerMs = 60_000
 /** Minimum bytes a sender must deliver in each window. */
 const minWindowBytes = 256 * 1024
 const windowMs = 30_000
@@ -60,14 +63,33 @@ export function watchSender(
   }
 }
 
-/** Discards the rest of a request so that the client can read the response. */
-export function discardBody(request: IncomingMessage): void {
+/**
+ * Discards the rest of a request so that the client can read the response: up to 64 MiB, and for a minute after the
+ * response.
+ */
+export function discardBody(request: IncomingMessage, lingerMs = maxLingerMs): void {
   const discarded = new PieceCounter({ maxTiny: maxDiscardedPieces })
   request.on('data', (piece: Buffer) => {
     if (!discarded.add(piece.length) || discarded.bytes > maxDiscardedBytes) request.destroy()
   })
+  closeAfterBody(request, lingerMs)
   // A request that was piped before is paused: without this, its connection would accept no further request.
   request.resume()
+}
+
+/**
+ * Makes the close of a connection, which Node begins after the response, wait for the rest of the body. A socket that is
+ * closed while its client still writes is reset, and the client loses the response that it has not read.
+ */
+function closeAfterBody(request: IncomingMessage, lingerMs: number): void {
+  const { socket } = request
+  socket.destroySoon = () => {
+    if (request.complete) return Socket.prototype.destroySoon.call(socket)
+    socket.end()
+    const timer = setTimeout(() => socket.destroy(), lingerMs)
+    request.once('end', () => socket.destroy())
+    socket.once('close', () => clearTimeout(timer))
+  }
 }
 
 /** Adds `connection: close` to the error, so that the rest of the body is not read. */

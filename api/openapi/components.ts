@@ -52,10 +52,11 @@ export class Components {
 
   /**
    * The JSON Schema of a request body, inlined even if it has an `id`: it is at `pointer`, which other bodies that
-   * contain it reference.
+   * contain it reference. `takesNulls`: its optional members may be null.
    */
-  body(schema: z.ZodType, pointer: string): Json {
+  body(schema: z.ZodType, pointer: string, takesNulls: boolean): Json {
     const { root, named } = jsonSchema(schema, 'input')
+    if (takesNulls) for (const part of [root, ...Object.values(named)]) permitNulls(part)
     const id = typeof root.$ref === 'string' ? nameIn(root.$ref) : null
     const others = Object.entries(named).filter(([name]) => name !== id)
     for (const [name, part] of others) if (!this.#bodies.has(name)) this.refer('schemas', name, part)
@@ -125,6 +126,30 @@ function mergeNull(schema: z.core.JSONSchema.BaseSchema): void {
   delete schema.anyOf
   const values = whole.enum && { enum: [...whole.enum, null] }
   Object.assign(schema, { ...whole, ...schema, type: [whole.type, 'null'], ...values })
+}
+
+/** Lets the optional members of a schema's objects, at any depth, be null. */
+function permitNulls(schema: unknown): void {
+  if (typeof schema !== 'object' || schema === null) return
+  const { properties, required = [] } = schema as { properties?: Record<string, Json>; required?: string[] }
+  for (const value of Object.values(schema)) permitNulls(value)
+  for (const [name, property] of Object.entries(properties ?? {}))
+    if (!required.includes(name) && !mayBeNull(property)) properties![name] = nullable(property)
+}
+
+function mayBeNull({ type, anyOf, $ref, enum: values, const: only, oneOf }: Json): boolean {
+  if (Array.isArray(anyOf)) return anyOf.some(mayBeNull)
+  if ([$ref, values, only, oneOf].every(one => one === undefined) && type === undefined) return true
+  return [type].flat().includes('null')
+}
+
+function nullable(property: Json): Json {
+  const { description, default: usual, ...whole } = property
+  const about = { ...(description !== undefined && { description }), ...(usual !== undefined && { default: usual }) }
+  if (typeof whole.type !== 'string' || 'const' in whole || whole.$ref)
+    return { ...about, anyOf: [...((whole.anyOf as Json[] | undefined) ?? [whole]), { type: 'null' }] }
+  const values = Array.isArray(whole.enum) ? { enum: [...whole.enum, null] } : {}
+  return { ...about, ...whole, type: [whole.type, 'null'], ...values }
 }
 
 /** Makes `oneOf` of objects that an optional constant distinguishes `anyOf`: without it, an object may match several. */

@@ -96,7 +96,16 @@ const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails
   model_not_allowed: ['This key may not use `gpt-4o`.', { param: 'model' }],
   model_not_found: ['There is no model `gpt-9` on this route. GET /v1/models lists what there is.', { param: 'model' }],
   not_found: ['No such object.', { param: 'id' }],
-  context_length_exceeded: ['The input exceeds the model’s context length.', { param: 'messages' }],
+  context_length_exceeded: [
+    "This model's maximum context length is 128000 tokens. However, your messages resulted in 130011 tokens. (context_length_exceeded)",
+    { param: 'messages' },
+  ],
+  tool_use_failed: [
+    'Failed to call a function. Please adjust your prompt.',
+    { failedGeneration: '<function=read>{"path": 1}</function>' },
+  ],
+  json_validate_failed: ['Failed to generate JSON. Please adjust your prompt.', { failedGeneration: '{"city": ' }],
+  output_parse_failed: ['Parsing failed. The model generated output that could not be parsed.'],
   previous_response_not_found: [
     "Previous response with id 'resp_01k9h2t5v8' not found.",
     { param: 'previous_response_id' },

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { Access, Endpoint, Form, FormFile, ResponseSpec } from '../endpoint.ts'
+import { type Access, type Endpoint, type Form, type FormFile, type ResponseSpec, takesNulls } from '../endpoint.ts'
 import { streamed } from '../schemas/core.ts'
 import type { AnswerHeaderName } from '../schemas/headers.ts'
 import type { Components, Json } from './components.ts'
@@ -39,14 +39,11 @@ function securityOf(access: Access): Json[] {
  * The request body, named after the operation. Its schema is not a component: openapi-typescript would require every
  * field with a default. A form that OpenAI has comes first, because generators use the first of several content types.
  */
-function requestBody(
-  { body, optionalBody, form, example }: Endpoint,
-  operationId: string,
-  components: Components,
-): Json {
+function requestBody(endpoint: Endpoint, operationId: string, components: Components): Json {
+  const { body, optionalBody, form, example } = endpoint
   const name = `${operationId.charAt(0).toUpperCase()}${operationId.slice(1)}Body`
   const pointer = `#/components/requestBodies/${name}/content/application~1json/schema`
-  const schema = body && components.body(body, pointer)
+  const schema = body && components.body(body, pointer, takesNulls(endpoint))
   const json = schema && !form?.only && { 'application/json': { schema, example } }
   const multipart = form && {
     'multipart/form-data': { schema: formSchema(form, schema ?? {}), example: form.example },

@@ -15,6 +15,7 @@ import { openBlobs } from '../../shared/io/storage/open-blobs.ts'
 import { checkCredentials } from '../../shared/providers/credential-check.ts'
 import { isOverdue, readRuns, type TaskRun } from '../../shared/queues/housekeeping.ts'
 import { openQueue, queueAddress } from '../../shared/queues/queues.ts'
+import { isDrift, listStatedCosts, type StatedCost } from '../../shared/store/stated-costs.ts'
 import { listUnknownNames, type SeenName } from '../../shared/store/unknown-names.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
 import { startWarnings } from '../start-warnings.ts'
@@ -141,6 +142,7 @@ async function checkRedis(config: Config, clock: Clock): Promise<Finding[]> {
       await workersFinding(redis, config),
       housekeepingFinding(await readRuns(redis), await readRedisMs(primariesOf(redis)[0]!)),
       ...unknownFindings(await listUnknownNames(redis)),
+      ...priceFindings(await listStatedCosts(redis)),
     ]
   } finally {
     redis.disconnect()
@@ -163,6 +165,15 @@ function unknownFindings(names: readonly SeenName[]): Finding[] {
       : []),
     ...(passed.length > 0 ? [ok('unknown fields', `sent to providers as they are: ${listed(passed)}`)] : []),
   ]
+}
+
+/** Rows whose provider states another cost than their prices: charges follow it, but estimates and reservations do not. */
+function priceFindings(costs: readonly StatedCost[]): Finding[] {
+  return costs.filter(isDrift).map(({ provider, model, calls, listedNano, statedNano }) => {
+    const factor = listedNano > 0 ? `${(statedNano / listedNano).toFixed(2)} times` : 'more than'
+    const detail = `${provider} states ${factor} the cost by the catalog for ${model} (${Math.round(calls)} calls)`
+    return warning('prices', `${detail}: correct its row in MODEL_CATALOG`)
+  })
 }
 
 async function describeRedis(redis: Redis): Promise<string> {
@@ -242,11 +253,11 @@ async function checkEmail(config: Config): Promise<Finding[]> {
 async function checkProviders(config: Config, clock: Clock, catalog: Catalog): Promise<Finding[]> {
   const reports = await checkCredentials(catalog, config, clock)
   if (reports.length === 0) return [failed('providers', 'no provider has a key: set OPENAI_API_KEY, for example')]
-  return reports.map(({ provider, credential, outcome, reason }) => {
+  return reports.map(({ provider, credential, origin, outcome, reason }) => {
     const check = `provider ${provider}`
     if (outcome === 'accepted') return ok(check, `key ${credential} is accepted`)
     if (outcome === 'unknown') return ok(check, `key ${credential} is set; there is no free request to check it with`)
-    return failed(check, `key ${credential}: ${reason}`)
+    return failed(check, `key ${credential} of ${origin}: ${reason}`)
   })
 }
 

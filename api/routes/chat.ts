@@ -1,5 +1,6 @@
 import { findStickyTarget } from '../../shared/chat/sticky-target.ts'
 import { directKinds } from '../../shared/kinds/index.ts'
+import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures } from '../../shared/routing/features.ts'
 import { worldOf } from '../../shared/routing/options.ts'
 import { route } from '../../shared/routing/router.ts'
@@ -13,7 +14,12 @@ import { modelErrors } from './model-errors.ts'
 import { runDirect } from './run-direct.ts'
 import { sessionHeaders, sessionOf } from './session-name.ts'
 
-const answerHeaders: AnswerHeaderName[] = [...generationHeaders, 'x-gateway-max-tokens-clamped', 'x-gateway-dropped']
+const answerHeaders: AnswerHeaderName[] = [
+  ...generationHeaders,
+  'x-gateway-max-tokens-clamped',
+  'x-gateway-dropped',
+  'x-gateway-adjusted',
+]
 const chatAnswerHeaders: AnswerHeaderName[] = [...answerHeaders, 'x-gateway-reasoning-dropped']
 const example = {
   model: 'auto',
@@ -22,7 +28,7 @@ const example = {
     { role: 'user', content: 'Hello!' },
   ],
 }
-const chatErrors = ['context_length_exceeded', 'url_not_allowed', ...modelErrors] as const
+const chatErrors = ['context_length_exceeded', ...modelFaultCodes, 'url_not_allowed', ...modelErrors] as const
 
 export const chatCompletions = direct({
   method: 'post',

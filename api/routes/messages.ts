@@ -5,6 +5,7 @@ import { accountHeaders, sentHeaders } from '../../shared/kinds/anthropic-header
 import { directKinds } from '../../shared/kinds/index.ts'
 import { countTokensRequest } from '../../shared/kinds/messages.ts'
 import type { Forwarded } from '../../shared/providers/contract.ts'
+import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { messagesFeatures } from '../../shared/routing/messages-features.ts'
 import { direct, type Header } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
@@ -34,7 +35,7 @@ const example = {
   system: 'You are a helpful assistant.',
   messages: [{ role: 'user', content: 'Hello!' }],
 }
-const errors = ['context_length_exceeded', 'url_not_allowed', ...modelErrors] as const
+const errors = ['context_length_exceeded', ...modelFaultCodes, 'url_not_allowed', ...modelErrors] as const
 
 export const createMessage = direct({
   method: 'post',
@@ -60,6 +61,7 @@ export const createMessage = direct({
           'request-id',
           'x-gateway-max-tokens-clamped',
           'x-gateway-dropped',
+          'x-gateway-adjusted',
           'x-gateway-reasoning-dropped',
         ] as const),
       ],

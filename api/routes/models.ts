@@ -3,6 +3,7 @@ import { z } from 'zod'
 import type { Config } from '../../shared/base/config.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { Catalog } from '../../shared/catalog/catalog.ts'
+import { takenParameters } from '../../shared/catalog/chat-profile.ts'
 import { endpointOf } from '../../shared/catalog/model-not-found.ts'
 import { publicPricing } from '../../shared/catalog/prices.ts'
 import { type ModelType, endpoints as routes } from '../../shared/catalog/schema.ts'
@@ -195,7 +196,7 @@ function presentModel(config: Config, targets: Target[]) {
     max_output_tokens: model.max_output_tokens,
     input_modalities: model.input_modalities,
     output_modalities: model.output_modalities,
-    supported_parameters: model.supported_parameters,
+    supported_parameters: takenParameters(model, targets),
     pricing: publicPricing(deployment.price, marginOf(config, model.type)),
     providers: targets.map(({ provider }) => provider.name),
     quality: model.quality,

@@ -3,6 +3,7 @@ import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { directKinds } from '../../shared/kinds/index.ts'
 import { countInputRequest } from '../../shared/kinds/responses.ts'
 import { refusePrompt } from '../../shared/kinds/stored-responses.ts'
+import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { expandTurn, isStateless, openTurn } from '../../shared/responses/turn.ts'
 import { responsesFeatures } from '../../shared/routing/responses-features.ts'
 import { type DirectRequest, direct } from '../endpoint.ts'
@@ -24,6 +25,7 @@ const shared = { method: 'post', tag: 'Responses', access: { scope: 'chat' }, ma
 const example = { model: 'auto', instructions: 'You are a helpful assistant.', input: 'Hello!' }
 const errors = [
   ...(['context_length_exceeded', 'url_not_allowed', 'previous_response_not_found', 'not_found'] as const),
+  ...modelFaultCodes,
   ...modelErrors,
 ] as const
 
@@ -46,6 +48,7 @@ export const createResponse = direct({
         ...generationHeaders,
         'x-gateway-max-tokens-clamped',
         'x-gateway-dropped',
+        'x-gateway-adjusted',
         'x-gateway-reasoning-dropped',
         'x-models-etag',
       ],

@@ -13,6 +13,10 @@ export const errorAnswer = z
       type: z.string().describe('The category of the code.'),
       code: z.enum(errorCodes as [string, ...string[]]).describe('A stable identifier for programmatic handling.'),
       param: z.string().nullable().describe('The invalid field, as a path such as `messages.0.content`.'),
+      failed_generation: z
+        .string()
+        .optional()
+        .describe('What the model wrote, where its server could not use it and shows it.'),
       metadata: z.record(z.string(), z.unknown()).optional().describe('Additional figures of some codes.'),
     }),
   })

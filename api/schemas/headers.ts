@@ -75,6 +75,12 @@ export const answerHeaders = {
     schema: text,
     example: 'logit_bias',
   },
+  'x-gateway-adjusted': {
+    description:
+      'Request fields whose value was changed to one that the model accepts, e.g. a `tool_choice` that cannot be forced: comma-separated paths. Absent if none were changed.',
+    schema: text,
+    example: 'reasoning_effort',
+  },
   'x-gateway-reasoning-dropped': {
     description:
       'Whether reasoning state in the request was not sent to the provider, because another account or model made it or it was changed. Absent if none was dropped.',

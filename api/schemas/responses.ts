@@ -12,6 +12,10 @@ export const responsesError = z
         .enum(['insufficient_quota', ...errorCodes])
         .describe('A stable identifier; `insufficient_quota` where credits or spend limits are used up.'),
       param: z.string().nullable().describe('The invalid field, as a path such as `input.0.content`.'),
+      failed_generation: z
+        .string()
+        .optional()
+        .describe('What the model wrote, where its server could not use it and shows it.'),
       metadata: z
         .record(z.string(), z.unknown())
         .optional()

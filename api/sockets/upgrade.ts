@@ -15,7 +15,7 @@ import type { Services } from '../../shared/services.ts'
 import { SpanKind } from '../../shared/traces/trace.ts'
 import { logRefusal } from '../log-refusal.ts'
 import { resolveSessionKey } from '../middleware/key.ts'
-import { baseHeaders, requestIdOf } from '../request-head.ts'
+import { baseHeaders, requestIdOf, withSingleSlashes } from '../request-head.ts'
 import { publicError } from '../request-lifecycle.ts'
 import { recordOnSocket } from '../request-metrics.ts'
 import { endSocketTrace } from '../request-trace.ts'
@@ -107,7 +107,8 @@ export class UpgradeServer {
     const { clock, monotonic, log, metrics, tracing } = this.#services
     const [startedMs, beganMs] = [clock.now(), monotonic.now()]
     const requestId = requestIdOf(request.headers['x-request-id'])
-    const path = request.url?.split('?', 1)[0] ?? '/'
+    request.url = withSingleSlashes(request.url ?? '/')
+    const path = request.url.split('?', 1)[0]!
     const upgrade: Upgrade = { request, socket, head, path, requestId, key: undefined, model: undefined }
     const wide: Record<string, unknown> = {}
     const client = trackPresence(socket)

@@ -112,7 +112,7 @@ function check(row: ModelRow, deployment: Deployment, file: Record<string, Entry
   const { provider } = deployment
   const entryOf = (name: string) => file[`${prefixes[provider] ?? `${provider}/`}${name}`]
   const compare = (entry: Entry | undefined, alias?: string) => {
-    const price = entry ? derive(entry, deployment.price) : null
+    const price = entry ? withOwnCachedInput(derive(entry, deployment.price), deployment) : null
     const same = price !== null && canonical(price) === canonical(deployment.price)
     console.log(JSON.stringify({ id: row.id, ...(alias && { alias }), provider, price, same }))
     return same
@@ -120,6 +120,12 @@ function check(row: ModelRow, deployment: Deployment, file: Record<string, Entry
   const aliases = row.aliases.filter(alias => entryOf(alias) !== undefined)
   const checked = [compare(entryOf(deployment.upstream_model)), ...aliases.map(alias => compare(entryOf(alias), alias))]
   return checked.every(Boolean)
+}
+
+/** A price of cached input that has another source is not the file's. */
+function withOwnCachedInput(price: Entry, { price: own, cached_input_source: source }: Deployment): Entry {
+  if (own.unit !== 'token' || own.cached_input === undefined || source === undefined) return price
+  return { ...price, cached_input: own.cached_input }
 }
 
 function canonical(value: unknown): string {

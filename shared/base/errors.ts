@@ -6,6 +6,9 @@ const table = {
   missing_field: [400, 'invalid_request_error'],
   consent_required: [400, 'invalid_request_error'],
   context_length_exceeded: [400, 'invalid_request_error'],
+  tool_use_failed: [400, 'invalid_request_error'],
+  json_validate_failed: [400, 'invalid_request_error'],
+  output_parse_failed: [400, 'invalid_request_error'],
   previous_response_not_found: [400, 'invalid_request_error'],
   websocket_connection_limit_reached: [400, 'invalid_request_error'],
   unsupported_capability: [400, 'invalid_request_error'],
@@ -58,11 +61,20 @@ export type ErrorDetails = {
   param?: string
   metadata?: Record<string, unknown>
   headers?: Record<string, string>
+  /** What the model wrote, where its server could not use it. */
+  failedGeneration?: string | null
   cause?: unknown
 }
 
 export type ErrorBody = {
-  error: { message: string; type: string; code: ErrorCode; param: string | null; metadata?: Record<string, unknown> }
+  error: {
+    message: string
+    type: string
+    code: ErrorCode
+    param: string | null
+    failed_generation?: string
+    metadata?: Record<string, unknown>
+  }
 }
 
 /** An error that is returned to the client: the message must say what to do. */
@@ -72,6 +84,7 @@ export class GatewayError extends Error {
   readonly param: string | null
   readonly metadata: Record<string, unknown> | undefined
   readonly headers: Record<string, string>
+  readonly failedGeneration: string | null
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, { cause: details.cause })
@@ -79,6 +92,7 @@ export class GatewayError extends Error {
     this.param = details.param ?? null
     this.metadata = details.metadata
     this.headers = details.headers ?? {}
+    this.failedGeneration = details.failedGeneration ?? null
   }
 
   get status(): number {
@@ -86,13 +100,16 @@ export class GatewayError extends Error {
   }
 
   get body(): ErrorBody {
-    const { message, code, param, metadata } = this
-    return { error: { message, type: table[code][1], code, param, ...(metadata && { metadata }) } }
+    const { message, code, param, failedGeneration, metadata } = this
+    const error: ErrorBody['error'] = { message, type: table[code][1], code, param }
+    if (failedGeneration !== null) error.failed_generation = failedGeneration
+    if (metadata) error.metadata = metadata
+    return { error }
   }
 
   /** The same error with another name for its field. */
   withParam(param: string): GatewayError {
-    const { code, message, metadata, headers, cause } = this
-    return new GatewayError(code, message, { param, headers, cause, ...(metadata && { metadata }) })
+    const { code, message, metadata, headers, failedGeneration, cause } = this
+    return new GatewayError(code, message, { param, headers, failedGeneration, cause, ...(metadata && { metadata }) })
   }
 }

@@ -59,6 +59,11 @@ export function parseJson(
   return value
 }
 
+/** A text without the byte order mark that some editors and shells begin it with, which a parser may ignore (RFC 8259). */
+export function withoutMark(raw: Buffer): Buffer {
+  return raw[0] === 0xef && raw[1] === 0xbb && raw[2] === 0xbf ? raw.subarray(3) : raw
+}
+
 /** Rejects text that Postgres cannot store. Throws 400 naming the field. */
 export function rejectNul(value: unknown): void {
   const path = findText(value, text => text.includes('\0'))

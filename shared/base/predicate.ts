@@ -136,7 +136,8 @@ function compileDiscriminatedUnion(def: z.core.$ZodDiscriminatedUnionDef): Predi
   const branches = new Map<unknown, Predicate>()
   for (const option of options) {
     const values = option._zod.propValues?.[discriminator]
-    if (!values || values.has(undefined)) throw new Undecided()
+    if (!values) throw new Undecided()
+    // Compiled as a field of its object, a discriminator that may be absent is optional, and has no default.
     const predicate = compile(option)
     for (const value of values) branches.set(value, predicate)
   }

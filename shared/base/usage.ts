@@ -18,7 +18,7 @@ export type Usage = {
   completion_tokens_details?: { reasoning_tokens?: number; audio_tokens?: number; image_tokens?: number }
   /** Extension: USD charged. */
   cost?: number
-  /** The provider's own cost of the call, in nano-dollars, if it reports one. Never shown. */
+  /** The provider's own cost of the call, in nano-dollars, if it reports one: that is what is charged. Never shown. */
   provider_cost_nano?: number
   /** Searches of the web by the provider's own tool, which are priced apart from their tokens. Not shown in answers. */
   web_searches?: number

@@ -2,6 +2,8 @@ import type { z } from 'zod'
 import { GatewayError } from './errors.ts'
 import { issueText } from './issue-text.ts'
 import { formatPath } from './json.ts'
+import { editBody } from './json-member.ts'
+import { hasNull, withoutNulls } from './null-members.ts'
 import { compilePredicate, type Predicate } from './predicate.ts'
 
 /**
@@ -34,6 +36,32 @@ export function validate<T>(schema: z.ZodType<T>, value: unknown, what = 'The bo
   const parsed = schema.safeParse(value, parsing)
   if (parsed.success) return parsed.data
   throw fieldError(parsed.error.issues[0]!, [], what)
+}
+
+/**
+ * Validates the body of a request in which null stands for an absent member wherever one is optional; see `validate`.
+ * `raw`: its text. Returns the body without such nulls, and the text, which lacks them too, as it may be sent on.
+ */
+export function validateRequest<T, Raw extends Buffer | null>(
+  schema: z.ZodType<T>,
+  value: unknown,
+  raw: Raw,
+  what = 'The body',
+): { body: T; raw: Raw } {
+  if (predicateOf(schema)?.(value) && !hasNull(value)) return { body: value as T, raw }
+  const given = withoutNulls(schema, value)
+  const body = validate(schema, given, what)
+  return { body, raw: given === value ? raw : edited(raw, value as Json, given as Json) }
+}
+
+type Json = Record<string, unknown>
+
+/** The text of a body with the members that changed; the others keep their characters. */
+function edited<Raw extends Buffer | null>(raw: Raw, value: Json, given: Json): Raw {
+  if (!raw) return raw
+  const changes: Json = {}
+  for (const name in value) if (given[name] !== value[name]) changes[name] = given[name]
+  return Buffer.from(editBody(raw, value, changes)) as Raw
 }
 
 function fieldError(issue: z.core.$ZodIssue, above: PropertyKey[], what: string): GatewayError {

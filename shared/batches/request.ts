@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import { type ErrorCode, GatewayError } from '../base/errors.ts'
 import { parseJson } from '../base/json.ts'
-import { validate } from '../base/validate.ts'
+import { withoutNulls } from '../base/null-members.ts'
+import { validateRequest } from '../base/validate.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../kinds/index.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import { refuseStored } from '../kinds/stored-responses.ts'
@@ -23,12 +24,13 @@ export type BatchRequestLine = { customId: string; body: DirectKinds[DirectKind]
 /** What is wrong with a line, as the batch's `errors` show it. */
 export type LineFault = { code: ErrorCode; line: number | null; message: string; param: string | null }
 
-type LineShape = { custom_id: string; body: BatchRequestLine['body'] }
+type LineShape = { custom_id: string; url?: BatchEndpoint; body: BatchRequestLine['body'] }
 
 /** Parses a line that was validated before, without checks for speed. */
 export function readRequest(bytes: Buffer): BatchRequestLine {
-  const { custom_id, body } = JSON.parse(bytes.toString()) as LineShape
-  return { customId: custom_id, body }
+  const { custom_id, url, body } = JSON.parse(bytes.toString()) as LineShape
+  const schema = directKinds[batchEndpoints[url!]]
+  return { customId: custom_id, body: withoutNulls(schema, body) as BatchRequestLine['body'] }
 }
 
 /**
@@ -36,7 +38,8 @@ export function readRequest(bytes: Buffer): BatchRequestLine {
  * `invalid_request` or `unsupported_capability`, with the field in `param`, such as `body.messages.0.content`.
  */
 export function parseRequest(bytes: Buffer, endpoint: BatchEndpoint): BatchRequestLine {
-  const { custom_id, body } = validate(lineSchemas[endpoint], parseJson(bytes, 'The line'), 'The line')
+  const line = validateRequest(lineSchemas[endpoint], parseJson(bytes, 'The line'), null, 'The line')
+  const { custom_id, body } = line.body
   if ((body as { stream?: unknown }).stream === true)
     throw new GatewayError('invalid_request', 'A batch cannot stream: leave out `stream`.', {
       param: 'body.stream',

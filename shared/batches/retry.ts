@@ -14,7 +14,8 @@ export function retryPauseMs(error: GatewayError, failures: number): number | nu
   const { status, headers } = error
   const askedMs = Number(headers['retry-after'] ?? 1) * 1_000
   if (status === 429 || status === 503) return jittered(Math.min(askedMs, maxPauseMs))
-  if (status < 500) return null
+  // An answer that cannot be read was made and paid; the next one would have the same form.
+  if (status < 500 || error.code === 'upstream_invalid_response') return null
   if (isBusy(error)) return jittered(Math.min(Math.max(askedMs, busyPauseMs), maxPauseMs))
   const pauseMs = pausesMs[failures - 1]
   return pauseMs === undefined ? null : jittered(pauseMs)

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { chatProfile } from './chat-profile.ts'
 
 /** Decimal string in USD, at most 12 decimals. Per million for tokens and characters, per unit for the rest. */
 const usd = z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'a decimal string in USD')
@@ -62,6 +63,32 @@ export type ModelType = keyof typeof endpoints
 const modality = z.enum(['text', 'image', 'audio', 'video', 'file', 'embedding', 'mesh'])
 const slug = z.string().regex(/^[a-z0-9][a-z0-9._:/@-]{0,99}$/i, 'a model slug')
 
+/**
+ * Properties of a chat model at a provider beside its profile. Media models have names of their own, which are the
+ * fields of their provider's API (docs/providers.md).
+ */
+const chatTraits = z.strictObject({
+  /** A model of OpenAI that reasons, and `reasons`: one of another provider. */
+  reasoning: z.boolean().optional(),
+  reasons: z.boolean().optional(),
+  /** How Anthropic's and Gemini's models take an effort. */
+  thinking: z.enum(['adaptive', 'budget', 'level']).optional(),
+  thinking_off: z.boolean().optional(),
+  min_thinking: z.literal('low').optional(),
+  min_thinking_budget: z.int().positive().optional(),
+  effort: z.boolean().optional(),
+  image_output: z.boolean().optional(),
+  responses: z.boolean().optional(),
+  namespace_tools: z.boolean().optional(),
+  tokenizer: z.literal('o200k').optional(),
+  context_length: z.int().positive().optional(),
+  image_tokens_max: z.int().positive().optional(),
+  audio_tokens_per_second: z.number().positive().optional(),
+  page_tokens_max: z.int().positive().optional(),
+  documents_text: z.boolean().optional(),
+  reasoning_beside_limit: z.boolean().optional(),
+})
+
 /** A model as offered by one provider. */
 export const deployment = z.strictObject({
   provider: z.string(),
@@ -69,9 +96,13 @@ export const deployment = z.strictObject({
   price,
   /** Traits of this model at this provider that an adapter needs, e.g. `{"sampling":false}`. */
   traits: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).optional(),
+  /** What the model accepts in a chat request, where it differs from its provider. */
+  profile: chatProfile.optional(),
   /** Source and date of this price, if they differ from the row's own. */
   price_source: z.string().optional(),
   price_as_of: z.iso.date().optional(),
+  /** Source of `cached_input` where it is another one, or why there is none: then it begins with `none`. */
+  cached_input_source: z.string().optional(),
 })
 export type Deployment = z.infer<typeof deployment>
 
@@ -80,40 +111,87 @@ export const ratedTasks = ['code', 'maths', 'vision', 'long_context', 'multiling
 export type RatedTask = (typeof ratedTasks)[number]
 
 /** A row of the catalog: one model, its inputs and outputs, and its providers with prices. */
-export const modelRow = z.strictObject({
-  id: slug,
-  /** Aliases in requests: dated names, names of other vendors. An alias must not have a different price. */
-  aliases: z.array(slug).default([]),
-  name: z.string(),
-  type: z.enum(Object.keys(endpoints) as [ModelType, ...ModelType[]]),
-  /**
-   * The route of a row if it differs from its type's route: a completions-only model is a chat row at
-   * `/v1/completions`.
-   */
-  endpoint: z.literal('/v1/completions').optional(),
-  owned_by: z.string(),
-  created: z.int().nonnegative(),
-  description: z.string(),
-  context_length: z.int().positive().nullable(),
-  max_output_tokens: z.int().positive().nullable(),
-  input_modalities: z.array(modality),
-  output_modalities: z.array(modality),
-  /** Request fields the model supports beyond the common ones, as OpenRouter names them: tools, response_format … */
-  supported_parameters: z.array(z.string()),
-  /** 0–100, relative to the rows of one type; null if there is no comparison. */
-  quality: z.number().min(0).max(100).nullable(),
-  /** On the same scale, by class of tasks. */
-  task_qualities: z.partialRecord(z.enum(ratedTasks), z.number().min(0).max(100)).optional(),
-  expires_on: z.iso.date().nullable(),
-  /** A model without a known public price is shipped disabled until an operator sets one. */
-  disabled: z.boolean().default(false),
-  price_source: z.string().nullable(),
-  price_as_of: z.iso.date().nullable(),
-  providers: z.array(deployment),
-  /** Fields of the kind's own list, e.g. a lip-sync row's `takes`, a mesh row's `inputs`. */
-  kind: z.record(z.string(), z.unknown()).optional(),
-})
+export const modelRow = z
+  .strictObject({
+    id: slug,
+    /** Aliases in requests: dated names, names of other vendors. An alias must not have a different price. */
+    aliases: z.array(slug).default([]),
+    name: z.string(),
+    type: z.enum(Object.keys(endpoints) as [ModelType, ...ModelType[]]),
+    /**
+     * The route of a row if it differs from its type's route: a completions-only model is a chat row at
+     * `/v1/completions`.
+     */
+    endpoint: z.literal('/v1/completions').optional(),
+    owned_by: z.string(),
+    created: z.int().nonnegative(),
+    description: z.string(),
+    context_length: z.int().positive().nullable(),
+    max_output_tokens: z.int().positive().nullable(),
+    input_modalities: z.array(modality),
+    output_modalities: z.array(modality),
+    /** Request fields the model supports beyond the common ones, as OpenRouter names them: tools, response_format … */
+    supported_parameters: z.array(z.string()),
+    /** 0–100, relative to the rows of one type; null if there is no comparison. */
+    quality: z.number().min(0).max(100).nullable(),
+    /** On the same scale, by class of tasks. */
+    task_qualities: z.partialRecord(z.enum(ratedTasks), z.number().min(0).max(100)).optional(),
+    expires_on: z.iso.date().nullable(),
+    /** A model without a known public price is shipped disabled until an operator sets one. */
+    disabled: z.boolean().default(false),
+    price_source: z.string().nullable(),
+    price_as_of: z.iso.date().nullable(),
+    providers: z.array(deployment),
+    /** Fields of the kind's own list, e.g. a lip-sync row's `takes`, a mesh row's `inputs`. */
+    kind: z.record(z.string(), z.unknown()).optional(),
+  })
+  .superRefine(({ type, providers }, context) => {
+    if (type !== 'chat') return
+    for (const [index, { traits }] of providers.entries())
+      for (const { path, message } of chatTraits.safeParse(traits ?? {}).error?.issues ?? [])
+        context.addIssue({ code: 'custom', message, path: ['providers', index, 'traits', ...path] })
+  })
 export type ModelRow = z.infer<typeof modelRow>
+
+const names = z.array(z.string().min(1))
+
+/** Differences of a provider from its protocol's common form. */
+const quirks = z.strictObject({
+  /** The endpoints that its server has. */
+  audio: z.boolean().optional(),
+  batches: z.boolean().optional(),
+  completions: z.boolean().optional(),
+  images: z.string().optional(),
+  responses: z.boolean().optional(),
+  videos: z.string().optional(),
+  /** Which request fields it takes, and under which names. */
+  request_fields: names.optional(),
+  extra_fields: names.optional(),
+  responses_fields: names.optional(),
+  max_tokens_field: z.enum(['max_tokens', 'max_completion_tokens']).optional(),
+  seed_field: z.string().optional(),
+  stream_usage: z.boolean().optional(),
+  /** False: prompts and embedding inputs must be text, not token ids. */
+  token_inputs: z.boolean().optional(),
+  cache_control: z.boolean().optional(),
+  reasoning_details: z.boolean().optional(),
+  namespace_tools: z.boolean().optional(),
+  service_tier: z.string().optional(),
+  store: z.boolean().optional(),
+  /** What it bills. */
+  cost_field: z.string().optional(),
+  tokenizer: z.literal('o200k').optional(),
+  image_tokens_max: z.int().positive().optional(),
+  audio_tokens_per_second: z.number().positive().optional(),
+  page_tokens_max: z.int().positive().optional(),
+  documents_text: z.boolean().optional(),
+  reasoning_beside_limit: z.boolean().optional(),
+  /** How it is called. */
+  anthropic_version: z.string().optional(),
+  api_version: z.string().optional(),
+  credential_path: z.string().optional(),
+  jwks_url: z.url().optional(),
+})
 
 /** An upstream provider: its protocol, base URL, and how the API key is sent. */
 export const providerRow = z.strictObject({
@@ -122,7 +200,9 @@ export const providerRow = z.strictObject({
   base_url: z.url(),
   auth: z.enum(['bearer', 'x-api-key', 'x-goog-api-key', 'xi-api-key', 'key', 'token', 'x-key', 'jwt', 'none']),
   /** Differences from the protocol's common form, as data, e.g. `{"max_tokens_field":"max_completion_tokens"}`. */
-  quirks: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.array(z.string())])).optional(),
+  quirks: quirks.optional(),
+  /** What its models accept in a chat request. */
+  profile: chatProfile.optional(),
 })
 export type ProviderRow = z.infer<typeof providerRow>
 

@@ -5,7 +5,7 @@ type ServedModel = { deployment: Deployment; provider: ProviderRow }
 
 /** A deployment's own trait, else its provider's quirk of the same name. */
 function traitOf({ deployment, provider }: ServedModel, name: string): unknown {
-  return deployment.traits?.[name] ?? provider.quirks?.[name]
+  return deployment.traits?.[name] ?? provider.quirks?.[name as keyof NonNullable<ProviderRow['quirks']>]
 }
 
 function positive(value: unknown): number | null {
@@ -74,19 +74,6 @@ export function sellsWebSearches({ price }: Deployment): boolean {
 /** Whether its Responses format has tools of the type `namespace`. */
 export function takesNamespaces(served: ServedModel): boolean {
   return traitOf(served, 'namespace_tools') === true
-}
-
-/**
- * The least and the greatest reasoning effort that the provider accepts for the model (`min_effort`, `max_effort`).
- * Where the row states none: from `none` to `high`.
- */
-export function effortRange(served: ServedModel): { min: string; max: string } {
-  return { min: String(traitOf(served, 'min_effort') ?? 'none'), max: String(traitOf(served, 'max_effort') ?? 'high') }
-}
-
-/** Whether the model takes system messages after the first other message; assumed not to unless `system_turns` is true. */
-export function takesSystemTurns(served: ServedModel): boolean {
-  return traitOf(served, 'system_turns') === true
 }
 
 /** Whether the model's tokenizer is that of `shared/kinds/tokenizer.ts` (`tokenizer` is `o200k`), so that our counts are its own. */

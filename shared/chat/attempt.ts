@@ -9,6 +9,7 @@ import type { DirectKind } from '../kinds/index.ts'
 import type { Call, DirectAdapter, Protocol, UpstreamRequest } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Route, Upstreams } from '../providers/upstreams.ts'
+import { CommentWatch } from './comment-watch.ts'
 import { type PartsSink, sendParts } from './parts.ts'
 import type { ReceivedAnswer } from './serialize-answer.ts'
 import type { AnswerRelay } from './stream-relay.ts'
@@ -90,7 +91,8 @@ class AnswerReceiver implements PartsSink {
     const { upstreams, route, requests, client, departures, readOnMs, signal } = this.#attempt
     client.collect(0)
     client.beginWait?.()
-    const exchange = sendParts<UpstreamRequest>((request, sink) => upstreams.send(route, request, sink), requests, this)
+    const send = (request: UpstreamRequest, sink: ResponseSink) => upstreams.send(route, request, sink, true)
+    const exchange = sendParts(send, requests, this)
     this.#exchange = exchange
     abortOnSignal(signal, exchange)
     const unwatch = departures.track(
@@ -192,12 +194,15 @@ export function streamAnswer<K extends DirectKind>(
       if (!finished) client.endWait?.()
       finished = true
       clearTimeout(tokenTimer)
+      comments.stop()
       resolve({ answered, error })
     }
-    const tokenTimer = startTokenTimer(route, () => {
-      finish(new ProviderError('timeout', 'the provider sent no token in time'))
+    const timeOut = (message: string) => {
+      finish(new ProviderError('timeout', message))
       exchange.abort()
-    })
+    }
+    const tokenTimer = startTokenTimer(route, () => timeOut('the provider sent no token in time'))
+    const comments = new CommentWatch(upstreams.idleTimeoutMs, () => timeOut('the provider sent only comments'))
     const write = (text: string) => {
       if (text === '') return
       open()
@@ -205,6 +210,7 @@ export function streamAnswer<K extends DirectKind>(
       heartbeat.ticks = 0
       if (client.write(text, relay.encoding) || paused) return
       paused = true
+      comments.stop()
       exchange.pause()
       client.onDrain(() => {
         paused = false
@@ -216,6 +222,7 @@ export function streamAnswer<K extends DirectKind>(
       if (finished) return
       try {
         const { hasOutput } = relay
+        if (chunk) comments.see(chunk)
         if (chunk) relay.feed(chunk, part)
         else relay.close(part)
         if (relay.hasOutput && !hasOutput) {
@@ -232,7 +239,7 @@ export function streamAnswer<K extends DirectKind>(
         exchange.abort()
       }
     }
-    const send = (request: UpstreamRequest, sink: ResponseSink) => upstreams.send(route, request, sink)
+    const send = (request: UpstreamRequest, sink: ResponseSink) => upstreams.send(route, request, sink, false)
     client.beginWait?.()
     const exchange = sendParts(send, requests, {
       onSent,
@@ -285,5 +292,6 @@ function transportError(
   if (fault === 'aborted' && signal.aborted) return signal.reason
   if (fault === 'aborted' && client.gone) return new ClientGone('the client went away')
   if (fault === 'timeout') return new ProviderError('timeout', 'the provider took too long', { cause })
+  if (fault === 'coding') return new ProviderError('invalid_response', 'the answer cannot be decompressed', { cause })
   return new ProviderError('connection', 'the connection to the provider failed', { cause })
 }

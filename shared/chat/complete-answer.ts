@@ -4,6 +4,7 @@ import { messageTexts } from '../kinds/messages.ts'
 import { finishReasonOf, usageOfMessages } from '../kinds/messages-usage.ts'
 import { finishReasonOfResponse, itemTexts, usageOfResponses } from '../kinds/responses-usage.ts'
 import type { Call, DirectAdapter } from '../providers/contract.ts'
+import { ProviderError } from '../providers/provider-error.ts'
 import { dropUndecodableImages, hasImages } from './answer-images.ts'
 import { type Billing, bill } from './bill.ts'
 
@@ -40,7 +41,7 @@ export async function billAnswer<K extends DirectKind>(
   if (kind === 'responses')
     return billResponse({ kind, adapter, call, json, id } as unknown as ProviderAnswer<'responses'>, terms)
   // The adapter's result is a new object for this call, except below its first level.
-  const answer = adapter.answer(json, call) as AnswerFields
+  const answer = understood(() => adapter.answer(json, call)) as AnswerFields
   const lostImages = hasImages(answer) ? await dropUndecodableImages(answer) : 0
   // A modified list must not be copied from the received text.
   if (lostImages > 0) answer.choices = [...(answer.choices as unknown[])]
@@ -56,13 +57,23 @@ export async function billAnswer<K extends DirectKind>(
   return { billed, shown: answer, upstreamModel }
 }
 
+/** What `read` returns. Where it meets a form that nobody has thought of, the answer is malformed. */
+function understood<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error
+    throw new ProviderError('invalid_response', 'The provider’s answer is not understood.', { cause: error })
+  }
+}
+
 /** The same for a Message: a native one is shown as it was received. */
 async function billMessage(
   { kind, adapter, call, json, id }: ProviderAnswer<'messages'>,
   terms: Omit<Billing, 'target'>,
 ): Promise<{ billed: Bill; shown: object; upstreamModel: string | null }> {
   const { target, body } = call
-  const message = adapter.answer(json, call)
+  const message = understood(() => adapter.answer(json, call))
   // A translated answer states zero where its provider stated nothing.
   const usage = adapter.usage ? adapter.usage(json, call) : usageOfMessages(message.usage ?? {})
   const content = messageTexts(message.content).join('')
@@ -80,7 +91,7 @@ async function billResponse(
   terms: Omit<Billing, 'target'>,
 ): Promise<{ billed: Bill; shown: object; upstreamModel: string | null }> {
   const { target, body } = call
-  const response = adapter.answer(json, call)
+  const response = understood(() => adapter.answer(json, call))
   const { incomplete_details, output = [] } = response
   const usage = adapter.usage ? adapter.usage(json, call) : usageOfResponses(response.usage)
   const content = output.flatMap(itemTexts).join('')

@@ -71,12 +71,14 @@ async function countAtProvider(services: RunServices, input: CountInput, target:
   const { body, raw } = listedRequest({ ...input, kind: 'messages' }, features)
   const passesUnknown = services.config.passUnknownFields
   const call: Call<'messages'> = { target, body, raw, maxTokens: null, media: noMedia, forwarded, passesUnknown }
-  const unlimited = { withinMs: Number.POSITIVE_INFINITY, tokenWithinMs: Number.POSITIVE_INFINITY }
+  // Nothing is generated: the answer comes at once.
+  const { firstByteTimeoutMs } = services.config.upstream
+  const limits = { withinMs: firstByteTimeoutMs, tokenWithinMs: firstByteTimeoutMs }
   try {
     const { json } = await receiveAnswer(
       {
         ...{ upstreams, adapter, protocol, call, client },
-        route: { target, ...upstreams.credential(target), ...unlimited },
+        route: { target, ...upstreams.credential(target), ...limits },
         requests: [adapter.countTokens(call)],
         departures: disconnectedCalls,
         reasons: canReason(target.deployment),

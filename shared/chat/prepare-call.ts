@@ -1,6 +1,8 @@
 import { GatewayError } from '../base/errors.ts'
 import type { RunServices } from '../engine/base-run.ts'
 import type { Policy } from '../keys/policy.ts'
+import type { ChatRequest } from '../kinds/chat.ts'
+import { completeChat } from '../kinds/complete-chat.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Call, DirectAdapter, Protocol, UpstreamRequest } from '../providers/contract.ts'
 import type { Route } from '../providers/upstreams.ts'
@@ -27,6 +29,8 @@ type PreparedCall<K extends DirectKind> = {
   requests: UpstreamRequest[]
   /** The request fields that are not sent. */
   dropped: readonly string[]
+  /** The request fields that are changed to what the target accepts. */
+  adjusted: readonly string[]
 }
 
 /**
@@ -38,7 +42,9 @@ export async function prepareCall<K extends DirectKind>(
   { policy, input, route: { target, credential }, maxTokens, isStateRefused }: CallInfo<K>,
 ): Promise<PreparedCall<K>> {
   const { kind, forwarded, features } = input
-  const { body, raw, dropped: unlisted } = listedRequest(input, features)
+  const { body: listed, raw: listedRaw, dropped: unlisted } = listedRequest(input, features)
+  const body = kind === 'chat' ? (completeChat(listed as ChatRequest) as typeof listed) : listed
+  const raw = body === listed ? listedRaw : null
   const { upstreams, config } = services
   const { environment } = policy
   if (kind === 'messages' || kind === 'responses') noteUnknownMembers(kind, input.body, forwarded)
@@ -54,13 +60,15 @@ export async function prepareCall<K extends DirectKind>(
     target,
     body,
     raw,
-    maxTokens,
+    // What is reserved may allow more than this model, of several, takes.
+    maxTokens: maxTokens && Math.min(maxTokens, target.model.max_output_tokens ?? maxTokens),
     media,
     ...state,
     ...(forwarded && { forwarded }),
     passesUnknown,
   }
   const requests = dialect.adapter.requests?.(call) ?? [dialect.adapter.request(call)]
-  const dropped = dryRun ?? requests[0]!.dropped ?? []
-  return { dialect, call, requests, dropped: unlisted.length > 0 ? [...new Set([...unlisted, ...dropped])] : dropped }
+  const { dropped = [], adjusted = [] } = dryRun ?? requests[0]!
+  const allDropped = unlisted.length > 0 ? [...new Set([...unlisted, ...dropped])] : dropped
+  return { dialect, call, requests, dropped: allDropped, adjusted }
 }

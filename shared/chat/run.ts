@@ -4,7 +4,7 @@ import { canReason } from '../catalog/traits.ts'
 import { admitRequest } from '../engine/admit-request.ts'
 import { BaseRun, clientLeft, type RoutingPlan, type RunServices } from '../engine/base-run.ts'
 import type { CallMonitor } from '../engine/call-monitor.ts'
-import { failover } from '../engine/failover.ts'
+import { failover, withoutSecret } from '../engine/failover.ts'
 import { ClientGone } from '../engine/failures.ts'
 import { type Bill, failureOutcome, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
@@ -152,8 +152,8 @@ class Run<K extends DirectKind> extends BaseRun {
     this.upstreamModel = null
     const maxTokens = reservation.clamped ? reservation.outputTokens : null
     const info = { policy: this.policy, input: this.#input, route: monitor.route, maxTokens, isStateRefused }
-    const { dialect, call, requests, dropped } = await prepareCall(this.services, info)
-    this.dropped = dropped
+    const { dialect, call, requests, dropped, adjusted } = await prepareCall(this.services, info)
+    ;[this.dropped, this.adjusted] = [dropped, adjusted]
     this.reasoningDropped = requests[0]!.reasoningDropped === true
     this.#isStateSent = requests[0]!.reasoningSent === true
     this.#sentMs = null
@@ -230,7 +230,7 @@ class Run<K extends DirectKind> extends BaseRun {
       monitor.recordAbandonment()
       return { ...billed, ...clientLeft }
     }
-    if (error) return { ...billed, ...(await this.#endBroken(monitor, relay, error)) }
+    if (error) return { ...billed, ...(await this.#endBroken(monitor, relay, withoutSecret(error, monitor.route))) }
     open()
     const ending = { usage: billed.shownUsage, provider: target.provider.name }
     const stored = storage && (await storeStreamed(storage, relay))
@@ -278,7 +278,7 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   /** Ends a stream whose provider failed in the middle. */
-  async #endBroken(monitor: CallMonitor, relay: AnswerRelay, error: Error): Promise<Partial<Bill>> {
+  async #endBroken(monitor: CallMonitor, relay: AnswerRelay, error: unknown): Promise<Partial<Bill>> {
     if (error instanceof ProviderError) monitor.recordFailure(error)
     else monitor.recordAbandonment()
     const failure = this.toPublicError(error, monitor.route)

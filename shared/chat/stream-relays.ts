@@ -172,7 +172,7 @@ export class PassingRelay extends StreamRelay {
     const addition = additionOf(event, this.#isChat)
     if (!addition || addition.choices.some(({ index }) => this.choices.hasFinished(index))) return null
     const text = this.#splicer.splice(raw, addition)
-    if (text === null) return null
+    if (text === null || this.#decoder.passes?.(addition) === false) return null
     this.record(addition)
     if (isAscii) this.#repeats.learn(raw, addition, this.#splicer)
     return text

@@ -19,6 +19,8 @@ export function retryDecisionFor(job: Job, error: GatewayError, random = Math.ra
   const isWait = status === 503 || status === 429
   // The sandbox is deterministic: a retry would fail the same way.
   if (!isWait && (status < 500 || job.environment === 'test')) return null
+  // The next answer would be paid as well, and have the same form.
+  if (error.code === 'upstream_invalid_response') return null
   const askedMs = Math.min(Number(headers['retry-after'] ?? 0) * 1_000, maxAskedMs)
   if (isWait || isBusy(error)) {
     const backoffMs = Math.min(busyPauseMs.min * 2 ** Math.min(job.attempts - 1, 10), busyPauseMs.max)

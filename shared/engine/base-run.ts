@@ -9,6 +9,7 @@ import type { Mode, Policy } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
+import { listedNano } from '../routing/pricing.ts'
 import type { Services } from '../services.ts'
 import { recordRun } from '../traces/calls.ts'
 import type { AdmissionGate, Reservation } from '../wallet/admission.ts'
@@ -58,6 +59,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected monitor: CallMonitor | null = null
   /** Request fields that the current call omits. */
   protected dropped: readonly string[] = []
+  /** The request fields that were changed to what the provider accepts. */
+  protected adjusted: readonly string[] = []
   /** Whether the current call omits reasoning state. */
   protected reasoningDropped = false
   /** Aborts the run with a GatewayError while its client is still connected. */
@@ -99,8 +102,9 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     attempts: number,
   ): Record<string, string> {
     const test = this.policy.environment === 'test'
-    const { id, dropped, reasoningDropped, upstreamModel } = this
-    return answerHeaders({ id, target, mode, reservation, attempts, test, dropped, reasoningDropped, upstreamModel })
+    const { id, dropped, adjusted, reasoningDropped, upstreamModel } = this
+    const sent = { dropped, adjusted, reasoningDropped, upstreamModel }
+    return answerHeaders({ id, target, mode, reservation, attempts, test, ...sent })
   }
 
   /** Converts an error to its public form. `brokenRoute`: the route of a response that failed after it had started. */
@@ -214,6 +218,9 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
         { run: this.id, provider: run.provider, unpriced: usage.unpriced },
         'a provider did work that has no price here',
       )
+    const stated = usage.provider_cost_nano
+    if (stated && outcome.target && this.policy.environment === 'live')
+      this.services.statedCosts.record(outcome.target, listedNano(outcome.target.deployment, usage), stated)
     const event = usageEvent(run, reservation, outcome)
     if (this.client.trace) recordRun(this.client.trace, event, outcome.target !== null)
     if (this.client.hold) this.client.hold(this.#heldSettlement(reservation, costNano, tokens, event))

@@ -6,7 +6,7 @@ import { firstChunkAttributes } from '../traces/attributes.ts'
 import { startCall } from '../traces/calls.ts'
 import type { Span, Trace } from '../traces/trace.ts'
 import type { Pause } from '../wallet/routing-record.ts'
-import type { CallTiming } from './failures.ts'
+import { type CallTiming, isAccountFault } from './failures.ts'
 
 /** Answers with fewer tokens are ignored in throughput figures. */
 const minTokens = { streamed: 8, buffered: 128 }
@@ -71,11 +71,15 @@ export class CallMonitor {
     const { reason, status, cause: err } = error
     this.#outcome = reason
     const fields = { provider: target.provider.name, model: target.model.id, key: credential?.id, reason, status, err }
-    if (reason === 'auth' || reason === 'quota') log.error(fields, 'the provider refuses our API key')
+    if (isAccountFault(reason))
+      log.error({ ...fields, keyOrigin: credential?.origin }, 'the provider refuses our API key')
     else log.warn(fields, 'attempt failed')
-    if (!credential) return
+    // Nothing is wrong with a provider whose model wrote something unusable.
+    if (credential && reason === 'model_fault') health.releaseProbe(target)
+    if (!credential || reason === 'model_fault') return
     const isWasted = reason === 'timeout' || !this.#hasDelivered
-    health.recordFailure(target, error, isWasted ? this.elapsedMs : 0, { id: credential.id, alone })
+    const { id, origin } = credential
+    health.recordFailure(target, error, isWasted ? this.elapsedMs : 0, { id, origin, alone })
   }
 
   /** Records a call that says nothing about the provider: the client disconnected, or the request was invalid. */

@@ -94,7 +94,8 @@ export async function failover<T>(
       permit?.release('answered')
       monitor.end()
       return answer
-    } catch (error) {
+    } catch (thrown) {
+      const error = withoutSecret(thrown, route)
       const isBusy = permit !== null && isOverload(error)
       permit?.release(isBusy ? outcomeOf(error) : 'failed', isBusy ? error.retryAfterMs : null)
       if (!(error instanceof ProviderError) || isRequestFault(error)) monitor.recordAbandonment()
@@ -118,8 +119,13 @@ export async function failover<T>(
       plan.recordFailure(target, error, isKeyFault(error) && !route.alone, passedMs())
     }
   }
-  const cooldowns = options.targets.map(target => services.upstreams.figures(target).cooldownMs)
-  throw overflow ?? failure ?? unsupported ?? noTargetNowError(Math.min(...cooldowns), cooldowns.length)
+  const figures = options.targets.map(target => services.upstreams.figures(target))
+  throw overflow ?? failure ?? unsupported ?? noTargetNowError(figures)
+}
+
+/** An error without the API key of its call, which the provider may have quoted. */
+export function withoutSecret(error: unknown, { credential }: Route): unknown {
+  return error instanceof ProviderError && credential ? error.without(credential.secret) : error
 }
 
 /** Acquires a permit of the provider's limiter for delayed work; the waiting time is added to the retry budget. */

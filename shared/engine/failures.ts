@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
+import { formatNames } from '../base/names.ts'
 import type { MonotonicMs } from '../base/time.ts'
 import type { Target } from '../providers/contract.ts'
 import { type FailureReason, isRequestFault, type ProviderError } from '../providers/provider-error.ts'
@@ -22,6 +23,10 @@ type FailedCall = Pick<FailedAttempt, 'target' | 'error'>
  * address. `isBroken`: the last attempt failed after its answer had started.
  */
 export function failureOf(failedAttempts: readonly FailedCall[], last: ProviderError, isBroken = false): GatewayError {
+  if (last.modelFault) {
+    const { code, generation: failedGeneration } = last.modelFault
+    return new GatewayError(code, last.message, { failedGeneration, cause: last })
+  }
   if (last.reason === 'context_length')
     return new GatewayError('context_length_exceeded', last.message, { param: 'messages', cause: last })
   if (isRequestFault(last)) {
@@ -35,12 +40,37 @@ export function failureOf(failedAttempts: readonly FailedCall[], last: ProviderE
     reason: error.reason,
   }))
   const metadata = { attempts }
-  const code = codeOf(new Set([...failedAttempts.map(({ error }) => error.reason), last.reason]))
+  const reasons = new Set([...failedAttempts.map(({ error }) => error.reason), last.reason])
+  const code = codeOf(reasons)
   const waitMs = code === 'upstream_error' ? retryDelayMsOf(failedAttempts) : null
-  const headers = waitMs ? { 'retry-after': String(Math.ceil(waitMs / 1000)) } : undefined
+  const headers: Record<string, string> = waitMs ? { 'retry-after': String(Math.ceil(waitMs / 1000)) } : {}
   const hasSeveral = new Set(attempts.map(({ provider }) => provider)).size > 1
-  const message = isBroken ? brokenMessages[code] : messages[code][hasSeveral ? 'several' : 'one']
-  return new GatewayError(code, message, { metadata, cause: last, ...(headers && { headers }) })
+  const refused = isBroken ? [] : attempts.filter(({ reason }) => isAccountFault(reason))
+  const isForOperator = refused.length > 0 && refused.length === attempts.length
+  // A repetition fails in the same way until the operator has acted.
+  if (isForOperator) headers['x-should-retry'] = 'false'
+  const general = isBroken ? brokenMessages[code] : messages[code][hasSeveral ? 'several' : 'one']
+  const message = refused.length === 0 ? general : `${isForOperator ? '' : `${general} `}${operatorAdvice(refused)}`
+  return new GatewayError(code, message, { metadata, cause: last, headers })
+}
+
+/** A fault of the gateway's own account at a provider, which only its operator can mend. */
+export function isAccountFault(reason: FailureReason): boolean {
+  return reason === 'auth' || reason === 'quota'
+}
+
+/**
+ * What to tell the operator about the providers that refused the gateway's account. That it has no credit left is not said: it
+ * is the operator's affair.
+ */
+function operatorAdvice(refused: readonly { provider: string; reason: FailureReason }[]): string {
+  const namesOf = (reason: FailureReason) =>
+    formatNames([...new Set(refused.filter(one => one.reason === reason).map(({ provider }) => provider))])
+  const faults = (['auth', 'quota'] as const).flatMap(reason => {
+    const what = reason === 'auth' ? 'API key' : 'account'
+    return refused.some(one => one.reason === reason) ? [`${namesOf(reason)} refused the gateway’s ${what}`] : []
+  })
+  return `${faults.join(', and ')}. Tell the operator of this service.`
 }
 
 type FailureCode = 'upstream_timeout' | 'upstream_invalid_response' | 'upstream_error'

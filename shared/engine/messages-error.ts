@@ -1,4 +1,5 @@
 import type { GatewayError } from '../base/errors.ts'
+import { nameInMessages } from '../kinds/messages-members.ts'
 import { isRequestFault, ProviderError, type ReceivedError } from '../providers/provider-error.ts'
 import { isBusy } from './failures.ts'
 
@@ -29,10 +30,11 @@ export function messagesErrorStatus(failure: GatewayError): number {
 
 /** The error body, with our stable `code` beside the type; `metadata` of an error are `details` in this format. */
 export function messagesErrorBody(failure: GatewayError, requestId: string): MessagesErrorBody {
-  const { message, code, param, metadata } = failure
+  const { message, code, param, metadata, failedGeneration } = failure
   const status = messagesErrorStatus(failure)
   const type = typesByStatus[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error')
-  const error = { type, message, code, param, ...(metadata && { details: metadata }) }
+  const details = failedGeneration === null ? metadata : { ...metadata, failed_generation: failedGeneration }
+  const error = { type, message, code, param: param && nameInMessages(param), ...(details && { details }) }
   return { type: 'error', error, request_id: requestId }
 }
 

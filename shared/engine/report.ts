@@ -66,6 +66,7 @@ type FinishedRun = {
   facts?: RequestFacts
   overheadMs?: number | null
   dropped?: readonly string[]
+  adjusted?: readonly string[]
 }
 
 export function reportOf(
@@ -148,6 +149,7 @@ type AnswerInfo = {
   attempts: number
   test: boolean
   dropped?: readonly string[]
+  adjusted?: readonly string[]
   reasoningDropped?: boolean
   /** The model name in the provider's answer; null if absent. */
   upstreamModel?: string | null
@@ -166,6 +168,7 @@ export function answerHeaders({
   attempts,
   test,
   dropped = [],
+  adjusted = [],
   reasoningDropped = false,
   upstreamModel = null,
 }: AnswerInfo): Record<string, string> {
@@ -181,6 +184,7 @@ export function answerHeaders({
   if (reservation.clamped && (reservation.explicit || reservation.billing.capNano !== null))
     headers['x-gateway-max-tokens-clamped'] = String(reservation.outputTokens)
   if (dropped.length > 0) headers['x-gateway-dropped'] = namesOf(dropped)
+  if (adjusted.length > 0) headers['x-gateway-adjusted'] = namesOf(adjusted)
   if (reasoningDropped) headers['x-gateway-reasoning-dropped'] = '1'
   if (test) headers['x-sandbox'] = 'true'
   return headers

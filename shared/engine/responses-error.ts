@@ -1,6 +1,7 @@
 import type { ErrorBody, GatewayError } from '../base/errors.ts'
 import { nameInResponses } from '../kinds/responses.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
+import { isModelFault } from '../providers/toolkit/model-faults.ts'
 import { isBusy } from './failures.ts'
 
 /** Errors of the Responses routes: OpenAI's shape, with the codes upon which its clients stop. */
@@ -29,17 +30,18 @@ function codeOf(failure: GatewayError): string {
   if (failure.status === 402) return cannotPay
   if (failure.code === 'context_length_exceeded') return failure.code
   if (failure.code === 'rate_limit_exceeded' || isBusy(failure)) return 'rate_limit_exceeded'
-  return failure.status < 500 ? 'invalid_prompt' : 'server_error'
+  return failure.status < 500 && !isModelFault(failure.code) ? 'invalid_prompt' : 'server_error'
 }
 
 /** A response that failed after it had begun, with the error. */
 export function failedResponse(response: ResponsesObject, failure: GatewayError): ResponsesObject {
   const waitS = Number(failure.headers['retry-after'])
   const advice = waitS > 0 ? ` Please try again in ${waitS}s.` : ''
+  const { code, failedGeneration } = failure
   const error = {
     code: codeOf(failure),
     message: failure.message + advice,
-    metadata: { ...failure.metadata, code: failure.code },
+    metadata: { ...failure.metadata, code, ...(failedGeneration !== null && { failed_generation: failedGeneration }) },
   }
   return { ...response, status: 'failed', error, output: [], usage: null }
 }

@@ -17,6 +17,8 @@ export type RetryStep = { target: Target; pauseMs: number }
 type Retry = { target: Target; atMs: number }
 
 const maxPerTarget = 3
+/** What a model wrote wrongly once, it may write wrongly again, and each time is paid. */
+const maxModelFaults = 2
 const firstBackoffMs = 250
 /**
  * A call that took more than this fraction of the budget is not retried: two more would use up the time of other
@@ -29,14 +31,17 @@ const maxRepeatablePart = 1 / 20
 const maxQuickDelayMs = 1_000
 const quickBackoffMs = 100
 
-/** Transient failures: the same target may succeed on retry. */
+/**
+ * Transient failures: the same target may succeed on retry. An answer that cannot be read is not among them: it was
+ * made and paid, and the next one would have the same form.
+ */
 const transientReasons: ReadonlySet<FailureReason> = new Set([
   'connection',
   'server_error',
   'overloaded',
   'rate_limited',
   'truncated',
-  'invalid_response',
+  'model_fault',
 ])
 
 /**
@@ -121,7 +126,7 @@ export class RetryPlan {
   /** Records a failed call. `hasOtherKey`: another API key of the same provider can be used at once. */
   recordFailure(target: Target, error: ProviderError, hasOtherKey: boolean, nowMs: number): void {
     const tries = this.#attempts.filter(attempted => attempted === target).length
-    if (tries >= maxPerTarget) return
+    if (tries >= (error.reason === 'model_fault' ? maxModelFaults : maxPerTarget)) return
     if (hasOtherKey) {
       this.#untried.unshift(target)
       return

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import { Client, type Dispatcher, errors, Pool } from 'undici'
+import { CodingError, ContentDecoder } from './content-coding.ts'
 import { WriteBurst } from './write-burst.ts'
 
 export type { Dispatcher } from 'undici'
@@ -12,8 +13,8 @@ export type Timeouts = {
   totalTimeoutMs: number
 }
 
-/** Where an exchange failed; determines what the caller may do about it. */
-export type TransportFault = 'timeout' | 'connection' | 'aborted'
+/** Where an exchange failed; determines what the caller may do about it. `coding`: its body cannot be decompressed. */
+export type TransportFault = 'timeout' | 'connection' | 'aborted' | 'coding'
 
 export type OutgoingRequest = {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -69,6 +70,8 @@ class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
   readonly #sink: ResponseSink
   readonly #timer: NodeJS.Timeout
   #controller: Dispatcher.DispatchController | null = null
+  #decoder: ContentDecoder | null = null
+  #isPaused = false
   #abortWith: Error | null = null
   #isEnded = false
 
@@ -104,10 +107,14 @@ class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
   }
 
   pause(): void {
+    this.#isPaused = true
+    this.#decoder?.pause()
     this.#controller?.pause()
   }
 
   resume(): void {
+    this.#isPaused = false
+    this.#decoder?.resume()
     this.#controller?.resume()
   }
 
@@ -124,21 +131,43 @@ class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
-    if (!this.#isEnded && status >= 200) this.#sink.onHead(status, headers)
+    if (this.#isEnded || status < 200) return
+    if (headers['content-encoding'] !== undefined) this.#decoder = this.#openDecoder(headers['content-encoding'])
+    this.#sink.onHead(status, headers)
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (!this.#isEnded) this.#sink.onData(chunk)
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#isEnded) return
+    if (!this.#decoder) this.#sink.onData(chunk)
+    else if (!this.#decoder.write(chunk)) controller.pause()
   }
 
   onResponseEnd(): void {
-    if (this.#isEnded) return
-    this.#finish()
-    this.#sink.onEnd()
+    if (this.#decoder) this.#decoder.end()
+    else this.#end()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.fail(error)
+  }
+
+  #openDecoder(encoding: string | string[]): ContentDecoder | null {
+    return ContentDecoder.for(encoding, {
+      onData: chunk => {
+        if (!this.#isEnded) this.#sink.onData(chunk)
+      },
+      onEnd: () => this.#end(),
+      onError: error => this.#stop(error),
+      onDrain: () => {
+        if (!this.#isPaused) this.#controller?.resume()
+      },
+    })
+  }
+
+  #end(): void {
+    if (this.#isEnded) return
+    this.#finish()
+    this.#sink.onEnd()
   }
 
   #stop(reason: Error): void {
@@ -152,12 +181,14 @@ class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
   #finish(): void {
     this.#isEnded = true
     clearTimeout(this.#timer)
+    this.#decoder?.destroy()
   }
 }
 
 /** Classifies an undici error. */
 export function transportFault(error: Error): TransportFault {
   if (error instanceof Aborted) return 'aborted'
+  if (error instanceof CodingError) return 'coding'
   const timedOut =
     error instanceof TotalTimeout ||
     error instanceof errors.HeadersTimeoutError ||

@@ -15,7 +15,7 @@ export const cacheControl = z
   })
 
 /** The field of parts and tools. */
-export const marked = { cache_control: cacheControl.nullish() }
+export const marked = { cache_control: cacheControl.optional() }
 
 type Marked = { cache_control?: unknown }
 /** Where blocks hold others: contents of results and documents, and tools that a block adds. */

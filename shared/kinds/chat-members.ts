@@ -4,6 +4,10 @@ import { alike, MemberReader, type MemberVisitor, members, Objects, type Unliste
 /** The members of chat messages and their parts that may be sent, and what a provider reads in each. */
 
 const texts = new Objects().add('text', members('type text')).add('refusal', members('type refusal'))
+const answerTexts = new Objects()
+  .add('text', members('type text'))
+  .add('refusal', members('type refusal'))
+  .add('thinking', members('type closed signature', { thinking: texts }))
 const parts = new Objects()
   .add('text', members('type text'))
   .add('image_url', members('type', { image_url: alike('detail', { url: { file: 'image', form: 'link' } }) }))
@@ -22,7 +26,7 @@ const messages = new Objects('role')
   .add(
     'assistant',
     members('role name refusal prefix partial reasoning reasoning_content', {
-      content: texts,
+      content: answerTexts,
       // Its length is not known here; it is counted as an earlier sound.
       audio: alike('id'),
       tool_calls: calls,

@@ -5,33 +5,55 @@ import { file, imageUrl, inputAudio, refusal, text } from './chat-parts.ts'
 import { paidFields } from './paid-fields.ts'
 import { earlierReasoning, type ReasoningDetail } from './reasoning.ts'
 
+/** The thinking in an answer of Mistral, which its clients hand back; the gateway makes it `reasoning_content`. */
+const thinking = z
+  .looseObject({
+    type: z.literal('thinking'),
+    thinking: z.union([z.string(), z.array(z.looseObject({ type: z.string(), text: z.string().optional() }))]),
+  })
+  .meta({ id: 'ChatThinkingPart' })
+
 const textContent = z.union([z.string(), z.array(text).min(1)])
 const userContent = z.union([
   z.string(),
   z.array(z.discriminatedUnion('type', [text, imageUrl, inputAudio, file]).meta({ id: 'ChatUserPart' })).min(1),
 ])
 
+/** Mistral’s API and clients leave it out; `completeChat` sets it. */
+const functionType = z.literal('function').optional() as unknown as z.ZodLiteral<'function'>
+
+const functionToolCall = {
+  id: z.string().min(1),
+  type: z.literal('function'),
+  function: z.looseObject({
+    name: z.string().min(1),
+    arguments: z.string().describe('JSON, as the model wrote it.'),
+  }),
+}
+const customToolCall = z
+  .looseObject({
+    id: z.string().min(1),
+    type: z.literal('custom'),
+    custom: z.looseObject({ name: z.string().min(1), input: z.string() }),
+  })
+  .meta({ id: 'ChatCustomToolCall' })
+/** A tool call in an answer. */
 export const toolCall = z
-  .discriminatedUnion('type', [
-    z
-      .looseObject({
-        id: z.string().min(1),
-        type: z.literal('function'),
-        function: z.looseObject({
-          name: z.string().min(1),
-          arguments: z.string().describe('JSON, as the model wrote it.'),
-        }),
-      })
-      .meta({ id: 'ChatFunctionToolCall' }),
-    z
-      .looseObject({
-        id: z.string().min(1),
-        type: z.literal('custom'),
-        custom: z.looseObject({ name: z.string().min(1), input: z.string() }),
-      })
-      .meta({ id: 'ChatCustomToolCall' }),
-  ])
+  .discriminatedUnion('type', [z.looseObject(functionToolCall).meta({ id: 'ChatFunctionToolCall' }), customToolCall])
   .meta({ id: 'ChatToolCall' })
+/** The same handed back in a request. */
+const earlierToolCall = z
+  .discriminatedUnion('type', [
+    z.looseObject({ ...functionToolCall, type: functionType }).meta({ id: 'ChatFunctionToolCallInput' }),
+    customToolCall,
+  ])
+  .meta({ id: 'ChatToolCallInput' })
+
+/** Parts `thinking` are read by `completeChat`, after which there are none. */
+const assistantContent = z.union([
+  z.string(),
+  z.array(z.discriminatedUnion('type', [text, refusal, thinking])),
+]) as unknown as z.ZodUnion<[z.ZodString, z.ZodArray<z.ZodDiscriminatedUnion<[typeof text, typeof refusal], 'type'>>]>
 
 const functionCall = z.looseObject({ name: z.string().min(1), arguments: z.string() })
 
@@ -45,8 +67,8 @@ const message = z
     z
       .looseObject({
         role: z.literal('assistant'),
-        content: z.union([z.string(), z.array(z.discriminatedUnion('type', [text, refusal]))]).nullish(),
-        tool_calls: z.array(toolCall).nullish(),
+        content: assistantContent.nullish(),
+        tool_calls: z.array(earlierToolCall).nullish(),
         function_call: functionCall.nullish().describe('Deprecated for `tool_calls`.'),
         refusal: z.string().nullish(),
         ...marked,
@@ -64,18 +86,19 @@ const message = z
   .meta({ id: 'ChatMessage' })
 export type ChatMessage = z.infer<typeof message>
 
-const toolName = z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/)
+/** Where a provider does not take a name, another one is sent. */
+const toolName = z.string().regex(/^[a-zA-Z0-9_.:-]{1,128}$/)
 const callable = z.looseObject({
   name: toolName,
   description: z.string().optional(),
   parameters: z.record(z.string(), z.unknown()).optional().describe('A JSON Schema of the arguments.'),
-  strict: z.boolean().nullish().describe('Whether the arguments must fit the schema exactly.'),
+  strict: z.boolean().optional().describe('Whether the arguments must fit the schema exactly.'),
 })
 const tool = z
   .discriminatedUnion('type', [
     z
       .looseObject({
-        type: z.literal('function'),
+        type: functionType,
         function: callable,
         ...marked,
       })
@@ -191,7 +214,7 @@ export const chatRequest = z.looseObject({
             name: z.string().min(1),
             description: z.string().optional(),
             schema: z.record(z.string(), z.unknown()).optional(),
-            strict: z.boolean().nullish(),
+            strict: z.boolean().optional(),
           }),
         })
         .meta({ id: 'ResponseFormatJsonSchema' }),
@@ -211,7 +234,7 @@ export const chatRequest = z.looseObject({
     .nullish()
     .describe('Needed where `modalities` have `audio`. Streams take `pcm16` only.'),
   reasoning_effort: z
-    .enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'])
+    .enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max', 'default'])
     .nullish()
     .describe('How much a reasoning model thinks before it answers.'),
   user: z.string().optional().describe('An id of your end user, for the providers’ abuse monitoring.'),

@@ -21,7 +21,12 @@ export const completionRequest = z.looseObject({
   prompt_cache_key: chatRequest.shape.prompt_cache_key,
   stream: chatRequest.shape.stream,
   stream_options: chatRequest.shape.stream_options,
-  max_tokens: chatRequest.shape.max_tokens,
+  max_tokens: z
+    .int()
+    .min(0)
+    .max(10_000_000)
+    .nullish()
+    .describe('The most tokens that each completion may have; 0, with `echo` and `logprobs`, only rates the prompt.'),
   temperature: chatRequest.shape.temperature,
   top_p: chatRequest.shape.top_p,
   frequency_penalty: chatRequest.shape.frequency_penalty,

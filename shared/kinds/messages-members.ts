@@ -139,3 +139,15 @@ export function countDocuments(request: Pick<MessagesRequest, 'messages' | 'syst
   readMessagesMembers(request, { file: ({ file }) => void (count += file === 'document' ? 1 : 0) }, null)
   return count
 }
+
+const names = new Map([
+  ['stop', 'stop_sequences'],
+  ['max_completion_tokens', 'max_tokens'],
+  ['response_format', 'output_config.format'],
+  ['parallel_tool_calls', 'tool_choice.disable_parallel_tool_use'],
+])
+
+/** The name in a Messages request of a field by its path in a chat request; other paths stay as they are. */
+export function nameInMessages(path: string): string {
+  return names.get(path) ?? path
+}

@@ -76,6 +76,16 @@ export const definitions = {
     type: 'counter',
     help: 'The charged usage at the prices of the providers, in USD.',
   },
+  statedCostUsd: {
+    name: 'headgate_stated_cost_usd_total',
+    type: 'counter',
+    help: 'What providers that state the cost of a call stated, in USD.',
+  },
+  listedCostUsd: {
+    name: 'headgate_listed_cost_usd_total',
+    type: 'counter',
+    help: 'The same calls at the prices of the catalog, in USD.',
+  },
   waived: {
     name: 'headgate_waived_requests_total',
     type: 'counter',

@@ -60,6 +60,8 @@ class TargetFigures {
   reasoningTokens = 0
   spendNano = 0
   providerNano = 0
+  statedNano = 0
+  listedNano = 0
 }
 
 const tokenFields = ['inputTokens', 'outputTokens', 'cacheReadTokens', 'cacheWriteTokens', 'reasoningTokens'] as const
@@ -175,6 +177,13 @@ export class Metrics {
     figures.reasoningTokens += usage.reasoningTokens ?? 0
   }
 
+  /** Counts what a provider stated that a call cost, and what it costs at the prices of the catalog. */
+  recordStatedCost({ provider, model }: NamedTarget, listedNano: number, statedNano: number): void {
+    const figures = this.#targets.child(provider.name).child(model.id).leaf
+    figures.listedNano += listedNano
+    figures.statedNano += statedNano
+  }
+
   recordJobEnd(kind: string, status: string): void {
     this.#jobs.child(kind).child(status).leaf.value++
   }
@@ -237,6 +246,8 @@ export class Metrics {
     for (const field of tokenFields) this.add(definitions[field], () => this.#tokenValues(field))
     this.add(definitions.spendUsd, () => this.#usdValues(({ spendNano }) => spendNano))
     this.add(definitions.providerCostUsd, () => this.#usdValues(({ providerNano }) => providerNano))
+    this.add(definitions.statedCostUsd, () => this.#usdValues(({ statedNano }) => statedNano))
+    this.add(definitions.listedCostUsd, () => this.#usdValues(({ listedNano }) => listedNano))
   }
 
   /** Adds a histogram of the targets; those without observations are left out. */

@@ -2,7 +2,9 @@ import type { ProviderRow } from '../catalog/schema.ts'
 import { servesResponses } from '../catalog/traits.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds, InstantKind, QueuedKind } from '../kinds/index.ts'
+import { chat as unfittedChat } from './adapters/openai/chat.ts'
 import type { DirectAdapter, InstantAdapter, Protocol, QueuedAdapter, Target } from './contract.ts'
+import { renamesTools } from './profile/fitted-chat.ts'
 import { protocols } from './protocols.ts'
 import type { RealtimeAdapter } from './realtime-contract.ts'
 import { completionOverChat } from './toolkit/completion-over-chat.ts'
@@ -14,6 +16,9 @@ export type Environment = 'live' | 'test'
 
 /** A protocol with its adapter for one endpoint kind. */
 export type Served<Adapter> = { adapter: Adapter; protocol: Protocol }
+
+/** The sandbox's upstream speaks the protocol of OpenAI for these kinds, and takes what no profile restricts. */
+const sandboxProtocol: Protocol = { ...protocols.openai!, direct: { ...protocols.openai!.direct, chat: unfittedChat } }
 
 /** Finds adapters: by the provider's protocol, or those of the sandbox for test keys. Null where a kind is not served. */
 export class Adapters {
@@ -30,14 +35,18 @@ export class Adapters {
     environment: Environment,
     body?: DirectKinds[K]['request'],
   ): Served<DirectAdapter<K>> | null {
-    // The sandbox's upstream speaks the protocol of OpenAI for these kinds.
-    const protocol = environment === 'test' ? protocols.openai! : protocols[target.provider.protocol]
+    const protocol = environment === 'test' ? sandboxProtocol : protocols[target.provider.protocol]
     if (!protocol) return null
     const adapter = directAdapter(kind, target, protocol, environment)
     if (!adapter) return null
     const hasOldFunctions = kind === 'chat' && body && hasFunctions(body as ChatRequest)
-    const wrapped = hasOldFunctions ? functionsOverTools(adapter as DirectAdapter<'chat'>) : adapter
-    return { adapter: wrapped as DirectAdapter<K>, protocol }
+    if (hasOldFunctions) {
+      const overTools = functionsOverTools(adapter as DirectAdapter<'chat'>)
+      return { adapter: overTools as DirectAdapter<DirectKind> as DirectAdapter<K>, protocol }
+    }
+    // Its events are read then, not passed on as bytes.
+    const isRead = kind === 'chat' && environment === 'live' && body && renamesTools(body as ChatRequest, target)
+    return { adapter: (isRead ? { ...adapter, native: false } : adapter) as DirectAdapter<K>, protocol }
   }
 
   /** The adapter for a kind of queued work at a provider. */
@@ -83,10 +92,11 @@ function directAdapter<K extends DirectKind>(
   environment: Environment,
 ): DirectAdapter<DirectKind> | undefined {
   const isChatModel = target.model.endpoint !== '/v1/completions'
-  if (kind === 'completion' && isChatModel && direct.chat) return completionOverChat(direct.chat)
-  if (kind === 'messages' && !direct.messages && direct.chat) return messagesOverChat(direct.chat)
+  const { chat } = direct
+  if (kind === 'completion' && isChatModel && chat) return completionOverChat(chat)
+  if (kind === 'messages' && !direct.messages && chat) return messagesOverChat(chat)
   // The sandbox's upstream has no Responses.
   const isNative = environment === 'live' && servesResponses(target) && direct.responses
-  if (kind === 'responses' && !isNative && direct.chat) return responsesOverChat(direct.chat)
+  if (kind === 'responses' && !isNative && chat) return responsesOverChat(chat)
   return direct[kind]
 }

@@ -7,8 +7,8 @@ import type { ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, openPool } from '../io/http.ts'
 import { protocols } from './protocols.ts'
 
-/** An API key at a provider. `id` identifies it without revealing it. */
-export type Credential = { id: string; secret: string }
+/** An API key at a provider. `id` identifies it without revealing it; `origin` says where the operator configured it. */
+export type Credential = { id: string; origin: string; secret: string }
 
 /** A configured provider: its connection pool, its base URL and the path of that, and its API keys. */
 export type Connection = {
@@ -38,7 +38,8 @@ export class Connections {
       // A provider that needs no key is enabled once its server's URL is configured.
       const isEnabled = row.auth === 'none' ? settings?.baseUrl : settings?.apiKeys.length
       if (!isEnabled || !protocols[row.protocol]) continue
-      this.#connections.set(row.name, this.#open(row, settings!.baseUrl ?? row.base_url, settings!.apiKeys))
+      const origin = `${row.name.toUpperCase()}_API_KEY`
+      this.#connections.set(row.name, this.#open(row, settings!.baseUrl ?? row.base_url, settings!.apiKeys, origin))
     }
   }
 
@@ -66,18 +67,22 @@ export class Connections {
     for (const [name, server] of wanted) {
       if (this.find(name)) continue
       const { row, apiKey } = server
-      const connection = this.#open(row, row.base_url, apiKey === null ? [] : [apiKey])
+      const connection = this.#open(row, row.base_url, apiKey === null ? [] : [apiKey], `server ${name}`)
       this.#servers.set(name, { key: keyOf(server), connection })
     }
   }
 
-  #open(row: ProviderRow, baseUrl: string, apiKeys: readonly string[]): Connection {
+  #open(row: ProviderRow, baseUrl: string, apiKeys: readonly string[], origin: string): Connection {
     const base = new URL(baseUrl)
     return {
       pool: openPool(base.origin, this.#config.upstream, connectionsPerProvider),
       baseUrl: base.href.replace(/\/+$/, ''),
       prefix: base.pathname.replace(/\/+$/, ''),
-      credentials: (apiKeys.length > 0 ? apiKeys : ['']).map(credentialOf),
+      credentials: (apiKeys.length > 0 ? apiKeys : ['']).map((secret, position) => ({
+        id: createHash('sha256').update(secret).digest('hex').slice(0, 12),
+        origin: apiKeys.length > 1 ? `${origin} (${position + 1} of ${apiKeys.length})` : origin,
+        secret,
+      })),
       auth: row.auth,
     }
   }
@@ -99,8 +104,4 @@ export class Connections {
     const all = [...this.#connections.values(), ...servers, ...this.#retired.values()]
     await Promise.all(all.map(({ pool }) => pool.destroy()))
   }
-}
-
-function credentialOf(secret: string): Credential {
-  return { id: createHash('sha256').update(secret).digest('hex').slice(0, 12), secret }
 }

@@ -54,6 +54,7 @@ export type UpstreamRequest = {
   headers: Record<string, string>
   body: string | Buffer
   dropped?: readonly string[] // request fields that were omitted, by path without indexes
+  adjusted?: readonly string[] // request fields that were changed to what the target accepts
   reasoningSent?: boolean // whether the request has reasoning state that the gateway had sealed
   reasoningDropped?: boolean // whether reasoning state was omitted, because another account or model made it
 }

@@ -15,6 +15,8 @@ import { ProviderError } from './provider-error.ts'
 export type CredentialReport = {
   provider: string
   credential: string
+  /** Where the key is configured. */
+  origin: string
   outcome: 'accepted' | 'failed' | 'unknown'
   /** Why it failed, in the provider's words. */
   reason: string | null
@@ -46,11 +48,11 @@ export async function checkCredentials(
 async function checkCredential(
   provider: ProviderRow,
   { pool, baseUrl, prefix, auth }: Connection,
-  { id, secret }: Credential,
+  { id, origin, secret }: Credential,
   config: Config,
   clock: Clock,
 ): Promise<CredentialReport> {
-  const report = { provider: provider.name, credential: id }
+  const report = { provider: provider.name, credential: id, origin }
   const protocol = protocols[provider.protocol]!
   const request = protocol.credentialCheck?.(provider)
   if (!request) return { ...report, outcome: 'unknown', reason: null }

@@ -17,7 +17,12 @@ export type Figures = {
   /** Time to first byte of streamed responses; null while unknown. */
   firstByteMs: number | null
   tokensPerSecond: number | null
+  /** Set when the last call of this process was refused for the gateway's own account: its API key, or its credit. */
+  accountFault?: true
 }
+
+/** The API key of a call: where it is configured, and whether no other is usable. */
+export type CalledKey = { id: string; origin?: string; alone: boolean }
 
 /** Figures of a deployment without recent calls. */
 export const unknownFigures: Figures = {
@@ -44,6 +49,8 @@ export class Health {
   readonly #records: HealthRecords
   readonly #circuits: CircuitBreaker
   readonly #ids = new WeakMap<object, string>()
+  /** The targets whose last call by this process was refused for our account; bounded by the catalog. */
+  readonly #accountFaults = new Set<string>()
 
   constructor(redis: Redis, clocks: Clocks) {
     this.#records = new HealthRecords(redis, clocks)
@@ -65,7 +72,8 @@ export class Health {
   }
 
   figures(target: Target): Figures {
-    const record = this.#records.get(this.#idOf(target))
+    const id = this.#idOf(target)
+    const record = this.#records.get(id)
     if (!record) return unknownFigures
     const now = this.#records.redisNowMs()
     if (isForgotten(record, now)) return unknownFigures
@@ -74,13 +82,15 @@ export class Health {
     const calls = failures === 0 ? 0 : (successes + failures) * 0.5 ** ((now - record.atMs) / halfLifeMs)
     // With its failure history counted, a half-open target would never be probed while other targets serve.
     const isIgnored = calls < minCalls || failures < failuresToOpen || circuit === 'half_open'
-    return {
+    const figures: Figures = {
       circuit,
       cooldownMs: Math.max(0, record.openUntilMs - now, record.pausedUntilMs - now, record.probedUntilMs - now),
       failureRate: isIgnored ? 0 : failures / (successes + failures),
       firstByteMs: firstByteMs < 0 ? null : firstByteMs,
       tokensPerSecond: tokensPerSecond < 0 ? null : tokensPerSecond,
     }
+    if (this.#accountFaults.size > 0 && this.#accountFaults.has(id)) figures.accountFault = true
+    return figures
   }
 
   /** Decayed call counts of a target over the last minutes, for display. */
@@ -127,6 +137,7 @@ export class Health {
   recordSuccess(target: Target, tokensPerSecond: number | null): void {
     const id = this.#idOf(target)
     const observed = this.#records.observe(id)
+    this.#accountFaults.delete(id)
     observed.successes++
     observed.consecutiveFailures = 0
     if (tokensPerSecond !== null)
@@ -139,12 +150,16 @@ export class Health {
    * (its rate limit, its credentials) starts a cooldown of that key if there are others; every other fault counts
    * against the target.
    */
-  recordFailure(target: Target, error: ProviderError, waitedMs: number, key: { id: string; alone: boolean }): void {
+  recordFailure(target: Target, error: ProviderError, waitedMs: number, key: CalledKey): void {
     const id = this.#idOf(target)
     const { reason, status, message, retryAfterMs } = error
-    const lastError = JSON.stringify({ reason, status: status ?? 0, message: redactCredentials(message), key: key.id })
     const pauseMs = retryAfterMs === null ? 0 : Math.min(retryAfterMs, maxPauseMs)
     const isRefused = reason === 'auth' || reason === 'quota'
+    if (isRefused) this.#accountFaults.add(id)
+    else this.#accountFaults.delete(id)
+    // The operator has to know which key it is: nothing else can be done about it.
+    const shown = redactCredentials(message) + (isRefused && key.origin ? ` (${key.origin})` : '')
+    const lastError = JSON.stringify({ reason, status: status ?? 0, message: shown, key: key.id })
     const isRateLimited = reason === 'rate_limited' && (pauseMs > 0 || !key.alone)
     if (isRateLimited || (isRefused && !key.alone)) {
       const keyRecordId = isRefused ? keyOfProvider(target, key.id) : keyOfModel(target, key.id)

@@ -1,5 +1,6 @@
 import { PassThrough, Readable } from 'node:stream'
 import type { ProviderRow } from '../catalog/schema.ts'
+import { uncompressed } from '../io/content-coding.ts'
 import {
   collect,
   type Dispatcher,
@@ -79,7 +80,7 @@ export function openLine({ provider, protocol, pool, baseUrl, prefix, timeouts, 
     }
   }
   const open = (path: string, signal?: AbortSignal) =>
-    receive({ method: 'GET', path, headers: { ...auth(), 'accept-encoding': 'identity' }, body: null, signal })
+    receive({ method: 'GET', path, headers: { ...auth(), ...uncompressed }, body: null, signal })
   const stream = async (request: ProviderRequest): Promise<ProviderDownload> => {
     const answer = await receive({ ...outgoing(request), signal: request.signal, timeouts: timeoutsFor(request) })
     if (isSuccess(answer.status) || request.allow?.includes(answer.status))
@@ -133,7 +134,7 @@ function failureOf(protocol: Protocol, status: number, headers: Headers, body: s
 }
 
 function encodeRequest({ headers = {}, json, parts, file }: ProviderRequest) {
-  const baseHeaders = { accept: 'application/json', ...headers }
+  const baseHeaders = { accept: 'application/json', ...uncompressed, ...headers }
   if (parts) {
     const { contentType, bytes, body } = encodeForm(parts)
     const bodyHeaders = { 'content-type': contentType, 'content-length': String(bytes) }
@@ -156,5 +157,6 @@ function toProviderError(error: unknown): unknown {
   const { fault, unsent, cause } = error
   if (fault === 'timeout')
     return new ProviderError('timeout', 'The provider did not answer in time.', { unsent, cause })
+  if (fault === 'coding') return new ProviderError('invalid_response', 'The answer cannot be decompressed.', { cause })
   return new ProviderError('connection', 'The connection to the provider failed.', { unsent, cause })
 }

@@ -1,3 +1,5 @@
+import type { ModelFault } from './toolkit/model-faults.ts'
+
 /**
  * Why an upstream call failed. Request faults are the caller's and are never retried on another target; the others are
  * the provider's (retried on another target before the first byte).
@@ -6,6 +8,7 @@ export type FailureReason =
   | 'invalid_request' // 400-class about the input; the message is passed on
   | 'context_length' // the input is longer than the model takes
   | 'content_filter' // refused by the provider's content policy
+  | 'model_fault' // the model wrote a call or JSON that its server could not use
   | 'auth' // our credentials: 401, 403
   | 'quota' // our account at the provider has no money left
   | 'model_unavailable' // 404: the provider no longer has this model
@@ -32,6 +35,8 @@ export class ProviderError extends Error {
   readonly param: string | null
   /** The response itself, where it may be shown to a client of the same dialect. */
   readonly received: ReceivedError | null
+  /** What the model wrote, where that is the reason. */
+  readonly modelFault: ModelFault | null
   constructor(
     reason: FailureReason,
     message: string,
@@ -41,6 +46,7 @@ export class ProviderError extends Error {
       unsent?: boolean
       param?: string
       received?: ReceivedError
+      modelFault?: ModelFault
       cause?: unknown
     } = {},
   ) {
@@ -51,8 +57,31 @@ export class ProviderError extends Error {
     this.unsent = options.unsent ?? false
     this.param = options.param ?? null
     this.received = options.received ?? null
+    this.modelFault = options.modelFault ?? null
+  }
+
+  /** The same error without a text in what it shows: the API key of the call, which a provider may have quoted. */
+  without(secret: string): ProviderError {
+    const { message, received, modelFault } = this
+    if (secret.length < minSecretLength || !JSON.stringify([message, received, modelFault]).includes(secret))
+      return this
+    const clean = (text: string) => text.replaceAll(secret, '[redacted]')
+    const generation = modelFault?.generation == null ? null : clean(modelFault.generation)
+    const { status, retryAfterMs, unsent, param, cause } = this
+    return new ProviderError(this.reason, clean(message), {
+      ...(status !== null && { status }),
+      ...(retryAfterMs !== null && { retryAfterMs }),
+      ...(param !== null && { param }),
+      ...(received && { received: { ...received, body: clean(received.body) } }),
+      ...(modelFault && { modelFault: { ...modelFault, generation } }),
+      unsent,
+      cause,
+    })
   }
 }
+
+/** Shorter texts are no keys, and occur by chance. */
+const minSecretLength = 6
 
 const requestFaults: ReadonlySet<FailureReason> = new Set(['invalid_request', 'context_length', 'content_filter'])
 

@@ -3,13 +3,20 @@ import type { Usage } from '../base/usage.ts'
 /** One server-sent event: `event` is its name ('' when it has none), `data` its data lines joined by \n. */
 export type SseEvent = { event: string; data: string }
 
+/** An event of the native dialect that only adds to its choices. */
+export type NativeEvent = {
+  choices: { index: number; delta?: Record<string, unknown>; usage?: unknown }[]
+  x_groq?: unknown
+}
+
 /**
  * Decodes a provider's events to our chunks. `push` returns the chunks of one event and throws a ProviderError when the
  * event reports an error or is malformed. `done`: the provider has marked the response complete; a stream that closes
  * before was truncated. `over`: the final event has arrived, in dialects that have one; nothing follows. `part`: which
  * of the call's requests an event belongs to, where there are several. `usage`: the usage so far in our shape, for kinds
  * whose chunks have another, undefined until it is whole; `promptUsage`: that of the prompt, which comes first. `end` returns the
- * last chunks of a response whose connection has closed.
+ * last chunks of a response whose connection has closed. `passes`: whether a native event that only adds to its choices
+ * can be forwarded as received; it is recorded if so, and must be pushed if not.
  */
 export type StreamDecoder<C> = {
   push(event: SseEvent, part?: number): C[]
@@ -18,4 +25,5 @@ export type StreamDecoder<C> = {
   readonly usage?: Usage | undefined
   readonly promptUsage?: Usage | undefined
   end?(): C[]
+  passes?(event: NativeEvent): boolean
 }

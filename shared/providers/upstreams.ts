@@ -3,6 +3,7 @@ import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Server } from '../catalog/overrides.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
+import { uncompressed } from '../io/content-coding.ts'
 import { type Dispatcher, type Exchange, exchange, type ResponseSink, type Timeouts } from '../io/http.ts'
 import type { WebSocket } from '../io/socket.ts'
 import type { DirectKind, DirectKinds, InstantKind, QueuedKind } from '../kinds/index.ts'
@@ -35,7 +36,8 @@ export type { Credential } from './connections.ts'
 
 /**
  * The route of one call. Without a credential it leads to the sandbox; `alone` = no other API key is usable now;
- * `withinMs` is the remaining time to the first byte, `tokenWithinMs` that to the first token of a stream.
+ * `withinMs` is the remaining time to the first byte of a stream, `tokenWithinMs` that to its first token, or to the
+ * first byte of a whole answer.
  */
 export type Route = {
   target: Target
@@ -178,19 +180,42 @@ export class Upstreams {
 
   /**
    * Sends a request to a target. A live one carries one of its API keys, and only to that provider's own origin.
-   * `withinMs` shortens the first-byte timeout.
+   * `isWhole`: the answer is not streamed, so its first byte may come when all of it is done.
    */
-  send({ target, credential, withinMs, traceparent }: Route, request: UpstreamRequest, sink: ResponseSink): Exchange {
-    const timeouts =
-      withinMs < this.#timeouts.firstByteTimeoutMs
-        ? { ...this.#timeouts, firstByteTimeoutMs: withinMs }
-        : this.#timeouts
+  send(route: Route, request: UpstreamRequest, sink: ResponseSink, isWhole: boolean): Exchange {
+    const { target, credential, traceparent } = route
+    const timeouts = this.#timeoutsFor(route, isWhole)
     if (!credential) return exchange(this.#sandbox, { ...request, path: sandboxPrefix + request.path }, timeouts, sink)
     const { pool, prefix, auth } = this.#connections.get(target.provider.name)
-    const headers = { ...request.headers, ...authHeader(auth, credential.secret, this.#clock.now()) }
+    const headers: Record<string, string> = {
+      ...uncompressed,
+      ...request.headers,
+      ...authHeader(auth, credential.secret, this.#clock.now()),
+    }
     if (traceparent) headers.traceparent = traceparent
     const sent = { method: request.method, path: prefix + request.path, headers, body: request.body }
     return exchange(pool, sent, timeouts, sink)
+  }
+
+  /**
+   * The time-outs of one exchange. A whole answer of a live provider has its total time for the first byte, and for
+   * silence within it: some servers send the head at once, others a space now and then.
+   */
+  #timeoutsFor({ credential, withinMs, tokenWithinMs }: Route, isWhole: boolean): Timeouts {
+    const timeouts = this.#timeouts
+    const { firstByteTimeoutMs, totalTimeoutMs } = timeouts
+    if (isWhole && credential)
+      return {
+        ...timeouts,
+        firstByteTimeoutMs: Math.min(totalTimeoutMs, tokenWithinMs),
+        idleTimeoutMs: totalTimeoutMs,
+      }
+    return withinMs < firstByteTimeoutMs ? { ...timeouts, firstByteTimeoutMs: withinMs } : timeouts
+  }
+
+  /** The longest silence within a streamed answer. */
+  get idleTimeoutMs(): number {
+    return this.#timeouts.idleTimeoutMs
   }
 
   /** Opens the socket of a session at a target, paused. Rejects with a ProviderError, or the signal's reason once it is aborted. */

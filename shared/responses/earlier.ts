@@ -90,7 +90,7 @@ export function meterOf(param: string, { held, own }: Room): JsonMeter {
 }
 
 function tooLong(param: string, bounds: string, cause?: unknown): GatewayError {
-  const message = `\`${param}\`: the conversation is too long: ${bounds}. Begin another one with a summary.`
+  const message = `\`${param}\`: the conversation is too long: ${bounds}. Begin another one with a summary. (context_length_exceeded)`
   return new GatewayError('context_length_exceeded', message, { param, cause })
 }
 

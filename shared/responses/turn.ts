@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { editBody } from '../base/json-member.ts'
-import { validate } from '../base/validate.ts'
+import { validateRequest } from '../base/validate.ts'
 import type { ResponseStorage } from '../chat/run-input.ts'
 import type { HeldBytes } from '../io/byte-budget.ts'
 import { isOutage } from '../io/outage.ts'
@@ -136,7 +136,7 @@ function readEarlier(
 function combined(turn: ResponsesTurn, { items }: Earlier): ResponsesTurn {
   const isKept = conversationOf(turn.body) !== null && turn.body.store === false
   const { body, raw } = withContext(isKept ? withoutStore(turn) : turn, items)
-  return { body: validate(directKinds.responses, body), raw }
+  return validateRequest(directKinds.responses, body, raw)
 }
 
 /** Without `store: false`, as answers have the state of their reasoning, which the conversation needs. */

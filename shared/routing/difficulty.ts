@@ -59,7 +59,7 @@ const manualWeights = {
   system: 0.1,
   jsonSchema: 0.3,
   /** An explicit reasoning effort states the difficulty directly. */
-  effort: { none: -0.8, minimal: -0.6, low: -0.3, medium: 0.5, high: 1.2, xhigh: 1.6, max: 2 },
+  effort: { none: -0.8, minimal: -0.6, low: -0.3, default: 0, medium: 0.5, high: 1.2, xhigh: 1.6, max: 2 },
 }
 
 /**

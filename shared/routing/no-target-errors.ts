@@ -1,5 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { formatNames } from '../base/names.ts'
+import type { Figures } from '../providers/health.ts'
 import { pausedCooldownMs } from '../providers/provider-pauses.ts'
 import { isExcludedByRequest, type RoutingContext } from './options.ts'
 
@@ -47,14 +48,16 @@ function notEnabledError(providers: readonly string[]): GatewayError {
   return new GatewayError('no_provider_available', message, { headers: { 'retry-after': String(notEnabledRetryS) } })
 }
 
-/** The 503 when all `count` targets of a request are in cooldown for at least `cooldownMs`. */
-export function noTargetNowError(cooldownMs: number, count: number): GatewayError {
+/** The 503 when all targets of a request are in cooldown. */
+export function noTargetNowError(figures: readonly Pick<Figures, 'cooldownMs' | 'accountFault'>[]): GatewayError {
+  const cooldownMs = Math.min(...figures.map(one => one.cooldownMs))
   const isPaused = cooldownMs >= pausedCooldownMs
   const seconds = isPaused ? pausedRetryS : Math.max(1, Math.ceil(cooldownMs / 1_000))
-  const subject = count === 1 ? 'The only provider' : 'Every provider'
-  const message = isPaused
-    ? `${subject} that could serve this request is paused by the operator of this service.`
-    : `${subject} that could serve this request failed repeatedly or requested a pause. Try again in ${seconds} s.`
+  const subject = `${figures.length === 1 ? 'The only provider' : 'Every provider'} that could serve this request`
+  const failed = figures.every(({ accountFault }) => accountFault)
+    ? 'refused the gateway’s API key or account. Tell the operator of this service.'
+    : `failed repeatedly or requested a pause. Try again in ${seconds} s.`
+  const message = isPaused ? `${subject} is paused by the operator of this service.` : `${subject} ${failed}`
   return new GatewayError('no_provider_available', message, { headers: { 'retry-after': String(seconds) } })
 }
 

@@ -5,9 +5,11 @@ import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
+import { completeChat } from '../kinds/complete-chat.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
-import type { Target } from '../providers/contract.ts'
+import type { Target, UpstreamRequest } from '../providers/contract.ts'
 import { type Figures, unknownFigures } from '../providers/health.ts'
+import { fitChat } from '../providers/profile/fit-chat.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import type { Features } from './features.ts'
@@ -226,25 +228,30 @@ export function unsupportedError(
   target: Target,
   request: RoutingRequest,
 ): GatewayError | null {
-  const dryRun = dryRunRequest(upstreams, kind, target, request)
+  const dryRun = dryRunRequest(upstreams, kind, target, request, true)
   return dryRun instanceof GatewayError ? dryRun : null
 }
 
 /**
  * Translates a request into a provider's dialect without sending it: the 400 for an unsupported capability, else the
- * fields that would be dropped. Null for native dialects, which support everything.
+ * fields that would be dropped and changed. Null for native dialects, which support everything but what the profile of a
+ * chat model excludes. `onlyRefusal`: only whether it is refused matters.
  */
 export function dryRunRequest(
   upstreams: RoutingWorld['upstreams'],
   kind: DirectKind,
   target: Target,
   request: RoutingRequest,
-): GatewayError | readonly string[] | null {
+  onlyRefusal = false,
+): GatewayError | Pick<UpstreamRequest, 'dropped' | 'adjusted'> | null {
   const adapter = upstreams.adapter(kind, target, 'live', request as never)?.adapter
-  if (!adapter || adapter.native) return null
+  if (!adapter || (adapter.native && kind !== 'chat')) return null
   try {
-    const call = { target, body: request as never, raw: null, maxTokens: null, media: new Map() }
-    return adapter.request(call).dropped ?? []
+    const body = kind === 'chat' ? completeChat(request as ChatRequest) : request
+    // Then it is not written for dialects that are almost ours.
+    if (adapter.native && onlyRefusal) return fitChat(body as ChatRequest, target)
+    const call = { target, body: body as never, raw: null, maxTokens: null, media: new Map() }
+    return adapter.request(call)
   } catch (error) {
     if (error instanceof GatewayError && error.code === 'unsupported_capability') return error
     return null // Other errors surface when the request is sent.

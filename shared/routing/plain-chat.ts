@@ -9,6 +9,8 @@ const plainFields: ReadonlySet<string> = new Set([
   ...['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'stop', 'user'],
   ...['temperature', 'top_p', 'tools', 'tool_choice', 'parallel_tool_calls'],
 ])
+/** The least of the providers' limits. */
+const maxTools = 128
 const plainMessageFields: ReadonlySet<string> = new Set(['role', 'content', 'name', 'tool_calls', 'tool_call_id'])
 
 /**
@@ -19,6 +21,9 @@ export function isPlainChat(body: ChatRequest): boolean {
   for (const field in body) if (!plainFields.has(field)) return false
   const { tools, tool_choice: choice, messages } = body
   if (choice !== undefined && choice !== 'auto' && choice !== 'none') return false
+  if (tools && tools.length > maxTools) return false
+  // Not every model continues an answer.
+  if (messages.at(-1)!.role === 'assistant') return false
   return (tools?.every(isFunction) ?? true) && messages.every(isPlainMessage)
 }
 

@@ -2,7 +2,7 @@ import type { Config } from '../base/config.ts'
 import { nanoCeilFromPico, nanoFromPico, withMargin } from '../base/money.ts'
 import type { Usage } from '../base/usage.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
-import { estimateRates, maxTokenRates, tokenCost, webSearchCost } from '../catalog/prices.ts'
+import { estimateRates, maxTokenRates, type TokenPrice, tokenCost, webSearchCost } from '../catalog/prices.ts'
 import type { Deployment } from '../catalog/schema.ts'
 import { reasonsBesideLimit } from '../catalog/traits.ts'
 import type { DirectKind } from '../kinds/index.ts'
@@ -30,17 +30,31 @@ export function marginOf(
 }
 
 /**
- * The charge of a finished call in nano-dollars: the provider's price plus margin, rounded once. The cost reported by
- * the provider is the minimum, before margin and without discount.
+ * The charge of a finished call in nano-dollars, rounded once: what the provider states that it cost, else its price, plus margin.
+ * A discount never takes a charge below a stated cost. Of a call of several requests, each counts by itself.
  */
 export function chargeNano(deployment: Deployment, usage: Usage, marginPpm: bigint): number {
   if (deployment.price.unit !== 'token') return 0
   const { price } = deployment
+  if (!usage.provider_cost_nano) return Number(nanoFromPico(withMargin(listedPico(price, usage), marginPpm)))
+  let pricedPico = 0n
+  let statedPico = 0n
+  for (const part of usage.parts ?? [usage]) {
+    if (part.provider_cost_nano) statedPico += BigInt(part.provider_cost_nano) * 1_000n
+    else pricedPico += listedPico(price, part)
+  }
+  const statedMarginPpm = marginPpm > 0n ? marginPpm : 0n
+  return Number(nanoFromPico(withMargin(pricedPico, marginPpm) + withMargin(statedPico, statedMarginPpm)))
+}
+
+/** What a call costs at the prices of the catalog, in nano-dollars before margin. */
+export function listedNano({ price }: Deployment, usage: Usage): number {
+  return price.unit === 'token' ? Number(nanoFromPico(listedPico(price, usage))) : 0
+}
+
+function listedPico(price: TokenPrice, usage: Usage): bigint {
   const searchPico = webSearchCost(price, usage.web_searches ?? 0)
-  const costPico = (usage.parts ?? [usage]).reduce((sum, part) => sum + tokenCost(price, part), searchPico)
-  const chargedPico = withMargin(costPico, marginPpm)
-  const reportedPico = withMargin(BigInt(usage.provider_cost_nano ?? 0) * 1_000n, marginPpm > 0n ? marginPpm : 0n)
-  return Number(nanoFromPico(chargedPico > reportedPico ? chargedPico : reportedPico))
+  return (usage.parts ?? [usage]).reduce((sum, part) => sum + tokenCost(price, part), searchPico)
 }
 
 function maxRates({ deployment }: Target, { inputs, outputs, media, cache1h }: Features, promptTokens: number) {

@@ -2,6 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Features } from './features.ts'
+import { overflowMessage } from './overflow-message.ts'
 
 /** A requirement of the request that a model does not meet. */
 export type UnmetRequirement = {
@@ -12,18 +13,19 @@ export type UnmetRequirement = {
   rejected?: 'image_block' | 'document_block' | 'structured_outputs_unsupported' | 'prompt_too_long'
 }
 
-/** The 400 for a model that does not meet a requirement; for Messages in the words that its clients look for. */
+/** The 400 for a model that does not meet a requirement, in the words that the clients of its format look for. */
 export function unmetError(
   { id, context_length }: ModelRow,
   { code, why, param, rejected }: UnmetRequirement,
   kind: DirectKind,
   { maxPromptEstimate }: Features,
 ): GatewayError {
-  if (kind !== 'messages' || !rejected) return new GatewayError(code, `\`${id}\` ${why}.`, { param })
-  const words =
-    rejected === 'prompt_too_long'
-      ? `prompt is too long: ${maxPromptEstimate} tokens > ${context_length} maximum`
-      : `\`${id}\` ${why}`
+  if (rejected === 'prompt_too_long') {
+    const counts = { input: maxPromptEstimate, output: null, limit: context_length! }
+    return new GatewayError(code, overflowMessage(kind, counts), { param })
+  }
+  const words = `\`${id}\` ${why}`
+  if (kind !== 'messages' || !rejected) return new GatewayError(code, `${words}.`, { param })
   return new GatewayError(code, `${words} (capability_rejected: ${rejected})`, { param })
 }
 

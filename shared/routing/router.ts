@@ -156,7 +156,7 @@ function excludeCoolingDown({ world, policy, overflow }: RoutingContext, options
   const soonest = [...options].sort((a, b) => a.figures.cooldownMs - b.figures.cooldownMs)
   const { cooldownMs } = soonest[0]!.figures
   if (cooldownMs > world.maxPauseMs && policy.environment === 'live')
-    throw overflow ?? noTargetNowError(cooldownMs, options.length)
+    throw overflow ?? noTargetNowError(options.map(({ figures }) => figures))
   return soonest
 }
 

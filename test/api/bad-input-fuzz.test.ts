@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { errorsOf } from '../../api/openapi/errors.ts'
 import { endpoints } from '../../api/routes/index.ts'
 import { Emulator, type Reply } from '../emulators/emulator.ts'
+import { responsesReply } from '../emulators/openai-responses.ts'
 import {
   type BodyPath,
   embeddingReply,
@@ -23,6 +24,7 @@ let provisioning: string
 
 const reply: Reply = (request, response) => {
   if (request.path === '/v1/embeddings') return embeddingReply(request.body)(request, response)
+  if (request.path === '/v1/responses') return responsesReply()(request, response)
   if (request.body?.stream !== true) return plainChatReply(request, response)
   response.writeHead(200, { 'content-type': 'text/event-stream' }).end(plainStream)
 }

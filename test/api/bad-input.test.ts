@@ -5,6 +5,7 @@ import type { ErrorCode } from '../../shared/base/errors.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { answersError, bodyPaths, provisioningKey, rawCall, validBodies } from '../support/api/edge.ts'
 import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { headOf } from '../support/io/raw-requests.ts'
 
 let gateway: Gateway
 let upstream: Awaited<ReturnType<typeof startOpenAiEmulator>>
@@ -49,7 +50,6 @@ test.serial('400 invalid_json on every route for bodies that are not well-formed
     'cut off': '{"model":"gpt-5.6-luna"',
     'single quotes': "{'model':'gpt-5.6-luna'}",
     'trailing text': '{} {}',
-    'byte order mark': Buffer.from('\ufeff{}'),
     'invalid UTF-8': Buffer.concat([Buffer.from('{"model":"'), Buffer.from([0xc3, 0x28]), Buffer.from('"}')]),
     'raw surrogate': Buffer.concat([Buffer.from('{"model":"'), Buffer.from([0xed, 0xa0, 0x80]), Buffer.from('"}')]),
     'raw NUL': '{"model":"a\0b"}',
@@ -149,6 +149,32 @@ test.serial('413 for a body over 10 MiB, announced or not; the server lives on',
   t.is((await send(chat, JSON.stringify(hello))).status, 200)
 })
 
+test.serial('413 that a client reads which is still writing: its connection is not reset', async t => {
+  const size = 12 * 1024 * 1024
+  const announced = headOf(chat, account.live, { 'content-type': 'application/json', 'content-length': size })
+  const { hostname, port } = new URL(gateway.url)
+  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
+  let answer = ''
+  const answered = new Promise<void>(resolve => {
+    socket.on('data', part => {
+      answer += part
+      if (answer.includes('request_too_large')) resolve()
+    })
+  })
+  const ended = once(socket, 'end')
+  socket.write(announced)
+  await answered
+  // Each write arrives before the next: a connection that was closed resets it.
+  for (let sent = 0; sent < size; sent += 1024 * 1024)
+    await new Promise<void>((resolve, reject) =>
+      socket.write(Buffer.alloc(1024 * 1024, 0x20), error => (error ? reject(error) : resolve())),
+    )
+  await ended
+  socket.destroy()
+  t.regex(answer, /^HTTP\/1\.1 413 /)
+  t.regex(answer, /^connection: close\r$/im)
+})
+
 test.serial('413 and a closed connection for a client that never stops sending', async t => {
   const headers = { authorization: `Bearer ${account.live}`, 'content-type': 'application/json' }
   const mebibyte = Buffer.alloc(1024 * 1024, 0x20)
@@ -181,6 +207,21 @@ test.serial('200 for 16,384 messages, 400 for one more', async t => {
   })
   await answersError(t, await send(chat, JSON.stringify(body(16_385))), 'invalid_request', 'messages')
   t.is((await gateway.fetch(chat, { key: account.test, body: body(16_384) })).status, 200)
+})
+
+test.serial('200 with a byte order mark before the body, and with two slashes in the path', async t => {
+  const marked = Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), Buffer.from(JSON.stringify(hello))])
+  t.is((await send(chat, marked)).status, 200)
+  for (const path of [`/${chat}`, chat.replace('/chat', '//chat'), '//v1//chat/completions?beta=true']) {
+    // Not resolved against the address: that would take the first segment for a host.
+    const { status } = await fetch(`${gateway.url}${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${account.live}`, 'content-type': 'application/json' },
+      body: JSON.stringify(hello),
+    })
+    t.is(status, 200, path)
+  }
+  t.is((await fetch(`${gateway.url}//v1/models?x=https://a//b`)).status, 401)
 })
 
 test.serial('404 model_not_found for names that no model has', async t => {

@@ -70,6 +70,13 @@ test.serial('200 with what a configured provider can serve for a live key', asyn
   t.false(ids(rows).includes('claude-opus-5'))
 })
 
+test.serial('200 without the parameters that no provider of the model takes', async t => {
+  const rows = await list(account.test)
+  const parametersOf = (slug: string) => rows.find(({ id }) => id === slug)!.supported_parameters
+  t.false(parametersOf('gemini-2.5-flash').includes('frequency_penalty'))
+  t.true(parametersOf('gpt-4o').includes('frequency_penalty'))
+})
+
 test.serial('200 with one type each, together everything', async t => {
   const everything = await list(account.test)
   for (const type of Object.keys(endpoints)) {

@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises'
 import test from 'ava'
 import fc from 'fast-check'
 import { createHttpServer } from '../../api/http-server.ts'
-import { watchSender } from '../../api/middleware/sender.ts'
+import { discardBody, watchSender } from '../../api/middleware/sender.ts'
 import type { GatewayError } from '../../shared/base/errors.ts'
 import { ByteBudget } from '../../shared/io/byte-budget.ts'
 import { PieceCollector } from '../../shared/io/pieces.ts'
@@ -221,6 +221,26 @@ test('a slow sender: 408 beyond 256 KiB, of a body announced to be larger, or wi
   t.is(gone.error.code, 'request_timeout')
   t.true(gone.bytes < 1_000)
   t.is(budget.bytes, 0, 'nothing is held of a sender that is over')
+})
+
+test('a closed connection some time after the answer to a refused body whose sender stops', async t => {
+  const config = { keepAliveTimeoutMs: 5_000, maxConnections: 10, trustedProxies: 0 }
+  const { server } = createHttpServer(config, (request, response) => {
+    discardBody(request, 1)
+    response.writeHead(413, { connection: 'close', 'content-length': 0 }).end()
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+  socket.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nbegun')
+  const [accepted] = (await once(server, 'connection')) as [Socket]
+  const [answer] = await once(socket, 'data')
+  t.regex(String(answer), /^HTTP\/1\.1 413 /)
+  if (!accepted.destroyed) await once(accepted, 'close')
+  t.true(accepted.destroyed)
+  socket.destroy()
+  server.close()
 })
 
 test('429 for one slow sender too many of an organisation', async t => {

@@ -45,6 +45,10 @@ const ofConnections: typeof table = [
   [400, 'invalid_request_error', ['previous_response_not_found', 'websocket_connection_limit_reached']],
   [499, 'invalid_request_error', ['response_cancelled']],
 ]
+/** What a model wrote that cannot be used (docs/errors.md). */
+const ofModels: typeof table = [
+  [400, 'invalid_request_error', ['tool_use_failed', 'json_validate_failed', 'output_parse_failed']],
+]
 /** What quotas say (docs/decisions/quotas.md). */
 const ofQuotas: typeof table = [[403, 'permission_error', ['quota_exceeded']]]
 /** What keys of suspended organisations get (docs/decisions/suspension.md). */
@@ -61,6 +65,7 @@ test('every error code has the status and type of the contract', t => {
     ...table,
     ...ofSessions,
     ...ofConnections,
+    ...ofModels,
     ...ofQuotas,
     ...ofSuspension,
     ...ofDashboard,

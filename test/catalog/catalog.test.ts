@@ -120,6 +120,27 @@ test('shipped: an upper tier is never cheaper and prices the classes of the lowe
   }
 })
 
+test('shipped: a model has a price of cached input at each provider, or says why there is none', t => {
+  for (const { id, type, providers } of catalog.models.values()) {
+    if (type === 'embeddings') continue
+    for (const { provider, price, cached_input_source: source } of providers) {
+      if (price.unit !== 'token' || Number(price.input) === 0) continue
+      if (price.cached_input === undefined) t.regex(source ?? '', /^none\b.{10}/, `${id} at ${provider}`)
+      else t.true(Number(price.cached_input) < Number(price.input), `${id} at ${provider}`)
+    }
+  }
+})
+
+test('shipped: no chat model takes video, as no route of chat does', t => {
+  const taking = [...catalog.models.values()].filter(
+    ({ type, input_modalities: takes }) => type === 'chat' && takes.includes('video'),
+  )
+  t.deepEqual(
+    taking.map(({ id }) => id),
+    [],
+  )
+})
+
 test('shipped: no retired model, and no expiry in the past', t => {
   const retired =
     /^(sora-.*|dall-e-[23]|gpt-image-1|o1|o3-mini|o4-mini|gpt-4-turbo|gpt-4|gpt-3\.5-turbo.*|gemini-2\.5-.*-preview-tts|gemini-3\.1-flash-tts-preview)$/
@@ -149,7 +170,7 @@ test('shipped: announced ends are recorded', t => {
 test('shipped: models that reject sampling parameters say so', t => {
   for (const id of ['claude-opus-4-7', 'claude-opus-4-8', 'claude-opus-5', 'claude-sonnet-5', 'claude-fable-5']) {
     const row = catalog.models.get(id)
-    t.is(row?.providers.find(({ provider }) => provider === 'anthropic')?.traits?.sampling, false, id)
+    t.is(row?.providers.find(({ provider }) => provider === 'anthropic')?.profile?.sampling, 'none', id)
     t.false(row?.supported_parameters.includes('temperature'), id)
   }
 })

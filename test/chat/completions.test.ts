@@ -29,6 +29,9 @@ test.serial('200 from a completion model: plain, echo, several prompts, logprobs
   const echoed = await sdk.completions.create({ model: native, prompt: 'abc', echo: true, logprobs: 2 })
   t.is(echoed.choices[0]!.text, 'abcEcho: abc')
   t.is(local.requests.at(-1)!.body.logprobs, 2)
+  const rated = await sdk.completions.create({ model: native, prompt: 'abc', echo: true, logprobs: 1, max_tokens: 0 })
+  t.is(rated.choices[0]!.text, 'abc')
+  t.is(local.requests.at(-1)!.body.max_tokens, 0)
   const several = await sdk.completions.create({ model: native, prompt: ['a', 'b'], max_tokens: 100 })
   t.deepEqual(
     several.choices.map(({ index, text }) => [index, text]),
@@ -205,6 +208,7 @@ const wrong: [what: object, status: number, code: string, param: string | null][
   [{ prompt: [] }, 400, 'invalid_request', 'prompt'],
   [{ prompt: ['a', 1] }, 400, 'invalid_request', 'prompt.1'],
   [{ prompt: { text: 'x' } }, 400, 'invalid_request', 'prompt'],
+  [{ max_tokens: 0 }, 400, 'unsupported_capability', 'max_tokens'],
   [{ max_tokens: -1 }, 400, 'invalid_request', 'max_tokens'],
   [{ max_tokens: 1.5 }, 400, 'invalid_request', 'max_tokens'],
   [{ max_tokens: '10' }, 400, 'invalid_request', 'max_tokens'],
@@ -218,6 +222,7 @@ const wrong: [what: object, status: number, code: string, param: string | null][
   [{ prompt: Array(129).fill('a') }, 400, 'unsupported_capability', 'prompt'],
   [{ prompt: [[1, 2, 3], [4]] }, 400, 'unsupported_capability', 'prompt'],
   [{ prompt: [1, 2, 3] }, 400, 'unsupported_capability', 'prompt'],
+  [{ model: native, prompt: [1, 2, 3] }, 400, 'unsupported_capability', 'prompt'],
   [{ logprobs: 1 }, 400, 'unsupported_capability', 'logprobs'],
   [{ best_of: 2 }, 400, 'unsupported_capability', 'best_of'],
   [{ suffix: 'end' }, 400, 'unsupported_capability', 'suffix'],

@@ -5,7 +5,8 @@ import { chargedNano, expectedNano, generationOf, startWorld, type World } from 
 
 let world: World
 test.before(async () => {
-  world = await startWorld()
+  // What is refused before it is sent needs no provider.
+  world = await startWorld({ MISTRAL_API_KEY: 'unused', OLLAMA_BASE_URL: 'http://127.0.0.1:9/v1' })
 })
 test.after.always(() => world?.close())
 test.beforeEach(() => {
@@ -106,6 +107,9 @@ const wrong: [what: object, status: number, code: string, param: string][] = [
   [{ input: 'x', model: 'gpt-4.1' }, 404, 'model_not_found', 'model'],
   [{ input: 'x'.repeat(60_000) }, 400, 'context_length_exceeded', 'input'],
   [{ input: [1, 2], model: 'gemini-embedding-001' }, 400, 'unsupported_capability', 'input'],
+  [{ input: [1, 2], model: 'mistral-embed' }, 400, 'unsupported_capability', 'input'],
+  [{ input: [[1, 2], [3]], model: 'codestral-embed' }, 400, 'unsupported_capability', 'input'],
+  [{ input: [[1], [2]], model: 'nomic-embed-text-local' }, 400, 'unsupported_capability', 'input'],
 ]
 for (const [what, status, code, param] of wrong) {
   test.serial(`${status} ${code} for ${JSON.stringify(what).slice(0, 60)}; nothing is reserved or charged`, async t => {

@@ -1,5 +1,7 @@
 import test from 'ava'
+import { sumUsages } from '../../shared/base/usage.ts'
 import { chargeNano } from '../../shared/routing/pricing.ts'
+import { isDrift, listStatedCosts } from '../../shared/store/stated-costs.ts'
 import { json, type Reply } from '../emulators/emulator.ts'
 import { chatChunk } from '../emulators/openai.ts'
 import {
@@ -11,10 +13,11 @@ import {
   startWorld,
   type World,
 } from '../support/chat/gateway.ts'
+import { measured } from '../support/metrics/samples.ts'
 
 let world: World
 test.before(async () => {
-  world = await startWorld()
+  world = await startWorld(measured)
 })
 test.after.always(() => world?.close())
 test.beforeEach(() => {
@@ -53,7 +56,7 @@ test.serial('200 at every dialect with what real clients send beside the contrac
   const marked = [{ type: 'text', text: 'Hello', cache_control: { type: 'ephemeral', ttl: '1h' } }]
   const sent = { usage: { include: true }, plugins: [], n: 1, strict: null, top_k: 5, langsmith_extra: { a: 1 } }
   const cases: [model: string, more: object, emulator: World['openai'], dropped: string[]][] = [
-    ['gpt-5', {}, world.openai, ['langsmith_extra', 'messages.content.cache_control', 'usage']],
+    ['gpt-5', {}, world.openai, ['langsmith_extra', 'messages.content.cache_control', 'top_k', 'usage']],
     ['claude-opus-4-6', atOpenRouter, world.openrouter, ['langsmith_extra', 'messages.content.cache_control.ttl']],
     ['claude-opus-5', {}, world.anthropic, ['langsmith_extra', 'top_k', 'usage']],
     ['gemini-3.6-flash', {}, world.gemini, ['langsmith_extra', 'messages.content.cache_control', 'top_k', 'usage']],
@@ -124,42 +127,62 @@ const streaming =
   }
 const ownNano = () => expectedNano('claude-opus-4-6', usage, { provider: 'openrouter' })
 
+test.serial('charged what OpenRouter says that it cost, whatever the list price; clients never see it', async t => {
+  const account = await world.gateway.account()
+  world.openrouter.next(answering({ cost: 2, num_sources_used: 3 }))
+  const { text, headers } = await ask(account.live, saying('claude-opus-4-6', 'Hello', atOpenRouter))
+  t.is(headers.get('x-gateway-cost-usd'), '2.1')
+  t.deepEqual(Object.keys(JSON.parse(text).usage).sort(), [
+    'completion_tokens',
+    'completion_tokens_details',
+    'cost',
+    'prompt_tokens',
+    'prompt_tokens_details',
+    'total_tokens',
+  ])
+  world.openrouter.next(streaming({ cost: 2, num_sources_used: 3 }))
+  const streamed = await ask(account.live, saying('claude-opus-4-6', 'Hello', { ...atOpenRouter, stream: true }))
+  const last = dataOf(streamed.text).findLast(chunk => chunk.usage)
+  t.is(last.usage.cost, 2.1)
+  t.notRegex(streamed.text, /provider_cost|unpriced/)
+  t.is(await chargedNano(world, account), 4_200_000_000)
+  const logged = await generationOf(world, headers.get('x-generation-id')!)
+  t.is(Number(logged.costNano), 2_100_000_000)
+  world.openrouter.next(answering({ cost: 0.000314 }), streaming({ cost: 0.000314 }))
+  const cheap = await ask(account.live, saying('claude-opus-4-6', 'Hello', atOpenRouter))
+  t.is(cheap.headers.get('x-gateway-cost-usd'), '0.0003297', 'less than the list price')
+  const cheapStream = await ask(account.live, saying('claude-opus-4-6', 'Hello', { ...atOpenRouter, stream: true }))
+  t.is(dataOf(cheapStream.text).findLast(chunk => chunk.usage).usage.cost, 0.0003297)
+})
+
 test.serial(
-  'charged what OpenRouter says that it cost, where that is more than the list price; clients never see it',
+  'what providers state is compared with the catalog: in the metrics, and by the doctor where a row is wrong',
   async t => {
-    const account = await world.gateway.account()
-    world.openrouter.next(answering({ cost: 2, num_sources_used: 3 }))
-    const { text, headers } = await ask(account.live, saying('claude-opus-4-6', 'Hello', atOpenRouter))
-    t.is(headers.get('x-gateway-cost-usd'), '2.1')
-    t.deepEqual(Object.keys(JSON.parse(text).usage).sort(), [
-      'completion_tokens',
-      'completion_tokens_details',
-      'cost',
-      'prompt_tokens',
-      'prompt_tokens_details',
-      'total_tokens',
-    ])
-    world.openrouter.next(streaming({ cost: 2, num_sources_used: 3 }))
-    const streamed = await ask(account.live, saying('claude-opus-4-6', 'Hello', { ...atOpenRouter, stream: true }))
-    const last = dataOf(streamed.text).findLast(chunk => chunk.usage)
-    t.is(last.usage.cost, 2.1)
-    t.notRegex(streamed.text, /provider_cost|unpriced/)
-    t.is(await chargedNano(world, account), 4_200_000_000)
-    const logged = await generationOf(world, headers.get('x-generation-id')!)
-    t.is(Number(logged.costNano), 2_100_000_000)
+    const { live } = await world.gateway.account()
+    const { redis, statedCosts, metrics } = world.gateway.services
+    await statedCosts.flush()
+    await redis.del('stated-costs')
+    const model = 'claude-sonnet-4-5'
+    for (let i = 0; i < 5; i++) {
+      world.openrouter.next(answering({ cost: 0.009 }))
+      await ask(live, saying(model, 'Hello', atOpenRouter))
+    }
+    await statedCosts.flush()
+    const [found] = await listStatedCosts(redis)
+    const listed = expectedNano(model, usage, { provider: 'openrouter', percent: 0 })
+    t.deepEqual(found, { provider: 'openrouter', model, calls: 5, listedNano: 5 * listed, statedNano: 45_000_000 })
+    t.true(isDrift(found!))
+    t.false(isDrift({ ...found!, statedNano: found!.listedNano * 1.01 }))
+    t.false(isDrift({ ...found!, calls: 2 }))
+    const rendered = await metrics!.render()
+    t.regex(rendered, /headgate_stated_cost_usd_total\{[^}]*claude-sonnet-4-5[^}]*\} 0\.045/)
+    t.regex(rendered, /headgate_listed_cost_usd_total\{[^}]*claude-sonnet-4-5[^}]*\} /)
   },
 )
 
-test.serial('charged the list price where the stated cost is less, or makes no sense', async t => {
+test.serial('charged the list price where no cost is stated, or one that makes no sense', async t => {
   const account = await world.gateway.account()
-  const stated = [
-    { cost: 0.000001 },
-    { cost: -5 },
-    { cost: '9' },
-    { cost: 1e12 },
-    { cost: null },
-    { cost_in_usd_ticks: 1e12 },
-  ]
+  const stated = [{ cost: 0 }, { cost: -5 }, { cost: '9' }, { cost: 1e12 }, { cost: null }, { cost_in_usd_ticks: 1e12 }]
   for (const more of stated) {
     world.openrouter.next(answering(more))
     await ask(account.live, saying('claude-opus-4-6', 'Hello', atOpenRouter))
@@ -174,14 +197,16 @@ test.serial('charged what the operator’s own key behind OpenRouter cost, too',
   t.is(await chargedNano(world, account), 2_100_000_000)
 })
 
-test('charged at least the stated cost, with the margin and without a discount', t => {
+test('charged the stated cost with the margin, and never less than it', t => {
   const price = { unit: 'token', input: '1', output: '1' } as const
   const deployment = { provider: 'p', upstream_model: 'u', price }
   const charged = (stated: number | undefined, marginPpm: bigint) =>
     chargeNano(deployment, { ...usage, ...(stated !== undefined && { provider_cost_nano: stated }) }, marginPpm)
   t.is(charged(undefined, 50_000n), 1_155_000)
-  t.is(charged(1_000_000, 50_000n), 1_155_000)
+  t.is(charged(1_000_000, 50_000n), 1_050_000)
   t.is(charged(2_000_000, 50_000n), 2_100_000)
   t.is(charged(undefined, -500_000n), 550_000)
   t.is(charged(900_000, -500_000n), 900_000)
+  const parts = [{ ...usage, provider_cost_nano: 400_000 }, usage] as const
+  t.is(chargeNano(deployment, sumUsages(parts), 0n), 1_500_000, 'each request of a call by itself')
 })

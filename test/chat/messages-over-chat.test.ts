@@ -1,6 +1,6 @@
 import test, { type ExecutionContext } from 'ava'
 import type { GatewayError } from '../../shared/base/errors.ts'
-import { result, sol, targetOf, tool, translate, use } from '../support/chat/messages.ts'
+import { result, sol, targetOf, tool, translate, translateFitted, use } from '../support/chat/messages.ts'
 
 /** Neither reasons nor takes system messages after the first. */
 const plain = targetOf('deepseek-v3.2')
@@ -89,7 +89,7 @@ test('tool choices, strict schemas, and the output limit of the model', t => {
     translate({ tools: [{ ...tool, input_schema, strict: true }] }).tools!.map(one => 'function' in one && one.function)
   t.like(strictOf({ ...optional, required: ['a'] }), [{ strict: true }])
   t.deepEqual(Object.keys(strictOf(optional)[0] as object), ['name', 'description', 'parameters'])
-  t.is(translate({ max_tokens: 10_000_000 }).max_completion_tokens, sol.model.max_output_tokens!)
+  t.is(translateFitted({ max_tokens: 10_000_000 }).max_completion_tokens, sol.model.max_output_tokens!)
 })
 
 test('free-claude-code#326: text after a tool call in an assistant turn stays before the one list of calls', t => {
@@ -271,17 +271,18 @@ test('new-api PR#2892: empty blocks are left out, and a tool may answer nothing'
 })
 
 test('protocol page, bifrost#1479: thinking and effort become an effort that the model takes, or nothing', t => {
-  const effort = (body: object, target = sol) => translate({ max_tokens: 32_000, ...body }, target).reasoning_effort
+  const effort = (body: object, target = sol) =>
+    translateFitted({ max_tokens: 32_000, ...body }, target).reasoning_effort
   const budget = (budget_tokens: number) => effort({ thinking: { type: 'enabled', budget_tokens } })
   t.deepEqual([500, 1024, 2048, 2049, 8192, 31_999].map(budget), ['low', 'low', 'low', 'medium', 'medium', 'high'])
   t.is(effort({ thinking: { type: 'disabled' } }), 'none')
   t.is(effort({ thinking: { type: 'adaptive', display: 'omitted' } }), undefined)
   t.is(effort({ thinking: { type: 'adaptive' }, output_config: { effort: 'low' } }), 'low')
-  t.is(effort({ output_config: { effort: 'max' } }), 'high')
+  t.is(effort({ output_config: { effort: 'max' } }), 'max')
   const claudeCode = { thinking: { type: 'adaptive' }, output_config: { effort: 'high' } }
   t.is(effort(claudeCode, targetOf('gpt-4.1')), undefined)
   t.is(effort({ thinking: { type: 'disabled' } }, targetOf('o3', 'openai')), 'low')
-  t.is(effort({ ...claudeCode, tools: [tool] }, targetOf('gpt-6-sol', 'openai')), undefined)
+  t.is(effort({ ...claudeCode, tools: [tool] }, targetOf('gpt-6-sol', 'openai')), 'none')
   refuses(t, { output_config: { effort: 'huge' } }, 'output_config.effort', 'must be one of low, medium')
   refuses(t, { thinking: { type: 'deep' } }, 'thinking', "Input tag 'deep'")
 })

@@ -114,7 +114,7 @@ test.serial(
     }
     const response = await world.gateway.fetch('/v1/messages?beta=true', { key: account.live, body })
     t.is(response.status, 200)
-    t.is(response.headers.get('x-gateway-dropped'), 'messages.content.cache_control')
+    t.is(response.headers.get('x-gateway-dropped'), 'output_config.effort,messages.content.cache_control')
     const { safety_identifier, ...sent } = world.openai.requests.at(-1)!.body
     t.regex(safety_identifier, /^[0-9a-f]{64}$/)
     t.like(sent, { model: 'gpt-4.1', max_completion_tokens: 32_000, tools: [{ type: 'function' }] })

@@ -140,7 +140,7 @@ test.serial('what Codex sends reaches the provider as a plain chat request', asy
   }
   const response = await world.gateway.fetch('/v1/responses', { key: account.live, body })
   t.is(response.status, 200)
-  t.is(response.headers.get('x-gateway-dropped'), 'tools.web_search')
+  t.is(response.headers.get('x-gateway-dropped'), 'reasoning.effort,tools.web_search')
   const { messages, tools, ...sent } = together.requests.at(-1)!.body
   t.deepEqual(messages, [
     { role: 'system', content: 'You are Codex.' },

@@ -1,5 +1,6 @@
 import test from 'ava'
-import { events, hang } from '../emulators/emulator.ts'
+import { after, events, hang } from '../emulators/emulator.ts'
+import { chatChunk, reply } from '../emulators/openai.ts'
 import {
   chargedNano,
   dataOf,
@@ -12,7 +13,10 @@ import {
 
 let world: World
 test.before(async () => {
-  world = await startWorld({ UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '1200', UPSTREAM_IDLE_TIMEOUT_MS: '1200' })
+  world = await startWorld({
+    ...{ UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '1200', UPSTREAM_IDLE_TIMEOUT_MS: '1200' },
+    UPSTREAM_TOTAL_TIMEOUT_MS: '5000',
+  })
 })
 test.after.always(() => world?.close())
 test.beforeEach(() => {
@@ -68,4 +72,29 @@ test.serial('200, then an error event of code upstream_timeout, when a stream fa
   t.is(data.length, 2)
   t.like(data[1], { error: { code: 'upstream_timeout' } })
   t.true((await chargedNano(world, account)) > 0)
+})
+
+test.serial('200 for whole answers that begin after the limit of a first byte, on every route', async t => {
+  const { live } = await world.gateway.account()
+  const paths: [path: string, body: object][] = [
+    ['/v1/chat/completions', saying('gpt-4.1')],
+    ['/v1/messages', saying('gpt-4.1', 'Hello', { max_tokens: 100 })],
+    ['/v1/completions', { model: 'gpt-4.1', prompt: 'Hello' }],
+    ['/v1/embeddings', { model: 'text-embedding-3-small', input: 'Hello' }],
+  ]
+  world.openai.next(...paths.map(() => after(1_500, reply)))
+  const responses = await Promise.all(paths.map(([path, body]) => world.gateway.fetch(path, { key: live, body })))
+  for (const response of responses) t.is(response.status, 200, await response.text())
+  t.is(world.openai.requests.length, paths.length)
+})
+
+test.serial('504 when a provider sends nothing but comments for the time of silence', async t => {
+  const { live } = await world.gateway.account()
+  const comments = Array.from({ length: 30 }, (_, i) => (i % 2 ? ': PROCESSING\n\n' : ':\r\n\r\n'))
+  const late = [chatChunk({ role: 'assistant', content: 'Late' }), chatChunk({}, 'stop')]
+  const pieces = [...comments, ...late.map(chunk => `data: ${JSON.stringify(chunk)}\n\n`), 'data: [DONE]\n\n']
+  world.openai.next(events(pieces, { intervalMs: 100 }))
+  const { status, text } = await ask(live, saying('gpt-4.1', 'Hello', { stream: true }))
+  t.is(status, 504, text)
+  await world.openai.requests[0]!.aborted
 })

@@ -103,6 +103,13 @@ test.serial('completed: a provider that has too much to do is asked again, when 
   t.deepEqual(await world.gateway.settled(), [])
 })
 
+test.serial('failed after one call whose answer makes no sense: another one would be paid as well', async t => {
+  world.upstream.next(json(200, { not: 'an answer' }))
+  const job = await submitDelayed(world, account.live)
+  t.like(await ended(job.id), { status: 'failed', error: { code: 'upstream_invalid_response' }, cost_usd: 0 })
+  t.is(world.upstream.requests.length, 1)
+})
+
 test.serial('completed after its provider failed; failed and free when it has failed too often', async t => {
   const { db } = world.gateway.services
   world.upstream.next(serverError)
@@ -292,7 +299,7 @@ test.serial('completed once: what a worker answers that had lost its job changes
 })
 
 test.serial('refunded in full: nothing stays of a job that came to nothing', async t => {
-  world.upstream.next(json(200, { not: 'an answer' }))
+  world.upstream.next(serverError, serverError, serverError)
   const job = await submitDelayed(world, account.live)
   await eventually(
     async () => (await row(job.id)).stage === 'waiting' && world.upstream.requests.length > 0,

@@ -37,6 +37,8 @@ export function checkRequest(body: Any, version: string, betas = ''): string | n
     checkFields(body, version, betas)
     checkCacheMarks(body)
     checkTools(body)
+    checkSchemas(body)
+    checkModelRules(body)
     checkMessages(body.messages)
     checkThinking(body)
     return null
@@ -88,10 +90,82 @@ function checkFields(body: Any, version: string, betas: string): void {
   refuse(badFormat, 'output_config.format: Field required')
 }
 
+/** Keywords that the grammar of structured outputs lacks, by type: the texts of agentjido/req_llm#302, BerriAI/litellm#20813. */
+const refusedKeywords: Record<string, string[]> = {
+  integer: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
+  number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
+  string: ['minLength', 'maxLength'],
+  array: ['maxItems', 'uniqueItems'],
+}
+
+function checkSchemas({ output_config, tools }: Any): void {
+  if (output_config?.format) checkSchema(output_config.format.schema, 'output_config.format.schema')
+  for (const [index, tool] of (tools ?? []).entries())
+    if (tool.strict) checkSchema(tool.input_schema, `tools.${index}.custom`)
+}
+
+function checkSchema(schema: Any, at: string): void {
+  if (typeof schema !== 'object' || schema === null) return
+  if (Array.isArray(schema)) {
+    for (const one of schema) checkSchema(one, at)
+    return
+  }
+  const isOpen = schema.type === 'object' && schema.additionalProperties !== false
+  refuse(isOpen, `${at}: For 'object' type, 'additionalProperties' must be explicitly set to false`)
+  const found = (refusedKeywords[schema.type] ?? []).filter(name => name in schema)
+  refuse(found.length > 0, `${at}: For '${schema.type}' type, properties ${found.join(', ')} are not supported`)
+  // ghostlobster/memorize-everything#93
+  const isBounded = schema.type === 'array' && schema.minItems > 1
+  refuse(isBounded, `${at}: For 'array' type, 'minItems' values other than 0 or 1 are not supported`)
+  for (const value of Object.values(schema)) checkSchema(value, at)
+}
+
+const samplingIsExclusive = /^claude-(opus|sonnet|haiku)-4-[156]/
+const continuesAnswers = /^claude-(opus|sonnet|haiku)-4-5/
+/** The text of that refusal, as recorded: "does not support effort level 'xhigh'". */
+const withoutXhigh = /^claude-(opus|sonnet)-4-[56]/
+/** anthropics/claude-code#30760, TauricResearch/TradingAgents#831 */
+const withoutEffort = /^claude-haiku-4-5/
+const cannotBeForced = /^claude-(fable-5-1|opus-5-5|sonnet-5-5)/
+
+/** What single models refuse: open-webui/open-webui#17922, vercel/ai#12296; forced tools: the API's text of that refusal. */
+function checkModelRules(body: Any): void {
+  const { model, temperature, top_p, messages, tool_choice: choice, max_tokens, output_config } = body
+  const hasBoth = temperature !== undefined && top_p !== undefined
+  refuse(
+    hasBoth && samplingIsExclusive.test(model),
+    '`temperature` and `top_p` cannot both be specified for this model. Please use only one.',
+  )
+  const isContinued = messages?.at?.(-1)?.role === 'assistant'
+  refuse(
+    isContinued && /^claude-/.test(model) && !continuesAnswers.test(model),
+    'This model does not support assistant message prefill. The conversation must end with a user message.',
+  )
+  // tailcallhq/forgecode#1872, anomalyco/opencode#1295
+  const ending = isContinued && blocks(messages.at(-1).content).at(-1)
+  const text = ending?.type === 'text' ? ending.text : ''
+  refuse(text !== text.trimEnd(), 'messages: final assistant content cannot end with trailing whitespace')
+  refuse(
+    (choice?.type === 'any' || choice?.type === 'tool') && cannotBeForced.test(model),
+    'tool_choice: this model cannot be forced to call a tool',
+  )
+  const effort = output_config?.effort
+  refuse(effort !== undefined && withoutEffort.test(model), 'This model does not support the effort parameter.')
+  refuse(effort === 'xhigh' && withoutXhigh.test(model), `This model does not support effort level '${effort}'.`)
+  // BerriAI/litellm#24900
+  refuse(
+    /^claude-.*-4-5/.test(model) && max_tokens > 64_000,
+    `max_tokens: ${max_tokens} > 64000, which is the maximum allowed number of output tokens for ${model}`,
+  )
+}
+
 function checkTools({ tools, tool_choice: choice }: Any): void {
   refuse(choice && !tools, 'tool_choice: may only be specified while providing tools')
   for (const [index, tool] of (tools ?? []).entries()) {
-    refuse(!id.test(tool.name), `tools.${index}.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'`)
+    refuse(
+      !/^[a-zA-Z0-9_-]{1,128}$/.test(tool.name),
+      `tools.${index}.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'`,
+    )
     refuse(tool.input_schema?.type !== 'object', `tools.${index}.input_schema.type: Field required`)
   }
   refuse(
@@ -132,6 +206,9 @@ function checkMessages(messages: Any): void {
     const before = messages[index - 1]
     refuse(before?.role === role, `messages: roles must alternate, but found multiple "${role}" roles in a row`)
     refuse(content === '' || content?.length === 0, `${at}: all messages must have non-empty content`)
+    // anomalyco/opencode#1279, trycua/cua#524
+    const ids = blocks(content).flatMap(block => (block.type === 'tool_use' ? [block.id] : []))
+    refuse(new Set(ids).size < ids.length, `${at}: \`tool_use\` ids must be unique`)
     for (const [position, block] of blocks(content).entries()) checkBlock(block, role, `${at}.content.${position}`)
     checkResults(before, blocks(content), at)
   }
@@ -163,7 +240,10 @@ function checkBlock(block: Any, role: string, at: string): void {
   refuse(!allowed[role]?.includes(block.type), `${at}: ${block.type} blocks are not allowed in ${role} messages`)
   if (block.type === 'text') checkText(block, at)
   if (block.type === 'image') checkSource(block.source, imageTypes, at)
-  if (block.type === 'document') checkSource(block.source, ['application/pdf'], at)
+  // `PlainTextSource`: @anthropic-ai/sdk, resources/messages/messages.ts.
+  if (block.type === 'document' && block.source.type === 'text')
+    refuse(block.source.media_type !== 'text/plain', `${at}.source.media_type: Input should be 'text/plain'`)
+  else if (block.type === 'document') checkSource(block.source, ['application/pdf'], at)
   if (block.type === 'tool_use') {
     refuse(!id.test(block.id), `${at}.id: String should match pattern '^[a-zA-Z0-9_-]+$'`)
     const isObject = typeof block.input === 'object' && block.input !== null && !Array.isArray(block.input)
@@ -185,6 +265,11 @@ function checkSource(source: Any, mediaTypes: string[], at: string): void {
   refuse(source.type !== 'base64', `${at}.source.type: Input should be 'base64' or 'url'`)
   refuse(!mediaTypes.includes(source.media_type), `${at}.source.media_type: Input should be ${mediaTypes.join(', ')}`)
   refuse(!/^[A-Za-z0-9+/]+={0,2}$/.test(source.data), `${at}.source.data: invalid base64 data`)
+  const isPng = source.data.startsWith('iVBORw0KGgo')
+  refuse(
+    isPng && source.media_type !== 'image/png',
+    `${at}: The image was specified using the ${source.media_type} media type, but the image appears to be a image/png image`,
+  )
 }
 
 function blocks(content: Any): Any[] {

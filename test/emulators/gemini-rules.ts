@@ -49,8 +49,34 @@ export function generateFault(model: string, body: Json): string | null {
     ) ??
     configFault(model, body.generationConfig ?? {}) ??
     toolFault(body) ??
+    modelFault(model, body) ??
+    referenceFault(body) ??
     historyFault(model, body.contents)
   )
+}
+
+/** googleapis/python-genai#867; google-gemini/cookbook#1290. */
+function modelFault(model: string, { tools, generationConfig = {} }: Json): string | null {
+  const { responseMimeType, presencePenalty, frequencyPenalty } = generationConfig
+  if (/^gemini-2\.5/.test(model) && tools?.length && responseMimeType === 'application/json')
+    return "Function calling with a response mime type: 'application/json' is unsupported"
+  return presencePenalty || frequencyPenalty ? 'Penalty is not enabled for this model' : null
+}
+
+/** google-gemini/gemini-cli#4758; in results of tools: NousResearch/hermes-agent#93014. */
+function referenceFault({ contents, tools, generationConfig }: Json): string | null {
+  const responses = contents.flatMap(({ parts }: Json) => parts.flatMap((part: Json) => part.functionResponse ?? []))
+  const inResult = responses.some(({ response }: Json) => findReference(response, () => true))
+  if (inResult) return 'referenced name does not match to a display_name'
+  const hasMore = (node: Json) => Object.keys(node).some(name => !name.startsWith('$'))
+  const isBad = findReference([tools ?? [], generationConfig?.responseJsonSchema ?? {}], hasMore)
+  return isBad ? "reference can only contain properties starting with '$' when $ref is present" : null
+}
+
+function findReference(node: Json, matches: (node: Json) => boolean): boolean {
+  if (typeof node !== 'object' || node === null) return false
+  if (typeof node.$ref === 'string' && matches(node)) return true
+  return Object.values(node).some(one => findReference(one, matches))
 }
 
 function first<T>(items: T[], fault: (item: T, index: number) => string | null): string | null {
@@ -117,6 +143,11 @@ function configFault(model: string, config: Json): string | null {
   return null
 }
 
+/** kaitranntt/ccs#25, google-gemini/gemini-cli#7869 */
+const functionName = /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/
+const nameFault =
+  '* GenerateContentRequest.tools[0].function_declarations[0].name: [Invalid function name. Must start with a letter or an underscore. Must be alphanumeric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 64.]\n'
+
 function toolFault({ tools = [], toolConfig }: Json): string | null {
   const declarations: Json[] = tools.flatMap((tool: Json) => tool.functionDeclarations ?? [])
   const { mode, allowedFunctionNames } = toolConfig?.functionCallingConfig ?? {}
@@ -127,8 +158,11 @@ function toolFault({ tools = [], toolConfig }: Json): string | null {
     return 'Allowed function names must be declared.'
   if (mode === 'ANY' && declarations.length === 0)
     return 'Function calling config is set without function_declarations.'
-  return first(declarations, declaration =>
-    unknownName(declaration, fields.declaration, 'tools[0].function_declarations[0]'),
+  return first(
+    declarations,
+    declaration =>
+      (functionName.test(declaration.name) ? null : nameFault) ??
+      unknownName(declaration, fields.declaration, 'tools[0].function_declarations[0]'),
   )
 }
 

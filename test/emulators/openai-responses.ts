@@ -35,7 +35,7 @@ const knownFields = new Set(
    tool_choice parallel_tool_calls reasoning text include truncation metadata prompt_cache_key safety_identifier user
    store service_tier background`.split(/\s+/),
 )
-const knownTools = new Set(['function', 'custom', 'namespace', 'web_search', 'web_search_2025_08_26'])
+const knownTools = new Set(['function', 'custom', 'namespace', 'tool_search', 'web_search', 'web_search_2025_08_26'])
 
 /** Answers `POST /v1/responses`; without options as OpenAI does. */
 export function responsesReply(options: ResponsesReplyOptions = {}): Reply {
@@ -65,14 +65,79 @@ export function responsesReply(options: ResponsesReplyOptions = {}): Reply {
   }
 }
 
+export function isReasoner(model: string): boolean {
+  return /^(o\d|gpt-(5|6))/.test(model)
+}
+
+/** By the error text "Unsupported value: 'reasoning.effort' does not support … with this model. Supported values are: …". */
+export function effortsOf(model: string): string[] {
+  if (/^gpt-5(-mini|-nano)?$/.test(model)) return ['minimal', 'low', 'medium', 'high']
+  if (/^o\d/.test(model)) return ['low', 'medium', 'high']
+  return model === 'gpt-5.1' ? ['none', 'low', 'medium', 'high'] : ['none', 'low', 'medium', 'high', 'xhigh', 'max']
+}
+
+function invalid(message: string, param: string, code: string | null = null): Reply {
+  return json(400, { error: { message, type: 'invalid_request_error', param, code } })
+}
+
+const tooLong = (param: string, { length }: string) =>
+  invalid(
+    `Invalid '${param}': string too long. Expected a string with maximum length 64, but got a string with length ${length} instead.`,
+    param,
+    'string_above_max_length',
+  )
+
+/** Settings. Sampling: OpenHands/software-agent-sdk#1837; lengths: theopenco/llmgateway#3110, maximhq/bifrost#1000. */
+function settingFault(body: Body): Reply | null {
+  const effort = body.reasoning?.effort
+  if (effort != null && isReasoner(body.model) && !effortsOf(body.model).includes(effort))
+    return invalid(
+      `Unsupported value: '${effort}' is not supported with the '${body.model}' model.`,
+      'reasoning.effort',
+      'unsupported_value',
+    )
+  if (isReasoner(body.model) && effort !== 'none')
+    for (const name of ['temperature', 'top_p'])
+      if ((body[name] ?? 1) !== 1)
+        return invalid(`Unsupported parameter: '${name}' is not supported with this model.`, name)
+  for (const name of ['user', 'prompt_cache_key', 'safety_identifier'])
+    if (body[name]?.length > 64) return tooLong(name, body[name])
+  return null
+}
+
+/**
+ * Parameters: openai/openai-agents-python#454; ids: BerriAI/litellm#18160; tools whose definition is loaded later:
+ * developers.openai.com/api/docs/guides/tools-tool-search.
+ */
+function toolFault({ tools, input }: Body): Reply | null {
+  const given: Body[] = tools ?? []
+  const searches = given.some(({ type }: Body) => type === 'tool_search')
+  for (const [index, { type, name, parameters, defer_loading }] of given
+    .flatMap(tool => tool.tools ?? tool)
+    .entries()) {
+    const at = `tools[${index}]`
+    if (type === 'function' && parameters != null && (parameters.type !== 'object' || !parameters.properties))
+      return invalid(
+        `Invalid schema for function '${name}': In context=(), object schema missing properties.`,
+        `${at}.parameters`,
+        'invalid_function_parameters',
+      )
+    if (defer_loading && !searches)
+      return invalid('Deferred tools require the tool_search tool.', `${at}.defer_loading`)
+  }
+  for (const [index, { call_id: id }] of (Array.isArray(input) ? input : []).entries())
+    if (id?.length > 64) return tooLong(`input[${index}].call_id`, id)
+  return null
+}
+
 function refusalOf(body: Body): Reply | null {
-  const invalid = (message: string, param: string, code: string | null = null) =>
-    json(400, { error: { message, type: 'invalid_request_error', param, code } })
   const unknown = Object.keys(body).find(name => !knownFields.has(name))
   if (unknown) return invalid(`Unknown parameter: '${unknown}'.`, unknown, 'unknown_parameter')
   if (body.store !== false) return invalid('This organization stores nothing.', 'store')
   const tool = (body.tools ?? []).findIndex((one: Body) => !knownTools.has(one.type))
   if (tool >= 0) return invalid(`Unsupported tool in tools[${tool}].`, `tools[${tool}].type`)
+  const fault = settingFault(body) ?? toolFault(body)
+  if (fault) return fault
   const items = Array.isArray(body.input) ? body.input : []
   for (const [index, { type, encrypted_content: state, id }] of items.entries()) {
     if (type !== 'reasoning') continue

@@ -154,10 +154,12 @@ function toolCalls({ messages, tools }: Body): Body[] | null {
   if (!tools?.length || last.role !== 'user' || !/weather/i.test(textOf(last.content))) return null
   const cities = [...textOf(last.content).matchAll(/\b(?:in|and) ([A-Z]\w+)/g)].map(([, city]) => city)
   if (cities.length === 0) return null
+  const [{ custom, function: called }] = tools
   return cities.map((city, position) => ({
     id: `call_${position + 1}`,
-    type: 'function',
-    function: { name: tools[0].function.name, arguments: JSON.stringify({ city }) },
+    ...(custom
+      ? { type: 'custom', custom: { name: custom.name, input: city } }
+      : { type: 'function', function: { name: called.name, arguments: JSON.stringify({ city }) } }),
   }))
 }
 
@@ -180,7 +182,10 @@ function answerTo(body: Body): Body {
     logprobs: body.logprobs ? logprobs(text, body.top_logprobs) : null,
     finish_reason: calls ? 'tool_calls' : length ? 'length' : 'stop',
   }))
-  const usage = usageOf(body, calls ? JSON.stringify(calls.map(call => call.function.arguments)) : text)
+  const usage = usageOf(
+    body,
+    calls ? JSON.stringify(calls.map(call => call.function?.arguments ?? call.custom.input)) : text,
+  )
   return {
     id: 'chatcmpl-emulated',
     object: 'chat.completion',
@@ -244,6 +249,10 @@ function deltasOf({ content, tool_calls: calls = [], audio, images }: Body): Bod
   const deltas: Body[] = [{ role: 'assistant', content: content === null ? null : '', refusal: null }]
   for (const piece of content?.match(/.{1,5}/gsu) ?? []) deltas.push({ content: piece })
   for (const [index, call] of calls.entries()) {
+    if (call.custom) {
+      deltas.push({ tool_calls: [{ index, ...call }] })
+      continue
+    }
     deltas.push({ tool_calls: [{ index, ...call, function: { ...call.function, arguments: '' } }] })
     for (const piece of call.function.arguments.match(/.{1,3}/gsu)) {
       deltas.push({ tool_calls: [{ index, function: { arguments: piece } }] })

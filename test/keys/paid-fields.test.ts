@@ -127,7 +127,7 @@ for (const { provider, kind } of served) {
 
 /** What is said in each chat instead of what the caller said. */
 function settledBy({ quirks }: ProviderRow, kind: OpenAiKind, field: string): unknown {
-  return kind === 'chat' && field !== 'cache_control' ? quirks?.[field] : undefined
+  return kind === 'chat' && field !== 'cache_control' ? quirks?.[field as keyof typeof quirks] : undefined
 }
 
 function withoutSettled(provider: ProviderRow, kind: OpenAiKind) {

@@ -39,6 +39,8 @@ const message = fc.oneof(
   ),
   fc.record({ role: fc.constant('tool'), content, tool_call_id: fc.constantFrom('a', 'b', 'c') }),
 )
+/** Not every model continues an answer. */
+const lastMessage = { role: 'user', content: 'Hi' }
 const plain = fc
   .record(
     {
@@ -61,7 +63,7 @@ const plain = fc
     },
     { requiredKeys: ['messages'] },
   )
-  .map(body => chatRequest.safeParse({ model: 'auto', ...body }))
+  .map(body => chatRequest.safeParse({ model: 'auto', ...body, messages: [...body.messages, lastMessage] }))
   .filter(({ success }) => success)
   .map(({ data }) => data as ChatRequest)
 

@@ -1,4 +1,5 @@
 import type { Config } from '../../../shared/base/config.ts'
+import { takenParameters } from '../../../shared/catalog/chat-profile.ts'
 import { endpointOf } from '../../../shared/catalog/model-not-found.ts'
 import { publicPricing } from '../../../shared/catalog/prices.ts'
 import type { ModelRow } from '../../../shared/catalog/schema.ts'
@@ -23,7 +24,8 @@ const listModels = endpoint({
 
 function presentModel(services: Services, model: ModelRow): CatalogModel {
   // For test keys every provider of the model counts, configured or not.
-  const providers = services.upstreams.targets(model, 'test').map(target => presentProvider(services, target))
+  const targets = services.upstreams.targets(model, 'test')
+  const providers = targets.map(target => presentProvider(services, target))
   return {
     id: model.id,
     name: model.name,
@@ -35,7 +37,7 @@ function presentModel(services: Services, model: ModelRow): CatalogModel {
     max_output_tokens: model.max_output_tokens,
     input_modalities: model.input_modalities,
     output_modalities: model.output_modalities,
-    supported_parameters: model.supported_parameters,
+    supported_parameters: takenParameters(model, targets),
     quality: model.quality,
     task_qualities: model.task_qualities ?? {},
     expires_on: model.expires_on,

@@ -5,7 +5,7 @@ import { newId } from '../../../shared/base/ids.ts'
 import { parseJson } from '../../../shared/base/json.ts'
 import { editBody, memberText } from '../../../shared/base/json-member.ts'
 import { elapsedMs } from '../../../shared/base/time.ts'
-import { validate } from '../../../shared/base/validate.ts'
+import { validateRequest } from '../../../shared/base/validate.ts'
 import type { HeldBytes } from '../../../shared/io/byte-budget.ts'
 import { requestLogger } from '../../../shared/io/log.ts'
 import type { ResolvedKey } from '../../../shared/keys/policies.ts'
@@ -124,11 +124,11 @@ async function readTurn(context: ReadContext, frame: Buffer, writer: TurnWriter)
     value = { type, ...response }
   }
   if (raw.length > largeBytes) await setImmediate()
-  const created = validate(responseCreate, value, 'The frame')
+  const { body: created, raw: text } = validateRequest(responseCreate, value, raw, 'The frame')
   if (raw.length > largeBytes) await setImmediate()
   refuseBackground(created)
   refusePrompt(created)
-  const turn = asRequest(created, raw)
+  const turn = asRequest(created, text)
   const generate = created.generate !== false
   const continued = await continueTurn(context, turn, generate)
   checkInput(continued, generate)

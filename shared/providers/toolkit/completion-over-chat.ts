@@ -129,6 +129,7 @@ function asChats(call: Call<'completion'>): Call<'chat'>[] {
     best_of: (best_of ?? 1) > 1,
     logprobs: logprobs != null,
     suffix: suffix != null,
+    max_tokens: rest.max_tokens === 0,
   }).find(([, set]) => set)
   if (unsupportedField) {
     throw new GatewayError(

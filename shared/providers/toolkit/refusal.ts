@@ -1,3 +1,4 @@
+import { redactMessage as redactSecrets } from '../../base/redact.ts'
 import { type FailureReason, ProviderError } from '../provider-error.ts'
 import type { Headers } from './json-fields.ts'
 
@@ -5,22 +6,24 @@ const maxMessage = 1_000
 const maxRead = 64 * 1024
 const maxRetryMs = 24 * 60 * 60 * 1000
 
-/** Shown instead of provider messages that concern our account. */
-const fixedMessages: { [R in FailureReason]?: string } = {
-  auth: "The provider refused the gateway's credentials.",
-  quota: "The gateway's account at the provider has no credit left.",
+/** Shown instead of provider messages that concern our account: OpenAI's 401 repeats part of the key. */
+export const fixedMessages: { [R in FailureReason]?: string } = {
+  auth: "The provider refused the gateway's credentials. Tell the operator of this service.",
+  quota: "The gateway's account at the provider has no credit left. Tell the operator of this service.",
 }
 
-/** What provider messages may contain and must not be shown: signed URL queries, whole files, credentials. */
+/** What provider messages may contain and must not be shown: signed URL queries, whole files, credentials, account ids. */
 const secrets: [RegExp, string][] = [
   [/(https?:\/\/[^\s"'?]{1,500})\?[^\s"']*/g, '$1'],
   [/data:[\w/+.-]{1,80};base64,[\w+/=]*/g, '[data]'],
-  [/\b(?:sk[-_]|r8_|msy_|mhk_|whsec_|key_)[\w-]{6,}|\b(?:Bearer|Key|Token) [\w.:-]{16,}/g, '[redacted]'],
+  [/\b(?:sk[-_]|gsk_|xai-|AIza|r8_|msy_|mhk_|whsec_|key_|org-|proj_)[\w*.-]{6,}/g, '[redacted]'],
+  [/\bBearer \S+|\b(?:Key|Token) [\w.:-]{16,}/g, '[redacted]'],
 ]
 
-/** A provider's message without signed URL queries, whole files and credentials. */
+/** A provider's message without signed URL queries, whole files, credentials and ids of our account. */
 export function redactMessage(message: string): string {
-  return secrets.reduce((redacted, [secret, instead]) => redacted.replace(secret, instead), message.slice(0, maxRead))
+  const shown = secrets.reduce((text, [secret, instead]) => text.replace(secret, instead), message.slice(0, maxRead))
+  return redactSecrets(shown)
 }
 
 /** A provider's refusal with its reason and message; `status` is null for work that failed after its start. */

@@ -1,7 +1,7 @@
 import type { ChatChunk, ChatCompletion } from '../../kinds/chat.ts'
 import type { ReasoningDetail } from '../../kinds/reasoning.ts'
 import type { Call, DirectAdapter } from '../contract.ts'
-import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
+import type { NativeEvent, SseEvent, StreamDecoder } from '../stream-decoder.ts'
 import { DetailSealer, restoreReasoning } from './reasoning-details.ts'
 
 /**
@@ -51,6 +51,10 @@ class SealingDecoder implements StreamDecoder<ChatChunk> {
 
   get over(): boolean {
     return this.#decoder.over === true
+  }
+
+  passes(event: NativeEvent): boolean {
+    return this.#decoder.passes?.(event) ?? true
   }
 
   push(event: SseEvent, part?: number): ChatChunk[] {

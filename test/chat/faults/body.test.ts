@@ -23,8 +23,8 @@ const half = jsonOf('p1').slice(0, 90)
 const sse = 'text/event-stream'
 const jsonType = 'application/json'
 
-const nonsense: Outcome = { is: 'passing', reason: 'invalid_response', status: null }
-const nonsense200: Outcome = { is: 'passing', reason: 'invalid_response', status: 200 }
+const nonsense: Outcome = { is: 'lasting', reason: 'invalid_response', status: null }
+const nonsense200: Outcome = { is: 'lasting', reason: 'invalid_response', status: 200 }
 const passing = (reason: string, status: number | null = null): Outcome => ({ is: 'passing', reason, status })
 const answer: Outcome = { is: 'answer' }
 const broken = (reason: string, code: string): Outcome => ({ is: 'broken', reason, code, text: beginning.text })

@@ -53,8 +53,8 @@ const faults: Fault[] = [
   { title: '409', reply: answers(409), outcome: passing('server_error', 409) },
   { title: '425', reply: answers(425), outcome: passing('server_error', 425) },
   { title: '500 with a body of 5 MB', reply: giant, outcome: passing('server_error', 500) },
-  { title: '302', reply: redirect(302), outcome: passing('invalid_response', 302) },
-  { title: '307', reply: redirect(307), outcome: passing('invalid_response', 307) },
+  { title: '302', reply: redirect(302), outcome: { is: 'lasting', reason: 'invalid_response', status: 302 } },
+  { title: '307', reply: redirect(307), outcome: { is: 'lasting', reason: 'invalid_response', status: 307 } },
   { title: 'connection reset before the head', reply: reset, outcome: passing('connection') },
   { title: 'connection refused', reply: reset, outcome: passing('connection'), provider: 'refusing' },
   { title: 'connection reset at once', reply: reset, outcome: passing('connection'), provider: 'resetting' },
@@ -70,7 +70,11 @@ const faults: Fault[] = [
   {
     title: '400 for the context length',
     reply: contextLength,
-    outcome: { is: 'refusal', code: 'context_length_exceeded', message: /^Your input is too long\.$/ },
+    outcome: {
+      is: 'refusal',
+      code: 'context_length_exceeded',
+      message: /^This model's maximum context length is \d+ tokens\. .* Your input is too long\.$/,
+    },
   },
   {
     title: '400 for the content',

@@ -99,7 +99,7 @@ for (const stream of [false, true]) {
     const counted = await overflowAnswer('tiny', { stream, models: ['failing'] })(t)
     t.is(counted.status, 400)
     for (const { text } of [told, counted]) t.is(JSON.parse(text).error.code, 'context_length_exceeded')
-    t.regex(JSON.parse(counted.text).error.message, /`tiny` takes 10 tokens/)
+    t.regex(JSON.parse(counted.text).error.message, /maximum context length is 10 tokens/)
   })
 
   test(`200 from a larger model that \`auto\` would not have chosen among its best (stream: ${stream})`, async t => {

@@ -114,8 +114,18 @@ test('a start answered with an unknown code is not understood: it may have been 
 test('refused: statuses beside the envelope', t => {
   assertFailures(t, akool, [
     [400, { code: 1003, msg: 'wrong' }, 'invalid_request', 'wrong'],
-    [401, { message: 'no' }, 'auth', "The provider refused the gateway's credentials."],
-    [400, { code: 1006, msg: 'quota' }, 'quota', "The gateway's account at the provider has no credit left."],
+    [
+      401,
+      { message: 'no' },
+      'auth',
+      "The provider refused the gateway's credentials. Tell the operator of this service.",
+    ],
+    [
+      400,
+      { code: 1006, msg: 'quota' },
+      'quota',
+      "The gateway's account at the provider has no credit left. Tell the operator of this service.",
+    ],
     [404, 'gone', 'model_unavailable'],
     [429, {}, 'rate_limited'],
     [502, '<html>', 'server_error', 'The provider answered with status 502.'],

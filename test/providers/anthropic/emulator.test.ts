@@ -108,6 +108,7 @@ test('200: a JSON schema, a small ceiling, a stop sequence and thinking shape th
   const schema = {
     type: 'object',
     properties: { name: { type: 'string' }, tags: { type: 'array', items: { enum: ['a', 'b'] } } },
+    additionalProperties: false,
   }
   const structured = await client.messages.create({
     ...hello,

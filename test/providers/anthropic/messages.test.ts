@@ -64,12 +64,6 @@ const mappings: [title: string, body: object, expected: object, traits?: Traits]
     },
   ],
   [
-    'a later system message as a turn where the model takes it',
-    { messages: [hi, { role: 'developer', content: 'S' }, hi] },
-    { messages: [hiTurn, { role: 'system', content: [{ type: 'text', text: 'S' }] }, hiTurn] },
-    { system_turns: true },
-  ],
-  [
     'assistant text, refusal parts and reasoning',
     {
       messages: [

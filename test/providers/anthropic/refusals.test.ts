@@ -2,26 +2,17 @@ import test from 'ava'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { adapter, called, callOf, hi, image, parts, tool } from '../../support/providers/anthropic.ts'
 
-const custom = { type: 'custom', custom: { name: 'c' } }
-const customCall = { role: 'assistant', tool_calls: [{ id: 'a', type: 'custom', custom: { name: 'c', input: '' } }] }
 const file = (fields: object) => parts({ type: 'file', file: fields })
 const system = { role: 'system', content: 'A' }
 const refusedRequests: [param: string, code: string, body: object][] = [
-  ['messages', 'invalid_request', { messages: [system, system] }],
   ['messages', 'invalid_request', { messages: [{ role: 'user', content: ' ' }] }],
   ['n', 'unsupported_capability', { n: 2 }],
   ['logprobs', 'unsupported_capability', { logprobs: true }],
   ['modalities', 'unsupported_capability', { modalities: ['text', 'audio'], audio: { voice: 'v', format: 'wav' } }],
   ['modalities', 'unsupported_capability', { modalities: ['image', 'text'] }],
   ['functions', 'unsupported_capability', { functions: [{ name: 'w' }] }],
-  ['tools.1.type', 'unsupported_capability', { tools: [tool, custom] }],
   [
-    'tool_choice.type',
-    'unsupported_capability',
-    { tools: [tool], tool_choice: { type: 'custom', custom: { name: 'c' } } },
-  ],
-  [
-    'tool_choice.type',
+    'tool_choice.allowed_tools',
     'unsupported_capability',
     { tools: [tool], tool_choice: { type: 'allowed_tools', allowed_tools: {} } },
   ],
@@ -42,7 +33,6 @@ const refusedRequests: [param: string, code: string, body: object][] = [
   ['messages.0.content.0.image_url.url', 'invalid_request', image('data:image/png;base64,')],
   ['messages.0.content.0.file.file_data', 'invalid_request', file({ filename: 'a.pdf' })],
   ['messages.0.content.0.file.file_data', 'unsupported_capability', file({ file_data: 'data:text/csv;base64,AAAA' })],
-  ['messages.1.tool_calls.0.type', 'unsupported_capability', { messages: [hi, customCall] }],
   ['messages.3.tool_calls.0.function.arguments', 'invalid_request', { messages: [hi, system, hi, called('{"a":')] }],
   ['messages.1.tool_calls.0.function.arguments', 'invalid_request', { messages: [hi, called('[1]')] }],
   ['messages.1.audio', 'unsupported_capability', { messages: [hi, { role: 'assistant', audio: { id: 'a' } }] }],
@@ -73,14 +63,6 @@ for (const [index, [param, code, body]] of refusedRequests.entries()) {
     t.true(error!.message.includes(param))
   })
 }
-
-test('400 unsupported_capability on tool_choice for a model that cannot be forced to call a tool', t => {
-  const tools = [{ type: 'function', function: { name: 'w' } }]
-  const forced = callOf({ model: 'x', messages: [hi], tools, tool_choice: 'required' }, { forced_tools: false })
-  const error = t.throws(() => adapter.request(forced), { instanceOf: GatewayError })
-  t.deepEqual([error?.code, error?.param], ['unsupported_capability', 'tool_choice'])
-  t.notThrows(() => adapter.request(callOf({ model: 'x', messages: [hi], tools }, { forced_tools: false })))
-})
 
 test('200 without a thinking field where thinking cannot be turned off', t => {
   const call = callOf(

@@ -30,12 +30,6 @@ const mappings: [title: string, body: object, expected: object, traits?: Traits]
   ['sampling, temperature ending at 1', { temperature: 1.7, top_p: 0.3 }, { temperature: 1, top_p: 0.3 }],
   ['zero temperature', { temperature: 0 }, { temperature: 0 }],
   [
-    'sampling where it is refused',
-    { temperature: 1, top_p: 1 },
-    { temperature: undefined, top_p: undefined },
-    { sampling: false },
-  ],
-  [
     'fields without a counterpart',
     {
       seed: 1,
@@ -67,7 +61,11 @@ const mappings: [title: string, body: object, expected: object, traits?: Traits]
   [
     'a tool without parameters, strict',
     { tools: [{ type: 'function', function: { name: 'now', strict: true } }] },
-    { tools: [{ name: 'now', input_schema: { type: 'object', properties: {} }, strict: true }] },
+    {
+      tools: [
+        { name: 'now', input_schema: { type: 'object', properties: {}, additionalProperties: false }, strict: true },
+      ],
+    },
   ],
   [
     'no tools',
@@ -193,6 +191,18 @@ for (const [title, body, expected, traits] of mappings) {
     t.is(checkRequest(sent, '2023-06-01'), null)
   })
 }
+
+test('sent: an answer to continue without white space at its end', t => {
+  const begun = (content: string) => upstreamBody({ model: 'x', messages: [hi, { role: 'assistant', content }] })
+  t.deepEqual(begun('{ \n').messages[1], { role: 'assistant', content: [{ type: 'text', text: '{' }] })
+  t.is(begun(' \n').messages.length, 1)
+  const parts = [
+    { type: 'text', text: 'a ' },
+    { type: 'text', text: ' ' },
+  ]
+  const sent = upstreamBody({ model: 'x', messages: [hi, { role: 'assistant', content: parts }] })
+  t.deepEqual(sent.messages[1].content, [{ type: 'text', text: 'a' }])
+})
 
 test('max_tokens: the gateway’s ceiling wins, then the body’s, then the model’s', t => {
   const body = { model: 'x', messages: [hi] }

@@ -118,8 +118,13 @@ test('failures of every form', t => {
   const secret = `https://storage.example/${'a'.repeat(20)}?signature=abc`
   assertFailures(t, fal, [
     [400, { detail: 'Bad request' }, 'invalid_request', 'Bad request'],
-    [401, { detail: 'Invalid key secret' }, 'auth', "The provider refused the gateway's credentials."],
-    [402, {}, 'quota', "The gateway's account at the provider has no credit left."],
+    [
+      401,
+      { detail: 'Invalid key secret' },
+      'auth',
+      "The provider refused the gateway's credentials. Tell the operator of this service.",
+    ],
+    [402, {}, 'quota', "The gateway's account at the provider has no credit left. Tell the operator of this service."],
     [403, { detail: 'Not allowed' }, 'auth'],
     [403, { detail: 'User is locked. Reason: Exhausted balance.' }, 'quota'],
     [404, { detail: 'Application x not found' }, 'model_unavailable'],

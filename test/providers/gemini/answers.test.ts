@@ -118,6 +118,8 @@ const filters = [
   'IMAGE_SAFETY',
   'IMAGE_PROHIBITED_CONTENT',
   'IMAGE_RECITATION',
+  // Recorded by pydantic-ai: the operator's Model Armor template stops an answer.
+  'MODEL_ARMOR',
 ]
 const finishes: [string, string, string | null][] = [
   ['STOP', 'stop', 'stop'],
@@ -137,8 +139,10 @@ for (const [reason, withText, empty] of finishes) {
       t.deepEqual(folded(decode([nothing]).chunks).choices, answer([], reason).choices)
       t.is(answer([], reason).choices[0]?.finish_reason, empty as never)
     } else {
-      t.is(t.throws<ProviderError>(() => answer([], reason)).reason, 'invalid_response')
-      t.is(t.throws<ProviderError>(() => decode([nothing])).reason, 'invalid_response')
+      const isFault = reason.includes('CALL') || reason === 'MALFORMED_RESPONSE'
+      const expected = isFault ? 'model_fault' : 'invalid_response'
+      t.is(t.throws<ProviderError>(() => answer([], reason)).reason, expected)
+      t.is(t.throws<ProviderError>(() => decode([nothing])).reason, expected)
     }
   })
 }

@@ -34,6 +34,8 @@ test.serial('200 embeddings: whole vectors as they are, reduced ones at unit len
     ],
   )
   t.false('usage' in whole)
+  const counted = { embeddings: [{ values: [1] }], usageMetadata: { promptTokenCount: 3 } }
+  t.deepEqual(embedding.answer(counted, embeddingCall({ input: 'a' })).usage, { prompt_tokens: 3, total_tokens: 3 })
   const sent = emulator.requests.at(-1)!
   t.is(sent.path, '/v1beta/models/gemini-3.5-flash:batchEmbedContents')
   t.deepEqual(sent.body.requests[1], {

@@ -2,9 +2,9 @@ import test from 'ava'
 import fc from 'fast-check'
 import type { ChatCompletion, ChatMessage } from '../../../shared/kinds/chat.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
-import { decodeToolCallId, encodeToolCallId } from '../../../shared/providers/adapters/gemini/tool-call-id.ts'
 import type { Call, UpstreamRequest } from '../../../shared/providers/contract.ts'
 import type { ProviderError } from '../../../shared/providers/provider-error.ts'
+import { decodeToolCallId, encodeToolCallId } from '../../../shared/providers/toolkit/tool-call-id.ts'
 import type { Emulator } from '../../emulators/emulator.ts'
 import {
   blockedPrompt,
@@ -130,8 +130,6 @@ test.serial('200 with everything at once is a request the upstream takes', async
     top_p: 0.9,
     seed: 1,
     stop: ['END'],
-    presence_penalty: 1,
-    frequency_penalty: 1,
     max_tokens: 99,
   }
   const output = {
@@ -169,7 +167,7 @@ test.serial('failed upstream: each reply has its reason', async t => {
   emulator.next(rateLimited('1.5s'), invalidApiKey, malformedFunctionCall, blockedPrompt())
   t.like(await t.throwsAsync(ask(chatCall({}))), { reason: 'rate_limited', status: 429, retryAfterMs: 1500 })
   t.like(await t.throwsAsync(ask(chatCall({}))), { reason: 'auth', status: 400 })
-  t.like(await t.throwsAsync(ask(chatCall({}))), { reason: 'invalid_response' })
+  t.like(await t.throwsAsync(ask(chatCall({}))), { reason: 'model_fault' })
   t.is((await ask(chatCall({}))).choices[0]!.finish_reason, 'content_filter')
   emulator.next(blockedPrompt(), cutStream(['Hel']))
   t.like(await askStream({}), { finish: 'content_filter', done: true })

@@ -100,8 +100,18 @@ test('reported: every status', async t => {
 test('refused: every error of the documentation', t => {
   assertFailures(t, magicHour, [
     [400, { message: 'start_seconds is required' }, 'invalid_request', 'start_seconds is required'],
-    [401, { message: 'Unauthorized' }, 'auth', "The provider refused the gateway's credentials."],
-    [402, { message: 'Payment' }, 'quota', "The gateway's account at the provider has no credit left."],
+    [
+      401,
+      { message: 'Unauthorized' },
+      'auth',
+      "The provider refused the gateway's credentials. Tell the operator of this service.",
+    ],
+    [
+      402,
+      { message: 'Payment' },
+      'quota',
+      "The gateway's account at the provider has no credit left. Tell the operator of this service.",
+    ],
     [404, { message: 'Not Found' }, 'model_unavailable'],
     [422, { message: 'You do not have enough credits to perform this action' }, 'quota'],
     [422, { message: 'Video is too long' }, 'invalid_request', 'Video is too long'],

@@ -195,8 +195,18 @@ test('completed: the emulator’s files are what they are called', async t => {
 test('refused: every error of the documentation', t => {
   assertFailures(t, meshy, [
     [400, { message: 'Invalid values: prompt' }, 'invalid_request', 'Invalid values: prompt'],
-    [401, { message: 'Invalid API key msy_1' }, 'auth', "The provider refused the gateway's credentials."],
-    [402, { message: 'x' }, 'quota', "The gateway's account at the provider has no credit left."],
+    [
+      401,
+      { message: 'Invalid API key msy_1' },
+      'auth',
+      "The provider refused the gateway's credentials. Tell the operator of this service.",
+    ],
+    [
+      402,
+      { message: 'x' },
+      'quota',
+      "The gateway's account at the provider has no credit left. Tell the operator of this service.",
+    ],
     [403, { message: 'x' }, 'auth'],
     [404, { message: 'Task not found' }, 'model_unavailable'],
     [429, { message: 'RateLimitExceeded' }, 'rate_limited'],

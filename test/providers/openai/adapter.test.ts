@@ -63,7 +63,7 @@ test('sent: a stream asks for its usage unless the server does not know how', t 
 })
 
 test('sent: the output ceiling in the field the server reads, the gateway’s before the caller’s', t => {
-  const quirks = { max_tokens_field: 'max_completion_tokens' }
+  const quirks = { max_tokens_field: 'max_completion_tokens' } as const
   const limits = (body: object, given: Given) => {
     const { max_tokens, max_completion_tokens } = sent({ model: 'a', messages, ...body }, given)
     return [max_tokens, max_completion_tokens]
@@ -87,31 +87,6 @@ test('sent: only known fields to strict servers, and the seed under their name',
     stream: false,
     random_seed: 7,
   })
-})
-
-test('sent: no sampling fields that a reasoning model rejects', t => {
-  const traits = { reasoning: true }
-  const body = {
-    model: 'a',
-    messages,
-    temperature: 0.2,
-    top_p: 1,
-    stop: ['x'],
-    logprobs: true,
-    top_logprobs: 2,
-    presence_penalty: 0,
-  }
-  t.deepEqual(sent(body, { traits }), { model: 'up-1', messages, top_p: 1, presence_penalty: 0 })
-  t.is(sent({ ...body, reasoning_effort: 'none' }, { traits }).temperature, 0.2)
-  t.is(sent(body).temperature, 0.2)
-})
-
-test('sent: the effort a model needs to take tools, unless the caller named one', t => {
-  const traits = { reasoning: true, tools_effort: 'none' }
-  const body = { model: 'a', messages, tools: [{ type: 'function', function: { name: 'w' } }] }
-  t.is(sent(body, { traits }).reasoning_effort, 'none')
-  t.is(sent({ ...body, reasoning_effort: 'low' }, { traits }).reasoning_effort, 'low')
-  t.is(sent({ model: 'a', messages }, { traits }).reasoning_effort, undefined)
 })
 
 test('sent: completions and embeddings to their own paths', t => {

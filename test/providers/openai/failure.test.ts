@@ -91,7 +91,7 @@ test('failure messages: the provider’s words about the request, never about ou
   t.is(said(400, error({})), 'The reason.')
   t.is(said(400, '{"error":"just text"}'), 'just text')
   t.is(said(400, '[{"error":{"message":"in a list"}}]'), 'in a list')
-  t.is(said(422, '{"detail":[{"loc":["body","messages"],"msg":"field required"}]}'), 'body.messages: field required')
+  t.is(said(422, '{"detail":[{"loc":["body","messages"],"msg":"field required"}]}'), 'messages: field required')
   t.is(said(502, '<html>secret host</html>'), 'The provider answered with status 502.')
   t.notRegex(said(401, error({ message: 'Incorrect API key provided: sk-abc*****xyz.' })), /sk-/)
   t.notRegex(said(429, error({ message: 'Limit in organization org-AbCd1234EfGh on tokens' })), /org-A/)

@@ -120,11 +120,11 @@ test.serial('stream().finalResponse(): a tool round trip with reasoning, and par
 test.serial('the client’s bytes go out as they are, but for what is not offered', async t => {
   const { live: key } = await live()
   const written = (name: string, before: string, after: string) =>
-    `{${before} "stream": false,"input":[{"role":"user","content":[{"type":"input_text","text":"\\u00e9 é 🙂","new":1.0}]}],"model" : "${name}" ,"reasoning":{"effort":"low"}${after}}`
+    `{${before} "stream": false,"input":[{"role":"user","content":[{"type":"input_text","text":"\\u00e9 é 🙂","new":1.0}]}],"model" : "${name}" ,"reasoning":{"summary":"auto"}${after}}`
   const extra = ',"store":null,"client_metadata":{"a":"b"},"moderation":{"model":"x"},"mode":"cost"'
   const { status, text, headers } = await post(key, written('gpt-4o-mini-2024-07-18', '', extra))
   t.is(status, 200, text)
-  t.is(sent().raw.toString(), written(model, '"service_tier":"default",', ',"store":false'))
+  t.is(sent().raw.toString(), written(model, '"store":false,"service_tier":"default",', ''))
   t.is(headers.get('x-gateway-dropped'), 'moderation')
 })
 
@@ -306,9 +306,9 @@ test.serial('what needs storage, or the operator’s account, is 400 and names i
 
 test.serial('hosted tools without a price are left out, unless `tool_choice` names them; namespaces pass', async t => {
   const { live: key } = await live()
-  const inner = { type: 'function', name: 'spawn', parameters: {}, strict: false }
+  const inner = { type: 'function', name: 'spawn', parameters: { type: 'object', properties: {} }, strict: false }
   const kept = [
-    { type: 'function', name: 'f', parameters: {}, strict: false },
+    { type: 'function', name: 'f', parameters: { type: 'object', properties: {} }, strict: false },
     { type: 'custom', name: 'apply_patch', format: { type: 'grammar', syntax: 'lark', definition: 'x' } },
     { type: 'namespace', name: 'agents', description: 'd', tools: [inner] },
   ]
@@ -329,6 +329,20 @@ test.serial('hosted tools without a price are left out, unless `tool_choice` nam
   const none = await post(key, { ...hi, tools: [{ type: 'web_search_preview' }], tool_choice: 'required' })
   t.is(none.status, 400)
 })
+
+test.serial(
+  'sent: functions in a namespace with properties, and not deferred where no search would load them',
+  async t => {
+    const { live: key } = await live()
+    const whole = { type: 'function', name: 'spawn', parameters: { type: 'object', properties: {} }, strict: false }
+    const { parameters: _parameters, ...function_ } = whole
+    const given = [function_, { ...whole, parameters: { type: 'object' }, defer_loading: true }]
+    const namespace = { type: 'namespace', name: 'agents', description: 'd' }
+    const answer = await post(key, { ...hi, tools: [{ ...namespace, tools: given }] })
+    t.is(answer.status, 200, answer.text)
+    t.deepEqual(sent().body.tools, [{ ...namespace, tools: [whole, whole] }])
+  },
+)
 
 test.serial('reasoning of another provider is left out, and names where to go first', async t => {
   const account = await live()

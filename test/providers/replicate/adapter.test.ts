@@ -229,7 +229,7 @@ test('failures of every form', t => {
       401,
       { title: 'Unauthenticated', detail: 'token r8_abcdefghijk' },
       'auth',
-      "The provider refused the gateway's credentials.",
+      "The provider refused the gateway's credentials. Tell the operator of this service.",
     ],
     [402, { title: 'Insufficient credit' }, 'quota'],
     [404, { detail: 'The requested resource could not be found.' }, 'model_unavailable'],

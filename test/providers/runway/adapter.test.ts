@@ -232,7 +232,12 @@ test('reported: answers that tell no end, and ends without a video', async t => 
 const errors: [string, Reply, string, RegExp][] = [
   ['400', invalidBody('promptText', 'Too long'), 'invalid_request', /Validation of body failed: promptText: Too long/],
   ['400 for want of credits', noCredits, 'quota', /account at the provider/],
-  ['401', json(401, { error: 'Key key_abc is wrong' }), 'auth', /^The provider refused the gateway's credentials\.$/],
+  [
+    '401',
+    json(401, { error: 'Key key_abc is wrong' }),
+    'auth',
+    /^The provider refused the gateway's credentials\. Tell the operator/,
+  ],
   ['403', json(403, { error: 'Forbidden' }), 'auth', /credentials/],
   ['403 of a model', json(403, { error: 'Model variant gen4 is not available' }), 'model_unavailable', /gen4/],
   ['404', json(404, { error: 'Not found' }), 'model_unavailable', /Not found/],

@@ -92,8 +92,18 @@ test('refused: every error of the documentation', t => {
   assertFailures(t, sync, [
     [400, { message: ['a', 'b'], statusCode: 400 }, 'invalid_request', 'a; b'],
     [400, { message: 'Your plan has not enough credits' }, 'quota'],
-    [401, { message: 'key sk-123 is wrong' }, 'auth', "The provider refused the gateway's credentials."],
-    [402, { message: 'no credits' }, 'quota', "The gateway's account at the provider has no credit left."],
+    [
+      401,
+      { message: 'key sk-123 is wrong' },
+      'auth',
+      "The provider refused the gateway's credentials. Tell the operator of this service.",
+    ],
+    [
+      402,
+      { message: 'no credits' },
+      'quota',
+      "The gateway's account at the provider has no credit left. Tell the operator of this service.",
+    ],
     [404, { message: 'Not found' }, 'model_unavailable'],
     [422, { message: 'x'.repeat(5_000) }, 'invalid_request'],
     [429, { message: 'Slow down' }, 'rate_limited'],

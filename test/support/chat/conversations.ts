@@ -179,7 +179,9 @@ function responsesPart(part: Part): object {
 }
 
 function samplingOf({ temperature, topP }: Conversation): object {
-  return { ...(temperature !== null && { temperature }), ...(topP !== null && { top_p: topP }) }
+  // Some models take one of them only.
+  if (temperature !== null) return { temperature }
+  return topP === null ? {} : { top_p: topP }
 }
 
 /** What the model of a conversation takes, apart from text, images and tools. */

@@ -4,6 +4,7 @@ import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { ChatChunk, ChatDelta, ChatRequest } from '../../../shared/kinds/chat.ts'
 import { type MessageEvent, messagesRequest } from '../../../shared/kinds/messages.ts'
 import type { Target } from '../../../shared/providers/contract.ts'
+import { fitChat } from '../../../shared/providers/profile/fit-chat.ts'
 import { toChatRequest } from '../../../shared/providers/toolkit/messages-over-chat/request.ts'
 import { MessageEventEncoder } from '../../../shared/providers/toolkit/messages-over-chat/stream.ts'
 
@@ -33,6 +34,11 @@ export function translate(body: object, target = sol): ChatRequest {
     ...body,
   })
   return JSON.parse(JSON.stringify(toChatRequest(request, target)))
+}
+
+/** The same as the target takes it. */
+export function translateFitted(body: object, target = sol): ChatRequest {
+  return fitChat(translate(body, target), target).body
 }
 
 /** What the Anthropic SDK makes of these events, received as a stream. */

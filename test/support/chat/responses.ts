@@ -3,6 +3,7 @@ import OpenAI from 'openai'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, FinishReason } from '../../../shared/kinds/chat.ts'
 import { type ResponsesRequest, responsesRequest } from '../../../shared/kinds/responses.ts'
 import type { ResponsesEvent, ResponsesObject } from '../../../shared/kinds/responses-answer.ts'
+import { fitChat } from '../../../shared/providers/profile/fit-chat.ts'
 import { toResponse } from '../../../shared/providers/toolkit/responses-over-chat/answer.ts'
 import { toChatRequest } from '../../../shared/providers/toolkit/responses-over-chat/request.ts'
 import { ResponseEventEncoder } from '../../../shared/providers/toolkit/responses-over-chat/stream.ts'
@@ -17,6 +18,11 @@ export function requestOf(body: object = {}): ResponsesRequest {
 /** The chat request of a Responses request, as it is sent. */
 export function translate(body: object, target = sol): ChatRequest {
   return JSON.parse(JSON.stringify(toChatRequest(requestOf(body), target)))
+}
+
+/** The same as the target takes it. */
+export function translateFitted(body: object, target = sol): ChatRequest {
+  return fitChat(translate(body, target), target).body
 }
 
 function optionsOf(body: object) {

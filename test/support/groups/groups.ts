@@ -9,7 +9,7 @@ const tests = join(import.meta.dirname, '../..')
  */
 const patterns = {
   accounts: ['keys/*.test.ts', 'payments/*.test.ts', 'alerts/*.test.ts'],
-  'anthropic-and-gemini': ['providers/{anthropic,gemini}/*.test.ts'],
+  'anthropic-and-gemini': ['providers/{anthropic,gemini}/*.test.ts', 'providers/profile/matrix.test.ts'],
   api: ['api/!(bad-input|json-bounds|multipart|openapi-document).test.ts'],
   batches: ['batches/*.test.ts'],
   chat: ['chat/!(messages-over-chat*|responses-over-chat*|reasoning-envelope|request-facts|[s-z]*).test.ts'],
@@ -33,6 +33,7 @@ const patterns = {
     'deploy/{architecture,bench,expand-only,packaging}.test.ts',
     'io/{fair-slots,lines,log,lua-script,mp3,safe-url,ssrf}.test.ts',
     'jobs/prices.test.ts',
+    'providers/profile/!(matrix).test.ts',
     'media/{answers,kinds,subtitles}.test.ts',
     'realtime/{meters,spelling}.test.ts',
     'routing/{learned-offsets,output-history,read-words,retry-plan,router,routing-mode,task}.test.ts',

@@ -13,9 +13,9 @@ export type Traits = NonNullable<Deployment['traits']>
 export function callOf(
   body: object,
   traits: Traits = {},
-  options: { maxTokens?: number; maxOutputTokens?: number | null } = {},
+  options: { maxTokens?: number; maxOutputTokens?: number | null; profile?: Deployment['profile'] } = {},
 ): Call<'chat'> {
-  const { maxTokens = null, maxOutputTokens = 64_000 } = options
+  const { maxTokens = null, maxOutputTokens = 64_000, profile } = options
   const price = { unit: 'token', input: '1', output: '5' }
   const model = modelRow.parse({
     id: 'x',
@@ -33,7 +33,7 @@ export function callOf(
     expires_on: null,
     price_source: null,
     price_as_of: null,
-    providers: [{ provider: 'anthropic', upstream_model: 'X', price, traits }],
+    providers: [{ provider: 'anthropic', upstream_model: 'X', price, traits, profile }],
   })
   const row = { name: 'anthropic', protocol: 'anthropic', base_url: 'https://upstream.example', auth: 'x-api-key' }
   const target = { model, deployment: model.providers[0]!, provider: providerRow.parse(row) }

@@ -1,5 +1,6 @@
 import type { DirectKind } from '../../../kinds/index.ts'
 import type { BatchAdapter, DirectAdapter, ProviderLine } from '../../contract.ts'
+import { fittedChat } from '../../profile/fitted-chat.ts'
 import { type BatchOutcome, batchAnswers, batchCancelled, batchExpired } from '../../toolkit/batch-answers.ts'
 import { invalidResponse, readHandle, readOptionalAmount, readText, valueAt } from '../../toolkit/json-fields.ts'
 import { chat, version } from './chat.ts'
@@ -8,7 +9,7 @@ import { batchFailure } from './failure.ts'
 import { messages } from './messages.ts'
 
 const path = '/v1/messages/batches'
-const adapters: { [K in DirectKind]?: DirectAdapter<K> } = { chat, messages }
+const adapters: { [K in DirectKind]?: DirectAdapter<K> } = { chat: fittedChat(chat), messages }
 
 /** The server reads the whole file before it responds. */
 const firstByteMs = 5 * 60_000

@@ -1,5 +1,6 @@
 import { asksFor1hCache } from '../../../kinds/cache-marks.ts'
 import type { DirectAdapter } from '../../contract.ts'
+import { imageUrls } from '../../toolkit/image-urls.ts'
 import { withDropped } from '../../toolkit/request-fields.ts'
 import { withReasoningState } from '../../toolkit/with-reasoning-state.ts'
 import { completionFrom } from './answer.ts'
@@ -17,6 +18,8 @@ export const chat: DirectAdapter<'chat'> = withReasoningState({
     const headers = { 'content-type': 'application/json', ...version }
     return withDropped({ method: 'POST' as const, path: '/v1/messages', headers, body: JSON.stringify(body) }, dropped)
   },
+  // It fetches documents and images itself, but by https only.
+  remoteMedia: body => imageUrls(body).filter(url => /^http:/i.test(url)),
   answer: (json, { body }) => completionFrom(json, asksFor1hCache(body)),
   stream: ({ body }) => new MessageDecoder(asksFor1hCache(body)),
 })

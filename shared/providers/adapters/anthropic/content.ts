@@ -1,14 +1,17 @@
 import { GatewayError } from '../../../base/errors.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
+import type { Call } from '../../contract.ts'
+import { readDataUri, textOfFile } from '../../toolkit/data-uri.ts'
 import { type ThinkingBlock, thinkingBlocks } from './thinking.ts'
 
 export type Source = { type: 'url'; url: string } | { type: 'base64'; media_type: string; data: string }
+type TextSource = { type: 'text'; media_type: 'text/plain'; data: string }
 export type TextBlock = { type: 'text'; text: string; cache_control?: unknown }
 export type Block =
   | TextBlock
   | (ThinkingBlock & CacheMark)
   | { type: 'image'; source: Source; cache_control?: unknown }
-  | { type: 'document'; source: Source; title?: string; cache_control?: unknown }
+  | { type: 'document'; source: Source | TextSource; title?: string; cache_control?: unknown }
   | { type: 'tool_use'; id: string; name: string; input: object; cache_control?: unknown }
   | { type: 'tool_result'; tool_use_id: string; content?: string | TextBlock[]; cache_control?: unknown }
 
@@ -20,7 +23,6 @@ type CacheMark = { cache_control?: unknown }
 
 const imageTypes = ['image/jpeg', 'image/png', 'image/gif', 'image/webp']
 const documentTypes = ['application/pdf']
-const dataUri = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)(?:;[^;,]*)*?;base64,(?=.)/i
 
 export function unsupported(param: string, message: string): GatewayError {
   return new GatewayError('unsupported_capability', `${param}: ${message}`, { param })
@@ -46,41 +48,48 @@ function textBlock(text: string, mark: CacheMark = {}): TextBlock[] {
 }
 
 /** Blocks of a user message. Throws a GatewayError 400 naming the part that cannot be expressed. */
-export function userBlocks(content: string | UserPart[], param: string): Block[] {
+export function userBlocks(content: string | UserPart[], param: string, media: Call<'chat'>['media']): Block[] {
   if (typeof content === 'string') return textBlock(content)
-  return content.flatMap((part, index) => userBlock(part, `${param}.${index}`))
+  return content.flatMap((part, index) => userBlock(part, `${param}.${index}`, media))
 }
 
-function userBlock(part: UserPart, param: string): Block[] {
+function userBlock(part: UserPart, param: string, media: Call<'chat'>['media']): Block[] {
   const mark = cacheMark(part)
   switch (part.type) {
     case 'text':
       return textBlock(part.text, mark)
     case 'image_url': {
-      const source = sourceOf(part.image_url.url, imageTypes, `${param}.image_url.url`)
+      const source = sourceOf(part.image_url.url, imageTypes, `${param}.image_url.url`, media)
       return [{ type: 'image', source, ...mark }]
     }
     case 'file':
-      return [{ ...document(part.file, `${param}.file`), ...mark }]
+      return [{ ...document(part.file, `${param}.file`, media), ...mark }]
     case 'input_audio':
       throw unsupported(`${param}.input_audio`, 'this model takes no audio input')
   }
 }
 
-function document(file: { file_data?: string; filename?: string }, param: string): Block {
+function document(file: { file_data?: string; filename?: string }, param: string, media: Call<'chat'>['media']): Block {
   if (file.file_data === undefined) throw invalid(`${param}.file_data`, 'is required')
-  const source = sourceOf(file.file_data, documentTypes, `${param}.file_data`)
+  const source = textSource(file.file_data) ?? sourceOf(file.file_data, documentTypes, `${param}.file_data`, media)
   return { type: 'document', source, ...(file.filename && { title: file.filename }) }
 }
 
-function sourceOf(url: string, mediaTypes: string[], param: string): Source {
+/** A document that is text; the API takes it as such, whatever its media type. */
+function textSource(uri: string): TextSource | null {
+  const file = readDataUri(uri)
+  const text = file && textOfFile(file)
+  return text?.trim() ? { type: 'text', media_type: 'text/plain', data: text } : null
+}
+
+function sourceOf(url: string, mediaTypes: string[], param: string, media: Call<'chat'>['media']): Source {
   if (/^https:\/\//i.test(url)) return { type: 'url', url }
-  // Matches only the beginning: the data may be megabytes long.
-  const [head, statedType] = dataUri.exec(url.slice(0, 300)) ?? []
-  if (head === undefined || statedType === undefined) throw invalid(param, 'must be an https URL or a base64 data URI')
-  const mediaType = statedType.toLowerCase().replace(/^image\/jpg$/, 'image/jpeg')
+  const fetched = media.get(url)
+  const file = readDataUri(fetched ? `data:${fetched.contentType};base64,${fetched.bytes.toString('base64')}` : url)
+  if (!file) throw invalid(param, 'must be an https URL or a base64 data URI')
+  const { mediaType, data } = file
   if (!mediaTypes.includes(mediaType)) throw unsupported(param, `${mediaType} is not one of ${mediaTypes.join(', ')}`)
-  return { type: 'base64', media_type: mediaType, data: url.slice(head.length) }
+  return { type: 'base64', media_type: mediaType, data }
 }
 
 /** Blocks of an assistant message: the thinking first, unless there is nothing else, which the API rejects. */
@@ -95,7 +104,7 @@ export function assistantBlocks(message: AssistantMessage, param: string): Block
     const at = `${param}.tool_calls.${index}`
     if (call.type !== 'function') throw unsupported(`${at}.type`, 'only function tools can be called')
     const input = toolInput(call.function.arguments, `${at}.function.arguments`)
-    blocks.push({ type: 'tool_use', id: toolId(call.id), name: call.function.name, input })
+    blocks.push({ type: 'tool_use', id: call.id, name: call.function.name, input })
   }
   return blocks.length > 0 ? [...thinkingBlocks(message), ...blocks] : blocks
 }
@@ -113,13 +122,8 @@ function toolInput(text: string, param: string): object {
 }
 
 export function toolResult(message: ToolMessage): Block {
-  const tool_use_id = toolId(message.tool_call_id)
+  const { tool_call_id: tool_use_id } = message
   const text = textBlocks(message.content)
   if (text.length === 0) return { type: 'tool_result', tool_use_id }
   return { type: 'tool_result', tool_use_id, content: typeof message.content === 'string' ? message.content : text }
-}
-
-/** Ids from other providers may contain characters that this API rejects. */
-function toolId(id: string): string {
-  return id.replace(/[^a-zA-Z0-9_-]/g, '_')
 }

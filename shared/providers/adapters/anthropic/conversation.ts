@@ -1,4 +1,5 @@
 import type { ChatMessage } from '../../../kinds/chat.ts'
+import type { Call } from '../../contract.ts'
 import {
   assistantBlocks,
   type Block,
@@ -19,7 +20,11 @@ export type Conversation = { system: TextBlock[]; turns: Turn[] }
  * their own turn where the model supports it (`systemTurns`), otherwise as user text. Throws a GatewayError 400 naming
  * the message.
  */
-export function conversation(messages: ChatMessage[], systemTurns: boolean): Conversation {
+export function conversation(
+  messages: ChatMessage[],
+  systemTurns: boolean,
+  media: Call<'chat'>['media'],
+): Conversation {
   const system: TextBlock[] = []
   const turns: Turn[] = []
   const resultsOf = new Map<string, Block[]>()
@@ -34,7 +39,7 @@ export function conversation(messages: ChatMessage[], systemTurns: boolean): Con
         break
       }
       case 'user':
-        turns.push({ role: 'user', content: withMark(message, userBlocks(message.content, `${param}.content`)) })
+        turns.push({ role: 'user', content: withMark(message, userBlocks(message.content, `${param}.content`, media)) })
         break
       case 'assistant': {
         const content = withMark(message, assistantBlocks(message, param))

@@ -1,4 +1,7 @@
 import { type FailureReason, ProviderError, type ReceivedError } from '../../provider-error.ts'
+import { isContextOverflow } from '../../toolkit/context-overflow.ts'
+import { readErrorText } from '../../toolkit/error-text.ts'
+import { fixedMessages, redactMessage } from '../../toolkit/refusal.ts'
 
 const byType: Record<string, FailureReason> = {
   invalid_request_error: 'invalid_request',
@@ -30,7 +33,6 @@ const byStatus: Record<number, FailureReason> = {
 
 /** The API reports these as generic invalid requests; only the message distinguishes them. */
 const byMessage: [RegExp, FailureReason][] = [
-  [/prompt is too long|context (limit|window|length)/i, 'context_length'],
   [/^your credit balance|^you have reached your specified .{0,40}usage limit/i, 'quota'],
   [/^output blocked by content filter/i, 'content_filter'],
 ]
@@ -39,8 +41,7 @@ const byMessage: [RegExp, FailureReason][] = [
 const shownReasons = new Set<FailureReason>(['invalid_request', 'context_length', 'content_filter'])
 
 const ownWords: Partial<Record<FailureReason, string>> = {
-  auth: 'The provider refused our credentials.',
-  quota: 'Our account at the provider is out of funds.',
+  ...fixedMessages,
   model_unavailable: 'The provider does not serve this model.',
   rate_limited: 'The provider is limiting our request rate.',
   overloaded: 'The provider is overloaded.',
@@ -57,8 +58,10 @@ export function failure(
   body: string,
 ): ProviderError {
   const retryAfter = retryAfterMs(headers['retry-after'])
-  const error = errorIn(body)
-  return errorFrom(error, status, retryAfter, error === undefined ? undefined : receivedError(status, headers, body))
+  const json = parsed(body)
+  const { error } = Object(json) as { error?: unknown }
+  const received = error === undefined ? undefined : receivedError(status, headers, body)
+  return errorFrom(error ?? json, status, retryAfter, received)
 }
 
 /** Headers of an error response that tell a client what to do; none identifies our account. */
@@ -94,11 +97,8 @@ export function errorFrom(
   retryAfter?: number,
   received?: ReceivedError,
 ): ProviderError {
-  const { type, message, details } = (typeof error === 'object' && error !== null ? error : {}) as Record<
-    string,
-    unknown
-  >
-  const text = typeof message === 'string' ? message : ''
+  const { type, details } = Object(error) as Record<string, unknown>
+  const text = readErrorText(error).message
   const reason = reasonOf(status, String(type), text, details)
   return new ProviderError(reason, publicMessage(reason, text), { status, retryAfterMs: retryAfter, received })
 }
@@ -110,20 +110,23 @@ function reasonOf(status: number | undefined, type: string, message: string, det
     return String(code).startsWith('enforced_spend_limit') ? 'quota' : reason
   }
   if (reason !== 'invalid_request') return reason
+  if (isContextOverflow(message)) return 'context_length'
   return byMessage.find(([pattern]) => pattern.test(message))?.[1] ?? reason
 }
 
 function publicMessage(reason: FailureReason, message: string): string {
-  if (shownReasons.has(reason) && message) return message.replace(accountData, '[redacted]').slice(0, maxMessageLength)
+  if (shownReasons.has(reason) && message)
+    return redactMessage(message.replace(accountData, '[redacted]')).slice(0, maxMessageLength)
   if (shownReasons.has(reason)) return 'The provider refused the request.'
   return ownWords[reason] ?? 'The provider had an internal error.'
 }
 
-function errorIn(body: string): unknown {
+/** The JSON of a body, or its text. */
+function parsed(body: string): unknown {
   try {
-    return JSON.parse(body)?.error
+    return JSON.parse(body)
   } catch {
-    return undefined
+    return body
   }
 }
 

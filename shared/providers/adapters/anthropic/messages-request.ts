@@ -1,11 +1,20 @@
 import { GatewayError } from '../../../base/errors.ts'
 import { editBody, memberText } from '../../../base/json-member.ts'
+import { profileOf } from '../../../catalog/chat-profile.ts'
 import { sellsWebSearches } from '../../../catalog/traits.ts'
 import { asksFor1hCache } from '../../../kinds/cache-marks.ts'
-import type { MessagesRequest, MessagesTool } from '../../../kinds/messages.ts'
+import {
+  isBlock,
+  type MessagesBlock,
+  type MessagesMessage,
+  type MessagesRequest,
+  type MessagesTool,
+} from '../../../kinds/messages.ts'
 import { asksFor, messagesMembers } from '../../../kinds/request-members.ts'
 import { maxWebSearches } from '../../../kinds/web-search.ts'
 import type { Call, Target } from '../../contract.ts'
+import { CallIds } from '../../profile/call-ids.ts'
+import { withTrimmedEnd } from '../../profile/fit-messages.ts'
 import { maxCacheTtl, unsentMembers } from '../../toolkit/request-fields.ts'
 import { continuesWithoutThinking, cutOwnThinking, type OwnThinking, withoutOwnThinking } from './own-thinking.ts'
 
@@ -31,10 +40,39 @@ export function editedBody(
   if (maxTokens !== null && maxTokens < body.max_tokens) Object.assign(changes, limitsOf(body, maxTokens))
   if (body.thinking?.type === 'enabled' && continuesWithoutThinking(body, ownThinking))
     Object.assign(changes, disabledThinking(body))
-  if (ownThinking.size > 0) changes.messages = withoutOwnThinking(body.messages, ownThinking)
-  const messages = raw && ownThinking.size > 0 ? memberText(raw.toString('latin1'), 'messages') : null
-  const cut = messages && cutOwnThinking(messages, ownThinking)
+  const fitted = withFittedEnd(withFittedIds(body.messages, target), target)
+  if (fitted !== body.messages || ownThinking.size > 0) changes.messages = withoutOwnThinking(fitted, ownThinking)
+  // Where only thinking is removed, all other characters stay.
+  const isCut = raw && ownThinking.size > 0 && fitted === body.messages
+  const text = isCut ? memberText(raw.toString('latin1'), 'messages') : null
+  const cut = text && cutOwnThinking(text, ownThinking)
   return { body: editBody(raw, body, changes, new Map(cut ? [['messages', cut]] : [])), dropped }
+}
+
+/** The messages with ids of tool calls that the API accepts: other models may have made them. The same list if all are. */
+function withFittedIds(messages: readonly MessagesMessage[], target: Target): readonly MessagesMessage[] {
+  // Ids that recur are refused or not by the API itself.
+  const ids = new CallIds({ ...profileOf(target), unique_call_ids: false })
+  const isFitted = (block: MessagesBlock) =>
+    isBlock(block, 'tool_use')
+      ? ids.ofCall(block.id) === block.id
+      : !isBlock(block, 'tool_result') || ids.ofResult(block.tool_use_id) === block.tool_use_id
+  if (messages.every(({ content }) => typeof content === 'string' || content.every(isFitted))) return messages
+  const fittedBlock = (block: MessagesBlock): MessagesBlock => {
+    if (isBlock(block, 'tool_use')) return { ...block, id: ids.ofCall(block.id) }
+    return isBlock(block, 'tool_result') ? { ...block, tool_use_id: ids.ofResult(block.tool_use_id) } : block
+  }
+  return messages.map(message =>
+    typeof message.content === 'string' ? message : { ...message, content: message.content.map(fittedBlock) },
+  )
+}
+
+/** The messages whose last one, if it is an answer to continue, ends as the API accepts. The same list if it does. */
+function withFittedEnd(messages: readonly MessagesMessage[], target: Target): readonly MessagesMessage[] {
+  const last = messages.at(-1)
+  if (last?.role !== 'assistant' || profileOf(target).prefill !== 'trimmed') return messages
+  const fitted = withTrimmedEnd(last)
+  return fitted === last ? messages : [...messages.slice(0, -1), fitted]
 }
 
 /** The fields that a lower `max_tokens` changes; undefined removes one. */

@@ -1,3 +1,4 @@
+import { efforts, profileOf } from '../../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
 import { cleanChat, maxCacheTtl, noticeableFieldsExcept, ownFields } from '../../toolkit/request-fields.ts'
@@ -34,22 +35,23 @@ export function messagesRequest(call: Call<'chat'>): { body: Record<string, unkn
   const { body, dropped } = cleanChat(call.body, maxCacheTtl(call.target.deployment))
   const message = messagesBody({ ...call, body })
   const samples = message.temperature !== undefined || message.top_p !== undefined
-  return { body: message, dropped: [...dropped, ...noticeableFieldsExcept(body, samples ? sampling : supportedFields)] }
+  const marks = removeFirstMarks(message) ? ['cache_control'] : []
+  return {
+    body: message,
+    dropped: [...dropped, ...marks, ...noticeableFieldsExcept(body, samples ? sampling : supportedFields)],
+  }
 }
 
 function messagesBody(call: Call<'chat'>): Record<string, unknown> {
   const { body, target } = call
   const { traits = {} } = target.deployment
   refuseUnsupported(body)
-  const { system, turns } = conversation(body.messages, traits.system_turns === true)
+  const { system, turns } = conversation(body.messages, profileOf(target).system_turns, call.media)
   if (turns.length === 0) throw invalid('messages', 'at least one user message with content is required')
   if (body.response_format?.type === 'json_object') system.push(jsonInstruction)
 
   const maxTokens = maxTokensOf(call)
   const toolChoice = toolChoiceOf(body)
-  if (traits.forced_tools === false && (toolChoice?.type === 'any' || toolChoice?.type === 'tool')) {
-    throw unsupported('tool_choice', 'this model cannot be forced to call a tool')
-  }
   const thinking = thinkingOf(call, maxTokens, toolChoice)
   const user = body.user ?? (typeof body.safety_identifier === 'string' ? body.safety_identifier : undefined)
   return {
@@ -59,7 +61,7 @@ function messagesBody(call: Call<'chat'>): Record<string, unknown> {
     messages: turns,
     ...(body.stream && { stream: true }),
     stop_sequences: stopSequences(body.stop),
-    ...(thinking && thinking.type !== 'disabled' ? {} : samplingOf(body, traits.sampling !== false)),
+    ...(thinking && thinking.type !== 'disabled' ? {} : samplingOf(body)),
     tools: toolsOf(body),
     tool_choice: toolChoice,
     thinking,
@@ -68,6 +70,27 @@ function messagesBody(call: Call<'chat'>): Record<string, unknown> {
     service_tier: serviceTier(body.service_tier),
     ...cacheMark(body),
   }
+}
+
+/** "A maximum of 4 blocks with cache_control may be provided" (https://github.com/continuedev/continue/pull/6937). */
+const maxCacheMarks = 4
+
+/**
+ * Removes the first cache marks of a request beyond the maximum: the later ones cover more of it. Returns whether there
+ * were any.
+ */
+function removeFirstMarks({ tools, system, messages, cache_control }: Record<string, unknown>): boolean {
+  const marked: { cache_control?: unknown }[] = []
+  const collect = (value: unknown): void => {
+    if (Array.isArray(value)) for (const one of value) collect(one)
+    if (typeof value !== 'object' || value === null) return
+    if ('content' in value) collect(value.content)
+    if ('cache_control' in value) marked.push(value)
+  }
+  for (const part of [tools, system, messages]) collect(part)
+  const surplus = marked.length + (cache_control ? 1 : 0) - maxCacheMarks
+  for (const block of marked.slice(0, Math.max(0, surplus))) delete block.cache_control
+  return surplus > 0
 }
 
 function refuseUnsupported(body: ChatRequest): void {
@@ -93,12 +116,10 @@ function systemOf(blocks: TextBlock[]): string | TextBlock[] | undefined {
 }
 
 function stopSequences(stop: ChatRequest['stop']): string[] | undefined {
-  const sequences = (typeof stop === 'string' ? [stop] : (stop ?? [])).filter(sequence => sequence !== '')
-  return sequences.length > 0 ? sequences : undefined
+  return typeof stop === 'string' ? [stop] : (stop ?? undefined)
 }
 
-function samplingOf({ temperature, top_p }: ChatRequest, allowed: boolean): Record<string, number | undefined> {
-  if (!allowed) return {}
+function samplingOf({ temperature, top_p }: ChatRequest): Record<string, number | undefined> {
   // OpenAI's scale ends at 2, Anthropic's at 1.
   return { temperature: temperature == null ? undefined : Math.min(temperature, 1), top_p: top_p ?? undefined }
 }
@@ -147,7 +168,7 @@ type Thinking = { type: 'adaptive' | 'disabled' } | { type: 'enabled'; budget_to
  */
 function thinkingOf({ body, target }: Call<'chat'>, maxTokens: number, toolChoice?: ToolChoice): Thinking | undefined {
   const { thinking, thinking_off } = target.deployment.traits ?? {}
-  const effort = body.reasoning_effort
+  const effort = efforts.find(name => name === body.reasoning_effort)
   if (!effort || !thinking) return undefined
   if (effort === 'none') return thinking_off === false ? undefined : { type: 'disabled' }
   // A forced tool call and thinking are mutually exclusive.

@@ -5,7 +5,7 @@ import type { ChatChunk, ChatCompletion, FinishReason, ToolCall } from '../../..
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
 import type { Call } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
-import { encodeToolCallId } from './tool-call-id.ts'
+import { encodeToolCallId } from '../../toolkit/tool-call-id.ts'
 import { type AnswerPart, type Generated, type LogprobsResult, readGenerated, type UsageMetadata } from './wire.ts'
 
 type Image = { type: 'image_url'; image_url: { url: string } }
@@ -25,7 +25,15 @@ const signatureIndex = 1
 
 const filtered = new Set([
   ...['SAFETY', 'RECITATION', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII'],
-  ...['IMAGE_SAFETY', 'IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION'],
+  ...['IMAGE_SAFETY', 'IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION', 'MODEL_ARMOR'],
+])
+
+/** Finish reasons of what the model wrote and Gemini could not read, or of one call too many. */
+const unusable = new Set([
+  'MALFORMED_FUNCTION_CALL',
+  'UNEXPECTED_TOOL_CALL',
+  'TOO_MANY_TOOL_CALLS',
+  'MALFORMED_RESPONSE',
 ])
 
 /** Converts a complete `generateContent` response to a chat completion. Throws a ProviderError `invalid_response`. */
@@ -111,12 +119,17 @@ export function piecesOf(parts: AnswerPart[] = []): Pieces {
 
 /**
  * OpenAI's equivalent of Gemini's finish reason. Error reasons (MALFORMED_FUNCTION_CALL, OTHER, …) end a response like
- * STOP if it has output, and otherwise throw a ProviderError `invalid_response`.
+ * STOP if it has output, and otherwise throw a ProviderError.
  */
 export function finishReason(reason: string, output: { produced: boolean; called: boolean }): FinishReason {
   if (reason === 'MAX_TOKENS' || reason === 'CONTINUATION') return 'length'
   if (filtered.has(reason)) return 'content_filter'
   if (reason !== 'STOP' && !output.produced) {
+    if (unusable.has(reason)) {
+      const message = `The model wrote something that cannot be used (${reason}).`
+      const code = reason === 'MALFORMED_RESPONSE' ? 'output_parse_failed' : 'tool_use_failed'
+      throw new ProviderError('model_fault', message, { modelFault: { code, generation: null } })
+    }
     throw new ProviderError('invalid_response', `Gemini gave nothing and finished with ${reason}`)
   }
   return output.called ? 'tool_calls' : 'stop'

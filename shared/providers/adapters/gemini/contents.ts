@@ -1,8 +1,8 @@
 import { GatewayError } from '../../../base/errors.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
+import { decodeToolCallId } from '../../toolkit/tool-call-id.ts'
 import { audio, file, type InlineData, image } from './media.ts'
-import { decodeToolCallId } from './tool-call-id.ts'
 
 type Part =
   | { text: string; thoughtSignature?: string }
@@ -99,7 +99,15 @@ function toolResult(message: Of<'tool'>, at: string, calledNames: Map<string, st
   }
   const text = plainText(message.content)
   const { id } = decodeToolCallId(message.tool_call_id)
-  return { functionResponse: { id, name, response: jsonObject(text) ?? { output: text } } }
+  return { functionResponse: { id, name, response: responseOf(text) } }
+}
+
+/**
+ * The result of a tool as an object. Google resolves references in it ("referenced name … does not match to a
+ * display_name", https://github.com/NousResearch/hermes-agent/issues/93014), so a result that has any is sent as text.
+ */
+function responseOf(text: string): object {
+  return text.includes('"$ref"') ? { output: text } : (jsonObject(text) ?? { output: text })
 }
 
 /** Gemini rejects parts without text. */

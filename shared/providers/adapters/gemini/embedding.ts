@@ -3,6 +3,7 @@ import type { Embeddings } from '../../../kinds/embedding.ts'
 import type { Call, UpstreamRequest } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { noticeableFieldsExcept, ownFields, withDropped } from '../../toolkit/request-fields.ts'
+import { assertText } from '../../toolkit/token-inputs.ts'
 import { readEmbedded } from './wire.ts'
 
 const maxInputs = 100
@@ -26,11 +27,11 @@ export function embeddingRequest({ body, target }: Call<'embedding'>): UpstreamR
 }
 
 /**
- * The vectors in the order of the inputs. Gemini counts no tokens here, so there is no usage. Throws a ProviderError
- * `invalid_response`.
+ * The vectors in the order of the inputs, with a usage where Gemini states one: newer models do (`usageMetadata`).
+ * Throws a ProviderError `invalid_response`.
  */
 export function embeddingAnswer(json: unknown, { body, target }: Call<'embedding'>): Embeddings {
-  const vectors = readEmbedded(json)
+  const { vectors, tokens } = readEmbedded(json)
   const expected = textsOf(body.input).length
   if (vectors.length !== expected) {
     throw new ProviderError('invalid_response', `Gemini gave ${vectors.length} vectors for ${expected} inputs`)
@@ -46,14 +47,13 @@ export function embeddingAnswer(json: unknown, { body, target }: Call<'embedding
     const embedding = body.encoding_format === 'base64' ? toBase64(vector) : vector
     return { object: 'embedding' as const, index, embedding }
   })
-  return { object: 'list', model: target.model.id, data }
+  const usage = tokens === undefined ? null : { usage: { prompt_tokens: tokens, total_tokens: tokens } }
+  return { object: 'list', model: target.model.id, data, ...usage }
 }
 
 function textsOf(input: Call<'embedding'>['body']['input']): string[] {
   const inputs = typeof input === 'string' ? [input] : input
-  if (!inputs.every(text => typeof text === 'string')) {
-    throw new GatewayError('unsupported_capability', 'This model takes text, not tokens.', { param: 'input' })
-  }
+  assertText(inputs, 'input')
   if (inputs.length <= maxInputs) return inputs
   throw new GatewayError('invalid_request', `This model takes at most ${maxInputs} inputs per request.`, {
     param: 'input',

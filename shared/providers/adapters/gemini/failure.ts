@@ -1,5 +1,7 @@
 import { z } from 'zod'
 import { type FailureReason, ProviderError } from '../../provider-error.ts'
+import { isContextOverflow } from '../../toolkit/context-overflow.ts'
+import { readErrorText } from '../../toolkit/error-text.ts'
 import { type Headers, readOptionalNumber, readOptionalText } from '../../toolkit/json-fields.ts'
 import { refusal } from '../../toolkit/refusal.ts'
 
@@ -7,7 +9,18 @@ const reported = z.object({
   error: z.object({
     message: z.string().catch(''),
     status: z.string().catch(''),
-    details: z.array(z.looseObject({ reason: z.unknown().optional(), retryDelay: z.unknown().optional() })).catch([]),
+    details: z
+      .array(
+        z.looseObject({
+          reason: z.unknown().optional(),
+          retryDelay: z.unknown().optional(),
+          fieldViolations: z
+            .array(z.looseObject({ field: z.string(), description: z.string() }))
+            .optional()
+            .catch([]),
+        }),
+      )
+      .catch([]),
   }),
 })
 type Reported = z.infer<typeof reported>['error']
@@ -31,7 +44,7 @@ const reasons: Record<number, FailureReason> = {
 export function failure(status: number, headers: Headers, body: string): ProviderError {
   const error = parse(body)
   const delay = retryDelay(error)
-  return refusal(reasonOf(status, error), withoutAccount(error.message), status, {
+  return refusal(reasonOf(status, error), withoutAccount(messageOf(error)), status, {
     ...headers,
     ...(delay !== null && { 'retry-after': delay }),
   })
@@ -68,7 +81,7 @@ function reasonOf(status: number, error: Reported): FailureReason {
     if (ours) return 'auth'
     // Free tier not offered at our location, billing not enabled: these concern our account, not the caller's input.
     if (error.status === 'FAILED_PRECONDITION') return /billing/i.test(error.message) ? 'quota' : 'auth'
-    if (/token count.*exceeds/i.test(error.message)) return 'context_length'
+    if (isContextOverflow(error.message)) return 'context_length'
   }
   return reasons[status] ?? (status >= 500 ? 'server_error' : 'invalid_request')
 }
@@ -78,10 +91,19 @@ function parse(body: string): Reported {
   try {
     json = JSON.parse(body)
   } catch {
-    json = null
+    json = body
   }
   const result = reported.safeParse(Array.isArray(json) ? json[0] : json)
-  return result.success ? result.data.error : { message: '', status: '', details: [] }
+  return result.success ? result.data.error : { message: readErrorText(json).message, status: '', details: [] }
+}
+
+const maxViolations = 5
+
+/** The message, with the invalid fields that it does not name. */
+function messageOf({ message, details }: Reported): string {
+  const violations = details.flatMap(({ fieldViolations = [] }) => fieldViolations).slice(0, maxViolations)
+  const unnamed = violations.filter(({ description }) => !message.includes(description))
+  return [message, ...unnamed.map(({ field, description }) => `${field}: ${description}`)].join(' ').trim()
 }
 
 /** `google.rpc.RetryInfo` in seconds: a protobuf duration such as `31s` or `0.5s`. */

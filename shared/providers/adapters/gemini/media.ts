@@ -1,6 +1,7 @@
 import { GatewayError } from '../../../base/errors.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
+import { base64Of, readDataUri, textOfFile } from '../../toolkit/data-uri.ts'
 
 export type InlineData = { inlineData: { mimeType: string; data: string } }
 
@@ -15,19 +16,6 @@ const audioTypes: Record<string, string> = {
   aac: 'audio/aac',
   ogg: 'audio/ogg',
   flac: 'audio/flac',
-}
-const base64 = /^[A-Za-z0-9+/]+={0,2}$/
-
-/** Gemini takes bytes, not URLs: the distinct http(s) images of a conversation. */
-export function remoteMedia(body: ChatRequest): string[] {
-  const urls = new Set<string>()
-  for (const message of body.messages) {
-    if (message.role !== 'user' || typeof message.content === 'string') continue
-    for (const part of message.content) {
-      if (part.type === 'image_url' && isHttp(part.image_url.url)) urls.add(part.image_url.url)
-    }
-  }
-  return [...urls]
 }
 
 /** An `image_url` part: a base64 data URI, or the bytes fetched from its URL. `at` is the part's path in the body. */
@@ -47,29 +35,32 @@ export function audio(part: Of<'input_audio'>, at: string): InlineData {
   const mimeType = audioTypes[format.toLowerCase()]
   if (!mimeType)
     throw unsupported(`This model takes audio as ${Object.keys(audioTypes).join(', ')}.`, `${at}.input_audio.format`)
-  if (!base64.test(data)) throw invalidMedia('The audio must be base64.', `${at}.input_audio.data`)
-  return { inlineData: { mimeType, data } }
+  const bytes = base64Of(data)
+  if (bytes === null) throw invalidMedia('The audio must be base64.', `${at}.input_audio.data`)
+  return { inlineData: { mimeType, data: bytes } }
 }
 
-export function file(part: Of<'file'>, at: string): InlineData {
-  const { file_data } = part.file
+/** A document: a PDF, or one of text as the text under its name. */
+export function file(part: Of<'file'>, at: string): InlineData | { text: string } {
+  const { file_data, filename } = part.file
   if (file_data === undefined)
     throw new GatewayError('missing_field', 'file_data is missing.', { param: `${at}.file.file_data` })
+  const document = readDataUri(file_data)
+  const text = document && textOfFile(document)
+  if (text?.trim()) return { text: [filename, text].filter(Boolean).join('\n\n') }
   return inline(file_data, 'application/pdf', `${at}.file.file_data`)
 }
 
 /** A base64 data URI whose media type is `type`, or begins with it when it ends with a slash. */
 function inline(uri: string, type: string, param: string): InlineData {
-  const comma = uri.indexOf(',')
-  const head = uri.slice(0, Math.max(comma, 0)).toLowerCase()
-  const data = uri.slice(comma + 1)
-  if (!head.startsWith('data:') || !head.endsWith(';base64') || !base64.test(data)) {
+  const file = readDataUri(uri)
+  if (!file) {
     throw invalidMedia(
       `Must be a base64 data URI (data:${type}…;base64,…)${type === 'image/' ? ' or an https URL' : ''}.`,
       param,
     )
   }
-  const mimeType = essence(head.slice('data:'.length))
+  const { mediaType: mimeType, data } = file
   const fits = type.endsWith('/') ? mimeType.startsWith(type) : mimeType === type
   if (!fits) throw unsupported(`The media type must be ${type}…, not ${mimeType || 'empty'}.`, param)
   return { inlineData: { mimeType, data } }

@@ -1,11 +1,12 @@
 import type { Protocol } from '../../contract.ts'
+import { fittedChat } from '../../profile/fitted-chat.ts'
+import { imageUrls } from '../../toolkit/image-urls.ts'
 import { withReasoningState } from '../../toolkit/with-reasoning-state.ts'
 import { chatAnswer } from './answer.ts'
 import { embeddingAnswer, embeddingRequest } from './embedding.ts'
 import { failure } from './failure.ts'
 import { image } from './image.ts'
 import { live } from './live.ts'
-import { remoteMedia } from './media.ts'
 import { music } from './music.ts'
 import { chatRequest } from './request.ts'
 import { speech } from './speech.ts'
@@ -15,13 +16,16 @@ import { video } from './video.ts'
 /** Google's Gemini API (`generateContent`, `streamGenerateContent`, `batchEmbedContents`, `predictLongRunning`, `interactions`, `BidiGenerateContent`). */
 export const gemini: Protocol = {
   direct: {
-    chat: withReasoningState({
-      native: false,
-      request: chatRequest,
-      remoteMedia,
-      answer: chatAnswer,
-      stream: chatStream,
-    }),
+    chat: fittedChat(
+      withReasoningState({
+        native: false,
+        request: chatRequest,
+        // It takes bytes, not URLs.
+        remoteMedia: imageUrls,
+        answer: chatAnswer,
+        stream: chatStream,
+      }),
+    ),
     embedding: { native: false, request: embeddingRequest, answer: embeddingAnswer },
   },
   queued: { video },

@@ -1,10 +1,9 @@
 import { GatewayError } from '../../../base/errors.ts'
+import { type Effort, efforts } from '../../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { Call, UpstreamRequest } from '../../contract.ts'
 import { cleanChat, noticeableFieldsExcept, ownFields, withDropped } from '../../toolkit/request-fields.ts'
 import { conversation } from './contents.ts'
-
-type Effort = NonNullable<ChatRequest['reasoning_effort']>
 
 /** Gemini 3 and newer take a thinking level (`traits.thinking` = `level`). */
 const levels: Record<Effort, string> = {
@@ -106,18 +105,19 @@ function responseFormat({ response_format: format }: ChatRequest) {
 }
 
 function thinkingConfig({ body, target }: Call<'chat'>): object | undefined {
-  const effort = body.reasoning_effort
+  const effort = efforts.find(name => name === body.reasoning_effort)
   const { thinking, min_thinking, min_thinking_budget } = target.deployment.traits ?? {}
   if (!effort) return undefined
+  // Without it the answer has no summaries of thoughts, https://ai.google.dev/gemini-api/docs/thinking#summaries
+  const shown = effort === 'none' ? {} : { includeThoughts: true }
   // Level and budget together are rejected upstream, so each model has exactly one of them.
   if (thinking === 'level') {
     // Uses the model's minimum where a lower level is requested.
     const isBelow = min_thinking === 'low' && levels[effort] === 'MINIMAL'
-    return { thinkingLevel: isBelow ? 'LOW' : levels[effort] }
+    return { thinkingLevel: isBelow ? 'LOW' : levels[effort], ...shown }
   }
-  if (thinking === 'budget') return { thinkingBudget: Math.max(budgets[effort], Number(min_thinking_budget ?? 0)) }
-  if (effort === 'none') return undefined
-  throw unsupported('This model does not reason.', 'reasoning_effort')
+  if (thinking !== 'budget') return undefined
+  return { thinkingBudget: Math.max(budgets[effort], Number(min_thinking_budget ?? 0)), ...shown }
 }
 
 function tools(body: ChatRequest): [{ functionDeclarations: object[] }] | undefined {

@@ -54,7 +54,10 @@ export type Generated = z.infer<typeof generated>
 
 const report = z.object({ error: z.object({ code: z.int() }) })
 
-const embedded = z.object({ embeddings: z.array(z.object({ values: z.array(z.number()).min(1) })) })
+const embedded = z.object({
+  embeddings: z.array(z.object({ values: z.array(z.number()).min(1) })),
+  usageMetadata: usageMetadata.optional(),
+})
 
 /** Parses a complete response or one event. Throws the error it reports, or `invalid_response` when it is malformed. */
 export function readGenerated(json: unknown): Generated {
@@ -63,9 +66,12 @@ export function readGenerated(json: unknown): Generated {
   return understood(generated, json)
 }
 
-/** The vectors of a `batchEmbedContents` answer, in the order of the request. */
-export function readEmbedded(json: unknown): number[][] {
-  return understood(embedded, json).embeddings.map(embedding => embedding.values)
+/** The vectors of a `batchEmbedContents` answer, in the order of the request, and its tokens if they are stated. */
+export function readEmbedded(json: unknown): { vectors: number[][]; tokens: number | undefined } {
+  const { embeddings, usageMetadata } = understood(embedded, json)
+  const tokens = usageMetadata?.promptTokenCount
+  const isCount = tokens !== undefined && tokens > 0 && Number.isFinite(tokens)
+  return { vectors: embeddings.map(embedding => embedding.values), tokens: isCount ? Math.ceil(tokens) : undefined }
 }
 
 function understood<T>(schema: z.ZodType<T>, json: unknown): T {

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../../base/errors.ts'
 import type { DirectKind } from '../../../kinds/index.ts'
 import type { BatchAdapter, DirectAdapter, ProviderLine, Source, Target } from '../../contract.ts'
+import { fittedChat } from '../../profile/fitted-chat.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { type BatchOutcome, batchAnswers, batchCancelled, batchExpired } from '../../toolkit/batch-answers.ts'
 import {
@@ -20,7 +21,12 @@ import { embedding } from './embedding.ts'
 import { failure, reportedFailure } from './failure.ts'
 import { responses } from './responses.ts'
 
-const adapters: { [K in DirectKind]?: DirectAdapter<K> } = { chat, completion, embedding, responses }
+const adapters: { [K in DirectKind]?: DirectAdapter<K> } = {
+  chat: fittedChat(chat),
+  completion,
+  embedding,
+  responses,
+}
 const endpoints: { [K in DirectKind]?: string } = {
   chat: '/v1/chat/completions',
   completion: '/v1/completions',

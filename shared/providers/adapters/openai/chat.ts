@@ -1,24 +1,20 @@
 import { unixNow } from '../../../base/time.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
-import type { ChatChunk, ChatCompletion, ChatMessage } from '../../../kinds/chat.ts'
+import type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest } from '../../../kinds/chat.ts'
 import { type ReasoningDetail, reasoningDetail } from '../../../kinds/reasoning.ts'
 import type { Call, DirectAdapter } from '../../contract.ts'
+import type { NativeEvent } from '../../stream-decoder.ts'
 import { withReasoningState } from '../../toolkit/with-reasoning-state.ts'
+import { AnswerDeltas } from './answer-deltas.ts'
 import { mapUnlessSame, normaliseHead } from './complete-response.ts'
-import { createDecoder, finishReason } from './decoder.ts'
+import { createDecoder } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
+import { finishReason, finishWith } from './finish-reason.ts'
 import { invalidResponse, isObject, type Json } from './json.ts'
-import {
-  beginRequest,
-  dropSampling,
-  limitTokens,
-  post,
-  renameSeed,
-  requestUsage,
-  setFixedFields,
-  setToolsEffort,
-} from './request.ts'
-import { extrasOf, normaliseUsage } from './usage.ts'
+import { withTextContent, withWholeCharacters } from './message-content.ts'
+import { beginRequest, limitTokens, post, renameSeed, requestUsage, setFixedFields } from './request.ts'
+import { completeCalls, completeFunction } from './tool-calls.ts'
+import { extrasOf, normaliseUsage, usageIn } from './usage.ts'
 
 /** `POST /chat/completions`. */
 export const chat: DirectAdapter<'chat'> = withReasoningState({
@@ -27,60 +23,102 @@ export const chat: DirectAdapter<'chat'> = withReasoningState({
     const request = beginRequest('chat', withKnownDetails(call))
     setFixedFields(request)
     renameSeed(request)
-    dropSampling(request)
-    setToolsEffort(request)
     requestUsage(request)
     limitTokens(request)
     return post('/chat/completions', request)
   },
   answer,
-  stream: ({ target }) => createDecoder(json => chunkFrom(json, target.provider)),
+  stream: call => createDecoder(new ChunkReader(call)),
 })
 
-function answer(json: unknown, { target }: Call<'chat'>): ChatCompletion {
+function answer(json: unknown, { target, body }: Call<'chat'>): ChatCompletion {
   if (!isObject(json)) throw invalidResponse('it is not an object')
   if (isObject(json.error)) throw reportedFailure(json)
   if (!Array.isArray(json.choices) || json.choices.length === 0) throw invalidResponse('it has no choices')
   const whole = normaliseHead(json, target.provider)
   whole.object = 'chat.completion'
-  whole.choices = mapUnlessSame(json.choices, choiceFrom)
+  whole.choices = mapUnlessSame(json.choices, (choice, position) => choiceFrom(choice, position, isForced(body)))
   return whole as ChatCompletion
+}
+
+/** Whether a request names the one function to call. */
+function isForced({ tool_choice: choice, function_call: fn }: ChatRequest): boolean {
+  return isObject(fn) || (isObject(choice) && choice.type === 'function')
 }
 
 type Choice = ChatCompletion['choices'][number]
 
-function choiceFrom(choice: unknown, position: number): Choice {
+function choiceFrom(choice: unknown, position: number, isForced: boolean): Choice {
   if (!isObject(choice) || !isObject(choice.message)) throw invalidResponse(`choice ${position} has no message`)
-  const message = withReasoning(choice.message)
-  const { content = null, tool_calls: toolCalls } = message
+  const message = withWholeCharacters(withTextContent(withCalls(withReasoning(choice.message), position)))
+  const { content = null, tool_calls: toolCalls, function_call: fn } = message
   if (content !== null && typeof content !== 'string')
     throw invalidResponse(`the content of choice ${position} is not text`)
-  if (toolCalls !== undefined && toolCalls !== null && !Array.isArray(toolCalls)) {
-    throw invalidResponse(`the tool calls of choice ${position} are not a list`)
-  }
+  const called = (toolCalls as unknown[] | null | undefined)?.length ? 'tool_calls' : fn ? 'function_call' : null
+  const given = finishReason(choice.finish_reason)
   // A server that omits the reason of a response with tool calls still requests them to be run.
-  const reason = finishReason(choice.finish_reason ?? (toolCalls?.length ? 'tool_calls' : 'stop'))
+  const reason = finishWith(given, called, isForced && Boolean(choice.finish_reason))
   const index = indexOf(choice, position)
   const isSame = message === choice.message && message.role === 'assistant' && message.content === content
-  if (isSame && choice.index === index && choice.finish_reason === reason) return choice as Choice
-  return { ...choice, index, message: { ...message, role: 'assistant', content }, finish_reason: reason }
+  if (isSame && choice.index === index && choice.finish_reason === reason && !choice.usage) return choice as Choice
+  const { usage: _usage, ...others } = choice
+  return { ...others, index, message: { ...message, role: 'assistant', content }, finish_reason: reason } as Choice
 }
 
-function chunkFrom(json: Json, provider: ProviderRow): ChatChunk | null {
-  const chunk = head(json, provider)
-  const choices = Array.isArray(json.choices) ? json.choices : []
-  // Vendor events without choices (filter results, pings) are dropped, unless they carry the usage.
-  if (!Array.isArray(json.choices) && !chunk.usage) return null
-  return { ...chunk, object: 'chat.completion.chunk', choices: choices.map(pieceFrom) }
+/** The message with complete calls. */
+function withCalls(message: Json, position: number): Json {
+  const { tool_calls: calls, function_call: fn } = message
+  if (calls !== undefined && calls !== null && !Array.isArray(calls))
+    throw invalidResponse(`the tool calls of choice ${position} are not a list`)
+  const complete = calls ? completeCalls(calls) : calls
+  const completeFn = isObject(fn) ? completeFunction(fn) : fn
+  if (complete === calls && completeFn === fn) return message
+  return { ...message, ...(calls && { tool_calls: complete }), ...(isObject(fn) && { function_call: completeFn }) }
 }
 
-function pieceFrom(choice: unknown, position: number): ChatChunk['choices'][number] {
-  if (!isObject(choice)) throw invalidResponse(`choice ${position} of a chunk is not an object`)
-  return {
-    ...choice,
-    index: indexOf(choice, position),
-    delta: isObject(choice.delta) ? withReasoning(choice.delta) : {},
-    finish_reason: choice.finish_reason ? finishReason(choice.finish_reason) : null,
+/** Reads the chunks of one stream. */
+class ChunkReader {
+  readonly #provider: ProviderRow
+  readonly #deltas: AnswerDeltas
+  #head: Head | null = null
+
+  constructor({ target, body }: Call<'chat'>) {
+    this.#provider = target.provider
+    this.#deltas = new AnswerDeltas(isForced(body))
+  }
+
+  read(json: Json): ChatChunk | null {
+    const chunk = head(json, this.#provider)
+    const choices = Array.isArray(json.choices) ? json.choices : []
+    // Vendor events without choices (filter results, pings) are dropped, unless they carry the usage.
+    if (!Array.isArray(json.choices) && !chunk.usage) return null
+    this.#head ??= { id: chunk.id, created: chunk.created, model: chunk.model }
+    const pieces = choices.map((choice, position) => this.#piece(choice, position))
+    return { ...chunk, object: 'chat.completion.chunk', choices: pieces }
+  }
+
+  passes({ choices, x_groq: groq }: NativeEvent): boolean {
+    if (isObject(groq) && groq.usage) return false
+    if (!choices.every(({ index, delta, usage }) => !usage && this.#deltas.isUsual(index, delta!))) return false
+    for (const { index, delta } of choices) this.#deltas.record(index, delta!)
+    return true
+  }
+
+  /** What calls need that the server has left unfinished. */
+  end(): ChatChunk[] {
+    if (!this.#head) return []
+    const choices = [...this.#deltas.unfinished()].map(piece => ({ ...piece, finish_reason: null }))
+    return choices.length > 0 ? [{ ...this.#head, object: 'chat.completion.chunk', choices }] : []
+  }
+
+  #piece(choice: unknown, position: number): ChatChunk['choices'][number] {
+    if (!isObject(choice)) throw invalidResponse(`choice ${position} of a chunk is not an object`)
+    const { usage: _usage, ...others } = choice
+    const index = indexOf(choice, position)
+    const reason = choice.finish_reason ? finishReason(choice.finish_reason) : null
+    const given = isObject(choice.delta) ? withReasoning(choice.delta) : {}
+    const delta = this.#deltas.complete(index, given, reason !== null)
+    return { ...others, index, delta, finish_reason: reason && this.#deltas.finishOf(index, reason) }
   }
 }
 
@@ -88,8 +126,8 @@ type Head = Pick<ChatCompletion, 'id' | 'created' | 'model' | 'usage'>
 
 /** The fields that responses and chunks share, and the provider's other top-level fields. */
 function head(json: Json, provider: ProviderRow): Head {
-  const { usage, obfuscation: _padding, provider: _route, ...otherFields } = json
-  const ownUsage = normaliseUsage(usage)
+  const { usage: _usage, obfuscation: _padding, provider: _route, ...otherFields } = json
+  const ownUsage = normaliseUsage(usageIn(json))
   return {
     ...otherFields,
     id: typeof json.id === 'string' ? json.id : '',

@@ -1,7 +1,7 @@
 import { unixNow } from '../../../base/time.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { Json } from './json.ts'
-import { extrasOf, noExtras, normaliseUsage } from './usage.ts'
+import { extrasOf, noExtras, normaliseUsage, usageIn } from './usage.ts'
 
 /** Shared by adapters of complete responses. They return what they are given unchanged where possible. */
 
@@ -31,7 +31,7 @@ export function normaliseHead(json: Json, provider: ProviderRow): Json {
 }
 
 function usageOf(json: Json, provider: ProviderRow) {
-  const ownUsage = normaliseUsage(json.usage)
+  const ownUsage = normaliseUsage(usageIn(json))
   const extras = ownUsage ? extrasOf(json, provider) : noExtras
   return extras === noExtras ? ownUsage : { ...ownUsage, ...extras }
 }

@@ -2,17 +2,20 @@ import { unixNow } from '../../../base/time.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { Completion, CompletionChoice } from '../../../kinds/completion.ts'
 import type { DirectAdapter } from '../../contract.ts'
+import { assertTakesInput } from '../../toolkit/token-inputs.ts'
 import { mapUnlessSame, normaliseHead } from './complete-response.ts'
-import { createDecoder, finishReason } from './decoder.ts'
+import { createDecoder } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
+import { finishReason } from './finish-reason.ts'
 import { invalidResponse, isObject, type Json } from './json.ts'
 import { beginRequest, post, requestUsage } from './request.ts'
-import { extrasOf, normaliseUsage } from './usage.ts'
+import { extrasOf, normaliseUsage, usageIn } from './usage.ts'
 
 /** `POST /completions`, the legacy text completions. */
 export const completion: DirectAdapter<'completion'> = {
   native: true,
   request(call) {
+    assertTakesInput(call.target.provider, call.body.prompt, 'prompt')
     const request = beginRequest('completion', call)
     requestUsage(request)
     if (call.maxTokens !== null && call.body.max_tokens !== call.maxTokens) request.changes.max_tokens = call.maxTokens
@@ -27,7 +30,7 @@ export const completion: DirectAdapter<'completion'> = {
     whole.choices = mapUnlessSame(json.choices, wholeChoiceFrom)
     return whole as Completion
   },
-  stream: ({ target }) => createDecoder(json => chunkFrom(json, target.provider)),
+  stream: ({ target }) => createDecoder({ read: json => chunkFrom(json, target.provider) }),
 }
 
 function chunkFrom(json: Json, provider: ProviderRow): Completion | null {
@@ -37,8 +40,8 @@ function chunkFrom(json: Json, provider: ProviderRow): Completion | null {
 }
 
 function head(json: Json, provider: ProviderRow): Completion {
-  const { usage, obfuscation: _padding, provider: _route, ...otherFields } = json
-  const ownUsage = normaliseUsage(usage)
+  const { usage: _usage, obfuscation: _padding, provider: _route, ...otherFields } = json
+  const ownUsage = normaliseUsage(usageIn(json))
   return {
     ...otherFields,
     id: typeof json.id === 'string' ? json.id : '',

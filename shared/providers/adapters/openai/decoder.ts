@@ -1,60 +1,46 @@
-import type { FinishReason } from '../../../kinds/chat.ts'
-import { ProviderError } from '../../provider-error.ts'
-import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
+import type { NativeEvent, SseEvent, StreamDecoder } from '../../stream-decoder.ts'
 import { reportedFailure } from './failure.ts'
 import { invalidResponse, isObject, type Json } from './json.ts'
-
-const finishReasons = new Map<unknown, FinishReason>([
-  ['length', 'length'],
-  ['model_length', 'length'],
-  ['max_tokens', 'length'],
-  ['tool_calls', 'tool_calls'],
-  ['function_call', 'function_call'],
-  ['content_filter', 'content_filter'],
-])
-
-/**
- * A provider's finish reason as one of ours (an unknown one maps to `stop`). Throws a ProviderError when it reports a
- * failure.
- */
-export function finishReason(value: unknown): FinishReason {
-  if (value === 'error') throw new ProviderError('server_error', 'The provider failed while it generated the answer.')
-  if (value === 'insufficient_system_resource') {
-    throw new ProviderError('overloaded', 'The provider ran out of capacity while it generated the answer.')
-  }
-  return finishReasons.get(value) ?? 'stop'
-}
 
 type Chunk = { choices: { index: number; finish_reason: unknown; delta?: unknown }[] }
 
 /**
- * Decodes events to chunks. Some servers never send `[DONE]`, so a response is also complete once every choice has its
- * finish reason. `read` returns null for an event that is not a chunk: vendors' notes are skipped, anything else is
- * rejected.
+ * `read` converts an event; null for one that is not a chunk. `passes`: see `StreamDecoder`. `end`: what the answer still
+ * needs when the server declares its end.
  */
-export function createDecoder<C extends Chunk>(read: (json: Json) => C | null): StreamDecoder<C> {
-  return new ChunkDecoder(read)
+type Reader<C> = { read(json: Json): C | null; passes?(event: NativeEvent): boolean; end?(): C[] }
+
+/**
+ * Decodes events to chunks. Some servers never send `[DONE]`, so a response is also complete once every choice has its
+ * finish reason. Of events that are not chunks, vendors' notes are skipped, anything else is rejected.
+ */
+export function createDecoder<C extends Chunk>(reader: Reader<C>): StreamDecoder<C> {
+  return new ChunkDecoder(reader)
 }
 
 class ChunkDecoder<C extends Chunk> implements StreamDecoder<C> {
-  readonly #read: (json: Json) => C | null
+  readonly #reader: Reader<C>
   readonly #finished = new Map<number, boolean>()
   #isEnded = false
 
-  constructor(read: (json: Json) => C | null) {
-    this.#read = read
+  constructor(reader: Reader<C>) {
+    this.#reader = reader
   }
 
   get done(): boolean {
     return this.#isEnded || (this.#finished.size > 0 && [...this.#finished.values()].every(Boolean))
   }
 
+  passes(event: NativeEvent): boolean {
+    return this.#reader.passes?.(event) ?? true
+  }
+
   push(event: SseEvent): C[] {
     if (this.#isEnded || event.data === '') return []
     this.#isEnded = event.data.trim() === '[DONE]'
-    if (this.#isEnded) return []
+    if (this.#isEnded) return this.#reader.end?.() ?? []
     const json = eventObject(event)
-    const chunk = this.#read(json)
+    const chunk = this.#reader.read(json)
     if (!chunk && !isNote(json)) throw invalidResponse('an event of the stream is no chunk')
     if (!chunk) return []
     for (const [position, choice] of chunk.choices.entries()) {

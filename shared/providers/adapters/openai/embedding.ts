@@ -1,6 +1,7 @@
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { EmbeddingRequest, Embeddings } from '../../../kinds/embedding.ts'
 import type { DirectAdapter } from '../../contract.ts'
+import { assertTakesInput } from '../../toolkit/token-inputs.ts'
 import { mapUnlessSame } from './complete-response.ts'
 import { reportedFailure } from './failure.ts'
 import { invalidResponse, isObject, type Json } from './json.ts'
@@ -10,7 +11,10 @@ import { count, extrasOf } from './usage.ts'
 /** `POST /embeddings`. A server may ignore `encoding_format`: the response is converted to the requested encoding. */
 export const embedding: DirectAdapter<'embedding'> = {
   native: true,
-  request: call => post('/embeddings', beginRequest('embedding', call)),
+  request(call) {
+    assertTakesInput(call.target.provider, call.body.input, 'input')
+    return post('/embeddings', beginRequest('embedding', call))
+  },
   answer(json, { body, target }) {
     if (!isObject(json)) throw invalidResponse('it is not an object')
     if (isObject(json.error)) throw reportedFailure(json)

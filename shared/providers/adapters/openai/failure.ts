@@ -1,10 +1,12 @@
 import { systemClock } from '../../../base/time.ts'
 import { type FailureReason, ProviderError } from '../../provider-error.ts'
-import { reasonsByStatus, redactMessage } from '../../toolkit/refusal.ts'
-import { isObject, type Json } from './json.ts'
+import { isContextOverflow } from '../../toolkit/context-overflow.ts'
+import { modelFaultOf } from '../../toolkit/model-faults.ts'
+import { fixedMessages, reasonsByStatus, redactMessage } from '../../toolkit/refusal.ts'
+import { type Fault, readFault } from './fault.ts'
+import type { Json } from './json.ts'
 
 type Headers = Record<string, string | string[] | undefined>
-type Fault = { message: string; codes: string[]; httpCode: number | null; moderated: boolean; param: string | null }
 
 /** Meanings of an error's `code`, `type` or OpenRouter's `error_type`; more specific than the status. */
 const byCode = new Map<string, FailureReason>([
@@ -12,8 +14,15 @@ const byCode = new Map<string, FailureReason>([
   ['credit_balance_exhausted', 'quota'],
   ['billing_hard_limit_reached', 'quota'],
   ['payment_required', 'quota'],
+  ['billing_error', 'quota'],
   ['context_length_exceeded', 'context_length'],
+  ['context_window_exceeded', 'context_length'],
+  ['model_context_window_exceeded', 'context_length'],
+  ['exceed_context_size_error', 'context_length'],
   ['token_limit_exceeded', 'context_length'],
+  ['tokens_limit_reached', 'context_length'],
+  ['max_tokens_per_request', 'context_length'],
+  ['prompt_too_long', 'context_length'],
   ['content_policy_violation', 'content_filter'],
   ['content_filter', 'content_filter'],
   ['moderation_blocked', 'content_filter'],
@@ -21,102 +30,98 @@ const byCode = new Map<string, FailureReason>([
   ['invalid_api_key', 'auth'],
   ['authentication', 'auth'],
   ['authentication_error', 'auth'],
+  ['permission_error', 'auth'],
   ['model_not_found', 'model_unavailable'],
   ['model_decommissioned', 'model_unavailable'],
   ['rate_limit_exceeded', 'rate_limited'],
+  ['rate_limit_error', 'rate_limited'],
   ['provider_overloaded', 'overloaded'],
   ['overloaded', 'overloaded'],
   ['overloaded_error', 'overloaded'],
 ])
 
-/** Shown instead of provider messages that concern our account (OpenAI's 401 repeats part of the key). */
-const fixedMessages: { [R in FailureReason]?: string } = {
-  auth: "The provider refused the gateway's credentials.",
-  quota: "The gateway's account at the provider has no credit left.",
-}
+/** Meanings of the codes of errors that have no status, inside a stream or an answer, by their words. */
+const codeWords: readonly [RegExp, FailureReason][] = [
+  [/_policy|^policy_/i, 'content_filter'],
+  [/rate_?limit|too_?many_?requests|throttl/i, 'rate_limited'],
+  [/overload|capacity|unavailable/i, 'overloaded'],
+  [/server_?error|internal|timeout|timed_out|^api_error$|upstream|generation_failed/i, 'server_error'],
+  [/access_?denied|expired_?token|unauthori[sz]ed|forbidden/i, 'auth'],
+  [/^(?:invalid|unsupported|missing|unknown|empty|image|failed_to_download|string|array|integer)_/i, 'invalid_request'],
+  [/^bad_?request|validation_?e|unprocessable/i, 'invalid_request'],
+]
 
-const tooLong =
-  /context (length|window)|prompt is too long|too many (input )?tokens|exceeds? the (maximum|max) .{0,40}tokens/i
-const secrets = /\b(?:sk-|gsk_|xai-|org-|proj_)[\w*.-]{6,}|\bBearer \S+/g
 const maxMessage = 1000
-/** The invalid field of a request, such as `messages[0].content`. */
-const fieldName = /^[\w.[\]-]{1,100}$/
+/** Statuses that servers use for a prompt that is too long, or for a call that the model wrote wrongly (Bedrock: 424). */
+const mayBeOfPrompt: ReadonlySet<number | null> = new Set([null, 400, 413, 422, 424, 500])
+/** A text that is longer than a field may be is one of the prompt only here; elsewhere it is a name, an id or a key. */
+const promptField = /^(?:input|prompt)$|^(?:messages|input)[.[].*(?:content|text)/
 
 /** Classifies a response outside 2xx (tables of OpenAI's and OpenRouter's error codes). */
 export function failure(status: number, headers: Headers, body: string): ProviderError {
-  const fault = readFault(parsed(body))
-  return errorFrom(fault, status, retryAfterMs(headers))
+  return errorFrom(readFault(parsed(body)), status, retryAfterMs(headers))
 }
 
 /** Classifies an error object inside a stream or inside a response with status 200. */
 export function reportedFailure(json: Json): ProviderError {
-  const fault = readFault(json)
-  return errorFrom(fault, fault.httpCode, null)
+  return errorFrom(readFault(json), null, null)
 }
 
-function errorFrom(fault: Fault, status: number | null, delayMs: number | null): ProviderError {
-  const reason = reasonOf(fault, status)
-  const text = redactMessage(fault.message).replace(secrets, '[redacted]').slice(0, maxMessage)
+function errorFrom(fault: Fault, ownStatus: number | null, delayMs: number | null): ProviderError {
+  const status = ownStatus ?? fault.httpCode
+  const isOfPrompt = mayBeOfPrompt.has(status)
+  const modelFault = isOfPrompt ? modelFaultOf(fault.codes, fault.message, fault.generation) : null
+  const reason = modelFault ? 'model_fault' : reasonOf(fault, ownStatus, isOfPrompt)
+  const text = redactMessage(fault.message).slice(0, maxMessage)
   const fallback = status ? `The provider answered with status ${status}.` : 'The provider reported an error.'
   return new ProviderError(reason, fixedMessages[reason] ?? (text || fallback), {
     ...(status && { status }),
     ...(delayMs !== null && { retryAfterMs: delayMs }),
     ...(fault.param !== null && { param: fault.param }),
+    ...(modelFault && { modelFault }),
   })
 }
 
-function reasonOf(fault: Fault, status: number | null): FailureReason {
+function reasonOf(fault: Fault, status: number | null, isOfPrompt: boolean): FailureReason {
+  const { codes, type, message, param, httpCode } = fault
   if (fault.moderated) return 'content_filter'
-  for (const code of fault.codes) {
+  const byName = known(codes) ?? (status === null ? undefined : byCode.get(type))
+  if (byName) return byName
+  const isTooLong = codes.includes('string_above_max_length') && promptField.test(param ?? '')
+  if (isTooLong || (isOfPrompt && isContextOverflow(message))) return 'context_length'
+  // Inside a stream the code says what happened; the type is often the same for every error.
+  if (status === null)
+    return wordsOf(codes) ?? ofStatus(httpCode) ?? byCode.get(type) ?? wordsOf([type]) ?? 'server_error'
+  return ofStatus(status) ?? 'invalid_response'
+}
+
+function known(codes: readonly string[]): FailureReason | undefined {
+  for (const code of codes) {
     const reason = byCode.get(code)
     if (reason) return reason
   }
-  const fromStatus = status === null ? undefined : reasonsByStatus.get(status)
-  if (fromStatus) return fromStatus
-  if (status === null) return fault.codes.includes('invalid_request_error') ? requestFault(fault) : 'server_error'
-  if (status >= 500) return 'server_error'
-  return status >= 400 ? requestFault(fault) : 'invalid_response'
+  return undefined
 }
 
-function requestFault({ message }: Fault): FailureReason {
-  return tooLong.test(message) ? 'context_length' : 'invalid_request'
-}
-
-/** Parses `{error:{…}}`, `{error:"…"}`, `{message,type,code}` and `{detail:…}`, alone or in an array. */
-function readFault(json: unknown): Fault {
-  const outer = Array.isArray(json) ? json[0] : json
-  const fault: Fault = { message: '', codes: [], httpCode: null, moderated: false, param: null }
-  if (!isObject(outer)) return fault
-  if (typeof outer.error === 'string') return { ...fault, message: outer.error }
-  const error = isObject(outer.error) ? outer.error : outer
-  const metadata = isObject(error.metadata) ? error.metadata : {}
-  for (const code of [metadata.error_type, error.code, error.type]) {
-    if (typeof code === 'string') fault.codes.push(code)
+function wordsOf(codes: readonly string[]): FailureReason | undefined {
+  for (const code of codes) {
+    const found = codeWords.find(([words]) => words.test(code))
+    if (found) return found[1]
   }
-  const httpCode = Number(error.code)
-  if (Number.isInteger(httpCode) && httpCode >= 400 && httpCode < 600) fault.httpCode = httpCode
-  // OpenRouter reports a prompt flagged by moderation as 403 with the reasons.
-  fault.moderated = Array.isArray(metadata.reasons) || metadata.flagged_input !== undefined
-  if (typeof error.param === 'string' && fieldName.test(error.param)) fault.param = error.param
-  fault.message = typeof error.message === 'string' ? error.message : detailOf(outer.detail)
-  return fault
+  return undefined
 }
 
-/**
- * FastAPI servers (vLLM, Mistral) describe a bad request as `detail`: a string, or a list of locations and messages.
- */
-function detailOf(detail: unknown): string {
-  const first: unknown = Array.isArray(detail) ? detail[0] : detail
-  if (typeof first === 'string') return first
-  if (!isObject(first) || typeof first.msg !== 'string') return ''
-  return Array.isArray(first.loc) ? `${first.loc.join('.')}: ${first.msg}` : first.msg
+function ofStatus(status: number | null): FailureReason | undefined {
+  if (status === null || status < 400) return undefined
+  return reasonsByStatus.get(status) ?? (status >= 500 ? 'server_error' : 'invalid_request')
 }
 
+/** The JSON of a body, or its text: proxies answer pages and plain words. */
 function parsed(body: string): unknown {
   try {
     return JSON.parse(body)
   } catch {
-    return null
+    return body
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Protocol } from '../../contract.ts'
+import { fittedChat } from '../../profile/fitted-chat.ts'
 import type { RealtimeAdapter } from '../../realtime-contract.ts'
 import { batch } from './batches.ts'
 import { chat } from './chat.ts'
@@ -25,7 +26,7 @@ const sessions = new Map<unknown, RealtimeAdapter>([
  * `reasoning` marks models that reject sampling fields, `diarizes` models that identify speakers.
  */
 export const openai: Protocol = {
-  direct: { chat, completion, embedding, responses },
+  direct: { chat: fittedChat(chat), completion, embedding, responses },
   queued: { video: videos },
   instant: { image, speech, transcription },
   realtime: ({ traits }) => sessions.get(traits?.dialect) ?? null,

@@ -134,37 +134,3 @@ export function renameSeed({ call: { target, body }, changes }: Draft<'chat'>): 
   changes.seed = undefined
   changes[field] = body.seed
 }
-
-/** Whether a reasoning model accepts this value of a sampling field: only the default; anything else is a 400. */
-const acceptsValue: Record<string, (value: unknown) => boolean> = {
-  temperature: value => value === 1,
-  top_p: value => value === 1,
-  presence_penalty: value => value === 0,
-  frequency_penalty: value => value === 0,
-  logprobs: value => value === false,
-  top_logprobs: () => false,
-  logit_bias: () => false,
-  stop: () => false,
-}
-
-/**
- * Drops fields that reasoning models (deployment trait `reasoning: true`) reject; without reasoning effort they accept
- * them.
- */
-export function dropSampling({ call: { target, body }, changes }: Draft<'chat'>): void {
-  if (target.deployment.traits?.reasoning !== true || body.reasoning_effort === 'none') return
-  const fields: Partial<ChatRequest> & Record<string, unknown> = body
-  for (const field in acceptsValue) {
-    const value = fields[field]
-    if (value !== undefined && value !== null && !acceptsValue[field]!(value)) changes[field] = undefined
-  }
-}
-
-/**
- * Sets the effort at which a reasoning model accepts tools (deployment trait `tools_effort`), if the caller named none.
- */
-export function setToolsEffort({ call: { target, body }, changes }: Draft<'chat'>): void {
-  const effort = target.deployment.traits?.tools_effort
-  if (typeof effort === 'string' && body.tools?.length && body.reasoning_effort == null)
-    changes.reasoning_effort = effort
-}

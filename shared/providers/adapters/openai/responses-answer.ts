@@ -10,6 +10,7 @@ import { count, extrasOf, normaliseUsage } from './usage.ts'
 export function responseFrom(json: unknown): Json & { id: string; output: Json[] } {
   if (!isObject(json)) throw invalidResponse('the response is not an object')
   if (typeof json.id !== 'string') throw invalidResponse('the response has no id')
+  if (json.object !== 'response' && json.output === undefined) throw invalidResponse('it is no response')
   const { output = [] } = json
   if (!Array.isArray(output) || !output.every(item => isObject(item) && typeof item.type === 'string'))
     throw invalidResponse('the output is not a list of items')

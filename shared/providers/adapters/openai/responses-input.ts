@@ -8,6 +8,8 @@ import {
   type ResponsesRequest,
 } from '../../../kinds/responses.ts'
 import { isListedItem } from '../../../kinds/responses-members.ts'
+import type { Target } from '../../contract.ts'
+import { withFittedCallIds } from '../../profile/fit-responses.ts'
 import { isEnvelope } from '../../toolkit/reasoning-envelope.ts'
 
 /** The input that a provider receives, the same value if all may be sent. */
@@ -18,8 +20,9 @@ type SentInput = { input: ResponsesRequest['input']; dropped: string[]; reasonin
  * provider would look for among its stored ones. Longer cache lifetimes have no price, so they are dropped as well.
  * Throws a GatewayError `unsupported_capability` for items that may not be sent.
  */
-export function inputFor({ input }: ResponsesRequest): SentInput {
-  if (typeof input === 'string') return { input, dropped: [], reasoningDropped: false }
+export function inputFor({ input: given }: ResponsesRequest, target: Target): SentInput {
+  if (typeof given === 'string') return { input: given, dropped: [], reasoningDropped: false }
+  const input = withFittedCallIds(given, target)
   const sent: ResponsesItem[] = []
   let reasoningDropped = false
   let shortensCache = false
@@ -35,7 +38,7 @@ export function inputFor({ input }: ResponsesRequest): SentInput {
   }
   const dropped = shortensCache ? ['input.content.prompt_cache_breakpoint.ttl'] : []
   const isSame = !shortensCache && sent.length === input.length
-  return { input: isSame ? input : sent, dropped, reasoningDropped }
+  return { input: isSame ? (input as ResponsesItem[]) : sent, dropped, reasoningDropped }
 }
 
 function isReadable(state: string | null | undefined): boolean {

@@ -3,6 +3,7 @@ import { canReason } from '../../../catalog/traits.ts'
 import type { ResponsesRequest } from '../../../kinds/responses.ts'
 import { webSearchLimit } from '../../../kinds/web-search.ts'
 import type { Call, UpstreamRequest } from '../../contract.ts'
+import { fitResponses } from '../../profile/fit-responses.ts'
 import { unsentMembers, withDropped } from '../../toolkit/request-fields.ts'
 import { inputFor } from './responses-input.ts'
 import { toolsFor } from './responses-tools.ts'
@@ -33,29 +34,32 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   for (const name of unsent.removed) if (!takes(name)) changes[name] = undefined
   const dropped = unsent.dropped.filter(name => !takes(name))
   const { tools, dropped: droppedTools } = toolsFor(body, target)
-  const { input, dropped: droppedParts, reasoningDropped } = inputFor(body)
+  const { input, dropped: droppedParts, reasoningDropped } = inputFor(body, target)
+  const fitted = fitResponses(body, target)
+  Object.assign(changes, fitted.changes)
   set('tools', tools)
   set('input', input)
   // Each search is charged, so their number has a bound, which is reserved.
   const searches = webSearchLimit({ tools, max_tool_calls: body.max_tool_calls })
   if (searches > 0) set('max_tool_calls', searches)
-  set('reasoning', onlyKnown(body.reasoning, dropped))
+  set('reasoning', onlyKnown((fitted.changes.reasoning ?? body.reasoning) as typeof body.reasoning, dropped))
   set('include', includesOf(call))
   set('model', target.deployment.upstream_model)
   delete changes.store
   set('store', false)
   delete changes.service_tier
   set('service_tier', target.provider.quirks?.service_tier)
-  if (maxTokens !== null && maxTokens < (body.max_output_tokens ?? Number.POSITIVE_INFINITY))
-    set('max_output_tokens', maxTokens)
+  const limit = (changes.max_output_tokens ?? body.max_output_tokens ?? Number.POSITIVE_INFINITY) as number
+  if (maxTokens !== null && maxTokens < limit) changes.max_output_tokens = maxTokens
   const request: UpstreamRequest = {
     method: 'POST',
     path: '/responses',
     headers: { 'content-type': 'application/json' },
     body: editBody(call.raw, body, changes),
     ...(reasoningDropped && { reasoningDropped }),
+    ...(fitted.adjusted.length > 0 && { adjusted: fitted.adjusted }),
   }
-  return withDropped(request, [...dropped, ...droppedTools, ...droppedParts])
+  return withDropped(request, [...fitted.dropped, ...dropped, ...droppedTools, ...droppedParts])
 }
 
 function includesOf({ body: { include, store }, target }: Call<'responses'>): ResponsesRequest['include'] {

@@ -24,6 +24,17 @@ function details<K extends string>(
   return parts
 }
 
+/**
+ * The `usage` object of a response or chunk. Groq's streams have it in `x_groq` (console.groq.com/docs/api-reference),
+ * Moonshot's in the last choice (platform.moonshot.ai/docs/api/chat).
+ */
+export function usageIn({ usage, x_groq: groq, choices }: Json): Json | undefined {
+  if (isObject(usage)) return usage
+  if (isObject(groq) && isObject(groq.usage)) return groq.usage
+  const choice: unknown = Array.isArray(choices) ? choices.find(one => isObject(one) && isObject(one.usage)) : undefined
+  return isObject(choice) ? (choice.usage as Json) : undefined
+}
+
 const promptParts = [
   'cached_tokens',
   'cache_write_tokens',
@@ -51,15 +62,20 @@ export function normaliseUsage(json: unknown): Usage | undefined {
     ? count(json.completion_tokens_details.reasoning_tokens)
     : 0
   if (reasoning && total === prompt + completion + reasoning) completion += reasoning
+  // Google's OpenAI endpoint itemises no thoughts and counts them in the total only.
+  const unlisted =
+    reasoning === undefined || !isObject(json.completion_tokens_details) ? rest(total, prompt + completion) : 0
+  if (unlisted) completion += unlisted
 
   const usage: Usage = { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
   const promptDetails = details(json.prompt_tokens_details, promptParts, prompt)
   const completionDetails = details(json.completion_tokens_details, completionParts, completion)
   if (promptDetails) usage.prompt_tokens_details = promptDetails
   if (completionDetails) usage.completion_tokens_details = completionDetails
+  if (unlisted) usage.completion_tokens_details = { ...completionDetails, reasoning_tokens: unlisted }
 
-  // DeepSeek uses another name for cache hits.
-  const cacheHits = count(json.prompt_cache_hit_tokens)
+  // Names of cache hits at DeepSeek, and at Moonshot and Together (top level of `usage`).
+  const cacheHits = count(json.prompt_cache_hit_tokens) ?? count(json.cached_tokens)
   if (cacheHits !== undefined && promptDetails?.cached_tokens === undefined) {
     usage.prompt_tokens_details = { ...promptDetails, cached_tokens: Math.min(cacheHits, prompt) }
   }
@@ -76,7 +92,9 @@ const ticksPerUsd = 1e10
 function statedCostNano(usage: Json, { quirks }: ProviderRow): number | undefined {
   const field = quirks?.cost_field
   if (typeof field !== 'string') return undefined
-  const statedCost = amount(usage[field])
+  const value = usage[field]
+  // Perplexity states an object of its parts and their total.
+  const statedCost = amount(isObject(value) ? value.total_cost : value)
   if (statedCost === undefined) return undefined
   const usd = field === 'cost_in_usd_ticks' ? statedCost / ticksPerUsd : statedCost
   // With the operator's own key at the underlying provider, `cost` covers only the forwarding fee.
@@ -100,8 +118,9 @@ export const noExtras: Extras = Object.freeze({})
 
 /** The cost of a response or chunk apart from its tokens: the stated cost, and work without a catalog price. */
 export function extrasOf(json: Json, provider: ProviderRow): Extras {
-  const { usage, service_tier } = json
-  if (!isObject(usage)) return noExtras
+  const { service_tier } = json
+  const usage = usageIn(json)
+  if (!usage) return noExtras
   const cost = statedCostNano(usage, provider)
   let unpriced: string[] | undefined
   for (const name of paidWork) {

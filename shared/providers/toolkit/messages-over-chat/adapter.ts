@@ -1,4 +1,5 @@
 import { type MessagesRequest, mediaSourceOf, visitBlocks } from '../../../kinds/messages.ts'
+import { nameInMessages } from '../../../kinds/messages-members.ts'
 import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
 import { OverChatDecoder } from '../over-chat/decoder.ts'
 import { estimateTokens } from '../over-chat/estimate.ts'
@@ -18,7 +19,7 @@ export function messagesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'me
   return {
     native: false,
     request(call) {
-      const request = nameFieldsAsMessages(chat.request(asChat(call)))
+      const request = nameFieldsAsMessages(chat.request(asChat(call)), call.body)
       const dropped = [...unsentMembers('messages', call.body).dropped, ...(call.forwarded?.dropped ?? [])]
       return withDropped(request, [...(request.dropped ?? []), ...dropped])
     },
@@ -46,19 +47,17 @@ function remoteMedia(chat: DirectAdapter<'chat'>, { model, messages }: MessagesR
   return [...urls.documents, ...remoteImages(chat, model, urls.images)].filter(url => url !== '')
 }
 
-/** The names of dropped chat fields in a Messages request; '' = the client did not send that field. */
-const messagesNames = new Map([
-  ['stop', 'stop_sequences'],
-  ['max_completion_tokens', 'max_tokens'],
-  ['response_format', 'output_config.format'],
-  ['reasoning_effort', 'output_config.effort'],
-  ['parallel_tool_calls', 'tool_choice.disable_parallel_tool_use'],
-  ['safety_identifier', ''],
-])
-
-/** A provider request whose dropped fields have the names that the client knows. */
-function nameFieldsAsMessages(request: UpstreamRequest): UpstreamRequest {
-  const { dropped, ...rest } = request
-  const names = (dropped ?? []).map(name => messagesNames.get(name) ?? name).filter(name => name !== '')
-  return names.length > 0 ? { ...rest, dropped: names } : rest
+/** A provider request whose dropped and changed fields have the names that the client knows. */
+function nameFieldsAsMessages(request: UpstreamRequest, { output_config }: MessagesRequest): UpstreamRequest {
+  const { dropped, adjusted, ...rest } = request
+  const effort = output_config?.effort == null ? 'thinking' : 'output_config.effort'
+  const nameOf = (name: string) => (name === 'reasoning_effort' ? effort : nameInMessages(name))
+  // The client did not send that one.
+  const namesOf = (names: readonly string[] = []) => names.filter(name => name !== 'safety_identifier').map(nameOf)
+  const known = { dropped: namesOf(dropped), adjusted: namesOf(adjusted) }
+  return {
+    ...rest,
+    ...(known.dropped.length > 0 && { dropped: known.dropped }),
+    ...(known.adjusted.length > 0 && { adjusted: known.adjusted }),
+  }
 }

@@ -1,6 +1,6 @@
 import type { Usage } from '../../../base/usage.ts'
 import type { ChatCompletion, FinishReason } from '../../../kinds/chat.ts'
-import type { Message, MessagesAnswerBlock, MessagesStopReason, MessagesUsage } from '../../../kinds/messages.ts'
+import type { Message, MessagesStopReason, MessagesUsage } from '../../../kinds/messages.ts'
 import { isObject } from '../request-fields.ts'
 import { thinkingBlocks } from './reasoning-state.ts'
 
@@ -29,8 +29,9 @@ export function toMessage(answer: ChatCompletion, stopSequences: readonly string
   const choice = answer.choices[0]
   const { content, refusal, tool_calls: calls } = choice?.message ?? {}
   const text = (content ?? '') + (refusal ?? '')
-  const blocks: MessagesAnswerBlock[] = thinkingBlocks(choice?.message ?? {})
+  const { first: blocks, beforeCalls } = thinkingBlocks(choice?.message ?? {})
   if (isVisible(text)) blocks.push({ type: 'text', text })
+  if (calls?.length) blocks.push(...beforeCalls)
   for (const [index, { id, function: fn }] of (calls ?? []).entries())
     blocks.push({ type: 'tool_use', id: id || callId(answer.id, index), name: fn.name, input: inputOf(fn.arguments) })
   const finish: Finish = {

@@ -1,4 +1,5 @@
 import type { MessageEvent, MessagesAnswerBlock, MessagesDelta } from '../../../kinds/messages.ts'
+import type { SealedState } from '../over-chat/sealed-states.ts'
 import { isVisible } from './answer.ts'
 import { emptyEnvelope } from './reasoning-state.ts'
 
@@ -17,6 +18,9 @@ export class BlockQueue {
   /** True once a tool call was written. */
   hasToolCalls = false
   readonly #blocks: Block[] = []
+  #hasBegunCall = false
+  /** The state of calls that have not begun. */
+  readonly #beforeCall: RedactedBlock[] = []
   /** The index of the first block. */
   #index = 0
 
@@ -38,23 +42,28 @@ export class BlockQueue {
     return this.#write(false)
   }
 
-  /** Adds sealed state: the signature of the thinking before it, or a separate block if there is none. */
-  addState({ envelope, isOfText }: { envelope: string; isOfText: boolean }): MessageEvent[] {
+  /**
+   * Adds sealed state: the signature of the thinking before it, or a separate block if there is none. The state of a
+   * call waits for it, and that of a visible text is left out: clients read the first or last block as the text.
+   */
+  addState({ envelope, isOfText, signs }: SealedState): MessageEvent[] {
     const last = this.#blocks.at(-1)
     if (last?.type === 'thinking' && last.signature === null) {
       last.signature = envelope
       return this.#write(false)
     }
-    return this.#begin(
-      isOfText
-        ? { type: 'thinking', pending: '', signature: envelope, isOpen: false }
-        : { type: 'redacted_thinking', pending: '', data: envelope, isOpen: false },
-    )
+    if (isOfText) return this.#begin({ type: 'thinking', pending: '', signature: envelope, isOpen: false })
+    const block: RedactedBlock = { type: 'redacted_thinking', pending: '', data: envelope, isOpen: false }
+    if (signs === 'thoughts' || (signs === 'call' && this.#hasBegunCall)) return this.#begin(block)
+    if (signs === 'call') this.#beforeCall.push(block)
+    return []
   }
 
   /** Begins a tool call. Its id and name may be known only later. */
   beginTool(tool: ToolBlock): MessageEvent[] {
-    return this.#begin(tool)
+    this.#hasBegunCall = true
+    const states = this.#beforeCall.splice(0).flatMap(state => this.#begin(state))
+    return [...states, ...this.#begin(tool)]
   }
 
   /** Adds arguments. What comes after the end of the call's JSON object is left out. */

@@ -1,4 +1,4 @@
-import { takesSystemTurns } from '../../../catalog/traits.ts'
+import { profileOf } from '../../../catalog/chat-profile.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import { isBlock, type MessagesBlock, type MessagesMessage, type MessagesRequest } from '../../../kinds/messages.ts'
 import type { Target } from '../../contract.ts'
@@ -47,7 +47,6 @@ class ConversationBuilder {
   #openCallsParam = ''
   /** System texts that came between tool calls and their results: chat permits no message there. */
   #heldSystemTexts: string[] = []
-  readonly #callIds = new Set<string>()
 
   constructor(target: Target) {
     this.#target = target
@@ -91,7 +90,7 @@ class ConversationBuilder {
 
   /** Many models take a system message at the start only. For them it becomes text of the user. */
   #pushSystem(text: string): void {
-    if (takesSystemTurns(this.#target)) this.#messages.push({ role: 'system', content: text })
+    if (profileOf(this.#target).system_turns) this.#messages.push({ role: 'system', content: text })
     else pushUserParts(this.#messages, textParts(`<system-reminder>\n${text}\n</system-reminder>`))
   }
 
@@ -104,8 +103,8 @@ class ConversationBuilder {
       if (isBlock(block, 'text')) texts.push(block.text)
       else if (isBlock(block, 'tool_use')) {
         const { id, name, input } = block
-        if (this.#callIds.has(id)) throw invalid(`${at}.id`, '`tool_use` ids must be unique')
-        this.#callIds.add(id)
+        // Within one message: servers that count their calls begin again with every answer, and Anthropic accepts that.
+        if (calls.some(call => call.id === id)) throw invalid(`${at}.id`, '`tool_use` ids must be unique')
         calls.push({ id, name })
         toolCalls.push({ id, type: 'function', function: { name, arguments: JSON.stringify(input) } })
       } else if (!isBlock(block, 'thinking') && !isBlock(block, 'redacted_thinking')) {

@@ -1,6 +1,6 @@
 import { isBlock, type MessagesAnswerBlock, type MessagesBlock } from '../../../kinds/messages.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
-import { envelopeIn } from '../over-chat/sealed-states.ts'
+import { envelopeIn, signedBy } from '../over-chat/sealed-states.ts'
 import { isEnvelope } from '../reasoning-envelope.ts'
 
 /**
@@ -18,22 +18,29 @@ export function thinkingOf(delta: Thoughts): string {
   return signed || (delta.reasoning_content ?? '')
 }
 
-/** The thinking blocks of a complete answer. Encrypted reasoning becomes the signature of the text before it; without such text, it becomes a separate block. */
-export function thinkingBlocks(message: Thoughts): MessagesAnswerBlock[] {
+/** The blocks of a complete answer's reasoning: those that come first, and those that come right before its calls. */
+type ReasoningBlocks = { first: MessagesAnswerBlock[]; beforeCalls: MessagesAnswerBlock[] }
+
+/**
+ * The thinking blocks of a complete answer. Encrypted reasoning becomes the signature of the text before it; without such
+ * text, it becomes a separate block. But clients read the first or the last block of an answer as its text: the state of
+ * a call comes right before it, and that of a visible text, which Gemini does not need back, is left out.
+ */
+export function thinkingBlocks(message: Thoughts): ReasoningBlocks {
   const details = message.reasoning_details ?? []
-  const blocks: MessagesAnswerBlock[] = []
+  const blocks: ReasoningBlocks = { first: [], beforeCalls: [] }
   let thinking = details.some(({ text }) => text) ? '' : (message.reasoning_content ?? '')
   for (const detail of details) {
     thinking += detail.text ?? ''
     const envelope = envelopeIn(detail)
     if (envelope === null) continue
     const isBare = thinking === '' && detail.type !== 'reasoning.text'
-    blocks.push(
-      isBare ? { type: 'redacted_thinking', data: envelope } : { type: 'thinking', thinking, signature: envelope },
-    )
+    if (!isBare) blocks.first.push({ type: 'thinking', thinking, signature: envelope })
+    else if (signedBy(detail) === 'thoughts') blocks.first.push({ type: 'redacted_thinking', data: envelope })
+    else if (signedBy(detail) === 'call') blocks.beforeCalls.push({ type: 'redacted_thinking', data: envelope })
     thinking = ''
   }
-  if (thinking.trim() !== '') blocks.push({ type: 'thinking', thinking, signature: emptyEnvelope })
+  if (thinking.trim() !== '') blocks.first.push({ type: 'thinking', thinking, signature: emptyEnvelope })
   return blocks
 }
 

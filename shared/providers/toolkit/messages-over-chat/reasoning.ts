@@ -1,8 +1,8 @@
+import { type Effort, efforts } from '../../../catalog/chat-profile.ts'
 import { canReason } from '../../../catalog/traits.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import { isBlock, type MessagesRequest } from '../../../kinds/messages.ts'
 import type { Target } from '../../contract.ts'
-import { type Effort, efforts, effortWithin } from '../over-chat/effort.ts'
 import type { LocatedBlock } from './media.ts'
 import { returnedDetails } from './reasoning-state.ts'
 import { invalid, unexpectedTag } from './refusals.ts'
@@ -11,15 +11,8 @@ import { invalid, unexpectedTag } from './refusals.ts'
 const maxLowBudget = 2_048
 const maxMediumBudget = 8_192
 
-/**
- * The effort that `thinking` and `output_config.effort` ask for, within the model's range; undefined leaves it to the
- * model.
- */
-export function reasoningEffort(body: MessagesRequest, target: Target): Effort | undefined {
-  return effortWithin(requestedEffort(body), target, Boolean(body.tools?.length))
-}
-
-function requestedEffort({ thinking, output_config }: MessagesRequest): Effort | undefined {
+/** The effort that `thinking` and `output_config.effort` ask for; undefined leaves it to the model. */
+export function requestedEffort({ thinking, output_config }: MessagesRequest): Effort | undefined {
   const named = output_config?.effort
   if (named != null && !efforts.includes(named as Effort))
     throw invalid('output_config.effort', `must be one of ${efforts.slice(2).join(', ')}`)

@@ -4,7 +4,7 @@ import type { MessagesRequest } from '../../../kinds/messages.ts'
 import { asksFor, messagesMembers } from '../../../kinds/request-members.ts'
 import type { Target } from '../../contract.ts'
 import { conversation } from './conversation.ts'
-import { reasoningEffort } from './reasoning.ts'
+import { requestedEffort } from './reasoning.ts'
 import { invalid, rejected, unexpectedTag, unsupported } from './refusals.ts'
 import { chatTools, isStrict } from './tools.ts'
 
@@ -23,15 +23,14 @@ export function toChatRequest(body: MessagesRequest, target: Target): ChatReques
   return {
     model,
     messages: conversation(body, target),
-    // A model ends an answer at its own limit in any case; providers reject a higher one.
-    max_completion_tokens: Math.min(max_tokens, target.model.max_output_tokens ?? max_tokens),
+    max_completion_tokens: max_tokens,
     ...(stream && { stream }),
     ...(temperature != null && { temperature: Math.min(Math.max(temperature, 0), 2) }),
     ...(top_p != null && { top_p }),
     ...(top_k != null && { top_k }),
     ...stops(body),
     ...chatTools(body),
-    ...effort(body, target),
+    ...effort(body),
     ...responseFormat(body, target),
     // Never the id itself, which may name a person or a device.
     ...(userId && { safety_identifier: createHash('sha256').update(userId).digest('hex') }),
@@ -52,8 +51,8 @@ function stops({ stop_sequences }: MessagesRequest): Pick<ChatRequest, 'stop'> {
   return stop.length > 0 ? { stop } : {}
 }
 
-function effort(body: MessagesRequest, target: Target): Pick<ChatRequest, 'reasoning_effort'> {
-  const reasoning_effort = reasoningEffort(body, target)
+function effort(body: MessagesRequest): Pick<ChatRequest, 'reasoning_effort'> {
+  const reasoning_effort = requestedEffort(body)
   return reasoning_effort ? { reasoning_effort } : {}
 }
 

@@ -72,11 +72,15 @@ function partsOf(content: string | ResponsesPart[]): ResponsesPart[] {
   return typeof content === 'string' ? [] : content
 }
 
-/** A provider request whose dropped fields, and a refusal whose field, have the names that the client knows. */
+/** A provider request whose dropped and changed fields, and a refusal whose field, have the names that the client knows. */
 function nameFieldsAsResponses(create: () => UpstreamRequest): UpstreamRequest {
   try {
-    const { dropped, ...rest } = create()
-    return dropped ? { ...rest, dropped: dropped.map(nameInResponses) } : rest
+    const { dropped, adjusted, ...rest } = create()
+    return {
+      ...rest,
+      ...(dropped && { dropped: dropped.map(nameInResponses) }),
+      ...(adjusted && { adjusted: adjusted.map(nameInResponses) }),
+    }
   } catch (error) {
     if (!(error instanceof GatewayError) || error.param === null) throw error
     const { code, message, param, metadata, headers } = error

@@ -1,4 +1,5 @@
-import { canReason, takesSystemTurns } from '../../../catalog/traits.ts'
+import { profileOf } from '../../../catalog/chat-profile.ts'
+import { canReason } from '../../../catalog/traits.ts'
 import type { ChatMessage, ToolCall } from '../../../kinds/chat.ts'
 import {
   isItem,
@@ -73,7 +74,7 @@ class ConversationBuilder {
     }
     const text = texts.join('\n\n')
     if (text === '') return
-    if (takesSystemTurns(this.#target)) this.#messages.push({ role: 'system', content: text })
+    if (profileOf(this.#target).system_turns) this.#messages.push({ role: 'system', content: text })
     else pushUserParts(this.#messages, textParts(`<system-reminder>\n${text}\n</system-reminder>`))
   }
 
@@ -91,8 +92,7 @@ class ConversationBuilder {
   /** All messages. */
   end(): ChatMessage[] {
     this.#endTurn()
-    if (this.#messages.every(({ role }) => role === 'system'))
-      throw invalid('input', 'The input needs at least one message with content.')
+    if (this.#messages.length === 0) throw invalid('input', 'The input needs at least one message with content.')
     return this.#messages
   }
 

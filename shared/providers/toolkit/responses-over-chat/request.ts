@@ -1,7 +1,8 @@
+import { efforts } from '../../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { ResponsesRequest } from '../../../kinds/responses.ts'
 import type { Target } from '../../contract.ts'
-import { efforts, effortWithin, isEffort } from '../over-chat/effort.ts'
+import { isEffort } from '../over-chat/effort.ts'
 import { conversation } from './conversation.ts'
 import { invalid } from './refusals.ts'
 import { chatTools } from './tools.ts'
@@ -20,10 +21,7 @@ export function toChatRequest(body: ResponsesRequest, target: Target): ChatReque
   return {
     model,
     messages: conversation(body, target),
-    // A model ends an answer at its own limit in any case; providers reject a higher one.
-    ...(max_output_tokens != null && {
-      max_completion_tokens: Math.min(max_output_tokens, target.model.max_output_tokens ?? max_output_tokens),
-    }),
+    ...(max_output_tokens != null && { max_completion_tokens: max_output_tokens }),
     ...(stream && { stream }),
     ...(temperature != null && { temperature }),
     ...(top_p != null && { top_p }),
@@ -31,7 +29,7 @@ export function toChatRequest(body: ResponsesRequest, target: Target): ChatReque
     ...(frequency_penalty != null && { frequency_penalty }),
     ...logprobs(body),
     ...chatTools(body),
-    ...effort(body, target),
+    ...effort(body),
     ...responseFormat(body),
     ...(text?.verbosity != null && { verbosity: text.verbosity }),
     ...(prompt_cache_key != null && { prompt_cache_key }),
@@ -45,12 +43,11 @@ function logprobs({ top_logprobs, include }: ResponsesRequest): Pick<ChatRequest
   return include?.includes(includedLogprobs) ? { logprobs: true } : {}
 }
 
-function effort({ reasoning, tools }: ResponsesRequest, target: Target): Pick<ChatRequest, 'reasoning_effort'> {
+function effort({ reasoning }: ResponsesRequest): Pick<ChatRequest, 'reasoning_effort'> {
   const named = reasoning?.effort
   if (named == null) return {}
   if (!isEffort(named)) throw invalid('reasoning.effort', `The effort must be one of ${efforts.join(', ')}.`)
-  const reasoning_effort = effortWithin(named, target, Boolean(tools?.length))
-  return reasoning_effort ? { reasoning_effort } : {}
+  return { reasoning_effort: named }
 }
 
 function responseFormat({ text }: ResponsesRequest): Pick<ChatRequest, 'response_format'> {

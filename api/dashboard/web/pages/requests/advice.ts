@@ -5,6 +5,9 @@ const advice: Record<string, { text: string; page?: string }> = {
   missing_field: { text: 'Send the field that the message names.' },
   unknown_field: { text: 'Remove the field that the message names.' },
   context_length_exceeded: { text: 'Shorten the input, or use a model with a longer context.', page: 'models' },
+  tool_use_failed: { text: 'The model called a tool wrongly: retry, or name more models in `models`.' },
+  json_validate_failed: { text: 'The model wrote invalid JSON: retry, or name more models in `models`.' },
+  output_parse_failed: { text: 'The model’s output could not be read: retry, or name more models in `models`.' },
   unsupported_capability: { text: 'Use a model that supports this, or `auto`.', page: 'models' },
   url_not_allowed: { text: 'Use a public URL or a data: URI.' },
   revoked_api_key: {

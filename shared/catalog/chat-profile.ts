@@ -1,0 +1,146 @@
+import { z } from 'zod'
+import protocolProfiles from './protocol-profiles.json' with { type: 'json' }
+
+/** The reasoning efforts of OpenAI's chat format, from the least to the greatest. */
+export const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
+export type Effort = (typeof efforts)[number]
+
+const fields = z.array(z.string().min(1)).min(1)
+
+/**
+ * What a provider, or one model there, accepts in a chat request beside or instead of what OpenAI's own API does. A
+ * deployment's members override those of its provider. The sources of the shipped values are in
+ * docs/decisions/chat-profiles.md.
+ */
+export const chatProfile = z
+  .strictObject({
+    /** Whether messages may have the role `developer`; else it is sent as `system`. */
+    developer_role: z.boolean(),
+    /** Whether system messages may follow other messages. */
+    system_turns: z.boolean(),
+    /** Whether a conversation may consist of system messages only; else they are sent as the user's. */
+    system_only: z.boolean(),
+    /** Whether a conversation may begin with the assistant; else a message of the user is put before. */
+    assistant_first: z.boolean(),
+    /**
+     * Whether a user message may follow the result of a tool. Else, by the same order of roles, a short assistant message
+     * is put between, and system messages after the first other message are sent as the user's.
+     */
+    user_after_tool: z.boolean(),
+    /** The last message may be the assistant's: as it is, without white space at its end, marked with `prefix`, or not at all. */
+    prefill: z.enum(['plain', 'trimmed', 'prefix', 'none']),
+    /** Members of messages beside their role, content and tool calls; absent: all that the gateway sends. */
+    message_fields: z.array(z.string().min(1)),
+    /** Whether members of messages may be null. */
+    null_fields: z.boolean(),
+    /** Whether the content of system, assistant and tool messages may be a list of parts. */
+    list_content: z.boolean(),
+    /** The member for the reasoning text of earlier answers; `none`: the provider does not read it. */
+    reasoning_field: z.enum(['reasoning_content', 'reasoning', 'none']),
+    /**
+     * The form of a tool call's id. `max_64`: at most 64 characters. `word_64`: of these only letters, digits, `_` and
+     * `-`. `alphanumeric_9`: exactly nine letters and digits. `signed`: with the
+     * provider's own state in it.
+     */
+    tool_call_id: z.enum(['any', 'max_64', 'word_64', 'alphanumeric_9', 'signed']),
+    /** Whether a tool call's id may occur once in a conversation only. */
+    unique_call_ids: z.boolean(),
+    /** `dotted_64`: dots and colons, too. */
+    tool_name: z.enum(['word_64', 'word_128', 'dotted_64']),
+    max_tools: z.int().positive(),
+    /** Whether the model takes tools of the type `custom`; else each is sent as a function with one text. */
+    custom_tools: z.boolean(),
+    /** Whether `tool_choice` may be `allowed_tools`; else the other tools are left out. */
+    allowed_tools: z.boolean(),
+    /** Whether its Responses load tools by a search (`tool_search`, `defer_loading`). */
+    tool_search: z.boolean(),
+    /** Whether the model can be forced to call a tool; else it is told so in the system prompt. */
+    forced_tools: z.boolean(),
+    /** Whether one request may have both tools and a JSON format. */
+    tools_with_format: z.boolean(),
+    /** Whether an answer with a JSON format may be streamed. */
+    stream_with_format: z.boolean(),
+    /**
+     * The subset of JSON Schema. `with_properties`: objects state their properties. `closed_objects`: objects permit no
+     * others, and only the keywords of a grammar are known. `bare_references`: nothing stands beside a `$ref`.
+     */
+    schema: z.enum(['with_properties', 'closed_objects', 'bare_references']),
+    /** `one`: `temperature` or `top_p`. `default`: no other values than the default, while the model reasons. */
+    sampling: z.enum(['all', 'one', 'default', 'none']),
+    /** Further fields of the request that the model refuses. */
+    refused_fields: fields,
+    /** Whether a stop sequence may consist of white space. */
+    blank_stops: z.boolean(),
+    max_stops: z.int().positive(),
+    /** The most characters of `user`, `safety_identifier` and `prompt_cache_key`; a longer one is sent as its digest. */
+    max_id_characters: z.int().min(64),
+    /** The values of `reasoning_effort`; absent: `none` to `high` where the model has the setting. */
+    efforts: z.array(z.enum([...efforts, 'default'])).min(1),
+    /** How reasoning is turned off: by the effort `none`, or by `thinking: {"type": "disabled"}`. */
+    effort_off: z.enum(['effort', 'thinking']),
+    /** The only effort at which the model takes tools. */
+    tools_effort: z.enum(efforts),
+  })
+  .partial()
+
+type Given = z.infer<typeof chatProfile>
+type Optional = 'message_fields' | 'efforts' | 'tools_effort' | 'refused_fields' | 'max_id_characters' | 'max_tools'
+/** A profile with its defaults. */
+export type ChatProfile = Required<Omit<Given, Optional>> & Pick<Given, Optional>
+
+/** What servers of OpenAI's dialect usually accept. */
+const defaults: ChatProfile = {
+  developer_role: false,
+  system_turns: false,
+  system_only: true,
+  assistant_first: true,
+  user_after_tool: true,
+  prefill: 'plain',
+  null_fields: false,
+  list_content: true,
+  reasoning_field: 'reasoning_content',
+  tool_call_id: 'any',
+  unique_call_ids: false,
+  tool_name: 'word_64',
+  custom_tools: false,
+  allowed_tools: false,
+  tool_search: false,
+  forced_tools: true,
+  tools_with_format: true,
+  stream_with_format: true,
+  schema: 'with_properties',
+  sampling: 'all',
+  blank_stops: true,
+  max_stops: 4,
+  effort_off: 'effort',
+}
+
+/** What the APIs of other protocols accept. */
+const byProtocol = z.record(z.string(), chatProfile).parse(protocolProfiles)
+
+type WithProfile = { profile?: Given | undefined }
+type Provider = WithProfile & { protocol: string }
+const profiles = new WeakMap<WithProfile, { provider: Provider; profile: ChatProfile }>()
+
+/** The profile of a model at a provider. */
+export function profileOf({ deployment, provider }: { deployment: WithProfile; provider: Provider }): ChatProfile {
+  const known = profiles.get(deployment)
+  if (known?.provider === provider) return known.profile
+  const profile = { ...defaults, ...byProtocol[provider.protocol], ...provider.profile, ...deployment.profile }
+  profiles.set(deployment, { provider, profile })
+  return profile
+}
+
+/** The parameters of a model that at least one of its targets takes. */
+export function takenParameters(
+  { supported_parameters: listed }: { supported_parameters: string[] },
+  targets: readonly { deployment: WithProfile; provider: Provider }[],
+): string[] {
+  if (targets.length === 0) return listed
+  const profiles = targets.map(profileOf)
+  return listed.filter(name => profiles.some(profile => !isRefused(name, profile)))
+}
+
+function isRefused(name: string, { refused_fields: refused, sampling }: ChatProfile): boolean {
+  return refused?.includes(name) === true || (sampling === 'none' && (name === 'temperature' || name === 'top_p'))
+}

@@ -1,0 +1,80 @@
+import type { Transform } from 'node:stream'
+import { createBrotliDecompress, createInflate, createInflateRaw, createUnzip, createZstdDecompress } from 'node:zlib'
+
+type Output = { onData(chunk: Buffer): void; onEnd(): void; onError(error: Error): void; onDrain(): void }
+
+/** Answers are small or streamed, and the network to providers is fast: decompression would only cost time. */
+export const uncompressed = { 'accept-encoding': 'identity' }
+
+/** A body that is not what its `content-encoding` says. */
+export class CodingError extends Error {
+  override name = 'CodingError'
+}
+
+const codings = new Map<string, (first: Buffer) => Transform>([
+  ['gzip', () => createUnzip()],
+  ['x-gzip', () => createUnzip()],
+  // Some servers send the bare data without the header of zlib.
+  ['deflate', first => (hasZlibHeader(first) ? createInflate() : createInflateRaw())],
+  ['br', () => createBrotliDecompress()],
+  ['zstd', () => createZstdDecompress()],
+])
+
+function hasZlibHeader(first: Buffer): boolean {
+  return (first[0]! & 0x0f) === 8
+}
+
+/**
+ * Decodes a compressed body piece by piece, as it arrives: what it grows to is bounded by whoever takes the pieces. We
+ * ask for no compression, but proxies before a provider may compress all the same.
+ */
+export class ContentDecoder {
+  readonly #create: (first: Buffer) => Transform
+  readonly #output: Output
+  #stream: Transform | null = null
+
+  private constructor(create: (first: Buffer) => Transform, output: Output) {
+    this.#create = create
+    this.#output = output
+  }
+
+  /** The decoder of a `content-encoding`; null for none, and for one that is unknown here. */
+  static for(header: string | string[] | undefined, output: Output): ContentDecoder | null {
+    if (header === undefined) return null
+    const create = codings.get(String(header).trim().toLowerCase())
+    return create ? new ContentDecoder(create, output) : null
+  }
+
+  /** Whether more may be written at once; otherwise `onDrain` follows. */
+  write(chunk: Buffer): boolean {
+    if (chunk.length === 0) return true
+    this.#stream ??= this.#open(chunk)
+    return this.#stream.write(chunk)
+  }
+
+  end(): void {
+    if (this.#stream) this.#stream.end()
+    else this.#output.onEnd()
+  }
+
+  pause(): void {
+    this.#stream?.pause()
+  }
+
+  resume(): void {
+    this.#stream?.resume()
+  }
+
+  destroy(): void {
+    this.#stream?.destroy()
+  }
+
+  #open(first: Buffer): Transform {
+    const { onData, onEnd, onError, onDrain } = this.#output
+    return this.#create(first)
+      .on('data', onData)
+      .once('end', onEnd)
+      .on('error', cause => onError(new CodingError('the body is not what its content-encoding says', { cause })))
+      .on('drain', onDrain)
+  }
+}

@@ -1,0 +1,207 @@
+import { newId } from '../../../base/ids.ts'
+import type { FinishReason } from '../../../kinds/chat.ts'
+import { type Called, finishWith } from './finish-reason.ts'
+import { isObject, type Json } from './json.ts'
+import { withTextContent } from './message-content.ts'
+import { isGiven, typeOf } from './tool-calls.ts'
+
+/** A call in progress. `index` is what clients see, `source` the server's own. */
+type OpenCall = {
+  index: number
+  source: number
+  id: string
+  name: string
+  isFunction: boolean
+  hasArguments: boolean
+}
+
+/** One choice so far. */
+class ChoiceProgress {
+  readonly calls: OpenCall[] = []
+  hasRole = false
+  hasFunctionCall = false
+  hasFunctionArguments = false
+
+  /** The latest call that the server has at an index of its own. */
+  at(source: unknown): OpenCall | undefined {
+    for (let i = this.calls.length - 1; i >= 0; i--) if (this.calls[i]!.source === source) return this.calls[i]
+    return undefined
+  }
+
+  get called(): Called {
+    return this.calls.length > 0 ? 'tool_calls' : this.hasFunctionCall ? 'function_call' : null
+  }
+}
+
+/**
+ * Puts right the deltas of one stream: the first one's role, content that is a list, and calls without `index`, `id`,
+ * `type` or arguments, or which repeat their id and name. `isUsual` tells that a delta needs none of it, so that its event
+ * can be forwarded as received, and must be recorded: OpenAI's all are.
+ */
+export class AnswerDeltas {
+  readonly #choices = new Map<number, ChoiceProgress>()
+  readonly #isForced: boolean
+
+  /** `isForced`: the request names the one function to call. */
+  constructor(isForced: boolean) {
+    this.#isForced = isForced
+  }
+
+  /** Whether a delta is as OpenAI's are. */
+  isUsual(choice: number, { role, content, tool_calls: calls, function_call: fn }: Json): boolean {
+    const progress = this.#progressOf(choice)
+    if (Array.isArray(content) || !(progress.hasRole || isGiven(role))) return false
+    if (calls == null && fn == null) return true
+    if (isObject(fn) && !isOptionalText(fn.arguments)) return false
+    return Array.isArray(calls) ? areUsual(calls, progress) : calls == null
+  }
+
+  /** Records a delta that is forwarded as it is. */
+  record(choice: number, { tool_calls: calls, function_call: fn }: Json): void {
+    const progress = this.#progressOf(choice)
+    progress.hasRole = true
+    if (Array.isArray(calls)) for (const call of calls) record(call, progress)
+    if (isObject(fn)) recordFunction(fn, progress)
+  }
+
+  /** The delta as OpenAI's would be. `isLast`: the choice ends with it. */
+  complete(choice: number, given: Json, isLast: boolean): Json {
+    const progress = this.#progressOf(choice)
+    const delta = { ...withTextContent(given) }
+    if (!progress.hasRole && !isGiven(delta.role)) delta.role = 'assistant'
+    progress.hasRole = true
+    if (Array.isArray(delta.tool_calls))
+      delta.tool_calls = delta.tool_calls.filter(isObject).map(call => deltaOf(call, progress))
+    if (isObject(delta.function_call)) delta.function_call = functionDelta(delta.function_call, progress)
+    if (isLast) addMissingArguments(delta, progress)
+    return delta
+  }
+
+  /** The finish reason of a choice, which is complete. */
+  finishOf(choice: number, reason: FinishReason): FinishReason {
+    return finishWith(reason, this.#progressOf(choice).called, this.#isForced)
+  }
+
+  /** What calls of choices that have not finished still need. */
+  *unfinished(): Iterable<{ index: number; delta: Json }> {
+    for (const [index, progress] of this.#choices) {
+      const delta: Json = {}
+      addMissingArguments(delta, progress)
+      if (Object.keys(delta).length > 0) yield { index, delta }
+    }
+  }
+
+  #progressOf(choice: number): ChoiceProgress {
+    let progress = this.#choices.get(choice)
+    if (!progress) {
+      progress = new ChoiceProgress()
+      this.#choices.set(choice, progress)
+    }
+    return progress
+  }
+}
+
+function areUsual(calls: readonly unknown[], progress: ChoiceProgress): boolean {
+  for (const call of calls) if (!isUsual(call, progress)) return false
+  return calls.length < 2 || new Set(calls.map(call => (call as OpenCall).index)).size === calls.length
+}
+
+/** Whether a delta of a call is as OpenAI's: the first has all members, the others only add arguments. */
+function isUsual(call: unknown, progress: ChoiceProgress): boolean {
+  if (!isObject(call) || !Number.isInteger(call.index)) return false
+  const { id, function: fn } = call
+  const known = progress.at(call.index)
+  if (known)
+    return known.index === call.index && !isGiven(id) && (!isObject(fn) || (!fn.name && isOptionalText(fn.arguments)))
+  if (!isGiven(id) || !isGiven(call.type)) return false
+  return call.type !== 'function' || (isObject(fn) && isGiven(fn.name) && typeof fn.arguments === 'string')
+}
+
+function isOptionalText(value: unknown): boolean {
+  return value === undefined || value === null || typeof value === 'string'
+}
+
+/** The call that a delta continues; undefined when it begins one. Another id at the same index begins another call. */
+function knownCall({ index, id, function: fn }: Json, progress: ChoiceProgress): OpenCall | undefined {
+  const { calls } = progress
+  if (Number.isInteger(index)) {
+    const known = progress.at(index)
+    return known && (!isGiven(id) || id === known.id) ? known : undefined
+  }
+  if (isGiven(id)) return calls.find(call => call.id === id)
+  return isObject(fn) && isGiven(fn.name) ? undefined : calls.at(-1)
+}
+
+function deltaOf(given: Json, progress: ChoiceProgress): Json {
+  const known = knownCall(given, progress)
+  return known ? continued(given, known) : begun(given, progress)
+}
+
+function begun(given: Json, progress: ChoiceProgress): Json {
+  const { calls } = progress
+  const isFree = Number.isInteger(given.index) && !calls.some(({ index }) => index === given.index)
+  const index = isFree ? (given.index as number) : calls.reduce((next, call) => Math.max(next, call.index + 1), 0)
+  const id = isGiven(given.id) && !calls.some(call => call.id === given.id) ? given.id : newId('call')
+  const type = isGiven(given.type) ? given.type : typeOf(given)
+  const fn = isObject(given.function) ? given.function : {}
+  const name = typeof fn.name === 'string' ? fn.name : ''
+  const source = Number.isInteger(given.index) ? (given.index as number) : index
+  const call = { index, source, id, name, isFunction: type === 'function', hasArguments: !isBlank(fn.arguments) }
+  calls.push(call)
+  return { ...given, index, id, type, ...(call.isFunction && { function: { ...fn, arguments: textOf(fn.arguments) } }) }
+}
+
+/** A later delta of a call, without what clients would append to the first: they join texts of any member. */
+function continued(given: Json, call: OpenCall): Json {
+  const { id: _id, type: _type, function: fn, ...others } = given
+  if (!isObject(fn)) return { ...others, index: call.index }
+  const { name, ...rest } = fn
+  const addsName = isGiven(name) && name !== call.name
+  if (addsName) call.name += name
+  call.hasArguments ||= !isBlank(fn.arguments)
+  const part = { ...rest, ...(addsName && { name }), arguments: textOf(fn.arguments) }
+  return { ...others, index: call.index, function: part }
+}
+
+function record(given: Json, progress: ChoiceProgress): void {
+  const fn = isObject(given.function) ? given.function : {}
+  const hasArguments = !isBlank(fn.arguments)
+  const known = progress.at(given.index)
+  if (known) {
+    known.hasArguments ||= hasArguments
+    return
+  }
+  const { index, id, type } = given as { index: number; id: string; type: string }
+  const isFunction = type === 'function'
+  progress.calls.push({ index, source: index, id, name: String(fn.name ?? ''), isFunction, hasArguments })
+}
+
+/** A part of the arguments, whatever it is: whitespace may be within them. */
+function textOf(part: unknown): string {
+  return typeof part === 'string' ? part : part == null ? '' : JSON.stringify(part)
+}
+
+function isBlank(value: unknown): boolean {
+  return value === undefined || value === null || (typeof value === 'string' && value.trim() === '')
+}
+
+function recordFunction(fn: Json, progress: ChoiceProgress): void {
+  progress.hasFunctionCall = true
+  progress.hasFunctionArguments ||= !isBlank(fn.arguments)
+}
+
+function functionDelta(fn: Json, progress: ChoiceProgress): Json {
+  recordFunction(fn, progress)
+  return { ...fn, arguments: textOf(fn.arguments) }
+}
+
+/** Adds the arguments of calls that came without any: clients parse them. */
+function addMissingArguments(delta: Json, progress: ChoiceProgress): void {
+  const bare = progress.calls.filter(call => call.isFunction && !call.hasArguments)
+  for (const call of bare) call.hasArguments = true
+  const additions = bare.map(({ index }) => ({ index, function: { arguments: '{}' } }))
+  if (additions.length > 0) delta.tool_calls = [...((delta.tool_calls as Json[] | undefined) ?? []), ...additions]
+  if (!progress.hasFunctionCall || progress.hasFunctionArguments) return
+  progress.hasFunctionArguments = true
+  delta.function_call = { ...(delta.function_call as Json | undefined), arguments: '{}' }
+}

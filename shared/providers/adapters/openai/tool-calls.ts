@@ -1,0 +1,55 @@
+import { newId } from '../../../base/ids.ts'
+import { isObject, type Json } from './json.ts'
+
+/** Puts right what servers leave out of the calls of an answer; OpenAI's own calls stay as they are. */
+
+/**
+ * The arguments of a call as JSON text. A call without arguments has none at all, null or '' at some servers, an object
+ * at others (OpenRouter before Bedrock and Vertex, Ollama, vLLM): clients parse what they get.
+ */
+export function argumentsText(value: unknown): string {
+  if (typeof value === 'string') return value.trim() === '' ? '{}' : value
+  return value === undefined || value === null ? '{}' : JSON.stringify(value)
+}
+
+/**
+ * The calls of a complete message: each with `id`, `type` and arguments. Mistral's have no `type`, those of Google's
+ * OpenAI endpoint the id ''. The same list where nothing is missing; entries that are no call are left out.
+ */
+export function completeCalls(calls: readonly unknown[]): readonly unknown[] {
+  const ids = new Set<unknown>()
+  const completed = calls.filter(isObject).map(call => {
+    const complete = completeCall(call, ids)
+    ids.add(complete.id)
+    return complete
+  })
+  const isSame = completed.length === calls.length && completed.every((call, position) => call === calls[position])
+  return isSame ? calls : completed
+}
+
+function completeCall(call: Json, usedIds: ReadonlySet<unknown>): Json {
+  const id = isGiven(call.id) && !usedIds.has(call.id) ? call.id : newId('call')
+  const type = isGiven(call.type) ? call.type : typeOf(call)
+  const named = call.id === id && call.type === type ? call : { ...call, id, type }
+  return type === 'function' ? withArguments(named) : named
+}
+
+function withArguments(call: Json): Json {
+  const fn = isObject(call.function) ? completeFunction(call.function) : { name: '', arguments: '{}' }
+  return fn === call.function ? call : { ...call, function: fn }
+}
+
+/** A function's name and arguments, as in a call and in the older `function_call`. */
+export function completeFunction(fn: Json): Json {
+  const text = argumentsText(fn.arguments)
+  const name = typeof fn.name === 'string' ? fn.name : ''
+  return fn.arguments === text && fn.name === name ? fn : { ...fn, name, arguments: text }
+}
+
+export function typeOf(call: Json): 'function' | 'custom' {
+  return isObject(call.custom) ? 'custom' : 'function'
+}
+
+export function isGiven(text: unknown): text is string {
+  return typeof text === 'string' && text !== ''
+}

@@ -1,0 +1,168 @@
+import { createHash } from 'node:crypto'
+import { GatewayError } from '../../base/errors.ts'
+import type { ChatProfile } from '../../catalog/chat-profile.ts'
+import type { ChatRequest } from '../../kinds/chat.ts'
+import { isObject } from '../toolkit/request-fields.ts'
+import { fitSchema } from './fit-schema.ts'
+import type { Fitting } from './fitting.ts'
+
+type Tool = NonNullable<ChatRequest['tools']>[number]
+type FunctionTool = Extract<Tool, { type: 'function' }>
+type CustomTool = Extract<Tool, { type: 'custom' }>
+type Choice = ChatRequest['tool_choice']
+
+const nameForms: Record<ChatProfile['tool_name'], { pattern: RegExp; other: RegExp; maxCharacters: number }> = {
+  word_64: { pattern: /^[a-zA-Z0-9_-]{1,64}$/, other: /[^a-zA-Z0-9_-]/g, maxCharacters: 64 },
+  word_128: { pattern: /^[a-zA-Z0-9_-]{1,128}$/, other: /[^a-zA-Z0-9_-]/g, maxCharacters: 128 },
+  dotted_64: { pattern: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/, other: /[^a-zA-Z0-9_.:-]/g, maxCharacters: 64 },
+}
+const digestCharacters = 8
+
+/** The name under which a tool is sent: the same wherever it occurs in a conversation. */
+export function sentToolName(name: string, { tool_name: form }: ChatProfile): string {
+  const { pattern, other, maxCharacters } = nameForms[form]
+  if (pattern.test(name)) return name
+  // With a digest, so that two names stay two.
+  const digest = createHash('sha256').update(name).digest('hex').slice(0, digestCharacters)
+  const start = name.replace(other, '_').slice(0, maxCharacters - digestCharacters - 1)
+  return /^[a-zA-Z_]/.test(start) ? `${start}_${digest}` : `_${start.slice(1)}_${digest}`
+}
+
+/** Fits the tools, their choice and the settings that need tools. */
+export function fitTools(fitting: Fitting): void {
+  const { body } = fitting
+  if (!body.tools?.length) {
+    withoutTools(fitting)
+    return
+  }
+  chooseAmongAllowed(fitting)
+  const tools = fitting.body.tools!
+  const { max_tools: maxTools } = fitting.profile
+  if (maxTools !== undefined && tools.length > maxTools)
+    throw fitting.refusal('tools', `This model takes at most ${maxTools} tools.`)
+  const sent = tools.map((tool, index) => fitTool(fitting, tool, index))
+  if (sent.some((tool, index) => tool !== tools[index])) fitting.set({ tools: sent })
+  fitChoice(fitting)
+}
+
+/** An empty list means no tools, but several providers refuse it, and settings of tools without any. */
+function withoutTools(fitting: Fitting): void {
+  const { tools, tool_choice: choice, parallel_tool_calls: parallel } = fitting.body
+  if (tools) fitting.set({ tools: undefined })
+  if (choice === 'auto' || choice === 'none' || choice === null) fitting.set({ tool_choice: undefined })
+  if (parallel !== undefined) fitting.set({ parallel_tool_calls: undefined })
+}
+
+/** `allowed_tools` as the list of these tools, for models that do not know it. */
+function chooseAmongAllowed(fitting: Fitting): void {
+  const { tools, tool_choice: choice } = fitting.body
+  if (fitting.profile.allowed_tools || !isObject(choice) || choice.type !== 'allowed_tools') return
+  const { mode = 'auto', tools: allowed } = allowedToolsOf(choice)
+  if (mode !== 'auto' && mode !== 'required')
+    throw new GatewayError('invalid_request', '`tool_choice.allowed_tools.mode` must be `auto` or `required`.', {
+      param: 'tool_choice.allowed_tools.mode',
+    })
+  const names = new Set((Array.isArray(allowed) ? allowed : []).map(nameOfReference))
+  const kept = tools!.filter(tool => names.has(nameOf(tool)))
+  if (kept.length === 0)
+    throw fitting.refusal('tool_choice.allowed_tools', '`tool_choice.allowed_tools` names none of the tools.')
+  fitting.set({ tools: kept, tool_choice: mode === 'required' ? 'required' : 'auto' })
+  fitting.adjusted.push('tool_choice')
+}
+
+type AllowedTools = { [name: string]: unknown; mode?: unknown; tools?: unknown }
+
+/** As chat has it, or as Responses do: without a member of that name. */
+function allowedToolsOf(choice: Extract<Choice, object>): AllowedTools {
+  return isObject(choice.allowed_tools) ? choice.allowed_tools : choice
+}
+
+function nameOfReference(reference: unknown): unknown {
+  if (!isObject(reference)) return undefined
+  const named = reference[String(reference.type)]
+  return isObject(named) ? named.name : reference.name
+}
+
+function nameOf(tool: Tool): string {
+  return tool.type === 'function' ? tool.function.name : tool.custom.name
+}
+
+function fitTool(fitting: Fitting, tool: Tool, index: number): Tool {
+  const name = sentToolName(nameOf(tool), fitting.profile)
+  const isCustom = tool.type === 'custom' && !fitting.profile.custom_tools
+  if (name !== nameOf(tool) || isCustom) fitting.tools.set(name, { name: nameOf(tool), type: tool.type })
+  if (tool.type === 'custom') {
+    if (isCustom) return functionOf(tool, name)
+    return name === tool.custom.name ? tool : { ...tool, custom: { ...tool.custom, name } }
+  }
+  const parameters = fitParameters(fitting, tool.function, index)
+  if (name === tool.function.name && parameters === tool.function.parameters) return tool
+  return { ...tool, function: { ...tool.function, name, ...(parameters !== undefined && { parameters }) } }
+}
+
+/** A custom tool as a function with one text, described by the grammar that its provider would enforce. */
+function functionOf({ type: _type, custom, ...others }: CustomTool, name: string): FunctionTool {
+  const { description, format } = custom as { description?: unknown; format?: unknown }
+  const grammar = isObject(format) && isObject(format.grammar) ? format.grammar : {}
+  const rule =
+    typeof grammar.definition === 'string'
+      ? `\`input\` must match this ${String(grammar.syntax)} grammar:\n${grammar.definition}`
+      : ''
+  const text = [description, rule].filter(one => typeof one === 'string' && one !== '').join('\n\n')
+  const parameters = {
+    type: 'object',
+    properties: { input: { type: 'string' } },
+    required: ['input'],
+    additionalProperties: false,
+  }
+  return { ...others, type: 'function', function: { name, ...(text && { description: text }), parameters } }
+}
+
+function fitParameters(fitting: Fitting, { parameters, strict }: FunctionTool['function'], index: number) {
+  const { schema } = fitting.profile
+  // Anthropic checks only the schemas of strict tools, there also that of none.
+  if (schema === 'closed_objects' ? !strict : parameters === undefined) return parameters
+  const fitted = fitSchema(parameters ?? { type: 'object', properties: {} }, schema)
+  if (fitted.losesMeaning) fitting.adjusted.push(`tools.${index}.function.parameters`)
+  return fitted.schema
+}
+
+function fitChoice(fitting: Fitting): void {
+  const { tool_choice: choice } = fitting.body
+  const isForced = choice === 'required' || (isObject(choice) && choice.type !== 'allowed_tools')
+  if (isForced && !fitting.profile.forced_tools) {
+    const name = nameOfReference(choice)
+    fitting.adjust('tool_choice', 'auto')
+    fitting.instruct(
+      typeof name === 'string'
+        ? `Call the tool \`${sentToolName(name, fitting.profile)}\` now, before anything else.`
+        : 'Call at least one of the tools now, before anything else.',
+    )
+    return
+  }
+  const renamed = isObject(choice) ? renamedChoice(choice, fitting) : choice
+  if (renamed !== choice) fitting.set({ tool_choice: renamed })
+}
+
+function renamedChoice(choice: Extract<Choice, object>, { profile, tools }: Fitting): Choice {
+  if (choice.type === 'allowed_tools' && tools.size > 0) return renamedAllowedTools(choice, profile)
+  const given = nameOfReference(choice)
+  if (typeof given !== 'string' || (choice.type !== 'function' && choice.type !== 'custom')) return choice
+  const name = sentToolName(given, profile)
+  if (name === given && !tools.has(name)) return choice
+  const type = profile.custom_tools ? choice.type : 'function'
+  return { type, [type]: { name } } as Choice
+}
+
+function renamedAllowedTools(choice: Extract<Choice, object>, profile: ChatProfile): Choice {
+  const given = allowedToolsOf(choice)
+  if (!Array.isArray(given.tools)) return choice
+  const tools = given.tools.map((reference: unknown) => {
+    const name = nameOfReference(reference)
+    if (typeof name !== 'string' || !isObject(reference)) return reference
+    const sent = sentToolName(name, profile)
+    const type = String(reference.type)
+    return isObject(reference[type]) ? { ...reference, [type]: { name: sent } } : { ...reference, name: sent }
+  })
+  return { ...choice, ...(given === choice ? { tools } : { allowed_tools: { ...given, tools } }) } as Choice
+}

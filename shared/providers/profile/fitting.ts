@@ -1,0 +1,60 @@
+import { GatewayError } from '../../base/errors.ts'
+import { type ChatProfile, profileOf } from '../../catalog/chat-profile.ts'
+import type { ChatRequest } from '../../kinds/chat.ts'
+import type { Target } from '../contract.ts'
+
+/** How the client named a tool that is sent under another name, or as a function although it is a custom tool. */
+export type ClientTool = { name: string; type: 'function' | 'custom' }
+
+/** A chat request on its way to a target whose profile it has to fit; the body is copied at the first change. */
+export class Fitting {
+  readonly target: Target
+  readonly profile: ChatProfile
+  /** The fields that were left out, and those that were changed, as far as the caller may notice it. */
+  readonly dropped: string[] = []
+  readonly adjusted: string[] = []
+  /** The client's tools by the names under which they are sent, as far as they differ. */
+  readonly tools = new Map<string, ClientTool>()
+  body: ChatRequest
+
+  constructor(body: ChatRequest, target: Target) {
+    this.body = body
+    this.target = target
+    this.profile = profileOf(target)
+  }
+
+  /** Sets members of the request; an undefined one is not sent. */
+  set(changes: Partial<ChatRequest>): void {
+    this.body = { ...this.body, ...changes } as ChatRequest
+  }
+
+  /** Leaves a field out, and names it. */
+  drop(field: string): void {
+    this.set({ [field]: undefined })
+    this.dropped.push(field)
+  }
+
+  /** Changes a field, and names it. */
+  adjust(field: string, value: unknown): void {
+    this.set({ [field]: value })
+    this.adjusted.push(field)
+  }
+
+  /** The 400 for what cannot be left out without changing the answer. */
+  refusal(param: string, message: string): GatewayError {
+    return new GatewayError('unsupported_capability', message, { param })
+  }
+
+  /** Adds a line to the system prompt. */
+  instruct(line: string): void {
+    const [first, ...others] = this.body.messages
+    if (first?.role !== 'system' && first?.role !== 'developer') {
+      this.set({ messages: [{ role: 'system', content: line }, ...this.body.messages] })
+      return
+    }
+    const { content } = first
+    const added =
+      typeof content === 'string' ? `${content}\n\n${line}` : [...content, { type: 'text' as const, text: line }]
+    this.set({ messages: [{ ...first, content: added }, ...others] })
+  }
+}

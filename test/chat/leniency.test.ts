@@ -1,0 +1,136 @@
+import test from 'ava'
+import { chatRequest } from '../../shared/kinds/chat.ts'
+import { completionRequest } from '../../shared/kinds/completion.ts'
+import { embeddingRequest } from '../../shared/kinds/embedding.ts'
+import { messagesRequest } from '../../shared/kinds/messages.ts'
+import { responsesRequest } from '../../shared/kinds/responses.ts'
+import { startWorld, type World } from '../support/chat/gateway.ts'
+
+type Json = Record<string, unknown>
+
+let world: World
+let key: string
+test.before(async () => {
+  world = await startWorld()
+  key = (await world.gateway.account()).live
+})
+test.after.always(() => world?.close())
+
+async function answerTo(path: string, body: Json) {
+  const response = await world.gateway.fetch(path, { key, body })
+  return { status: response.status, headers: response.headers, text: await response.text() }
+}
+
+/** What the last provider that was called got. */
+function sent(): Json {
+  const all = [world.openai, world.anthropic, world.gemini, world.openrouter].flatMap(({ requests }) => requests)
+  return JSON.parse(all.at(-1)!.raw.toString())
+}
+
+function reset(): void {
+  for (const emulator of [world.openai, world.anthropic, world.gemini, world.openrouter]) emulator.reset()
+}
+
+/** The optional members of a request, each null. */
+function nulls({ shape }: { shape: object }): Json {
+  const optional = Object.entries(shape).filter(([, schema]) => schema._zod.optin === 'optional')
+  return Object.fromEntries(optional.map(([name]) => [name, null]))
+}
+
+const messages = [{ role: 'user', content: 'Hi' }]
+const parameters = { type: 'object', properties: { a: { enum: [null, 'b'] } }, additionalProperties: false }
+const nestedNulls = {
+  tools: [
+    {
+      type: 'function',
+      function: { name: 'f', description: null, parameters, strict: null },
+      cache_control: null,
+    },
+  ],
+  provider: { order: null, only: null, ignore: null, allow_fallbacks: null },
+  stream_options: { include_usage: null },
+}
+const routes: [path: string, schema: { shape: object }, body: Json, models: string[]][] = [
+  ['/v1/chat/completions', chatRequest, { messages }, ['gpt-4o', 'claude-haiku-4-5', 'gemini-2.5-flash', 'kimi-k2.5']],
+  ['/v1/messages', messagesRequest, { messages, max_tokens: 9 }, ['gpt-4o', 'claude-haiku-4-5', 'kimi-k2.5']],
+  ['/v1/responses', responsesRequest, { input: 'Hi' }, ['gpt-4o', 'claude-haiku-4-5', 'kimi-k2.5']],
+  ['/v1/completions', completionRequest, { prompt: 'Hi' }, ['gpt-4o', 'claude-haiku-4-5']],
+  ['/v1/embeddings', embeddingRequest, { input: 'Hi' }, ['text-embedding-3-small', 'gemini-embedding-001']],
+]
+for (const [path, schema, body, models] of routes)
+  for (const model of models)
+    test.serial(`200 for ${path} on ${model} with null in every optional member, sent as without`, async t => {
+      reset()
+      t.like(await answerTo(path, { model, ...body }), { status: 200 })
+      const expected = sent()
+      const answer = await answerTo(path, { ...nulls(schema), model, ...body })
+      t.is(answer.status, 200, answer.text)
+      t.deepEqual(sent(), expected)
+      t.is(answer.headers.get('x-gateway-dropped'), null)
+    })
+
+for (const model of ['gpt-4o', 'claude-haiku-4-5', 'kimi-k2.5'])
+  test.serial(`200 on ${model} with nulls in tools, preferences and options; those of a schema stay`, async t => {
+    reset()
+    const answer = await answerTo('/v1/chat/completions', { model, messages, ...nestedNulls })
+    t.is(answer.status, 200, answer.text)
+    const [tool] = sent().tools as Json[]
+    t.false(JSON.stringify(tool).replace('[null,"b"]', '').includes('null'), JSON.stringify(tool))
+    t.true(JSON.stringify(tool).includes('[null,"b"]'))
+  })
+
+test.serial('200 where Claude continues an answer that ends in white space, in chat and Messages', async t => {
+  const contents = ['The capital is ', [{ type: 'text', text: 'The capital is \n' }]]
+  for (const content of contents)
+    for (const path of ['/v1/chat/completions', '/v1/messages']) {
+      reset()
+      const asked = [...messages, { role: 'assistant', content }]
+      const answer = await answerTo(path, { model: 'claude-sonnet-4-5', max_tokens: 20, messages: asked })
+      t.is(answer.status, 200, answer.text)
+      const last = (sent().messages as Json[]).at(-1)!.content
+      t.is(typeof last === 'string' ? last : (last as Json[])[0]!.text, 'The capital is')
+    }
+})
+
+test.serial('200 with five cache marks on Claude: the last four are sent, and the header says so', async t => {
+  reset()
+  const mark = { cache_control: { type: 'ephemeral' } }
+  const turn = (role: string, text: string) => ({ role, content: [{ type: 'text', text, ...mark }] })
+  const marked = [turn('system', 'Be brief.'), turn('user', 'A'), turn('assistant', 'B'), turn('user', 'C')]
+  const tools = [{ type: 'function', function: { name: 'f', parameters }, ...mark }]
+  const answer = await answerTo('/v1/chat/completions', { model: 'claude-haiku-4-5', messages: marked, tools })
+  t.is(answer.status, 200, answer.text)
+  t.is(answer.headers.get('x-gateway-dropped'), 'cache_control')
+  t.false(JSON.stringify(sent().tools).includes('cache_control'))
+  t.is(JSON.stringify(sent()).split('"cache_control"').length - 1, 4)
+})
+
+const file_data = `data:text/plain;base64,${Buffer.from('The word is plover.').toString('base64')}`
+const inLines = file_data.replace(/.{40}/g, '$&\r\n')
+for (const model of ['claude-haiku-4-5', 'gemini-2.5-flash'])
+  test.serial(`200 for a text document on ${model}, in chat and Responses, in one line or several`, async t => {
+    for (const data of [file_data, inLines]) {
+      const file = { file_data: data, filename: 'word.txt' }
+      const content = [{ type: 'file', file }]
+      const input = [{ role: 'user', content: [{ type: 'input_file', ...file }] }]
+      const calls: [string, Json][] = [
+        ['/v1/chat/completions', { messages: [{ role: 'user', content }] }],
+        ['/v1/responses', { input }],
+      ]
+      for (const [path, body] of calls) {
+        reset()
+        const answer = await answerTo(path, { model, ...body })
+        t.is(answer.status, 200, answer.text)
+        t.true(JSON.stringify(sent()).includes('The word is plover.'))
+      }
+    }
+  })
+
+for (const model of ['gpt-4o', 'claude-haiku-4-5', 'gemini-2.5-flash', 'kimi-k2.5'])
+  test.serial(`200 for Responses on ${model} with instructions and an empty message`, async t => {
+    reset()
+    const input = [{ role: 'user', content: '' }]
+    const answer = await answerTo('/v1/responses', { model, instructions: 'Say hello.', input })
+    t.is(answer.status, 200, answer.text)
+    t.true(JSON.stringify(sent()).includes('Say hello.'))
+  })

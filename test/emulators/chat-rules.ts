@@ -1,0 +1,387 @@
+import { Emulator, json, type Reply } from './emulator.ts'
+import { reply as answers } from './openai.ts'
+import { effortsOf, isReasoner } from './openai-responses.ts'
+
+/**
+ * What providers of OpenAI's dialect refuse, in their words. Each rule has the public report, error text or SDK type in
+ * which it was seen; none is taken from the gateway's own profiles.
+ */
+export type ChatProvider = 'openai' | 'groq' | 'mistral' | 'deepseek' | 'xai' | 'lenient'
+
+// biome-ignore lint/suspicious/noExplicitAny: request bodies of every shape
+type Any = any
+/** The answer to a request that breaks the rule; null or undefined if it does not. */
+type Rule = { source: string; refusal(body: Any): Reply | null | undefined | false }
+
+function refused(message: string, param: string | null = null, code: string | null = null): Reply {
+  return json(400, { error: { message, type: 'invalid_request_error', param, code } })
+}
+
+/** Mistral's and FastAPI's list of faults, https://github.com/editor-code-assistant/eca/issues/231 */
+function unprocessable(type: string, loc: (string | number)[], msg: string, input: unknown = null): Reply {
+  const detail = [{ type, loc: ['body', ...loc], msg, input }]
+  return json(422, { object: 'error', message: { detail }, type: 'invalid_request_error', param: null, code: null })
+}
+
+function firstOf<T, R>(values: readonly T[] | undefined | null, find: (value: T, index: number) => R): R | null {
+  for (const [index, value] of (values ?? []).entries()) {
+    const found = find(value, index)
+    if (found) return found
+  }
+  return null
+}
+
+const idsOf = ({ tool_calls: calls, tool_call_id: id }: Any): string[] => [
+  ...(calls ?? []).map((call: Any) => call.id),
+  ...(id === undefined ? [] : [id]),
+]
+const maxOf = ({ max_completion_tokens: newer, max_tokens: older }: Any): number | undefined => newer ?? older
+const tooLong = (name: string, { length }: string, max: number): Reply =>
+  refused(
+    `Invalid '${name}': string too long. Expected a string with maximum length ${max}, but got a string with length ${length} instead.`,
+    name,
+    'string_above_max_length',
+  )
+
+/** The fields of OpenAI's chat completions: openai-node, resources/chat/completions/completions.ts */
+const openAiFields = new Set(
+  `model messages audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens
+   metadata modalities n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_retention
+   reasoning_effort response_format safety_identifier seed service_tier stop store stream stream_options temperature
+   tool_choice tools top_logprobs top_p user verbosity web_search_options`.split(/\s+/),
+)
+
+const openai: Rule[] = [
+  {
+    source: 'error text "Unrecognized request argument supplied", as in BerriAI/litellm drop_params reports',
+    refusal: body =>
+      firstOf(
+        Object.keys(body),
+        name => !openAiFields.has(name) && refused(`Unrecognized request argument supplied: ${name}`),
+      ),
+  },
+  {
+    source: 'https://github.com/QwenLM/qwen-code/issues/2054',
+    refusal: ({ tools }) => tools?.length === 0 && refused("[] is too short - 'tools'", 'tools'),
+  },
+  {
+    source: 'https://github.com/theopenco/llmgateway/pull/3110, https://github.com/maximhq/bifrost/pull/1000',
+    refusal: body =>
+      firstOf(
+        ['user', 'prompt_cache_key', 'safety_identifier'],
+        name => body[name]?.length > 64 && tooLong(name, body[name], 64),
+      ),
+  },
+  {
+    source: 'https://github.com/BerriAI/litellm/issues/18160',
+    refusal: ({ messages }) =>
+      firstOf(messages, (message, index) =>
+        firstOf(idsOf(message), id => id.length > 64 && tooLong(`messages[${index}].tool_calls[0].id`, id, 64)),
+      ),
+  },
+  {
+    source: 'https://github.com/openai/openai-agents-python/issues/454',
+    refusal: ({ tools }) =>
+      firstOf<Any, Any>(tools, ({ function: fn }) => {
+        const parameters = fn?.parameters
+        const isBad = parameters && (parameters.type !== 'object' || parameters.properties === undefined)
+        return (
+          isBad &&
+          refused(
+            `Invalid schema for function '${fn.name}': In context=(), object schema missing properties.`,
+            'tools[0].function.parameters',
+            'invalid_function_parameters',
+          )
+        )
+      }),
+  },
+  {
+    source: 'openai-node: FunctionDefinition.name, "with a maximum length of 64"',
+    refusal: ({ tools }) =>
+      firstOf<Any, Any>(tools, ({ function: fn, custom }) => {
+        const { name } = fn ?? custom
+        return (
+          !/^[a-zA-Z0-9_-]{1,64}$/.test(name) &&
+          refused(
+            `Invalid 'tools[0].function.name': string does not match pattern.`,
+            'tools[0].function.name',
+            'invalid_value',
+          )
+        )
+      }),
+  },
+  {
+    source: 'https://github.com/project-arbr/arbr-control-plane/pull/46',
+    refusal: body => {
+      const max = body.model.startsWith('gpt-4o') ? 16_384 : body.model.startsWith('gpt-4.1') ? 32_768 : 128_000
+      return (
+        maxOf(body)! > max &&
+        refused(
+          `max_tokens is too large: ${maxOf(body)}. This model supports at most ${max} completion tokens, whereas you provided ${maxOf(body)}.`,
+          'max_tokens',
+          'invalid_value',
+        )
+      )
+    },
+  },
+  {
+    source: 'the error text of efforts: "Unsupported value: … does not support … with this model"',
+    refusal: ({ model, reasoning_effort: effort }) => {
+      if (effort === undefined) return null
+      if (!isReasoner(model))
+        return refused('Unrecognized request argument supplied: reasoning_effort', 'reasoning_effort')
+      return (
+        !effortsOf(model).includes(effort) &&
+        refused(
+          `Unsupported value: 'reasoning_effort' does not support '${effort}' with this model.`,
+          'reasoning_effort',
+          'unsupported_value',
+        )
+      )
+    },
+  },
+  {
+    source:
+      'openai-python issues on o-series: "Unsupported parameter: \'temperature\' is not supported with this model."',
+    refusal: ({ model, reasoning_effort: effort, temperature, top_p, stop }) =>
+      isReasoner(model) &&
+      effort !== 'none' &&
+      ((temperature ?? 1) !== 1 || (top_p ?? 1) !== 1 || stop !== undefined) &&
+      refused(
+        "Unsupported parameter: 'temperature' is not supported with this model.",
+        'temperature',
+        'unsupported_parameter',
+      ),
+  },
+]
+
+const groq: Rule[] = [
+  {
+    source: 'https://github.com/janhq/jan/issues/8136; groq-python: ChatCompletionAssistantMessageParam',
+    refusal: ({ messages }) =>
+      firstOf<Any, Any>(messages, (message, index) =>
+        firstOf(
+          ['reasoning_content', 'reasoning_details', 'annotations'],
+          name =>
+            message[name] !== undefined &&
+            refused(
+              `'messages.${index}' : for 'role:${message.role}' the following must be satisfied[('messages.${index}' : property '${name}' is unsupported)]`,
+            ),
+        ),
+      ),
+  },
+  {
+    source: 'https://github.com/vercel/ai/pull/16540, https://github.com/agno-agi/agno/issues/1065',
+    refusal: ({ tools, response_format: format }) =>
+      tools && format && format.type !== 'text' && refused('json mode cannot be combined with tool/function calling'),
+  },
+  {
+    source:
+      'console.groq.com/docs/structured-outputs, as quoted in https://github.com/jgravelle/GroqApiLibrary/pull/33',
+    refusal: ({ stream, response_format: format }) =>
+      stream && format?.type === 'json_schema' && refused('Streaming is not supported with structured outputs'),
+  },
+  {
+    source: 'the error text "Only allowed string values for \'tool_choice\' are [none, auto, required]"',
+    refusal: body =>
+      body.tool_choice === null && refused("Only allowed string values for 'tool_choice' are [none, auto, required]"),
+  },
+  {
+    source:
+      'https://github.com/vercel/ai packages/groq: reasoningEffort none or default for qwen3, low to high for gpt-oss',
+    refusal: ({ model, reasoning_effort: effort }) => {
+      const efforts = model.includes('qwen3')
+        ? ['none', 'default']
+        : model.includes('gpt-oss')
+          ? ['low', 'medium', 'high']
+          : []
+      return (
+        effort !== undefined &&
+        !efforts.includes(effort) &&
+        refused('`reasoning_effort` must be one of the values of the model')
+      )
+    },
+  },
+]
+
+const mistralFields: Record<string, string[]> = {
+  system: ['role', 'content'],
+  user: ['role', 'content'],
+  assistant: ['role', 'content', 'tool_calls', 'prefix'],
+  tool: ['role', 'content', 'tool_call_id', 'name'],
+}
+const mistralFollowers: Record<string, string[]> = {
+  system: ['user', 'assistant', 'system'],
+  user: ['assistant', 'system', 'user'],
+  assistant: ['assistant', 'user', 'tool'],
+  tool: ['assistant', 'tool'],
+}
+const mistral: Rule[] = [
+  {
+    source: 'mistralai/client-python: models of messages; https://github.com/Gage-Technologies/mistral-go/pull/2',
+    refusal: ({ messages }) =>
+      firstOf<Any, Any>(messages, (message, index) => {
+        const known = mistralFields[message.role]
+        if (!known)
+          return unprocessable(
+            'union_tag_invalid',
+            ['messages', index],
+            `Input tag '${message.role}' found using 'role' does not match any of the expected tags`,
+          )
+        const extra = Object.keys(message).find(name => !known.includes(name))
+        return (
+          extra &&
+          unprocessable(
+            'extra_forbidden',
+            ['messages', index, message.role, extra],
+            'Extra inputs are not permitted',
+            message[extra],
+          )
+        )
+      }),
+  },
+  {
+    source: 'mistralai/client-python: ChatCompletionRequest forbids extra fields',
+    refusal: body =>
+      firstOf(
+        [
+          'max_completion_tokens',
+          'stream_options',
+          'user',
+          'seed',
+          'logprobs',
+          'logit_bias',
+          'metadata',
+          'store',
+          'reasoning',
+          'verbosity',
+          'safety_identifier',
+          'top_k',
+        ],
+        name =>
+          body[name] !== undefined &&
+          unprocessable('extra_forbidden', [name], 'Extra inputs are not permitted', body[name]),
+      ),
+  },
+  {
+    source: 'https://github.com/nearai/ironclaw/issues/1241 (code 3280)',
+    refusal: ({ messages }) =>
+      firstOf<Any, Any>(messages, message =>
+        firstOf(
+          idsOf(message),
+          id =>
+            !/^[a-zA-Z0-9]{9}$/.test(id) &&
+            refused(`Tool call id was ${id} but must be a-z, A-Z, 0-9, with a length of 9.`, null, '3280'),
+        ),
+      ),
+  },
+  {
+    source:
+      'NousResearch/hermes-agent#20154, BerriAI/litellm#17761 (code 3230); mistral-common: _validate_message_order of its validator',
+    refusal: ({ messages }) =>
+      firstOf<Any, Any>(messages, ({ role }, index) => {
+        const before = messages[index - 1]?.role
+        return (
+          mistralFollowers[before]?.includes(role) === false &&
+          refused(`Unexpected role '${role}' after role '${before}'`, null, '3230')
+        )
+      }),
+  },
+  {
+    source: 'https://github.com/0xPlaygrounds/rig/pull/1130',
+    refusal: ({ messages }) => {
+      const { role, prefix } = messages.at(-1)
+      return (
+        (role === 'system' || (role === 'assistant' && !prefix)) &&
+        refused(`Expected last role User or Tool (or Assistant with prefix True) for serving but got ${role}`)
+      )
+    },
+  },
+  {
+    source: "vercel/ai packages/mistral: z.enum(['high', 'none'])",
+    refusal: ({ reasoning_effort: effort }) =>
+      effort !== undefined &&
+      !['high', 'none'].includes(effort) &&
+      unprocessable('enum', ['reasoning_effort'], "Input should be 'high' or 'none'", effort),
+  },
+]
+
+const deepseek: Rule[] = [
+  {
+    source: 'https://github.com/earendil-works/pi/issues/1048',
+    refusal: ({ messages }) =>
+      firstOf<Any, Any>(
+        messages,
+        ({ role }, index) =>
+          role === 'developer' &&
+          refused(
+            `Failed to deserialize the JSON body into the target type: messages[${index}].role: unknown variant \`developer\`, expected one of \`system\`, \`user\`, \`assistant\`, \`tool\``,
+          ),
+      ),
+  },
+  {
+    source: 'https://github.com/earendil-works/pi/issues/5384',
+    refusal: ({ messages }) =>
+      firstOf<Any, Any>(
+        messages,
+        ({ role, content }, index) =>
+          role !== 'user' &&
+          Array.isArray(content) &&
+          refused(
+            `Failed to deserialize the JSON body into the target type: messages[${index}]: invalid type: sequence, expected a string`,
+          ),
+      ),
+  },
+  {
+    source: 'https://github.com/runebookai/tome/pull/87',
+    refusal: ({ tools }) =>
+      tools?.length === 0 &&
+      refused("Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead."),
+  },
+]
+
+const xai: Rule[] = [
+  {
+    source: 'https://github.com/miaoxworld/NativeTavern/issues/83, https://github.com/lobehub/lobehub/pull/8379',
+    refusal: body =>
+      firstOf(
+        ['presence_penalty', 'frequency_penalty', 'stop'],
+        name =>
+          body[name] !== undefined &&
+          json(400, {
+            code: 'Client specified an invalid argument',
+            error: `Model ${body.model} does not support parameter ${name}.`,
+          }),
+      ),
+  },
+  {
+    source: 'https://github.com/BerriAI/litellm/pull/16265',
+    refusal: ({ model, reasoning_effort: effort }) =>
+      effort !== undefined &&
+      model.includes('4.20') &&
+      json(400, {
+        code: 'Client specified an invalid argument',
+        error: 'Argument not supported on this model: reasoningEffort',
+      }),
+  },
+  {
+    source: 'the error text "Unrecognized request argument", as for OpenAI',
+    refusal: body =>
+      firstOf(
+        ['top_k', 'min_p', 'verbosity'],
+        name => body[name] !== undefined && refused(`Unrecognized request argument supplied: ${name}`),
+      ),
+  },
+]
+
+/** What each provider refuses in a chat request. */
+export const chatRules: Record<ChatProvider, readonly Rule[]> = { openai, groq, mistral, deepseek, xai, lenient: [] }
+
+/** A provider of OpenAI's dialect that refuses what the real one refuses, and answers as OpenAI does. */
+export function startChatProvider(provider: ChatProvider): Promise<Emulator> {
+  return Emulator.start((request, response) => {
+    const isChat = request.method === 'POST' && request.path.endsWith('/chat/completions')
+    const refusal = isChat && firstOf(chatRules[provider], rule => rule.refusal(request.body))
+    return (refusal || answers)({ ...request, path: request.path.replace(/^.*(?=\/v1\/)/, '') }, response)
+  })
+}

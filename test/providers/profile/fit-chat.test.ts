@@ -1,0 +1,370 @@
+import test from 'ava'
+import { GatewayError } from '../../../shared/base/errors.ts'
+import { loadCatalog } from '../../../shared/catalog/catalog.ts'
+import { chatRequest } from '../../../shared/kinds/chat.ts'
+import type { Target } from '../../../shared/providers/contract.ts'
+import { fitChat } from '../../../shared/providers/profile/fit-chat.ts'
+import type { Fitting } from '../../../shared/providers/profile/fitting.ts'
+
+const catalog = loadCatalog()
+
+/** A target of the shipped catalog: model@provider. */
+function targetOf(name: string): Target {
+  const [slug, provider] = name.split('@')
+  const model = catalog.find(slug!)!
+  return { model, ...catalog.targets(model).find(target => target.provider.name === provider)! }
+}
+
+const user = { role: 'user', content: 'Hi' }
+const fitted = (target: string, body: object): Fitting =>
+  fitChat(chatRequest.parse({ model: 'x', messages: [user], ...body }), targetOf(target))
+
+const callOf = (id: string, name = 'w') => ({ id, type: 'function', function: { name, arguments: '{}' } })
+const toolTurn = (id: string) => [
+  user,
+  { role: 'assistant', content: null, tool_calls: [callOf(id)] },
+  { role: 'tool', tool_call_id: id, content: 'rain' },
+]
+const tool = (name: string, more: object = {}) => ({ type: 'function', function: { name, ...more } })
+const format = (schema: object) => ({ type: 'json_schema', json_schema: { name: 'x', schema } })
+const rated = { type: 'object', properties: { rating: { type: 'integer', minimum: 1, maximum: 5 } } }
+
+/** Messages as sent: role, then content, id or members. */
+const sentIds = ({ body }: Fitting) =>
+  body.messages.flatMap(message => {
+    if (message.role === 'tool') return [message.tool_call_id]
+    return message.role === 'assistant' ? (message.tool_calls ?? []).map(({ id }) => id) : []
+  })
+
+test('sent: developer messages as the system’s, but to OpenAI', t => {
+  const messages = [{ role: 'developer', content: 'S' }, user]
+  const roles = (target: string) => fitted(target, { messages }).body.messages.map(({ role }) => role)
+  for (const target of ['deepseek-v4-pro@deepseek', 'mistral-large-3@mistral', 'gpt-oss-120b@groq'])
+    t.deepEqual(roles(target), ['system', 'user'], target)
+  t.deepEqual(roles('gpt-5.1@openai'), ['developer', 'user'])
+})
+
+test('sent: ids of tool calls in each provider’s form, the same for a call and its result', t => {
+  const signed = `ab12cd34__sig__${'c3Nz'.repeat(60)}`
+  for (const id of ['call_PTLP8xhu3uwZk4l3nlnrrJha', 'toolu_01ABCDEF', 'functions.w:0', signed, 'x'.repeat(300)]) {
+    const messages = toolTurn(id)
+    const at = (target: string) => {
+      const ids = sentIds(fitted(target, { messages }))
+      t.is(ids.length, 2)
+      t.is(ids[0], ids[1], target)
+      return ids[0]!
+    }
+    t.regex(at('mistral-large-3@mistral'), /^[a-zA-Z0-9]{9}$/)
+    t.regex(at('claude-sonnet-5@anthropic'), /^[a-zA-Z0-9_-]{1,64}$/)
+    t.true(at('gpt-5.1@openai').length <= 64)
+    t.is(at('gemini-3.5-flash@gemini'), id)
+    for (const target of ['gpt-4o@openai', 'grok-4.3@xai', 'gpt-oss-120b@groq', 'deepseek-v4-pro@deepseek'])
+      t.is(at(target).includes('__sig__'), false, target)
+  }
+  t.is(sentIds(fitted('mistral-large-3@mistral', { messages: toolTurn('aB3dE5gH7') }))[0], 'aB3dE5gH7')
+})
+
+test('sent: to Anthropic an id once in a conversation, each result with the id of its call', t => {
+  const messages = [...toolTurn('call_0'), ...toolTurn('call_0'), user]
+  t.deepEqual(sentIds(fitted('claude-sonnet-5@anthropic', { messages })), ['call_0', 'call_0', 'call_0_2', 'call_0_2'])
+  t.deepEqual(sentIds(fitted('gpt-4o@openai', { messages })), ['call_0', 'call_0', 'call_0', 'call_0'])
+})
+
+test('sent: to Anthropic parallel calls with one id as two, each with its result, also where a result came first', t => {
+  const twice = { role: 'assistant', content: null, tool_calls: [callOf('call_0'), callOf('call_0')] }
+  const result = { role: 'tool', tool_call_id: 'call_0', content: 'rain' }
+  const parallel = [user, twice, result, result]
+  const ids = sentIds(fitted('claude-sonnet-5@anthropic', { messages: [...parallel, ...toolTurn('call_0'), user] }))
+  t.deepEqual(ids, ['call_0', 'call_0_2', 'call_0', 'call_0_2', 'call_0_3', 'call_0_3'])
+  const alike = { role: 'assistant', content: null, tool_calls: [callOf('w.0'), callOf('w_0')] }
+  const crossed = [user, alike, { ...result, tool_call_id: 'w_0' }, { ...result, tool_call_id: 'w.0' }, user]
+  t.deepEqual(sentIds(fitted('claude-sonnet-5@anthropic', { messages: crossed })), ['w_0', 'w_0_2', 'w_0_2', 'w_0'])
+  const early = [user, result, ...toolTurn('call_0').slice(1), user]
+  t.deepEqual(sentIds(fitted('claude-sonnet-5@anthropic', { messages: early })), ['call_0', 'call_0', 'call_0'])
+})
+
+test('sent: reasoning of earlier answers under the name that the provider reads, or not at all', t => {
+  const messages = [user, { role: 'assistant', content: 'ok', reasoning_content: 'because' }, user]
+  const answerAt = (target: string) => fitted(target, { messages }).body.messages[1]!
+  t.like(answerAt('gpt-oss-120b@groq'), { reasoning: 'because', reasoning_content: undefined })
+  t.like(answerAt('deepseek-v4-pro@deepseek'), { reasoning_content: 'because' })
+  for (const target of ['mistral-medium-3.5@mistral', 'llama-3.3-70b-instruct@groq', 'gpt-5.1@openai'])
+    t.like(answerAt(target), { reasoning_content: undefined, reasoning: undefined }, target)
+})
+
+test('sent: messages without nulls, empty lists and members that a strict provider forbids', t => {
+  const nulls = { refusal: null, audio: null, function_call: null, tool_calls: [] }
+  const messages = [{ ...user, name: 'ann' }, { role: 'assistant', content: 'Hello', ...nulls }, user]
+  const sent = JSON.parse(JSON.stringify(fitted('mistral-large-3@mistral', { messages }).body.messages))
+  t.deepEqual(sent, [user, { role: 'assistant', content: 'Hello' }, user])
+  const atOpenAi = fitted('gpt-4o@openai', { messages }).body.messages
+  t.like(atOpenAi[0], { name: 'ann' })
+  t.like(atOpenAi[1], { refusal: null, tool_calls: undefined })
+  const parts = [
+    { type: 'text', text: 'a' },
+    { type: 'text', text: 'b' },
+  ]
+  const list = [user, { role: 'assistant', content: parts }, user]
+  t.is(fitted('deepseek-v4-pro@deepseek', { messages: list }).body.messages[1]!.content, 'a\nb')
+})
+
+test('sent: to Mistral an answer between results and the user, and the mark of an answer to continue', t => {
+  const { messages } = fitted('mistral-large-3@mistral', { messages: [...toolTurn('aB3dE5gH7'), user] }).body
+  t.deepEqual(
+    messages.map(({ role }) => role),
+    ['user', 'assistant', 'tool', 'assistant', 'user'],
+  )
+  const begun = [user, { role: 'assistant', content: '{' }]
+  t.like(fitted('mistral-large-3@mistral', { messages: begun }).body.messages[1], { prefix: true })
+  t.is(fitted('claude-sonnet-4-5@anthropic', { messages: begun }).body.messages.length, 2)
+})
+
+test('sent: to Mistral later system messages as the user’s', t => {
+  const late = { role: 'system', content: [{ type: 'text', text: 'Be polite.' }] }
+  const messages = [late, ...toolTurn('aB3dE5gH7'), late]
+  const sent = fitted('mistral-large-3@mistral', { messages }).body.messages
+  t.deepEqual(
+    sent.map(({ role }) => role),
+    ['system', 'user', 'assistant', 'tool', 'assistant', 'user'],
+  )
+  t.is(sent.at(-1)!.content, '<system-reminder>\nBe polite.\n</system-reminder>')
+  t.deepEqual(fitted('gpt-4o@openai', { messages }).body.messages.at(-1), late as never)
+})
+
+test('sent: a conversation of system messages only, as the user’s where there must be one', t => {
+  const messages = [{ role: 'system', content: 'Write a title.' }]
+  t.is(fitted('claude-haiku-4-5@anthropic', { messages }).body.messages[0]!.role, 'user')
+  t.is(fitted('gemini-2.5-flash@gemini', { messages }).body.messages[0]!.role, 'user')
+  t.is(fitted('gpt-4o@openai', { messages }).body.messages[0]!.role, 'system')
+})
+
+test('sent: a message of the user before an answer that a conversation begins with, where there must be one', t => {
+  const messages = [{ role: 'system', content: 'S' }, { role: 'assistant', content: 'Hello!' }, user]
+  const roles = (target: string) => fitted(target, { messages }).body.messages.map(({ role }) => role)
+  t.deepEqual(roles('claude-haiku-4-5@anthropic'), ['system', 'user', 'assistant', 'user'])
+  t.deepEqual(roles('gemini-2.5-flash@gemini'), ['system', 'user', 'assistant', 'user'])
+  t.deepEqual(roles('gpt-4o@openai'), ['system', 'assistant', 'user'])
+})
+
+test('sent: names of tools that a provider takes, wherever they occur', t => {
+  const long = `mcp__${'a'.repeat(90)}`
+  for (const name of [long, 'mcp.server:tool']) {
+    const messages = [
+      user,
+      { role: 'assistant', content: null, tool_calls: [callOf('c1', name)] },
+      ...toolTurn('c1').slice(2),
+    ]
+    const body = { messages, tools: [tool(name)], tool_choice: { type: 'function', function: { name } } }
+    const { body: sent, tools } = fitted('gpt-4o@openai', body)
+    const sentName = (sent.tools![0] as { function: { name: string } }).function.name
+    t.regex(sentName, /^[a-zA-Z0-9_-]{1,64}$/)
+    t.deepEqual(tools.get(sentName), { name, type: 'function' })
+    t.like(sent.tool_choice, { function: { name: sentName } })
+    t.like(sent.messages[1], { tool_calls: [{ function: { name: sentName } }] })
+  }
+  t.is(fitted('claude-haiku-4-5@anthropic', { tools: [tool(long)] }).tools.size, 0)
+  t.is(fitted('gemini-2.5-flash@gemini', { tools: [tool('mcp.server:tool')] }).tools.size, 0)
+})
+
+test('sent: custom tools as functions with one text, and a choice among tools as their list', t => {
+  const custom = { type: 'custom', custom: { name: 'patch', description: 'd' } }
+  const tool_choice = {
+    type: 'allowed_tools',
+    allowed_tools: { mode: 'required', tools: [{ type: 'custom', custom: { name: 'patch' } }] },
+  }
+  const sent = fitted('claude-sonnet-4-5@anthropic', { tools: [custom, tool('w')], tool_choice })
+  t.like(sent.body, { tool_choice: 'required', tools: [{ type: 'function', function: { name: 'patch' } }] })
+  t.is(sent.body.tools!.length, 1)
+  t.deepEqual(sent.adjusted, ['tool_choice'])
+  const native = fitted('gpt-5.1@openai', { tools: [custom, tool('w')], tool_choice })
+  t.like(native.body, { tool_choice, tools: [custom, tool('w')] })
+})
+
+test('sent: a choice among tools by the names under which they are sent', t => {
+  const name = `mcp__${'a'.repeat(90)}`
+  const reference = { type: 'function', function: { name } }
+  const tool_choice = { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [reference] } }
+  const { body } = fitted('gpt-5.1@openai', { tools: [tool(name), tool('w')], tool_choice })
+  const sentName = (body.tools![0] as { function: { name: string } }).function.name
+  t.not(sentName, name)
+  t.like(body.tool_choice, {
+    allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: sentName } }] },
+  })
+})
+
+test('400 for a choice among tools in an unknown mode', t => {
+  const tool_choice = {
+    type: 'allowed_tools',
+    allowed_tools: { mode: 'any', tools: [{ type: 'function', name: 'w' }] },
+  }
+  const error = t.throws(() => fitted('claude-sonnet-4-5@anthropic', { tools: [tool('w')], tool_choice }))
+  t.like(error, { code: 'invalid_request', param: 'tool_choice.allowed_tools.mode' })
+})
+
+test('sent: the instruction to call a tool at the end of a developer’s prompt', t => {
+  const messages = [{ role: 'developer', content: 'S' }, user]
+  const { body } = fitted('claude-opus-5-5@anthropic', { messages, tools: [tool('w')], tool_choice: 'required' })
+  t.is(body.messages.length, 2)
+  t.regex(String(body.messages[0]!.content), /^S\n\nCall/)
+})
+
+test('sent: a call that a model cannot be forced to make is asked for in the system prompt', t => {
+  const messages = [{ role: 'system', content: 'S' }, user]
+  const { body, adjusted } = fitted('claude-opus-5-5@anthropic', {
+    messages,
+    tools: [tool('w')],
+    tool_choice: 'required',
+  })
+  t.is(body.tool_choice, 'auto')
+  t.regex(String(body.messages[0]!.content), /^S\n\nCall at least one of the tools now/)
+  t.deepEqual(adjusted, ['tool_choice'])
+  t.is(
+    fitted('claude-opus-4-6@anthropic', { tools: [tool('w')], tool_choice: 'required' }).body.tool_choice,
+    'required',
+  )
+})
+
+test('sent: an empty list of tools, and settings without tools, as none', t => {
+  const { body, dropped } = fitted('gpt-4o@openai', { tools: [], tool_choice: 'auto', parallel_tool_calls: true })
+  t.like(body, { tools: undefined, tool_choice: undefined, parallel_tool_calls: undefined })
+  t.deepEqual(dropped, [])
+})
+
+test('sent: schemas in the subset of each provider; what is left out is told in the description', t => {
+  const claude = fitted('claude-sonnet-4-5@anthropic', { response_format: format(rated) })
+  t.like(claude.body.response_format, {
+    json_schema: {
+      schema: {
+        additionalProperties: false,
+        properties: { rating: { type: 'integer', description: '{minimum: 1, maximum: 5}', minimum: undefined } },
+      },
+    },
+  })
+  t.deepEqual(claude.adjusted, ['response_format'])
+  const plain = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] }
+  t.deepEqual(fitted('claude-sonnet-4-5@anthropic', { response_format: format(plain) }).adjusted, [])
+  const strict = fitted('claude-sonnet-4-5@anthropic', { tools: [tool('w', { strict: true, parameters: rated })] })
+  t.like(strict.body.tools![0], { function: { parameters: { additionalProperties: false } } })
+  const loose = [tool('w', { parameters: rated })]
+  t.deepEqual(fitted('claude-sonnet-4-5@anthropic', { tools: loose }).body.tools, loose as never)
+  const ruled = { type: 'object', properties: { a: { $ref: '#/$defs/P', minProperties: 1 } }, $defs: { P: plain } }
+  t.deepEqual(fitted('claude-sonnet-4-5@anthropic', { response_format: format(ruled) }).adjusted, ['response_format'])
+  const referring = {
+    type: 'object',
+    properties: { home: { $ref: '#/$defs/P', description: 'd' } },
+    $defs: { P: plain },
+  }
+  t.like(fitted('gemini-3.5-flash@gemini', { tools: [tool('w', { parameters: referring })] }).body.tools![0], {
+    function: { parameters: { properties: { home: { $ref: '#/$defs/P', description: undefined } } } },
+  })
+  t.like(fitted('gpt-4o@openai', { tools: [tool('now', { parameters: { type: 'object' } })] }).body.tools![0], {
+    function: { parameters: { type: 'object', properties: {} } },
+  })
+})
+
+for (const [target, wanted, sent] of [
+  ['mistral-medium-3.5@mistral', 'low', 'high'],
+  ['mistral-medium-3.5@mistral', 'none', 'none'],
+  ['qwen3-32b@groq', 'medium', 'default'],
+  ['qwen3-32b@groq', 'default', 'default'],
+  ['gpt-5.1@openai', 'default', undefined],
+  ['gpt-oss-120b@groq', 'none', 'low'],
+  ['gpt-5-mini@openai', 'none', 'minimal'],
+  ['gpt-5.1@openai', 'minimal', 'low'],
+  ['claude-opus-4-6@anthropic', 'xhigh', 'high'],
+  ['gpt-5.4@openai', 'max', 'max'],
+  ['gpt-4o@openai', 'low', undefined],
+  ['grok-4.20-reasoning@xai', 'low', undefined],
+] as const)
+  test(`sent effort: ${wanted} at ${target} as ${sent}`, t => {
+    const fitting = fitted(target, { reasoning_effort: wanted })
+    t.is(fitting.body.reasoning_effort, sent)
+    const isNamed = fitting.adjusted.includes('reasoning_effort') || fitting.dropped.includes('reasoning_effort')
+    t.is(isNamed, wanted !== sent && wanted !== 'default')
+  })
+
+test('sent effort: none turns thinking off in the provider’s own way', t => {
+  t.like(fitted('deepseek-v4-pro@deepseek', { reasoning_effort: 'none' }).body, {
+    reasoning_effort: undefined,
+    thinking: { type: 'disabled' },
+  })
+})
+
+test('sent effort: the one at which a model takes tools', t => {
+  const tools = [tool('w')]
+  t.is(fitted('gpt-6-sol@openai', { tools }).body.reasoning_effort, 'none')
+  const named = fitted('gpt-6-sol@openai', { tools, reasoning_effort: 'low' })
+  t.is(named.body.reasoning_effort, 'none')
+  t.deepEqual(named.adjusted, ['reasoning_effort'])
+  t.is(fitted('gpt-6-sol@openai', {}).body.reasoning_effort, undefined)
+})
+
+test('sent: sampling as far as the model takes it, the rest named', t => {
+  const sampling = { temperature: 0.2, top_p: 0.9 }
+  const sent = (target: string, body: object = sampling) => {
+    const { body: sentBody, dropped } = fitted(target, body)
+    return { temperature: sentBody.temperature, top_p: sentBody.top_p, dropped }
+  }
+  t.deepEqual(sent('claude-sonnet-4-5@anthropic'), { temperature: 0.2, top_p: undefined, dropped: ['top_p'] })
+  t.deepEqual(sent('claude-sonnet-4-5@anthropic', { top_p: 0.9 }), { temperature: undefined, top_p: 0.9, dropped: [] })
+  t.deepEqual(sent('claude-sonnet-4-5@anthropic', { temperature: 1, top_p: 1 }).dropped, [])
+  t.deepEqual(sent('claude-opus-5@anthropic').dropped, ['temperature', 'top_p'])
+  t.deepEqual(sent('gpt-5.1@openai').dropped, ['temperature', 'top_p'])
+  t.deepEqual(sent('gpt-5.1@openai', { ...sampling, reasoning_effort: 'none' }).dropped, [])
+  t.deepEqual(sent('gpt-4o@openai').dropped, [])
+  const penalties = { presence_penalty: 0.5, frequency_penalty: 0, stop: 'x' }
+  t.deepEqual(fitted('grok-4.3@xai', penalties).dropped, ['presence_penalty', 'stop'])
+  t.deepEqual(fitted('gemini-2.5-flash@gemini', penalties).dropped, ['presence_penalty'])
+})
+
+test('sent: no blank stop sequences to Anthropic', t => {
+  const at = (target: string, stop: unknown) => fitted(target, { stop })
+  t.is(at('claude-haiku-4-5@anthropic', '\n').body.stop, undefined)
+  t.deepEqual(at('claude-haiku-4-5@anthropic', '\n').dropped, ['stop'])
+  t.deepEqual(at('claude-haiku-4-5@anthropic', ['END', '\n']).body.stop, ['END'])
+  t.deepEqual(at('gpt-4o@openai', ['END', '\n']).body.stop, ['END', '\n'])
+})
+
+test('sent: no more tokens than the model writes, and the digest of a long id', t => {
+  const { body, adjusted } = fitted('gpt-4o@openai', { max_tokens: 32_000, prompt_cache_key: 'k'.repeat(72) })
+  t.is(body.max_tokens, 16_384)
+  t.deepEqual(adjusted, ['max_tokens'])
+  t.regex(String(body.prompt_cache_key), /^[0-9a-f]{64}$/)
+})
+
+for (const [name, target, body, param] of [
+  [
+    'tools beside a JSON format',
+    'gemini-2.5-flash@gemini',
+    { tools: [tool('w')], response_format: format(rated) },
+    'response_format',
+  ],
+  [
+    'tools beside a JSON format',
+    'gpt-oss-120b@groq',
+    { tools: [tool('w')], response_format: { type: 'json_object' } },
+    'response_format',
+  ],
+  ['a streamed JSON schema', 'gpt-oss-120b@groq', { stream: true, response_format: format(rated) }, 'response_format'],
+  [
+    'an answer to continue',
+    'claude-opus-4-6@anthropic',
+    { messages: [user, { role: 'assistant', content: '{' }] },
+    'messages',
+  ],
+  [
+    'more tools than it takes',
+    'gpt-4o@openai',
+    { tools: Array.from({ length: 129 }, (_, i) => tool(`t${i}`)) },
+    'tools',
+  ],
+] as const)
+  test(`400 unsupported_capability for ${name} at ${target}`, t => {
+    const error = t.throws(() => fitted(target, body), { instanceOf: GatewayError })
+    t.deepEqual([error.status, error.code, error.param], [400, 'unsupported_capability', param])
+  })
+
+test('sent: the same request if it fits', t => {
+  const body = chatRequest.parse({ model: 'x', messages: toolTurn('call_1'), tools: [tool('w')], temperature: 0.5 })
+  t.is(fitChat(body, targetOf('gpt-4o@openai')).body, body)
+})
