@@ -72,13 +72,12 @@ export async function withLock<T>(redis: Redis, name: string, change: () => Prom
   const lockKey = `lock:${name}`
   const token = randomUUID()
   const untilMs = addMs(systemMonotonic.now(), patienceMs)
-  while (!(await redis.set(lockKey, token, 'PX', heldMs, 'NX'))) {
-    if (systemMonotonic.now() > untilMs) {
-      await boundTtl(redis, lockKey, heldMs)
+  for (let tries = 0; !(await redis.set(lockKey, token, 'PX', heldMs, 'NX')); tries++) {
+    if (tries === 0) await boundTtl(redis, lockKey, heldMs)
+    if (systemMonotonic.now() > untilMs)
       throw new GatewayError('service_unavailable', 'Another change is in progress. Try again.', {
         headers: { 'retry-after': '1' },
       })
-    }
     await sleep(pauseMs)
   }
   try {
