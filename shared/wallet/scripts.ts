@@ -91,6 +91,8 @@ const post = defineScript({
 const forget = defineScript({
   name: 'forget',
   lua: files('forget'),
+  // By a declared key, a Redis Cluster finds the node.
+  fixedKeys: { usageKey },
   keyPrefixes: { spendPrefix: accountPrefixes.spendPrefix },
   args: { spends: { keyId: 'text', month: 'text' } },
 })
