@@ -3,6 +3,8 @@
 -- consecutive failures that open a circuit; observations, as health-record.ts declares them.
 -- Returns: now (ms), then id and record (JSON) of every change.
 local smoothing = 0.2
+-- Less is no step of the clock that matters, and a trial goes on.
+local max_ahead_ms = 1000
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -15,7 +17,7 @@ end
 -- Redis' clock was set back since a record was written: what was to come then comes that much earlier.
 local function shift(id, record)
   local ahead = record.at - now
-  if ahead <= 0 then return end
+  if ahead <= max_ahead_ms then return end
   record.at = now
   for _, field in ipairs({ 'opened_at', 'open_until', 'rest_until', 'failing_since' }) do
     if (record[field] or 0) > 0 then record[field] = record[field] - ahead end
@@ -90,7 +92,7 @@ local function new_record(id)
   }
 end
 
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', changed_key, '(' .. string.format('%.0f', now), '+inf', 'LIMIT', 0, 100)) do
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', changed_key, string.format('%.0f', now + max_ahead_ms + 1), '+inf', 'LIMIT', 0, 100)) do
   local text = redis.call('HGET', health_key, id)
   local record = text and cjson.decode(text)
   if record then
