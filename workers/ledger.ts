@@ -1,8 +1,9 @@
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { handleExcesses } from '../shared/alerts/excesses.ts'
-import { elapsedMs, longAgo } from '../shared/base/time.ts'
+import { elapsedMs, longAgo, steadyClock } from '../shared/base/time.ts'
 import { learnFromUsage } from '../shared/feedback/signals.ts'
+import { readRedisMs } from '../shared/io/clock-skew.ts'
 import type { Redis } from '../shared/io/redis.ts'
 import { type Shard, shardsOf } from '../shared/io/redis-shards.ts'
 import type { Services } from '../shared/services.ts'
@@ -22,8 +23,12 @@ const batchSize = 500
 const blockMs = 1_000
 /** From an empty read to the next one, where reads cannot block. */
 const pollMs = 200
+/** A read that blocks for so much longer was begun before Redis' clock was set back, by which it ends. */
+const maxLateMs = 5_000
 /** An entry pending for this long at another consumer is claimed from it. */
 const claimIdleMs = 15_000
+/** By so much Redis' clock may fall behind between two rounds of claims before it counts as set back. */
+const maxBehindMs = 2_000
 const maxDead = 100_000
 const retryDelayMs = 500
 
@@ -63,6 +68,9 @@ class ShardLedger {
   readonly #consumer = `${hostname()}-${process.pid}`
   /** True while entries may be pending for this consumer name: from a failed round, or from an earlier process. */
   #hasPending = true
+  readonly #steady = steadyClock()
+  /** What Redis' clock was ahead of the steady one at the last round of claims; null = no round yet. */
+  #redisAheadMs: number | null = null
   #stopped = false
   #running: Promise<void> | null = null
 
@@ -112,16 +120,33 @@ class ShardLedger {
   async #read(from: '>' | '0'): Promise<Entry[]> {
     const group = ['GROUP', ledgerGroup, this.#consumer, 'COUNT', batchSize] as const
     const streams = ['STREAMS', this.#stream, from] as const
-    const reply = this.#mayBlock
-      ? await this.#redis.xreadgroup(...group, 'BLOCK', blockMs, ...streams)
-      : await this.#redis.xreadgroup(...group, ...streams)
-    return (reply as Reply)?.[0]?.[1] ?? []
+    if (!this.#mayBlock) return entriesOf(await this.#redis.xreadgroup(...group, ...streams))
+    const overdue = setTimeout(() => {
+      this.#hasPending = true
+      this.#redis.disconnect(true)
+    }, blockMs + maxLateMs)
+    try {
+      return entriesOf(await this.#redis.xreadgroup(...group, 'BLOCK', blockMs, ...streams))
+    } finally {
+      clearTimeout(overdue)
+    }
   }
 
   async #claimAbandoned(): Promise<Entry[]> {
-    const group = [this.#stream, ledgerGroup, this.#consumer, claimIdleMs] as const
+    const idleMs = (await this.#wasRedisSetBack()) ? 0 : claimIdleMs
+    const group = [this.#stream, ledgerGroup, this.#consumer, idleMs] as const
     const [, entries] = (await this.#redis.xautoclaim(...group, '0', 'COUNT', batchSize)) as [string, Entry[]]
     return entries
+  }
+
+  /**
+   * Whether Redis' clock was set back since the last round, or may have been before the first. An entry that was delivered earlier then
+   * counts as idle from that time on. Claiming it from a living consumer does no harm: each event is booked once.
+   */
+  async #wasRedisSetBack(): Promise<boolean> {
+    const beforeMs = this.#redisAheadMs
+    this.#redisAheadMs = (await readRedisMs(this.#redis)) - this.#steady.now()
+    return beforeMs === null || this.#redisAheadMs < beforeMs - maxBehindMs
   }
 
   async #book(entries: Entry[]): Promise<void> {
@@ -169,4 +194,8 @@ class ShardLedger {
     const fields = ['e', event, 'reason', reason.slice(0, 500)]
     await this.#redis.xadd(this.#shard.tag + deadStream, 'MAXLEN', '~', maxDead, '*', ...fields)
   }
+}
+
+function entriesOf(reply: unknown): Entry[] {
+  return (reply as Reply)?.[0]?.[1] ?? []
 }

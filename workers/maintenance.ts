@@ -14,8 +14,8 @@ import { reconcile, reconcileHolds, sweepReservations } from '../shared/wallet/r
 import { done, type Outcome } from './run.ts'
 
 const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
-  async sweep({ scripts, log }) {
-    const released = await sweepReservations(scripts)
+  async sweep({ scripts, clock, log }) {
+    const released = await sweepReservations(scripts, clock.now())
     if (released > 0) log.warn({ released }, 'reservations released')
   },
   async reconcile({ db, redis, scripts, clock, log }) {

@@ -2,7 +2,7 @@ import { DelayedError, type Job, WaitingError, Worker } from 'bullmq'
 import type { Config } from '../shared/base/config.ts'
 import type { Redis } from '../shared/io/redis.ts'
 import { recordRun } from '../shared/queues/housekeeping.ts'
-import { type QueueName, type QueueRow, queuePrefix, queues } from '../shared/queues/queues.ts'
+import { defaultLockMs, type QueueName, type QueueRow, queuePrefix, queues } from '../shared/queues/queues.ts'
 import type { Services } from '../shared/services.ts'
 
 /** The outcome of processing a queue entry: done, or to be processed again after a delay, which is no failed attempt. */
@@ -21,7 +21,6 @@ export type QueueWork = {
 
 /** Retry delay of a worker after a connection error. */
 const retryDelayMs = 1_000
-const defaultLockMs = 20_000
 /**
  * How often an entry may stall because its worker died, mostly of other work. Poison work is failed by its row's own count,
  * and requeued until then; this limit is for steps without such a count.

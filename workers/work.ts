@@ -1,11 +1,18 @@
 import { HousekeepingWatch } from '../shared/alerts/housekeeping-watch.ts'
 import type { Config } from '../shared/base/config.ts'
 import { startProcess } from '../shared/io/process.ts'
-import { onConnectionError, openWorkerRedis } from '../shared/io/redis.ts'
+import { onConnectionError, openWorkerRedis, type Redis } from '../shared/io/redis.ts'
 import { startWithRetry } from '../shared/io/retry.ts'
 import { startReportingKeys } from '../shared/keys/reported-keys.ts'
 import type { ScrapeServer } from '../shared/metrics/scrape-server.ts'
-import { openQueue, queueAddress, scheduleRepeating } from '../shared/queues/queues.ts'
+import {
+  openQueue,
+  type QueueName,
+  queueAddress,
+  queues,
+  scheduleRepeating,
+  shortenOverlongLocks,
+} from '../shared/queues/queues.ts'
 import { backgroundStatementMs, openServices, type Services } from '../shared/services.ts'
 import { delayedProcessor } from './async.ts'
 import { batchProcessor } from './batches.ts'
@@ -48,8 +55,10 @@ export async function startWorker(config: Config): Promise<void> {
     const schedule = () => Promise.all(repeating.map(({ name, queue }) => scheduleRepeating(queue, name)))
     if (clockSkew.isBounded) await startWithRetry(schedule)
     const rescheduling = setInterval(() => {
+      if (waiting.status !== 'ready') return
       const failed = (error: unknown) => log.warn({ err: error }, 'cannot schedule the repeating jobs')
-      if (waiting.status === 'ready' && clockSkew.isBounded) schedule().catch(failed)
+      if (clockSkew.isBounded) schedule().catch(failed)
+      shortenLocks(services, waiting).catch(error => log.warn({ err: error }, 'cannot look at the locks of the queues'))
     }, rescheduleMs)
     const deliveries = new WebhookDeliveries(services)
     const stopping = new AbortController()
@@ -84,6 +93,15 @@ export async function startWorker(config: Config): Promise<void> {
     }
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => void end(close))
   })
+}
+
+/** Shortens what locks queues for longer than it may: after a step of Redis' clock, their entries would wait for that. */
+async function shortenLocks({ config, log }: Services, connection: Redis): Promise<void> {
+  const names = Object.keys(queues) as QueueName[]
+  const counts = await Promise.all(names.map(name => shortenOverlongLocks(connection, name, config)))
+  const released = counts.reduce((sum, count) => sum + count, 0)
+  if (released > 0)
+    log.warn({ released }, 'the clock of Redis was set back: locks of queues that would not end are released')
 }
 
 /** Makes the metrics available, if there are any. */

@@ -5,7 +5,7 @@ import { addMs, systemMonotonic } from '../../shared/base/time.ts'
 import type { Database } from '../../shared/io/db.ts'
 import { defineScript } from '../../shared/io/lua-script.ts'
 import { storeUnavailable } from '../../shared/io/outage.ts'
-import type { Redis } from '../../shared/io/redis.ts'
+import { boundTtl, type Redis } from '../../shared/io/redis.ts'
 
 export type Rule = { windowS: number; max: number }
 
@@ -21,7 +21,8 @@ export async function consumeRateLimit(
   const key = `attempts:${name}`
   const replies = await redis.multi().set(key, 0, 'EX', windowS, 'NX').incr(key).ttl(key).exec()
   const [count, leftS] = [replies![1]![1] as number, replies![2]![1] as number]
-  return { allowed: count <= max, retryAfterS: Math.max(1, leftS) }
+  if (leftS > windowS) await boundTtl(redis, key, windowS * 1_000)
+  return { allowed: count <= max, retryAfterS: Math.min(windowS, Math.max(1, leftS)) }
 }
 
 /** Counts one use of `name` as `consumeRateLimit` does. Throws 429 with `message` beyond the rule, and what Redis throws. */
@@ -71,7 +72,8 @@ export async function withLock<T>(redis: Redis, name: string, change: () => Prom
   const lockKey = `lock:${name}`
   const token = randomUUID()
   const untilMs = addMs(systemMonotonic.now(), patienceMs)
-  while (!(await redis.set(lockKey, token, 'PX', heldMs, 'NX'))) {
+  for (let tries = 0; !(await redis.set(lockKey, token, 'PX', heldMs, 'NX')); tries++) {
+    if (tries === 0) await boundTtl(redis, lockKey, heldMs)
     if (systemMonotonic.now() > untilMs)
       throw new GatewayError('service_unavailable', 'Another change is in progress. Try again.', {
         headers: { 'retry-after': '1' },

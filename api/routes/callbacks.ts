@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { type ErrorCode, GatewayError } from '../../shared/base/errors.ts'
 import { parseJson } from '../../shared/base/json.ts'
+import { boundTtl } from '../../shared/io/redis.ts'
 import { connectionOf, isCallbackToken } from '../../shared/jobs/connection.ts'
 import type { Services } from '../../shared/services.ts'
 import type { Job } from '../../shared/store/jobs.ts'
@@ -74,7 +75,10 @@ async function isGenuine(services: Services, job: Job, raw: Buffer, ctx: Context
   const cacheSecret = async (name: string, load: () => Promise<string>) => {
     const key = `callback-key:${job.provider}:${job.credentialId}:${name}`
     const cached = await redis.get(key)
-    if (cached !== null) return cached
+    if (cached !== null) {
+      await boundTtl(redis, key, cacheS * 1_000)
+      return cached
+    }
     const loaded = await load()
     await redis.set(key, loaded, 'EX', cacheS)
     return loaded

@@ -213,6 +213,14 @@ export async function* scanKeys(redis: Redis, pattern: string): AsyncGenerator<s
 }
 
 /**
+ * Shortens what a key has left to at most `maxMs`. Redis computes when a key expires by its wall clock: if that is set back, a key
+ * from before lives that much longer. Throws what Redis throws.
+ */
+export async function boundTtl(redis: Redis, key: string, maxMs: number): Promise<void> {
+  if ((await redis.pttl(key)) > maxMs) await redis.pexpire(key, maxMs)
+}
+
+/**
  * Subscribes to a channel on a dedicated connection until it is closed. Messages published while it is disconnected are
  * lost.
  */

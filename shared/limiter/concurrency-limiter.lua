@@ -16,6 +16,13 @@ local text = redis.call('GET', state_key)
 -- Epochs are timestamps, so that an epoch from before a Redis wipe never equals a later one.
 local state = text and cjson.decode(text)
   or { limit = initial_limit, doubling = true, epoch = now, refusals = 0, rest_until = 0, grown_at = now, leases = {} }
+-- Redis' clock was set back: what was to come then, such as the end of a pause, comes that much earlier.
+local ahead = (state.at or now) - now
+if ahead > 0 then
+  state.rest_until, state.grown_at = state.rest_until - ahead, state.grown_at - ahead
+  for _, lease in pairs(state.leases) do lease.ends = lease.ends - ahead end
+end
+state.at = now
 state.cut_epoch, state.good, state.bad = state.cut_epoch or state.epoch, state.good or 0, state.bad or 0
 
 local function begin_epoch()

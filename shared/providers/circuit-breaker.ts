@@ -1,4 +1,4 @@
-import type { Redis } from '../io/redis.ts'
+import { boundTtl, type Redis } from '../io/redis.ts'
 import { sharedTag } from '../io/redis-shards.ts'
 import { type HealthRecord, healthTag, isForgotten, probePrefix } from './health-record.ts'
 import type { HealthRecords } from './health-records.ts'
@@ -40,7 +40,10 @@ export class CircuitBreaker {
     const now = this.#records.redisNowMs()
     if (Math.max(record.openUntilMs, record.probedUntilMs) > now) return false
     const acquired = await this.#redis.set(this.#probeKey(id), '1', 'PX', probeLeaseMs, 'NX').catch(() => null)
-    if (acquired === null) record.probedUntilMs = now + probeRetryMs
+    if (acquired === null) {
+      record.probedUntilMs = now + probeRetryMs
+      void boundTtl(this.#redis, this.#probeKey(id), probeLeaseMs).catch(() => {})
+    }
     return acquired !== null
   }
 

@@ -16,6 +16,8 @@ import {
 } from './health-record.ts'
 
 const syncIntervalMs = 500
+/** How far the time of Redis, as carried on from the last exchange, may be off. */
+const maxErrorMs = 5_000
 /** Consecutive failures that open a circuit. With fewer, a target that failover passed over would never be retried. */
 export const failuresToOpen = 3
 
@@ -142,7 +144,12 @@ export class HealthRecords {
     )
     const [now = '0', ...changed] = (await reply) as string[]
     if (now === '0') return
-    this.#cursor = now
+    if (Number(now) < this.redisNowMs() - maxErrorMs) {
+      // Redis' clock was set back: what is known here, such as the end of a pause, is of another time.
+      this.#records.clear()
+      this.#cursor = '0'
+      this.#pending = true
+    } else this.#cursor = now
     this.#redisTime = { nowMs: Number(now), readAtMs: this.#monotonic.now() }
     for (let i = 0; i < changed.length; i += 2) this.#applyShared(changed[i]!, changed[i + 1]!)
   }

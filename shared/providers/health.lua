@@ -3,6 +3,8 @@
 -- consecutive failures that open a circuit; observations, as health-record.ts declares them.
 -- Returns: now (ms), then id and record (JSON) of every change.
 local smoothing = 0.2
+-- Less is no step of the clock that matters, and a trial goes on.
+local max_ahead_ms = 1000
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -10,6 +12,23 @@ local function smooth(old, new, weight)
   if new < 0 then return old end
   if old < 0 then return new end
   return old + (new - old) * (1 - (1 - smoothing) ^ weight)
+end
+
+-- Redis' clock was set back since a record was written: what was to come then comes that much earlier.
+local function shift(id, record)
+  local ahead = record.at - now
+  if ahead <= max_ahead_ms then return end
+  record.at = now
+  for _, field in ipairs({ 'opened_at', 'open_until', 'rest_until', 'failing_since' }) do
+    if (record[field] or 0) > 0 then record[field] = record[field] - ahead end
+  end
+  redis.call('DEL', trial_prefix .. id)
+  if record.open_until > now then redis.call('SET', trial_prefix .. id, '1', 'PX', math.ceil(record.open_until - now)) end
+end
+
+local function write(id, record)
+  redis.call('HSET', health_key, id, cjson.encode(record))
+  redis.call('ZADD', changed_key, now, id)
 end
 
 -- Returns the cooldown in ms if the circuit was opened.
@@ -73,14 +92,25 @@ local function new_record(id)
   }
 end
 
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', changed_key, string.format('%.0f', now + max_ahead_ms + 1), '+inf', 'LIMIT', 0, 100)) do
+  local text = redis.call('HGET', health_key, id)
+  local record = text and cjson.decode(text)
+  if record then
+    shift(id, record)
+    write(id, record)
+  else
+    redis.call('ZREM', changed_key, id)
+  end
+end
+
 for _, observed in ipairs(observations) do
   local id = observed.id
   local text = redis.call('HGET', health_key, id)
   local record = text and cjson.decode(text) or new_record(id)
+  shift(id, record)
   local opened_for_ms = merge(record, observed)
   note_error(id, record, observed)
-  redis.call('HSET', health_key, id, cjson.encode(record))
-  redis.call('ZADD', changed_key, now, id)
+  write(id, record)
   if opened_for_ms then
     -- Also blocks the probe of processes that have not synchronised yet.
     redis.call('SET', trial_prefix .. id, '1', 'PX', math.max(1, math.floor(opened_for_ms)))

@@ -1,5 +1,6 @@
 import { type JobsOptions, Queue } from 'bullmq'
 import type { RedisAddress } from '../base/redis-settings.ts'
+import { defineScript } from '../io/lua-script.ts'
 import type { Redis } from '../io/redis.ts'
 import { isSharded } from '../io/redis-shards.ts'
 
@@ -95,6 +96,43 @@ export type Queues = Record<QueueName, Queue>
 export function openQueues(connection: Redis, address: Partial<RedisAddress> = {}): Queues {
   const names = Object.keys(queues) as QueueName[]
   return Object.fromEntries(names.map(name => [name, openQueue(name, connection, address)])) as Queues
+}
+
+export const defaultLockMs = 20_000
+/** Longer than BullMQ keeps a lock of any queue without renewing it, in this release or another. */
+const maxLockMs = 60_000
+const maxActive = 10_000
+
+const shortenLocks = defineScript({
+  name: 'shorten-locks',
+  // BullMQ derives the keys of locks in the same way.
+  lua: `
+    local shortened = 0
+    local function shorten(key, kept_ms)
+      if redis.call('PTTL', key) > max_lock_ms then shortened = shortened + redis.call('PEXPIRE', key, kept_ms) end
+    end
+    shorten(stalled_check_key, 0)
+    -- A worker that is alive renews its lock meanwhile.
+    for _, id in ipairs(redis.call('LRANGE', active_key, 0, max_active - 1)) do shorten(job_prefix .. id .. ':lock', lock_ms) end
+    return shortened`,
+  keys: ['stalledCheckKey', 'activeKey'],
+  args: { jobPrefix: 'text', lockMs: 'number', maxLockMs: 'number', maxActive: 'number' },
+})
+
+/**
+ * Shortens the locks of a queue that would last longer than BullMQ sets them, because the clock of Redis was set back: until then no
+ * worker would look for entries that have lost theirs. Returns how many. Call it periodically, outside the queues. Throws what Redis
+ * throws.
+ */
+export async function shortenOverlongLocks(
+  connection: Redis,
+  name: QueueName,
+  address: Partial<RedisAddress> = {},
+): Promise<number> {
+  const jobPrefix = `${queuePrefix(name, address)}:${name}:`
+  const keys = { stalledCheckKey: `${jobPrefix}stalled-check`, activeKey: `${jobPrefix}active` }
+  const { lockMs = defaultLockMs }: QueueRow = queues[name]
+  return Number(await shortenLocks(connection, { ...keys, jobPrefix, lockMs, maxLockMs, maxActive }))
 }
 
 const overdueMs = 10_000

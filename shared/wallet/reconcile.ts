@@ -1,4 +1,4 @@
-import { monthOf } from '../base/time.ts'
+import { monthOf, systemClock } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
 import type { Shard } from '../io/redis-shards.ts'
@@ -12,8 +12,8 @@ const releasedPerCall = 1_000
 const maxCalls = 1_000
 
 /** Releases the reservations of dead processes and of requests past their deadline. Returns how many. */
-export async function sweepReservations(scripts: Scripts): Promise<number> {
-  const released = await forEachShard(scripts, shard => sweepShard(scripts, shard))
+export async function sweepReservations(scripts: Scripts, nowMs = systemClock.now()): Promise<number> {
+  const released = await forEachShard(scripts, shard => sweepShard(scripts, shard, nowMs))
   return released.reduce((sum, count) => sum + count, 0)
 }
 
@@ -26,10 +26,10 @@ async function forEachShard<T>({ shards }: Scripts, work: (shard: Shard) => Prom
   })
 }
 
-async function sweepShard(scripts: Scripts, shard: Shard): Promise<number> {
+async function sweepShard(scripts: Scripts, shard: Shard, nowMs: number): Promise<number> {
   let released = 0
   for (let call = 0; call < maxCalls; call++) {
-    const count = Number(await scripts.sweep({ deadAfterMs, maxReleased: releasedPerCall }, shard))
+    const count = Number(await scripts.sweep({ nowMs, deadAfterMs, maxReleased: releasedPerCall }, shard))
     released += count
     if (count < releasedPerCall) break
   }
@@ -38,7 +38,7 @@ async function sweepShard(scripts: Scripts, shard: Shard): Promise<number> {
 
 /**
  * Reconciles the wallets and this month's spends in Redis with Postgres, after a process died between the two writes or Redis
- * lost its last writes. Returns how many were outdated.
+ * lost its last writes. Removes spends of earlier months. Returns how many were outdated.
  */
 export async function reconcile(db: Database, redis: Redis, scripts: Scripts, nowMs: number): Promise<number> {
   const month = monthOf(nowMs)
@@ -48,10 +48,18 @@ export async function reconcile(db: Database, redis: Redis, scripts: Scripts, no
     const wallets = await walletFigures(db, organisations, nowMs)
     behind += Number(await scripts.post({ events: [], wallets, spends: [] }, shard))
   }
-  for await (const [shard, keys] of scanShards(redis, `spend:*:${month}`)) {
-    const keyMonths = keys.map(key => ({ keyId: key.split(':')[1]!, month }))
-    const spends = await spendFigures(db, keyMonths)
+  for await (const [shard, keys] of scanShards(redis, 'spend:*')) {
+    const all = keys.map(key => {
+      const [, keyId, month] = key.split(':') as [prefix: string, keyId: string, month: string]
+      return { keyId, month }
+    })
+    const spends = await spendFigures(
+      db,
+      all.filter(spend => spend.month === month),
+    )
     behind += Number(await scripts.post({ events: [], wallets: [], spends }, shard))
+    const earlier = all.filter(spend => spend.month < month)
+    if (earlier.length > 0) await scripts.forget({ spends: earlier }, shard)
   }
   return behind
 }

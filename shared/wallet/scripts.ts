@@ -88,12 +88,21 @@ const post = defineScript({
   },
 })
 
+const forget = defineScript({
+  name: 'forget',
+  lua: files('forget'),
+  // By a declared key, a Redis Cluster finds the node.
+  fixedKeys: { usageKey },
+  keyPrefixes: { spendPrefix: accountPrefixes.spendPrefix },
+  args: { spends: { keyId: 'text', month: 'text' } },
+})
+
 const sweep = defineScript({
   name: 'sweep',
   lua: files('time', 'sweep'),
   fixedKeys: { instancesKey, sweeperKey: 'sweeper' },
   keyPrefixes: { ...accountPrefixes, reservationsPrefix },
-  args: { deadAfterMs: 'number', maxReleased: 'number' },
+  args: { nowMs: 'number', deadAfterMs: 'number', maxReleased: 'number' },
 })
 
 const hold = defineScript({
@@ -118,7 +127,7 @@ const generation = defineScript({
   args: { atLeast: 'number', noted: 'number', advanceAfterMs: 'number' },
 })
 
-const scripts = { admit, settle, post, sweep, hold, beat, generation }
+const scripts = { admit, settle, post, forget, sweep, hold, beat, generation }
 /** The arguments of each money script, which runs atomically in Redis; the head of its file documents them. */
 export type ScriptArguments = { [Name in keyof typeof scripts]: Parameters<(typeof scripts)[Name]>[1] }
 /** Each call is about one shard, which must be named where there are several. */
@@ -135,6 +144,7 @@ export function loadScripts(redis: Redis): Scripts {
     admit: (values, { tag } = shards.only) => admit(redis, values, tag),
     settle: (values, { tag } = shards.only) => settle(redis, values, tag),
     post: (values, { tag } = shards.only) => post(redis, values, tag),
+    forget: (values, { tag } = shards.only) => forget(redis, values, tag),
     sweep: (values, { tag } = shards.only) => sweep(redis, values, tag),
     hold: (values, { tag } = shards.only) => hold(redis, values, tag),
     beat: (values, { tag } = shards.only) => beat(redis, values, tag),

@@ -23,6 +23,8 @@ type Shared = {
   epoch: number
   refusals: number
   rest_until: number
+  grown_at: number
+  at: number
   leases: Record<string, object>
 }
 
@@ -170,6 +172,25 @@ test('all there may be, and never more, while two workers are answered', async t
   isOver = true
   await Promise.all(driven)
   t.is(world.peak, 128)
+})
+
+test('calls go on, and the limit grows, although Redis’ clock was set back since the last one', async t => {
+  const world = new World(t)
+  const worker = await world.worker()
+  ;(await world.enter(worker)).release('answered')
+  await eventually(async () => (await world.shared(worker)) !== null, 'the limit is shared')
+  const state = await world.shared(worker)
+  const later = Date.now() + 400 * 24 * 3_600_000
+  const leases = { dead: { wanted: 200, held: 128, ends: later + 100 } }
+  const before = { ...state, at: later, rest_until: later + 100, grown_at: later + 100, doubling: false, leases }
+  await worker.redis.set(`lane:${t.title}`, JSON.stringify(before))
+  let hasGrown = false
+  const driven = world.drive(worker, 64, () => hasGrown)
+  await eventually(async () => (await world.shared(worker)).limit > state.limit, 'the limit grows')
+  hasGrown = true
+  await driven
+  const { at, rest_until, grown_at } = await world.shared(worker)
+  t.true(Math.max(at, rest_until, grown_at) < later)
 })
 
 test('no growth while the limit is not used', async t => {

@@ -91,6 +91,39 @@ test.serial('open, half open and in cooldown at the same moments for clocks that
   t.is(won.filter(Boolean).length, 1)
 })
 
+test.serial('paused and open for as long as was meant, although Redis’ clock was set back since', async t => {
+  const [a, b] = fleet.processes
+  const farMs = 400 * 24 * 60 * minuteMs
+  const moments = { at: farMs, open_until: farMs + minuteMs, rest_until: farMs + 2 * minuteMs }
+  await fleet.edit(id, { good: 8, bad: 24, run: 3 }, moments)
+  await fleet.redis.set(`health:trial:${id}`, '1', 'PX', farMs)
+  a!.recordSuccess(target, 30)
+  await fleet.exchange()
+  const { good, at, open_until, rest_until } = await fleet.record(id)
+  t.true(near(good, 9), String(good))
+  t.true(near(open_until - at, minuteMs) && near(rest_until - at, 2 * minuteMs))
+  t.is(b!.figures(target).circuit, 'open')
+  t.true(b!.figures(target).cooldownMs <= 2 * minuteMs)
+  t.true((await fleet.redis.pttl(`health:trial:${id}`)) <= minuteMs)
+  // A process that has carried on the time of before.
+  const late = await fleet.join(farMs)
+  late.recordFailure(targetOf('gpt-4o@openai'), failure('overloaded', minuteMs), 5, key)
+  await late.sync()
+  const { cooldownMs } = late.figures(targetOf('gpt-4o@openai'))
+  t.true(cooldownMs > minuteMs / 2 && cooldownMs <= 2 * minuteMs, String(cooldownMs))
+})
+
+test.serial('a trial whose process died before Redis’ clock was set back is repeated after ten seconds', async t => {
+  const [a] = fleet.processes
+  await fleet.edit(id, { run: 3 }, { open_until: -20 })
+  await fleet.redis.set(`health:trial:${id}`, '1', 'PX', 400 * 24 * 60 * minuteMs)
+  await fleet.exchange()
+  t.false(await a!.tryAcquire(target))
+  const isBounded = async () => (await fleet.redis.pttl(`health:trial:${id}`)) <= 10_000
+  await eventually(isBounded, 'the trial ends')
+  t.pass()
+})
+
 test.serial('nothing that was seen is lost or counted twice, however the exchanges overlap', async t => {
   const other = targetOf('gpt-4o@openai')
   const started = Date.now()

@@ -99,6 +99,25 @@ test.serial('released past the deadline, and charged all the same when the reque
   t.deepEqual([view.reservedNano, view.availableNano], [0n, 100_000_000n - 5_000n])
 })
 
+test.serial('kept past the deadline while Redis’ clock is ahead of the others, unless its process is dead', async t => {
+  await reserve()
+  const aheadMs = 400 * 86_400_000 + 1
+  await passForSweeper(world.redis, aheadMs)
+  await beat()
+  t.is(await sweepReservations(world.scripts, Date.now() - aheadMs), 0)
+  t.is(await reserved(), price(1_000))
+  await world.scripts.beat({ instance: world.processes[0]!.admission.instance, alive: 0 })
+  t.is(await sweepReservations(world.scripts, Date.now() - aheadMs), 1)
+  t.is(await reserved(), 0)
+})
+
+test.serial('released for a process that died before Redis’ clock was set back', async t => {
+  await reserve()
+  await world.redis.zadd('instances', Date.now() + 400 * 86_400_000, world.processes[0]!.admission.instance)
+  t.is(await watch(25, false), 1)
+  t.is(await reserved(), 0)
+})
+
 test.serial('released also for a process that died before its first beat after Redis was wiped', async t => {
   await world.wipe()
   await reserve()

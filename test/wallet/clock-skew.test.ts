@@ -1,6 +1,7 @@
 import test from 'ava'
 import type { Worker } from 'bullmq'
 import { createAuth } from '../../api/auth/auth.ts'
+import { consumeRateLimit, withLock } from '../../api/auth/limits.ts'
 import { ClockSkew } from '../../shared/io/clock-skew.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { openWorkerRedis } from '../../shared/io/redis.ts'
@@ -257,3 +258,17 @@ test.serial(
     connection.disconnect()
   },
 )
+
+test.serial('attempts and locks end when they should, although Redis’ clock was set back since', async t => {
+  const { redis } = gateway.services
+  const rule = { windowS: 60, max: 3 }
+  await redis.set('attempts:someone', 9, 'PX', 400 * dayMs)
+  const { allowed, retryAfterS } = await consumeRateLimit(redis, 'someone', rule)
+  t.deepEqual([allowed, retryAfterS], [false, 60])
+  t.true((await redis.ttl('attempts:someone')) <= 60)
+  await redis.set('lock:something', 'a dead process', 'PX', 400 * dayMs)
+  const changed = withLock(redis, 'something', async () => 'changed')
+  await eventually(async () => (await redis.pttl('lock:something')) <= 10_000, 'the lock ends')
+  await redis.del('lock:something')
+  t.is(await changed, 'changed')
+})

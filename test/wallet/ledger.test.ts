@@ -1,9 +1,10 @@
 import { hostname } from 'node:os'
 import test from 'ava'
+import { Worker } from 'bullmq'
 import { newId } from '../../shared/base/ids.ts'
 import { monthOf } from '../../shared/base/time.ts'
 import { openWorkerRedis, type Redis } from '../../shared/io/redis.ts'
-import { openQueue, queues, scheduleRepeating } from '../../shared/queues/queues.ts'
+import { openQueue, queues, scheduleRepeating, shortenOverlongLocks } from '../../shared/queues/queues.ts'
 import { pruneAll, requestLogRules } from '../../shared/retention/rules.ts'
 import type { Services } from '../../shared/services.ts'
 import { checkLedger } from '../../shared/wallet/check.ts'
@@ -122,6 +123,40 @@ test.serial('booked once when a worker died with entries in hand: by another aft
   t.deepEqual(await breaches(services), [])
 })
 
+test.serial('booked once when Redis’ clock may have been set back: by a worker that starts, at once', async t => {
+  // By such a clock, the entries of a dead worker would not be idle for as long as the clock was ahead.
+  await settle(event(), event())
+  await ensureLedgerGroup(services.redis)
+  await blocking.xreadgroup('GROUP', ledgerGroup, 'dead', 'COUNT', 10, 'STREAMS', usageStream, '>')
+  await work()
+  t.is(await balance(), 25e9 - 2_000)
+  t.deepEqual(await breaches(services), [])
+})
+
+test.serial('kept: what a key has spent in its month expires by no clock, and goes when all is posted', async t => {
+  const { redis, db, scripts } = services
+  const key = `spend:${keyId}:${month}`
+  const nextMonth = Date.parse('2027-04-02T12:00:00Z')
+  t.is(await redis.pttl(key), -1)
+  // As the release before sets it.
+  await redis.expire(key, 5_184_000)
+  await settle(event())
+  await reconcile(db, redis, scripts, at)
+  t.is(await redis.pttl(key), -1)
+  await reconcile(db, redis, scripts, nextMonth)
+  t.is(await redis.hget(key, 'unposted'), '1000', 'not over while something is unposted')
+  await work()
+  await reconcile(db, redis, scripts, at)
+  t.is(await redis.hget(key, 'posted'), '1000', 'its month is not over')
+  await redis.hset(key, 'reserved', 7)
+  await reconcile(db, redis, scripts, nextMonth)
+  t.is(await redis.hget(key, 'reserved'), '7', 'not over while something is reserved')
+  await redis.hset(key, 'reserved', 0)
+  await reconcile(db, redis, scripts, nextMonth)
+  t.is(await redis.exists(key), 0)
+  t.deepEqual(await breaches(services), [])
+})
+
 test.serial('booked once when an event arrives twice, with the first one’s cost', async t => {
   const first = event()
   await settle(first, { ...first, cost: 0 }, first)
@@ -176,6 +211,28 @@ test.serial('scheduled: housekeeping goes on after a wipe of Redis, or a death b
   const [sweep, ...more] = (await queue.getJobs(['waiting', 'delayed'])).filter(({ name }) => name === 'sweep')
   t.true(sweep!.timestamp + sweep!.delay < Date.now() + 10_000)
   t.deepEqual(more, [])
+  await queue.close()
+})
+
+test.serial('unlocked: entries of a queue whose locks were set before Redis’ clock was set back', async t => {
+  const queue = openQueue('webhooks', blocking)
+  const worker = new Worker('webhooks', null, { connection: blocking, autorun: false, maxStalledCount: 5 })
+  const farMs = 400 * 24 * 3_600_000
+  const keyOf = (id: string) => `${queue.toKey(id)}:lock`
+  for (const id of ['lost', 'dead', 'alive']) {
+    await queue.add('deliver', id, { jobId: id })
+    await worker.getNextJob(id)
+  }
+  await blocking.del(keyOf('lost'))
+  await blocking.pexpire(keyOf('dead'), farMs)
+  await blocking.set(queue.toKey('stalled-check'), '1', 'PX', farMs)
+  t.is(await shortenOverlongLocks(blocking, 'webhooks'), 2)
+  t.is(await shortenOverlongLocks(blocking, 'webhooks'), 0)
+  t.is(await blocking.exists(queue.toKey('stalled-check')), 0)
+  const left = await blocking.pttl(keyOf('dead'))
+  t.true(left > 0 && left <= 20_000, String(left))
+  t.is(await blocking.get(keyOf('alive')), 'alive')
+  await worker.close()
   await queue.close()
 })
 

@@ -33,8 +33,9 @@ for _, spend in ipairs(spends) do
   local key = spend_prefix .. spend.key_id .. ':' .. spend.month
   if is_older(key, spend.version) then
     call('HSET', key, 'posted', spend.spent_nano, 'version', spend.version, 'since', since)
-    call('EXPIRE', key, 5184000)
     outdated = outdated + 1
   end
+  -- Has the unposted charges and the reservations of the month, which must not expire when Redis' clock steps (see forget.lua).
+  call('PERSIST', key)
 end
 return outdated
