@@ -304,6 +304,18 @@ test.serial('what needs storage, or the operator’s account, is 400 and names i
   t.is(world.openai.requests.length, 0)
 })
 
+test.serial('400 for a search that has loaded a tool which the provider runs', async t => {
+  const { live: key } = await live()
+  const output = (tools: object[]) => [
+    { type: 'tool_search_call', call_id: 'c1', execution: 'client', arguments: {} },
+    { type: 'tool_search_output', call_id: 'c1', execution: 'client', tools },
+  ]
+  const own = { type: 'function', name: 'f', parameters: { type: 'object', properties: {} }, strict: false }
+  const refused = await post(key, { model: 'gpt-5.4', input: output([own, { type: 'web_search' }]) })
+  t.is(refused.status, 400, refused.text)
+  t.like(JSON.parse(refused.text).error, { code: 'unsupported_capability', param: 'input.1.tools.1.type' })
+})
+
 test.serial('hosted tools without a price are left out, unless `tool_choice` names them; namespaces pass', async t => {
   const { live: key } = await live()
   const inner = { type: 'function', name: 'spawn', parameters: { type: 'object', properties: {} }, strict: false }

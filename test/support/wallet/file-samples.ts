@@ -21,7 +21,6 @@ type ItemType = NonNullable<ResponseInputItem['type']>
 type Item<T> = Extract<ResponseInputItem, { type?: T | null }>
 const refusedItems = [
   'additional_tools',
-  'tool_search_output',
   'configuration_update',
   'compaction_trigger',
   'item_reference',
@@ -128,6 +127,12 @@ export const items: { [T in Exclude<ItemType, RefusedItem>]: Item<T>[] } & { unt
     { type: 'mcp_call', id: 'i1', arguments: '{}', name: 'f', server_label: 's', output: 'x', error: 'x' as never },
   ],
   tool_search_call: [{ type: 'tool_search_call', ...call, execution: 'client', arguments: anyJson }],
+  tool_search_output: [
+    {
+      ...{ type: 'tool_search_output', ...call, execution: 'client' },
+      tools: [{ type: 'function', name: 'f', description: 'x', strict: false, parameters: anyJson }],
+    },
+  ],
   reasoning: [
     {
       ...{ type: 'reasoning', id: 'i1', encrypted_content: 'gAAAAemulated' },

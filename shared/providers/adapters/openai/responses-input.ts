@@ -28,6 +28,7 @@ export function inputFor({ input: given }: ResponsesRequest, target: Target): Se
   let shortensCache = false
   for (const [index, item] of input.entries()) {
     if (!isListedItem(item.type)) throw refusedItem(`input.${index}.type`, String(item.type))
+    assertOwnTools(item, `input.${index}`)
     if (isItem(item, 'reasoning') && !isReadable(item.encrypted_content)) {
       reasoningDropped ||= Boolean(item.encrypted_content)
       continue
@@ -39,6 +40,18 @@ export function inputFor({ input: given }: ResponsesRequest, target: Target): Se
   const dropped = shortensCache ? ['input.content.prompt_cache_breakpoint.ttl'] : []
   const isSame = !shortensCache && sent.length === input.length
   return { input: isSame ? (input as ResponsesItem[]) : sent, dropped, reasoningDropped }
+}
+
+/** Tools that a search has loaded may be the client's own only: those that the provider runs have no price here. */
+function assertOwnTools(item: ResponsesItem, param: string): void {
+  const { type, tools } = item as { type?: unknown; tools?: unknown }
+  if (type !== 'tool_search_output' || !Array.isArray(tools)) return
+  const isOwn = (tool: { type?: unknown; tools?: unknown }): boolean =>
+    tool.type === 'function' ||
+    tool.type === 'custom' ||
+    (tool.type === 'namespace' && Array.isArray(tool.tools) && tool.tools.every(isOwn))
+  const at = tools.findIndex(tool => !isOwn(tool ?? {}))
+  if (at >= 0) throw refused(`${param}.tools.${at}.type`, 'Only functions and custom tools can be loaded here.')
 }
 
 function isReadable(state: string | null | undefined): boolean {
