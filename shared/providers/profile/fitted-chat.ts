@@ -7,46 +7,43 @@ import { fitChat } from './fit-chat.ts'
 import { sentToolName } from './fit-tools.ts'
 import type { Fitting } from './fitting.ts'
 
-type FittedCall = { call: Call<'chat'>; fitting: Fitting }
-
 /**
  * A chat adapter whose requests fit the profile of their target. Tools that had to be renamed have the client's names in
  * its answers.
  */
 export function fittedChat(chat: DirectAdapter<'chat'>): DirectAdapter<'chat'> {
-  const fittedCalls = new WeakMap<Call<'chat'>, FittedCall>()
-  const fittedOf = (call: Call<'chat'>): FittedCall => {
-    let fitted = fittedCalls.get(call)
-    if (!fitted) {
-      const fitting = fitChat(call.body, call.target)
-      fitted = { fitting, call: fitting.body === call.body ? call : { ...call, body: fitting.body, raw: null } }
-      fittedCalls.set(call, fitted)
-    }
-    return fitted
+  // Only of calls with renamed tools: an entry for every request costs as much as a third of the collections.
+  const renamedTools = new WeakMap<Call<'chat'>, Fitting['tools']>()
+  const toolsOf = (call: Call<'chat'>): Fitting['tools'] => {
+    if (!call.body.tools?.length) return noTools
+    return (
+      renamedTools.get(call) ?? (renamesTools(call.body, call.target) ? fitChat(call.body, call.target).tools : noTools)
+    )
   }
   const { stream } = chat
   return {
     ...chat,
-    request(original) {
-      const { call, fitting } = fittedOf(original)
-      const request = chat.request(call)
-      if (fitting.dropped.length === 0 && fitting.adjusted.length === 0) return request
-      const adjusted = fitting.adjusted.length > 0 ? { ...request, adjusted: fitting.adjusted } : request
-      return withDropped(adjusted, [...fitting.dropped, ...(request.dropped ?? [])])
+    request(call) {
+      const { body, tools, dropped, adjusted } = fitChat(call.body, call.target)
+      if (tools.size > 0) renamedTools.set(call, tools)
+      const request = chat.request(body === call.body ? call : { ...call, body, raw: null })
+      if (dropped.length === 0 && adjusted.length === 0) return request
+      return withDropped(adjusted.length > 0 ? { ...request, adjusted } : request, [
+        ...dropped,
+        ...(request.dropped ?? []),
+      ])
     },
-    answer(json, original) {
-      const { call, fitting } = fittedOf(original)
-      return withClientTools(chat.answer(json, call), fitting.tools)
-    },
+    answer: (json, call) => withClientTools(chat.answer(json, call), toolsOf(call)),
     ...(stream && {
-      stream(original: Call<'chat'>) {
-        const { call, fitting } = fittedOf(original)
-        const decoder = stream(call)
-        return fitting.tools.size > 0 ? new ClientToolsDecoder(decoder, fitting.tools) : decoder
+      stream(call: Call<'chat'>) {
+        const tools = toolsOf(call)
+        return tools.size > 0 ? new ClientToolsDecoder(stream(call), tools) : stream(call)
       },
     }),
   }
 }
+
+const noTools: Fitting['tools'] = new Map()
 
 /** Whether tools of a request are sent under other names, so that its answer cannot be passed on as bytes. */
 export function renamesTools({ tools }: ChatRequest, target: Target): boolean {
