@@ -52,6 +52,8 @@ export class ClockSkew implements Clock {
   readonly #storeOffsetsMs: (number | null)[]
   /** What the wall clock was ahead of it at the last measurement. */
   #measuredOffsetMs: number
+  /** The wall clock's time when it was last found to be right. */
+  #rightAtMs = Number.NaN
   #wasBounded = true
   #timers: NodeJS.Timeout[] = []
   #measuring: Promise<void> | null = null
@@ -80,8 +82,12 @@ export class ClockSkew implements Clock {
   /** The time: that of the wall clock while it is right, that of the stores while it is not. */
   now(): number {
     const wallMs = this.#wall.now()
+    // Within a second of a right reading it is right: a step is longer than that, or backwards. Read many times a request.
+    if (wallMs >= this.#rightAtMs && wallMs < this.#rightAtMs + maxErrorMs) return wallMs
     const skewMs = this.#skewAt(wallMs - performance.now())
-    return Math.abs(skewMs) <= maxErrorMs ? wallMs : Math.round(wallMs - skewMs)
+    if (Math.abs(skewMs) > maxErrorMs) return Math.round(wallMs - skewMs)
+    this.#rightAtMs = wallMs
+    return wallMs
   }
 
   /** By how many milliseconds the wall clock is ahead, negative if behind. */
@@ -116,6 +122,7 @@ export class ClockSkew implements Clock {
     }
     await Promise.allSettled(this.#stores.map(measureStore))
     this.#measuredOffsetMs = offsetMs
+    this.#rightAtMs = Number.NaN
     this.check()
   }
 

@@ -90,7 +90,7 @@ function nameOf(tool: Tool): string {
 function fitTool(fitting: Fitting, tool: Tool, index: number): Tool {
   const name = sentToolName(nameOf(tool), fitting.profile)
   const isCustom = tool.type === 'custom' && !fitting.profile.custom_tools
-  if (name !== nameOf(tool) || isCustom) fitting.tools.set(name, { name: nameOf(tool), type: tool.type })
+  if (name !== nameOf(tool) || isCustom) fitting.rename(name, { name: nameOf(tool), type: tool.type })
   if (tool.type === 'custom') {
     if (isCustom) return functionOf(tool, name)
     return name === tool.custom.name ? tool : { ...tool, custom: { ...tool.custom, name } }

@@ -5,7 +5,7 @@ import { withDropped } from '../toolkit/request-fields.ts'
 import { ClientToolsDecoder, withClientTools } from './client-tools.ts'
 import { fitChat } from './fit-chat.ts'
 import { sentToolName } from './fit-tools.ts'
-import type { Fitting } from './fitting.ts'
+import { type Fitting, noTools } from './fitting.ts'
 
 /**
  * A chat adapter whose requests fit the profile of their target. Tools that had to be renamed have the client's names in
@@ -42,8 +42,6 @@ export function fittedChat(chat: DirectAdapter<'chat'>): DirectAdapter<'chat'> {
     }),
   }
 }
-
-const noTools: Fitting['tools'] = new Map()
 
 /** Whether tools of a request are sent under other names, so that its answer cannot be passed on as bytes. */
 export function renamesTools({ tools }: ChatRequest, target: Target): boolean {

@@ -6,6 +6,9 @@ import type { Target } from '../contract.ts'
 /** How the client named a tool that is sent under another name, or as a function although it is a custom tool. */
 export type ClientTool = { name: string; type: 'function' | 'custom' }
 
+/** Of almost every request. */
+export const noTools: ReadonlyMap<string, ClientTool> = new Map()
+
 /** A chat request on its way to a target whose profile it has to fit; the body is copied at the first change. */
 export class Fitting {
   readonly target: Target
@@ -14,13 +17,19 @@ export class Fitting {
   readonly dropped: string[] = []
   readonly adjusted: string[] = []
   /** The client's tools by the names under which they are sent, as far as they differ. */
-  readonly tools = new Map<string, ClientTool>()
+  tools: ReadonlyMap<string, ClientTool> = noTools
   body: ChatRequest
 
   constructor(body: ChatRequest, target: Target) {
     this.body = body
     this.target = target
     this.profile = profileOf(target)
+  }
+
+  /** Remembers how the client named a tool. */
+  rename(sentName: string, tool: ClientTool): void {
+    if (this.tools === noTools) this.tools = new Map()
+    ;(this.tools as Map<string, ClientTool>).set(sentName, tool)
   }
 
   /** Sets members of the request; an undefined one is not sent. */
