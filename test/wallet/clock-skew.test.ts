@@ -206,9 +206,11 @@ test.serial(
       const count = runs.length + 1
       await queue.add(task, {})
       await eventually(() => runs.length === count, 'it has run')
-      await eventually(async () => (await queue.getActiveCount()) === 0, 'it was left')
-      t.is(await queue.getDelayedCount(), 0)
-      t.is(await queue.getWaitingCount(), 1)
+      // Until it is paused, the worker may take the entry once more, and leaves it again.
+      await eventually(async () => {
+        const { active, waiting, delayed } = await queue.getJobCounts('active', 'waiting', 'delayed')
+        return ahead.isPaused() && active === 0 && waiting === 1 && delayed === 0
+      }, 'it was left to other workers')
       await queue.drain()
       aheadMs = 0
       await skew.measure()
