@@ -217,6 +217,7 @@ test.serial(
     }
     await stepped('start')
     await stepped('finish')
+    t.deepEqual(runs, ['start', 'finish'])
     await ahead.close()
     await queue.close()
     connection.disconnect()
