@@ -54,7 +54,7 @@ export const chatProfile = z
     allowed_tools: z.boolean(),
     /** Whether its Responses load tools by a search (`tool_search`, `defer_loading`). */
     tool_search: z.boolean(),
-    /** Whether the model can be forced to call a tool; else it is told so in the system prompt. */
+    /** Whether the model can be forced to call a tool; else the system prompt asks it to. */
     forced_tools: z.boolean(),
     /** Whether one request may have both tools and a JSON format. */
     tools_with_format: z.boolean(),

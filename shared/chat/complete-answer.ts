@@ -57,7 +57,7 @@ export async function billAnswer<K extends DirectKind>(
   return { billed, shown: answer, upstreamModel }
 }
 
-/** What `read` returns. Where it meets a form that nobody has thought of, the answer is malformed. */
+/** What `read` returns. If it fails on an unexpected form, the answer is malformed. */
 function understood<T>(read: () => T): T {
   try {
     return read()

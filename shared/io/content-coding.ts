@@ -25,8 +25,8 @@ function hasZlibHeader(first: Buffer): boolean {
 }
 
 /**
- * Decodes a compressed body piece by piece, as it arrives: what it grows to is bounded by whoever takes the pieces. We
- * ask for no compression, but proxies before a provider may compress all the same.
+ * Decodes a compressed body piece by piece, as it arrives: the recipient of the pieces bounds their sum. The
+ * gateway asks for no compression, but proxies before a provider may compress all the same.
  */
 export class ContentDecoder {
   readonly #create: (first: Buffer) => Transform

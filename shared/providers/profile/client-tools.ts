@@ -1,5 +1,6 @@
-import type { ChatChunk, ChatCompletion, ChatDelta, FunctionCall, ToolCall } from '../../kinds/chat.ts'
+import type { ChatChunk, ChatCompletion, ChatDelta, ToolCall } from '../../kinds/chat.ts'
 import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
+import { customInput } from '../toolkit/custom-tools.ts'
 import type { ClientTool } from './fitting.ts'
 
 type Tools = ReadonlyMap<string, ClientTool>
@@ -21,18 +22,8 @@ function clientCall(call: ToolCall, tools: Tools): ToolCall {
   if (!tool) return call
   if (tool.type === 'function') return { ...call, function: { ...call.function, name: tool.name } }
   const { function: called, ...others } = call
-  const custom = { name: tool.name, input: inputOf(called) }
+  const custom = { name: tool.name, input: customInput(called.arguments) }
   return { ...others, type: 'custom', custom } as unknown as ToolCall
-}
-
-/** The text of a custom tool, which was sent as a function with the one parameter `input`. */
-function inputOf({ arguments: text }: Pick<FunctionCall, 'arguments'>): string {
-  try {
-    const { input } = JSON.parse(text) as { input?: unknown }
-    return typeof input === 'string' ? input : text
-  } catch {
-    return text
-  }
 }
 
 /** A call of a custom tool in a stream, whose arguments are collected: its text is known once they are complete. */
@@ -131,7 +122,7 @@ export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
     for (const [key, { choice: ofChoice, index, name, id, text }] of this.#open) {
       if (ofChoice !== choice) continue
       this.#open.delete(key)
-      const custom = { name, input: inputOf({ arguments: text }) }
+      const custom = { name, input: customInput(text) }
       ended.push({ index, ...(id !== undefined && { id }), type: 'custom', custom } as unknown as DeltaCall)
     }
     return ended

@@ -1,6 +1,9 @@
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import { canReason } from '../../catalog/traits.ts'
 import type { ChatMessage } from '../../kinds/chat.ts'
+import { customArguments } from '../toolkit/custom-tools.ts'
+import { systemReminder } from '../toolkit/over-chat/user-parts.ts'
+import { isObject } from '../toolkit/request-fields.ts'
 import { CallIds } from './call-ids.ts'
 import { sentToolName } from './fit-tools.ts'
 import type { Fitting } from './fitting.ts'
@@ -95,7 +98,7 @@ class MessageFitter {
     if (this.#hasTurns && !this.#profile.user_after_tool) {
       const text = typeof content === 'string' ? content : textOf(content as Part[])
       this.#change('role', 'user')
-      this.#change('content', `<system-reminder>\n${text}\n</system-reminder>`)
+      this.#change('content', systemReminder(text))
     } else if (role === 'developer' && !this.#profile.developer_role) this.#change('role', 'system')
   }
 
@@ -135,7 +138,7 @@ class MessageFitter {
       const name = sentToolName(call.custom.name, this.#profile)
       if (this.#profile.custom_tools)
         return id === call.id && name === call.custom.name ? call : { ...call, id, custom: { ...call.custom, name } }
-      return { id, type: 'function', function: { name, arguments: JSON.stringify({ input: call.custom.input }) } }
+      return { id, type: 'function', function: { name, arguments: customArguments(call.custom.input) } }
     }
     const name = sentToolName(call.function.name, this.#profile)
     if (id === call.id && name === call.function.name) return call
@@ -170,19 +173,21 @@ function fitEnds(fitting: Fitting): void {
  * (https://github.com/langchain-ai/langchain/pull/35072). The same object if there is none, or nothing else.
  */
 export function withTrimmedEnd<M extends { content?: unknown }>(message: M): M {
-  const { content: given } = message
-  const end = Array.isArray(given) ? given.findLastIndex(part => !isBlank(part)) + 1 : 0
-  const content: unknown = end > 0 ? (given as unknown[]).slice(0, end) : given
-  const last: unknown = Array.isArray(content) ? content.at(-1) : content
-  const text: unknown = typeof last === 'object' && last !== null && 'text' in last ? last.text : last
-  if (typeof text !== 'string') return message
-  const trimmed = text.trimEnd()
-  if (trimmed === '' || (trimmed === text && !(Array.isArray(given) && end < given.length))) return message
-  const sent = Array.isArray(content) ? [...content.slice(0, -1), { ...(last as object), text: trimmed }] : trimmed
-  return { ...message, content: sent }
+  const { content } = message
+  if (typeof content === 'string') {
+    const trimmed = content.trimEnd()
+    return trimmed === '' || trimmed === content ? message : { ...message, content: trimmed }
+  }
+  if (!Array.isArray(content)) return message
+  const parts: unknown[] = content.slice(0, content.findLastIndex(part => !isBlank(part)) + 1)
+  const last = parts.at(-1)
+  if (!isObject(last) || typeof last.text !== 'string') return message
+  const text = last.text.trimEnd()
+  if (text === last.text && parts.length === content.length) return message
+  return { ...message, content: [...parts.slice(0, -1), { ...last, text }] }
 }
 
 /** Whether a part is text of nothing but white space. */
 function isBlank(part: unknown): boolean {
-  return typeof part === 'object' && part !== null && 'text' in part && String(part.text).trim() === ''
+  return isObject(part) && typeof part.text === 'string' && part.text.trim() === ''
 }

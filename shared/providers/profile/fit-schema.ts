@@ -79,7 +79,7 @@ const geminiNode: FitNode = (node, lose) => {
   return Object.fromEntries(Object.entries(node).filter(([name]) => name.startsWith('$')))
 }
 
-/** What stands beside a `$ref` without a rule of its own. */
+/** Members beside a `$ref` that add no rule. */
 const beside$ref = new Set(['$ref', '$defs', 'definitions', '$schema', 'description', 'title'])
 const formats = new Set('date-time time date duration email hostname uri ipv4 ipv6 uuid'.split(' '))
 /** The keywords that Anthropic's structured outputs refuse, as the transformation of its SDKs knows them. */

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { GatewayError } from '../../base/errors.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
+import { functionOfCustom } from '../toolkit/custom-tools.ts'
 import { isObject } from '../toolkit/request-fields.ts'
 import { fitSchema } from './fit-schema.ts'
 import type { Fitting } from './fitting.ts'
@@ -100,22 +101,9 @@ function fitTool(fitting: Fitting, tool: Tool, index: number): Tool {
   return { ...tool, function: { ...tool.function, name, ...(parameters !== undefined && { parameters }) } }
 }
 
-/** A custom tool as a function with one text, described by the grammar that its provider would enforce. */
 function functionOf({ type: _type, custom, ...others }: CustomTool, name: string): FunctionTool {
   const { description, format } = custom as { description?: unknown; format?: unknown }
-  const grammar = isObject(format) && isObject(format.grammar) ? format.grammar : {}
-  const rule =
-    typeof grammar.definition === 'string'
-      ? `\`input\` must match this ${String(grammar.syntax)} grammar:\n${grammar.definition}`
-      : ''
-  const text = [description, rule].filter(one => typeof one === 'string' && one !== '').join('\n\n')
-  const parameters = {
-    type: 'object',
-    properties: { input: { type: 'string' } },
-    required: ['input'],
-    additionalProperties: false,
-  }
-  return { ...others, type: 'function', function: { name, ...(text && { description: text }), parameters } }
+  return { ...others, ...functionOfCustom(name, description, isObject(format) ? format.grammar : undefined) }
 }
 
 function fitParameters(fitting: Fitting, { parameters, strict }: FunctionTool['function'], index: number) {

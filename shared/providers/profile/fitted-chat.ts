@@ -5,27 +5,21 @@ import { withDropped } from '../toolkit/request-fields.ts'
 import { ClientToolsDecoder, withClientTools } from './client-tools.ts'
 import { fitChat } from './fit-chat.ts'
 import { sentToolName } from './fit-tools.ts'
-import { type Fitting, noTools } from './fitting.ts'
+import { noTools } from './fitting.ts'
 
 /**
  * A chat adapter whose requests fit the profile of their target. Tools that had to be renamed have the client's names in
  * its answers.
  */
 export function fittedChat(chat: DirectAdapter<'chat'>): DirectAdapter<'chat'> {
-  // Only of calls with renamed tools: an entry for every request costs as much as a third of the collections.
-  const renamedTools = new WeakMap<Call<'chat'>, Fitting['tools']>()
-  const toolsOf = (call: Call<'chat'>): Fitting['tools'] => {
-    if (!call.body.tools?.length) return noTools
-    return (
-      renamedTools.get(call) ?? (renamesTools(call.body, call.target) ? fitChat(call.body, call.target).tools : noTools)
-    )
-  }
+  // Derived again for an answer: hardly a request has renamed tools, and to remember those of each costs collections.
+  const toolsOf = ({ body, target }: Call<'chat'>) =>
+    renamesTools(body, target) ? fitChat(body, target).tools : noTools
   const { stream } = chat
   return {
     ...chat,
     request(call) {
-      const { body, tools, dropped, adjusted } = fitChat(call.body, call.target)
-      if (tools.size > 0) renamedTools.set(call, tools)
+      const { body, dropped, adjusted } = fitChat(call.body, call.target)
       const request = chat.request(body === call.body ? call : { ...call, body, raw: null })
       if (dropped.length === 0 && adjusted.length === 0) return request
       return withDropped(adjusted.length > 0 ? { ...request, adjusted } : request, [

@@ -1,4 +1,5 @@
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac } from 'node:crypto'
+import { isEqual } from '../../base/is-equal.ts'
 import type { Headers } from './json-fields.ts'
 
 /** Verifies the signatures of callbacks. */
@@ -26,9 +27,7 @@ export function isHmac(
 ): boolean {
   const hmac = createHmac('sha256', key)
   for (const part of parts) hmac.update(part)
-  const expected = Buffer.from(hmac.digest(encoding))
-  const given = Buffer.from(signature)
-  return given.length === expected.length && timingSafeEqual(given, expected)
+  return isEqual(signature, hmac.digest(encoding))
 }
 
 /** Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature`) with a secret `whsec_<base64>`. */

@@ -22,7 +22,7 @@ class ChoiceProgress {
   hasFunctionCall = false
   hasFunctionArguments = false
 
-  /** The latest call that the server has at an index of its own. */
+  /** The latest call with the server's own index `source`. */
   at(source: unknown): OpenCall | undefined {
     for (let i = this.calls.length - 1; i >= 0; i--) if (this.calls[i]!.source === source) return this.calls[i]
     return undefined

@@ -2,7 +2,15 @@ import { profileOf } from '../../../catalog/chat-profile.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import { isBlock, type MessagesBlock, type MessagesMessage, type MessagesRequest } from '../../../kinds/messages.ts'
 import type { Target } from '../../contract.ts'
-import { marked, pushUserParts, resultParts, textParts, toolText, type UserPart } from '../over-chat/user-parts.ts'
+import {
+  marked,
+  pushUserParts,
+  resultParts,
+  systemReminder,
+  textParts,
+  toolText,
+  type UserPart,
+} from '../over-chat/user-parts.ts'
 import { type LocatedBlock, resultText, userParts } from './media.ts'
 import { reasoningOf } from './reasoning.ts'
 import { invalid, unexpectedTag } from './refusals.ts'
@@ -91,7 +99,7 @@ class ConversationBuilder {
   /** Many models take a system message at the start only. For them it becomes text of the user. */
   #pushSystem(text: string): void {
     if (profileOf(this.#target).system_turns) this.#messages.push({ role: 'system', content: text })
-    else pushUserParts(this.#messages, textParts(`<system-reminder>\n${text}\n</system-reminder>`))
+    else pushUserParts(this.#messages, textParts(systemReminder(text)))
   }
 
   #addAssistant({ param, blocks }: Turn): void {

@@ -10,6 +10,11 @@ export function marked(mark: CacheMark): { cache_control?: NonNullable<CacheMark
   return mark ? { cache_control: mark } : {}
 }
 
+/** A later system message as text of the user, for models that take none after the first other message. */
+export function systemReminder(text: string): string {
+  return `<system-reminder>\n${text}\n</system-reminder>`
+}
+
 /** A text part; none for a blank text, which several providers reject. */
 export function textParts(text: string, mark?: CacheMark): UserPart[] {
   return text.trim() === '' ? [] : [{ type: 'text', text, ...marked(mark) }]

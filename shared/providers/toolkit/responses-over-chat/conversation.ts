@@ -10,7 +10,15 @@ import {
   type ResponsesRequest,
 } from '../../../kinds/responses.ts'
 import type { Target } from '../../contract.ts'
-import { pushUserParts, resultParts, textParts, toolText, type UserPart } from '../over-chat/user-parts.ts'
+import { customArguments } from '../custom-tools.ts'
+import {
+  pushUserParts,
+  resultParts,
+  systemReminder,
+  textParts,
+  toolText,
+  type UserPart,
+} from '../over-chat/user-parts.ts'
 import { type LocatedPart, locatedParts, textOf, textsOf, userParts } from './content.ts'
 import { returnedReasoning } from './reasoning.ts'
 import { invalid, unsupported } from './refusals.ts'
@@ -57,7 +65,7 @@ class ConversationBuilder {
     if (isMessageItem(item)) this.#addMessage(item, param)
     else if (isItem(item, 'reasoning')) this.#openTurn().reasoning.push(item)
     else if (isItem(item, 'function_call')) this.#addCall(item, item.arguments, position)
-    else if (isItem(item, 'custom_tool_call')) this.#addCall(item, JSON.stringify({ input: item.input }), position)
+    else if (isItem(item, 'custom_tool_call')) this.#addCall(item, customArguments(item.input), position)
     else if (isOutput(item)) this.#endTurnAt(item, position)
     else if (item.type === 'item_reference')
       throw unsupported(`${param}.type`, 'Items are not stored: send the item itself instead of a reference.')
@@ -75,7 +83,7 @@ class ConversationBuilder {
     const text = texts.join('\n\n')
     if (text === '') return
     if (profileOf(this.#target).system_turns) this.#messages.push({ role: 'system', content: text })
-    else pushUserParts(this.#messages, textParts(`<system-reminder>\n${text}\n</system-reminder>`))
+    else pushUserParts(this.#messages, textParts(systemReminder(text)))
   }
 
   /** Adds to the system prompt, in place: thousands of items may become one message. */

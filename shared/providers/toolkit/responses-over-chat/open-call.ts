@@ -14,17 +14,6 @@ export function callItem({ callId, identity }: OpenCall, id: string): ResponsesO
     : { type: 'function_call', ...named, arguments: '' }
 }
 
-/** The input of a custom tool within the arguments of its function; what is no such JSON is handed on as it is. */
-export function customInput(json: string): string {
-  try {
-    const parsed: unknown = JSON.parse(json)
-    if (isObject(parsed) && typeof parsed.input === 'string') return parsed.input
-  } catch {
-    // Handed on below.
-  }
-  return json
-}
-
 export function isJsonObject(text: string): boolean {
   try {
     return isObject(JSON.parse(text))

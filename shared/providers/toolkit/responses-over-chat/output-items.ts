@@ -5,7 +5,8 @@ import type {
   ResponsesSummaryText,
   UnnumberedResponsesEvent,
 } from '../../../kinds/responses-answer.ts'
-import { callItem, customInput, isJsonObject, type OpenCall } from './open-call.ts'
+import { customInput } from '../custom-tools.ts'
+import { callItem, isJsonObject, type OpenCall } from './open-call.ts'
 
 type Message = Extract<ResponsesOutputItem, { type: 'message' }>
 type Reasoning = Extract<ResponsesOutputItem, { type: 'reasoning' }>

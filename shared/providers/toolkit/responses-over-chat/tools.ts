@@ -1,5 +1,6 @@
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { ResponsesRequest, ResponsesTool } from '../../../kinds/responses.ts'
+import { functionOfCustom } from '../custom-tools.ts'
 import { invalid, unsupported } from './refusals.ts'
 import { type ClientTool, chatName, clientTools } from './tool-names.ts'
 
@@ -64,16 +65,7 @@ function find(wanted: { type: string; name?: string; namespace?: unknown }, name
 }
 
 function chatTool(name: string, tool: ResponsesTool): ChatTool {
-  if (tool.type === 'custom') {
-    const parameters = {
-      type: 'object',
-      properties: { input: { type: 'string' } },
-      required: ['input'],
-      additionalProperties: false,
-    }
-    const description = customDescription(tool)
-    return { type: 'function', function: { name, ...(description !== '' && { description }), parameters } }
-  }
+  if (tool.type === 'custom') return functionOfCustom(name, tool.description, tool.format)
   const { description, parameters, strict } = tool
   return {
     type: 'function',
@@ -84,12 +76,4 @@ function chatTool(name: string, tool: ResponsesTool): ChatTool {
       ...(strict != null && { strict }),
     },
   }
-}
-
-/** The description of a custom tool, with the grammar that its provider would enforce. */
-function customDescription({ description, format }: ResponsesTool): string {
-  const { syntax, definition }: Record<string, unknown> = format ?? {}
-  const grammar =
-    typeof definition === 'string' ? `\`input\` must match this ${String(syntax)} grammar:\n${definition}` : ''
-  return [description, grammar].filter(Boolean).join('\n\n')
 }
