@@ -67,6 +67,8 @@ export type Config = Parts & {
   readOnMs: number
   /** Whether feedback moves what `auto` chooses. */
   routingLearning: boolean
+  /** Whether the gateway marks what providers are to cache, in conversations whose clients mark nothing. */
+  cacheMarks: boolean
   /** Whether providers of the same format receive fields of Messages and Responses requests that the gateway does not know. */
   passUnknownFields: boolean
   /** Storage of uploads and results: `file:<folder>` or `s3://bucket/prefix?endpoint=…&region=…&path_style=true`. */
@@ -183,6 +185,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     },
     readOnMs: v.UPSTREAM_READ_ON_MS,
     routingLearning: v.ROUTING_LEARNING,
+    cacheMarks: v.CACHE_MARKS,
     passUnknownFields: v.PASS_UNKNOWN_FIELDS,
     storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,
     signingSecrets: v.SIGNING_SECRET ?? [],

@@ -80,3 +80,12 @@ export function takesNamespaces(served: ServedModel): boolean {
 export function hasOurTokenizer(served: ServedModel): boolean {
   return traitOf(served, 'tokenizer') === 'o200k'
 }
+
+/**
+ * Whether prompts are cached where marks of the request ask for it, and what is written and read has a price of its own.
+ */
+export function cachesByMarks({ deployment: { price }, provider: { protocol, quirks } }: ServedModel): boolean {
+  if (price.unit !== 'token' || price.cache_write === undefined || price.cached_input === undefined) return false
+  const marks = quirks?.cache_control
+  return protocol === 'anthropic' ? marks !== false : marks === true
+}

@@ -151,10 +151,12 @@ class Run<K extends DirectKind> extends BaseRun {
     this.monitor = monitor
     this.upstreamModel = null
     const maxTokens = reservation.clamped ? reservation.outputTokens : null
-    const info = { policy: this.policy, input: this.#input, route: monitor.route, maxTokens, isStateRefused }
+    const isSession = this.#session !== null
+    const info = { policy: this.policy, input: this.#input, route: monitor.route, maxTokens, isStateRefused, isSession }
     const { dialect, call, requests, dropped, adjusted } = await prepareCall(this.services, info)
     ;[this.dropped, this.adjusted] = [dropped, adjusted]
     this.reasoningDropped = requests[0]!.reasoningDropped === true
+    this.cacheMarked = requests[0]!.cacheMarked === true
     this.#isStateSent = requests[0]!.reasoningSent === true
     this.#sentMs = null
     if (environment === 'live') this.#openStretches(target, reservation)
