@@ -10,7 +10,7 @@ import { type RedisSettings, redisSettings } from './redis-settings.ts'
 import { findRetentionFaults, type RetentionPeriods, retentionOf } from './retention-config.ts'
 import { type MetricsAddress, type TracingConfig, telemetryOf } from './telemetry-config.ts'
 import { dayMs } from './time.ts'
-import { providerVariable, readVariableFiles } from './variable-files.ts'
+import { providerVariable, readVariableFiles, requireTogether } from './variable-files.ts'
 import { variables } from './variables.ts'
 
 /** `webhookSecret` verifies the provider's webhooks, for providers that sign with an account-wide secret. */
@@ -229,14 +229,6 @@ function accountSettings(v: z.output<typeof variables>, publicUrl: string) {
         ? { secretKey, webhookSecret, baseUrl: stripeUrl ?? null, achHoldMs: v.ACH_HOLD_DAYS * dayMs }
         : null,
   }
-}
-
-/** Faults of variables that must be set together. */
-function requireTogether(present: Record<string, string | undefined>, names: string[]): string[] {
-  const missing = names.filter(name => present[name] === undefined)
-  return missing.length === 0 || missing.length === names.length
-    ? []
-    : missing.map(name => `${name} is not set, but ${names.filter(other => !missing.includes(other)).join(', ')} is`)
 }
 
 /** Prints every fault of the configuration on its own line. */

@@ -173,8 +173,7 @@ const quirks = z.strictObject({
   stream_usage: z.boolean().optional(),
   /** False: prompts and embedding inputs must be text, not token ids. */
   token_inputs: z.boolean().optional(),
-  /** Whether it takes cache marks; `blocks`: not at the top level of a Messages request, but in its blocks. */
-  cache_control: z.union([z.boolean(), z.literal('blocks')]).optional(),
+  cache_control: z.boolean().optional(),
   reasoning_details: z.boolean().optional(),
   namespace_tools: z.boolean().optional(),
   service_tier: z.string().optional(),

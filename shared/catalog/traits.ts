@@ -1,3 +1,4 @@
+import { profileOf } from './chat-profile.ts'
 import type { Deployment, ModelRow, ProviderRow } from './schema.ts'
 
 /** A model at a provider, reduced to its limits. */
@@ -81,11 +82,9 @@ export function hasOurTokenizer(served: ServedModel): boolean {
   return traitOf(served, 'tokenizer') === 'o200k'
 }
 
-/**
- * Whether prompts are cached where marks of the request ask for it, and what is written and read has a price of its own.
- */
-export function cachesByMarks({ deployment: { price }, provider: { protocol, quirks } }: ServedModel): boolean {
-  if (price.unit !== 'token' || price.cache_write === undefined || price.cached_input === undefined) return false
-  const marks = quirks?.cache_control
-  return protocol === 'anthropic' ? marks !== false : marks === true
+/** Whether prompts are cached where marks ask for it only, and what is written and read has a price of its own. */
+export function cachesByMarks(served: ServedModel): boolean {
+  const { price } = served.deployment
+  const isPriced = price.unit === 'token' && price.cache_write !== undefined && price.cached_input !== undefined
+  return isPriced && profileOf(served).cache_marks !== 'none'
 }

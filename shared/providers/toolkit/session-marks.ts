@@ -1,3 +1,4 @@
+import { profileOf } from '../../catalog/chat-profile.ts'
 import { cachesByMarks } from '../../catalog/traits.ts'
 import { hasCacheMarks } from '../../kinds/cache-marks.ts'
 import type { ChatMessage, ChatRequest } from '../../kinds/chat.ts'
@@ -14,9 +15,10 @@ const mark = { cache_control: { type: 'ephemeral' } } as const
  * one: `atTop`, at the top level, which Anthropic moves to the last block that can be cached. What is written is paid for
  * once, however many marks it has (docs/decisions/cache-marks.md).
  */
-export function withSessionMarks({ body, target, marksCache }: Call<'chat'>, atTop: boolean): ChatRequest | null {
+export function withSessionMarks({ body, target, marksCache }: Call<'chat'>): ChatRequest | null {
   if (!marksCache || !cachesByMarks(target) || hasCacheMarks(body)) return null
   const { messages } = body
+  const atTop = profileOf(target).cache_marks === 'top_level'
   const firstTurn = messages.findIndex(({ role }) => role !== 'system' && role !== 'developer')
   const lastAnswer = messages.findLastIndex(({ role }) => role === 'assistant')
   const before = messages.findLastIndex(({ role }, at) => at < lastAnswer && role !== 'assistant')

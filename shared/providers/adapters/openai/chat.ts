@@ -21,7 +21,7 @@ import { extrasOf, normaliseUsage, usageIn } from './usage.ts'
 export const chat: DirectAdapter<'chat'> = withReasoningState({
   native: true,
   request(call) {
-    const marked = call.target.provider.quirks?.cache_control ? withSessionMarks(call, false) : null
+    const marked = withSessionMarks(call)
     const request = beginRequest('chat', withKnownDetails(marked ? { ...call, body: marked, raw: null } : call))
     setFixedFields(request)
     renameSeed(request)
