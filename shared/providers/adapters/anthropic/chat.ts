@@ -16,8 +16,8 @@ export const chat: DirectAdapter<'chat'> = withReasoningState({
   request(call) {
     const { body, dropped, cacheMarked } = messagesRequest(call)
     const headers = { 'content-type': 'application/json', ...version }
-    const request = { method: 'POST' as const, path: '/v1/messages', headers, body: JSON.stringify(body), cacheMarked }
-    return withDropped(request, dropped)
+    const request = { method: 'POST' as const, path: '/v1/messages', headers, body: JSON.stringify(body) }
+    return withDropped(cacheMarked ? { ...request, cacheMarked } : request, dropped)
   },
   // It fetches documents and images itself, but by https only.
   remoteMedia: body => imageUrls(body).filter(url => /^http:/i.test(url)),
