@@ -72,6 +72,11 @@ export const chatProfile = z
     /** Whether a stop sequence may consist of white space. */
     blank_stops: z.boolean(),
     max_stops: z.int().positive(),
+    /**
+     * Where the gateway marks what is to be cached, if there is a price for it: nowhere, since prompts are cached without;
+     * in messages only; or the end of the request at its top level.
+     */
+    cache_marks: z.enum(['none', 'messages', 'top_level']),
     /** The most characters of `user`, `safety_identifier` and `prompt_cache_key`; a longer one is sent as its digest. */
     max_id_characters: z.int().min(64),
     /** The values of `reasoning_effort`; absent: `none` to `high` where the model has the setting. */
@@ -112,6 +117,7 @@ const defaults: ChatProfile = {
   sampling: 'all',
   blank_stops: true,
   max_stops: 4,
+  cache_marks: 'none',
   effort_off: 'effort',
 }
 
