@@ -18,7 +18,14 @@ import { logRefusedRequest } from './log-refusal.ts'
 import { readJsonBody, releaseWhenSent } from './middleware/body.ts'
 import { deleteUploads, isForm, receiveForm, withFormNames } from './middleware/form.ts'
 import { type IdempotentRequest, idempotencyKeyOf, runOnce } from './middleware/idempotency.ts'
-import { admitFree, keyHeader, parseBearer, resolveProvisioningKey, resolveStandardKey } from './middleware/key.ts'
+import {
+  admitFree,
+  keyHeader,
+  missingKeyError,
+  parseBearer,
+  resolveProvisioningKey,
+  resolveStandardKey,
+} from './middleware/key.ts'
 import { authenticateSession, type SessionAccess } from './middleware/session.ts'
 import type { StoredAnswer } from './middleware/stored-answer.ts'
 import { baseHeaders, requestIdOf } from './request-head.ts'
@@ -183,12 +190,15 @@ function authorizationOf({ access }: Endpoint, { headers }: IncomingMessage): st
   return isKeyAccess(access) ? keyHeader(headers) : headers.authorization
 }
 
+const sendProvisioningKey = 'Send your provisioning key as `Authorization: Bearer <key>`.'
+
 /** Authenticates the caller of an endpoint; a cached key needs no promise. Throws, or rejects with, 401 and 403. */
 function identify(endpoint: Endpoint, state: State): Promise<void> | null {
   const { access } = endpoint
   if (access === 'public') return null
   if (isSession(access)) return authenticateSession(access, state.ctx!)
   const authorization = authorizationOf(endpoint, state.request)
+  if (!authorization) throw missingKeyError(state.request, access === 'provisioning' ? sendProvisioningKey : undefined)
   if (access === 'provisioning') return identifyOrganisation(state, authorization)
   const apiKey = resolveStandardKey(state.services, authorization, access.scope, { secret: endpoint.secret })
   if (apiKey instanceof Promise) return apiKey.then(key => setKey(state, key))
