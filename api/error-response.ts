@@ -2,8 +2,8 @@ import { GatewayError } from '../shared/base/errors.ts'
 import { messagesErrorBody, messagesErrorStatus, receivedError } from '../shared/engine/messages-error.ts'
 import { responsesErrorBody, responsesErrorStatus } from '../shared/engine/responses-error.ts'
 
-/** Whose format an error body has, where its path does not tell. */
-export type ErrorDialect = 'openai' | 'messages' | 'google' | 'ollama' | 'bedrock'
+/** The format of an error body, where its path does not tell: `text` is the message as `error`, `flat` as `message`. */
+export type ErrorDialect = 'usual' | 'messages' | 'google' | 'text' | 'flat'
 
 /** An error for a client of another API, whose format it has: otherwise that client would not show the message. */
 export class DialectError extends GatewayError {
@@ -65,12 +65,12 @@ function headersOf({ headers, code }: GatewayError, status: number): Record<stri
 const googleStatuses: { [status: number]: string } = { 401: 'UNAUTHENTICATED', 404: 'NOT_FOUND' }
 
 const bodiesByDialect: { [dialect in ErrorDialect]: (failure: GatewayError, requestId: string) => object } = {
-  openai: ({ body }) => body,
+  usual: ({ body }) => body,
   messages: messagesErrorBody,
   google: ({ status: code, message }) => ({
     error: { code, message, status: googleStatuses[code] ?? 'FAILED_PRECONDITION' },
   }),
-  // Its clients show `error`, whatever it is: https://github.com/ollama/ollama-js/blob/main/src/utils.ts.
-  ollama: ({ message }) => ({ error: message }),
-  bedrock: ({ message }) => ({ message }),
+  // Ollama's clients show `error`, whatever it is: https://github.com/ollama/ollama-js/blob/main/src/utils.ts.
+  text: ({ message }) => ({ error: message }),
+  flat: ({ message }) => ({ message }),
 }

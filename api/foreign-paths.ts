@@ -66,7 +66,7 @@ const anthropicClients: Row[] = [
 ]
 
 const openai: Row[] = [
-  ['Azure’s paths are not offered: use the base URL …/v1 with an OpenAI client, {route}.', '/deployments/**'],
+  ['Azure’s paths are not offered: use {route}, by an OpenAI client with the base URL …/v1.', '/deployments/**'],
   [
     'Uploads in parts are not offered: send the whole file to POST /v1/files.',
     '/uploads/*/parts /uploads/*/complete /uploads/*/cancel',
@@ -164,7 +164,7 @@ const bedrock: Row[] = [
   ],
 ]
 
-const ollamas: Row[] = [
+const ollamaPaths: Row[] = [
   [`${ollama}: use POST /v1/chat/completions.`, '/api/chat'],
   [`${ollama}: use POST /v1/completions, or POST /v1/chat/completions.`, '/api/generate'],
   [`${ollama}: use POST /v1/embeddings.`, '/api/embed /api/embeddings'],
@@ -186,11 +186,11 @@ const compile = (dialect: ErrorDialect, rows: Row[], isShared = false): Compiled
 const table: readonly Compiled[] = [
   ...compile('messages', anthropicClients, true),
   ...compile('messages', anthropic),
-  ...compile('ollama', ollamas),
-  ...compile('bedrock', bedrock),
+  ...compile('text', ollamaPaths),
+  ...compile('flat', bedrock),
   ...compile('google', google),
-  ...compile('openai', openai),
-  ...compile('openai', others),
+  ...compile('usual', openai),
+  ...compile('usual', others),
 ]
 
 /** One expression for the patterns of a row, over a method and a path. */

@@ -190,15 +190,13 @@ function authorizationOf({ access }: Endpoint, { headers }: IncomingMessage): st
   return isKeyAccess(access) ? keyHeader(headers) : headers.authorization
 }
 
-const sendProvisioningKey = 'Send your provisioning key as `Authorization: Bearer <key>`.'
-
 /** Authenticates the caller of an endpoint; a cached key needs no promise. Throws, or rejects with, 401 and 403. */
 function identify(endpoint: Endpoint, state: State): Promise<void> | null {
   const { access } = endpoint
   if (access === 'public') return null
   if (isSession(access)) return authenticateSession(access, state.ctx!)
   const authorization = authorizationOf(endpoint, state.request)
-  if (!authorization) throw missingKeyError(state.request, access === 'provisioning' ? sendProvisioningKey : undefined)
+  if (!authorization) throw missingKeyError(state.request, access === 'provisioning' ? access : 'standard')
   if (access === 'provisioning') return identifyOrganisation(state, authorization)
   const apiKey = resolveStandardKey(state.services, authorization, access.scope, { secret: endpoint.secret })
   if (apiKey instanceof Promise) return apiKey.then(key => setKey(state, key))

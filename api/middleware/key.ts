@@ -24,7 +24,7 @@ function matchBearer(authorization: string): string | null {
 
 /** The token of an `Authorization: Bearer` header. Throws 401. */
 export function parseBearer(authorization: string | undefined): string {
-  if (!authorization) throw new GatewayError('missing_api_key', sendKey)
+  if (!authorization) throw new GatewayError('missing_api_key', sendKey.standard)
   const secret = matchBearer(authorization)
   if (secret === null)
     throw new GatewayError('invalid_api_key', 'The Authorization header must have the form `Bearer <key>`.')
@@ -43,7 +43,13 @@ export function keyHeader({ authorization, 'x-api-key': apiKey }: IncomingHttpHe
   return !isOurs(authorization) && isOurs(asBearer) ? asBearer : authorization
 }
 
-const sendKey = 'Send your API key as `Authorization: Bearer <key>` or `x-api-key: <key>`.'
+/** What a caller without a key is told. */
+const sendKey = {
+  standard: 'Send your API key as `Authorization: Bearer <key>` or `x-api-key: <key>`.',
+  provisioning: 'Send your provisioning key as `Authorization: Bearer <key>`.',
+  socket:
+    'Send the key as `Authorization: Bearer <key>` or `x-api-key: <key>`, or from a page as the subprotocol `openai-insecure-api-key.<key>`.',
+}
 /** Where clients of other APIs send their keys. */
 const otherHeaders = ['x-goog-api-key', 'api-key', 'xi-api-key', 'ocp-apim-subscription-key', 'apikey', 'x-auth-token']
 const otherParameters = ['key', 'api_key', 'api-key', 'apikey', 'access_token', 'token', 'subscription-key']
@@ -51,18 +57,18 @@ const ownPrefix = /^(svc_[sp]k|svc_play|ek)_/
 
 /**
  * The 401 for a request without a key. Says where the key is instead, if it is in another header or in the query, which is
- * read for this message only. `advice`: where the route takes keys.
+ * read for this message only.
  */
 export function missingKeyError(
   { headers, url = '' }: Pick<IncomingMessage, 'headers' | 'url'>,
-  advice = sendKey,
+  access: keyof typeof sendKey,
 ): GatewayError {
   const header =
     otherHeaders.find(name => headers[name]) ?? Object.keys(headers).find(name => ownPrefix.test(String(headers[name])))
   const query = [...new URLSearchParams(url.split('?', 2)[1])]
   const isInUrl = query.some(([name, value]) => otherParameters.includes(name.toLowerCase()) || ownPrefix.test(value))
   const inUrl = isInUrl ? 'Keys are not accepted in the URL, because URLs are logged. ' : ''
-  const message = (header ? `Keys are not accepted as \`${header}\`. ` : inUrl) + advice
+  const message = (header ? `Keys are not accepted as \`${header}\`. ` : inUrl) + sendKey[access]
   // Google's clients show only errors of its format.
   if (headers['x-goog-api-key']) return new DialectError('google', 'missing_api_key', message)
   return new GatewayError('missing_api_key', message)

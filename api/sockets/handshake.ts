@@ -35,16 +35,13 @@ export function assertHandshake({ method, headers }: IncomingMessage): void {
   if (!isValid) throw new GatewayError('invalid_request', 'Invalid WebSocket handshake (RFC 6455, version 13).')
 }
 
-const sendSocketKey =
-  'Send the key as `Authorization: Bearer <key>` or `x-api-key: <key>`, or from a page as the subprotocol `openai-insecure-api-key.<key>`.'
-
 /** The header of the key: the request's own, or one built from a page's subprotocol. Throws 401 if there is none. */
 export function authorizationOf(request: IncomingMessage): string {
   const sent = keyHeader(request.headers)
   if (sent) return sent
   const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map(protocol => protocol.trim())
   const key = offered.find(protocol => protocol.startsWith(keyPrefix))
-  if (key === undefined) throw missingKeyError(request, sendSocketKey)
+  if (key === undefined) throw missingKeyError(request, 'socket')
   return `Bearer ${key.slice(keyPrefix.length)}`
 }
 
