@@ -11,8 +11,8 @@ type ListedRequest<K extends DirectKind> = Request<K> & { dropped: readonly stri
 const nothing: readonly string[] = []
 
 /**
- * The request without the members for which nothing is reserved, and with base64 in one line; almost always the same bytes. Throws a GatewayError
- * `unsupported_capability` that names the place where it would be another request without them.
+ * The request without the members for which nothing is reserved, and with base64 in one line; almost always the same bytes.
+ * Throws a GatewayError `unsupported_capability` that names the place where it would be another request without them.
  */
 export function listedRequest<K extends DirectKind>(
   { kind, body, raw }: Request<K> & { kind: K },
