@@ -12,7 +12,7 @@ const moreLibraries: Record<string, string[]> = {
   crewai: ['crewai'],
   aider: ['aider'],
 }
-const maxRunMs = 180_000
+const maxRunMs = 300_000
 
 for (const [environment, names] of Object.entries({ ...libraries, ...(process.env.CLIENTS_ALL && moreLibraries) }))
   for (const name of names)
