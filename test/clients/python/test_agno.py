@@ -8,8 +8,8 @@ from agno.models.openai import OpenAIChat, OpenAIResponses
 from agno.run.base import RunStatus
 
 from gateway import (
-    BASE_URL, CLAUDE, FAILURES, GEMINI, LIVE_KEY, OPENAI, ORIGIN, PNG, PNG_BYTES, WEATHER_QUESTION, City, Person,
-    every_model, failures, marker, requests_to,
+    BASE_URL, FAILURES, LIVE_KEY, ORIGIN, PNG, PNG_BYTES, WEATHER_QUESTION, Person,
+    every_model, marker, requests_to,
 )  # fmt: skip
 
 MODELS = {

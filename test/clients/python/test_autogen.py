@@ -8,8 +8,8 @@ from autogen_core.models import UserMessage
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 
 from gateway import (
-    BASE_URL, CLAUDE, FAILURES, GEMINI, LIVE_KEY, OPENAI, PNG, WEATHER_QUESTION, Person, every_model,
-    every_model_and_auto, failures, marker, requests_to,
+    BASE_URL, FAILURES, LIVE_KEY, PNG, WEATHER_QUESTION, Person, every_model,
+    every_model_and_auto, failures, marker,
 )  # fmt: skip
 
 ABILITIES = {

@@ -7,7 +7,7 @@ from crewai.tools import tool
 from crewai.utilities.exceptions.context_window_exceeding_exception import LLMContextLengthExceededError
 
 from gateway import (
-    BASE_URL, CLAUDE, FAILURES, GEMINI, LIVE_KEY, OPENAI, WEATHER_QUESTION, Person, every_model, failures, marker,
+    BASE_URL, FAILURES, LIVE_KEY, WEATHER_QUESTION, Person, every_model, failures, marker,
 )  # fmt: skip
 
 

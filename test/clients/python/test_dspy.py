@@ -5,7 +5,7 @@ import pytest
 from dspy.utils import exceptions
 
 from gateway import (
-    BASE_URL, CLAUDE, FAILURES, GEMINI, LIVE_KEY, OPENAI, City, Person, every_model, failures,
+    BASE_URL, FAILURES, LIVE_KEY, every_model, failures,
 )  # fmt: skip
 
 

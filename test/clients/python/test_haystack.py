@@ -10,7 +10,7 @@ from haystack.tools import tool
 from haystack.utils import Secret
 
 from gateway import (
-    BASE_URL, CLAUDE, FAILURES, GEMINI, LIVE_KEY, OPENAI, PNG, WEATHER_QUESTION, Person, every_model, failures, marker,
+    BASE_URL, FAILURES, LIVE_KEY, PNG, WEATHER_QUESTION, Person, every_model, failures, marker,
     requests_to,
 )  # fmt: skip
 

@@ -7,7 +7,7 @@ import pytest
 from litellm import exceptions
 
 from gateway import (
-    BASE_URL, CLAUDE, FAILURES, GEMINI, LIVE_KEY, LONG, ORIGIN, PNG, PNG_URI, SMALL, UNFORCED, WEATHER_QUESTION,
+    BASE_URL, CLAUDE, FAILURES, GEMINI, LIVE_KEY, LONG, OPENAI, ORIGIN, PNG, PNG_URI, SMALL, UNFORCED, WEATHER_QUESTION,
     Person, every_model, every_model_and_auto, failures, marker, requests_to,
 )  # fmt: skip
 
@@ -61,7 +61,10 @@ def test_tools(route, model):
 @pytest.mark.parametrize(
     ('route', 'model'),
     # LiteLLM knows which models of Anthropic have it by their names.
-    [('anthropic', CLAUDE), *((route, model) for route in ('openai', 'openai/responses') for model in (OPENAI, CLAUDE, GEMINI))],
+    [
+        ('anthropic', CLAUDE),
+        *((route, model) for route in ('openai', 'openai/responses') for model in (OPENAI, CLAUDE, GEMINI)),
+    ],
 )
 def test_structured_output(route, model):
     answer = complete(route, model, 'What is the weather in Oslo?', response_format=Person)
