@@ -26,9 +26,7 @@ every_model = pytest.mark.parametrize('model', [OPENAI, CLAUDE, GEMINI])
 every_model_and_auto = pytest.mark.parametrize('model', [OPENAI, CLAUDE, GEMINI, 'auto'])
 
 WEATHER_QUESTION = 'What is the weather in Oslo and Rome?'
-PNG = (
-    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
-)
+PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 PNG_BYTES = base64.b64decode(PNG)
 PNG_URI = f'data:image/png;base64,{PNG}'
 

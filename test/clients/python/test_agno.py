@@ -14,7 +14,9 @@ from gateway import (
 
 MODELS = {
     'chat': lambda model, key=LIVE_KEY: OpenAIChat(id=model, base_url=BASE_URL, api_key=key, max_retries=0),
-    'responses': lambda model, key=LIVE_KEY: OpenAIResponses(id=model, base_url=BASE_URL, api_key=key, max_retries=0, store=False),
+    'responses': lambda model, key=LIVE_KEY: OpenAIResponses(
+        id=model, base_url=BASE_URL, api_key=key, max_retries=0, store=False
+    ),
     'anthropic': lambda model, key=LIVE_KEY: Claude(
         id=model, api_key=key, client_params={'base_url': ORIGIN, 'max_retries': 0}
     ),
@@ -58,7 +60,9 @@ def test_structured_output(client, model):
 def test_image(client, model):
     question = f'What is this? {marker()}'
     agent = Agent(model=MODELS[client](model), telemetry=False)
-    assert question in agent.run(question, images=[Image(content=PNG_BYTES, format='png', mime_type='image/png')]).content
+    assert (
+        question in agent.run(question, images=[Image(content=PNG_BYTES, format='png', mime_type='image/png')]).content
+    )
     assert PNG in requests_to(model, question)[0]['raw']
 
 

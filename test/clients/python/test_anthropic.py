@@ -114,18 +114,20 @@ def test_models():
     assert {OPENAI, CLAUDE, GEMINI} <= {model.id for model in client.models.list()}
 
 
-@failures({
-    'wrong key': anthropic.AuthenticationError,
-    'unknown model': anthropic.NotFoundError,
-    'scope': anthropic.PermissionDeniedError,
-    'rate limit': anthropic.RateLimitError,
-    'no credit': anthropic.APIStatusError,
-    'overflow': anthropic.BadRequestError,
-    'OpenAI fails': anthropic.InternalServerError,
-    'Anthropic fails': anthropic.InternalServerError,
-    'Gemini fails': anthropic.InternalServerError,
-    'Anthropic is busy': anthropic.APIStatusError,
-})
+@failures(
+    {
+        'wrong key': anthropic.AuthenticationError,
+        'unknown model': anthropic.NotFoundError,
+        'scope': anthropic.PermissionDeniedError,
+        'rate limit': anthropic.RateLimitError,
+        'no credit': anthropic.APIStatusError,
+        'overflow': anthropic.BadRequestError,
+        'OpenAI fails': anthropic.InternalServerError,
+        'Anthropic fails': anthropic.InternalServerError,
+        'Gemini fails': anthropic.InternalServerError,
+        'Anthropic is busy': anthropic.APIStatusError,
+    }
+)
 def test_errors(failure, error):
     key, model, prompt = FAILURES[failure]()
     with pytest.raises(error) as raised:

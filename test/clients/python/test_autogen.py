@@ -23,9 +23,7 @@ ABILITIES = {
 
 
 def client_of(model, key=LIVE_KEY):
-    return OpenAIChatCompletionClient(
-        model=model, base_url=BASE_URL, api_key=key, max_retries=0, model_info=ABILITIES
-    )
+    return OpenAIChatCompletionClient(model=model, base_url=BASE_URL, api_key=key, max_retries=0, model_info=ABILITIES)
 
 
 @every_model_and_auto
@@ -46,7 +44,9 @@ async def test_agent(model):
         cities.append(city)
         return f'sunny in {city}'
 
-    agent = AssistantAgent('assistant', client_of(model), tools=[weather], reflect_on_tool_use=True, system_message='Be brief.')
+    agent = AssistantAgent(
+        'assistant', client_of(model), tools=[weather], reflect_on_tool_use=True, system_message='Be brief.'
+    )
     result = await agent.run(task=WEATHER_QUESTION)
     assert result.messages[-1].to_text()
     assert sorted(cities) == ['Oslo', 'Rome']
@@ -66,7 +66,14 @@ async def test_image(model):
     assert question in (await client_of(model).create([message])).content
 
 
-@failures({'wrong key': openai.AuthenticationError, 'unknown model': openai.NotFoundError, 'rate limit': openai.RateLimitError, 'overflow': openai.BadRequestError})
+@failures(
+    {
+        'wrong key': openai.AuthenticationError,
+        'unknown model': openai.NotFoundError,
+        'rate limit': openai.RateLimitError,
+        'overflow': openai.BadRequestError,
+    }
+)
 async def test_errors(failure, error):
     key, model, prompt = FAILURES[failure]()
     with pytest.raises(error):

@@ -38,17 +38,21 @@ def test_agent(model):
         cities.append(city)
         return f'sunny in {city}'
 
-    agent = Agent(role='Reporter', goal='Report', backstory='You report.', llm=llm_of(model), tools=[weather], max_iter=3)
+    agent = Agent(
+        role='Reporter', goal='Report', backstory='You report.', llm=llm_of(model), tools=[weather], max_iter=3
+    )
     assert agent.kickoff(WEATHER_QUESTION).raw
     assert {'Oslo', 'Rome'} <= set(cities)
 
 
-@failures({
-    'wrong key': openai.AuthenticationError,
-    'unknown model': Exception,
-    'no credit': openai.APIStatusError,
-    'overflow': LLMContextLengthExceededError,
-})
+@failures(
+    {
+        'wrong key': openai.AuthenticationError,
+        'unknown model': Exception,
+        'no credit': openai.APIStatusError,
+        'overflow': LLMContextLengthExceededError,
+    }
+)
 def test_errors(failure, error):
     key, model, prompt = FAILURES[failure]()
     with pytest.raises(error):

@@ -37,11 +37,13 @@ def test_structured_output(model):
     assert isinstance(person.name, str) and isinstance(person.age, int)
 
 
-@failures({
-    'wrong key': exceptions.LMAuthError,
-    'unknown model': exceptions.LMUnsupportedModelError,
-    'overflow': exceptions.ContextWindowExceededError,
-})
+@failures(
+    {
+        'wrong key': exceptions.LMAuthError,
+        'unknown model': exceptions.LMUnsupportedModelError,
+        'overflow': exceptions.ContextWindowExceededError,
+    }
+)
 def test_errors(failure, error):
     key, model, prompt = FAILURES[failure]()
     with pytest.raises(error):

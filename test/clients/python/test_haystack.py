@@ -19,9 +19,7 @@ every_client = pytest.mark.parametrize('client', list(GENERATORS))
 
 
 def generator_of(client, model, key=LIVE_KEY, **more):
-    return GENERATORS[client](
-        model=model, api_base_url=BASE_URL, api_key=Secret.from_token(key), max_retries=0, **more
-    )
+    return GENERATORS[client](model=model, api_base_url=BASE_URL, api_key=Secret.from_token(key), max_retries=0, **more)
 
 
 @tool
@@ -75,12 +73,14 @@ def test_embeddings():
 
 
 @every_client
-@failures({
-    'wrong key': openai.AuthenticationError,
-    'unknown model': openai.NotFoundError,
-    'no credit': openai.APIStatusError,
-    'overflow': openai.BadRequestError,
-})
+@failures(
+    {
+        'wrong key': openai.AuthenticationError,
+        'unknown model': openai.NotFoundError,
+        'no credit': openai.APIStatusError,
+        'overflow': openai.BadRequestError,
+    }
+)
 def test_errors(client, failure, error):
     key, model, prompt = FAILURES[failure]()
     with pytest.raises(error):

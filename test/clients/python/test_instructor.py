@@ -59,19 +59,19 @@ def test_anthropic(model):
     assert answer.city == 'Oslo'
 
 
-@failures({
-    'wrong key': 401,
-    'unknown model': 404,
-    'no credit': 402,
-    'overflow': 400,
-    'OpenAI fails': 502,
-})
+@failures(
+    {
+        'wrong key': 401,
+        'unknown model': 404,
+        'no credit': 402,
+        'overflow': 400,
+        'OpenAI fails': 502,
+    }
+)
 def test_errors(failure, error):
     key, model, prompt = FAILURES[failure]()
     with pytest.raises((InstructorRetryException, openai.APIStatusError)) as raised:
-        openai_client(Mode.TOOLS, key).create(
-            model=model, messages=user(prompt), response_model=City, max_retries=1
-        )
+        openai_client(Mode.TOOLS, key).create(model=model, messages=user(prompt), response_model=City, max_retries=1)
     cause = raised.value if isinstance(raised.value, openai.APIStatusError) else raised.value.__cause__
     while not isinstance(cause, openai.APIStatusError):
         cause = cause.__cause__ or cause.last_attempt.exception()

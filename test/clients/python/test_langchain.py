@@ -75,7 +75,15 @@ def test_structured_output(client, model):
 
 
 @pytest.mark.parametrize(
-    ('client', 'model'), [('chat', OPENAI), ('chat', CLAUDE), ('chat', GEMINI), ('chat', UNFORCED), ('responses', CLAUDE), ('anthropic', CLAUDE)]
+    ('client', 'model'),
+    [
+        ('chat', OPENAI),
+        ('chat', CLAUDE),
+        ('chat', GEMINI),
+        ('chat', UNFORCED),
+        ('responses', CLAUDE),
+        ('anthropic', CLAUDE),
+    ],
 )
 def test_structured_output_by_a_forced_tool(client, model):
     chat = CLIENTS[client](model).with_structured_output(City, method='function_calling')
@@ -120,13 +128,15 @@ def test_embeddings():
     assert len(embeddings.embed_query('Hello')) > 0
 
 
-@failures({
-    'wrong key': openai.AuthenticationError,
-    'unknown model': openai.NotFoundError,
-    'rate limit': openai.RateLimitError,
-    'no credit': openai.APIStatusError,
-    'OpenAI fails': openai.InternalServerError,
-})
+@failures(
+    {
+        'wrong key': openai.AuthenticationError,
+        'unknown model': openai.NotFoundError,
+        'rate limit': openai.RateLimitError,
+        'no credit': openai.APIStatusError,
+        'OpenAI fails': openai.InternalServerError,
+    }
+)
 def test_errors(failure, error):
     key, model, prompt = FAILURES[failure]()
     for client in ('chat', 'responses'):

@@ -88,12 +88,14 @@ def test_settings(model):
     assert forced.choices[0].message.tool_calls
 
 
-@failures({
-    'wrong key': exceptions.AuthenticationError,
-    'unknown model': exceptions.NotFoundError,
-    'rate limit': exceptions.RateLimitError,
-    'OpenAI fails': exceptions.APIError,
-})
+@failures(
+    {
+        'wrong key': exceptions.AuthenticationError,
+        'unknown model': exceptions.NotFoundError,
+        'rate limit': exceptions.RateLimitError,
+        'OpenAI fails': exceptions.APIError,
+    }
+)
 @every_route
 def test_errors(route, failure, error):
     key, model, prompt = FAILURES[failure]()

@@ -19,8 +19,6 @@ def llm_of(model, key=LIVE_KEY):
     )
 
 
-
-
 @every_model_and_auto
 def test_run_and_stream(model):
     question = f'Hello {marker()}'
@@ -66,14 +64,16 @@ def test_image(model):
     assert PNG in requests_to(model, question)[0]['raw']
 
 
-@failures({
-    'wrong key': openai.AuthenticationError,
-    'unknown model': openai.NotFoundError,
-    'rate limit': openai.RateLimitError,
-    'no credit': openai.APIStatusError,
-    'overflow': openai.BadRequestError,
-    'OpenAI fails': openai.InternalServerError,
-})
+@failures(
+    {
+        'wrong key': openai.AuthenticationError,
+        'unknown model': openai.NotFoundError,
+        'rate limit': openai.RateLimitError,
+        'no credit': openai.APIStatusError,
+        'overflow': openai.BadRequestError,
+        'OpenAI fails': openai.InternalServerError,
+    }
+)
 def test_errors(failure, error):
     key, model, prompt = FAILURES[failure]()
     with pytest.raises(error):

@@ -47,7 +47,9 @@ def test_embeddings(model, dimensions):
     assert vector
 
 
-@failures({'wrong key': openai.AuthenticationError, 'unknown model': openai.NotFoundError, 'overflow': openai.BadRequestError})
+@failures(
+    {'wrong key': openai.AuthenticationError, 'unknown model': openai.NotFoundError, 'overflow': openai.BadRequestError}
+)
 def test_errors(failure, error):
     key, model, prompt = FAILURES[failure]()
     with pytest.raises(error):

@@ -56,7 +56,10 @@ async def test_structured_output_and_image(client, model):
     agent = Agent(name='Assistant', model=model_of(client, model), output_type=Person)
     assert isinstance((await Runner.run(agent, 'Who is it?')).final_output, Person)
     question = f'What is this? {marker()}'
-    content = [{'type': 'input_text', 'text': question}, {'type': 'input_image', 'image_url': PNG_URI, 'detail': 'auto'}]
+    content = [
+        {'type': 'input_text', 'text': question},
+        {'type': 'input_image', 'image_url': PNG_URI, 'detail': 'auto'},
+    ]
     agent = Agent(name='Assistant', model=model_of(client, model))
     assert question in (await Runner.run(agent, [{'role': 'user', 'content': content}])).final_output
     assert PNG in requests_to(model, question)[0]['raw']
@@ -71,13 +74,15 @@ async def test_settings_and_default_model(client, model):
 
 
 @every_client
-@failures({
-    'wrong key': openai.AuthenticationError,
-    'unknown model': openai.NotFoundError,
-    'rate limit': openai.RateLimitError,
-    'no credit': openai.APIStatusError,
-    'overflow': openai.BadRequestError,
-})
+@failures(
+    {
+        'wrong key': openai.AuthenticationError,
+        'unknown model': openai.NotFoundError,
+        'rate limit': openai.RateLimitError,
+        'no credit': openai.APIStatusError,
+        'overflow': openai.BadRequestError,
+    }
+)
 async def test_errors(client, failure, error):
     key, model, prompt = FAILURES[failure]()
     with pytest.raises(error):

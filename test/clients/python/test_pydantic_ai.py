@@ -20,6 +20,7 @@ from gateway import (
     City, Person, every_model, every_model_and_auto, failures, marker, requests_to,
 )  # fmt: skip
 
+
 def openai_provider(key):
     return OpenAIProvider(openai_client=AsyncOpenAI(base_url=BASE_URL, api_key=key, max_retries=0))
 
@@ -98,13 +99,15 @@ async def test_settings(client, model):
 
 
 @every_client
-@failures({
-    'wrong key': ModelAuthenticationError,
-    'unknown model': ModelNotFoundError,
-    'rate limit': ModelRateLimitError,
-    'no credit': ModelHTTPError,
-    'overflow': ModelContextWindowExceededError,
-})
+@failures(
+    {
+        'wrong key': ModelAuthenticationError,
+        'unknown model': ModelNotFoundError,
+        'rate limit': ModelRateLimitError,
+        'no credit': ModelHTTPError,
+        'overflow': ModelContextWindowExceededError,
+    }
+)
 async def test_errors(client, failure, error):
     key, model, prompt = FAILURES[failure]()
     with pytest.raises(error):

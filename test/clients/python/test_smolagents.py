@@ -5,7 +5,8 @@ import pytest
 from smolagents import OpenAIModel, Tool
 
 from gateway import (
-    BASE_URL, FAILURES, LIVE_KEY, PNG, PNG_URI, UNFORCED, OPENAI, CLAUDE, GEMINI, WEATHER_QUESTION, every_model_and_auto, every_model, failures, marker,
+    BASE_URL, CLAUDE, FAILURES, GEMINI, LIVE_KEY, OPENAI, PNG, PNG_URI, UNFORCED, WEATHER_QUESTION, every_model,
+    every_model_and_auto, failures, marker,
     requests_to,
 )  # fmt: skip
 
@@ -53,7 +54,14 @@ def test_image(model):
     assert PNG in requests_to(model, question)[0]['raw']
 
 
-@failures({'wrong key': openai.AuthenticationError, 'unknown model': openai.NotFoundError, 'overflow': openai.BadRequestError, 'OpenAI fails': openai.InternalServerError})
+@failures(
+    {
+        'wrong key': openai.AuthenticationError,
+        'unknown model': openai.NotFoundError,
+        'overflow': openai.BadRequestError,
+        'OpenAI fails': openai.InternalServerError,
+    }
+)
 def test_errors(failure, error):
     key, model, prompt = FAILURES[failure]()
     with pytest.raises(error):
