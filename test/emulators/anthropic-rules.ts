@@ -11,6 +11,7 @@ const fields = [
  */
 const fieldsByBeta: Record<string, RegExp> = {
   thread: /message-threads-/,
+  output_format: /structured-outputs-/,
   container: /skills-|code-execution-/,
   speed: /fast-mode-/,
   mcp_servers: /mcp-client-/,
@@ -98,7 +99,8 @@ const refusedKeywords: Record<string, string[]> = {
   array: ['maxItems', 'uniqueItems'],
 }
 
-function checkSchemas({ output_config, tools }: Any): void {
+function checkSchemas({ output_config, output_format, tools }: Any): void {
+  if (output_format) checkSchema(output_format.schema, 'output_format.schema')
   if (output_config?.format) checkSchema(output_config.format.schema, 'output_config.format.schema')
   for (const [index, tool] of (tools ?? []).entries())
     if (tool.strict) checkSchema(tool.input_schema, `tools.${index}.custom`)

@@ -218,7 +218,7 @@ function messageFor(body: Any, inputUsage: Usage): Message {
 
 /** The echo, or an instance of the asked schema, ended by a stop sequence or the output ceiling. */
 function spoken(body: Any, text: string): { text: string; stop_reason: string; stop_sequence: string | null } {
-  const schema = body.output_config?.format?.schema
+  const schema = (body.output_config?.format ?? body.output_format)?.schema
   const whole = schema ? JSON.stringify(instanceOf(schema)) : `Echo: ${text}`
   const hits = ((body.stop_sequences ?? []) as string[]).filter(stop => whole.includes(stop))
   const stop = hits.sort((a, b) => whole.indexOf(a) - whole.indexOf(b))[0]

@@ -216,7 +216,7 @@ function answerTo(body: Body, { usage: hasUsage, details, output: given, toolUsa
     ...details,
   }
   return {
-    id: 'resp_emulated',
+    id: idOf(body),
     object: 'response',
     created_at: 1_795_132_800,
     completed_at: 1_795_132_801,
@@ -249,6 +249,12 @@ function answerTo(body: Body, { usage: hasUsage, details, output: given, toolUsa
     ...(toolUsage && { tool_usage: toolUsage }),
     metadata: body.metadata ?? {},
   }
+}
+
+/** An id for each step of a conversation: LangGraph replaces a message by a later one of the same id. */
+function idOf({ input }: Body): string {
+  const results = Array.isArray(input) ? input.filter(({ type }) => /_output$/.test(type ?? '')).length : 0
+  return `resp_emulated${results || ''}`
 }
 
 /** A tool as the answer names it: with its defaults. */

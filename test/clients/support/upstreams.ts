@@ -2,8 +2,10 @@ import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
+import * as anthropicReplies from '../../emulators/anthropic.ts'
 import { Emulator, events, framed, type Recorded, type Reply } from '../../emulators/emulator.ts'
-import { chatChunk, chatReply, reply as openAiReply, rateLimited } from '../../emulators/openai.ts'
+import * as geminiReplies from '../../emulators/gemini.ts'
+import { chatChunk, chatReply, reply as openAiReply, rateLimited, serverError } from '../../emulators/openai.ts'
 import { openAiAudio } from '../../emulators/openai-audio.ts'
 import { openAiImages } from '../../emulators/openai-images.ts'
 import { responsesReply } from '../../emulators/openai-responses.ts'
@@ -36,6 +38,7 @@ const faults: Record<string, Reply> = {
   'upstream:cut': chatReply({ cutAfter: 2 }),
   'upstream:error': chatReply({ errorAfter: 2 }),
   'upstream:busy': rateLimited('1'),
+  'upstream:down': serverError,
   'upstream:hang': events([framed([chatChunk({ role: 'assistant', content: 'And' })])], { end: 'hang' }),
 }
 
@@ -46,10 +49,35 @@ const responsesFaults: Record<string, Reply> = {
   'upstream:error': responsesReply({ failAfter: 6 }),
 }
 
+/** What Anthropic does on the same words. */
+const anthropicFaults: Record<string, Reply> = {
+  'upstream:cut': anthropicReplies.cutMidStream,
+  'upstream:error': anthropicReplies.errorMidStream(),
+  'upstream:busy': anthropicReplies.rateLimited(1),
+  'upstream:down': anthropicReplies.failed(500, 'api_error', 'Internal server error'),
+}
+
+/** What Google does on the same words. */
+const geminiFaults: Record<string, Reply> = {
+  'upstream:cut': geminiReplies.cutStream(['Half an ', 'answer']),
+  'upstream:busy': geminiReplies.rateLimited('1s'),
+  'upstream:down': geminiReplies.geminiError(500, 'INTERNAL', 'An internal error has occurred.'),
+}
+
+/** Answers a request that has the word of a fault with it, and any other as `fallback` does. */
+function withFaults(replies: Record<string, Reply>, fallback: Reply): Reply {
+  return (request, response) => {
+    const fault = Object.keys(replies).find(word => request.raw.includes(word))
+    return (fault ? replies[fault]! : fallback)(request, response)
+  }
+}
+
 const answer: Reply = (request, response) => {
   const replies = request.path.startsWith('/v1/responses') ? responsesFaults : faults
-  const fault = Object.keys(replies).find(word => request.raw.includes(word))
-  if (fault) return replies[fault]!(request, response)
+  return withFaults(replies, healthyOpenAi)(request, response)
+}
+
+const healthyOpenAi: Reply = (request, response) => {
   if (request.path.startsWith('/v1/audio/')) return openAiAudio(request, response)
   if (request.path.startsWith('/v1/images/')) return openAiImages(request, response)
   return openAiReply(request, response)
@@ -58,8 +86,8 @@ const answer: Reply = (request, response) => {
 export async function startUpstreams(): Promise<Upstreams> {
   const [openai, anthropic, gemini] = await Promise.all([
     Emulator.start(openAiAgent(answer)),
-    Emulator.start(anthropicAgent),
-    Emulator.start(geminiAgent),
+    Emulator.start(withFaults(anthropicFaults, anthropicAgent)),
+    Emulator.start(withFaults(geminiFaults, geminiAgent)),
   ])
   const emulators: Record<string, Emulator> = { openai, anthropic, gemini }
   const server = http.createServer(async (request, response) => {
