@@ -12,7 +12,8 @@ const otherPrefixes: Record<string, string[]> = { google: ['models', 'gemini'], 
 /** The names that select a row in requests, in lower case: the id and the aliases, each also as `owned_by/name`. */
 export function namesOf({ id, aliases, owned_by }: ModelRow): { own: string[]; aliases: string[] } {
   const prefixes = [owned_by, ...(otherPrefixes[owned_by] ?? [])]
-  const withOwner = (name: string) => [name, ...prefixes.map(prefix => `${prefix}/${name}`)].map(one => one.toLowerCase())
+  const withOwner = (name: string) =>
+    [name, ...prefixes.map(prefix => `${prefix}/${name}`)].map(one => one.toLowerCase())
   // A name that contains a vendor gets no prefixed form.
   const aliasNames = aliases.flatMap(alias => (alias.includes('/') ? [alias.toLowerCase()] : withOwner(alias)))
   return { own: withOwner(id), aliases: aliasNames }

@@ -97,6 +97,14 @@ const unknown: [model: string, message: RegExp][] = [
   ['nope', /^There is no model `nope` on this route\. GET \/v1\/models lists what there is\.$/],
   ['gpt-image-2', /^`gpt-image-2` is a model of \/v1\/images, not of this route\. GET/],
   ['qwen2.5-coder-7b-base-local:floor', /is a model of \/v1\/completions, not of this route/],
+  [
+    'gpt-3.5-turbo',
+    /^`gpt-3\.5-turbo` was retired on 2026-10-23\. Use `gpt-5\.6-terra` instead\. GET \/v1\/models lists/,
+  ],
+  ['OpenAI/O4-mini', /^`OpenAI\/O4-mini` was retired on 2026-10-23\. Use `gpt-5\.6-terra` instead\./],
+  ['models/gemini-2.0-flash', /was retired on 2026-06-01\. Use `gemini-3\.5-flash` instead\./],
+  ['groq/compound', /^`groq\/compound` is not offered here\. Use `gpt-oss-120b` instead\./],
+  ['dall-e-3', /Use `gpt-image-2` instead\./],
   // Disabled.
   ['gpt-6-astra', /^There is no model `gpt-6-astra` on this route/],
 ]
