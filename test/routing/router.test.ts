@@ -260,7 +260,7 @@ test('auto: the choices over the shipped catalog make sense', t => {
     decide({ mode, messages: [{ role: 'user', content }] }, { explain: true }).candidates[0]!.quality!
   const proof = `Prove this theorem step by step: ∑ 1/n² = π²/6. Then derive the integral. ${'Be careful. '.repeat(80)}`
   t.true(qualityOf('Hi, how are you?', 'cost') >= 50, 'not the tiniest model even for small talk')
-  for (const mode of modes) t.true(qualityOf('Hi, how are you?', mode) < 80, 'no strong model for small talk')
+  for (const mode of modes) t.true(qualityOf('Hi, how are you?', mode) <= 80, 'no strong model for small talk')
   t.true(qualityOf('Write a Python function that merges sorted lists: def merge(a, b):', 'balanced') >= 75)
   t.true(qualityOf(proof, 'balanced') >= 85, 'a model that is strong at mathematics for a hard proof')
   t.true(qualityOf(proof, 'cost') >= 60)
