@@ -1,13 +1,11 @@
+import namePrefixes from './name-prefixes.json' with { type: 'json' }
 import type { ModelRow } from './schema.ts'
 
 /** A row and its source file. */
 type SourceRow = { file: string; row: ModelRow }
 
-/**
- * Other prefixes of an owner's models: Google's own API lists `models/gemini-…`, and LiteLLM's names begin with `gemini/` and
- * `mistral/`.
- */
-const otherPrefixes: Record<string, string[]> = { google: ['models', 'gemini'], mistralai: ['mistral'] }
+/** Other prefixes of an owner's models, e.g. in the `models/…` of Google's own API, and in the names of LiteLLM. */
+const otherPrefixes: Record<string, string[]> = namePrefixes
 
 /** The names that select a row in requests, in lower case: the id and the aliases, each also as `owned_by/name`. */
 export function namesOf({ id, aliases, owned_by }: ModelRow): { own: string[]; aliases: string[] } {
