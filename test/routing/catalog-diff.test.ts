@@ -59,7 +59,7 @@ const openAiList = (ids: string[]) => ({
   data: ids.map(id => ({ id, object: 'model', owned_by: 'x' })),
 })
 
-test('exit 0: a list of exactly what the catalog offers, dated snapshots and aliases among it', async t => {
+test.serial('exit 0: a list of exactly what the catalog offers, dated snapshots and aliases among it', async t => {
   const { exitCode, ...report } = await reportOf(
     'openai',
     openAiList([...namesAt('openai'), 'gpt-5.6', 'gpt-4o-2024-08-06']),
@@ -70,7 +70,7 @@ test('exit 0: a list of exactly what the catalog offers, dated snapshots and ali
   t.regex(said.stdout, /^deepseek: \d+ listed, 0 new, 0 gone, 0 changed\n$/)
 })
 
-test('exit 2: OpenAI’s list names what is new, gone, and ends on another day', async t => {
+test.serial('exit 2: OpenAI’s list names what is new, gone, and ends on another day', async t => {
   const ids = namesAt('openai').filter(id => id !== 'gpt-5.5')
   const list = openAiList([...ids, 'gpt-7', 'gpt-3.5-turbo', 'gpt-6-astra'])
   Object.assign(list.data.find(({ id }) => id === 'gpt-5.4')!, { shutdown_date: '2027-06-01' })
@@ -97,7 +97,7 @@ test('exit 2: OpenAI’s list names what is new, gone, and ends on another day',
     t.true(stdout.split('\n').includes(line), line)
 })
 
-test('exit 2: prices per token, per million and in cents per 100 million are compared in USD per million', async t => {
+test.serial('exit 2: prices per token, per million and in cents per 100 million are compared in USD per million', async t => {
   const openRouter = await reportOf('openrouter', {
     data: [
       {
@@ -159,7 +159,7 @@ test('exit 2: prices per token, per million and in cents per 100 million are com
   t.is(xai.changed.length, 1)
 })
 
-test('exit 2: the forms of other providers: names with a prefix, aliases, context windows, ends', async t => {
+test.serial('exit 2: the forms of other providers: names with a prefix, aliases, context windows, ends', async t => {
   const gemini = await reportOf('gemini', {
     models: [
       { name: 'models/gemini-3.8-flash', inputTokenLimit: 2097152, outputTokenLimit: 65536 },
@@ -202,7 +202,7 @@ test('exit 2: the forms of other providers: names with a prefix, aliases, contex
   t.like(cohere, { partial: false, new: [{ id: 'command-z', context_length: 256000 }] })
 })
 
-test('exit 2: pages are read one after another or as an array; what is gone is not known before the last one', async t => {
+test.serial('exit 2: pages are read one after another or as an array; what is gone is not known before the last one', async t => {
   const names = namesAt('anthropic')
   const page = (ids: string[], hasMore: boolean) => ({
     data: ids.map(id => ({ type: 'model', id, max_input_tokens: null, lifecycle: 'active', retires_at: null })),
@@ -222,7 +222,7 @@ test('exit 2: pages are read one after another or as an array; what is gone is n
   t.regex((await run('--provider', 'anthropic', await save(first))).stdout, /goes on after its last page/)
 })
 
-test('exit 2: the list is read from the standard input', async t => {
+test.serial('exit 2: the list is read from the standard input', async t => {
   const path = await save(openAiList([...namesAt('deepseek'), 'deepseek-next']))
   const shell = `${process.execPath} api/operator.ts catalog diff --provider deepseek --json < ${path}`
   const env = { ...process.env, ...storesEnv(stores) }
@@ -249,13 +249,13 @@ const refused: [title: string, content: unknown, message: RegExp][] = [
   ['a name for the terminal', { data: [{ id: 'a\u001b[2J' }] }, /at position 0 has no id/],
 ]
 for (const [title, content, message] of refused)
-  test(`exit 1: ${title}`, async t => {
+  test.serial(`exit 1: ${title}`, async t => {
     const { exitCode, stdout, stderr } = await run('--provider', 'openai', await save(content))
     t.deepEqual([exitCode, stdout], [1, ''])
     t.regex(stderr, message)
   })
 
-test('exit 1: an unknown provider, a missing file and wrong arguments', async t => {
+test.serial('exit 1: an unknown provider, a missing file and wrong arguments', async t => {
   const path = await save(openAiList(['a']))
   const cases: [args: string[], message: RegExp][] = [
     [['--provider', 'opneai', path], /no provider `opneai`; there are openai, anthropic/],
