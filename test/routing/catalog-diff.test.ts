@@ -97,67 +97,70 @@ test.serial('exit 2: OpenAI’s list names what is new, gone, and ends on anothe
     t.true(stdout.split('\n').includes(line), line)
 })
 
-test.serial('exit 2: prices per token, per million and in cents per 100 million are compared in USD per million', async t => {
-  const openRouter = await reportOf('openrouter', {
-    data: [
-      {
-        id: 'openai/gpt-5',
-        context_length: 400000,
-        pricing: { prompt: '0.00000125', completion: '0.00001', request: '0' },
-      },
-      {
-        id: 'openai/gpt-5-mini',
-        pricing: { prompt: '0.0000003', completion: '0.000002', input_cache_read: '0.00000003' },
-      },
-      { id: 'new/model', context_length: 8192, pricing: { prompt: '0.0000001', completion: '0.0000004' } },
-      { id: 'openrouter/auto', pricing: { prompt: '-1', completion: '-1' } },
-    ],
-  })
-  t.deepEqual(
-    openRouter.changed.map(({ id, field, catalog: own, listed }) => [id, field, own, listed]),
-    [
-      ['gpt-5', 'context_length', 272000, 400000],
-      ['gpt-5-mini', 'price.input', '0.25', '0.3'],
-      ['gpt-5-mini', 'price.cached_input', '0.025', '0.03'],
-    ],
-  )
-  t.deepEqual(
-    openRouter.new.map(({ id, prices, context_length }) => [id, prices, context_length]),
-    [
-      ['new/model', { input: '0.1', output: '0.4' }, 8192],
-      ['openrouter/auto', null, null],
-    ],
-  )
-  t.false(
-    openRouter.gone.some(({ id }) => id.startsWith('veo') || id.includes('video')),
-    'a list without any video model says nothing of them',
-  )
+test.serial(
+  'exit 2: prices per token, per million and in cents per 100 million are compared in USD per million',
+  async t => {
+    const openRouter = await reportOf('openrouter', {
+      data: [
+        {
+          id: 'openai/gpt-5',
+          context_length: 400000,
+          pricing: { prompt: '0.00000125', completion: '0.00001', request: '0' },
+        },
+        {
+          id: 'openai/gpt-5-mini',
+          pricing: { prompt: '0.0000003', completion: '0.000002', input_cache_read: '0.00000003' },
+        },
+        { id: 'new/model', context_length: 8192, pricing: { prompt: '0.0000001', completion: '0.0000004' } },
+        { id: 'openrouter/auto', pricing: { prompt: '-1', completion: '-1' } },
+      ],
+    })
+    t.deepEqual(
+      openRouter.changed.map(({ id, field, catalog: own, listed }) => [id, field, own, listed]),
+      [
+        ['gpt-5', 'context_length', 272000, 400000],
+        ['gpt-5-mini', 'price.input', '0.25', '0.3'],
+        ['gpt-5-mini', 'price.cached_input', '0.025', '0.03'],
+      ],
+    )
+    t.deepEqual(
+      openRouter.new.map(({ id, prices, context_length }) => [id, prices, context_length]),
+      [
+        ['new/model', { input: '0.1', output: '0.4' }, 8192],
+        ['openrouter/auto', null, null],
+      ],
+    )
+    t.false(
+      openRouter.gone.some(({ id }) => id.startsWith('veo') || id.includes('video')),
+      'a list without any video model says nothing of them',
+    )
 
-  const together = await reportOf('together', [
-    {
-      id: 'openai/gpt-oss-120b',
-      type: 'chat',
-      context_length: 131072,
-      pricing: { hourly: 0, input: 0.15, output: 0.75 },
-    },
-  ])
-  t.like(together.changed, [{ id: 'gpt-oss-120b', field: 'price.output', catalog: '0.6', listed: '0.75' }])
-  t.is(together.changed.length, 1)
-
-  const xai = await reportOf('xai', {
-    models: [
+    const together = await reportOf('together', [
       {
-        id: 'grok-4.5',
-        aliases: ['grok-4.5-latest'],
-        prompt_text_token_price: 20000,
-        cached_prompt_text_token_price: 5000,
-        completion_text_token_price: 60000,
+        id: 'openai/gpt-oss-120b',
+        type: 'chat',
+        context_length: 131072,
+        pricing: { hourly: 0, input: 0.15, output: 0.75 },
       },
-    ],
-  })
-  t.like(xai.changed, [{ id: 'grok-4.5', field: 'price.cached_input', catalog: '0.3', listed: '0.5' }])
-  t.is(xai.changed.length, 1)
-})
+    ])
+    t.like(together.changed, [{ id: 'gpt-oss-120b', field: 'price.output', catalog: '0.6', listed: '0.75' }])
+    t.is(together.changed.length, 1)
+
+    const xai = await reportOf('xai', {
+      models: [
+        {
+          id: 'grok-4.5',
+          aliases: ['grok-4.5-latest'],
+          prompt_text_token_price: 20000,
+          cached_prompt_text_token_price: 5000,
+          completion_text_token_price: 60000,
+        },
+      ],
+    })
+    t.like(xai.changed, [{ id: 'grok-4.5', field: 'price.cached_input', catalog: '0.3', listed: '0.5' }])
+    t.is(xai.changed.length, 1)
+  },
+)
 
 test.serial('exit 2: the forms of other providers: names with a prefix, aliases, context windows, ends', async t => {
   const gemini = await reportOf('gemini', {
@@ -202,25 +205,28 @@ test.serial('exit 2: the forms of other providers: names with a prefix, aliases,
   t.like(cohere, { partial: false, new: [{ id: 'command-z', context_length: 256000 }] })
 })
 
-test.serial('exit 2: pages are read one after another or as an array; what is gone is not known before the last one', async t => {
-  const names = namesAt('anthropic')
-  const page = (ids: string[], hasMore: boolean) => ({
-    data: ids.map(id => ({ type: 'model', id, max_input_tokens: null, lifecycle: 'active', retires_at: null })),
-    has_more: hasMore,
-  })
-  const [first, last] = [page(names.slice(0, 3), true), page([...names.slice(4), 'claude-next'], false)]
-  const whole = [`${JSON.stringify(first)}\n${JSON.stringify(last, null, 2)}\n`, [first, last]]
-  for (const content of whole) {
-    const report = await reportOf('anthropic', content)
-    t.like(report, { listed: names.length, partial: false, new: [{ id: 'claude-next' }] })
-    t.deepEqual(
-      report.gone.map(({ upstream_model }) => upstream_model),
-      [names[3]!],
-    )
-  }
-  t.like(await reportOf('anthropic', first), { exitCode: 0, partial: true, gone: [] })
-  t.regex((await run('--provider', 'anthropic', await save(first))).stdout, /goes on after its last page/)
-})
+test.serial(
+  'exit 2: pages are read one after another or as an array; what is gone is not known before the last one',
+  async t => {
+    const names = namesAt('anthropic')
+    const page = (ids: string[], hasMore: boolean) => ({
+      data: ids.map(id => ({ type: 'model', id, max_input_tokens: null, lifecycle: 'active', retires_at: null })),
+      has_more: hasMore,
+    })
+    const [first, last] = [page(names.slice(0, 3), true), page([...names.slice(4), 'claude-next'], false)]
+    const whole = [`${JSON.stringify(first)}\n${JSON.stringify(last, null, 2)}\n`, [first, last]]
+    for (const content of whole) {
+      const report = await reportOf('anthropic', content)
+      t.like(report, { listed: names.length, partial: false, new: [{ id: 'claude-next' }] })
+      t.deepEqual(
+        report.gone.map(({ upstream_model }) => upstream_model),
+        [names[3]!],
+      )
+    }
+    t.like(await reportOf('anthropic', first), { exitCode: 0, partial: true, gone: [] })
+    t.regex((await run('--provider', 'anthropic', await save(first))).stdout, /goes on after its last page/)
+  },
+)
 
 test.serial('exit 2: the list is read from the standard input', async t => {
   const path = await save(openAiList([...namesAt('deepseek'), 'deepseek-next']))
