@@ -1,4 +1,5 @@
 import type { GatewayError } from '../shared/base/errors.ts'
+import { isRepeatable, statusForClient } from '../shared/engine/failures.ts'
 import { messagesErrorBody, messagesErrorStatus, receivedError } from '../shared/engine/messages-error.ts'
 import { responsesErrorBody, responsesErrorStatus } from '../shared/engine/responses-error.ts'
 
@@ -19,26 +20,23 @@ export function isResponsesPath(path: string): boolean {
  * with its status and its bytes: clients act on its exact wording.
  */
 export function errorResponse(failure: GatewayError, path: string, requestId: string): ErrorResponse {
-  if (isResponsesPath(path)) {
-    const status = responsesErrorStatus(failure)
-    const headers = headersOf(failure, status)
-    if (failure.status === 402) headers['x-should-retry'] = 'false'
-    return { status, headers, body: JSON.stringify(responsesErrorBody(failure)) }
-  }
-  if (!isMessagesPath(path)) {
-    const { status, body } = failure
-    return { status, headers: headersOf(failure, status), body: JSON.stringify(body) }
-  }
+  const headers = headersOf(failure)
+  if (isResponsesPath(path))
+    return { status: responsesErrorStatus(failure), headers, body: JSON.stringify(responsesErrorBody(failure)) }
+  if (!isMessagesPath(path)) return { status: statusForClient(failure), headers, body: JSON.stringify(failure.body) }
   const received = receivedError(failure)
-  if (received) return { ...received, headers: { ...failure.headers, ...received.headers } }
-  const status = messagesErrorStatus(failure)
-  const headers = headersOf(failure, status)
-  if (status === 402) headers['x-should-retry'] = 'false'
-  return { status, headers, body: JSON.stringify(messagesErrorBody(failure, requestId)) }
+  if (received) return { ...received, headers: { ...headers, ...received.headers } }
+  const body = JSON.stringify(messagesErrorBody(failure, requestId))
+  return { status: messagesErrorStatus(failure), headers, body }
 }
 
-function headersOf({ headers, code }: GatewayError, status: number): Record<string, string> {
-  if (status === 401) return { ...headers, 'www-authenticate': 'Bearer' }
-  if (status === 409) return { ...headers, 'x-should-retry': String(code === 'idempotency_in_progress') }
-  return { ...headers }
+/** With `x-should-retry`, by which clients do not repeat what cannot succeed: Claude Code repeats a 401 for minutes. */
+function headersOf(failure: GatewayError): Record<string, string> {
+  const { status, code, headers } = failure
+  return {
+    ...(status === 401 && { 'www-authenticate': 'Bearer' }),
+    ...(!isRepeatable(failure) && { 'x-should-retry': 'false' }),
+    ...(code === 'idempotency_in_progress' && { 'x-should-retry': 'true' }),
+    ...headers,
+  }
 }

@@ -2,7 +2,7 @@ import type { ErrorBody, GatewayError } from '../base/errors.ts'
 import { nameInResponses } from '../kinds/responses.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import { isModelFault } from '../providers/toolkit/model-faults.ts'
-import { isBusy } from './failures.ts'
+import { isBusy, messageInStream } from './failures.ts'
 
 /** Errors of the Responses routes: OpenAI's shape, with the codes upon which its clients stop. */
 
@@ -13,8 +13,12 @@ type ResponsesErrorBody = {
   error: Omit<ErrorBody['error'], 'code'> & { code: string }
 }
 
-/** The status of an error: 429 where OpenAI has it for an account that cannot pay. */
-export function responsesErrorStatus({ status }: GatewayError): number {
+/**
+ * The status of an error: 429 where OpenAI has it for an account that cannot pay, and 400 for what only the operator can
+ * mend, as Codex repeats every other 4xx (`map_api_error` in codex-rs/core/src/api_bridge.rs).
+ */
+export function responsesErrorStatus({ status, needsOperator }: GatewayError): number {
+  if (needsOperator) return 400
   return status === 402 ? 429 : status
 }
 
@@ -29,18 +33,23 @@ export function responsesErrorBody(failure: GatewayError): ResponsesErrorBody {
 function codeOf(failure: GatewayError): string {
   if (failure.status === 402) return cannotPay
   if (failure.code === 'context_length_exceeded') return failure.code
+  if (failure.needsOperator) return 'invalid_prompt'
   if (failure.code === 'rate_limit_exceeded' || isBusy(failure)) return 'rate_limit_exceeded'
   return failure.status < 500 && !isModelFault(failure.code) ? 'invalid_prompt' : 'server_error'
 }
 
-/** A response that failed after it had begun, with the error. */
-export function failedResponse(response: ResponsesObject, failure: GatewayError): ResponsesObject {
+/** A response that failed after it had begun, with the error; `message` says what clients of a stream look for. */
+export function failedResponse(
+  response: ResponsesObject,
+  failure: GatewayError,
+  message = messageInStream(failure),
+): ResponsesObject {
   const waitS = Number(failure.headers['retry-after'])
   const advice = waitS > 0 ? ` Please try again in ${waitS}s.` : ''
   const { code, failedGeneration } = failure
   const error = {
     code: codeOf(failure),
-    message: failure.message + advice,
+    message: message + advice,
     metadata: { ...failure.metadata, code, ...(failedGeneration !== null && { failed_generation: failedGeneration }) },
   }
   return { ...response, status: 'failed', error, output: [], usage: null }
