@@ -1,5 +1,5 @@
 import type { GatewayError } from '../shared/base/errors.ts'
-import { isRepeatable, statusForClient } from '../shared/engine/failures.ts'
+import { statusForClient } from '../shared/engine/failures.ts'
 import { messagesErrorBody, messagesErrorStatus, receivedError } from '../shared/engine/messages-error.ts'
 import { responsesErrorBody, responsesErrorStatus } from '../shared/engine/responses-error.ts'
 
@@ -30,13 +30,15 @@ export function errorResponse(failure: GatewayError, path: string, requestId: st
   return { status: messagesErrorStatus(failure), headers, body }
 }
 
+/** Statuses of requests that would fail again. No client repeats a 400. */
+const permanentStatuses: ReadonlySet<number> = new Set([401, 402, 403, 404, 405, 409, 413, 415, 426])
+
 /** With `x-should-retry`, by which clients do not repeat what cannot succeed: Claude Code repeats a 401 for minutes. */
-function headersOf(failure: GatewayError): Record<string, string> {
-  const { status, code, headers } = failure
+function headersOf({ status, code, needsOperator, headers }: GatewayError): Record<string, string> {
+  const isPermanent = needsOperator || permanentStatuses.has(status)
   return {
-    ...(status === 401 && { 'www-authenticate': 'Bearer' }),
-    ...(!isRepeatable(failure) && { 'x-should-retry': 'false' }),
-    ...(code === 'idempotency_in_progress' && { 'x-should-retry': 'true' }),
     ...headers,
+    ...(status === 401 && { 'www-authenticate': 'Bearer' }),
+    ...(isPermanent && { 'x-should-retry': String(code === 'idempotency_in_progress') }),
   }
 }

@@ -4,7 +4,7 @@ import { type ErrorCode, type ErrorDetails, GatewayError } from '../../shared/ba
 import { messagesErrorBody, messagesErrorStatus } from '../../shared/engine/messages-error.ts'
 import { responsesErrorBody, responsesErrorStatus } from '../../shared/engine/responses-error.ts'
 import type { Endpoint } from '../endpoint.ts'
-import { isMessagesPath, isResponsesPath } from '../error-response.ts'
+import { errorResponse, isMessagesPath, isResponsesPath } from '../error-response.ts'
 import { errorAnswer } from '../schemas/core.ts'
 import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
 import { messagesError } from '../schemas/messages.ts'
@@ -149,7 +149,7 @@ const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails
 
 const headersByStatus: { [status: number]: AnswerHeaderName[] } = {
   401: ['www-authenticate'],
-  409: ['x-should-retry', 'retry-after'],
+  409: ['retry-after'],
   429: ['retry-after', ...rateLimitHeaders],
   502: ['retry-after'],
   503: ['retry-after'],
@@ -171,7 +171,7 @@ export function errorResponses(endpoint: Endpoint, components: Components): Json
       const names: AnswerHeaderName[] = [
         'x-request-id',
         ...format.headers,
-        ...(status === format.statusOf(new GatewayError('insufficient_credits', '')) ? format.headersOf402 : []),
+        ...(codes.some(code => isNeverRepeated(code, endpoint.path)) ? (['x-should-retry'] as const) : []),
         ...(headersByStatus[status] ?? []),
         ...(ranStatuses.has(status) ? ofRun : []),
       ]
@@ -191,6 +191,10 @@ export function errorResponses(endpoint: Endpoint, components: Components): Json
   )
 }
 
+function isNeverRepeated(code: ErrorCode, path: string): boolean {
+  return 'x-should-retry' in errorResponse(new GatewayError(code, ''), path, '').headers
+}
+
 /** The format of the errors of some routes. */
 type ErrorFormat = {
   schema: z.ZodType
@@ -199,8 +203,6 @@ type ErrorFormat = {
   /** Prefix of its examples' names. */
   prefix: string
   headers: readonly AnswerHeaderName[]
-  /** The headers of responses for used-up credits. */
-  headersOf402: readonly AnswerHeaderName[]
 }
 
 const usualFormat: ErrorFormat = {
@@ -209,7 +211,6 @@ const usualFormat: ErrorFormat = {
   bodyOf: ({ body }) => body,
   prefix: '',
   headers: [],
-  headersOf402: [],
 }
 const messagesFormat: ErrorFormat = {
   schema: messagesError,
@@ -217,7 +218,6 @@ const messagesFormat: ErrorFormat = {
   bodyOf: failure => messagesErrorBody(failure, 'req_01k9h2t5v8'),
   prefix: 'messages_',
   headers: ['request-id'],
-  headersOf402: ['x-should-retry'],
 }
 const responsesFormat: ErrorFormat = {
   schema: responsesError,
@@ -225,7 +225,6 @@ const responsesFormat: ErrorFormat = {
   bodyOf: responsesErrorBody,
   prefix: 'responses_',
   headers: ['x-models-etag'],
-  headersOf402: ['x-should-retry'],
 }
 
 function formatOf(path: string): ErrorFormat {

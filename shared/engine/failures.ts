@@ -1,9 +1,8 @@
-import { type ErrorBody, type ErrorCode, GatewayError } from '../base/errors.ts'
+import { type ErrorBody, GatewayError } from '../base/errors.ts'
 import { formatNames } from '../base/names.ts'
 import type { MonotonicMs } from '../base/time.ts'
 import type { Target } from '../providers/contract.ts'
 import { type FailureReason, isRequestFault, type ProviderError } from '../providers/provider-error.ts'
-import { modelFaultCodes } from '../providers/toolkit/model-faults.ts'
 import type { Pause } from '../wallet/routing-record.ts'
 
 /** The client disconnected while the provider was working. */
@@ -114,21 +113,6 @@ const brokenMessages: Record<FailureCode, string> = {
 /** Whether the fault may pass by itself: one of a provider or of ours, or a limit, but none that the operator must mend. */
 function isTransient({ status, needsOperator }: GatewayError): boolean {
   return (status >= 500 || status === 429) && !needsOperator
-}
-
-/** Errors of requests that may succeed when they are repeated, unlike others of their status. */
-const repeatableCodes: ReadonlySet<ErrorCode> = new Set([
-  'request_timeout',
-  'session_expired',
-  'idempotency_in_progress',
-  'websocket_connection_limit_reached',
-  'url_not_allowed',
-  ...modelFaultCodes,
-])
-
-/** Whether the same request may succeed when it is repeated. */
-export function isRepeatable(failure: GatewayError): boolean {
-  return isTransient(failure) || repeatableCodes.has(failure.code)
 }
 
 /**

@@ -171,18 +171,19 @@ for (const stream of [false, true]) {
     t.is(await chargedNano(world, account), 0)
   })
 
-  test.serial(`502 naming every attempt, no secret and no address, when all fail (stream: ${stream})`, async t => {
+  test.serial(`424 naming every attempt, no secret and no address, when all fail (stream: ${stream})`, async t => {
     const account = await world.gateway.account()
     const model = stream ? 'claude-opus-4-6' : 'claude-opus-4-7'
     world.anthropic.next(failure(401, `invalid x-api-key ${upstreamSecret}`, 'authentication_error', null))
     world.openrouter.next(stream ? insufficientQuota : invalidKey)
     const { status, text, headers } = await ask(account.live, saying(model, 'Hello', { stream }))
-    t.is(status, 502)
+    t.is(status, 424)
+    t.is(headers.get('x-should-retry'), 'false')
     const { error } = JSON.parse(text)
     t.like(error, { code: 'upstream_error', type: 'upstream_error' })
     t.deepEqual(error.metadata.attempts, [
       { provider: 'anthropic', model, status: 401, reason: 'auth' },
-      { provider: 'openrouter', model, status: stream ? 429 : 401, reason: stream ? 'quota' : 'auth' },
+      { provider: 'openrouter', model, status: stream ? null : 401, reason: 'auth' },
     ])
     const shown = text + JSON.stringify([...headers])
     for (const secret of [upstreamSecret, '127.0.0.1', 'http:', 'sk-emul']) t.false(shown.includes(secret), secret)

@@ -303,11 +303,11 @@ test.serial('400 for a prompt that a provider finds too long: its own counts, in
 })
 
 test.serial(
-  '502 that tells the caller to tell the operator, and the log and the incident which key it was',
+  '424 that tells the caller to tell the operator, and the log and the incident which key it was',
   async t => {
     mistral.next(invalidKey)
     const refused = await ask(saying('mistral-large-3', 'Hello', atMistral))
-    t.is(refused.status, 502, refused.text)
+    t.is(refused.status, 424, refused.text)
     t.regex(
       JSON.parse(refused.text).error.message,
       /^`mistral` refused the gateway’s API key\. Tell the operator of this service\.$/i,

@@ -211,12 +211,17 @@ function isBroken(t: ExecutionContext, answer: Answer, model: string, broken: Ex
   t.is(answer.headers.get('x-gateway-provider'), 'p1')
   const events = dataOf(answer.text)
   const last = events.pop()
-  t.like(last, { object: 'chat.completion.chunk', error: { code, type: 'upstream_error', param: null } })
+  t.like(last, { object: 'chat.completion.chunk', error: { code, type: 'server_error', param: null } })
   t.deepEqual(last.choices, [{ index: 0, delta: {}, finish_reason: 'error' }])
-  t.deepEqual(last.error.metadata.attempts, [{ provider: 'p1', model, status: upstream, reason }])
+  t.deepEqual(last.error.metadata.attempts, [{ provider: 'p1', model, ...shownFault(reason, upstream) }])
   t.true(events.every(({ choices, error }) => choices[0].finish_reason === null && !error))
   t.is(events.map(({ choices }) => choices[0].delta.content ?? '').join(''), text)
   return { status: errorOf(reason).status, errorCode: code, finishReason: 'error' }
+}
+
+/** What callers see of a fault: not that the operator's account has no credit. */
+function shownFault(reason: string, status: number | null) {
+  return reason === 'quota' ? { status: null, reason: 'auth' } : { status, reason }
 }
 
 function isRefused(t: ExecutionContext, answer: Answer, { code, message }: Extract<Outcome, { is: 'refusal' }>) {
@@ -231,12 +236,14 @@ function isRefused(t: ExecutionContext, answer: Answer, { code, message }: Extra
 function isFailed(t: ExecutionContext, answer: Answer, one: Case, expected: Extract<Expected, { failures: number }>) {
   const { status, code, failures, reason, upstream, retryAfter } = expected
   const provider = one.fault.provider ?? 'p1'
-  t.is(answer.status, status, answer.text)
+  const needsOperator = reason === 'auth' || reason === 'quota'
+  t.is(answer.status, needsOperator ? 424 : status, answer.text)
+  t.is(answer.headers.get('x-should-retry'), needsOperator ? 'false' : null)
   t.is(answer.headers.get('x-gateway-provider'), provider)
   t.is(answer.headers.get('retry-after'), retryAfter)
   const { error } = JSON.parse(answer.text)
   t.like(error, { code, type: 'upstream_error', param: null })
-  const attempt = { provider, model: one.id, status: upstream, reason }
+  const attempt = { provider, model: one.id, ...shownFault(reason, upstream) }
   t.deepEqual(
     error.metadata.attempts,
     Array.from({ length: failures }, () => attempt),
