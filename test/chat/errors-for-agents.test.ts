@@ -52,11 +52,8 @@ function errorOf(route: Route, text: string) {
   return route === 'responses' ? last.response.error : last.error
 }
 
-const openaiPieces = [{ role: 'assistant', content: '' }, { content: 'Once upon' }].map(
-  delta =>
-    `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 7, model: 'up', choices: [{ index: 0, delta, finish_reason: null }] })}\n\n`,
-)
-const midway = (error: object): Reply => events([...openaiPieces, framed([{ error }])])
+const begun = [{ role: 'assistant', content: '' }, { content: 'Once upon' }].map(delta => framed([chatChunk(delta)]))
+const midway = (error: object): Reply => events([...begun, framed([{ error }])])
 const overloaded = { message: 'Overloaded', type: 'server_error', code: 'overloaded' }
 
 const cuts: [title: string, route: Route, model: string, reply: Reply, type: string][] = [
@@ -130,9 +127,6 @@ const unpaid: [title: string, provider: string, model: string, reply: Reply][] =
 ]
 for (const [title, provider, model, reply] of unpaid) {
   test.serial(`424 and x-should-retry: false where the operator’s account cannot pay: ${title}`, async t => {
-    const only = {
-      provider: { only: [model.startsWith('gpt') ? 'openai' : model.startsWith('claude') ? 'anthropic' : 'gemini'] },
-    }
     for (const route of ['chat', 'messages', 'responses'] as const) {
       for (const emulator of [world.openai, world.anthropic, world.gemini]) {
         emulator.reset()
