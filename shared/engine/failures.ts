@@ -128,14 +128,16 @@ export function statusForClient({ status, needsOperator }: GatewayError): number
  * known words (docs/decisions/errors-for-agents.md), and stop for good otherwise.
  */
 export function messageInStream(failure: GatewayError): string {
-  return isTransient(failure) ? `${failure.message} Server error: please retry your request.` : failure.message
+  if (!isTransient(failure)) return failure.message
+  const cause = failure.code.startsWith('upstream_') ? 'Server error (provider returned error)' : 'Server error'
+  return `${failure.message} ${cause}: please retry your request.`
 }
 
-/** An error that ends a stream in OpenAI's format, with the status that a response would have had. */
-export function errorInStream(failure: GatewayError): ErrorBody['error'] & { status: number } {
+/** An error that ends a stream in OpenAI's format. */
+export function errorInStream(failure: GatewayError): ErrorBody['error'] {
   const { error } = failure.body
   const type = isTransient(failure) ? 'server_error' : error.type
-  return { ...error, message: messageInStream(failure), type, status: statusForClient(failure) }
+  return { ...error, message: messageInStream(failure), type }
 }
 
 /** True when all failures were rate limits or overloads, which are transient. */

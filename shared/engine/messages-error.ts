@@ -40,12 +40,11 @@ export function messagesErrorBody(failure: GatewayError, requestId: string): Mes
   return { type: 'error', error, request_id: requestId }
 }
 
-/** The error that ends a stream, with the status that a response would have had. Anthropic's streams have no `timeout_error`. */
+/** The error that ends a stream. Anthropic's streams have no `timeout_error`. */
 function errorInMessages(failure: GatewayError, requestId: string) {
   const { error, ...body } = messagesErrorBody(failure, requestId)
-  const status = messagesErrorStatus(failure)
   const type = error.type === 'timeout_error' ? 'api_error' : error.type
-  return { ...body, error: { ...error, type, message: messageInStream(failure), status } }
+  return { ...body, error: { ...error, type, message: messageInStream(failure) } }
 }
 
 /** A provider's own refusal of the request, for clients of its dialect, who act on the exact wording. */
