@@ -242,6 +242,7 @@ test.serial('the provider’s refusals: too long, invalid, its own account', asy
     world.openai.next(...Array(8).fill(reply))
     const failed = await post(key, { ...hi, model: reply === serverError ? 'gpt-4.1' : 'gpt-4o' })
     t.is(failed.status, 502)
+    t.is(failed.headers.get('x-should-retry'), reply === serverError ? null : 'false')
     t.is(JSON.parse(failed.text).error.code, 'upstream_error')
     world.openai.reset()
   }
