@@ -87,6 +87,7 @@ const items = new Objects()
   .add('mcp_call', members('type id status server_label name arguments approval_request_id error', { output: parts }))
   .add('tool_search_call', members(`${call} execution`, { arguments: 'json' }))
   .add('tool_search_output', members(`${call} execution`, { tools: (): Objects => tools }))
+  .add('additional_tools', members('type id role', { tools: (): Objects => tools }))
   // Adapters refuse or leave out all others.
   .others('ignored')
 

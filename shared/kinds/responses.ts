@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { chatRequest } from './chat.ts'
+import { responsesTool } from './responses-tools.ts'
 
 /**
  * The Responses format of OpenAI's API and of Open Responses (version 2026-04-24). The schema checks what the gateway
@@ -101,6 +102,19 @@ const reasoningItem = z
   })
   .meta({ id: 'ResponsesReasoning' })
 
+const itemTools = z.array(responsesTool).max(1024)
+const additionalTools = z
+  .looseObject({
+    type: z.literal('additional_tools'),
+    id: z.string().nullish(),
+    role: z.literal('developer').nullish(),
+    tools: itemTools.describe('Tools that the model may call from here on, beside `tools`.'),
+  })
+  .meta({ id: 'ResponsesAdditionalTools' })
+const toolSearchOutput = z
+  .looseObject({ type: z.literal('tool_search_output'), call_id: z.string().nullish(), tools: itemTools })
+  .meta({ id: 'ResponsesToolSearchOutput' })
+
 const knownItems = [
   message,
   functionCall,
@@ -108,6 +122,8 @@ const knownItems = [
   customToolCall,
   customToolCallOutput,
   reasoningItem,
+  additionalTools,
+  toolSearchOutput,
 ] as const
 const knownItem = z.discriminatedUnion('type', knownItems)
 export const responsesItem = z.union([
@@ -118,25 +134,6 @@ export const responsesItem = z.union([
     'input item',
   ),
 ])
-
-const tool = z
-  .looseObject({
-    type: z.string().describe('`function`, `custom` or `namespace`; otherwise a tool that the provider runs.'),
-    name: z.string().min(1).max(128).optional(),
-    description: z.string().nullish(),
-    parameters: z.record(z.string(), z.unknown()).nullish().describe('Of a function: a JSON Schema of its arguments.'),
-    strict: z.boolean().nullish(),
-    format: z
-      .looseObject({ type: z.string() })
-      .nullish()
-      .describe('Of a custom tool: `text`, or `grammar` with `syntax` and `definition`.'),
-    tools: z
-      .array(z.looseObject({ type: z.string(), name: z.string().min(1).max(128).optional() }))
-      .max(1024)
-      .optional()
-      .describe('Of a namespace: its functions and custom tools.'),
-  })
-  .meta({ id: 'ResponsesTool' })
 
 /** `POST /v1/responses`: OpenAI's shape plus the routing fields. */
 export const responsesRequest = z.looseObject({
@@ -159,7 +156,7 @@ export const responsesRequest = z.looseObject({
   presence_penalty: chatRequest.shape.presence_penalty,
   frequency_penalty: chatRequest.shape.frequency_penalty,
   top_logprobs: chatRequest.shape.top_logprobs.describe('How many likely tokens to give at each position.'),
-  tools: z.array(tool).max(1024).nullish().describe('What the model may call.'),
+  tools: z.array(responsesTool).max(1024).nullish().describe('What the model may call.'),
   tool_choice: z
     .union([
       z.enum(['none', 'auto', 'required']),
@@ -243,7 +240,6 @@ export type ResponsesMessage = z.infer<typeof message> | z.infer<typeof untypedM
 export type KnownResponsesItem = Exclude<z.infer<typeof knownItem>, { type: 'message' }>
 export type ResponsesPart = z.infer<typeof part>
 export type KnownResponsesPart = z.infer<typeof knownPart>
-export type ResponsesTool = z.infer<typeof tool>
 
 /** Whether an input item has a known type other than `message`; narrows its TypeScript type. */
 export function isItem<T extends KnownResponsesItem['type']>(

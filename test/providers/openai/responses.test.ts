@@ -292,7 +292,7 @@ test.serial('what needs storage, or the operator’s account, is 400 and names i
     [{ background: true }, 'background'],
     [{ prompt: { id: 'pmpt_1' } }, 'prompt'],
     [{ input: [{ type: 'item_reference', id: 'msg_1' }] }, 'input.0.type'],
-    [{ input: [{ type: 'additional_tools', tools: [{ type: 'web_search' }] }] }, 'input.0.type'],
+    [{ input: [{ type: 'program', id: 'p' }] }, 'input.0.type'],
     [{ input: [user], model: 'gpt-5-mini' }, 'input.0.content.0.file_id'],
     [{ input: [{ ...screenshots[0], output: stored }], model: 'gpt-5-mini' }, 'input.0.output.file_id'],
     [{ input: [{ role: 'user', content: [stored] }], model: 'gpt-5-mini' }, 'input.0.content.0.file_id'],

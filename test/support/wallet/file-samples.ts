@@ -20,7 +20,6 @@ export const files = {
 type ItemType = NonNullable<ResponseInputItem['type']>
 type Item<T> = Extract<ResponseInputItem, { type?: T | null }>
 const refusedItems = [
-  'additional_tools',
   'configuration_update',
   'compaction_trigger',
   'item_reference',
@@ -131,6 +130,15 @@ export const items: { [T in Exclude<ItemType, RefusedItem>]: Item<T>[] } & { unt
     {
       ...{ type: 'tool_search_output', ...call, execution: 'client' },
       tools: [{ type: 'function', name: 'f', description: 'x', strict: false, parameters: anyJson }],
+    },
+  ],
+  additional_tools: [
+    {
+      ...{ type: 'additional_tools', id: 'i1', role: 'developer' },
+      tools: [
+        { type: 'function', name: 'f', description: 'x', strict: false, parameters: anyJson },
+        { type: 'namespace', name: 'n', description: 'x', tools: [{ type: 'custom', name: 'g', description: 'x' }] },
+      ],
     },
   ],
   reasoning: [

@@ -40,7 +40,7 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   set('tools', tools)
   set('input', input)
   // Each search is charged, so their number has a bound, which is reserved.
-  const searches = webSearchLimit({ tools, max_tool_calls: body.max_tool_calls })
+  const searches = webSearchLimit({ tools, input, max_tool_calls: body.max_tool_calls })
   if (searches > 0) set('max_tool_calls', searches)
   set('reasoning', onlyKnown((fitted.changes.reasoning ?? body.reasoning) as typeof body.reasoning, dropped))
   set('include', includesOf(call))

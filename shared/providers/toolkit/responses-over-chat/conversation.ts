@@ -30,8 +30,12 @@ type LocatedOutput = { output: Output; position: number }
 /** What the model wrote between two inputs: one assistant message. */
 type Turn = { reasoning: Item<'reasoning'>[]; texts: string[]; calls: ToolCall[]; outputs: LocatedOutput[] }
 
-/** Records of work that a provider did by itself; the answer that follows them tells its result. */
-const recordTypes: readonly unknown[] = [
+/**
+ * Items that are no part of the conversation: tools, which are all declared together, and records of work that a provider
+ * did by itself; the answer that follows them tells its result.
+ */
+const skippedTypes: readonly unknown[] = [
+  'additional_tools',
   'web_search_call',
   'file_search_call',
   'code_interpreter_call',
@@ -69,7 +73,7 @@ class ConversationBuilder {
     else if (isOutput(item)) this.#endTurnAt(item, position)
     else if (item.type === 'item_reference')
       throw unsupported(`${param}.type`, 'Items are not stored: send the item itself instead of a reference.')
-    else if (!recordTypes.includes(item.type))
+    else if (!skippedTypes.includes(item.type))
       throw unsupported(`${param}.type`, `This model takes no item of the type ${String(item.type).slice(0, 100)}.`)
   }
 
