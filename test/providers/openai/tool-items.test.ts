@@ -22,7 +22,10 @@ const declaring = (tools: object[], more: object = {}) => ({
   ...{ type: 'additional_tools', id: 'at_1', role: 'developer', tools },
   ...more,
 })
-const say = (role: string, text: string) => ({ type: 'message', role, content: [{ type: 'input_text', text }] })
+const say = (role: string, text: string) => {
+  const content = [{ type: role === 'assistant' ? 'output_text' : 'input_text', text }]
+  return { type: 'message', role, content }
+}
 const question = say('user', 'What is the weather in Berlin?')
 
 /** As Codex 0.171 asks with its own list of models. */
@@ -73,6 +76,7 @@ test.serial('200 from models of other providers: the tools of all items, by thei
     { type: 'function_call', call_id: 'c1', name: 'get_weather', namespace: 'functions', arguments: '{}' },
     declaring([namespaceOf('clock', [clock]), namespaceOf('functions', [weather])], { id: 'at_2' }),
     { type: 'function_call_output', call_id: 'c1', output: 'sunny' },
+    say('assistant', 'Sunny.'),
     question,
   ]
   for (const model of ['claude-sonnet-4-5', 'gemini-3.5-flash'])
@@ -96,8 +100,9 @@ test.serial('200 from models of other providers: the tools of all items, by thei
 test.serial('200 by chat where a provider has the format, but no namespaces', async t => {
   const { live: key } = await world.gateway.account()
   const input = [declaring([namespaceOf('functions', [weather])]), question]
-  const answer = await post(key, { model: 'grok-4.5', input, ...lite })
+  const answer = await post(key, { model: 'gpt-5-mini', input, provider: { only: ['openrouter'] } })
   t.is(answer.status, 200, answer.text)
+  t.is(world.openrouter.requests.at(-1)!.path, '/v1/chat/completions')
   t.like(answer.body.output.at(-1), { type: 'function_call', name: 'get_weather', namespace: 'functions' })
 })
 
