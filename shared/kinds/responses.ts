@@ -102,6 +102,11 @@ const reasoningItem = z
   })
   .meta({ id: 'ResponsesReasoning' })
 
+/** Its type may be absent: openai, ResponseInputItem.ItemReference. */
+const itemReference = z
+  .looseObject({ type: z.literal('item_reference').nullish(), id: z.string().min(1) })
+  .refine(item => item.role === undefined, 'is not a valid input item.')
+  .meta({ id: 'ResponsesItemReference' })
 const itemTools = z.array(responsesTool).max(1024)
 const additionalTools = z
   .looseObject({
@@ -129,10 +134,8 @@ const knownItem = z.discriminatedUnion('type', knownItems)
 export const responsesItem = z.union([
   knownItem,
   untypedMessage,
-  otherThan(
-    knownItems.map(({ shape }) => shape.type.value),
-    'input item',
-  ),
+  itemReference,
+  otherThan([...knownItems.map(({ shape }) => shape.type.value), 'item_reference'], 'input item'),
 ])
 
 /** `POST /v1/responses`: OpenAI's shape plus the routing fields. */
@@ -251,7 +254,16 @@ export function isItem<T extends KnownResponsesItem['type']>(
 
 /** Whether an input item is a message; their `type` may be absent. */
 export function isMessageItem(item: ResponsesItem): item is ResponsesMessage {
-  return item.type === undefined || item.type === 'message'
+  return item.type === 'message' || (item.type === undefined && item.role !== undefined)
+}
+
+/** Why a reference is refused that nothing has replaced by its item. */
+export const unresolvedReference =
+  'Items are not stored: send the item itself instead of a reference. References work in /v1/responses where the organisation keeps responses.'
+
+/** Whether an input item stands for a stored one. */
+export function isReference(item: ResponsesItem): item is z.infer<typeof itemReference> {
+  return item.type === 'item_reference' || (item.type == null && !isMessageItem(item))
 }
 
 /** Whether a content part has a known type; narrows its TypeScript type. */

@@ -2,10 +2,12 @@ import { GatewayError } from '../../../base/errors.ts'
 import {
   isItem,
   isMessageItem,
+  isReference,
   partsOf,
   type ResponsesItem,
   type ResponsesPart,
   type ResponsesRequest,
+  unresolvedReference,
 } from '../../../kinds/responses.ts'
 import { isListedItem } from '../../../kinds/responses-members.ts'
 import type { Target } from '../../contract.ts'
@@ -28,6 +30,7 @@ export function inputFor({ input: given }: ResponsesRequest, target: Target): Se
   const dropped = new Set<string>()
   let reasoningDropped = false
   for (const [index, item] of input.entries()) {
+    if (isReference(item)) throw refused(`input.${index}.type`, unresolvedReference)
     if (!isListedItem(item.type)) throw refusedItem(`input.${index}.type`, String(item.type))
     assertOwnTools(item, `input.${index}`)
     if (isItem(item, 'reasoning') && !isReadable(item.encrypted_content)) {
@@ -89,8 +92,6 @@ function cleanPart(part: ResponsesPart): ResponsesPart {
 }
 
 function refusedItem(param: string, type: string): GatewayError {
-  if (type === 'item_reference')
-    return refused(param, 'Items are not stored: send the item itself instead of a reference.')
   return refused(param, `Items of the type ${type.slice(0, 100)} are not supported here.`)
 }
 

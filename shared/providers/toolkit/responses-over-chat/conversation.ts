@@ -4,10 +4,12 @@ import type { ChatMessage, ToolCall } from '../../../kinds/chat.ts'
 import {
   isItem,
   isMessageItem,
+  isReference,
   type KnownResponsesItem,
   type ResponsesItem,
   type ResponsesMessage,
   type ResponsesRequest,
+  unresolvedReference,
 } from '../../../kinds/responses.ts'
 import type { Target } from '../../contract.ts'
 import { customArguments } from '../custom-tools.ts'
@@ -71,8 +73,7 @@ class ConversationBuilder {
     else if (isItem(item, 'function_call')) this.#addCall(item, item.arguments, position)
     else if (isItem(item, 'custom_tool_call')) this.#addCall(item, customArguments(item.input), position)
     else if (isOutput(item)) this.#endTurnAt(item, position)
-    else if (item.type === 'item_reference')
-      throw unsupported(`${param}.type`, 'Items are not stored: send the item itself instead of a reference.')
+    else if (isReference(item)) throw unsupported(`${param}.type`, unresolvedReference)
     else if (!skippedTypes.includes(item.type))
       throw unsupported(`${param}.type`, `This model takes no item of the type ${String(item.type).slice(0, 100)}.`)
   }
