@@ -162,7 +162,7 @@ export const responsesRequest = z.looseObject({
   tools: z.array(responsesTool).max(1024).nullish().describe('What the model may call.'),
   tool_choice: z
     .union([
-      z.enum(['none', 'auto', 'required']),
+      z.enum(['none', 'auto', 'required', 'validated']),
       z.looseObject({
         type: z.string(),
         name: z.string().optional(),

@@ -106,7 +106,7 @@ export class StoredResponses {
       inputCount: input.length,
       itemIds,
       itemsBytes: Buffer.byteLength(itemsText),
-      storedBytes: storedBytesOf(storedHead, storedItems, itemIds),
+      storedBytes: (storedHead.bytes?.length ?? 0) + (storedItems.bytes?.length ?? 0),
     }
   }
 
@@ -227,7 +227,7 @@ export class StoredResponses {
       data: {
         ...{ head: after.head.bytes, headFileId: after.head.fileId },
         ...{ items: after.items.bytes, itemsFileId: after.items.fileId },
-        storedBytes: storedBytesOf(after.head, after.items, row.itemIds),
+        storedBytes: (after.head.bytes?.length ?? 0) + (after.items.bytes?.length ?? 0),
       },
     })
     // A row that was deleted meanwhile needs neither.
@@ -242,11 +242,6 @@ export class StoredResponses {
 }
 
 const gone: Payload = { bytes: null, fileId: null }
-
-/** What a row adds to the storage quota; its files count themselves. */
-function storedBytesOf(head: Payload, items: Payload, itemIds: readonly string[]): number {
-  return (head.bytes?.length ?? 0) + (items.bytes?.length ?? 0) + Buffer.byteLength(itemIds.join(''))
-}
 
 function headPlace(id: string): string {
   return `stored_responses.head ${id}`

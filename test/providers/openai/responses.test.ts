@@ -338,6 +338,8 @@ test.serial('hosted tools without a price are left out, unless `tool_choice` nam
     t.is(refused.status, 400)
     t.like(JSON.parse(refused.text).error, { code: 'unsupported_capability', param: 'tool_choice' })
   }
+  await post(key, { ...hi, tools: kept, tool_choice: 'validated' })
+  t.is(sent().body.tool_choice, 'auto')
   const none = await post(key, { ...hi, tools: [{ type: 'web_search_preview' }], tool_choice: 'required' })
   t.is(none.status, 400)
 })
