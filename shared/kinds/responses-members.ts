@@ -51,6 +51,7 @@ const items = new Objects()
   )
   .add('reasoning', members('type id status encrypted_content', { summary: parts, content: parts }))
   .add('compaction', members('type id encrypted_content created_by'))
+  .add('compaction_trigger', members('type id'))
   .add('web_search_call', members('type id status', { action: search }))
   .add(
     'file_search_call',

@@ -154,6 +154,9 @@ function refusalOf(body: Body): Reply | null {
     if (internal in item)
       return invalid(`Unknown parameter: 'input[${index}].${internal}'.`, `input[${index}]`, 'unknown_parameter')
     if (type === 'item_reference') return notFound(id)
+    // Wei-Shaw/sub2api#6366
+    if (type === 'compaction_trigger' && index < items.length - 1)
+      return invalid("The 'compaction_trigger' item must be the final input item.", `input[${index}]`)
     if (type !== 'reasoning') continue
     if (!state) return notFound(id)
     if (state !== reasoningState)
@@ -200,6 +203,9 @@ function echoOf({ input }: Body): string {
 
 /** The output items of an answer, and whether its text was cut at the limit. */
 function outputOf(body: Body): { output: Body[]; isCut: boolean } {
+  // Exactly one item: openai/codex#22809.
+  if (Array.isArray(body.input) && body.input.at(-1)?.type === 'compaction_trigger')
+    return { output: [{ type: 'compaction', id: 'cmp_emulated', encrypted_content: reasoningState }], isCut: false }
   const calls = callsFor(body)
   const schema = body.text?.format?.schema
   const whole = schema ? JSON.stringify(fakeInstance(schema)) : echoOf(body)

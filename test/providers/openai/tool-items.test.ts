@@ -152,6 +152,30 @@ test.serial(
   },
 )
 
+test.serial('200 for a request to compact, whose item goes back; models of other providers refuse it', async t => {
+  const account = await world.gateway.account()
+  const trigger = { type: 'compaction_trigger' }
+  const input = [declaring([weather]), say('user', 'A long story'), trigger]
+  for (const stream of [false, true]) {
+    const body = { model: 'gpt-6-luna', input, ...lite, provider: { only: ['openai'] } } as never
+    const client = world.sdk(account.live)
+    const { output } = stream
+      ? await client.responses.stream(body).finalResponse()
+      : await client.responses.create(body)
+    t.deepEqual(sent().body.input, input)
+    t.is(output.length, 1)
+    t.like(output[0], { type: 'compaction', encrypted_content: 'gAAAAemulated' })
+    const next = await post(account.live, { model: 'gpt-6-luna', input: [input[0], output[0], say('user', 'Go on')] })
+    t.is(next.status, 200, next.text)
+    t.deepEqual(sent().body.input[1], output[0])
+  }
+  t.true((await chargedNano(world, account)) > 0)
+  const refused = await post(account.live, { model: 'claude-sonnet-4-5', input })
+  t.is(refused.status, 400)
+  t.like(refused.body.error, { code: 'unsupported_capability', param: 'input.2.type' })
+  t.regex(refused.body.error.message, /provider of your own in config\.toml/)
+})
+
 test.serial('200 over a WebSocket, and again in the next turn, which continues the first', async t => {
   const { live: key } = await world.gateway.account()
   const socket = new WebSocket(`${world.gateway.url.replace('http', 'ws')}/v1/responses`, {

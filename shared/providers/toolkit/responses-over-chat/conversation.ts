@@ -74,6 +74,11 @@ class ConversationBuilder {
     else if (isItem(item, 'custom_tool_call')) this.#addCall(item, customArguments(item.input), position)
     else if (isOutput(item)) this.#endTurnAt(item, position)
     else if (isReference(item)) throw unsupported(`${param}.type`, unresolvedReference)
+    else if (item.type === 'compaction_trigger')
+      throw unsupported(
+        `${param}.type`,
+        'This model does not compact conversations. In Codex, set a provider of your own in config.toml: then it writes the summary itself.',
+      )
     else if (!skippedTypes.includes(item.type))
       throw unsupported(`${param}.type`, `This model takes no item of the type ${String(item.type).slice(0, 100)}.`)
   }
