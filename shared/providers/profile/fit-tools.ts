@@ -118,8 +118,8 @@ function fitParameters(fitting: Fitting, { parameters, strict }: FunctionTool['f
 
 function fitChoice(fitting: Fitting): void {
   const { tool_choice: choice } = fitting.body
-  // Gemini has a mode of that name, for which Copilot CLI asks by it.
-  if (choice === 'validated' && fitting.target.provider.protocol !== 'gemini') {
+  // Copilot CLI asks Gemini so.
+  if (choice === 'validated' && !fitting.profile.validated_tools) {
     fitting.adjust('tool_choice', 'auto')
     return
   }
