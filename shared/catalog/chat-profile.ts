@@ -52,6 +52,8 @@ export const chatProfile = z
     custom_tools: z.boolean(),
     /** Whether `tool_choice` may be `allowed_tools`; else the other tools are left out. */
     allowed_tools: z.boolean(),
+    /** Whether `tool_choice` may be `validated`, Gemini's mode that keeps calls to their schemas; else it is `auto`. */
+    validated_tools: z.boolean(),
     /** Whether its Responses load tools by a search (`tool_search`, `defer_loading`). */
     tool_search: z.boolean(),
     /** Whether the model can be forced to call a tool; else the system prompt asks it to. */
@@ -109,6 +111,7 @@ const defaults: ChatProfile = {
   tool_name: 'word_64',
   custom_tools: false,
   allowed_tools: false,
+  validated_tools: false,
   tool_search: false,
   forced_tools: true,
   tools_with_format: true,
