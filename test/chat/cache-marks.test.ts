@@ -21,8 +21,8 @@ test.beforeEach(() => {
 })
 
 const model = 'claude-sonnet-5-5'
-/** Nano-dollars per token, with the margin of 5 %: $2 input, $0.20 read, $2.50 written and $10 output per million. */
-const price = { input: 2_100, read: 210, written: 2_625, output: 10_500 }
+/** Nano-dollars per token, with the margin of 5 %: $2 input, $0.10 read, $2.50 written and $10 output per million. */
+const price = { input: 2_100, read: 105, written: 2_625, output: 10_500 }
 const instructions = 'You are a coding agent. Work carefully, and say what you do. '.repeat(200)
 const result = 'The file has forty lines of text, and this is one of them. '.repeat(40)
 const chatTool = { type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: {} } } }
@@ -79,7 +79,7 @@ const asked = [
   { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'How is the weather in Oslo?' }] },
 ]
 
-test.serial('200: a conversation of Codex with Claude reads what it repeats at a tenth of the price', async t => {
+test.serial('200: a conversation of Codex with Claude reads what it repeats at the price of the cache', async t => {
   const account = await world.gateway.account()
   let input: Any[] = asked
   const usages: Any[] = []
