@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hashSecret } from '../../../shared/keys/secret.ts'
+import type { Account } from '../agents/upstream.ts'
 import type { Seen } from './upstreams.ts'
 
 /** What `run.ts` tells the tests of the gateway that it started. */
@@ -21,6 +22,17 @@ function given(name: string): string {
 export async function requestsTo(provider: 'openai' | 'anthropic' | 'gemini', containing: string): Promise<Seen[]> {
   const response = await fetch(`${given('UPSTREAMS_URL')}/${provider}?${new URLSearchParams({ containing })}`)
   return (await response.json()) as Seen[]
+}
+
+/** A key of an organisation that only this conversation of an agent uses. */
+export function agentKey(index: number): string {
+  return given('AGENT_KEYS').split(',')[index]!
+}
+
+/** What the providers stated about the requests of an agent's conversation. */
+export async function accountOf(conversation: string): Promise<Account> {
+  const response = await fetch(`${given('UPSTREAMS_URL')}/conversation?${new URLSearchParams({ name: conversation })}`)
+  return (await response.json()) as Account
 }
 
 /** Creates a key with a policy of its own; its secret. */
