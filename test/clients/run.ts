@@ -2,7 +2,7 @@
 // over stores of its own, and runs AVA with the arguments of the command line. Everything is stopped however the run ends.
 import { execFile, spawn } from 'node:child_process'
 import { stat } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { promisify } from 'node:util'
 import { dieWithParent, endOf } from '../../dev/daemon.ts'
 import { type Stack, startStack } from './support/stack.ts'
@@ -10,6 +10,8 @@ import { type Stack, startStack } from './support/stack.ts'
 const folder = import.meta.dirname
 const root = join(folder, '../..')
 const failed = 1
+/** Every agent on every kind of model, over thirty turns. */
+const wholeMatrix = '--all'
 const installWithinMs = 300_000
 const checkWithinMs = 120_000
 const execute = promisify(execFile)
@@ -19,7 +21,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => st
 let stack: Stack | undefined
 let exitCode = failed
 try {
-  await installClients()
+  for (const one of [folder, join(folder, 'agents')]) await installClients(one)
   stack = await startStack(stopping.signal)
   const [typesAreRight, testsPassed] = await Promise.all([checkTypes(), runTests(stack.env)])
   exitCode = typesAreRight && testsPassed ? 0 : failed
@@ -31,14 +33,14 @@ try {
 }
 process.exit(exitCode)
 
-/** Installs what the lock file names, unless that is there already. */
-async function installClients(): Promise<void> {
+/** Installs what the lock file of a folder names, unless that is there already. */
+async function installClients(folder: string): Promise<void> {
   const [locked, installed] = await Promise.all([
     changedAtMs(join(folder, 'package-lock.json')),
     changedAtMs(join(folder, 'node_modules/.package-lock.json')),
   ])
   if (installed > locked) return
-  console.log('installing the clients into test/clients')
+  console.log(`installing clients into ${relative(root, folder)}`)
   const options = { cwd: root, timeout: installWithinMs, signal: stopping.signal, env: withOurNode() }
   await execute('npm', ['ci', '--prefix', folder, '--loglevel', 'error'], options)
 }
@@ -67,9 +69,10 @@ async function checkTypes(): Promise<boolean> {
 
 async function runTests(env: Record<string, string>): Promise<boolean> {
   const ava = join(root, 'node_modules/ava/entrypoints/cli.mjs')
-  const child = spawn(process.execPath, [ava, ...process.argv.slice(2)], {
+  const options = process.argv.slice(2)
+  const child = spawn(process.execPath, [ava, ...options.filter(option => option !== wholeMatrix)], {
     cwd: folder,
-    env: { ...process.env, ...env },
+    env: { ...process.env, ...env, ...(options.includes(wholeMatrix) && { ALL_CONVERSATIONS: '1' }) },
     stdio: ['ignore', 'inherit', 'inherit'],
     signal: stopping.signal,
     killSignal: 'SIGKILL',

@@ -28,20 +28,31 @@ export type Agent = {
   login?(setup: Setup): Command
   prompt(setup: Setup, prompt: string, isResumed: boolean): Command
   /** How it compacts a conversation: at a command, when the window that it knows is full, or when a provider refuses. */
-  compaction?: { prompt: string } | { contextTokens: number } | 'overflow'
+  compaction: { prompt: string } | { contextTokens: number } | 'overflow' | 'none'
+  /** The models of the short run. */
+  models: string[]
 }
+
+/** The models of the whole run: one of each provider, and the router's choice. */
+export const allModels = ['gpt-6-luna', 'claude-sonnet-5-5', 'gemini-3.5-flash', 'auto']
 
 const headgateKey = ({ key }: Setup) => ({ HEADGATE_API_KEY: key })
 
 /** The set-up that docs/agents.md and the dashboard show. */
 function snippetFor(client: string, { origin, key, model: id, contextTokens }: Setup): string {
   const row = loadCatalog().models.get(id) ?? loadCatalog().models.get('gpt-6-luna')!
-  const model = { ...row, id, endpoint: row.endpoint ?? endpoints[row.type], context_length: contextTokens }
+  const limits = {
+    context_length: contextTokens,
+    max_output_tokens: Math.min(row.max_output_tokens!, contextTokens / 4),
+  }
+  const model = { ...row, ...limits, id, endpoint: row.endpoint ?? endpoints[row.type] }
   return agentSnippets({ origin, key, model, models: [model] }).find(snippet => snippet.client === client)!.code
 }
 
 function exportsOf(snippet: string): Record<string, string> {
-  return Object.fromEntries([...snippet.matchAll(/^export (\w+)='?(.*?)'?$/gm)].map(([, name, value]) => [name!, value!]))
+  return Object.fromEntries(
+    [...snippet.matchAll(/^export (\w+)='?(.*?)'?$/gm)].map(([, name, value]) => [name!, value!]),
+  )
 }
 
 const claudeCode: Agent = {
@@ -60,6 +71,7 @@ const claudeCode: Agent = {
     args: ['-p', prompt, '--dangerously-skip-permissions', '--output-format', 'json', ...(isResumed ? ['-c'] : [])],
   }),
   compaction: { prompt: '/compact' },
+  models: ['claude-sonnet-5-5', 'gemini-3.5-flash'],
 }
 
 const codex: Agent = {
@@ -76,6 +88,7 @@ const codex: Agent = {
     return { args: ['exec', ...resume, '--json', '--skip-git-repo-check', ...overrides, prompt] }
   },
   compaction: { contextTokens: 30_000 },
+  models: ['gpt-6-luna', 'claude-sonnet-5-5'],
 }
 
 const opencode: Agent = {
@@ -84,11 +97,17 @@ const opencode: Agent = {
   program: 'opencode',
   env: setup => ({ ...headgateKey(setup), OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1' }),
   files: setup => {
-    const config = { ...JSON.parse(snippetFor('opencode', setup)), permission: 'allow', autoupdate: false, share: 'disabled' }
+    const config = {
+      ...JSON.parse(snippetFor('opencode', setup)),
+      permission: 'allow',
+      autoupdate: false,
+      share: 'disabled',
+    }
     return { '.config/opencode/opencode.json': JSON.stringify(config) }
   },
   prompt: (_setup, prompt, isResumed) => ({ args: ['run', ...(isResumed ? ['-c'] : []), prompt] }),
-  compaction: { contextTokens: 60_000 },
+  compaction: { contextTokens: 40_000 },
+  models: ['claude-sonnet-5-5'],
 }
 
 const pi: Agent = {
@@ -105,7 +124,8 @@ const pi: Agent = {
   prompt: ({ model }, prompt, isResumed) => ({
     args: ['--provider', 'headgate', '--model', model, '-p', ...(isResumed ? ['-c'] : []), prompt],
   }),
-  compaction: { contextTokens: 40_000 },
+  compaction: { contextTokens: 30_000 },
+  models: ['gpt-6-luna'],
 }
 
 const cline: Agent = {
@@ -115,6 +135,8 @@ const cline: Agent = {
   env: () => ({ CLINE_NO_AUTO_UPDATE: '1', CLINE_TELEMETRY_DISABLED: '1' }),
   login: ({ origin, key, model }) => ({ args: ['auth', '-p', 'openai', '-k', key, '-m', model, '-b', `${origin}/v1`] }),
   prompt: ({ model }, prompt) => ({ args: ['-P', 'openai', '-m', model, `${prompt} Please do.`] }),
+  compaction: 'overflow',
+  models: ['gpt-6-luna'],
 }
 
 const continueCli: Agent = {
@@ -129,7 +151,8 @@ const continueCli: Agent = {
   prompt: ({ home }, prompt, isResumed) => ({
     args: ['-p', '--auto', '--config', `${home}/.continue/config.yaml`, ...(isResumed ? ['--resume'] : []), prompt],
   }),
-  compaction: { contextTokens: 60_000 },
+  compaction: { contextTokens: 40_000 },
+  models: ['gemini-3.5-flash'],
 }
 
 const qwen: Agent = {
@@ -148,6 +171,7 @@ const qwen: Agent = {
     args: ['--auth-type', 'openai', '--yolo', ...(isResumed ? ['--continue'] : []), '-p', prompt],
   }),
   compaction: { prompt: '/compress' },
+  models: ['auto'],
 }
 
 const copilot: Agent = {
@@ -165,7 +189,8 @@ const copilot: Agent = {
   prompt: (_setup, prompt, isResumed) => ({
     args: ['-p', prompt, '--allow-all-tools', '--allow-all-paths', ...(isResumed ? ['--continue'] : [])],
   }),
-  compaction: { contextTokens: 60_000 },
+  compaction: { contextTokens: 40_000 },
+  models: ['gpt-6-luna'],
 }
 
 export const agents: Agent[] = [claudeCode, codex, opencode, copilot, cline, continueCli, qwen, pi]

@@ -1,48 +1,58 @@
-import { randomBytes } from 'node:crypto'
-import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
-import { accountOf, agentKey, origin } from '../support/environment.ts'
-import { RecordingProxy } from '../support/recording-proxy.ts'
-import { type Agent, agents } from './agents.ts'
-import { AgentSession } from './session.ts'
-import { lastWordsOf, promptFor } from './scripted-model.ts'
-import { editOf, fileOf, original } from './tools.ts'
+import { accountOf, agentKey, origin, settledWallet } from '../support/environment.ts'
+import { agents, allModels } from './agents.ts'
+import { type Conversation, converse, programsIn } from './conversation.ts'
+import { costOf } from './money.ts'
+import type { Statement } from './upstream.ts'
 
-const programs = join(import.meta.dirname, 'node_modules/.bin')
-const models = (process.env.MODELS ?? 'gpt-6-luna').split(',')
-let index = 0
+const isLong = process.env.ALL_CONVERSATIONS === '1'
+const maxErrorUsd = 1e-6
+/** A cut stream is charged by an estimate of what was sent and received. */
+const maxEstimate = 2
 
-for (const agent of agents)
-  for (const model of models) {
-    const key = agentKey(index++)
-    test.serial(`${agent.name}, ${model}`, async t => {
-      t.timeout(600_000)
-      const conversation = `ag${randomBytes(6).toString('hex')}`
-      const proxy = await RecordingProxy.start(origin)
-      const contextTokens = typeof agent.compaction === 'object' && 'contextTokens' in agent.compaction ? agent.compaction.contextTokens : 200_000
-      const session = await AgentSession.start(agent, { origin: proxy.url, key, model, contextTokens }, programs)
-      try {
-        const go = async (part: number, steps: string[], faults: string[] = []) => {
-          for (const [i, step] of steps.entries()) if (step === 'read') await session.write(fileOf({ conversation, part, step: i + 1, folder: '.' }), original)
-          const from = proxy.exchanges.length
-          const started = Date.now()
-          const run = await session.prompt(promptFor(conversation, part, session.work, steps, faults))
-          t.log(part, `${Date.now() - started} ms`, run.exitCode, proxy.exchanges.slice(from).map(({ path, status }) => `${path} ${status}`).join(' '))
-          for (const x of proxy.exchanges.slice(from)) if (x.status >= 400) t.log(x.answer.slice(0, 400))
-          if (!run.output.includes(lastWordsOf(conversation, part))) t.log('OUTPUT', run.output.slice(-1500))
-          for (const [i, step] of steps.entries()) if (step === 'edit') t.log('edit', (await session.read(fileOf({ conversation, part, step: i, folder: '.' }))).includes(editOf({ conversation, part, step: i + 1, folder: '.' })))
-        }
-        await go(1, ['shell', 'read', 'edit', 'parallel'], ['overloaded@2'])
-        await go(2, ['big', 'big', 'big', 'big', 'shell'], [])
-        const compaction = agent.compaction
-        if (typeof compaction === 'object' && 'prompt' in compaction) t.log(await session.prompt(compaction.prompt))
-        await go(3, ['shell', 'read', 'edit', 'shell'], ['cut@3'])
-        const account = await accountOf(conversation)
-        t.log(account.compactions, account.statements.map(({ end, model, refusal }) => `${model}:${end}${refusal ?? ''}`).join(' '))
-        t.pass()
-      } finally {
-        await session.close()
-        await proxy.close()
-      }
-    })
-  }
+const cells = agents.flatMap(agent => (isLong ? allModels : agent.models).map(model => ({ agent, model })))
+for (const [index, { agent, model }] of cells.entries())
+  test.serial(`ok: ${agent.name} on ${model}: edits, a resume, a compaction, a 529 and a cut stream`, async t => {
+    t.timeout(900_000)
+    const key = agentKey(index)
+    const target = { origin, key, model, programs: programsIn(import.meta.dirname) }
+    const before = await settledWallet(key)
+    const conversation = await converse(agent, target, isLong)
+    const { statements, compactions } = await accountOf(conversation.name)
+    t.log(summaryOf(conversation, statements, compactions))
+    for (const { run, hasEnded, missingEdits } of conversation.parts) {
+      t.is(run.exitCode, 0, run.output)
+      t.true(hasEnded, run.output)
+      t.deepEqual(missingEdits, [])
+    }
+    const refusals = conversation.exchanges.filter(({ status }) => status >= 400)
+    t.deepEqual(
+      refusals.map(({ path, status, answer }) => [path, status, answer]),
+      [],
+    )
+    const ends = new Set(statements.map(({ end }) => end))
+    for (const end of ['whole', 'overloaded', 'cut']) t.true(ends.has(end), `a request ended ${end}`)
+    t.false(ends.has('refused'), 'the providers take every request')
+    if (agent.compaction !== 'none') t.true(compactions > 0, 'it was compacted')
+    const after = await settledWallet(key)
+    t.is(after.reserved_usd, 0)
+    checkMoney(t, before.balance_usd - after.balance_usd, statements)
+  })
+
+/** What was charged is what the providers stated, and for a cut stream at most an estimate. */
+function checkMoney(t: ExecutionContext, chargedUsd: number, statements: Statement[]): void {
+  const costOfAll = (ends: string[]) =>
+    statements.filter(({ end }) => ends.includes(end)).reduce((sum, statement) => sum + costOf(statement), 0)
+  const stated = costOfAll(['whole'])
+  const broken = costOfAll(['cut', 'event', 'unfinished'])
+  const message = `charged ${chargedUsd}, stated ${stated}, and ${broken} of broken answers`
+  t.log(message)
+  t.true(chargedUsd > stated - maxErrorUsd && chargedUsd < stated + broken * maxEstimate + maxErrorUsd, message)
+}
+
+/** One line for the table of docs/agents.md. */
+function summaryOf({ parts, exchanges }: Conversation, statements: Statement[], compactions: number): string {
+  const count = (end: string) => statements.filter(one => one.end === end).length
+  const ends = [...new Set(statements.map(({ end }) => end))].map(end => `${count(end)} ${end}`).join(', ')
+  return `${parts.length} prompts, ${exchanges.length} requests; at the providers ${ends}; ${compactions} compactions`
+}

@@ -1,4 +1,11 @@
-import { failed, messageEvents, messageReply, overloaded, rateLimited as limited, sse } from '../../emulators/anthropic.ts'
+import {
+  failed,
+  rateLimited as limited,
+  messageEvents,
+  messageReply,
+  overloaded,
+  sse,
+} from '../../emulators/anthropic.ts'
 import { checkRequest } from '../../emulators/anthropic-rules.ts'
 import { chatRules } from '../../emulators/chat-rules.ts'
 import { events, framed, json, type Recorded, type Reply, reset } from '../../emulators/emulator.ts'
@@ -94,9 +101,19 @@ const anthropicDialect: Dialect = {
   },
   broken(request, answer, usage, fault) {
     if (!request.body.stream) return fault === 'cut' ? reset : this.faults.failed
-    const message = { ...messageOf(answer, usage), id: 'msg_b', type: 'message', role: 'assistant', model: request.body.model }
+    const message = {
+      ...messageOf(answer, usage),
+      id: 'msg_b',
+      type: 'message',
+      role: 'assistant',
+      model: request.body.model,
+    }
     const pieces = messageEvents({ stop_sequence: null, stop_details: null, ...message } as never).map(sse)
-    return brokenStream(pieces, fault, sse({ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } } as never))
+    return brokenStream(
+      pieces,
+      fault,
+      sse({ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } } as never),
+    )
   },
 }
 
@@ -134,7 +151,7 @@ const chatDialect: Dialect = {
     lastText: lastTextOf(
       body.messages,
       ({ role }) => role === 'assistant',
-      ({ role, content }) => (role === 'tool' ? '' : textsOf(content)),
+      ({ role, content }) => (role === 'user' ? textsOf(content) : ''),
     ),
     tools: (body.tools ?? []).map(({ type, custom, function: fn }: Body): Tool => {
       return { name: (fn ?? custom).name, schema: fn?.parameters, isCustom: type === 'custom' }
@@ -204,7 +221,7 @@ const responsesDialect: Dialect = {
       tool.type === 'namespace' ? tool.tools.map((one: Body) => ({ ...one, namespace: tool.name })) : [tool],
     )
     return {
-      lastText: lastTextOf(items, isModels, ({ content }) => textsOf(content)),
+      lastText: lastTextOf(items, isModels, ({ role, content }) => (role === 'user' ? textsOf(content) : '')),
       tools: tools
         .filter(({ name }: Body) => name)
         .map(({ name, parameters: schema, type, namespace }: Body): Tool => {
@@ -273,7 +290,10 @@ const geminiDialect: Dialect = {
     const steps = geminiSteps(request, answer, usage)
     if (isGeminiStream(request)) return events([framed(steps, { eol: '\r\n' })])
     const parts = steps.flatMap(({ candidates }) => candidates[0].content.parts).filter(({ text }: Body) => text !== '')
-    return json(200, { ...steps.at(-1), candidates: [{ content: { role: 'model', parts }, index: 0, finishReason: 'STOP' }] })
+    return json(200, {
+      ...steps.at(-1),
+      candidates: [{ content: { role: 'model', parts }, index: 0, finishReason: 'STOP' }],
+    })
   },
   faults: {
     overloaded: geminiError(503, 'UNAVAILABLE', 'The model is overloaded. Please try again later.'),
@@ -287,9 +307,15 @@ const geminiDialect: Dialect = {
   },
   broken(request, answer, usage, fault) {
     if (!isGeminiStream(request)) return fault === 'cut' ? reset : this.faults.failed
-    const begun = geminiSteps(request, { text: 'I look at this first.', calls: [] }, usage).slice(0, 2)
-    const error = { error: { code: 503, message: 'The model is overloaded. Please try again later.', status: 'UNAVAILABLE' } }
-    return brokenStream(begun.map(step => framed([step], { eol: '\r\n' })), fault, framed([error], { eol: '\r\n' }))
+    const begun = geminiSteps(request, answer, usage).slice(0, 2)
+    const error = {
+      error: { code: 503, message: 'The model is overloaded. Please try again later.', status: 'UNAVAILABLE' },
+    }
+    return brokenStream(
+      begun.map(step => framed([step], { eol: '\r\n' })),
+      fault,
+      framed([error], { eol: '\r\n' }),
+    )
   },
 }
 
@@ -315,7 +341,11 @@ function geminiSteps(request: Recorded, { text, calls }: Answer, usage: Usage): 
   }
   return parts.map((part, index) => {
     const finish = index === parts.length - 1 && { finishReason: 'STOP' }
-    return { candidates: [{ content: { role: 'model', parts: [part] }, index: 0, ...finish }], usageMetadata, modelVersion: model }
+    return {
+      candidates: [{ content: { role: 'model', parts: [part] }, index: 0, ...finish }],
+      usageMetadata,
+      modelVersion: model,
+    }
   })
 }
 

@@ -16,11 +16,14 @@ export type Decision = { conversation: string; answer: Answer; fault: Fault | nu
 type PlannedFault = { fault: Fault; times: number }
 type Part = { number: number; folder: string; steps: string[]; faults: Map<number, PlannedFault> }
 
-const conversationPattern = /\bag[0-9a-f]{12}\b/
+const conversationPattern = /ag[0-9a-f]{12}/
 const partPattern = /(ag[0-9a-f]{12}) part (\d+) in ([^\s:]+): ([a-z ]+)(?:; faults ([a-z0-9@ ]+))?\./g
+const faultPattern = /([a-z]+)@(\d+)(?:x(\d+))?/g
 /** Agents ask for a summary when they compact a conversation. */
 const compaction =
   /(?:create|write|generate|provide|produce)\b[^.]{0,80}\bsummary|context checkpoint|summari[sz]e (?:the|our|this)/i
+/** A conversation that gets nowhere ends. */
+const maxRequests = 200
 /** An agent that does not compact asks no longer than this. */
 const maxOverflows = 6
 
@@ -28,7 +31,13 @@ const maxOverflows = 6
  * The prompt for one part of a conversation: the folder of the work, the steps of the model, and which of them its
  * provider fails first: `cut@3` once, `overloaded@3x2` twice.
  */
-export function promptFor(conversation: string, part: number, folder: string, steps: string[], faults: string[]): string {
+export function promptFor(
+  conversation: string,
+  part: number,
+  folder: string,
+  steps: string[],
+  faults: string[],
+): string {
   const failing = faults.length > 0 ? `; faults ${faults.join(' ')}` : ''
   return `${conversation} part ${part} in ${folder}: ${steps.join(' ')}${failing}.`
 }
@@ -45,6 +54,7 @@ export function lastWordsOf(conversation: string, part: number): string {
 export class ScriptedModel {
   readonly #failures = new Map<string, number>()
   readonly #compactions = new Map<string, number>()
+  readonly #requests = new Map<string, number>()
 
   /** How often a conversation was compacted. */
   compactionsOf(conversation: string): number {
@@ -56,6 +66,9 @@ export class ScriptedModel {
     const conversation = conversationPattern.exec(raw)?.[0]
     if (!conversation) return null
     const say = (text: string): Decision => ({ conversation, answer: { text, calls: [] }, fault: null })
+    const requests = (this.#requests.get(conversation) ?? 0) + 1
+    this.#requests.set(conversation, requests)
+    if (requests > maxRequests) return say('This leads nowhere.')
     const part = lastPartIn(raw)
     if (part && compaction.test(lastText.replaceAll(partPattern, ''))) {
       this.#compactions.set(conversation, this.compactionsOf(conversation) + 1)
@@ -88,13 +101,12 @@ function lastPartIn(raw: string): Part | null {
     number: Number(number),
     folder: folder!,
     steps: steps!.split(' '),
-    faults: new Map(faults.split(' ').filter(Boolean).map(plannedFault)),
+    faults: new Map([...faults.matchAll(faultPattern)].map(plannedFault)),
   }))
   return parts.reduce<Part | null>((last, part) => (last && last.number > part.number ? last : part), null)
 }
 
-function plannedFault(text: string): [step: number, planned: PlannedFault] {
-  const [, fault, step, times = '1'] = /^([a-z]+)@(\d+)(?:x(\d+))?$/.exec(text)!
+function plannedFault([, fault, step, times = '1']: RegExpExecArray): [step: number, planned: PlannedFault] {
   return [Number(step), { fault: fault as Fault, times: fault === 'overflow' ? maxOverflows : Number(times) }]
 }
 
@@ -107,7 +119,8 @@ function lastStepIn(raw: string, conversation: string, { number }: Part): number
 /** A summary from which the conversation can go on: the last prompt, and the mark of the last step. */
 function summaryOf(raw: string, conversation: string, part: Part): string {
   const step = lastStepIn(raw, conversation, part)
-  const prompt = [...raw.matchAll(partPattern)].map(([text]) => text).findLast(text => text.includes(`part ${part.number} in`))
+  const prompt = [...raw.matchAll(partPattern)]
+    .map(([text]) => text)
+    .findLast(text => text.includes(`part ${part.number} in`))
   return `The user asked: ${prompt} The last step was ${step > 0 ? markOf(conversation, part.number, step) : 'none'}.`
 }
-

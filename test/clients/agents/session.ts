@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { text as textOf } from 'node:stream/consumers'
@@ -46,14 +46,6 @@ export class AgentSession {
   prompt(prompt: string): Promise<Run> {
     const isResumed = this.#prompts++ > 0
     return this.#run(this.#agent.prompt(this.#setup, prompt, isResumed))
-  }
-
-  write(name: string, content: string): Promise<void> {
-    return writeFile(join(this.work, name), content)
-  }
-
-  read(name: string): Promise<string> {
-    return readFile(join(this.work, name), 'utf8')
   }
 
   async close(): Promise<void> {

@@ -9,20 +9,22 @@ type Kind = 'shell' | 'read' | 'edit'
 type Work = { kind: Kind; command: string; file: string; replacement: string }
 
 const names: Record<Kind, RegExp> = {
-  shell: /^(bash|shell|shell_command|exec_command|execute_command|run_commands?|run_shell_command|run_terminal_command)$/i,
+  shell:
+    /^(bash|shell|shell_command|exec_command|execute_command|run_commands?|run_shell_command|run_terminal_command)$/i,
   read: /^(read|read_file|read_files|view|view_file)$/i,
   edit: /^(edit|editor|edit_file|apply_patch|replace|replace_in_file|str_replace|str_replace_editor)$/i,
 }
-const outputBytes = 28_000
+/** About 28,000 bytes in lines that no agent shortens. */
+const bigOutput = "seq -s ' ' 1 6000 | fold -w 400"
 
 /** What a step leaves in the conversation, whichever tool took it. */
 export const markOf = (conversation: string, part: number, step: number) => `${conversation}-${part}-${step}`
-/** The file that a step reads, and the next one may edit. */
-export function fileOf({ conversation, part, step, folder }: Place): string {
-  return `${folder}/${markOf(conversation, part, step)}.txt`
+/** The file that a step reads, and the next one edits. Its name has no mark: agents may list the files of their folder. */
+export const fileOf = ({ folder, part, step }: Place) => `${folder}/part${part}step${step}.txt`
+/** What is in that file, and what the edit puts in the place of `alpha`. */
+export function contentOf({ conversation, part, step }: Place): string {
+  return `first\nalpha\n${markOf(conversation, part, step)}\n`
 }
-/** What is in each file before its edit, and what an edit puts in the place of `alpha`. */
-export const original = 'first\nalpha\nlast\n'
 export const editOf = ({ conversation, part, step }: Place) => `beta ${markOf(conversation, part, step)}`
 
 /** The calls of one step: `shell`, `read`, `edit` (of the file that the step before has read), `parallel` or `big`. */
@@ -31,7 +33,7 @@ export function callsFor(kind: string, place: Place, tools: Tool[]): Call[] {
   const work = { kind: 'shell' as Kind, command: echo, file: fileOf(place), replacement: editOf(place) }
   if (kind === 'read') return [callOf({ ...work, kind }, tools)]
   if (kind === 'edit') return [callOf({ ...work, kind, file: fileOf({ ...place, step: place.step - 1 }) }, tools)]
-  if (kind === 'big') return [callOf({ ...work, command: `seq 1 12000 | head -c ${outputBytes}; ${echo}` }, tools)]
+  if (kind === 'big') return [callOf({ ...work, command: `${bigOutput}; ${echo}` }, tools)]
   if (kind === 'parallel') return [callOf(work, tools), callOf({ ...work, command: `${echo} again` }, tools)]
   return [callOf(work, tools)]
 }
@@ -62,7 +64,12 @@ function valueFor(schema: Schema, name: string, context: Context): unknown {
   if (context.depth > maxDepth) return null
   if (schema.$ref) return valueFor(resolve(schema.$ref, context.root), name, inner)
   const options = schema.anyOf ?? schema.oneOf
-  if (options) return valueFor(options.find((one: Schema) => one.type !== 'null'), name, inner)
+  if (options)
+    return valueFor(
+      options.find((one: Schema) => one.type !== 'null'),
+      name,
+      inner,
+    )
   const type = [schema.type ?? (schema.properties ? 'object' : 'string')].flat().find(one => one !== 'null')
   if (type === 'object') return objectFor(schema, inner)
   if (type === 'array') {
@@ -70,7 +77,8 @@ function valueFor(schema: Schema, name: string, context: Context): unknown {
     return [items]
   }
   if (type === 'boolean') return false
-  if (type === 'integer' || type === 'number') return /timeout|ms$/i.test(name) ? 10_000 : Math.max(schema.minimum ?? 1, 1)
+  if (type === 'integer' || type === 'number')
+    return /timeout|ms$/i.test(name) ? 10_000 : Math.max(schema.minimum ?? 1, 1)
   return schema.const ?? textFor(schema, name, context.work)
 }
 
@@ -89,7 +97,11 @@ function isPartOf(kind: Kind, name: string): boolean {
 }
 
 function textFor(schema: Schema, name: string, { kind, command, file, replacement }: Work): string {
-  if (schema.enum) return schema.enum.find((one: string) => ({ read: /view/, edit: /str_replace/, shell: /^$/ })[kind].test(one)) ?? schema.enum[0]
+  if (schema.enum)
+    return (
+      schema.enum.find((one: string) => ({ read: /view/, edit: /str_replace/, shell: /^$/ })[kind].test(one)) ??
+      schema.enum[0]
+    )
   if (/^(command|cmd|script)$/i.test(name)) return { shell: command, edit: 'str_replace', read: 'view' }[kind]
   if (/path|file/i.test(name)) return file
   if (/^old|^search$/i.test(name)) return 'alpha'
@@ -98,5 +110,10 @@ function textFor(schema: Schema, name: string, { kind, command, file, replacemen
 }
 
 function resolve(reference: string, root: Schema): Schema {
-  return reference.replace(/^#\//, '').split('/').reduce((node, name) => node?.[name], root) ?? {}
+  return (
+    reference
+      .replace(/^#\//, '')
+      .split('/')
+      .reduce((node, name) => node?.[name], root) ?? {}
+  )
 }

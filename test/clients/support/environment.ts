@@ -35,6 +35,19 @@ export async function accountOf(conversation: string): Promise<Account> {
   return (await response.json()) as Account
 }
 
+type Wallet = { balance_usd: number; reserved_usd: number; held_usd: number }
+
+/** The wallet of a key's organisation once nothing is reserved in it, or when that takes too long. */
+export async function settledWallet(key: string): Promise<Wallet> {
+  const deadline = performance.now() + bookedWithinMs
+  for (;;) {
+    const response = await fetch(`${baseUrl}/balance`, { headers: { authorization: `Bearer ${key}` } })
+    const wallet = (await response.json()) as Wallet
+    if (wallet.reserved_usd === 0 || performance.now() > deadline) return wallet
+    await sleep(pollMs)
+  }
+}
+
 /** Creates a key with a policy of its own; its secret. */
 export async function createKey(policy: object): Promise<string> {
   const response = await fetch(`${origin}/api/v1/keys`, {
