@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs'
 import { agentSnippets } from '../../../api/dashboard/web/pages/keys/agent-snippets.ts'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import { endpoints } from '../../../shared/catalog/schema.ts'
@@ -15,6 +16,12 @@ export type Setup = {
 }
 export type Command = { args: string[]; env?: Record<string, string> }
 
+/**
+ * At a command, when the window that it knows is full, or after a provider's refusal. An agent that shortens its
+ * conversation without a model prints `said`.
+ */
+export type Compaction = { prompt?: string; contextTokens?: number; said?: string }
+
 /** How one coding agent is started without a terminal. */
 export type Agent = {
   name: string
@@ -27,8 +34,8 @@ export type Agent = {
   /** Runs once, before the first prompt. */
   login?(setup: Setup): Command
   prompt(setup: Setup, prompt: string, isResumed: boolean): Command
-  /** How it compacts a conversation: at a command, when the window that it knows is full, or when a provider refuses. */
-  compaction: { prompt: string } | { contextTokens: number } | 'overflow' | 'none'
+  /** How it compacts a conversation. */
+  compaction: Compaction
   /** The models of the short run. */
   models: string[]
 }
@@ -134,8 +141,11 @@ const cline: Agent = {
   program: 'cline',
   env: () => ({ CLINE_NO_AUTO_UPDATE: '1', CLINE_TELEMETRY_DISABLED: '1' }),
   login: ({ origin, key, model }) => ({ args: ['auth', '-p', 'openai', '-k', key, '-m', model, '-b', `${origin}/v1`] }),
-  prompt: ({ model }, prompt) => ({ args: ['-P', 'openai', '-m', model, `${prompt} Please do.`] }),
-  compaction: 'overflow',
+  prompt({ home, model }, prompt, isResumed) {
+    const sessions = isResumed ? readdirSync(`${home}/.cline/data/sessions`) : []
+    return { args: ['-P', 'openai', '-m', model, ...sessions.flatMap(id => ['--id', id]), `${prompt} Please do.`] }
+  },
+  compaction: { said: 'overflow-recovery-compacted' },
   models: ['gpt-6-luna'],
 }
 
@@ -151,7 +161,7 @@ const continueCli: Agent = {
   prompt: ({ home }, prompt, isResumed) => ({
     args: ['-p', '--auto', '--config', `${home}/.continue/config.yaml`, ...(isResumed ? ['--resume'] : []), prompt],
   }),
-  compaction: { contextTokens: 40_000 },
+  compaction: { contextTokens: 60_000 },
   models: ['gemini-3.5-flash'],
 }
 
@@ -189,7 +199,7 @@ const copilot: Agent = {
   prompt: (_setup, prompt, isResumed) => ({
     args: ['-p', prompt, '--allow-all-tools', '--allow-all-paths', ...(isResumed ? ['--continue'] : [])],
   }),
-  compaction: { contextTokens: 40_000 },
+  compaction: { contextTokens: 14_000 },
   models: ['gpt-6-luna'],
 }
 

@@ -18,20 +18,20 @@ export type Conversation = {
 }
 type Target = { origin: string; key: string; model: string; programs: string }
 
-const contextTokens = 200_000
+const ampleTokens = 200_000
 
 const split = (text: string) => text.split(' ')
 /** A prompt, a resumed session that grows until it is compacted, and one after that. */
 const shortParts: Part[] = [
-  { steps: split('shell read edit parallel'), faults: ['overloaded@2'] },
+  { steps: split('shell read edit parallel'), faults: ['overloaded-2'] },
   { steps: split('big big big big shell'), faults: [] },
-  { steps: split('read edit shell'), faults: ['cut@2'] },
+  { steps: split('read edit shell'), faults: ['cut-2'] },
 ]
 /** The same over thirty turns of the model. */
 const longParts: Part[] = [
-  { steps: split('shell read edit parallel read edit shell read edit shell'), faults: ['overloaded@2', 'limited@5'] },
-  { steps: split('big big big big shell read edit parallel read edit'), faults: ['failed@6'] },
-  { steps: split('read edit shell parallel read edit shell read edit shell'), faults: ['cut@2', 'overloaded@7'] },
+  { steps: split('shell read edit parallel read edit shell read edit shell'), faults: ['overloaded-2', 'limited-5'] },
+  { steps: split('big big big big shell read edit parallel read edit'), faults: ['failed-6'] },
+  { steps: split('read edit shell parallel read edit shell read edit shell'), faults: ['cut-2', 'overloaded-7'] },
 ]
 
 export const programsIn = (folder: string) => join(folder, 'node_modules/.bin')
@@ -43,18 +43,16 @@ export async function converse(
   isLong: boolean,
 ): Promise<Conversation> {
   const name = `ag${randomBytes(6).toString('hex')}`
-  const { compaction } = agent
+  const { contextTokens = ampleTokens, prompt: command, said } = agent.compaction
   const proxy = await RecordingProxy.start(origin)
-  const window = typeof compaction === 'object' && 'contextTokens' in compaction ? compaction : { contextTokens }
-  const session = await AgentSession.start(agent, { ...setup, ...window, origin: proxy.url }, programs)
+  const session = await AgentSession.start(agent, { ...setup, contextTokens, origin: proxy.url }, programs)
   try {
     const parts: Conversation['parts'] = []
     for (const [index, { steps, faults }] of (isLong ? longParts : shortParts).entries()) {
-      const isOverflown = compaction === 'overflow' && index === 1
-      const planned = isOverflown ? [...faults, 'overflow@3'] : faults
+      const isFull = index === 1
+      const planned = isFull && said ? [...faults, 'overflow-3'] : faults
       parts.push(await workOn(session, name, index + 1, { steps, faults: planned }))
-      if (index === 1 && typeof compaction === 'object' && 'prompt' in compaction)
-        await session.prompt(compaction.prompt)
+      if (isFull && command) await session.prompt(command)
     }
     return { name, parts, exchanges: proxy.exchanges }
   } finally {

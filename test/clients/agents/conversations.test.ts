@@ -33,7 +33,11 @@ for (const [index, { agent, model }] of cells.entries())
     const ends = new Set(statements.map(({ end }) => end))
     for (const end of ['whole', 'overloaded', 'cut']) t.true(ends.has(end), `a request ended ${end}`)
     t.false(ends.has('refused'), 'the providers take every request')
-    if (agent.compaction !== 'none') t.true(compactions > 0, 'it was compacted')
+    const { said } = agent.compaction
+    t.true(
+      compactions > 0 || conversation.parts.some(({ run }) => said && run.output.includes(said)),
+      'it was compacted',
+    )
     const after = await settledWallet(key)
     t.is(after.reserved_usd, 0)
     checkMoney(t, before.balance_usd - after.balance_usd, statements)
@@ -54,5 +58,6 @@ function checkMoney(t: ExecutionContext, chargedUsd: number, statements: Stateme
 function summaryOf({ parts, exchanges }: Conversation, statements: Statement[], compactions: number): string {
   const count = (end: string) => statements.filter(one => one.end === end).length
   const ends = [...new Set(statements.map(({ end }) => end))].map(end => `${count(end)} ${end}`).join(', ')
-  return `${parts.length} prompts, ${exchanges.length} requests; at the providers ${ends}; ${compactions} compactions`
+  const largest = Math.max(...statements.map(({ usage }) => (usage ? usage.input + usage.cached_input : 0)))
+  return `${largest} tokens, ${parts.length} prompts, ${exchanges.length} requests; at the providers ${ends}; ${compactions} compactions`
 }

@@ -17,19 +17,16 @@ type PlannedFault = { fault: Fault; times: number }
 type Part = { number: number; folder: string; steps: string[]; faults: Map<number, PlannedFault> }
 
 const conversationPattern = /ag[0-9a-f]{12}/
-const partPattern = /(ag[0-9a-f]{12}) part (\d+) in ([^\s:]+): ([a-z ]+)(?:; faults ([a-z0-9@ ]+))?\./g
-const faultPattern = /([a-z]+)@(\d+)(?:x(\d+))?/g
+const partPattern = /(ag[0-9a-f]{12}) part (\d+) in ([^\s:]+): ([a-z ]+)(?:; faults ([a-z0-9- ]+))?\./g
+const faultPattern = /([a-z]+)-(\d+)(?:x(\d+))?/g
 /** Agents ask for a summary when they compact a conversation. */
 const compaction =
   /(?:create|write|generate|provide|produce)\b[^.]{0,80}\bsummary|context checkpoint|summari[sz]e (?:the|our|this)/i
 /** A conversation that gets nowhere ends. */
 const maxRequests = 200
-/** An agent that does not compact asks no longer than this. */
-const maxOverflows = 6
-
 /**
  * The prompt for one part of a conversation: the folder of the work, the steps of the model, and which of them its
- * provider fails first: `cut@3` once, `overloaded@3x2` twice.
+ * provider fails first: `cut-3` once, `overloaded-3x2` twice.
  */
 export function promptFor(
   conversation: string,
@@ -83,12 +80,12 @@ export class ScriptedModel {
     return { conversation, answer: { text: `Step ${step}.`, calls }, fault }
   }
 
-  /** The fault of a step, as often as its prompt says; an overflow until the agent has compacted the conversation. */
+  /** The fault of a step, as often as its prompt says. */
   #faultAt(conversation: string, part: Part, step: number): Fault | null {
     const planned = part.faults.get(step)
     if (!planned) return null
     const { fault } = planned
-    const mark = `${markOf(conversation, part.number, step)} ${fault === 'overflow' ? this.compactionsOf(conversation) : ''}`
+    const mark = markOf(conversation, part.number, step)
     const failed = this.#failures.get(mark) ?? 0
     this.#failures.set(mark, failed + 1)
     return failed < planned.times ? fault : null
@@ -107,7 +104,7 @@ function lastPartIn(raw: string): Part | null {
 }
 
 function plannedFault([, fault, step, times = '1']: RegExpExecArray): [step: number, planned: PlannedFault] {
-  return [Number(step), { fault: fault as Fault, times: fault === 'overflow' ? maxOverflows : Number(times) }]
+  return [Number(step), { fault: fault as Fault, times: Number(times) }]
 }
 
 /** The last step of a part that the agent has taken; 0 if none. */

@@ -11,7 +11,6 @@ export type Statement = {
   end: string
   /** Null for a request that failed before its answer began. */
   usage: Usage | null
-  refusal?: string
 }
 /** What the providers tell about a conversation. */
 export type Account = { statements: Statement[]; compactions: number }
