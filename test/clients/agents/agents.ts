@@ -1,4 +1,3 @@
-import { readdirSync } from 'node:fs'
 import { agentSnippets } from '../../../api/dashboard/web/pages/keys/agent-snippets.ts'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import { endpoints } from '../../../shared/catalog/schema.ts'
@@ -25,7 +24,7 @@ export type Compaction = { prompt?: string; contextTokens?: number; said?: strin
 /** How one coding agent is started without a terminal. */
 export type Agent = {
   name: string
-  /** Its npm package, and the program in it. */
+  /** Its npm package, and where npm puts its program. */
   package: string
   program: string
   env(setup: Setup): Record<string, string>
@@ -43,6 +42,7 @@ export type Agent = {
 /** The models of the whole run: one of each provider, and the router's choice. */
 export const allModels = ['gpt-6-luna', 'claude-sonnet-5-5', 'gemini-3.5-flash', 'auto']
 
+const platform = `${process.platform}-${process.arch}`
 const headgateKey = ({ key }: Setup) => ({ HEADGATE_API_KEY: key })
 
 /** The set-up that docs/agents.md and the dashboard show. */
@@ -65,7 +65,7 @@ function exportsOf(snippet: string): Record<string, string> {
 const claudeCode: Agent = {
   name: 'Claude Code',
   package: '@anthropic-ai/claude-code',
-  program: 'claude',
+  program: `@anthropic-ai/claude-code-${platform}/claude`,
   env: setup => ({
     ...exportsOf(snippetFor('Claude Code', setup)),
     DISABLE_TELEMETRY: '1',
@@ -84,7 +84,7 @@ const claudeCode: Agent = {
 const codex: Agent = {
   name: 'Codex',
   package: '@openai/codex',
-  program: 'codex',
+  program: '.bin/codex',
   env: setup => ({ ...headgateKey(setup), CODEX_HOME: setup.home }),
   files: setup => ({ 'config.toml': snippetFor('Codex', setup) }),
   prompt({ contextTokens }, prompt, isResumed) {
@@ -101,7 +101,7 @@ const codex: Agent = {
 const opencode: Agent = {
   name: 'opencode',
   package: 'opencode-ai',
-  program: 'opencode',
+  program: `opencode-${platform}/bin/opencode`,
   env: setup => ({ ...headgateKey(setup), OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1' }),
   files: setup => {
     const config = {
@@ -120,7 +120,7 @@ const opencode: Agent = {
 const pi: Agent = {
   name: 'pi',
   package: '@earendil-works/pi-coding-agent',
-  program: 'pi',
+  program: '.bin/pi',
   env: () => ({ PI_OFFLINE: '1', PI_TELEMETRY: '0' }),
   files({ origin, key, model: id, contextTokens: contextWindow }) {
     const model = { id, name: id, reasoning: false, input: ['text'], contextWindow, maxTokens: 8_000 }
@@ -138,13 +138,11 @@ const pi: Agent = {
 const cline: Agent = {
   name: 'Cline',
   package: 'cline',
-  program: 'cline',
+  program: `@cline/cli-${platform}/bin/cline`,
   env: () => ({ CLINE_NO_AUTO_UPDATE: '1', CLINE_TELEMETRY_DISABLED: '1' }),
   login: ({ origin, key, model }) => ({ args: ['auth', '-p', 'openai', '-k', key, '-m', model, '-b', `${origin}/v1`] }),
-  prompt({ home, model }, prompt, isResumed) {
-    const sessions = isResumed ? readdirSync(`${home}/.cline/data/sessions`) : []
-    return { args: ['-P', 'openai', '-m', model, ...sessions.flatMap(id => ['--id', id]), `${prompt} Please do.`] }
-  },
+  // It resumes a session in a terminal only: each prompt begins a new one.
+  prompt: ({ model }, prompt) => ({ args: ['-P', 'openai', '-m', model, `${prompt} Please do.`] }),
   compaction: { said: 'overflow-recovery-compacted' },
   models: ['gpt-6-luna'],
 }
@@ -152,7 +150,7 @@ const cline: Agent = {
 const continueCli: Agent = {
   name: 'Continue',
   package: '@continuedev/cli',
-  program: 'cn',
+  program: '.bin/cn',
   env: setup => ({ ...headgateKey(setup), CONTINUE_TELEMETRY_ENABLED: '0' }),
   files: setup => ({
     '.continue/config.yaml': snippetFor('Continue', setup),
@@ -168,7 +166,7 @@ const continueCli: Agent = {
 const qwen: Agent = {
   name: 'Qwen Code',
   package: '@qwen-code/qwen-code',
-  program: 'qwen',
+  program: '.bin/qwen',
   env: ({ origin, key, model }) => ({ OPENAI_API_KEY: key, OPENAI_BASE_URL: `${origin}/v1`, OPENAI_MODEL: model }),
   files: () => ({
     '.qwen/settings.json': JSON.stringify({
@@ -187,7 +185,7 @@ const qwen: Agent = {
 const copilot: Agent = {
   name: 'Copilot CLI',
   package: '@github/copilot',
-  program: 'copilot',
+  program: '.bin/copilot',
   env: ({ origin, key, model, contextTokens }) => ({
     COPILOT_PROVIDER_BASE_URL: `${origin}/v1`,
     COPILOT_PROVIDER_API_KEY: key,
@@ -199,7 +197,7 @@ const copilot: Agent = {
   prompt: (_setup, prompt, isResumed) => ({
     args: ['-p', prompt, '--allow-all-tools', '--allow-all-paths', ...(isResumed ? ['--continue'] : [])],
   }),
-  compaction: { contextTokens: 14_000 },
+  compaction: { contextTokens: 16_000 },
   models: ['gpt-6-luna'],
 }
 

@@ -34,7 +34,7 @@ const longParts: Part[] = [
   { steps: split('read edit shell parallel read edit shell read edit shell'), faults: ['cut-2', 'overloaded-7'] },
 ]
 
-export const programsIn = (folder: string) => join(folder, 'node_modules/.bin')
+export const programsIn = (folder: string) => join(folder, 'node_modules')
 
 /** Holds a conversation with an agent: an edit, a resume, a compaction, a 529, a cut stream. */
 export async function converse(

@@ -28,7 +28,7 @@ export class AgentSession {
     this.work = join(setup.home, 'work')
   }
 
-  /** Sets an agent up; `programs` is the folder of the programs that npm has installed. */
+  /** Sets an agent up; `programs` is the folder into which npm has installed them. */
   static async start(agent: Agent, settings: Omit<Setup, 'home'>, programs: string): Promise<AgentSession> {
     const home = await mkdtemp(join(tmpdir(), 'headgate-agent-'))
     const setup = { ...settings, home }

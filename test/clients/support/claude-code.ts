@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { text as textOf } from 'node:stream/consumers'
 import { dieWithParent, endOf } from '../../../dev/daemon.ts'
 
-const program = join(import.meta.dirname, '../agents/node_modules/.bin/claude')
+const platform = `${process.platform}-${process.arch}`
+const program = join(import.meta.dirname, `../agents/node_modules/@anthropic-ai/claude-code-${platform}/claude`)
 const maxRunMs = 45_000
 
 /** The fields that the tests read of what `--output-format json` prints. */
