@@ -8,19 +8,25 @@ const clients = join(root, 'test/clients')
 const installWithinMs = 600_000
 const execute = promisify(execFile)
 
-/** The libraries, and the coding agents with their programs. */
-export const clientFolders = [clients, join(clients, 'agents')]
+/**
+ * The libraries, and the coding agents with their programs. `npm ci` refuses a lock file without the programs of every
+ * platform, which not every registry has.
+ */
+const installations = [
+  { folder: clients, command: ['ci'] },
+  { folder: join(clients, 'agents'), command: ['install', '--no-save'] },
+]
 
 /** Installs what the lock file of each folder names, unless that is there already. */
 export async function installClients(signal: AbortSignal): Promise<void> {
-  for (const folder of clientFolders) {
+  for (const { folder, command } of installations) {
     const [locked, installed] = await Promise.all([
       changedAtMs(join(folder, 'package-lock.json')),
       changedAtMs(join(folder, 'node_modules/.package-lock.json')),
     ])
     if (installed > locked) continue
     console.log(`installing clients into ${relative(root, folder)}`)
-    await npm(['ci', '--prefix', folder], signal)
+    await npm([...command, '--prefix', folder], signal)
   }
 }
 
