@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { accountOf, agentKey, origin, settledWallet } from '../support/environment.ts'
 import { agents, allModels } from './agents.ts'
@@ -9,6 +11,16 @@ const isLong = process.env.ALL_CONVERSATIONS === '1'
 const maxErrorUsd = 1e-6
 /** A cut stream is charged by an estimate of what was sent and received. */
 const maxEstimate = 2
+
+test('docs/agents.md names the versions of the agents', t => {
+  const page = readFileSync(join(import.meta.dirname, '../../../docs/agents.md'), 'utf8')
+  const { dependencies } = JSON.parse(readFileSync(join(import.meta.dirname, 'package.json'), 'utf8'))
+  const missing = agents.filter(agent => !page.includes(`| ${agent.name} | ${dependencies[agent.package]} |`))
+  t.deepEqual(
+    missing.map(({ name }) => name),
+    [],
+  )
+})
 
 const cells = agents.flatMap(agent => (isLong ? allModels : agent.models).map(model => ({ agent, model })))
 for (const [index, { agent, model }] of cells.entries())
