@@ -42,18 +42,20 @@ try {
 process.exit()
 
 async function compareAgents(wanted: Agent[], { env }: Stack): Promise<void> {
-  const pinned = join(folder, 'agents')
-  const newest = join(temporary, 'agents')
-  await mkdir(newest)
-  const dependencies = Object.fromEntries(wanted.map(agent => [agent.package, 'latest']))
-  await writeFile(join(newest, 'package.json'), JSON.stringify({ private: true, dependencies }))
-  await npm(['install', '--prefix', newest], stopping.signal)
   const keys = env.AGENT_KEYS!.split(',')
   const origin = new URL(env.BASE_URL!).origin
+  const pinned = join(folder, 'agents')
   for (const agent of wanted) {
+    const newest = join(temporary, agent.name)
+    try {
+      await installNewest(agent, newest)
+    } catch (error) {
+      console.log(`\n${agent.name}: its newest version cannot be installed\n${(error as { stderr?: string }).stderr}`)
+      continue
+    }
     const [before, after] = await Promise.all([versionIn(pinned, agent.package), versionIn(newest, agent.package)])
-    const run = async (programs: string) => {
-      const target = { origin, key: keys.shift()!, model: agent.models[0]!, programs: programsIn(programs) }
+    const run = async (installed: string) => {
+      const target = { origin, key: keys.shift()!, model: agent.models[0]!, programs: programsIn(installed) }
       const { parts, exchanges } = await converse(agent, target, false)
       const failures = parts.flatMap(({ run: { exitCode }, hasEnded, missingEdits }, index) =>
         exitCode === 0 && hasEnded && missingEdits.length === 0 ? [] : [`prompt ${index + 1} did not end rightly`],
@@ -62,6 +64,16 @@ async function compareAgents(wanted: Agent[], { env }: Stack): Promise<void> {
     }
     print(`${agent.name} ${before} → ${after}, ${agent.models[0]}`, await run(pinned), await run(newest))
   }
+}
+
+async function installNewest(agent: Agent, place: string): Promise<void> {
+  await mkdir(place)
+  await cp(join(folder, 'agents/.npmrc'), join(place, '.npmrc'))
+  await writeFile(
+    join(place, 'package.json'),
+    JSON.stringify({ private: true, dependencies: { [agent.package]: 'latest' } }),
+  )
+  await npm(['install', '--prefix', place], stopping.signal)
 }
 
 async function versionIn(installed: string, name: string): Promise<string> {

@@ -13,7 +13,6 @@ export type Setup = {
   /** The context window that it believes the model has. */
   contextTokens: number
 }
-export type Command = { args: string[]; env?: Record<string, string> }
 
 /**
  * At a command, when the window that it knows is full, or after a provider's refusal. An agent that shortens its
@@ -30,11 +29,14 @@ export type Agent = {
   env(setup: Setup): Record<string, string>
   /** Its configuration, by the path in its home. */
   files?(setup: Setup): Record<string, string>
-  /** Runs once, before the first prompt. */
-  login?(setup: Setup): Command
-  prompt(setup: Setup, prompt: string, isResumed: boolean): Command
+  /** The arguments of what runs once, before the first prompt. */
+  login?(setup: Setup): string[]
+  /** The arguments that give it a prompt, in a new session or in its last one. */
+  prompt(setup: Setup, prompt: string, isResumed: boolean): string[]
   /** How it compacts a conversation. */
   compaction: Compaction
+  /** How a stream is cut that it survives, if it does not survive a cut in the middle of a text. */
+  cut?: 'early'
   /** The models of the short run. */
   models: string[]
 }
@@ -74,9 +76,14 @@ const claudeCode: Agent = {
     // It refuses to skip permissions as root otherwise.
     IS_SANDBOX: '1',
   }),
-  prompt: (_setup, prompt, isResumed) => ({
-    args: ['-p', prompt, '--dangerously-skip-permissions', '--output-format', 'json', ...(isResumed ? ['-c'] : [])],
-  }),
+  prompt: (_setup, prompt, isResumed) => [
+    '-p',
+    prompt,
+    '--dangerously-skip-permissions',
+    '--output-format',
+    'json',
+    ...(isResumed ? ['-c'] : []),
+  ],
   compaction: { prompt: '/compact' },
   models: ['claude-sonnet-5-5', 'gemini-3.5-flash'],
 }
@@ -92,7 +99,7 @@ const codex: Agent = {
     const limit = `model_auto_compact_token_limit=${contextTokens}`
     const overrides = [...settings, limit].flatMap(setting => ['-c', setting])
     const resume = isResumed ? ['resume', '--last'] : []
-    return { args: ['exec', ...resume, '--json', '--skip-git-repo-check', ...overrides, prompt] }
+    return ['exec', ...resume, '--json', '--skip-git-repo-check', ...overrides, prompt]
   },
   compaction: { contextTokens: 30_000 },
   models: ['gpt-6-luna', 'claude-sonnet-5-5'],
@@ -112,7 +119,7 @@ const opencode: Agent = {
     }
     return { '.config/opencode/opencode.json': JSON.stringify(config) }
   },
-  prompt: (_setup, prompt, isResumed) => ({ args: ['run', ...(isResumed ? ['-c'] : []), prompt] }),
+  prompt: (_setup, prompt, isResumed) => ['run', ...(isResumed ? ['-c'] : []), prompt],
   compaction: { contextTokens: 40_000 },
   models: ['claude-sonnet-5-5'],
 }
@@ -128,9 +135,15 @@ const pi: Agent = {
     const headgate = { baseUrl: `${origin}/v1`, apiKey: key, api: 'openai-completions', models: [{ ...model, cost }] }
     return { '.pi/agent/models.json': JSON.stringify({ providers: { headgate } }) }
   },
-  prompt: ({ model }, prompt, isResumed) => ({
-    args: ['--provider', 'headgate', '--model', model, '-p', ...(isResumed ? ['-c'] : []), prompt],
-  }),
+  prompt: ({ model }, prompt, isResumed) => [
+    '--provider',
+    'headgate',
+    '--model',
+    model,
+    '-p',
+    ...(isResumed ? ['-c'] : []),
+    prompt,
+  ],
   compaction: { contextTokens: 30_000 },
   models: ['gpt-6-luna'],
 }
@@ -139,11 +152,12 @@ const cline: Agent = {
   name: 'Cline',
   package: 'cline',
   program: `@cline/cli-${platform}/bin/cline`,
-  env: () => ({ CLINE_NO_AUTO_UPDATE: '1', CLINE_TELEMETRY_DISABLED: '1' }),
-  login: ({ origin, key, model }) => ({ args: ['auth', '-p', 'openai', '-k', key, '-m', model, '-b', `${origin}/v1`] }),
+  env: () => ({ CLINE_NO_AUTO_UPDATE: '1', CLINE_TELEMETRY_DISABLED: '1', CLINE_SESSION_BACKEND_MODE: 'local' }),
+  login: ({ origin, key, model }) => ['auth', '-p', 'openai', '-k', key, '-m', model, '-b', `${origin}/v1`],
   // It resumes a session in a terminal only: each prompt begins a new one.
-  prompt: ({ model }, prompt) => ({ args: ['-P', 'openai', '-m', model, `${prompt} Please do.`] }),
+  prompt: ({ model }, prompt) => ['-P', 'openai', '-m', model, `${prompt} Please do.`],
   compaction: { said: 'overflow-recovery-compacted' },
+  cut: 'early',
   models: ['gpt-6-luna'],
 }
 
@@ -156,9 +170,14 @@ const continueCli: Agent = {
     '.continue/config.yaml': snippetFor('Continue', setup),
     '.continue/.env': `HEADGATE_API_KEY=${setup.key}\n`,
   }),
-  prompt: ({ home }, prompt, isResumed) => ({
-    args: ['-p', '--auto', '--config', `${home}/.continue/config.yaml`, ...(isResumed ? ['--resume'] : []), prompt],
-  }),
+  prompt: ({ home }, prompt, isResumed) => [
+    '-p',
+    '--auto',
+    '--config',
+    `${home}/.continue/config.yaml`,
+    ...(isResumed ? ['--resume'] : []),
+    prompt,
+  ],
   compaction: { contextTokens: 60_000 },
   models: ['gemini-3.5-flash'],
 }
@@ -175,9 +194,14 @@ const qwen: Agent = {
       telemetry: { enabled: false },
     }),
   }),
-  prompt: (_setup, prompt, isResumed) => ({
-    args: ['--auth-type', 'openai', '--yolo', ...(isResumed ? ['--continue'] : []), '-p', prompt],
-  }),
+  prompt: (_setup, prompt, isResumed) => [
+    '--auth-type',
+    'openai',
+    '--yolo',
+    ...(isResumed ? ['--continue'] : []),
+    '-p',
+    prompt,
+  ],
   compaction: { prompt: '/compress' },
   models: ['auto'],
 }
@@ -194,9 +218,13 @@ const copilot: Agent = {
     COPILOT_OFFLINE: 'true',
     COPILOT_AUTO_UPDATE: 'false',
   }),
-  prompt: (_setup, prompt, isResumed) => ({
-    args: ['-p', prompt, '--allow-all-tools', '--allow-all-paths', ...(isResumed ? ['--continue'] : [])],
-  }),
+  prompt: (_setup, prompt, isResumed) => [
+    '-p',
+    prompt,
+    '--allow-all-tools',
+    '--allow-all-paths',
+    ...(isResumed ? ['--continue'] : []),
+  ],
   compaction: { contextTokens: 16_000 },
   models: ['gpt-6-luna'],
 }

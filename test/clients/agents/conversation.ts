@@ -50,7 +50,8 @@ export async function converse(
     const parts: Conversation['parts'] = []
     for (const [index, { steps, faults }] of (isLong ? longParts : shortParts).entries()) {
       const isFull = index === 1
-      const planned = isFull && said ? [...faults, 'overflow-3'] : faults
+      const survivable = faults.map(fault => fault.replace('cut', agent.cut ?? 'cut'))
+      const planned = isFull && said ? [...survivable, 'overflow-3'] : survivable
       parts.push(await workOn(session, name, index + 1, { steps, faults: planned }))
       if (isFull && command) await session.prompt(command)
     }

@@ -43,7 +43,7 @@ for (const [index, { agent, model }] of cells.entries())
       [],
     )
     const ends = new Set(statements.map(({ end }) => end))
-    for (const end of ['whole', 'overloaded', 'cut']) t.true(ends.has(end), `a request ended ${end}`)
+    for (const end of ['whole', 'overloaded', agent.cut ?? 'cut']) t.true(ends.has(end), `a request ended ${end}`)
     t.false(ends.has('refused'), 'the providers take every request')
     const { said } = agent.compaction
     t.true(
@@ -60,7 +60,7 @@ function checkMoney(t: ExecutionContext, chargedUsd: number, statements: Stateme
   const costOfAll = (ends: string[]) =>
     statements.filter(({ end }) => ends.includes(end)).reduce((sum, statement) => sum + costOf(statement), 0)
   const stated = costOfAll(['whole'])
-  const broken = costOfAll(['cut', 'event', 'unfinished'])
+  const broken = costOfAll(['cut', 'early', 'event', 'unfinished'])
   const message = `charged ${chargedUsd}, stated ${stated}, and ${broken} of broken answers`
   t.log(message)
   t.true(chargedUsd > stated - maxErrorUsd && chargedUsd < stated + broken * maxEstimate + maxErrorUsd, message)

@@ -13,14 +13,14 @@ import { geminiError, rateLimited as limitedByGoogle } from '../../emulators/gem
 import { generateFault, isSigning, signaturePrefix } from '../../emulators/gemini-rules.ts'
 import { chatChunk, failure, rateLimited as limitedByOpenAi, serverError } from '../../emulators/openai.ts'
 import { isReasoner, reasoningState, responsesReply } from '../../emulators/openai-responses.ts'
-import type { Answer, Asked, Fault } from './scripted-model.ts'
+import type { Answer, Asked, BreakingFault, Fault } from './scripted-model.ts'
 import type { Call, Tool } from './tools.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies of every shape
 type Body = any
 /** The tokens that a provider states, by the names of the catalog's prices. */
 export type Usage = { input: number; cached_input: number; cache_write: number; cache_write_1h: number; output: number }
-type EarlyFault = Exclude<Fault, 'event' | 'cut'>
+type RefusingFault = Exclude<Fault, BreakingFault>
 
 /** How an API is asked, and how it answers. */
 export type Dialect = {
@@ -31,9 +31,9 @@ export type Dialect = {
   refusalOf(request: Recorded): Reply | null
   usageOf(request: Recorded, answer: Answer): Usage
   reply(request: Recorded, answer: Answer, usage: Usage): Reply
-  faults: Record<EarlyFault, Reply>
+  faults: Record<RefusingFault, Reply>
   /** A stream that begins to answer, and then has an error event or is cut. */
-  broken(request: Recorded, answer: Answer, usage: Usage, fault: 'event' | 'cut'): Reply
+  broken(request: Recorded, answer: Answer, usage: Usage, fault: BreakingFault): Reply
 }
 
 const reasoningTokens = 16
@@ -68,9 +68,9 @@ function usageFor({ raw }: Recorded, answer: Answer, share: { read: number; writ
 }
 
 /** The beginning of a stream, and how it breaks. */
-function brokenStream(pieces: string[], fault: 'event' | 'cut', event: string): Reply {
-  const begun = pieces.slice(0, 3)
-  return fault === 'cut' ? events(begun, { end: 'cut', intervalMs: 20 }) : events([...begun, event])
+function brokenStream(pieces: string[], fault: BreakingFault, event: string): Reply {
+  const begun = pieces.slice(0, fault === 'early' ? 1 : 3)
+  return fault !== 'event' ? events(begun, { end: 'cut', intervalMs: 20 }) : events([...begun, event])
 }
 
 const halves = (text: string) => [text.slice(0, 12), text.slice(12)].filter(Boolean)
@@ -100,7 +100,7 @@ const anthropicDialect: Dialect = {
     overflow: failed(400, 'invalid_request_error', 'prompt is too long: 214000 tokens > 200000 maximum'),
   },
   broken(request, answer, usage, fault) {
-    if (!request.body.stream) return fault === 'cut' ? reset : this.faults.failed
+    if (!request.body.stream) return fault !== 'event' ? reset : this.faults.failed
     const message = {
       ...messageOf(answer, usage),
       id: 'msg_b',
@@ -132,7 +132,7 @@ function messageOf({ text, calls }: Answer, { input, cached_input, cache_write, 
   }
 }
 
-const openAiFaults: Record<EarlyFault, Reply> = {
+const openAiFaults: Record<RefusingFault, Reply> = {
   overloaded: failure(503, 'The server is currently overloaded.', 'server_error', 'server_is_overloaded'),
   limited: limitedByOpenAi('1'),
   failed: serverError,
@@ -167,7 +167,7 @@ const chatDialect: Dialect = {
   },
   faults: openAiFaults,
   broken(request, answer, usage, fault) {
-    if (!request.body.stream) return fault === 'cut' ? reset : serverError
+    if (!request.body.stream) return fault !== 'event' ? reset : serverError
     const pieces = chatChunks(answer, usage).map(chunk => framed([chunk]))
     return brokenStream(pieces, fault, framed([{ error: openAiError }]))
   },
@@ -240,7 +240,7 @@ const responsesDialect: Dialect = {
     responsesReply({
       output: outputOf(body, answer),
       details: responsesUsage(usage),
-      ...(fault === 'cut' ? { cutAfter: 4 } : { failAfter: 4 }),
+      ...(fault === 'event' ? { failAfter: 4 } : { cutAfter: fault === 'early' ? 1 : 4 }),
     }),
 }
 
@@ -306,8 +306,8 @@ const geminiDialect: Dialect = {
     ),
   },
   broken(request, answer, usage, fault) {
-    if (!isGeminiStream(request)) return fault === 'cut' ? reset : this.faults.failed
-    const begun = geminiSteps(request, answer, usage).slice(0, 2)
+    if (!isGeminiStream(request)) return fault !== 'event' ? reset : this.faults.failed
+    const begun = geminiSteps(request, answer, usage)
     const error = {
       error: { code: 503, message: 'The model is overloaded. Please try again later.', status: 'UNAVAILABLE' },
     }

@@ -9,8 +9,12 @@ export type Asked = {
   tools: Tool[]
 }
 export type Answer = { text: string; calls: Call[] }
-/** How a provider fails: before it answers, or in the middle of its stream (`event`, `cut`). */
-export type Fault = 'overloaded' | 'limited' | 'failed' | 'overflow' | 'event' | 'cut'
+/**
+ * How a provider fails: before it answers, with an event in its stream, or by ending the connection in the middle of a text
+ * (`cut`) or before the first (`early`).
+ */
+export type Fault = 'overloaded' | 'limited' | 'failed' | 'overflow' | BreakingFault
+export type BreakingFault = 'event' | 'cut' | 'early'
 export type Decision = { conversation: string; answer: Answer; fault: Fault | null }
 
 type PlannedFault = { fault: Fault; times: number }
@@ -22,6 +26,8 @@ const faultPattern = /([a-z]+)-(\d+)(?:x(\d+))?/g
 /** Agents ask for a summary when they compact a conversation. */
 const compaction =
   /(?:create|write|generate|provide|produce)\b[^.]{0,80}\bsummary|context checkpoint|summari[sz]e (?:the|our|this)/i
+/** What such a request may say without tools; a title is another matter. */
+const summary = /^(?![^]*\btitle\b)[^]*\b(?:summar|checkpoint|compact)/i
 /** A conversation that gets nowhere ends. */
 const maxRequests = 200
 /**
@@ -67,7 +73,8 @@ export class ScriptedModel {
     this.#requests.set(conversation, requests)
     if (requests > maxRequests) return say('This leads nowhere.')
     const part = lastPartIn(raw)
-    if (part && compaction.test(lastText.replaceAll(partPattern, ''))) {
+    const demand = lastText.replaceAll(partPattern, '')
+    if (part && (compaction.test(demand) || (tools.length === 0 && summary.test(demand)))) {
       this.#compactions.set(conversation, this.compactionsOf(conversation) + 1)
       return say(summaryOf(raw, conversation, part))
     }

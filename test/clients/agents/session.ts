@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { text as textOf } from 'node:stream/consumers'
 import { dieWithParent, endOf } from '../../../dev/daemon.ts'
-import type { Agent, Command, Setup } from './agents.ts'
+import type { Agent, Setup } from './agents.ts'
 
 export type Run = { exitCode: number | null; stdout: string; output: string }
 
@@ -49,15 +49,16 @@ export class AgentSession {
   }
 
   async close(): Promise<void> {
+    await endProcessesOf(this.#setup.home)
     await rm(this.#setup.home, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 })
   }
 
-  async #run({ args, env }: Command): Promise<Run> {
+  async #run(args: string[]): Promise<Run> {
     const child = spawn(join(this.#programs, this.#agent.program), args, {
       cwd: this.work,
       // A group of its own: what the agent has started ends with it.
       detached: true,
-      env: { ...this.#environment(), ...this.#agent.env(this.#setup), ...env },
+      env: { ...this.#environment(), ...this.#agent.env(this.#setup) },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     dieWithParent(child, 'SIGKILL')
@@ -94,5 +95,14 @@ export class AgentSession {
       DO_NOT_TRACK: '1',
       CI: '1',
     }
+  }
+}
+
+/** Ends what an agent has started outside its group, such as a daemon: on Linux, its command line names the folder. */
+async function endProcessesOf(home: string): Promise<void> {
+  const entries = await readdir('/proc').catch(() => [])
+  for (const pid of entries.filter(entry => /^\d+$/.test(entry))) {
+    const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
+    if (command.includes(home)) process.kill(Number(pid), 'SIGKILL')
   }
 }

@@ -7,7 +7,7 @@ export type Statement = {
   conversation: string
   provider: string
   model: string
-  /** `whole`, or how the request failed. */
+  /** `whole`, `refused`, the fault, or `unfinished` while its bytes are sent or when the gateway went away. */
   end: string
   /** Null for a request that failed before its answer began. */
   usage: Usage | null
@@ -43,7 +43,7 @@ export class AgentUpstream {
     const refusal = dialect.refusalOf(request)
     if (refusal) return this.#stated({ ...statement, end: 'refused', usage: null }, refusal)
     const usage = dialect.usageOf(request, answer)
-    if (fault === 'event' || fault === 'cut')
+    if (fault === 'event' || fault === 'cut' || fault === 'early')
       return this.#stated({ ...statement, end: fault, usage }, dialect.broken(request, answer, usage, fault))
     if (fault) return this.#stated({ ...statement, end: fault, usage: null }, dialect.faults[fault])
     return this.#stated({ ...statement, end: 'unfinished', usage }, dialect.reply(request, answer, usage))
