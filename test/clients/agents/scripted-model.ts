@@ -27,7 +27,7 @@ const faultPattern = /([a-z]+)-(\d+)(?:x(\d+))?/g
 const compaction =
   /(?:create|write|generate|provide|produce)\b[^.]{0,80}\bsummary|context checkpoint|summari[sz]e (?:the|our|this)/i
 /** What such a request may say without tools; a title is another matter. */
-const summary = /^(?![^]*\btitle\b)[^]*\b(?:summar|checkpoint|compact)/i
+const summary = /^(?!.*\btitle\b).*\b(?:summar|checkpoint|compact)/is
 /** A conversation that gets nowhere ends. */
 const maxRequests = 200
 /**
