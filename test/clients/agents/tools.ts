@@ -14,8 +14,8 @@ const names: Record<Kind, RegExp> = {
   read: /^(read|read_file|read_files|view|view_file)$/i,
   edit: /^(edit|editor|edit_file|apply_patch|replace|replace_in_file|str_replace|str_replace_editor)$/i,
 }
-/** About 28,000 bytes in lines that no agent shortens. */
-const bigOutput = "seq -s ' ' 1 6000 | fold -w 400"
+/** About 28,000 bytes in lines that no agent shortens, of words that are about as many tokens as the emulators state. */
+const bigOutput = "seq -f 'The quick brown fox jumps over the lazy dog %g.' 1 550"
 
 /** What a step leaves in the conversation, whichever tool took it. */
 export const markOf = (conversation: string, part: number, step: number) => `${conversation}-${part}-${step}`
