@@ -22,8 +22,8 @@ export type Stack = {
 }
 
 /** One organisation for each conversation of an agent, so that its money is told from all other. */
-export const agentAccounts = 64
-export const agentUsd = '1000'
+const agentAccounts = 64
+const agentUsd = '1000'
 
 type Cleanup = () => Promise<unknown>
 
