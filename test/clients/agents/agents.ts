@@ -35,6 +35,8 @@ export type Agent = {
   prompt(setup: Setup, prompt: string, isResumed: boolean): string[]
   /** How it compacts a conversation. */
   compaction: Compaction
+  /** A model with which it does not compact, and why. */
+  uncompacted?: { model: string; reason: string }
   /** How a stream is cut that it survives, if it does not survive a cut in the middle of a text. */
   cut?: 'early'
   /** The models of the short run. */
@@ -179,6 +181,7 @@ const continueCli: Agent = {
     prompt,
   ],
   compaction: { contextTokens: 60_000 },
+  uncompacted: { model: 'claude-sonnet-5-5', reason: 'it does not count the cached part of a Claude prompt' },
   models: ['gemini-3.5-flash'],
 }
 
