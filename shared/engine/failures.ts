@@ -101,9 +101,9 @@ function brokenMessage(code: FailureCode, { reason }: ProviderError): string {
 }
 
 const brokenMessages: Record<FailureCode, string> = {
-  upstream_timeout: 'The provider fell silent in the middle of its answer.',
+  upstream_timeout: 'The provider fell silent in the middle of its answer (premature close).',
   upstream_invalid_response: 'A part of the provider’s answer could not be understood.',
-  upstream_error: 'The provider’s answer broke off.',
+  upstream_error: 'The provider’s answer broke off (premature close).',
 }
 
 /** Whether the fault may pass by itself: one of a provider or of ours, or a limit, but none that the operator must mend. */

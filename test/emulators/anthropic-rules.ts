@@ -40,7 +40,7 @@ export function checkRequest(body: Any, version: string, betas = ''): string | n
     checkTools(body)
     checkSchemas(body)
     checkModelRules(body)
-    checkMessages(body.messages)
+    checkMessages(body.messages, betas)
     checkThinking(body)
     return null
   } catch (error) {
@@ -199,15 +199,19 @@ function checkThinking({ thinking, max_tokens, temperature, tool_choice, message
   refuse(first && first !== 'thinking', `Expected \`thinking\` or \`redacted_thinking\`, but found \`${first}\``)
 }
 
-function checkMessages(messages: Any): void {
+function checkMessages(messages: Any, betas: string): void {
   refuse(!Array.isArray(messages) || messages.length === 0, 'messages: at least one message is required')
   refuse(messages[0].role !== 'user', 'messages: first message must use the "user" role')
-  for (const [index, { role, content }] of messages.entries()) {
+  for (const [index, { role, content, output_config }] of messages.entries()) {
     const at = `messages.${index}`
+    // Claude Code sends these without text after a compaction, with the beta.
+    const isControl = role === 'system' && output_config !== undefined
+    const isRefused = isControl && !/per-turn-control-/.test(betas)
+    refuse(isRefused, `${at}.output_config: Extra inputs are not permitted`)
     refuse(!['user', 'assistant', 'system'].includes(role), `${at}.role: Input should be 'user' or 'assistant'`)
     const before = messages[index - 1]
     refuse(before?.role === role, `messages: roles must alternate, but found multiple "${role}" roles in a row`)
-    refuse(content === '' || content?.length === 0, `${at}: all messages must have non-empty content`)
+    refuse(!isControl && (content === '' || content?.length === 0), `${at}: all messages must have non-empty content`)
     // anomalyco/opencode#1279, trycua/cua#524
     const ids = blocks(content).flatMap(block => (block.type === 'tool_use' ? [block.id] : []))
     refuse(new Set(ids).size < ids.length, `${at}: \`tool_use\` ids must be unique`)

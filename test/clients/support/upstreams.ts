@@ -9,11 +9,15 @@ import { chatChunk, chatReply, reply as openAiReply, rateLimited, serverError } 
 import { openAiAudio } from '../../emulators/openai-audio.ts'
 import { openAiImages } from '../../emulators/openai-images.ts'
 import { responsesReply } from '../../emulators/openai-responses.ts'
+import { AgentUpstream } from '../agents/upstream.ts'
 import { anthropicAgent, geminiAgent, openAiAgent } from './agent-upstream.ts'
 
 /** The emulated providers of the matrix, and an address that tells what they were asked. */
 export type Upstreams = {
-  /** `GET <url>/<provider>?containing=<text>`: the requests that one provider got, as `Seen`. */
+  /**
+   * `GET <url>/<provider>?containing=<text>`: the requests that one provider got, as `Seen`.
+   * `GET <url>/conversation?name=<name>`: what the providers stated about an agent's conversation, as `Account`.
+   */
   url: string
   /** What makes the gateway use them. */
   env: Record<string, string>
@@ -84,17 +88,21 @@ const healthyOpenAi: Reply = (request, response) => {
 }
 
 export async function startUpstreams(): Promise<Upstreams> {
+  const agents = new AgentUpstream()
   const [openai, anthropic, gemini] = await Promise.all([
-    Emulator.start(openAiAgent(answer)),
-    Emulator.start(withFaults(anthropicFaults, anthropicAgent)),
-    Emulator.start(withFaults(geminiFaults, geminiAgent)),
+    Emulator.start(agents.reply('openai', openAiAgent(answer))),
+    Emulator.start(agents.reply('anthropic', withFaults(anthropicFaults, anthropicAgent))),
+    Emulator.start(agents.reply('gemini', withFaults(geminiFaults, geminiAgent))),
   ])
   const emulators: Record<string, Emulator> = { openai, anthropic, gemini }
   const server = http.createServer(async (request, response) => {
     const { pathname, searchParams } = new URL(request.url!, 'http://upstreams')
+    response.setHeader('content-type', 'application/json')
+    if (pathname === '/conversation')
+      return response.end(JSON.stringify(agents.accountOf(searchParams.get('name') ?? '')))
     const text = searchParams.get('containing') ?? ''
     const requests = emulators[pathname.slice(1)]?.requests.filter(({ raw }) => raw.includes(text)) ?? []
-    response.setHeader('content-type', 'application/json').end(JSON.stringify(await Promise.all(requests.map(seen))))
+    response.end(JSON.stringify(await Promise.all(requests.map(seen))))
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
