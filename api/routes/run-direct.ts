@@ -4,6 +4,7 @@ import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import type { DirectKind, DirectKinds } from '../../shared/kinds/index.ts'
 import type { Features } from '../../shared/routing/features.ts'
 import type { NamingBody } from '../../shared/routing/session-in-metadata.ts'
+import { unnamedSession } from '../../shared/routing/unnamed-session.ts'
 import type { DirectRequest } from '../endpoint.ts'
 import { labelsOf } from './labels.ts'
 import { allowsCacheMarks, sessionOf } from './session-name.ts'
@@ -16,6 +17,8 @@ type Streamable = {
 type OwnInput<K extends DirectKind> = {
   /** The fields that may name the conversation; the body itself by default. */
   naming?: NamingBody
+  /** Whether nothing but the gateway names the conversation, which may have this request only. */
+  begins?: boolean
   forwarded?: ChatRunInput<K>['forwarded']
   /** What runs instead of the request as the client sent it. */
   turn?: { body: DirectKinds[K]['request']; raw: Buffer }
@@ -33,20 +36,24 @@ export async function runDirect<K extends DirectKind>(
   kind: K,
   { services, apiKey, body: sent, raw, requestId, client, headers, wide }: RunRequest<DirectKinds[K]['request']>,
   features: Features,
-  { naming = sent as NamingBody, forwarded, turn, storage }: OwnInput<K> = {},
+  { naming = sent as NamingBody, begins = false, forwarded, turn, storage }: OwnInput<K> = {},
 ): Promise<void> {
   const { stream, stream_options } = sent as Streamable
+  const body = turn?.body ?? sent
+  const marks = (kind === 'chat' || kind === 'responses') && allowsCacheMarks(headers) && services.config.cacheMarks
+  const agentSession = begins && marks ? unnamedSession(services.catalog, apiKey.policy, body) : null
   const report = await run(
     services,
     {
       kind,
       key: apiKey,
-      body: turn?.body ?? sent,
+      body,
       raw: turn?.raw ?? raw,
       features,
       requestId,
-      session: sessionOf(headers, naming),
-      marksCache: (kind === 'chat' || kind === 'responses') && allowsCacheMarks(headers) && services.config.cacheMarks,
+      session: agentSession ?? sessionOf(headers, naming),
+      // One request alone would pay for writing what nothing reads.
+      marksCache: marks && (!begins || agentSession !== null),
       labels: labelsOf(headers),
       stream: stream === true,
       includeUsage: stream_options?.include_usage === true,

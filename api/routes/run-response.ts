@@ -6,9 +6,9 @@ import { type RunRequest, runDirect } from './run-direct.ts'
 /** Runs a request for a response with what it continues, and stores the response where the turn says so. */
 export async function runResponse(
   request: RunRequest<ResponsesRequest>,
-  { storage, session, ...turn }: OpenTurn,
+  { storage, session, begins, ...turn }: OpenTurn,
 ): Promise<void> {
   const features = responsesFeatures(turn.body, turn.raw.length)
   const naming = session === null ? request.body : { prompt_cache_key: session }
-  await runDirect('responses', request, features, { naming, turn, ...(storage && { storage }) })
+  await runDirect('responses', request, features, { naming, begins, turn, ...(storage && { storage }) })
 }

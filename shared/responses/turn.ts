@@ -21,6 +21,8 @@ export type OpenTurn = ResponsesTurn & {
   storage: ResponseStorage | null
   /** The session of the conversation for routing, if the request names none. */
   session: string | null
+  /** Whether the gateway has named that session just now: nothing says yet that its conversation goes on. */
+  begins: boolean
 }
 
 type Named = Pick<ResponsesRequest, 'store' | 'previous_response_id' | 'conversation' | 'background'>
@@ -56,13 +58,14 @@ export async function openTurn(
   if (body.store === true || conversationId !== null) await services.files.quota.assertRoom(owner)
   const whole = await readWhole(services, owner, turn, held)
   if (!isStored && previousId === null && conversationId === null)
-    return { ...whole.turn, storage: null, session: whole.session }
+    return { ...whole.turn, storage: null, session: whole.session, begins: false }
   const session = sessionFor(named, whole)
   const links = { previousId, conversationId, session }
   return {
     ...whole.turn,
     storage: new TurnStorage(services, { owner, keyId, isStored, ...links, input: whole.own }),
     session,
+    begins: named === null && whole.session === null,
   }
 }
 

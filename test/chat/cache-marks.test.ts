@@ -2,6 +2,7 @@ import test from 'ava'
 import { PromptCache } from '../emulators/prompt-cache.ts'
 import { chargedNano, dataOf, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
 import { openResponses } from '../support/chat/responses-socket.ts'
+import { keepingAccount } from '../support/responses/world.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies of every shape
@@ -217,6 +218,22 @@ for (const [title, body, headers] of [
     t.like(JSON.parse(text).usage, { prompt_tokens_details: { cached_tokens: 0 } })
     t.false(text.includes('cache_write_tokens') || text.includes('cache_discount'))
   })
+
+test.serial('200: a stored response alone is not marked, the conversation that continues it is', async t => {
+  const { live } = await keepingAccount(world)
+  const say = async (body: object) => {
+    const { headers, text } = await post('/v1/responses', live, { model, instructions, ...body })
+    return { marked: headers.get('x-gateway-cache-marked'), response: JSON.parse(text) }
+  }
+  const alone = await say({ input: 'Hello' })
+  t.is(alone.response.store, true)
+  t.deepEqual([alone.marked, marksSent()], [null, [0]])
+  const second = await say({ input: 'Go on', previous_response_id: alone.response.id })
+  t.is(second.marked, '1')
+  const turns = [...asked, { type: 'message', role: 'assistant', content: 'Sunny.' }, ...asked]
+  const agent = await say({ input: turns, tools: [responsesTool] })
+  t.is(agent.marked, '1', 'an agent that sends its turns again')
+})
 
 test.serial('200 without marks where the operator has switched them off', async t => {
   const { live } = await off.gateway.account()

@@ -6,7 +6,7 @@ import { keepingAccount, models, respond, startWorld, type World } from '../supp
 
 let world: World
 test.before(async () => {
-  world = await startWorld({ OPENROUTER_API_KEY: '', LOG_LEVEL: 'error' })
+  world = await startWorld({ OPENROUTER_API_KEY: '', LOG_LEVEL: 'error', CACHE_MARKS: 'false' })
 })
 test.after.always(() => world?.close())
 test.beforeEach(() => {

@@ -164,11 +164,12 @@ async function continueTurn(
     const earlier = recent.find(previousId, meterOf('previous_response_id', { held, own: turn.raw }))!
     await setImmediate()
     const resolved = await resolveReferences(services, apiKey.policy, turn, { held, earlier })
-    return { ...withContext(resolved.turn, earlier), storage: null, session: null }
+    return { ...withContext(resolved.turn, earlier), storage: null, session: null, begins: false }
   }
-  if (isStateless(services, apiKey, body)) return { ...turn, storage: null, session: null }
+  if (isStateless(services, apiKey, body)) return { ...turn, storage: null, session: null, begins: false }
   try {
-    if (!generate) return { ...(await expandTurn(services, apiKey, turn, held)), storage: null, session: null }
+    if (!generate)
+      return { ...(await expandTurn(services, apiKey, turn, held)), storage: null, session: null, begins: false }
     return await openTurn(services, apiKey, turn, { held, session: sessionOf(headers, body) })
   } catch (error) {
     throw isNotKept(error) ? unknownResponseError(previousId!) : error
