@@ -35,10 +35,10 @@ export type Agent = {
   prompt(setup: Setup, prompt: string, isResumed: boolean): string[]
   /** How it compacts a conversation. */
   compaction: Compaction
-  /** A model with which it does not compact, and why. */
+  /** A model with which its conversations are not compacted, and why. */
   uncompacted?: { model: string; reason: string }
-  /** How a stream is cut that it survives, if it does not survive a cut in the middle of a text. */
-  cut?: 'early'
+  /** What it survives with a model instead of a cut in the middle of a text: one before the first text, or a failure at once. */
+  insteadOfCut?(model: string): 'early' | 'failed' | undefined
   /** The models of the short run. */
   models: string[]
 }
@@ -159,7 +159,8 @@ const cline: Agent = {
   // It resumes a session in a terminal only: each prompt begins a new one.
   prompt: ({ model }, prompt) => ['-P', 'openai', '-m', model, `${prompt} Please do.`],
   compaction: { said: 'overflow-recovery-compacted' },
-  cut: 'early',
+  uncompacted: { model: 'auto', reason: 'the gateway goes on with another model where the prompt is too long for one' },
+  insteadOfCut: () => 'early',
   models: ['gpt-6-luna'],
 }
 
@@ -181,7 +182,10 @@ const continueCli: Agent = {
     prompt,
   ],
   compaction: { contextTokens: 60_000 },
-  uncompacted: { model: 'claude-sonnet-5-5', reason: 'it does not count the cached part of a Claude prompt' },
+  uncompacted: {
+    model: 'claude-sonnet-5-5',
+    reason: 'what it compacts has only its own message, which Claude refuses',
+  },
   models: ['gemini-3.5-flash'],
 }
 

@@ -36,6 +36,11 @@ const longParts: Part[] = [
 
 export const programsIn = (folder: string) => join(folder, 'node_modules')
 
+/** How an answer breaks in the conversations of an agent with a model. */
+export function breakOf({ insteadOfCut }: Agent, model: string): 'cut' | 'early' | 'failed' {
+  return insteadOfCut?.(model) ?? 'cut'
+}
+
 /** Holds a conversation with an agent: an edit, a resume, a compaction, a 529, a cut stream. */
 export async function converse(
   agent: Agent,
@@ -44,13 +49,22 @@ export async function converse(
 ): Promise<Conversation> {
   const name = `ag${randomBytes(6).toString('hex')}`
   const { contextTokens = ampleTokens, prompt: command, said } = agent.compaction
+  const isCompacted = agent.uncompacted?.model !== setup.model
   const proxy = await RecordingProxy.start(origin)
-  const session = await AgentSession.start(agent, { ...setup, contextTokens, origin: proxy.url }, programs)
+  const session = await AgentSession.start(
+    agent,
+    {
+      ...setup,
+      contextTokens: isCompacted ? contextTokens : ampleTokens,
+      origin: proxy.url,
+    },
+    programs,
+  )
   try {
     const parts: Conversation['parts'] = []
     for (const [index, { steps, faults }] of (isLong ? longParts : shortParts).entries()) {
       const isFull = index === 1
-      const survivable = faults.map(fault => fault.replace('cut', agent.cut ?? 'cut'))
+      const survivable = faults.map(fault => fault.replace('cut', breakOf(agent, setup.model)))
       const planned = isFull && said ? [...survivable, 'overflow-3'] : survivable
       parts.push(await workOn(session, name, index + 1, { steps, faults: planned }))
       if (isFull && command) await session.prompt(command)

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { accountOf, agentKey, origin, settledWallet } from '../support/environment.ts'
 import { agents, allModels } from './agents.ts'
-import { type Conversation, converse, programsIn } from './conversation.ts'
+import { breakOf, type Conversation, converse, programsIn } from './conversation.ts'
 import { costOf } from './money.ts'
 import type { Statement } from './upstream.ts'
 
@@ -51,7 +51,7 @@ for (const [index, { agent, model }] of cells.entries())
       [],
     )
     const ends = new Set(statements.map(({ end }) => end))
-    for (const end of ['whole', 'overloaded', agent.cut ?? 'cut']) t.true(ends.has(end), `a request ended ${end}`)
+    for (const end of ['whole', 'overloaded', breakOf(agent, model)]) t.true(ends.has(end), `a request ended ${end}`)
     t.false(ends.has('refused'), 'the providers take every request')
     const isCompacted = compactions > 0 || conversation.parts.some(({ run }) => said && run.output.includes(said))
     t.true(isCompacted || agent.uncompacted?.model === model, 'it was compacted')

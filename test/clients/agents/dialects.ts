@@ -307,7 +307,8 @@ const geminiDialect: Dialect = {
   },
   broken(request, answer, usage, fault) {
     if (!isGeminiStream(request)) return fault !== 'event' ? reset : this.faults.failed
-    const begun = geminiSteps(request, answer, usage)
+    // Its first event has text, other than those of the other dialects.
+    const begun = geminiSteps(request, fault === 'early' ? { text: '', calls: [] } : answer, usage)
     const error = {
       error: { code: 503, message: 'The model is overloaded. Please try again later.', status: 'UNAVAILABLE' },
     }
