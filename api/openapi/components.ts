@@ -166,16 +166,23 @@ function relaxUnion(schema: z.core.JSONSchema.BaseSchema): void {
   delete schema.oneOf
 }
 
-/** Adds the `discriminator` to a union of named objects that differ in the constants of one field. */
+/**
+ * Adds the `discriminator` to a union of named objects that differ in the constants of one field; without one where that field is
+ * optional: an object may match several then.
+ */
 function addDiscriminator(union: Json, named: Record<string, Json>): Json {
   const branches = union.oneOf as Json[] | undefined
   if (!branches?.every(branch => typeof branch.$ref === 'string')) return union
-  const objects = branches.map(({ $ref }) => named[nameIn($ref)] as { properties?: Json })
+  const objects = branches.map(({ $ref }) => named[nameIn($ref)] as { properties?: Json; required?: string[] })
   const [first] = objects
   const isConstant = (field: string) =>
     objects.every(({ properties }) => (properties?.[field] as Json | undefined)?.const !== undefined)
   const propertyName = Object.keys(first?.properties ?? {}).find(isConstant)
   if (!propertyName) return union
+  if (!objects.every(({ required }) => required?.includes(propertyName))) {
+    const { oneOf: _, ...rest } = union
+    return { ...rest, anyOf: branches }
+  }
   const mapping = objects.map(({ properties }, i) => [(properties![propertyName] as Json).const, branches[i]!.$ref])
   return { ...union, discriminator: { propertyName, mapping: Object.fromEntries(mapping) } }
 }

@@ -181,7 +181,7 @@ const continueCli: Agent = {
     ...(isResumed ? ['--resume'] : []),
     prompt,
   ],
-  compaction: { contextTokens: 60_000 },
+  compaction: { contextTokens: 50_000 },
   uncompacted: {
     model: 'claude-sonnet-5-5',
     reason: 'what it compacts has only its own message, which Claude refuses',

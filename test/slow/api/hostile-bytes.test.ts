@@ -265,10 +265,16 @@ test.serial('200 for a phone that sends 300 bytes a second, while all of this we
   t.regex(String(await phone), /^HTTP\/1.1 200 /)
 })
 
+/** Collections of garbage take their time where the processors are busy. */
+const comesBackMs = 120_000
 test.serial('the memory comes back', async t => {
-  await eventually(async () => {
-    await web.measure(async () => {})
-    return rssMb() < startRssMb + 150
-  }, 'it is about what it was')
+  await eventually(
+    async () => {
+      await web.measure(async () => {})
+      return rssMb() < startRssMb + 150
+    },
+    'it is about what it was',
+    comesBackMs,
+  )
   t.pass()
 })
