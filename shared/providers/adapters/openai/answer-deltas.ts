@@ -200,8 +200,9 @@ function addMissingArguments(delta: Json, progress: ChoiceProgress): void {
   const bare = progress.calls.filter(call => call.isFunction && !call.hasArguments)
   for (const call of bare) call.hasArguments = true
   const additions = bare.map(({ index }) => ({ index, function: { arguments: '{}' } }))
-  if (additions.length > 0) delta.tool_calls = [...((delta.tool_calls as Json[] | undefined) ?? []), ...additions]
+  const given = Array.isArray(delta.tool_calls) ? delta.tool_calls : []
+  if (additions.length > 0) delta.tool_calls = [...given, ...additions]
   if (!progress.hasFunctionCall || progress.hasFunctionArguments) return
   progress.hasFunctionArguments = true
-  delta.function_call = { ...(delta.function_call as Json | undefined), arguments: '{}' }
+  delta.function_call = { ...(isObject(delta.function_call) && delta.function_call), arguments: '{}' }
 }
