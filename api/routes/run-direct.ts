@@ -4,7 +4,6 @@ import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import type { DirectKind, DirectKinds } from '../../shared/kinds/index.ts'
 import type { Features } from '../../shared/routing/features.ts'
 import type { NamingBody } from '../../shared/routing/session-in-metadata.ts'
-import { unnamedSession } from '../../shared/routing/unnamed-session.ts'
 import type { DirectRequest } from '../endpoint.ts'
 import { labelsOf } from './labels.ts'
 import { allowsCacheMarks, sessionOf } from './session-name.ts'
@@ -39,21 +38,18 @@ export async function runDirect<K extends DirectKind>(
   { naming = sent as NamingBody, begins = false, forwarded, turn, storage }: OwnInput<K> = {},
 ): Promise<void> {
   const { stream, stream_options } = sent as Streamable
-  const body = turn?.body ?? sent
-  const marks = (kind === 'chat' || kind === 'responses') && allowsCacheMarks(headers) && services.config.cacheMarks
-  const agentSession = begins && marks ? unnamedSession(services.catalog, apiKey.policy, body) : null
   const report = await run(
     services,
     {
       kind,
       key: apiKey,
-      body,
+      body: turn?.body ?? sent,
       raw: turn?.raw ?? raw,
       features,
       requestId,
-      session: agentSession ?? sessionOf(headers, naming),
-      // One request alone would pay for writing what nothing reads.
-      marksCache: marks && (!begins || agentSession !== null),
+      session: sessionOf(headers, naming),
+      begins,
+      marksCache: (kind === 'chat' || kind === 'responses') && allowsCacheMarks(headers) && services.config.cacheMarks,
       labels: labelsOf(headers),
       stream: stream === true,
       includeUsage: stream_options?.include_usage === true,

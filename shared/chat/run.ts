@@ -16,7 +16,7 @@ import type { Route } from '../providers/upstreams.ts'
 import { parseModelSelector } from '../routing/model-selector.ts'
 import { worldOf } from '../routing/options.ts'
 import { marginOf } from '../routing/pricing.ts'
-import { type Decision, route, type StickyTarget } from '../routing/router.ts'
+import { type Decision, route } from '../routing/router.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { maxCandidates } from '../wallet/routing-record.ts'
 import { billAborted, readOnTime, unbilled } from './abandoned-bill.ts'
@@ -32,7 +32,7 @@ import { restateFailure } from './restate-failure.ts'
 import { type ChatRunInput, idPrefix } from './run-input.ts'
 import { type ReceivedAnswer, serializeAnswer } from './serialize-answer.ts'
 import { hasUnusableCalls, signalsOf } from './signals.ts'
-import { findStickyTarget } from './sticky-target.ts'
+import { type FoundSession, findStickyTarget } from './sticky-target.ts'
 import { storeAnswer, storeStreamed } from './store-response.ts'
 import { createRelay, failureEvent, keepAliveFrames, type StreamInfo, streamInfo } from './stream-formats.ts'
 import type { AnswerRelay } from './stream-relay.ts'
@@ -61,7 +61,7 @@ type RunAttempt<K extends DirectKind> = Attempt<K> & {
 class Run<K extends DirectKind> extends BaseRun {
   #input: ChatRunInput<K>
   readonly #billing: Omit<Billing, 'target'>
-  #session: string | null = null
+  #session: FoundSession = { sticky: null, sessionKey: null, marksCache: false }
   /** When the current provider received the request; null = not yet. */
   #sentMs: MonotonicMs | null = null
   /** The bill of a call that was stopped before its client received anything. */
@@ -82,11 +82,10 @@ class Run<K extends DirectKind> extends BaseRun {
       const { services, policy } = this
       if (needsMeasuring(this.#input)) this.#input = await measureIfAllowed(services, this.#input, this.marginPpm)
       const found = findStickyTarget(services, policy, this.#input)
-      const { sticky, sessionKey } = found instanceof Promise ? await found : found
-      this.#session = sessionKey
-      const { decision, reservation } = await this.#admit(sticky)
+      this.#session = found instanceof Promise ? await found : found
+      const { decision, reservation } = await this.#admit()
       try {
-        const bill = await this.#serve(decision, sticky, reservation)
+        const bill = await this.#serve(decision, reservation)
         return this.settle(reservation, decision, bill)
       } catch (error) {
         const eventOf = (failure: GatewayError, target: Target) => failureEvent(this.#info(target), failure)
@@ -105,9 +104,10 @@ class Run<K extends DirectKind> extends BaseRun {
     return super.settle(reservation, signals ? { ...plan, signals } : plan, outcome)
   }
 
-  async #admit(sticky: StickyTarget | null): Promise<{ decision: Decision; reservation: Reservation }> {
+  async #admit(): Promise<{ decision: Decision; reservation: Reservation }> {
     const { services, id, startedMs } = this
     const { kind, body, features, key } = this.#input
+    const { sticky } = this.#session
     const world = worldOf(services, this.marginPpm)
     // A named model needs no explanation.
     const maxListed = parseModelSelector(services.catalog, body.model, kind).auto ? maxCandidates : 0
@@ -120,16 +120,16 @@ class Run<K extends DirectKind> extends BaseRun {
     return admitted
   }
 
-  #serve(decision: Decision, sticky: StickyTarget | null, reservation: Reservation): Promise<Bill> {
-    const { bulk, features, stream } = this.#input
+  #serve(decision: Decision, reservation: Reservation): Promise<Bill> {
+    const { kind, bulk, features, stream } = this.#input
     const { targets, overflow } = decision
     const { beganMs, client, failedAttempts, services } = this
+    const { sticky } = this.#session
     const live = this.policy.environment === 'live'
     const maxSilenceMs = firstTokenTimeout(services.config.upstream, features, stream)
     const { signal } = this.abortController
     const options = { targets, overflow, live, sticky, beganMs, client, failedAttempts, bulk, signal, maxSilenceMs }
-    const frame = keepAliveFrames[this.#input.kind]
-    const heartbeat = stream ? this.createHeartbeat(decision, reservation, frame) : null
+    const heartbeat = stream ? this.createHeartbeat(decision, reservation, keepAliveFrames[kind]) : null
     const call = (monitor: CallMonitor) =>
       withoutRefusedState({ monitor, failedAttempts, isSent: () => this.#isStateSent }, isRefused =>
         this.#attempt(monitor, decision, reservation, heartbeat, isRefused),
@@ -145,14 +145,14 @@ class Run<K extends DirectKind> extends BaseRun {
     heartbeat: Heartbeat | null,
     isStateRefused: boolean,
   ): Promise<Bill> {
-    const { upstreams, stickySessions: sessions, admission } = this.services
-    const { policy } = this
+    const { services, policy } = this
     const { target, credential } = monitor.route
     this.monitor = monitor
     this.upstreamModel = null
     const maxTokens = reservation.clamped ? reservation.outputTokens : null
-    const info = { policy, input: this.#input, session: this.#session, route: monitor.route, maxTokens, isStateRefused }
-    const { dialect, call, requests, dropped, adjusted } = await prepareCall(this.services, info)
+    const { sessionKey, marksCache } = this.#session
+    const info = { policy, input: this.#input, marksCache, route: monitor.route, maxTokens, isStateRefused }
+    const { dialect, call, requests, dropped, adjusted } = await prepareCall(services, info)
     ;[this.dropped, this.adjusted] = [dropped, adjusted]
     const { reasoningDropped = false, reasoningSent = false, cacheMarked = false } = requests[0]!
     ;[this.reasoningDropped, this.#isStateSent, this.cacheMarked] = [reasoningDropped, reasoningSent, cacheMarked]
@@ -160,29 +160,29 @@ class Run<K extends DirectKind> extends BaseRun {
     if (policy.environment === 'live') this.#openStretches(target, reservation)
     const attempt: RunAttempt<K> = {
       ...{ monitor, decision, reservation },
-      upstreams,
+      upstreams: services.upstreams,
       route: monitor.route,
       adapter: dialect.adapter,
       protocol: dialect.protocol,
       call,
       requests,
       client: this.client,
-      departures: this.services.disconnectedCalls,
+      departures: services.disconnectedCalls,
       reasons: canReason(target.deployment),
-      readOnMs: policy.environment === 'live' ? readOnTime(this.services.config, this.#input.features) : 0,
+      readOnMs: policy.environment === 'live' ? readOnTime(services.config, this.#input.features) : 0,
       signal: this.abortController.signal,
-      onSent: () => void (this.#sentMs ??= this.services.monotonic.now()),
+      onSent: () => void (this.#sentMs ??= services.monotonic.now()),
       stretches: this.#stretches,
     }
-    if (admission.recordCall) await admission.recordCall(target)
+    if (services.admission.recordCall) await services.admission.recordCall(target)
     const bill = await (heartbeat ? this.#stream(attempt, heartbeat) : this.#fetch(attempt))
     this.firstByteMs = monitor.firstByteMs
     if (bill.errorCode) return bill
     monitor.recordSuccess(bill.usage.completion_tokens, { streamed: this.#input.stream })
-    recordOutput(this.services, this.policy, this.#input, bill)
-    if (this.#session) {
+    recordOutput(services, policy, this.#input, bill)
+    if (sessionKey) {
       const sticky = { model: target.model.id, provider: target.provider.name, credentialId: credential?.id ?? null }
-      sessions.remember(this.#session, sticky)
+      services.stickySessions.remember(sessionKey, sticky)
     }
     return bill
   }

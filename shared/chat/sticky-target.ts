@@ -14,26 +14,34 @@ type Asked = {
   kind: DirectKind
   body: RoutingRequest
   session: string | null
-  /** Whether the gateway marks what is to be cached, which only its target then has. */
+  /** Whether nothing but the gateway has named the session, whose conversation may have this request only. */
+  begins?: boolean
+  /** Whether the gateway may mark what is to be cached, which only the session's target then has. */
   marksCache?: boolean
 }
 
-type Found = { sticky: StickyTarget | null; sessionKey: string | null }
+/** `sessionKey`: the session's key in Redis; null without a session. `marksCache`: whether what it repeats is marked. */
+export type FoundSession = { sticky: StickyTarget | null; sessionKey: string | null; marksCache: boolean }
 
 /**
- * The target that a request should go to: the one that made the reasoning state in it, else the one that last served its
- * session. `sessionKey` is the session's key in Redis; null without a session. At once where there is neither.
+ * The session of a request, and the target that it should go to: the one that made the reasoning state in it, else the one
+ * that last served its session. At once where there is neither. What an agent that gives no name begins with stays here.
  */
 export function findStickyTarget(
   services: Pick<Services, 'catalog' | 'signingSecret' | 'stickySessions'>,
   policy: Policy,
-  { kind, body, session: named, marksCache = false }: Asked,
-): Found | Promise<Found> {
-  const session = named ?? (marksCache ? unnamedSession(services.catalog, policy, body) : null)
+  { kind, body, session: given, begins = false, marksCache: mayMark = false }: Asked,
+): FoundSession | Promise<FoundSession> {
+  const isNamed = given !== null && !begins
+  const agent = mayMark && !isNamed ? unnamedSession(services.catalog, policy, body) : null
+  const session = isNamed ? given : (agent ?? given)
+  // One request alone would pay for writing what nothing reads.
+  const marksCache = mayMark && (isNamed || agent !== null)
   const hasState = isConversation(kind) && hasReasoningState(body as Conversation)
-  if (!hasState && session === null) return { sticky: null, sessionKey: null }
+  if (!hasState && session === null) return { sticky: null, sessionKey: null, marksCache }
   const sessionKey = session === null ? null : stickySessionKey(policy, session, body)
-  return recall(services, policy, hasState ? (body as Conversation) : null, sessionKey)
+  const recalled = recall(services, policy, hasState ? (body as Conversation) : null, sessionKey)
+  return recalled.then(sticky => ({ sticky, sessionKey, marksCache }))
 }
 
 /** `body`: a request with reasoning state; null without. */
@@ -42,10 +50,9 @@ async function recall(
   policy: Policy,
   body: Conversation | null,
   sessionKey: string | null,
-): Promise<Found> {
+): Promise<StickyTarget | null> {
   const origin = body && (await findOrigin(services, policy, body))
-  const sticky = origin ?? (sessionKey === null ? null : await services.stickySessions.recall(sessionKey))
-  return { sticky, sessionKey }
+  return origin ?? (sessionKey === null ? null : services.stickySessions.recall(sessionKey))
 }
 
 async function findOrigin(

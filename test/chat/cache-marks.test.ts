@@ -223,7 +223,9 @@ test.serial('200: a stored response alone is not marked, the conversation that c
   const { live } = await keepingAccount(world)
   const say = async (body: object) => {
     const { headers, text } = await post('/v1/responses', live, { model, instructions, ...body })
-    return { marked: headers.get('x-gateway-cache-marked'), response: JSON.parse(text) }
+    const response = JSON.parse(text)
+    const { session } = await generationOf(world, response.id)
+    return { marked: headers.get('x-gateway-cache-marked'), response, session }
   }
   const alone = await say({ input: 'Hello' })
   t.is(alone.response.store, true)
@@ -233,6 +235,7 @@ test.serial('200: a stored response alone is not marked, the conversation that c
   const turns = [...asked, { type: 'message', role: 'assistant', content: 'Sunny.' }, ...asked]
   const agent = await say({ input: turns, tools: [responsesTool] })
   t.is(agent.marked, '1', 'an agent that sends its turns again')
+  for (const { session } of [alone, agent]) t.regex(session!, /^sess_\w+$/, 'the log has no text of the prompt')
 })
 
 test.serial('200 without marks where the operator has switched them off', async t => {
