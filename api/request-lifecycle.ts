@@ -211,7 +211,7 @@ function setKey(state: State, apiKey: ResolvedKey): void {
   if (apiKey.policy.contentLogging) copyContent(state)
 }
 
-async function identifyOrganisation(state: State, authorization: string | undefined): Promise<void> {
+async function identifyOrganisation(state: State, authorization: string): Promise<void> {
   const { organisationId, actor } = await resolveProvisioningKey(
     state.services,
     authorization,
@@ -245,7 +245,7 @@ async function handleOnce(endpoint: Endpoint, state: State, key: string): Promis
     caller: provisioning ? 'provisioning' : apiKey.policy.environment,
     content: [Buffer.from(`${method} ${path}\n`), raw ?? Buffer.alloc(0)],
     // Provisioning routes return secrets.
-    sealWith: provisioning || endpoint.secret ? parseBearer(authorizationOf(endpoint, state.request)) : null,
+    sealWith: provisioning || endpoint.secret ? parseBearer(authorizationOf(endpoint, state.request)!) : null,
     collect: bytes => client.collect(bytes),
   }
   const { answer, replayed } = await runOnce(services, request, (lease, hold) => {

@@ -23,8 +23,7 @@ function matchBearer(authorization: string): string | null {
 }
 
 /** The token of an `Authorization: Bearer` header. Throws 401. */
-export function parseBearer(authorization: string | undefined): string {
-  if (!authorization) throw new GatewayError('missing_api_key', sendKey.standard)
+export function parseBearer(authorization: string): string {
   const secret = matchBearer(authorization)
   if (secret === null)
     throw new GatewayError('invalid_api_key', 'The Authorization header must have the form `Bearer <key>`.')
@@ -80,7 +79,7 @@ export function missingKeyError(
  */
 export function resolveStandardKey(
   services: Services,
-  authorization: string | undefined,
+  authorization: string,
   scope: Scope | null,
   options: { secret?: boolean | undefined } = {},
 ): ResolvedKey | Promise<ResolvedKey> {
@@ -127,7 +126,7 @@ async function playgroundKeyHash(services: Services, value: string): Promise<str
  */
 export async function resolveSessionKey(
   services: Services,
-  authorization: string | undefined,
+  authorization: string,
 ): Promise<{ apiKey: ResolvedKey; secret: ClientSecret | null }> {
   const value = parseBearer(authorization)
   if (secretKind(value) !== 'client')
@@ -167,7 +166,7 @@ function clientSecretError(): GatewayError {
 /** Resolves the organisation of a provisioning key, and the actor, whose request came from `client`. Throws 401, 403 for a standard key. */
 export async function resolveProvisioningKey(
   services: Services,
-  authorization: string | undefined,
+  authorization: string,
   client: ActorClient,
 ): Promise<{ organisationId: string; actor: Actor }> {
   const secret = parseBearer(authorization)

@@ -10,8 +10,8 @@ import { type RedisSettings, redisSettings } from './redis-settings.ts'
 import { findRetentionFaults, type RetentionPeriods, retentionOf } from './retention-config.ts'
 import { type MetricsAddress, type TracingConfig, telemetryOf } from './telemetry-config.ts'
 import { dayMs } from './time.ts'
-import { providerVariable, readVariableFiles, requireTogether } from './variable-files.ts'
-import { variables } from './variables.ts'
+import { providerVariable, readVariableFiles } from './variable-files.ts'
+import { requireTogether, variables } from './variables.ts'
 
 /** `webhookSecret` verifies the provider's webhooks, for providers that sign with an account-wide secret. */
 export type ProviderSettings = { apiKeys: string[]; baseUrl: string | null; webhookSecret: string | null }

@@ -150,3 +150,11 @@ export const variables = z.object({
   ACH_HOLD_DAYS: z.coerce.number().int().min(0).max(60).default(7),
   ...loadLimitVariables,
 })
+
+/** Faults of variables that must be set together. */
+export function requireTogether(present: Record<string, string | undefined>, names: string[]): string[] {
+  const missing = names.filter(name => present[name] === undefined)
+  return missing.length === 0 || missing.length === names.length
+    ? []
+    : missing.map(name => `${name} is not set, but ${names.filter(other => !missing.includes(other)).join(', ')} is`)
+}

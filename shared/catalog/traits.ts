@@ -82,7 +82,7 @@ export function hasOurTokenizer(served: ServedModel): boolean {
   return traitOf(served, 'tokenizer') === 'o200k'
 }
 
-/** Whether prompts are cached where marks ask for it only, and what is written and read has a price of its own. */
+/** Whether prompts are cached only where marks ask for it, and writing and reading the cache have their own prices. */
 export function cachesByMarks(served: ServedModel): boolean {
   const { price } = served.deployment
   const isPriced = price.unit === 'token' && price.cache_write !== undefined && price.cached_input !== undefined

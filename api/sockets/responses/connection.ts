@@ -29,7 +29,7 @@ const maxRequestIdLength = 120
 export type ConnectionInput = {
   services: Services
   organisationId: string
-  authorization: string | undefined
+  authorization: string
   headers: IncomingHttpHeaders
   requestId: string
 }

@@ -13,7 +13,7 @@ import { ResponsesConnection } from './connection.ts'
 
 const tickMs = 1_000
 
-export type ConnectionRequest = { authorization: string | undefined; headers: IncomingHttpHeaders; requestId: string }
+export type ConnectionRequest = { authorization: string; headers: IncomingHttpHeaders; requestId: string }
 
 /** The open WebSocket connections at /v1/responses of this process. */
 export class ResponsesConnections {

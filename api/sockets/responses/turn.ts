@@ -38,7 +38,7 @@ const maxItems = 100_000
 export type TurnContext = {
   services: Services
   /** The header with the key, which every turn resolves again. */
-  authorization: string | undefined
+  authorization: string
   /** The headers of the upgrade. */
   headers: IncomingHttpHeaders
   recent: RecentResponses

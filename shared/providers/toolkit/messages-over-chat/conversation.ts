@@ -1,13 +1,11 @@
-import { profileOf } from '../../../catalog/chat-profile.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import { isBlock, type MessagesBlock, type MessagesMessage, type MessagesRequest } from '../../../kinds/messages.ts'
 import type { Target } from '../../contract.ts'
 import {
   marked,
+  pushLaterSystem,
   pushUserParts,
   resultParts,
-  systemReminder,
-  textParts,
   toolText,
   type UserPart,
 } from '../over-chat/user-parts.ts'
@@ -93,13 +91,7 @@ class ConversationBuilder {
     const text = texts.filter(one => one.trim() !== '').join('\n\n')
     if (text === '') return
     if (this.#openCalls.length > 0) this.#heldSystemTexts.push(text)
-    else this.#pushSystem(text)
-  }
-
-  /** Many models take a system message at the start only. For them it becomes text of the user. */
-  #pushSystem(text: string): void {
-    if (profileOf(this.#target).system_turns) this.#messages.push({ role: 'system', content: text })
-    else pushUserParts(this.#messages, textParts(systemReminder(text)))
+    else pushLaterSystem(this.#messages, text, this.#target)
   }
 
   #addAssistant({ param, blocks }: Turn): void {
@@ -148,7 +140,7 @@ class ConversationBuilder {
     }
     this.#openCalls = []
     pushUserParts(this.#messages, attachments)
-    for (const text of this.#heldSystemTexts.splice(0)) this.#pushSystem(text)
+    for (const text of this.#heldSystemTexts.splice(0)) pushLaterSystem(this.#messages, text, this.#target)
     pushUserParts(
       this.#messages,
       others.flatMap(other => userParts(other, this.#target)),

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../../base/errors.ts'
+import { profileOf } from '../../../catalog/chat-profile.ts'
 import type { ChatMessage, ChatRequest } from '../../../kinds/chat.ts'
-import type { Media } from '../../contract.ts'
+import type { Media, Target } from '../../contract.ts'
 
 export type UserPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number]
 export type CacheMark = Extract<UserPart, { type: 'text' }>['cache_control']
@@ -13,6 +14,12 @@ export function marked(mark: CacheMark): { cache_control?: NonNullable<CacheMark
 /** A later system message as text of the user, for models that take none after the first other message. */
 export function systemReminder(text: string): string {
   return `<system-reminder>\n${text}\n</system-reminder>`
+}
+
+/** Adds a later system message. Many models take a system message at the start only: for them it is text of the user. */
+export function pushLaterSystem(messages: ChatMessage[], text: string, target: Target): void {
+  if (profileOf(target).system_turns) messages.push({ role: 'system', content: text })
+  else pushUserParts(messages, textParts(systemReminder(text)))
 }
 
 /** A text part; none for a blank text, which several providers reject. */

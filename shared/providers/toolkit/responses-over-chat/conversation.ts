@@ -1,4 +1,3 @@
-import { profileOf } from '../../../catalog/chat-profile.ts'
 import { canReason } from '../../../catalog/traits.ts'
 import type { ChatMessage, ToolCall } from '../../../kinds/chat.ts'
 import {
@@ -13,14 +12,7 @@ import {
 } from '../../../kinds/responses.ts'
 import type { Target } from '../../contract.ts'
 import { customArguments } from '../custom-tools.ts'
-import {
-  pushUserParts,
-  resultParts,
-  systemReminder,
-  textParts,
-  toolText,
-  type UserPart,
-} from '../over-chat/user-parts.ts'
+import { pushLaterSystem, pushUserParts, resultParts, toolText, type UserPart } from '../over-chat/user-parts.ts'
 import { type LocatedPart, locatedParts, textOf, textsOf, userParts } from './content.ts'
 import { returnedReasoning } from './reasoning.ts'
 import { invalid, unsupported } from './refusals.ts'
@@ -91,9 +83,7 @@ class ConversationBuilder {
       return
     }
     const text = texts.join('\n\n')
-    if (text === '') return
-    if (profileOf(this.#target).system_turns) this.#messages.push({ role: 'system', content: text })
-    else pushUserParts(this.#messages, textParts(systemReminder(text)))
+    if (text !== '') pushLaterSystem(this.#messages, text, this.#target)
   }
 
   /** Adds to the system prompt, in place: thousands of items may become one message. */
