@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import { isObject } from './is-object.ts'
 import { compilePredicate, type Predicate } from './predicate.ts'
 
 type Schema = z.core.$ZodType
@@ -161,8 +162,4 @@ function compileUnion(options: readonly Schema[]): Dropper | null {
 
 function acceptsOf(schema: Schema): Predicate {
   return compilePredicate(schema) ?? (value => (schema as z.ZodType).safeParse(value).success)
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,3 +1,4 @@
+import { isObject } from '../base/is-object.ts'
 /** A price of the listing in USD per million tokens, by the field of the catalog's token prices. */
 export type ListedPrices = Partial<Record<'input' | 'output' | 'cached_input' | 'cache_write', string>>
 
@@ -77,10 +78,6 @@ function splitDocuments(text: string): string[] {
 
 function isArrayOfPages(document: unknown): document is unknown[] {
   return Array.isArray(document) && document.length > 0 && document.every(page => listIn(page) !== null)
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** The array of models in a page. llama.cpp's has both members, with the ids in `data`. */

@@ -1,3 +1,4 @@
+import { isObject } from '../base/is-object.ts'
 import type { ServerSentEvent } from '../io/sse.ts'
 
 /** The part of one choice in a chunk of a streamed answer. */
@@ -127,8 +128,4 @@ function isTextAddition(choice: ChunkChoice | null): boolean {
 
 function isUnfinished(choice: ChunkChoice | null): choice is ChunkChoice {
   return choice !== null && Number.isInteger(choice.index) && choice.finish_reason == null
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,4 +1,5 @@
 import { PassThrough, Readable } from 'node:stream'
+import { isObject } from '../base/is-object.ts'
 import type { ProviderRow } from '../catalog/schema.ts'
 import { uncompressed } from '../io/content-coding.ts'
 import {
@@ -11,7 +12,7 @@ import {
 } from '../io/http.ts'
 import type { Protocol, ProviderAnswer, ProviderDownload, ProviderLine, ProviderRequest, Source } from './contract.ts'
 import { ProviderError } from './provider-error.ts'
-import { type Headers, isObject, parseJsonOrNull } from './toolkit/json-fields.ts'
+import { type Headers, parseJsonOrNull } from './toolkit/json-fields.ts'
 import { encodeForm } from './toolkit/multipart-form.ts'
 
 const maxAnswerBytes = 4 * 1024 * 1024

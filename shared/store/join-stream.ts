@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
+import { isObject } from '../base/is-object.ts'
 import { parseEvents } from '../io/sse.ts'
 
 /** Events that are read before other work gets a turn. */
@@ -128,10 +129,6 @@ function indexOf({ index = 0 }: Json): number | null {
 
 function listOf(value: unknown): Json[] {
   return Array.isArray(value) ? value.filter(isObject) : []
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function jsonOf(text: string): unknown {

@@ -1,5 +1,5 @@
+import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
-import { isObject } from '../toolkit/request-fields.ts'
 
 type Schema = Record<string, unknown>
 /** `losesMeaning`: a rule of the schema is not sent, or only as text of a description. */

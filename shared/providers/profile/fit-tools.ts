@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { GatewayError } from '../../base/errors.ts'
+import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 import { functionOfCustom } from '../toolkit/custom-tools.ts'
-import { isObject } from '../toolkit/request-fields.ts'
 import { fitSchema } from './fit-schema.ts'
 import type { Fitting } from './fitting.ts'
 

@@ -1,5 +1,5 @@
+import { isObject } from '../../base/is-object.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
-import { isObject } from './request-fields.ts'
 
 type FunctionTool = Extract<NonNullable<ChatRequest['tools']>[number], { type: 'function' }>
 

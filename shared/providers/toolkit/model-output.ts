@@ -1,9 +1,10 @@
+import { isObject } from '../../base/is-object.ts'
 import type { ImageOutput } from '../../kinds/image.ts'
 import type { WorkKind, WorkKinds } from '../../kinds/index.ts'
 import type { MediaOutput, ProviderFile } from '../../kinds/media.ts'
 import type { MeshRole } from '../../kinds/mesh.ts'
 import type { SoundOutput } from '../../kinds/sound.ts'
-import { invalidResponse, isObject, readOptionalAmount, readOptionalLink, valueAt } from './json-fields.ts'
+import { invalidResponse, readOptionalAmount, readOptionalLink, valueAt } from './json-fields.ts'
 import { maxFiles } from './poll-reports.ts'
 import { refusal } from './refusal.ts'
 

@@ -1,3 +1,4 @@
+import { isObject } from '../../base/is-object.ts'
 import type { Deployment } from '../../catalog/schema.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 import type { OpenAiKind } from '../../kinds/index.ts'
@@ -218,8 +219,4 @@ export function noticeableFieldsExcept(body: object, expected: ReadonlySet<strin
 /** Attaches the dropped fields to a provider request; omitted if there are none. */
 export function withDropped<R extends object>(request: R, dropped: readonly string[]): R & { dropped?: string[] } {
   return dropped.length > 0 ? { ...request, dropped: [...new Set(dropped)] } : request
-}
-
-export function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

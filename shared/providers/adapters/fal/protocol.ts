@@ -1,9 +1,9 @@
+import { isObject } from '../../../base/is-object.ts'
 import type { WorkKind } from '../../../kinds/index.ts'
 import type { Operation, PollReport, Protocol, ProviderAnswer, ProviderLine, QueuedAdapter } from '../../contract.ts'
 import { mapErrorParam, withParam } from '../../toolkit/error-param.ts'
 import {
   invalidResponse,
-  isObject,
   readHandle,
   readOptionalAmount,
   readOptionalText,

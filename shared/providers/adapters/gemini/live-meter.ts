@@ -1,8 +1,9 @@
+import { isObject } from '../../../base/is-object.ts'
 import type { MonotonicMs } from '../../../base/time.ts'
 import type { Usage } from '../../../base/usage.ts'
 import { imageTokens } from '../../../catalog/image-tokens.ts'
 import type { Content, PendingWork, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
-import { isObject, type Json } from '../../toolkit/json-fields.ts'
+import type { Json } from '../../toolkit/json-fields.ts'
 import { orEscaped } from '../../toolkit/marks.ts'
 import {
   addContent,

@@ -1,5 +1,5 @@
+import { isObject } from '../../../base/is-object.ts'
 import type { Usage } from '../../../base/usage.ts'
-import { isObject } from '../../toolkit/json-fields.ts'
 
 /** Sanity limit: a report above it is ignored. */
 const maxTokens = 10_000_000

@@ -1,13 +1,7 @@
+import { isObject } from '../../../base/is-object.ts'
 import { unsupported } from '../../../kinds/media.ts'
 import type { PollReport, QueuedAdapter, QueuedCall, Source } from '../../contract.ts'
-import {
-  invalidResponse,
-  isObject,
-  readOptionalNumber,
-  readOptionalText,
-  readText,
-  valueAt,
-} from '../../toolkit/json-fields.ts'
+import { invalidResponse, readOptionalNumber, readOptionalText, readText, valueAt } from '../../toolkit/json-fields.ts'
 import { sourcesIn } from '../../toolkit/list-sources.ts'
 import { completedReport, pendingReport, videosAt } from '../../toolkit/poll-reports.ts'
 import { refusal } from '../../toolkit/refusal.ts'

@@ -1,9 +1,10 @@
 import type { Readable } from 'node:stream'
+import { isObject } from '../../../base/is-object.ts'
 import type { ProviderLine } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
 import { type JsonEvent, jsonEvents } from '../../toolkit/json-events.ts'
-import { invalidResponse, isObject, type Json, valueAt } from '../../toolkit/json-fields.ts'
+import { invalidResponse, type Json, valueAt } from '../../toolkit/json-fields.ts'
 import { reportedFailure } from './failure.ts'
 import { count } from './usage.ts'
 

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../../base/errors.ts'
+import { isObject } from '../../../base/is-object.ts'
 import type { DirectKind } from '../../../kinds/index.ts'
 import type { BatchAdapter, DirectAdapter, ProviderLine, Source, Target } from '../../contract.ts'
 import { fittedChat } from '../../profile/fitted-chat.ts'
@@ -6,7 +7,6 @@ import { ProviderError } from '../../provider-error.ts'
 import { type BatchOutcome, batchAnswers, batchCancelled, batchExpired } from '../../toolkit/batch-answers.ts'
 import {
   invalidResponse,
-  isObject,
   readHandle,
   readList,
   readOptionalAmount,

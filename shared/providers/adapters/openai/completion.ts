@@ -1,3 +1,4 @@
+import { isObject } from '../../../base/is-object.ts'
 import { unixNow } from '../../../base/time.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { Completion, CompletionChoice } from '../../../kinds/completion.ts'
@@ -7,7 +8,7 @@ import { mapUnlessSame, normaliseHead } from './complete-response.ts'
 import { createDecoder } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
 import { finishReason } from './finish-reason.ts'
-import { invalidResponse, isObject, type Json } from './json.ts'
+import { invalidResponse, type Json } from './json.ts'
 import { beginRequest, post, requestUsage } from './request.ts'
 import { extrasOf, normaliseUsage, usageIn } from './usage.ts'
 

@@ -1,6 +1,7 @@
+import { isObject } from '../../../base/is-object.ts'
 import type { NativeEvent, SseEvent, StreamDecoder } from '../../stream-decoder.ts'
 import { reportedFailure } from './failure.ts'
-import { invalidResponse, isObject, type Json } from './json.ts'
+import { invalidResponse, type Json } from './json.ts'
 
 type Chunk = { choices: { index: number; finish_reason: unknown; delta?: unknown }[] }
 

@@ -1,10 +1,11 @@
+import { isObject } from '../../../base/is-object.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { EmbeddingRequest, Embeddings } from '../../../kinds/embedding.ts'
 import type { DirectAdapter } from '../../contract.ts'
 import { assertTakesInput } from '../../toolkit/token-inputs.ts'
 import { mapUnlessSame } from './complete-response.ts'
 import { reportedFailure } from './failure.ts'
-import { invalidResponse, isObject, type Json } from './json.ts'
+import { invalidResponse, type Json } from './json.ts'
 import { beginRequest, post } from './request.ts'
 import { count, extrasOf } from './usage.ts'
 

@@ -1,5 +1,6 @@
+import { isObject } from '../../../base/is-object.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
-import { isObject, type Json } from './json.ts'
+import type { Json } from './json.ts'
 
 /** An error as a server reports it, before it is classified. */
 export type Fault = {

@@ -1,3 +1,4 @@
+import { isObject } from '../../../base/is-object.ts'
 import type { Usage } from '../../../base/usage.ts'
 import { type ImageOutput, type ProviderImage, sizeName } from '../../../kinds/image.ts'
 import { listOf, unsupported } from '../../../kinds/media.ts'
@@ -6,7 +7,6 @@ import { ProviderError } from '../../provider-error.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
 import {
   invalidResponse,
-  isObject,
   type Json,
   readList,
   readNumber,

@@ -1,4 +1,5 @@
-import { isObject, type Json } from './json.ts'
+import { isObject } from '../../../base/is-object.ts'
+import type { Json } from './json.ts'
 
 /** The content of a message as the two texts of our format. */
 export type Texts = { text: string; reasoning: string }

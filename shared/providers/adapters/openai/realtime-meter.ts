@@ -1,3 +1,4 @@
+import { isObject } from '../../../base/is-object.ts'
 import type { MonotonicMs } from '../../../base/time.ts'
 import type { Content, PendingWork, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
 import { orEscaped } from '../../toolkit/marks.ts'
@@ -10,7 +11,7 @@ import {
   PendingResponses,
 } from '../../toolkit/pending-responses.ts'
 import { isText, textBytes } from '../../toolkit/read-frame.ts'
-import { isObject, type Json } from './json.ts'
+import type { Json } from './json.ts'
 import { type ClientContent, charactersPerToken, contentOf, readClientContent } from './realtime-content.ts'
 import { eventOf, nameOf, useOf } from './realtime-usage.ts'
 

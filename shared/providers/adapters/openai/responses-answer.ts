@@ -1,9 +1,10 @@
+import { isObject } from '../../../base/is-object.ts'
 import type { Usage } from '../../../base/usage.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import { isBilledSearch } from '../../../kinds/web-search.ts'
 import type { ProviderError } from '../../provider-error.ts'
 import { reportedFailure } from './failure.ts'
-import { invalidResponse, isObject, type Json } from './json.ts'
+import { invalidResponse, type Json } from './json.ts'
 import { count, extrasOf, normaliseUsage } from './usage.ts'
 
 /** A response object with what the gateway reads. Throws a ProviderError `invalid_response`. */

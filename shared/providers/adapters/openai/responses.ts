@@ -1,7 +1,7 @@
+import { isObject } from '../../../base/is-object.ts'
 import type { ResponsesObject } from '../../../kinds/responses-answer.ts'
 import type { DirectAdapter } from '../../contract.ts'
 import { reportedFailure } from './failure.ts'
-import { isObject } from './json.ts'
 import { failureOfResponse, responseFrom, usageOf } from './responses-answer.ts'
 import { requestOf } from './responses-request.ts'
 import { ResponsesEventReader } from './responses-stream.ts'

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import { isObject } from '../../../base/is-object.ts'
 import type { Usage } from '../../../base/usage.ts'
 import { formatOf } from '../../../io/media/media-type.ts'
 import { unsupported } from '../../../kinds/media.ts'
@@ -11,7 +12,7 @@ import type {
   Word,
 } from '../../../kinds/transcription.ts'
 import type { FormPart, InstantAdapter, InstantCall, ProviderRequest, Source } from '../../contract.ts'
-import { isObject, readList, readNumber, readOptionalText, valueAt } from '../../toolkit/json-fields.ts'
+import { readList, readNumber, readOptionalText, valueAt } from '../../toolkit/json-fields.ts'
 import { sourcesIn } from '../../toolkit/list-sources.ts'
 import { assertAudioSupport, eventsUntil, textOf, tokensOf, withErrorParam } from './audio.ts'
 import { count } from './usage.ts'

@@ -1,6 +1,7 @@
+import { isObject } from '../../../base/is-object.ts'
 import type { Usage } from '../../../base/usage.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
-import { isObject, type Json } from './json.ts'
+import type { Json } from './json.ts'
 
 /** A token count: a finite number, never negative; undefined for anything else. */
 export function count(value: unknown): number | undefined {

@@ -1,3 +1,4 @@
+import { isObject } from '../../../base/is-object.ts'
 import { unsupported } from '../../../kinds/media.ts'
 import type {
   FormPart,
@@ -15,7 +16,6 @@ import { header, isFresh, isHmac } from '../../toolkit/callback-signatures.ts'
 import { classifyWorkFailure } from '../../toolkit/classify-by-message.ts'
 import {
   invalidResponse,
-  isObject,
   readHandle,
   readOptionalAmount,
   readOptionalNumber,

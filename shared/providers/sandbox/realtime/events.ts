@@ -1,7 +1,7 @@
 import { z } from 'zod'
+import { isObject } from '../../../base/is-object.ts'
 import { parseJson } from '../../../base/json.ts'
 import { validate } from '../../../base/validate.ts'
-import { isObject } from '../../adapters/openai/json.ts'
 import { EventError, toRefusal } from './event-error.ts'
 import { itemSchema } from './items.ts'
 import { audioOutputSchema, settingsUpdate, sharedSchema } from './settings.ts'

@@ -1,7 +1,7 @@
+import { isObject } from '../../../base/is-object.ts'
 import type { Usage } from '../../../base/usage.ts'
 import type { ChatCompletion, FinishReason } from '../../../kinds/chat.ts'
 import type { Message, MessagesStopReason, MessagesUsage } from '../../../kinds/messages.ts'
-import { isObject } from '../request-fields.ts'
 import { thinkingBlocks } from './reasoning-state.ts'
 
 /** The end of an answer: as in `Message` and in the last `message_delta`. */

@@ -1,7 +1,7 @@
+import { isObject } from '../../../base/is-object.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { MessagesRequest, MessagesTool } from '../../../kinds/messages.ts'
 import { marked } from '../over-chat/user-parts.ts'
-import { isObject } from '../request-fields.ts'
 import { invalid, unexpectedTag } from './refusals.ts'
 
 type ChatTools = Pick<ChatRequest, 'tools' | 'tool_choice' | 'parallel_tool_calls'>

@@ -1,5 +1,5 @@
+import { isObject } from '../../../base/is-object.ts'
 import type { ResponsesOutputItem } from '../../../kinds/responses-answer.ts'
-import { isObject } from '../request-fields.ts'
 import type { ToolIdentity } from './tool-names.ts'
 
 /** A tool call of the answer. `index` is null until its name has arrived. */
