@@ -164,7 +164,7 @@ async function examineFile(
     contentType: type === 'audio' ? contentType.replace(/^video\/(mp4|webm|ogg)$/, 'audio/$1') : contentType,
     bytes,
     filename,
-    durationS: measured && length ? length.seconds : null,
+    durationS: measured && length ? (type === 'audio' ? length.soundSeconds : length.seconds) : null,
   }
 }
 

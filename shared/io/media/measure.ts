@@ -20,7 +20,7 @@ export async function measureSound(
 ): Promise<number | null> {
   const file = { bytes: bytes.length, read: async (start: number, end: number) => bytes.subarray(start, end) }
   const length = await measureMedia(file, timeoutMs, owner).catch(() => null)
-  return length?.hasAudio && !length.hasVideo ? Math.ceil(length.seconds * 1_000) : null
+  return length?.hasAudio && !length.hasVideo ? Math.ceil(length.soundSeconds * 1_000) : null
 }
 
 /**
