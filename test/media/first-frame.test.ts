@@ -1,10 +1,8 @@
 import test from 'ava'
 import fc from 'fast-check'
-import type { RangeFile } from '../../shared/io/media/media-file.ts'
 import { soundFormats } from '../../shared/kinds/sound.ts'
 import { awaitFirstFrame } from '../../shared/media/first-frame.ts'
 import { ProviderError } from '../../shared/providers/provider-error.ts'
-import { mp3, mp3FrameS, wav } from '../support/media/media-files.ts'
 import { sound } from '../support/media/sounds.ts'
 
 /** A file's bytes in pieces of random sizes; counts how it is closed. */

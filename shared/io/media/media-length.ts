@@ -11,7 +11,10 @@ type Imports = Record<string, Record<string, (...values: number[]) => number>>
 type Exports = { memory: { buffer: ArrayBuffer }; _initialize(): void; measure(bytes: number): number }
 type Module = { readonly module: unique symbol }
 const { WebAssembly: wasm } = globalThis as unknown as {
-  WebAssembly: { compile(bytes: Uint8Array): Promise<Module>; Instance: new (module: Module, imports: Imports) => Instance }
+  WebAssembly: {
+    compile(bytes: Uint8Array): Promise<Module>
+    Instance: new (module: Module, imports: Imports) => Instance
+  }
 }
 type Instance = { exports: Exports }
 
@@ -46,7 +49,10 @@ export function mediaLength(module: Module, bytes: number, read: ReadSync): Medi
 function readLength(view: DataView): MediaLength | null {
   const seconds = (at: number) => Math.round(view.getFloat64(at, true) * 1e6) / 1e6
   const flag = (at: number) => view.getInt32(at, true) !== 0
-  const name = (at: number) => Buffer.from(view.buffer, view.byteOffset + at, 32).toString('latin1').split('\0', 1)[0]!
+  const name = (at: number) =>
+    Buffer.from(view.buffer, view.byteOffset + at, 32)
+      .toString('latin1')
+      .split('\0', 1)[0]!
   const length = { seconds: seconds(0), soundSeconds: seconds(8), hasVideo: flag(16), hasAudio: flag(20) }
   return length.seconds > 0 ? { ...length, container: name(24), codec: name(56) || null } : null
 }

@@ -8,6 +8,7 @@
 #include <libavcodec/mpegaudiodecheader.h>
 #include <libavformat/avformat.h>
 #include <libavutil/avstring.h>
+#include <libavutil/crc.h>
 #include <libavutil/intreadwrite.h>
 
 #define MAX_TRACKS 64
@@ -41,6 +42,7 @@ typedef struct Length {
 static Track tracks[MAX_TRACKS];
 static Length length;
 static double file_bytes, file_offset;
+static int is_unclear; /* whether a decoder may find more than is counted */
 /* In formats whose times may start anew, all tracks are moved together. */
 static double moved_s, last_s;
 
@@ -77,6 +79,8 @@ static int aac_samples(Track *t, const AVCodecParameters *par, const AVPacket *p
     t->rate = par->sample_rate;
     if (par->extradata_size && avpriv_mpeg4audio_get_config2(&config, par->extradata, par->extradata_size, 1, NULL) >= 0 && config.sample_rate > 0)
         t->rate = config.sample_rate;
+    /* A block has 6,144 bits a channel at most: more are several, which only a decoder can tell apart. */
+    if (pkt->size > 768 * FFMAX(par->ch_layout.nb_channels, 2)) is_unclear = 1;
     /* A decoder may keep the rate of an ADTS frame. */
     if (t->adts_rate) t->rate = FFMIN(t->rate, t->adts_rate);
     return 1024;
@@ -106,6 +110,17 @@ static int wma_samples(const AVCodecParameters *par, const AVPacket *pkt)
     return (has_reservoir && pkt->size > 0 ? pkt->data[0] & 15 : 1) * frame;
 }
 
+/* AMR (3GPP TS 26.101 and 26.201): a packet may hold several frames, whose types tell their lengths. */
+static int amr_samples(const AVCodecParameters *par, const AVPacket *pkt)
+{
+    static const uint8_t narrow[16] = { 13, 14, 16, 18, 20, 21, 27, 32, 6, 6, 6, 6, 1, 1, 1, 1 };
+    static const uint8_t wide[16] = { 18, 24, 33, 37, 41, 47, 51, 59, 61, 6, 6, 1, 1, 1, 1, 1 };
+    const uint8_t *sizes = par->codec_id == AV_CODEC_ID_AMR_WB ? wide : narrow;
+    int frames = 0;
+    for (int at = 0; at < pkt->size; at += sizes[(pkt->data[at] >> 3) & 15]) frames++;
+    return frames * (par->codec_id == AV_CODEC_ID_AMR_WB ? 320 : 160);
+}
+
 /* By the parsers that decoders share. */
 static int parsed_samples(Track *t, const AVCodecParameters *par, const AVPacket *pkt)
 {
@@ -120,10 +135,13 @@ static int parsed_samples(Track *t, const AVCodecParameters *par, const AVPacket
     t->parser->duration = 0;
     av_parser_parse2(t->parser, t->parsed, &out, &size, pkt->data, pkt->size, pkt->pts, pkt->dts, pkt->pos);
     t->rate = t->parsed->sample_rate;
+    /* A frame that was cut off is not decoded. */
+    if (par->codec_id == AV_CODEC_ID_FLAC && pkt->pos >= 0 && pkt->pos + pkt->size >= file_bytes &&
+        av_crc(av_crc_get_table(AV_CRC_16_ANSI), 0, pkt->data, pkt->size)) return -1;
     return t->parser->duration;
 }
 
-/* The number of samples that a packet decodes to, at `t->rate`; 0 if it does not tell. */
+/* The number of samples that a packet decodes to, at `t->rate`; 0 if it does not tell, negative if it is broken. */
 static int samples_of(Track *t, AVCodecParameters *par, const AVPacket *pkt)
 {
     t->rate = par->sample_rate;
@@ -134,6 +152,9 @@ static int samples_of(Track *t, AVCodecParameters *par, const AVPacket *pkt)
     case AV_CODEC_ID_MP2:
     case AV_CODEC_ID_MP3:
         return mpeg_samples(t, pkt);
+    case AV_CODEC_ID_AMR_NB:
+    case AV_CODEC_ID_AMR_WB:
+        return amr_samples(par, pkt);
     case AV_CODEC_ID_WMAV1:
     case AV_CODEC_ID_WMAV2:
         return wma_samples(par, pkt);
@@ -187,8 +208,9 @@ static void add_packet(Track *t, const AVFormatContext *fmt, const AVStream *st,
     int is_sound = st->codecpar->codec_type == AVMEDIA_TYPE_AUDIO;
     int samples = is_sound ? samples_of(t, st->codecpar, pkt) : 0;
     double whole_s = samples > 0 && t->rate > 0 ? samples / (double)t->rate : FFMAX(0, pkt->duration) * av_q2d(st->time_base);
-    double at_s = time_of(t, fmt, st, pkt);
+    double at_s = samples < 0 ? 0 : time_of(t, fmt, st, pkt);
     double heard_s = is_sound ? heard(t, st->codecpar, pkt, whole_s) : pkt->flags & AV_PKT_FLAG_DISCARD ? 0 : whole_s;
+    if (samples < 0) return;
     t->next_s = at_s + whole_s;
     t->packets++;
     if (pkt->flags & AV_PKT_FLAG_DISCARD || (whole_s > 0 && heard_s <= 0)) return;
@@ -286,7 +308,7 @@ static void add_tracks(AVFormatContext *fmt)
     }
 }
 
-/* Measures a file of so many bytes; null if it cannot be parsed. Once per instance. */
+/* Measures a file of so many bytes; null if it cannot be parsed for sure. Once per instance. */
 __attribute__((export_name("measure"))) Length *measure(double bytes)
 {
     AVFormatContext *fmt = avformat_alloc_context();
@@ -300,6 +322,7 @@ __attribute__((export_name("measure"))) Length *measure(double bytes)
     choose_tracks(fmt);
     if (!is_described(fmt) && avformat_find_stream_info(fmt, NULL) < 0) return NULL;
     read_packets(fmt);
+    if (is_unclear) return NULL;
     add_tracks(fmt);
     av_strlcpy(length.container, fmt->iformat->name, sizeof(length.container));
     return &length;
