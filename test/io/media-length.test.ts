@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import test from 'ava'
 import type { SlotOwner } from '../../shared/io/fair-slots.ts'
 import type { RangeFile } from '../../shared/io/media/media-file.ts'
@@ -47,6 +49,54 @@ for (const [name, file, seconds, hasVideo, hasAudio] of files) {
     t.like(length, { hasVideo, hasAudio })
   })
 }
+
+/** Files of recorders and editors, with the seconds of sound that ffmpeg decodes. `make.sh` beside them makes them. */
+const recorded: [file: string, seconds: number][] = [
+  ['adpcm.wav', 1.0205],
+  ['apple.aiff', 1],
+  ['apple.caf', 1],
+  ['broadcast.mpegts', 1.152],
+  ['camera.avi', 1.152],
+  ['dictaphone.wma', 0.992],
+  ['disc.mpg', 1.008],
+  ['dolby.ac3', 1.008],
+  ['gsm.wav', 1],
+  ['mp3-in.wav', 1.152],
+  ['rf64.wav', 1],
+  ['sony.w64', 1],
+  ['speex.ogg', 1],
+  ['trimmed.mov', 0.274],
+]
+for (const [file, seconds] of recorded) {
+  test(`measured by what is heard: ${file}`, async t => {
+    const length = await measure(readFileSync(join(import.meta.dirname, '../fixtures/media', file)))
+    t.true(Math.abs(length!.soundSeconds - seconds) < 0.04, `${length!.soundSeconds} s`)
+    t.true(length!.seconds >= length!.soundSeconds)
+  })
+}
+
+test('measured by what is there: cut anywhere', async t => {
+  const sounds = await Promise.all((['webm', 'ogg'] as const).map(container => movie(container, { audioS: 2 })))
+  for (const file of [...sounds, wav(2), mp3(100), flac(50), adts(100)]) {
+    const whole = (await measure(file))!.seconds
+    let last = 0
+    for (const share of [0.3, 0.6, 0.9, 1]) {
+      const length = await measure(file.subarray(0, Math.floor(file.length * share)))
+      const seconds = length?.seconds ?? 0
+      // The packets are about equally long; a container without a length of its own has a header as well.
+      t.true(seconds >= last && seconds <= whole, `${seconds} of ${whole} s`)
+      last = seconds
+    }
+    t.is(last, whole)
+  }
+})
+
+test('null for raw AAC in packets larger than a block', async t => {
+  const file = mp4Stating('none', 0)
+  const sizes = file.indexOf('stsz') + 8
+  file.writeUInt32BE(5_000, sizes)
+  t.is(await measure(Buffer.concat([file, Buffer.alloc(20_000)])), null)
+})
 
 /** Overwrites what follows a mark in a file. */
 function patched(file: Buffer, mark: string | Buffer, offset: number, bytes: number[]): Buffer {

@@ -8,8 +8,8 @@ const pdfHeadBytes = 1_024
 const pdfMark = '%PDF-'
 
 /**
- * Measures the playing time of an audio file in milliseconds, rounded up: WAV, MP3, FLAC, Ogg, AAC, MP4 and WebM, by
- * the samples or packets present, whatever the header states. Files are taken fairly by
+ * Measures the playing time of an audio file in milliseconds, rounded up: WAV, MP3, FLAC, Ogg, AAC, MP4, WebM and
+ * others, by the packets present, whatever the header states. Files are taken fairly by
  * `owner`. Null if the file cannot be parsed, has video, or exceeds `timeoutMs` or the memory limit.
  * Never throws.
  */
