@@ -9,9 +9,10 @@ import { docsSite } from './docs-site/middleware.ts'
 import type { Context, Endpoint } from './endpoint.ts'
 import { edgeMiddleware } from './middleware/edge.ts'
 import { serveRequest, statusOf } from './request-lifecycle.ts'
+import { isAnthropic } from './routes/anthropic-models.ts'
 import { endpoints } from './routes/index.ts'
 import type { State } from './state.ts'
-import { unmatchedRouteError } from './unmatched-route.ts'
+import { foreignPathError, unmatchedRouteError } from './unmatched-route.ts'
 
 /** Creates the HTTP application over opened services. */
 export function createApp(services: Services): Koa<State> {
@@ -29,6 +30,7 @@ export function createApp(services: Services): Koa<State> {
   app.use(edgeMiddleware(services, openAuth(services)))
   app.use(answerProbe)
   app.use(compressJson)
+  app.use(rejectForeignClients)
   // Paths without parameters, the busiest among them, skip route matching.
   app.use((ctx, next) => {
     const endpoint = staticEndpoints.get(`${ctx.method} ${ctx.path}`)
@@ -54,6 +56,13 @@ const answerProbe: Koa.Middleware<State> = (ctx, next) => {
     return
   }
   if (method === 'GET' && path === '/') return ctx.redirect('/dashboard')
+  return next()
+}
+
+/** Throws 404 where Anthropic's clients ask for something else than the route of their path, such as their own files. */
+const rejectForeignClients: Koa.Middleware<State> = (ctx, next) => {
+  const foreign = isAnthropic(ctx.headers) ? foreignPathError(ctx) : null
+  if (foreign) throw foreign
   return next()
 }
 

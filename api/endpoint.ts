@@ -55,6 +55,8 @@ export type Form = {
   maxFields?: number
   /** True if there is no JSON alternative. */
   only?: boolean
+  /** What a caller who sends JSON all the same may have meant. */
+  instead?: string
   /** Stores a file as it arrives, for the key of the request, instead of the storage of media uploads. */
   store?(services: Services, apiKey: ResolvedKey, part: FilePart): Promise<StoredFile>
   /** The JSON body equivalent to a form, which is then validated. Without it, the form has no other fields. */

@@ -1,6 +1,19 @@
-import type { GatewayError } from '../shared/base/errors.ts'
+import { GatewayError } from '../shared/base/errors.ts'
 import { messagesErrorBody, messagesErrorStatus, receivedError } from '../shared/engine/messages-error.ts'
 import { responsesErrorBody, responsesErrorStatus } from '../shared/engine/responses-error.ts'
+
+/** The format of an error body, where its path does not tell: `text` is the message as `error`, `flat` as `message`. */
+export type ErrorDialect = 'usual' | 'messages' | 'google' | 'text' | 'flat'
+
+/** An error for a client of another API, whose format it has: otherwise that client would not show the message. */
+export class DialectError extends GatewayError {
+  readonly dialect: ErrorDialect
+
+  constructor(dialect: ErrorDialect, ...error: ConstructorParameters<typeof GatewayError>) {
+    super(...error)
+    this.dialect = dialect
+  }
+}
 
 type ErrorResponse = { status: number; headers: Record<string, string>; body: string }
 
@@ -19,26 +32,43 @@ export function isResponsesPath(path: string): boolean {
  * with its status and its bytes: clients act on its exact wording.
  */
 export function errorResponse(failure: GatewayError, path: string, requestId: string): ErrorResponse {
-  if (isResponsesPath(path)) {
-    const status = responsesErrorStatus(failure)
-    const headers = headersOf(failure, status)
-    if (failure.status === 402) headers['x-should-retry'] = 'false'
-    return { status, headers, body: JSON.stringify(responsesErrorBody(failure)) }
+  const headers = headersOf(failure)
+  if (failure instanceof DialectError) {
+    const body = bodiesByDialect[failure.dialect](failure, requestId)
+    return { status: failure.status, headers, body: JSON.stringify(body) }
   }
-  if (!isMessagesPath(path)) {
-    const { status, body } = failure
-    return { status, headers: headersOf(failure, status), body: JSON.stringify(body) }
-  }
+  if (isResponsesPath(path))
+    return { status: responsesErrorStatus(failure), headers, body: JSON.stringify(responsesErrorBody(failure)) }
+  if (!isMessagesPath(path)) return { status: failure.status, headers, body: JSON.stringify(failure.body) }
   const received = receivedError(failure)
-  if (received) return { ...received, headers: { ...failure.headers, ...received.headers } }
-  const status = messagesErrorStatus(failure)
-  const headers = headersOf(failure, status)
-  if (status === 402) headers['x-should-retry'] = 'false'
-  return { status, headers, body: JSON.stringify(messagesErrorBody(failure, requestId)) }
+  if (received) return { ...received, headers: { ...headers, ...received.headers } }
+  const body = JSON.stringify(messagesErrorBody(failure, requestId))
+  return { status: messagesErrorStatus(failure), headers, body }
 }
 
-function headersOf({ headers, code }: GatewayError, status: number): Record<string, string> {
-  if (status === 401) return { ...headers, 'www-authenticate': 'Bearer' }
-  if (status === 409) return { ...headers, 'x-should-retry': String(code === 'idempotency_in_progress') }
-  return { ...headers }
+/** Statuses of requests that would fail again. No client repeats a 400. */
+const permanentStatuses: ReadonlySet<number> = new Set([401, 402, 403, 404, 405, 409, 413, 415, 426])
+
+/** With `x-should-retry`, by which clients do not repeat what cannot succeed: Claude Code repeats a 401 for minutes. */
+function headersOf({ status, code, needsOperator, headers }: GatewayError): Record<string, string> {
+  const isPermanent = needsOperator || permanentStatuses.has(status)
+  return {
+    ...headers,
+    ...(status === 401 && { 'www-authenticate': 'Bearer' }),
+    ...(isPermanent && { 'x-should-retry': String(code === 'idempotency_in_progress') }),
+  }
+}
+
+/** The names that Google's APIs have for statuses: https://cloud.google.com/apis/design/errors. */
+const googleStatuses: { [status: number]: string } = { 401: 'UNAUTHENTICATED', 404: 'NOT_FOUND' }
+
+const bodiesByDialect: { [dialect in ErrorDialect]: (failure: GatewayError, requestId: string) => object } = {
+  usual: ({ body }) => body,
+  messages: messagesErrorBody,
+  google: ({ status: code, message }) => ({
+    error: { code, message, status: googleStatuses[code] ?? 'FAILED_PRECONDITION' },
+  }),
+  // Ollama's clients show `error`, whatever it is: https://github.com/ollama/ollama-js/blob/main/src/utils.ts.
+  text: ({ message }) => ({ error: message }),
+  flat: ({ message }) => ({ message }),
 }

@@ -18,7 +18,14 @@ import { logRefusedRequest } from './log-refusal.ts'
 import { readJsonBody, releaseWhenSent } from './middleware/body.ts'
 import { deleteUploads, isForm, receiveForm, withFormNames } from './middleware/form.ts'
 import { type IdempotentRequest, idempotencyKeyOf, runOnce } from './middleware/idempotency.ts'
-import { admitFree, keyHeader, parseBearer, resolveProvisioningKey, resolveStandardKey } from './middleware/key.ts'
+import {
+  admitFree,
+  keyHeader,
+  missingKeyError,
+  parseBearer,
+  resolveProvisioningKey,
+  resolveStandardKey,
+} from './middleware/key.ts'
 import { authenticateSession, type SessionAccess } from './middleware/session.ts'
 import type { StoredAnswer } from './middleware/stored-answer.ts'
 import { baseHeaders, requestIdOf } from './request-head.ts'
@@ -189,6 +196,7 @@ function identify(endpoint: Endpoint, state: State): Promise<void> | null {
   if (access === 'public') return null
   if (isSession(access)) return authenticateSession(access, state.ctx!)
   const authorization = authorizationOf(endpoint, state.request)
+  if (!authorization) throw missingKeyError(state.request, access === 'provisioning' ? access : 'standard')
   if (access === 'provisioning') return identifyOrganisation(state, authorization)
   const apiKey = resolveStandardKey(state.services, authorization, access.scope, { secret: endpoint.secret })
   if (apiKey instanceof Promise) return apiKey.then(key => setKey(state, key))

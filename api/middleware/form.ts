@@ -31,6 +31,7 @@ export async function receiveForm({ body }: Endpoint, form: Form, state: State):
       return stored.catch(error => Promise.reject(withParam(error, part.name)))
     },
     held: holdBody(state),
+    instead: form.instead,
     undo: stored => services.files.remove(stored),
   })
   state.raw = digest

@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { admitRequest, decideUnderPolicy } from '../../shared/engine/admit-request.ts'
@@ -12,19 +12,19 @@ import type { Services } from '../../shared/services.ts'
 import { rateHeaders } from '../../shared/wallet/rates.ts'
 import { type BillingContext, flatCost } from '../../shared/wallet/reservation.ts'
 import { hasRole, type Role } from '../auth/roles.ts'
+import { DialectError } from '../error-response.ts'
 
-/** The token of an `Authorization: Bearer` header; null for other schemes. */
+/**
+ * The token of an `Authorization: Bearer` header; null for other schemes. Quotes around it, as files of environment
+ * variables have them, are not part of it.
+ */
 function matchBearer(authorization: string): string | null {
-  return /^Bearer +(\S+) *$/i.exec(authorization)?.[1] ?? null
+  return /^Bearer[ \t]+(["']?)(\S+)\1[ \t]*$/i.exec(authorization)?.[2] ?? null
 }
 
 /** The token of an `Authorization: Bearer` header. Throws 401. */
 export function parseBearer(authorization: string | undefined): string {
-  if (!authorization)
-    throw new GatewayError(
-      'missing_api_key',
-      'Send your API key as `Authorization: Bearer <key>` or `x-api-key: <key>`.',
-    )
+  if (!authorization) throw new GatewayError('missing_api_key', sendKey.standard)
   const secret = matchBearer(authorization)
   if (secret === null)
     throw new GatewayError('invalid_api_key', 'The Authorization header must have the form `Bearer <key>`.')
@@ -37,10 +37,41 @@ export function parseBearer(authorization: string | undefined): string {
  */
 export function keyHeader({ authorization, 'x-api-key': apiKey }: IncomingHttpHeaders): string | undefined {
   if (typeof apiKey !== 'string' || apiKey === '') return authorization
-  if (!authorization) return `Bearer ${apiKey}`
-  const secret = matchBearer(authorization)
-  const isOurs = secret !== null && secretKind(secret) !== null
-  return !isOurs && secretKind(apiKey) !== null ? `Bearer ${apiKey}` : authorization
+  const asBearer = `Bearer ${apiKey}`
+  if (!authorization) return asBearer
+  const isOurs = (header: string) => secretKind(matchBearer(header) ?? '') !== null
+  return !isOurs(authorization) && isOurs(asBearer) ? asBearer : authorization
+}
+
+/** What a caller without a key is told. */
+const sendKey = {
+  standard: 'Send your API key as `Authorization: Bearer <key>` or `x-api-key: <key>`.',
+  provisioning: 'Send your provisioning key as `Authorization: Bearer <key>`.',
+  socket:
+    'Send the key as `Authorization: Bearer <key>` or `x-api-key: <key>`, or from a page as the subprotocol `openai-insecure-api-key.<key>`.',
+}
+/** Where clients of other APIs send their keys. */
+const otherHeaders = ['x-goog-api-key', 'api-key', 'xi-api-key', 'ocp-apim-subscription-key', 'apikey', 'x-auth-token']
+const otherParameters = ['key', 'api_key', 'api-key', 'apikey', 'access_token', 'token', 'subscription-key']
+const ownPrefix = /^(svc_[sp]k|svc_play|ek)_/
+
+/**
+ * The 401 for a request without a key. Says where the key is instead, if it is in another header or in the query, which is
+ * read for this message only.
+ */
+export function missingKeyError(
+  { headers, url = '' }: Pick<IncomingMessage, 'headers' | 'url'>,
+  access: keyof typeof sendKey,
+): GatewayError {
+  const header =
+    otherHeaders.find(name => headers[name]) ?? Object.keys(headers).find(name => ownPrefix.test(String(headers[name])))
+  const query = [...new URLSearchParams(url.split('?', 2)[1])]
+  const isInUrl = query.some(([name, value]) => otherParameters.includes(name.toLowerCase()) || ownPrefix.test(value))
+  const inUrl = isInUrl ? 'Keys are not accepted in the URL, because URLs are logged. ' : ''
+  const message = (header ? `Keys are not accepted as \`${header}\`. ` : inUrl) + sendKey[access]
+  // Google's clients show only errors of its format.
+  if (headers['x-goog-api-key']) return new DialectError('google', 'missing_api_key', message)
+  return new GatewayError('missing_api_key', message)
 }
 
 /**

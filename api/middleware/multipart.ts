@@ -38,6 +38,8 @@ export type MultipartRules<T> = {
   take(part: FilePart): Promise<T>
   /** The body budget of the text fields; files are not counted. */
   held: HeldBytes
+  /** What a caller without a form is told beside that. */
+  instead?: string | undefined
   /** Discards the result of `take` if the rest of the form is invalid. */
   undo(results: T[]): Promise<void>
 }
@@ -50,7 +52,7 @@ export type MultipartRules<T> = {
 export async function readMultipart<T>(request: IncomingMessage, rules: MultipartRules<T>): Promise<Multipart<T>> {
   const maxFiles = Object.values(rules.files).reduce((sum, max) => sum + max, 0)
   const { maxFields = defaultMaxFields, maxFieldBytes = defaultMaxFieldBytes } = rules
-  const parser = openParser(request, { maxFiles, maxFields, maxFieldBytes })
+  const parser = openParser(request, { maxFiles, maxFields, maxFieldBytes }, rules.instead)
   const fields: Fields = {}
   let stop = () => {}
   let unwatch = () => {}
@@ -127,11 +129,16 @@ function listName(name: string): string {
 
 type Limits = { maxFiles: number; maxFields: number; maxFieldBytes: number }
 
-function openParser(request: IncomingMessage, { maxFiles, maxFields, maxFieldBytes }: Limits): busboy.Busboy {
+function openParser(
+  request: IncomingMessage,
+  { maxFiles, maxFields, maxFieldBytes }: Limits,
+  instead = '',
+): busboy.Busboy {
   const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = request.headers
   if (!isMultipart(request) || encoding !== 'identity') {
     discardBody(request)
-    throw new GatewayError('unsupported_media_type', 'Send the body as `Content-Type: multipart/form-data`.')
+    const message = `Send the body as \`Content-Type: multipart/form-data\`.${instead && ` ${instead}`}`
+    throw new GatewayError('unsupported_media_type', message)
   }
   try {
     return busboy({

@@ -4,7 +4,7 @@ import { type ErrorCode, type ErrorDetails, GatewayError } from '../../shared/ba
 import { messagesErrorBody, messagesErrorStatus } from '../../shared/engine/messages-error.ts'
 import { responsesErrorBody, responsesErrorStatus } from '../../shared/engine/responses-error.ts'
 import type { Endpoint } from '../endpoint.ts'
-import { isMessagesPath, isResponsesPath } from '../error-response.ts'
+import { errorResponse, isMessagesPath, isResponsesPath } from '../error-response.ts'
 import { errorAnswer } from '../schemas/core.ts'
 import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
 import { messagesError } from '../schemas/messages.ts'
@@ -149,11 +149,11 @@ const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails
 
 const headersByStatus: { [status: number]: AnswerHeaderName[] } = {
   401: ['www-authenticate'],
-  409: ['x-should-retry', 'retry-after'],
+  409: ['retry-after'],
   429: ['retry-after', ...rateLimitHeaders],
   502: ['retry-after'],
-  503: ['retry-after'],
-  529: ['retry-after'],
+  503: ['retry-after', 'x-should-retry'],
+  529: ['retry-after', 'x-should-retry'],
 }
 
 /** Errors of a request after a model was chosen for it. */
@@ -162,26 +162,26 @@ const ranStatuses = new Set([400, 429, 500, 502, 503, 504, 529])
 /** The error responses of an endpoint by status, with an example body for each code. */
 export function errorResponses(endpoint: Endpoint, components: Components): Json {
   const format = formatOf(endpoint.path)
-  const byStatus = Map.groupBy(errorsOf(endpoint), code => format.statusOf(new GatewayError(code, '')))
+  const byStatus = Map.groupBy(errorsOf(endpoint).flatMap(examplesOf), ({ failure }) => format.statusOf(failure))
   const schema = components.schema(format.schema, 'output')
   const usesModel = Object.values(endpoint.answers).some(({ headers }) => headers?.includes('x-generation-id'))
   const ofRun = usesModel ? generationHeaders.filter(name => name !== 'x-gateway-cost-usd') : []
   return Object.fromEntries(
-    [...byStatus].map(([status, codes]) => {
+    [...byStatus].map(([status, listed]) => {
       const names: AnswerHeaderName[] = [
         'x-request-id',
         ...format.headers,
-        ...(status === format.statusOf(new GatewayError('insufficient_credits', '')) ? format.headersOf402 : []),
+        ...(listed.some(({ failure }) => isNeverRepeated(failure, endpoint.path)) ? shouldRetry : []),
         ...(headersByStatus[status] ?? []),
         ...(ranStatuses.has(status) ? ofRun : []),
       ]
       const content = {
         'application/json': {
           schema,
-          examples: Object.fromEntries(codes.map(code => [code, example(code, format, components)])),
+          examples: Object.fromEntries(listed.map(one => [one.name, refer(one, format, components)])),
         },
       }
-      const description = codes.map(code => `\`${code}\``).join(', ')
+      const description = listed.map(({ failure }) => `\`${failure.code}\``).join(', ')
       const response = { description, headers: headersOf(names, components), content }
       return [
         status,
@@ -189,6 +189,12 @@ export function errorResponses(endpoint: Endpoint, components: Components): Json
       ]
     }),
   )
+}
+
+const shouldRetry = ['x-should-retry'] as const
+
+function isNeverRepeated(failure: GatewayError, path: string): boolean {
+  return 'x-should-retry' in errorResponse(failure, path, '').headers
 }
 
 /** The format of the errors of some routes. */
@@ -199,8 +205,6 @@ type ErrorFormat = {
   /** Prefix of its examples' names. */
   prefix: string
   headers: readonly AnswerHeaderName[]
-  /** The headers of responses for used-up credits. */
-  headersOf402: readonly AnswerHeaderName[]
 }
 
 const usualFormat: ErrorFormat = {
@@ -209,7 +213,6 @@ const usualFormat: ErrorFormat = {
   bodyOf: ({ body }) => body,
   prefix: '',
   headers: [],
-  headersOf402: [],
 }
 const messagesFormat: ErrorFormat = {
   schema: messagesError,
@@ -217,7 +220,6 @@ const messagesFormat: ErrorFormat = {
   bodyOf: failure => messagesErrorBody(failure, 'req_01k9h2t5v8'),
   prefix: 'messages_',
   headers: ['request-id'],
-  headersOf402: ['x-should-retry'],
 }
 const responsesFormat: ErrorFormat = {
   schema: responsesError,
@@ -225,7 +227,6 @@ const responsesFormat: ErrorFormat = {
   bodyOf: responsesErrorBody,
   prefix: 'responses_',
   headers: ['x-models-etag'],
-  headersOf402: ['x-should-retry'],
 }
 
 function formatOf(path: string): ErrorFormat {
@@ -233,9 +234,20 @@ function formatOf(path: string): ErrorFormat {
   return isMessagesPath(path) ? messagesFormat : usualFormat
 }
 
-function example(code: ErrorCode, { prefix, bodyOf }: ErrorFormat, components: Components): Json {
+type Example = { name: string; failure: GatewayError }
+
+const refusedMessage = '`provider-a` refused the gateway’s API key. Tell the operator of this service.'
+
+/** Examples of an error: one for each status that it may have. */
+function examplesOf(code: ErrorCode): Example[] {
   const [message, details] = examples[code] ?? ['The request failed.']
-  return components.refer('examples', prefix + code, { value: bodyOf(new GatewayError(code, message, details)) })
+  const usual = { name: code, failure: new GatewayError(code, message, details) }
+  if (code !== 'upstream_error') return [usual]
+  return [usual, { name: 'account_refused', failure: new GatewayError(code, refusedMessage, { needsOperator: true }) }]
+}
+
+function refer({ name, failure }: Example, { prefix, bodyOf }: ErrorFormat, components: Components): Json {
+  return components.refer('examples', prefix + name, { value: bodyOf(failure) })
 }
 
 /** The error response of an endpoint whose success is not 2xx, for undocumented statuses. */

@@ -11,6 +11,7 @@ import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
 import { presentKey, presentKeys } from '../routes/present-key.ts'
 import { adjustments } from './adjustments.ts'
 import { catalogCommands } from './catalog-commands.ts'
+import { catalogDiff } from './catalog-diff.ts'
 import { addCredit } from './credit.ts'
 import { doctor } from './doctor.ts'
 import { findOrganisation, number, org } from './flags.ts'
@@ -280,6 +281,7 @@ export const commands: readonly Command[] = [
   ...maintenance,
   ...prune,
   ...catalogCommands,
+  ...catalogDiff,
   ...webhooks,
   ...secrets,
 ]

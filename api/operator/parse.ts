@@ -9,6 +9,8 @@ type Declaration<F extends z.ZodObject> = {
   /** Its flags, as the help shows them. */
   help: string
   flags: F
+  /** The flag that one word after the name fills, too, e.g. the file in `catalog diff models.json`. */
+  operand?: string
 }
 /** Runs with everything open. */
 type ServicesCommand<F extends z.ZodObject> = Declaration<F> & {
@@ -50,7 +52,13 @@ export function parseCommand<C extends Declaration<z.ZodObject>>(
       raw[field] = value ?? true
     } else words.push(word)
   }
-  const command = commands.find(({ name }) => name === words.join(' '))
+  let command = commands.find(({ name }) => name === words.join(' '))
+  if (!command) {
+    command = commands.find(({ name, operand }) => operand !== undefined && name === words.slice(0, -1).join(' '))
+    const operand = command?.operand
+    if (operand !== undefined && Object.hasOwn(raw, operand)) throw new UsageError(`--${operand} is given twice`)
+    if (operand !== undefined) raw[operand] = words.at(-1)!
+  }
   if (!command) throw new UsageError(words.length > 0 ? `Unknown command: ${words.join(' ')}` : 'Missing command.')
   const parsed = command.flags.safeParse(raw, { error: issueText })
   if (parsed.success) return { command, flags: parsed.data, json }

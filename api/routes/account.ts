@@ -117,6 +117,7 @@ export function presentGeneration(row: Generation) {
       estimated: row.estimated,
     },
     cost_usd: usdFromNano(row.costNano),
+    cache_discount_usd: usdFromNano(row.cacheDiscountNano ?? 0n),
     first_byte_ms: row.firstByteMs,
     duration_ms: row.durationMs,
   }

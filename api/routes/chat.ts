@@ -12,7 +12,7 @@ import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
 import { labelHeaders } from './labels.ts'
 import { modelErrors } from './model-errors.ts'
 import { runDirect } from './run-direct.ts'
-import { sessionHeaders, sessionOf } from './session-name.ts'
+import { cacheMarksHeader, sessionHeaders, sessionOf } from './session-name.ts'
 
 const answerHeaders: AnswerHeaderName[] = [
   ...generationHeaders,
@@ -20,7 +20,11 @@ const answerHeaders: AnswerHeaderName[] = [
   'x-gateway-dropped',
   'x-gateway-adjusted',
 ]
-const chatAnswerHeaders: AnswerHeaderName[] = [...answerHeaders, 'x-gateway-reasoning-dropped']
+const chatAnswerHeaders: AnswerHeaderName[] = [
+  ...answerHeaders,
+  'x-gateway-reasoning-dropped',
+  'x-gateway-cache-marked',
+]
 const example = {
   model: 'auto',
   messages: [
@@ -39,7 +43,7 @@ export const chatCompletions = direct({
   description:
     'Accepts and returns the OpenAI chat format. `model: "auto"` lets the gateway choose the model. With `stream: true` the response is a stream of server-sent `chat.completion.chunk` events, terminated by `data: [DONE]`.',
   access: { scope: 'chat' },
-  headers: [...sessionHeaders, ...labelHeaders],
+  headers: [...sessionHeaders, cacheMarksHeader, ...labelHeaders],
   body: directKinds.chat,
   example,
   answers: {
@@ -120,7 +124,8 @@ export const routeDecision = endpoint({
     const features = chatFeatures(body, raw.length)
     const { policy } = apiKey
     const session = sessionOf(headers, body)
-    const { sticky } = await findStickyTarget(services, policy, { kind: 'chat', body, session })
+    const marksCache = services.config.cacheMarks
+    const { sticky } = await findStickyTarget(services, policy, { kind: 'chat', body, session, marksCache })
     const world = worldOf(services, services.config.marginPpm)
     const learned = await services.learnedQualities.read(policy)
     const asking = { policy, kind: 'chat', request: body, features, sticky, learned } as const

@@ -3,7 +3,7 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { unixSeconds } from '../../shared/base/time.ts'
 import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import { common } from '../../shared/kinds/media.ts'
-import { responsesItem } from '../../shared/kinds/responses.ts'
+import { isReference, responsesItem } from '../../shared/kinds/responses.ts'
 import { addItems, createConversation } from '../../shared/responses/conversations.ts'
 import { conversationNotFound } from '../../shared/responses/earlier.ts'
 import { shownItem } from '../../shared/responses/present.ts'
@@ -24,7 +24,7 @@ const maxItems = 20
 const maxPageBytes = 8 * 1024 * 1024
 
 const items = z
-  .array(responsesItem.refine(item => item.type !== 'item_reference', 'references to items cannot be added.'))
+  .array(responsesItem.refine(item => !isReference(item), 'references to items cannot be added.'))
   .max(maxItems)
   .describe('Items as in the `input` of a response.')
 const metadata = common.metadata.nullable()

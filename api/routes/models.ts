@@ -4,7 +4,7 @@ import type { Config } from '../../shared/base/config.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { Catalog } from '../../shared/catalog/catalog.ts'
 import { takenParameters } from '../../shared/catalog/chat-profile.ts'
-import { endpointOf } from '../../shared/catalog/model-not-found.ts'
+import { endpointOf, replacementNote } from '../../shared/catalog/model-not-found.ts'
 import { publicPricing } from '../../shared/catalog/prices.ts'
 import { type ModelType, endpoints as routes } from '../../shared/catalog/schema.ts'
 import { allowedModels } from '../../shared/keys/allowlist.ts'
@@ -131,7 +131,8 @@ export const readModel = endpoint({
     const rows = visibleModels(services, apiKey.policy, undefined)
     const row = (isAnthropic(headers) ? chatRows(rows) : rows).find(row => row.id === id)
     if (row) return isAnthropic(headers) ? presentAnthropicModel(row) : row
-    const message = `There is no model \`${slug}\` for this key. GET /v1/models lists the available models.`
+    const what = replacementNote(services.catalog, slug) ?? `There is no model \`${slug}\` for this key.`
+    const message = `${what} GET /v1/models lists the available models.`
     throw new GatewayError('model_not_found', message, { param: 'model' })
   },
 })

@@ -6,7 +6,7 @@ import type { Features } from '../../shared/routing/features.ts'
 import type { NamingBody } from '../../shared/routing/session-in-metadata.ts'
 import type { DirectRequest } from '../endpoint.ts'
 import { labelsOf } from './labels.ts'
-import { sessionOf } from './session-name.ts'
+import { allowsCacheMarks, sessionOf } from './session-name.ts'
 
 type Streamable = {
   stream?: boolean | null | undefined
@@ -46,6 +46,7 @@ export async function runDirect<K extends DirectKind>(
       features,
       requestId,
       session: sessionOf(headers, naming),
+      marksCache: (kind === 'chat' || kind === 'responses') && allowsCacheMarks(headers) && services.config.cacheMarks,
       labels: labelsOf(headers),
       stream: stream === true,
       includeUsage: stream_options?.include_usage === true,

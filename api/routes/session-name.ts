@@ -17,7 +17,26 @@ const agentHeaders = [
   { name: 'x-claude-code-session-id', maxLength, description: 'The session of Claude Code; read like `x-session-id`.' },
   { name: 'session-id', maxLength, description: 'The session of Codex; read like `x-session-id`.' },
   { name: 'x-opencode-session', maxLength, description: 'The session of opencode; read like `x-session-id`.' },
+  { name: 'x-session-affinity', maxLength, description: 'The session of opencode and pi; read like `x-session-id`.' },
 ]
+
+const marksName = 'x-gateway-cache-marks'
+
+/** The header by which a caller switches off the gateway's own cache marks. */
+export const cacheMarksHeader: Header = {
+  name: marksName,
+  maxLength: 8,
+  description:
+    '`off`: the gateway does not mark what the provider is to cache. By default it does for conversations with models that cache marked prompts only, if the request has no marks.',
+}
+
+/** Whether a request leaves it to the gateway to mark what providers are to cache. Throws 400. */
+export function allowsCacheMarks(headers: IncomingHttpHeaders): boolean {
+  const wish = headers[marksName]
+  if (wish === undefined || wish === 'on') return true
+  if (wish === 'off') return false
+  throw new GatewayError('invalid_request', `${marksName} must be \`on\` or \`off\`.`, { param: marksName })
+}
 
 /** The headers that name the conversation of a request, for the routes that keep conversations together. */
 export const sessionHeaders: Header[] = [ownHeader, ...agentHeaders]

@@ -26,6 +26,7 @@ export const createUpload = endpoint({
   form: {
     files: [{ name: 'file', required: true, description: 'The file.' }],
     free: true,
+    instead: 'Uploads in parts, as OpenAI has them, are not offered: send the whole file to POST /v1/files.',
     example: { file: 'portrait.png' },
   },
   answers: { 201: { description: 'The upload.', schema: upload } },

@@ -122,6 +122,7 @@ export function presentSums(sum: UsageSum) {
     requests: sum.requests,
     ...sum.outcomes,
     cost_usd: usdFromNano(sum.costNano),
+    cache_discount_usd: usdFromNano(sum.cacheDiscountNano),
     prompt_tokens: sum.promptTokens,
     cached_tokens: sum.cachedTokens,
     completion_tokens: sum.completionTokens,

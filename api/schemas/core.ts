@@ -45,6 +45,11 @@ export const usage = z
       image_tokens: count.optional(),
     }),
     cost: usd.describe('USD charged for this request.'),
+    cache_discount: usd
+      .optional()
+      .describe(
+        'USD that the provider’s cache saved: what the same tokens cost without it, less `cost`. Negative where writing to it cost more than reading saved; absent where nothing was read or written.',
+      ),
     estimated: z
       .boolean()
       .optional()
@@ -255,6 +260,7 @@ export const generation = z
       estimated: z.boolean(),
     }),
     cost_usd: usd,
+    cache_discount_usd: usd.describe('USD that the provider’s cache saved; negative where writing to it cost more.'),
     first_byte_ms: z.int().nullable(),
     duration_ms: z.int(),
   })

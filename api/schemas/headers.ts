@@ -87,6 +87,12 @@ export const answerHeaders = {
     schema: { type: 'string', enum: ['1'] },
     example: '1',
   },
+  'x-gateway-cache-marked': {
+    description:
+      'Whether the gateway marked what the provider is to cache, as the request had no cache marks. Absent if not.',
+    schema: { type: 'string', enum: ['1'] },
+    example: '1',
+  },
   'x-gateway-cost-usd': {
     description: 'USD charged. Absent if it is not known before the body is sent.',
     schema: { type: 'string', pattern: '^\\d+(\\.\\d+)?$' },

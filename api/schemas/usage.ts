@@ -46,6 +46,11 @@ export const usageRow = z
       z.ZodInt
     >),
     cost_usd: z.number().describe('USD charged, less refunds.'),
+    cache_discount_usd: z
+      .number()
+      .describe(
+        'USD that providers’ caches saved: what the same tokens cost without them, less `cost_usd`. Negative where writing to caches cost more than reading saved.',
+      ),
     prompt_tokens: count,
     cached_tokens: count.describe('Those of `prompt_tokens` that providers read from their caches.'),
     completion_tokens: count,

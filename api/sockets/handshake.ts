@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { ClientPresence } from '../../shared/engine/response-writer.ts'
 import { errorResponse } from '../error-response.ts'
-import { keyHeader } from '../middleware/key.ts'
+import { keyHeader, missingKeyError } from '../middleware/key.ts'
 import { baseHeaders } from '../request-head.ts'
 
 /** The handshake of a WebSocket, up to its acceptance or refusal. */
@@ -35,19 +35,14 @@ export function assertHandshake({ method, headers }: IncomingMessage): void {
   if (!isValid) throw new GatewayError('invalid_request', 'Invalid WebSocket handshake (RFC 6455, version 13).')
 }
 
-/** The header of the key: the request's own, or one built from a page's subprotocol. Throws 401 for a key in the URL. */
-export function authorizationOf({ headers }: IncomingMessage, query: Record<string, string>): string | undefined {
-  const sent = keyHeader(headers)
-  if (sent !== undefined) return sent
-  const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map(protocol => protocol.trim())
+/** The header of the key: the request's own, or one built from a page's subprotocol. Throws 401 if there is none. */
+export function authorizationOf(request: IncomingMessage): string {
+  const sent = keyHeader(request.headers)
+  if (sent) return sent
+  const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map(protocol => protocol.trim())
   const key = offered.find(protocol => protocol.startsWith(keyPrefix))
-  if (key !== undefined) return `Bearer ${key.slice(keyPrefix.length)}`
-  if (Object.values(query).some(value => /^(svc_[sp]k|svc_play|ek)_/.test(value))) {
-    const message =
-      'Keys are not accepted in the URL, because URLs are logged. Send the key as `Authorization: Bearer <key>` or `x-api-key: <key>`, or from a page as the subprotocol `openai-insecure-api-key.<key>`.'
-    throw new GatewayError('missing_api_key', message)
-  }
-  return undefined
+  if (key === undefined) throw missingKeyError(request, 'socket')
+  return `Bearer ${key.slice(keyPrefix.length)}`
 }
 
 /**

@@ -20,6 +20,7 @@ import { publicError } from '../request-lifecycle.ts'
 import { recordOnSocket } from '../request-metrics.ts'
 import { endSocketTrace } from '../request-trace.ts'
 import { maxResponsesBytes } from '../routes/responses.ts'
+import { unmatchedSocketError } from '../unmatched-route.ts'
 import { FrameReader } from './frame-reader.ts'
 import { assertHandshake, authorizationOf, rejectUpgrade, trackPresence } from './handshake.ts'
 import { ResponsesConnections } from './responses/connections.ts'
@@ -154,14 +155,13 @@ export class UpgradeServer {
     const { request, socket, path, requestId } = upgrade
     const { headers } = request
     // Clients that try a WebSocket first fall back to plain HTTP immediately on 426, and only on that status.
-    if (!Object.hasOwn(this.#sockets, path))
-      throw new GatewayError('upgrade_required', `There is no WebSocket at ${path}: send a plain HTTP request.`)
+    if (!Object.hasOwn(this.#sockets, path)) throw unmatchedSocketError({ path, headers }, Object.keys(this.#sockets))
     const { origins } = this.#services.config.realtime
     if (path === realtimePath && origins && headers.origin !== undefined && !origins.includes(headers.origin))
       throw new GatewayError('origin_not_allowed', `Pages of ${headers.origin} may not open sessions here.`)
     assertHandshake(request)
     const query = Object.fromEntries(new URLSearchParams(request.url!.slice(path.length)))
-    const authorization = authorizationOf(request, query)
+    const authorization = authorizationOf(request)
     if (path === responsesPath)
       return this.#connections.open({ authorization, headers, requestId }, socket, client, wide)
     const { apiKey, secret } = await resolveSessionKey(this.#services, authorization)

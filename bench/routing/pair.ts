@@ -58,6 +58,7 @@ export function pairOf(rows: Row[], qualities = accuraciesOf(rows), strongPrice 
   const catalog: Catalog = {
     models,
     providers: new Map([[provider.name, provider]]),
+    retired: new Map(),
     find: slug => models.get(slug),
     targets: model => model.providers.map(deployment => ({ deployment, provider })),
   }

@@ -10,7 +10,7 @@ import { type RedisSettings, redisSettings } from './redis-settings.ts'
 import { findRetentionFaults, type RetentionPeriods, retentionOf } from './retention-config.ts'
 import { type MetricsAddress, type TracingConfig, telemetryOf } from './telemetry-config.ts'
 import { dayMs } from './time.ts'
-import { providerVariable, readVariableFiles } from './variable-files.ts'
+import { providerVariable, readVariableFiles, requireTogether } from './variable-files.ts'
 import { variables } from './variables.ts'
 
 /** `webhookSecret` verifies the provider's webhooks, for providers that sign with an account-wide secret. */
@@ -67,6 +67,8 @@ export type Config = Parts & {
   readOnMs: number
   /** Whether feedback moves what `auto` chooses. */
   routingLearning: boolean
+  /** Whether the gateway marks what providers are to cache, in conversations whose clients mark nothing. */
+  cacheMarks: boolean
   /** Whether providers of the same format receive fields of Messages and Responses requests that the gateway does not know. */
   passUnknownFields: boolean
   /** Storage of uploads and results: `file:<folder>` or `s3://bucket/prefix?endpoint=…&region=…&path_style=true`. */
@@ -183,6 +185,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     },
     readOnMs: v.UPSTREAM_READ_ON_MS,
     routingLearning: v.ROUTING_LEARNING,
+    cacheMarks: v.CACHE_MARKS,
     passUnknownFields: v.PASS_UNKNOWN_FIELDS,
     storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,
     signingSecrets: v.SIGNING_SECRET ?? [],
@@ -226,14 +229,6 @@ function accountSettings(v: z.output<typeof variables>, publicUrl: string) {
         ? { secretKey, webhookSecret, baseUrl: stripeUrl ?? null, achHoldMs: v.ACH_HOLD_DAYS * dayMs }
         : null,
   }
-}
-
-/** Faults of variables that must be set together. */
-function requireTogether(present: Record<string, string | undefined>, names: string[]): string[] {
-  const missing = names.filter(name => present[name] === undefined)
-  return missing.length === 0 || missing.length === names.length
-    ? []
-    : missing.map(name => `${name} is not set, but ${names.filter(other => !missing.includes(other)).join(', ')} is`)
 }
 
 /** Prints every fault of the configuration on its own line. */

@@ -61,6 +61,8 @@ export type ErrorDetails = {
   param?: string
   metadata?: Record<string, unknown>
   headers?: Record<string, string>
+  /** True when every repetition fails until the operator of the gateway has acted. */
+  needsOperator?: boolean
   /** What the model wrote, where its server could not use it. */
   failedGeneration?: string | null
   cause?: unknown
@@ -84,6 +86,7 @@ export class GatewayError extends Error {
   readonly param: string | null
   readonly metadata: Record<string, unknown> | undefined
   readonly headers: Record<string, string>
+  readonly needsOperator: boolean
   readonly failedGeneration: string | null
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
@@ -92,6 +95,7 @@ export class GatewayError extends Error {
     this.param = details.param ?? null
     this.metadata = details.metadata
     this.headers = details.headers ?? {}
+    this.needsOperator = details.needsOperator ?? false
     this.failedGeneration = details.failedGeneration ?? null
   }
 
@@ -109,7 +113,8 @@ export class GatewayError extends Error {
 
   /** The same error with another name for its field. */
   withParam(param: string): GatewayError {
-    const { code, message, metadata, headers, failedGeneration, cause } = this
-    return new GatewayError(code, message, { param, headers, failedGeneration, cause, ...(metadata && { metadata }) })
+    const { code, message, metadata, headers, needsOperator, failedGeneration, cause } = this
+    const details = { headers, needsOperator, failedGeneration, cause, ...(metadata && { metadata }) }
+    return new GatewayError(code, message, { param, ...details })
   }
 }

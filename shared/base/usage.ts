@@ -18,6 +18,8 @@ export type Usage = {
   completion_tokens_details?: { reasoning_tokens?: number; audio_tokens?: number; image_tokens?: number }
   /** Extension: USD charged. */
   cost?: number
+  /** Extension: USD that the provider's cache saved, as OpenRouter names it; negative where writing cost more. */
+  cache_discount?: number
   /** The provider's own cost of the call, in nano-dollars, if it reports one: that is what is charged. Never shown. */
   provider_cost_nano?: number
   /** Searches of the web by the provider's own tool, which are priced apart from their tokens. Not shown in answers. */

@@ -53,3 +53,11 @@ function readValue(path: string): string {
   if (file.size > maxBytes) throw new Error(`the file ${path} is larger than ${maxBytes / 1024} kB`)
   return readFileSync(path, 'utf8').replace(/\r?\n$/, '')
 }
+
+/** Faults of variables that must be set together. */
+export function requireTogether(present: Record<string, string | undefined>, names: string[]): string[] {
+  const missing = names.filter(name => present[name] === undefined)
+  return missing.length === 0 || missing.length === names.length
+    ? []
+    : missing.map(name => `${name} is not set, but ${names.filter(other => !missing.includes(other)).join(', ')} is`)
+}

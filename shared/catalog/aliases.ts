@@ -1,11 +1,17 @@
+import namePrefixes from './name-prefixes.json' with { type: 'json' }
 import type { ModelRow } from './schema.ts'
 
 /** A row and its source file. */
 type SourceRow = { file: string; row: ModelRow }
 
+/** Other prefixes of an owner's models, e.g. in the `models/…` of Google's own API, and in the names of LiteLLM. */
+const otherPrefixes: Record<string, string[]> = namePrefixes
+
 /** The names that select a row in requests, in lower case: the id and the aliases, each also as `owned_by/name`. */
 export function namesOf({ id, aliases, owned_by }: ModelRow): { own: string[]; aliases: string[] } {
-  const withOwner = (name: string) => [name, `${owned_by}/${name}`].map(one => one.toLowerCase())
+  const prefixes = [owned_by, ...(otherPrefixes[owned_by] ?? [])]
+  const withOwner = (name: string) =>
+    [name, ...prefixes.map(prefix => `${prefix}/${name}`)].map(one => one.toLowerCase())
   // A name that contains a vendor gets no prefixed form.
   const aliasNames = aliases.flatMap(alias => (alias.includes('/') ? [alias.toLowerCase()] : withOwner(alias)))
   return { own: withOwner(id), aliases: aliasNames }

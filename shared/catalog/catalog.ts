@@ -2,7 +2,16 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { z } from 'zod'
 import { aliasFaults, dropTakenAliases, namesOf } from './aliases.ts'
-import { type Deployment, type ModelRow, modelRow, type ProviderRow, providerRow, qualitySources } from './schema.ts'
+import {
+  type Deployment,
+  type ModelRow,
+  modelRow,
+  type ProviderRow,
+  providerRow,
+  qualitySources,
+  type RetiredNames,
+  retiredNames,
+} from './schema.ts'
 
 /** All faults of the catalog files, one line each. */
 export class CatalogError extends Error {
@@ -20,6 +29,8 @@ export type CatalogTarget = { deployment: Deployment; provider: ProviderRow }
 export type Catalog = {
   models: ReadonlyMap<string, ModelRow>
   providers: ReadonlyMap<string, ProviderRow>
+  /** What replaces names that no row has, by the name in lower case. */
+  retired: ReadonlyMap<string, RetiredNames>
   /** Finds the row of a client's slug: an id or alias, optionally prefixed with `owned_by/`, case-insensitive. */
   find(slug: string): ModelRow | undefined
   /** The providers of a model, in the row's order. */
@@ -29,6 +40,7 @@ export type Catalog = {
 const outerShape = z.strictObject({
   providers: z.array(z.unknown()).default([]),
   models: z.array(z.unknown()).default([]),
+  retired: z.array(z.unknown()).default([]),
   quality_sources: qualitySources.default({}),
 })
 
@@ -59,12 +71,17 @@ export function loadCatalog(extraFile?: string): Catalog {
     }
   }
   faults.push(...aliasFaults(models))
+  const retired = new Map([...shippedRows.retired, ...extraRows.retired])
+  for (const [name, { file, row }] of retired) {
+    if (!models.has(row.replaced_by))
+      faults.push(`${file}: retired[${name}]: replaced_by: there is no model "${row.replaced_by}"`)
+  }
   if (faults.length > 0) throw new CatalogError(faults)
-  return buildCatalog(rowsOf(models), rowsOf(providers))
+  return buildCatalog(rowsOf(models), rowsOf(providers), rowsOf(retired))
 }
 
 type SourceRow<Row> = { file: string; row: Row }
-type CatalogFileRows = { file: string; providers: ProviderRow[]; models: ModelRow[] }
+type CatalogFileRows = { file: string; providers: ProviderRow[]; models: ModelRow[]; retired: RetiredNames[] }
 
 function rowsOf<Row>(found: Map<string, SourceRow<Row>>): Map<string, Row> {
   return new Map([...found].map(([key, { row }]) => [key, row]))
@@ -72,7 +89,7 @@ function rowsOf<Row>(found: Map<string, SourceRow<Row>>): Map<string, Row> {
 
 function readCatalogFile(path: string, faults: string[]): CatalogFileRows {
   const file = basename(path)
-  const empty = { file, providers: [], models: [] }
+  const empty = { file, providers: [], models: [], retired: [] }
   let json: unknown
   try {
     json = JSON.parse(readFileSync(path, 'utf8'))
@@ -90,6 +107,7 @@ function readCatalogFile(path: string, faults: string[]): CatalogFileRows {
     file,
     providers: parseRows(providerRow, outer.data.providers, 'name', `${file}: providers`, faults),
     models: parseRows(modelRow, outer.data.models, 'id', `${file}: models`, faults),
+    retired: parseRows(retiredNames, outer.data.retired, 'replaced_by', `${file}: retired`, faults),
   }
 }
 
@@ -113,10 +131,11 @@ function formatIssues(where: string, error: z.ZodError): string[] {
   )
 }
 
-/** Merges rows of several files by id and name; duplicate rows and the reserved id `auto` are faults. */
+/** Merges rows of several files by id and name; duplicates and the reserved id `auto` are faults. */
 function mergeRows(files: CatalogFileRows[], faults: string[]) {
   const providers = new Map<string, SourceRow<ProviderRow>>()
   const models = new Map<string, SourceRow<ModelRow>>()
+  const retired = new Map<string, SourceRow<RetiredNames>>()
   for (const { file, ...rows } of files) {
     for (const row of rows.providers) {
       if (providers.has(row.name))
@@ -129,12 +148,22 @@ function mergeRows(files: CatalogFileRows[], faults: string[]) {
       if (models.has(row.id)) faults.push(`${file}: models[${row.id}]: id: there is another row of this id`)
       models.set(row.id, { file, row })
     }
+    for (const row of rows.retired) {
+      for (const name of row.names.map(one => one.toLowerCase())) {
+        if (retired.has(name)) faults.push(`${file}: retired[${row.replaced_by}]: names: "${name}" is there twice`)
+        retired.set(name, { file, row })
+      }
+    }
   }
-  return { providers, models }
+  return { providers, models, retired }
 }
 
 /** Builds the catalog from rows by id and by name. */
-export function buildCatalog(models: Map<string, ModelRow>, providers: Map<string, ProviderRow>): Catalog {
+export function buildCatalog(
+  models: ReadonlyMap<string, ModelRow>,
+  providers: ReadonlyMap<string, ProviderRow>,
+  retired: Catalog['retired'],
+): Catalog {
   const bySlug = new Map<string, ModelRow>()
   for (const row of models.values()) for (const name of namesOf(row).aliases) bySlug.set(name, row)
   for (const row of models.values()) for (const name of namesOf(row).own) bySlug.set(name, row)
@@ -150,6 +179,7 @@ export function buildCatalog(models: Map<string, ModelRow>, providers: Map<strin
   return {
     models,
     providers,
+    retired,
     find: slug => models.get(slug) ?? bySlug.get(slug.toLowerCase()),
     targets: model => targets.get(model) ?? [],
   }

@@ -52,6 +52,8 @@ export const chatProfile = z
     custom_tools: z.boolean(),
     /** Whether `tool_choice` may be `allowed_tools`; else the other tools are left out. */
     allowed_tools: z.boolean(),
+    /** Whether `tool_choice` may be `validated`, Gemini's mode that keeps calls to their schemas; else it is `auto`. */
+    validated_tools: z.boolean(),
     /** Whether its Responses load tools by a search (`tool_search`, `defer_loading`). */
     tool_search: z.boolean(),
     /** Whether the model can be forced to call a tool; else the system prompt asks it to. */
@@ -72,6 +74,11 @@ export const chatProfile = z
     /** Whether a stop sequence may consist of white space. */
     blank_stops: z.boolean(),
     max_stops: z.int().positive(),
+    /**
+     * Where the gateway marks what is to be cached, if there is a price for it: nowhere, since prompts are cached without;
+     * in messages only; or the end of the request at its top level.
+     */
+    cache_marks: z.enum(['none', 'messages', 'top_level']),
     /** The most characters of `user`, `safety_identifier` and `prompt_cache_key`; a longer one is sent as its digest. */
     max_id_characters: z.int().min(64),
     /** The values of `reasoning_effort`; absent: `none` to `high` where the model has the setting. */
@@ -104,6 +111,7 @@ const defaults: ChatProfile = {
   tool_name: 'word_64',
   custom_tools: false,
   allowed_tools: false,
+  validated_tools: false,
   tool_search: false,
   forced_tools: true,
   tools_with_format: true,
@@ -112,6 +120,7 @@ const defaults: ChatProfile = {
   sampling: 'all',
   blank_stops: true,
   max_stops: 4,
+  cache_marks: 'none',
   effort_off: 'effort',
 }
 

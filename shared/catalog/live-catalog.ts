@@ -26,6 +26,10 @@ export class LiveCatalog implements Catalog {
     return this.#current.providers
   }
 
+  get retired(): Catalog['retired'] {
+    return this.#current.retired
+  }
+
   find(slug: string): ModelRow | undefined {
     return this.#current.find(slug)
   }

@@ -19,18 +19,32 @@ export type UnknownModel = {
   suggests: boolean
 }
 
-/** The 404 of a name that no model of a route has. It names the route of the model, or the most similar name. */
+/**
+ * The 404 of a name that no model of a route has. It names the route of the model, what replaces a retired name, or the
+ * most similar name.
+ */
 export function modelNotFoundError(
   catalog: Catalog,
   { slug, model, list, serves, suggests }: UnknownModel,
 ): GatewayError {
   const isElsewhere = model !== null && !model.disabled && !serves(model)
-  const isSought = suggests && !isElsewhere
+  const replaced = isElsewhere ? null : replacementNote(catalog, slug)
+  const isSought = suggests && !isElsewhere && replaced === null
   const similar = isSought ? nearestName(slug.toLowerCase(), namesOf(catalog, serves), minLength) : null
   const what = isElsewhere
     ? `\`${slug}\` is a model of ${endpointOf(model)}, not of this route.`
-    : `There is no model \`${slug}\` on this route.${similar ? ` Did you mean \`${similar}\`?` : ''}`
+    : (replaced ?? `There is no model \`${slug}\` on this route.${similar ? ` Did you mean \`${similar}\`?` : ''}`)
   return new GatewayError('model_not_found', `${what} GET ${list} lists what there is.`, { param: 'model' })
+}
+
+/** What to use instead of a retired name, with its vendor or without; null for all others. */
+export function replacementNote({ retired, models }: Catalog, slug: string): string | null {
+  const name = slug.toLowerCase()
+  const entry = retired.get(name) ?? retired.get(name.slice(name.indexOf('/') + 1))
+  if (!entry) return null
+  const { retired_on: day, replaced_by: id } = entry
+  const what = day === null ? `\`${slug}\` is not offered here.` : `\`${slug}\` was retired on ${day}.`
+  return models.get(id)?.disabled === false ? `${what} Use \`${id}\` instead.` : what
 }
 
 /** The path of the route that serves a model. */

@@ -57,7 +57,7 @@ export type Server = { row: ProviderRow; apiKey: string | null }
 /** Why an override has no effect. */
 export type OverrideFault = { kind: OverrideKind; name: string; field: string; message: string }
 
-type Base = Pick<Catalog, 'models' | 'providers'>
+type Base = Pick<Catalog, 'models' | 'providers' | 'retired'>
 
 /**
  * Applies overrides to the catalog of the files: servers first, then changes of models, then aliases. One that does not fit is
@@ -76,7 +76,7 @@ export function applyOverrides(
       if (fault) faults.push({ kind, name: override.name, field: fault[0], message: fault[1] })
     }
   }
-  return { catalog: buildCatalog(state.models, state.providers), faults }
+  return { catalog: buildCatalog(state.models, state.providers, base.retired), faults }
 }
 
 type State = { models: Map<string, ModelRow>; providers: Map<string, ProviderRow> }

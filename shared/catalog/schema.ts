@@ -212,9 +212,24 @@ export const qualitySources = z.partialRecord(
   z.strictObject({ source: z.string().min(1), as_of: z.iso.date() }),
 )
 
+/**
+ * Names that clients still send and that no row has, with the model to use instead. A request for one is refused, and the
+ * error names that model.
+ */
+export const retiredNames = z.strictObject({
+  names: z.array(slug).min(1),
+  /** The day on which their provider stopped serving them; null if that is not known, or if it serves them still. */
+  retired_on: z.iso.date().nullable(),
+  /** The id of the model that the provider recommends; else the nearest one of the catalog. */
+  replaced_by: slug,
+  source: z.string().min(1),
+})
+export type RetiredNames = z.infer<typeof retiredNames>
+
 /** The shape of a catalog file, both shipped and the operator's own (`MODEL_CATALOG`). */
 export const catalogFile = z.strictObject({
   providers: z.array(providerRow).default([]),
   models: z.array(modelRow).default([]),
+  retired: z.array(retiredNames).default([]),
   quality_sources: qualitySources.default({}),
 })

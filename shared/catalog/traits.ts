@@ -1,3 +1,4 @@
+import { profileOf } from './chat-profile.ts'
 import type { Deployment, ModelRow, ProviderRow } from './schema.ts'
 
 /** A model at a provider, reduced to its limits. */
@@ -79,4 +80,11 @@ export function takesNamespaces(served: ServedModel): boolean {
 /** Whether the model's tokenizer is that of `shared/kinds/tokenizer.ts` (`tokenizer` is `o200k`), so that our counts are its own. */
 export function hasOurTokenizer(served: ServedModel): boolean {
   return traitOf(served, 'tokenizer') === 'o200k'
+}
+
+/** Whether prompts are cached where marks ask for it only, and what is written and read has a price of its own. */
+export function cachesByMarks(served: ServedModel): boolean {
+  const { price } = served.deployment
+  const isPriced = price.unit === 'token' && price.cache_write !== undefined && price.cached_input !== undefined
+  return isPriced && profileOf(served).cache_marks !== 'none'
 }

@@ -3,7 +3,7 @@ import type { Bill } from '../engine/report.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
-import { chargeNano } from '../routing/pricing.ts'
+import { cacheDiscountNano, chargeNano } from '../routing/pricing.ts'
 import { maxStatedTokens } from '../routing/prompt-bound.ts'
 import {
   type AnswerChoice,
@@ -55,10 +55,11 @@ function billOf<K extends DirectKind>(
 ): Bill {
   const owedNano = free ? 0 : chargeNano(target.deployment, usage, marginPpm)
   const costNano = produced ? owedNano : 0
+  const discountNano = costNano > 0 ? cacheDiscountNano(target.deployment, usage, marginPpm) : 0
   return {
     target,
     usage,
-    shownUsage: presentUsage(finished.kind, usage, costNano / 1e9),
+    shownUsage: presentUsage(finished.kind, usage, costNano / 1e9, discountNano / 1e9),
     costNano,
     waiver: free || costNano > 0 ? undefined : owedNano > 0 ? 'nothing_produced' : 'no_price',
     status: 200,
@@ -69,7 +70,7 @@ function billOf<K extends DirectKind>(
 }
 
 /** A usage in OpenAI's format. Its details are always complete: clients that read one count expect the others. */
-function presentUsage(kind: DirectKind, usage: Usage, costUsd: number): ShownUsage {
+function presentUsage(kind: DirectKind, usage: Usage, costUsd: number, cacheDiscountUsd: number): ShownUsage {
   const { prompt_tokens, completion_tokens, total_tokens, estimated } = usage
   const ours = estimated && { estimated }
   // Embeddings have no completion: OpenAI's own usage object has only two figures.
@@ -81,6 +82,7 @@ function presentUsage(kind: DirectKind, usage: Usage, costUsd: number): ShownUsa
     prompt_tokens_details: { cached_tokens: 0, audio_tokens: 0, ...usage.prompt_tokens_details },
     completion_tokens_details: { reasoning_tokens: 0, audio_tokens: 0, ...usage.completion_tokens_details },
     cost: costUsd,
+    ...(cacheDiscountUsd !== 0 && { cache_discount: cacheDiscountUsd }),
     ...ours,
   }
 }

@@ -21,6 +21,8 @@ type CallInfo<K extends DirectKind> = {
   maxTokens: number | null
   /** Whether the provider has refused the reasoning state in the request. */
   isStateRefused: boolean
+  /** The key of its conversation, whose later requests go to the same target; null = none. */
+  session: string | null
 }
 
 type PreparedCall<K extends DirectKind> = {
@@ -39,7 +41,7 @@ type PreparedCall<K extends DirectKind> = {
  */
 export async function prepareCall<K extends DirectKind>(
   services: RunServices,
-  { policy, input, route: { target, credential }, maxTokens, isStateRefused }: CallInfo<K>,
+  { policy, input, route: { target, credential }, maxTokens, isStateRefused, session }: CallInfo<K>,
 ): Promise<PreparedCall<K>> {
   const { kind, forwarded, features } = input
   const { body: listed, raw: listedRaw, dropped: unlisted } = listedRequest(input, features)
@@ -64,6 +66,7 @@ export async function prepareCall<K extends DirectKind>(
     maxTokens: maxTokens && Math.min(maxTokens, target.model.max_output_tokens ?? maxTokens),
     media,
     ...state,
+    marksCache: session !== null && input.marksCache === true && environment === 'live',
     ...(forwarded && { forwarded }),
     passesUnknown,
   }

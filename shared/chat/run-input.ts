@@ -24,6 +24,8 @@ export type ChatRunInput<K extends DirectKind> = {
   requestId: string
   /** The caller's name of the conversation; its requests go to the same target. */
   session: string | null
+  /** Whether the gateway may mark what providers are to cache; absent: it does not. */
+  marksCache?: boolean
   /** What the request is attributed to in the request log. */
   labels?: RequestLabels | null
   stream: boolean

@@ -146,18 +146,18 @@ class Run<K extends DirectKind> extends BaseRun {
     isStateRefused: boolean,
   ): Promise<Bill> {
     const { upstreams, stickySessions: sessions, admission } = this.services
-    const { environment } = this.policy
+    const { policy } = this
     const { target, credential } = monitor.route
     this.monitor = monitor
     this.upstreamModel = null
     const maxTokens = reservation.clamped ? reservation.outputTokens : null
-    const info = { policy: this.policy, input: this.#input, route: monitor.route, maxTokens, isStateRefused }
+    const info = { policy, input: this.#input, session: this.#session, route: monitor.route, maxTokens, isStateRefused }
     const { dialect, call, requests, dropped, adjusted } = await prepareCall(this.services, info)
     ;[this.dropped, this.adjusted] = [dropped, adjusted]
-    this.reasoningDropped = requests[0]!.reasoningDropped === true
-    this.#isStateSent = requests[0]!.reasoningSent === true
+    const { reasoningDropped = false, reasoningSent = false, cacheMarked = false } = requests[0]!
+    ;[this.reasoningDropped, this.#isStateSent, this.cacheMarked] = [reasoningDropped, reasoningSent, cacheMarked]
     this.#sentMs = null
-    if (environment === 'live') this.#openStretches(target, reservation)
+    if (policy.environment === 'live') this.#openStretches(target, reservation)
     const attempt: RunAttempt<K> = {
       ...{ monitor, decision, reservation },
       upstreams,
@@ -169,7 +169,7 @@ class Run<K extends DirectKind> extends BaseRun {
       client: this.client,
       departures: this.services.disconnectedCalls,
       reasons: canReason(target.deployment),
-      readOnMs: environment === 'live' ? readOnTime(this.services.config, this.#input.features) : 0,
+      readOnMs: policy.environment === 'live' ? readOnTime(this.services.config, this.#input.features) : 0,
       signal: this.abortController.signal,
       onSent: () => void (this.#sentMs ??= this.services.monotonic.now()),
       stretches: this.#stretches,

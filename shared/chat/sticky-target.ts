@@ -7,9 +7,16 @@ import type { RoutingRequest } from '../routing/options.ts'
 import { type Conversation, findReasoningOrigin, hasReasoningState } from '../routing/reasoning-origin.ts'
 import type { StickyTarget } from '../routing/router.ts'
 import { stickySessionKey } from '../routing/sticky-sessions.ts'
+import { unnamedSession } from '../routing/unnamed-session.ts'
 import type { Services } from '../services.ts'
 
-type Asked = { kind: DirectKind; body: RoutingRequest; session: string | null }
+type Asked = {
+  kind: DirectKind
+  body: RoutingRequest
+  session: string | null
+  /** Whether the gateway marks what is to be cached, which only its target then has. */
+  marksCache?: boolean
+}
 
 type Found = { sticky: StickyTarget | null; sessionKey: string | null }
 
@@ -20,8 +27,9 @@ type Found = { sticky: StickyTarget | null; sessionKey: string | null }
 export function findStickyTarget(
   services: Pick<Services, 'catalog' | 'signingSecret' | 'stickySessions'>,
   policy: Policy,
-  { kind, body, session }: Asked,
+  { kind, body, session: named, marksCache = false }: Asked,
 ): Found | Promise<Found> {
+  const session = named ?? (marksCache ? unnamedSession(services.catalog, policy, body) : null)
   const hasState = isConversation(kind) && hasReasoningState(body as Conversation)
   if (!hasState && session === null) return { sticky: null, sessionKey: null }
   const sessionKey = session === null ? null : stickySessionKey(policy, session, body)

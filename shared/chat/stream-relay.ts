@@ -1,5 +1,6 @@
 import type { GatewayError } from '../base/errors.ts'
 import type { ShownUsage, Usage } from '../base/usage.ts'
+import { errorInStream } from '../engine/failures.ts'
 import type { Encoding } from '../engine/response-writer.ts'
 import type { ServerSentEvent } from '../io/sse.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
@@ -240,7 +241,7 @@ export abstract class StreamRelay {
 
 /** The error event that ends a failed stream (contract §2). */
 export function errorEvent(shape: ChunkHead, failure: GatewayError): string {
-  return formatEvent({ ...shape, error: failure.body.error, choices: [emptyChoice(shape.object, 'error')] })
+  return formatEvent({ ...shape, error: errorInStream(failure), choices: [emptyChoice(shape.object, 'error')] })
 }
 
 function isFinishing({ finish_reason }: ChunkChoice): boolean {

@@ -4,6 +4,7 @@ import type { ChatRequest } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import { isBlock, type MessagesBlock, type MessagesRequest, type MessagesResultBlock } from '../kinds/messages.ts'
 import { isMessageItem, isPart, type ResponsesRequest } from '../kinds/responses.ts'
+import { declaredTools } from '../kinds/responses-tools.ts'
 import { itemTexts } from '../kinds/responses-usage.ts'
 import { tokenizer } from '../kinds/tokenizer.ts'
 
@@ -86,7 +87,8 @@ async function countMessages({ system, messages, tools }: CountableMessages): Pr
 
 /** Counts a Responses request without its documents and its encrypted reasoning. */
 async function countResponses({ instructions, input, tools }: ResponsesRequest): Promise<Prompt> {
-  const texts: string[] = [instructions ?? '', tools ? JSON.stringify(tools) : '']
+  const offered = declaredTools({ tools, input }).map(({ tool }) => tool)
+  const texts: string[] = [instructions ?? '', offered.length > 0 ? JSON.stringify(offered) : '']
   let images = 0
   let audio = 0
   const visit = (content: unknown) => {

@@ -63,6 +63,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected adjusted: readonly string[] = []
   /** Whether the current call omits reasoning state. */
   protected reasoningDropped = false
+  /** Whether the current call has cache marks of the gateway. */
+  protected cacheMarked = false
   /** Aborts the run with a GatewayError while its client is still connected. */
   protected readonly abortController = new AbortController()
   /** The provider's own name of the model in the current call; null until the provider reports it. */
@@ -102,8 +104,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     attempts: number,
   ): Record<string, string> {
     const test = this.policy.environment === 'test'
-    const { id, dropped, adjusted, reasoningDropped, upstreamModel } = this
-    const sent = { dropped, adjusted, reasoningDropped, upstreamModel }
+    const { id, dropped, adjusted, reasoningDropped, cacheMarked, upstreamModel } = this
+    const sent = { dropped, adjusted, reasoningDropped, cacheMarked, upstreamModel }
     return answerHeaders({ id, target, mode, reservation, attempts, test, ...sent })
   }
 

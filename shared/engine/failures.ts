@@ -1,4 +1,4 @@
-import { GatewayError } from '../base/errors.ts'
+import { type ErrorBody, GatewayError } from '../base/errors.ts'
 import { formatNames } from '../base/names.ts'
 import type { MonotonicMs } from '../base/time.ts'
 import type { Target } from '../providers/contract.ts'
@@ -45,13 +45,11 @@ export function failureOf(failedAttempts: readonly FailedCall[], last: ProviderE
   const waitMs = code === 'upstream_error' ? retryDelayMsOf(failedAttempts) : null
   const headers: Record<string, string> = waitMs ? { 'retry-after': String(Math.ceil(waitMs / 1000)) } : {}
   const hasSeveral = new Set(attempts.map(({ provider }) => provider)).size > 1
-  const refused = isBroken ? [] : attempts.filter(({ reason }) => isAccountFault(reason))
-  const isForOperator = refused.length > 0 && refused.length === attempts.length
-  // A repetition fails in the same way until the operator has acted.
-  if (isForOperator) headers['x-should-retry'] = 'false'
-  const general = isBroken ? brokenMessages[code] : messages[code][hasSeveral ? 'several' : 'one']
-  const message = refused.length === 0 ? general : `${isForOperator ? '' : `${general} `}${operatorAdvice(refused)}`
-  return new GatewayError(code, message, { metadata, cause: last, headers })
+  const refused = isBroken ? [] : failedAttempts.filter(({ error }) => isAccountFault(error.reason))
+  const needsOperator = refused.length > 0 && refused.length === attempts.length
+  const general = isBroken ? brokenMessage(code, last) : messages[code][hasSeveral ? 'several' : 'one']
+  const message = refused.length === 0 ? general : `${needsOperator ? '' : `${general} `}${operatorAdvice(refused)}`
+  return new GatewayError(code, message, { metadata, cause: last, headers, needsOperator })
 }
 
 /** A fault of the gateway's own account at a provider, which only its operator can mend. */
@@ -63,12 +61,11 @@ export function isAccountFault(reason: FailureReason): boolean {
  * What to tell the operator about the providers that refused the gateway's account. That it has no credit left is not said: it
  * is the operator's affair.
  */
-function operatorAdvice(refused: readonly { provider: string; reason: FailureReason }[]): string {
-  const namesOf = (reason: FailureReason) =>
-    formatNames([...new Set(refused.filter(one => one.reason === reason).map(({ provider }) => provider))])
+function operatorAdvice(refused: readonly FailedCall[]): string {
   const faults = (['auth', 'quota'] as const).flatMap(reason => {
+    const names = new Set(refused.filter(({ error }) => error.reason === reason).map(one => one.target.provider.name))
     const what = reason === 'auth' ? 'API key' : 'account'
-    return refused.some(one => one.reason === reason) ? [`${namesOf(reason)} refused the gateway’s ${what}`] : []
+    return names.size > 0 ? [`${formatNames([...names])} refused the gateway’s ${what}`] : []
   })
   return `${faults.join(', and ')}. Tell the operator of this service.`
 }
@@ -97,11 +94,38 @@ const messages: Record<FailureCode, { one: string; several: string }> = {
   },
 }
 
-/** Error messages for a failure in the middle of an answer. */
+/** The message for a failure in the middle of an answer. */
+function brokenMessage(code: FailureCode, { reason }: ProviderError): string {
+  const isBusy = reason === 'overloaded' || reason === 'rate_limited'
+  return isBusy ? 'The provider was overloaded in the middle of its answer.' : brokenMessages[code]
+}
+
 const brokenMessages: Record<FailureCode, string> = {
-  upstream_timeout: 'The provider fell silent in the middle of its answer.',
+  upstream_timeout: 'The provider fell silent in the middle of its answer (premature close).',
   upstream_invalid_response: 'A part of the provider’s answer could not be understood.',
-  upstream_error: 'The provider’s answer broke off.',
+  upstream_error: 'The provider’s answer broke off (premature close).',
+}
+
+/** Whether the fault may pass by itself: one of a provider or of ours, or a limit, but none that the operator must mend. */
+function isTransient({ status, needsOperator }: GatewayError): boolean {
+  return (status >= 500 || status === 429) && !needsOperator
+}
+
+/**
+ * The message of an error that ends a stream. There is no status then: coding agents repeat the request if they find
+ * known words (docs/decisions/errors-for-agents.md), and stop for good otherwise.
+ */
+export function messageInStream(failure: GatewayError): string {
+  if (!isTransient(failure)) return failure.message
+  const cause = failure.code.startsWith('upstream_') ? 'Server error (provider returned error)' : 'Server error'
+  return `${failure.message} ${cause}: please retry your request.`
+}
+
+/** An error that ends a stream in OpenAI's format. */
+export function errorInStream(failure: GatewayError): ErrorBody['error'] {
+  const { error } = failure.body
+  const type = isTransient(failure) ? 'server_error' : error.type
+  return { ...error, message: messageInStream(failure), type }
 }
 
 /** True when all failures were rate limits or overloads, which are transient. */

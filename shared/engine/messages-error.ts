@@ -1,7 +1,7 @@
 import type { GatewayError } from '../base/errors.ts'
 import { nameInMessages } from '../kinds/messages-members.ts'
 import { isRequestFault, ProviderError, type ReceivedError } from '../providers/provider-error.ts'
-import { isBusy } from './failures.ts'
+import { isBusy, messageInStream } from './failures.ts'
 
 /** Errors in the format of Anthropic's API, for the routes of its dialect. */
 
@@ -25,7 +25,8 @@ const typesByStatus: { [status: number]: string } = {
 
 /** The status of an error: 529 where no provider has room, on which clients wait and try again. */
 export function messagesErrorStatus(failure: GatewayError): number {
-  return failure.code === 'no_provider_available' || isBusy(failure) ? 529 : failure.status
+  const isFull = failure.code === 'no_provider_available' || isBusy(failure)
+  return isFull && !failure.needsOperator ? 529 : failure.status
 }
 
 /** The error body, with our stable `code` beside the type; `metadata` of an error are `details` in this format. */
@@ -38,6 +39,13 @@ export function messagesErrorBody(failure: GatewayError, requestId: string): Mes
   return { type: 'error', error, request_id: requestId }
 }
 
+/** The error that ends a stream. Anthropic's streams have no `timeout_error`. */
+function errorInMessages(failure: GatewayError, requestId: string) {
+  const { error, ...body } = messagesErrorBody(failure, requestId)
+  const type = error.type === 'timeout_error' ? 'api_error' : error.type
+  return { ...body, error: { ...error, type, message: messageInStream(failure) } }
+}
+
 /** A provider's own refusal of the request, for clients of its dialect, who act on the exact wording. */
 export function receivedError({ cause }: GatewayError): ReceivedError | null {
   return cause instanceof ProviderError && isRequestFault(cause) ? cause.received : null
@@ -47,5 +55,5 @@ export function receivedError({ cause }: GatewayError): ReceivedError | null {
 export function messagesErrorEvent(failure: GatewayError, requestId: string): string {
   const received = receivedError(failure)?.body
   const isOneLine = received !== undefined && !/[\r\n]/.test(received)
-  return `event: error\ndata: ${isOneLine ? received : JSON.stringify(messagesErrorBody(failure, requestId))}\n\n`
+  return `event: error\ndata: ${isOneLine ? received : JSON.stringify(errorInMessages(failure, requestId))}\n\n`
 }

@@ -3,6 +3,7 @@ import { redactMessage } from '../base/redact.ts'
 import { maxTokens, type ShownUsage, type Usage } from '../base/usage.ts'
 import type { Policy } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
+import { cacheDiscountNano } from '../routing/pricing.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { rateHeaders } from '../wallet/rates.ts'
 import type { RoutingRecord } from '../wallet/routing-record.ts'
@@ -114,7 +115,11 @@ export function usageEvent(run: FinishedRun, reservation: Reservation, outcome: 
   if (writes) event.cacheWriteTokens = writes
   if (writes1h) event.cacheWrite1hTokens = writes1h
   if (usage.web_searches) event.webSearches = usage.web_searches
-  if (outcome.costNano > 0) event.marginPpm = Number(run.marginPpm)
+  if (outcome.costNano > 0) {
+    event.marginPpm = Number(run.marginPpm)
+    const discountNano = outcome.target ? cacheDiscountNano(outcome.target.deployment, usage, run.marginPpm) : 0
+    if (discountNano !== 0) event.cacheDiscountNano = discountNano
+  }
   const excess = excessNano(reservation, outcome.costNano)
   if (excess > 0) event.excess = excess
   if (outcome.errorMessage) event.errorMessage = outcome.errorMessage
@@ -151,6 +156,7 @@ type AnswerInfo = {
   dropped?: readonly string[]
   adjusted?: readonly string[]
   reasoningDropped?: boolean
+  cacheMarked?: boolean
   /** The model name in the provider's answer; null if absent. */
   upstreamModel?: string | null
 }
@@ -170,6 +176,7 @@ export function answerHeaders({
   dropped = [],
   adjusted = [],
   reasoningDropped = false,
+  cacheMarked = false,
   upstreamModel = null,
 }: AnswerInfo): Record<string, string> {
   const headers = rateHeaders(reservation.rates)
@@ -186,6 +193,7 @@ export function answerHeaders({
   if (dropped.length > 0) headers['x-gateway-dropped'] = namesOf(dropped)
   if (adjusted.length > 0) headers['x-gateway-adjusted'] = namesOf(adjusted)
   if (reasoningDropped) headers['x-gateway-reasoning-dropped'] = '1'
+  if (cacheMarked) headers['x-gateway-cache-marked'] = '1'
   if (test) headers['x-sandbox'] = 'true'
   return headers
 }

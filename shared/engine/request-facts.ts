@@ -1,3 +1,5 @@
+import { toolsOfItems } from '../kinds/responses-tools.ts'
+
 /** What the request log keeps of what a request asked for; absent fields were not sent. */
 export type RequestFacts = {
   /** Settings such as `temperature`, and the number of tools; never texts of the prompt. */
@@ -52,7 +54,9 @@ type Body = Record<string, unknown>
 export function factsOf(body: object, session: string | null, labels: RequestLabels | null = null): RequestFacts {
   const given = body as Body
   const facts: RequestFacts = {}
-  const parameters = parametersOf(given)
+  const itemTools = toolsOfItems(given.input).length
+  let parameters = parametersOf(given)
+  if (itemTools > 0) parameters = { ...parameters, tools: Number(parameters?.tools ?? 0) + itemTools }
   if (parameters) facts.parameters = parameters
   const metadata = given.metadata
   if (typeof metadata === 'object' && metadata !== null) {

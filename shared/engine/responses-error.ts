@@ -2,7 +2,7 @@ import type { ErrorBody, GatewayError } from '../base/errors.ts'
 import { nameInResponses } from '../kinds/responses.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import { isModelFault } from '../providers/toolkit/model-faults.ts'
-import { isBusy } from './failures.ts'
+import { isBusy, messageInStream } from './failures.ts'
 
 /** Errors of the Responses routes: OpenAI's shape, with the codes upon which its clients stop. */
 
@@ -29,18 +29,23 @@ export function responsesErrorBody(failure: GatewayError): ResponsesErrorBody {
 function codeOf(failure: GatewayError): string {
   if (failure.status === 402) return cannotPay
   if (failure.code === 'context_length_exceeded') return failure.code
+  if (failure.needsOperator) return 'invalid_prompt'
   if (failure.code === 'rate_limit_exceeded' || isBusy(failure)) return 'rate_limit_exceeded'
   return failure.status < 500 && !isModelFault(failure.code) ? 'invalid_prompt' : 'server_error'
 }
 
-/** A response that failed after it had begun, with the error. */
-export function failedResponse(response: ResponsesObject, failure: GatewayError): ResponsesObject {
+/** A response that failed after it had begun, with the error; `message` says what clients of a stream look for. */
+export function failedResponse(
+  response: ResponsesObject,
+  failure: GatewayError,
+  message = messageInStream(failure),
+): ResponsesObject {
   const waitS = Number(failure.headers['retry-after'])
   const advice = waitS > 0 ? ` Please try again in ${waitS}s.` : ''
   const { code, failedGeneration } = failure
   const error = {
     code: codeOf(failure),
-    message: failure.message + advice,
+    message: message + advice,
     metadata: { ...failure.metadata, code, ...(failedGeneration !== null && { failed_generation: failedGeneration }) },
   }
   return { ...response, status: 'failed', error, output: [], usage: null }

@@ -57,7 +57,7 @@ async function discard({ files, log }: Services, staged: readonly Staged[]): Pro
 
 async function stage(services: Services, owner: FileOwner, field: ReferenceField): Promise<Staged> {
   try {
-    const key = field.url.startsWith('data:') ? null : await services.blobs.keyOf(field.url)
+    const key = isDataUri(field.url) ? null : await services.blobs.keyOf(field.url)
     const stored = key === null ? await copy(services, owner, field) : null
     try {
       const file = stored ?? (await findOwnFile(services, owner.organisationId, field, key!))
@@ -103,7 +103,7 @@ async function findOwnFile(
 
 async function copy(services: Services, { organisationId, environment }: FileOwner, reference: ReferenceField) {
   const { field, url, type, maxBytes: max = maxBytes[type] } = reference
-  const source = url.startsWith('data:')
+  const source = isDataUri(url)
     ? bytesOf(fromDataUri(url))
     : (await openPublic(url, { ...services.urlPolicy, maxBytes: max, timeoutMs: fetchMs, param: field })).stream
   const { head, body } = await peek(source, sniffedBytes)
@@ -133,7 +133,7 @@ const maxName = 100
 
 /** The file name at the end of a URL. */
 function nameIn(url: string): string | null {
-  if (url.startsWith('data:')) return null
+  if (isDataUri(url)) return null
   const name = new URL(url).pathname.split('/').at(-1)!.slice(-maxName)
   return /^[\w-][\w.-]*\.\w{2,4}$/.test(name) ? name : null
 }
@@ -174,8 +174,16 @@ function hasExpectedTracks({ hasVideo }: MediaLength, type: MediaType): boolean 
 
 const dataUri = /^data:([\w.+-]+\/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,/i
 
-/** Decodes a `data:` URI. Throws 400 for anything but strict base64. */
-function fromDataUri(url: string): Buffer {
+function isDataUri(url: string): boolean {
+  return /^\s*data:/i.test(url)
+}
+
+/**
+ * Decodes a `data:` URI, also of base64 in lines. Throws 400 for anything but strict base64: a space within a line may have
+ * been a plus sign.
+ */
+function fromDataUri(uri: string): Buffer {
+  const url = uri.trim().replace(/[\r\n]\s*/g, '')
   const prefix = dataUri.exec(url.slice(0, 1_000))?.[0]
   if (!prefix) throw new GatewayError('invalid_request', 'A data: URI must be `data:<type>;base64,<bytes>`.')
   const text = url.slice(prefix.length)

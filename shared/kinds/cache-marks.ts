@@ -28,11 +28,23 @@ type MarkedRequest = Marked & {
   system?: unknown
 }
 
+/** Whether a chat request has a mark: at its top level, in a tool, a message or a part. */
+export function hasCacheMarks({ cache_control, tools, messages }: MarkedRequest): boolean {
+  if (cache_control || tools?.some(isMarked)) return true
+  return messages.some(
+    message => isMarked(message) || (Array.isArray(message.content) && message.content.some(isMarked)),
+  )
+}
+
+function isMarked({ cache_control }: Marked): boolean {
+  return Boolean(cache_control)
+}
+
 /** Whether a mark asks for one hour: at the top level of a request, in a tool, its system prompt, a message or a part. */
 export function asksFor1hCache(request: MarkedRequest): boolean {
   const { messages, tools, system } = request
-  const isMarked = isFor1h(request) || (tools?.some(isFor1h) ?? false) || holdsMarkFor1h(system)
-  return isMarked || messages.some(hasMarkFor1h)
+  const isAround = isFor1h(request) || (tools?.some(isFor1h) ?? false) || holdsMarkFor1h(system)
+  return isAround || messages.some(hasMarkFor1h)
 }
 
 function hasMarkFor1h(message: MarkedMessage): boolean {

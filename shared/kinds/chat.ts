@@ -191,12 +191,12 @@ export const chatRequest = z.looseObject({
   tools: z.array(tool).max(1024).optional().describe('What the model may call.'),
   tool_choice: z
     .union([
-      z.enum(['none', 'auto', 'required']),
+      z.enum(['none', 'auto', 'required', 'validated']),
       z.looseObject({ type: z.literal('function'), function: z.looseObject({ name: z.string().min(1) }) }),
       z.looseObject({ type: z.enum(['custom', 'allowed_tools']) }),
     ])
     .optional()
-    .describe('Which tool is called: `none`, `auto` (the default when there are tools), `required`, or the one named.'),
+    .describe('Which tool is called: `none`, `auto` (the default), `validated`, `required`, or the one named.'),
   parallel_tool_calls: z.boolean().optional().describe('Whether several tools may be called at once.'),
   functions: z.array(callable).max(1024).optional().describe('Deprecated for `tools`.'),
   function_call: z

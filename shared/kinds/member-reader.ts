@@ -63,7 +63,7 @@ export class Objects {
     return this
   }
 
-  of(type: unknown): Members | Exclude<Unlisted['why'], 'dropped'> | 'ignored' {
+  of(type: unknown): Members | 'unknown' | 'stored' | 'ignored' {
     return this.#byType.get(type) ?? this.#others
   }
 
@@ -77,11 +77,12 @@ export class Objects {
 export const alike = (texts: string, others: Record<string, Rule> = {}) => new Objects().anyType(members(texts, others))
 
 /**
- * A member that may not be sent, since what it costs was not reserved. `dropped`: it looks like a file where none is
- * known. `unknown`: so it does in an object of an unknown type, which makes no sense without it, or the object itself may
- * cost more than its text. `stored`: it refers to a file in the operator's account.
+ * A member that may not be sent as it is, mostly since what it costs was not reserved. `dropped`: it looks like a file where
+ * none is known. `unknown`: so it does in an object of an unknown type, which makes no sense without it, or the object itself
+ * may cost more than its text. `stored`: it refers to a file in the operator's account. `wrapped`: a file in base64 with white
+ * space, which is sent without.
  */
-export type Unlisted = { path: readonly (string | number)[]; why: 'dropped' | 'unknown' | 'stored' }
+export type Unlisted = { path: readonly (string | number)[]; why: 'dropped' | 'unknown' | 'stored' | 'wrapped' }
 
 /** The most members that are dropped from one request; with more it is refused. */
 const maxDropped = 100
@@ -104,6 +105,7 @@ export class MemberReader {
   readonly #visitor: MemberVisitor
   readonly #dialect: string | null
   readonly #path: (string | number)[] = []
+  #refused = 0
 
   /** `dialect`: under which names that are in no table are noted; null = they are not. */
   constructor(visitor: MemberVisitor, dialect: string | null = null) {
@@ -156,9 +158,14 @@ export class MemberReader {
       else if (!isCovered(member, name, fixed))
         this.#refuse(fixed === 'stored' ? 'stored' : objects.knows(type) ? 'dropped' : 'unknown')
       else if (typeof fixed === 'object' && 'file' in fixed && typeof member === 'string' && member !== '')
-        this.#visitor.file(fixed, charactersOf(member, fixed))
+        this.#readFile(member, fixed)
       this.#path.pop()
     }
+  }
+
+  #readFile(file: string, rule: FileRule): void {
+    this.#visitor.file(rule, charactersOf(file, rule))
+    if (isWrapped(file)) this.unlisted.push({ path: [...this.#path], why: 'wrapped' })
   }
 
   #note(name: string): void {
@@ -166,8 +173,8 @@ export class MemberReader {
   }
 
   #refuse(why: Unlisted['why']): void {
-    if (this.unlisted.length > maxDropped) return
-    const isLast = this.unlisted.length === maxDropped
+    if (++this.#refused > maxDropped + 1) return
+    const isLast = this.#refused > maxDropped
     this.unlisted.push({ path: [...this.#path], why: isLast && why === 'dropped' ? 'unknown' : why })
   }
 }
@@ -183,9 +190,19 @@ function isCovered(member: unknown, name: string, rule: FixedRule | undefined): 
   return (rule === 'text' && isText) || !looksLikeFile(member, name)
 }
 
+const spaces = ['\n', '\r', ' ', '\t']
+/** Before the base64: a `data:` URI's own beginning, or nothing. */
+const wrappedStart = /^\s*(?:data:[^,]{0,200};\s*base64\s*,)?[\w+/\s=-]*$/i
+const maxStartCharacters = 300
+
+/** Whether a file is base64 with white space in it, as encoders of lines write it; providers refuse that. */
+function isWrapped(file: string): boolean {
+  return spaces.some(space => file.includes(space)) && wrappedStart.test(file.slice(0, maxStartCharacters))
+}
+
 const base64Picture = /^(?:iVBORw0KGgo|\/9j\/|R0lGOD|UklGR)/
 
 function charactersOf(file: string, { form }: FileRule): number {
-  const isText = form === 'link' ? !file.startsWith('data:') : form === 'picture' && !base64Picture.test(file)
+  const isText = form === 'link' ? !/^\s*data:/i.test(file) : form === 'picture' && !base64Picture.test(file)
   return isText ? 0 : file.length
 }

@@ -104,6 +104,8 @@ const tool = z
   })
   .meta({ id: 'MessagesTool' })
 
+const outputFormat = z.looseObject({ type: z.string(), schema: z.record(z.string(), z.unknown()).optional() }).nullish()
+
 const shared = {
   // Checked first: a continued thread may have no messages.
   thread: messageThread,
@@ -129,10 +131,11 @@ const shared = {
   output_config: z
     .looseObject({
       effort: z.string().nullish(),
-      format: z.looseObject({ type: z.string(), schema: z.record(z.string(), z.unknown()).optional() }).nullish(),
+      format: outputFormat,
     })
     .nullish()
     .describe('The effort of the answer, and its JSON schema.'),
+  output_format: outputFormat.describe('The former name of `output_config.format`.'),
   cache_control: cacheControl.nullish().describe('Caches the prompt up to its last block, without a mark there.'),
   mode: chatRequest.shape.mode,
   models: chatRequest.shape.models,
@@ -167,6 +170,11 @@ export type MessagesTool = z.infer<typeof tool>
 export type MessagesBlock = z.infer<typeof block>
 export type KnownMessagesBlock = z.infer<typeof knownBlock>
 export type MessagesResultBlock = z.infer<typeof resultBlock>
+
+/** What the answer has to match; LiteLLM sends the name of the former beta (@anthropic-ai/sdk: deprecated in beta). */
+export function outputFormatOf({ output_config, output_format }: MessagesRequest): MessagesRequest['output_format'] {
+  return output_config?.format ?? output_format
+}
 
 /** Whether a block of a request has a known type; narrows its TypeScript type. */
 export function isBlock<T extends KnownMessagesBlock['type']>(

@@ -1,5 +1,6 @@
-import type { ResponsesRequest, ResponsesTool } from './responses.ts'
+import type { ResponsesRequest } from './responses.ts'
 import type { ResponsesObject } from './responses-answer.ts'
+import type { ResponsesTool } from './responses-tools.ts'
 
 /** `createdAt`: Unix time in seconds. */
 type Identity = { id: string; model: string; createdAt: number }

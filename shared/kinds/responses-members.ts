@@ -51,6 +51,7 @@ const items = new Objects()
   )
   .add('reasoning', members('type id status encrypted_content', { summary: parts, content: parts }))
   .add('compaction', members('type id encrypted_content created_by'))
+  .add('compaction_trigger', members('type id'))
   .add('web_search_call', members('type id status', { action: search }))
   .add(
     'file_search_call',
@@ -87,6 +88,7 @@ const items = new Objects()
   .add('mcp_call', members('type id status server_label name arguments approval_request_id error', { output: parts }))
   .add('tool_search_call', members(`${call} execution`, { arguments: 'json' }))
   .add('tool_search_output', members(`${call} execution`, { tools: (): Objects => tools }))
+  .add('additional_tools', members('type id role', { tools: (): Objects => tools }))
   // Adapters refuse or leave out all others.
   .others('ignored')
 

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { chatRequest } from './chat.ts'
+import { responsesTool } from './responses-tools.ts'
 
 /**
  * The Responses format of OpenAI's API and of Open Responses (version 2026-04-24). The schema checks what the gateway
@@ -101,6 +102,24 @@ const reasoningItem = z
   })
   .meta({ id: 'ResponsesReasoning' })
 
+/** Its type may be absent: openai, ResponseInputItem.ItemReference. */
+const itemReference = z
+  .looseObject({ type: z.literal('item_reference').nullish(), id: z.string().min(1) })
+  .refine(item => item.role === undefined, 'is not a valid input item.')
+  .meta({ id: 'ResponsesItemReference' })
+const itemTools = z.array(responsesTool).max(1024)
+const additionalTools = z
+  .looseObject({
+    type: z.literal('additional_tools'),
+    id: z.string().nullish(),
+    role: z.literal('developer').nullish(),
+    tools: itemTools.describe('Tools that the model may call from here on, beside `tools`.'),
+  })
+  .meta({ id: 'ResponsesAdditionalTools' })
+const toolSearchOutput = z
+  .looseObject({ type: z.literal('tool_search_output'), call_id: z.string().nullish(), tools: itemTools })
+  .meta({ id: 'ResponsesToolSearchOutput' })
+
 const knownItems = [
   message,
   functionCall,
@@ -108,35 +127,16 @@ const knownItems = [
   customToolCall,
   customToolCallOutput,
   reasoningItem,
+  additionalTools,
+  toolSearchOutput,
 ] as const
 const knownItem = z.discriminatedUnion('type', knownItems)
 export const responsesItem = z.union([
   knownItem,
   untypedMessage,
-  otherThan(
-    knownItems.map(({ shape }) => shape.type.value),
-    'input item',
-  ),
+  itemReference,
+  otherThan([...knownItems.map(({ shape }) => shape.type.value), 'item_reference'], 'input item'),
 ])
-
-const tool = z
-  .looseObject({
-    type: z.string().describe('`function`, `custom` or `namespace`; otherwise a tool that the provider runs.'),
-    name: z.string().min(1).max(128).optional(),
-    description: z.string().nullish(),
-    parameters: z.record(z.string(), z.unknown()).nullish().describe('Of a function: a JSON Schema of its arguments.'),
-    strict: z.boolean().nullish(),
-    format: z
-      .looseObject({ type: z.string() })
-      .nullish()
-      .describe('Of a custom tool: `text`, or `grammar` with `syntax` and `definition`.'),
-    tools: z
-      .array(z.looseObject({ type: z.string(), name: z.string().min(1).max(128).optional() }))
-      .max(1024)
-      .optional()
-      .describe('Of a namespace: its functions and custom tools.'),
-  })
-  .meta({ id: 'ResponsesTool' })
 
 /** `POST /v1/responses`: OpenAI's shape plus the routing fields. */
 export const responsesRequest = z.looseObject({
@@ -159,10 +159,10 @@ export const responsesRequest = z.looseObject({
   presence_penalty: chatRequest.shape.presence_penalty,
   frequency_penalty: chatRequest.shape.frequency_penalty,
   top_logprobs: chatRequest.shape.top_logprobs.describe('How many likely tokens to give at each position.'),
-  tools: z.array(tool).max(1024).nullish().describe('What the model may call.'),
+  tools: z.array(responsesTool).max(1024).nullish().describe('What the model may call.'),
   tool_choice: z
     .union([
-      z.enum(['none', 'auto', 'required']),
+      z.enum(['none', 'auto', 'required', 'validated']),
       z.looseObject({
         type: z.string(),
         name: z.string().optional(),
@@ -243,7 +243,6 @@ export type ResponsesMessage = z.infer<typeof message> | z.infer<typeof untypedM
 export type KnownResponsesItem = Exclude<z.infer<typeof knownItem>, { type: 'message' }>
 export type ResponsesPart = z.infer<typeof part>
 export type KnownResponsesPart = z.infer<typeof knownPart>
-export type ResponsesTool = z.infer<typeof tool>
 
 /** Whether an input item has a known type other than `message`; narrows its TypeScript type. */
 export function isItem<T extends KnownResponsesItem['type']>(
@@ -255,7 +254,16 @@ export function isItem<T extends KnownResponsesItem['type']>(
 
 /** Whether an input item is a message; their `type` may be absent. */
 export function isMessageItem(item: ResponsesItem): item is ResponsesMessage {
-  return item.type === undefined || item.type === 'message'
+  return item.type === 'message' || (item.type === undefined && item.role !== undefined)
+}
+
+/** Why a reference is refused that nothing has replaced by its item. */
+export const unresolvedReference =
+  'Items are not stored: send the item itself instead of a reference. References work in /v1/responses where the organisation keeps responses.'
+
+/** Whether an input item stands for a stored one. */
+export function isReference(item: ResponsesItem): item is z.infer<typeof itemReference> {
+  return item.type === 'item_reference' || (item.type == null && !isMessageItem(item))
 }
 
 /** Whether a content part has a known type; narrows its TypeScript type. */

@@ -1,4 +1,5 @@
 import type { ResponsesRequest } from './responses.ts'
+import { declaredTools, type ResponsesTool } from './responses-tools.ts'
 
 /** The provider's own tool that searches the web, which is charged per search. */
 
@@ -15,11 +16,15 @@ export function isWebSearch({ type }: { type: string }): boolean {
   return types.has(type)
 }
 
-type Limited = Pick<ResponsesRequest, 'max_tool_calls'> & { tools?: readonly { type: string }[] | null | undefined }
+type Limited = Pick<ResponsesRequest, 'max_tool_calls' | 'input'> & {
+  tools?: readonly ResponsesTool[] | null | undefined
+}
 
-/** The most searches that a Responses request may make: `max_tool_calls` within limits; 0 if the tool is not listed. */
-export function webSearchLimit({ tools, max_tool_calls: max }: Limited): number {
-  return tools?.some(isWebSearch) ? Math.min(max ?? usualWebSearches, maxWebSearches) : 0
+/** The most searches that a Responses request may make: `max_tool_calls` within limits; 0 if no list has the tool. */
+export function webSearchLimit({ max_tool_calls: max, ...request }: Limited): number {
+  return declaredTools(request).some(({ tool }) => isWebSearch(tool))
+    ? Math.min(max ?? usualWebSearches, maxWebSearches)
+    : 0
 }
 
 /** Whether an item of a response is a search that the provider bills. Opening a page and finding text in it is free. */

@@ -1,3 +1,4 @@
+import type { GatewayError } from '../base/errors.ts'
 import { plausibleUsage, type Usage } from '../base/usage.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { InstantKind, WorkKinds } from '../kinds/index.ts'
@@ -26,6 +27,8 @@ export type Delivery<K extends InstantKind> = {
   headers(costNano: number | null): Record<string, string>
   /** Must be called when the provider's answer starts. */
   onFirstByte(): void
+  /** The public form of an error after the answer has started. */
+  failureOf(error: ProviderError): GatewayError
   /** Sends an event, preceded by the response head on first use; false = wait for drain. */
   send(event: string): boolean
 }

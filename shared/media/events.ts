@@ -1,4 +1,5 @@
 import type { GatewayError } from '../base/errors.ts'
+import { errorInStream } from '../engine/failures.ts'
 
 /**
  * Server-sent events in OpenAI's media format: the data of each names its type; image events also have an `event:`
@@ -18,12 +19,6 @@ export function formatNamedEvent(value: { type: string; [field: string]: unknown
 export const lastEvent = 'data: [DONE]\n\n'
 
 /** The final event of a failed request. */
-export function failedEvent({ body }: GatewayError): string {
-  return formatNamedEvent({ type: 'error', ...body })
+export function failedEvent(failure: GatewayError): string {
+  return formatNamedEvent({ type: 'error', error: errorInStream(failure) })
 }
-
-const message = 'The provider’s answer broke off.'
-export const brokenEvent: string = formatNamedEvent({
-  type: 'error',
-  error: { message, type: 'upstream_error', code: 'upstream_error', param: null },
-})

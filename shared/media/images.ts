@@ -21,7 +21,7 @@ import type { References } from '../kinds/media.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Services } from '../services.ts'
 import { type Delivery, type DeliveryResult, statedTokens, waitForDrain } from './delivery.ts'
-import { brokenEvent, formatNamedEvent, lastEvent } from './events.ts'
+import { failedEvent, formatNamedEvent, lastEvent } from './events.ts'
 import { performWork } from './work.ts'
 
 /** Ten images of this size in base64 fit into one answer. */
@@ -57,7 +57,7 @@ export async function deliverImages(
   } catch (error) {
     // Either nothing was sent yet or the client has disconnected: the caller handles the error.
     if (!hasBegun || !(error instanceof ProviderError) || work.call.signal.aborted) throw error
-    delivery.send(brokenEvent)
+    delivery.send(failedEvent(delivery.failureOf(error)))
     client.end()
     return { quantity: zeroQuantity, error }
   }

@@ -1,8 +1,9 @@
+import type { GatewayError } from '../base/errors.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { admitRequest, decideUnderPolicy } from '../engine/admit-request.ts'
 import { BaseRun, clientLeft, noOutcome, type RoutingPlan } from '../engine/base-run.ts'
 import type { CallMonitor } from '../engine/call-monitor.ts'
-import { failover } from '../engine/failover.ts'
+import { failover, withoutSecret } from '../engine/failover.ts'
 import { ClientGone } from '../engine/failures.ts'
 import { failureOutcome, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
 import type { RequestLabels } from '../engine/request-facts.ts'
@@ -205,6 +206,7 @@ class MediaRun<K extends InstantKind> extends BaseRun<Services> {
         ...this.headers(target, plan, reservation, this.failedAttempts.length + 1),
         ...(costNano !== null && { 'x-gateway-cost-usd': formatUsd(costNano) }),
       }),
+      failureOf: error => this.#failureOf(monitor, error),
       onFirstByte: () => monitor.recordFirstByte({ streamed: this.#input.stream }),
       send: event => {
         this.openStream(target, plan, reservation)
@@ -243,9 +245,13 @@ class MediaRun<K extends InstantKind> extends BaseRun<Services> {
       monitor.recordSuccess(0, { streamed: this.#input.stream })
       return outcome
     }
-    const failure = this.toPublicError(error, monitor.route)
+    const failure = this.#failureOf(monitor, error)
     monitor.recordFailure(error)
     return { ...outcome, ...failureOutcome(failure), finishReason: 'error' }
+  }
+
+  #failureOf({ route }: CallMonitor, error: ProviderError): GatewayError {
+    return this.toPublicError(withoutSecret(error, route), route)
   }
 
   #work({ route }: CallMonitor, references: References, signal: AbortSignal, onSend: () => void): Work<K> {

@@ -5,7 +5,7 @@ import { charactersOf, type Quantity, zeroQuantity } from '../kinds/instant.ts'
 import type { SoundFormat } from '../kinds/sound.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { type Delivery, type DeliveryResult, statedTokens, waitForDrain } from './delivery.ts'
-import { brokenEvent, formatEvent, lastEvent } from './events.ts'
+import { failedEvent, formatEvent, lastEvent } from './events.ts'
 import { awaitFirstFrame, type StartedSound } from './first-frame.ts'
 import { performWork } from './work.ts'
 
@@ -89,7 +89,7 @@ function endBroken<K extends SoundKind>(delivery: Delivery<K>, error: unknown, a
   }
   if (!(error instanceof ProviderError)) throw error
   if (asEvents) {
-    delivery.send(brokenEvent)
+    delivery.send(failedEvent(delivery.failureOf(error)))
     delivery.client.end()
   } else if (delivery.client.abandon()) throw error // Nothing was sent yet: another provider can take over.
   return { quantity: zeroQuantity, error }

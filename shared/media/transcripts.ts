@@ -11,7 +11,7 @@ import {
 import type { TranscriptFormat } from '../kinds/transcription-request.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { type Delivery, type DeliveryResult, statedTokens, waitForDrain } from './delivery.ts'
-import { brokenEvent, formatEvent, lastEvent } from './events.ts'
+import { failedEvent, formatEvent, lastEvent } from './events.ts'
 import { segmentsOf, srt, vtt } from './subtitles.ts'
 import { performWork } from './work.ts'
 
@@ -68,7 +68,7 @@ async function streamTranscript(delivery: TranscriptDelivery, output: Transcript
     if (client.gone) return { quantity: audioQuantity(delivery), error: null }
     delivery.stopped.throwIfAborted()
     if (!(error instanceof ProviderError)) throw error
-    delivery.send(brokenEvent)
+    delivery.send(failedEvent(delivery.failureOf(error)))
     client.end()
     return { quantity: zeroQuantity, error }
   }

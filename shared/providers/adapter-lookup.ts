@@ -1,7 +1,8 @@
 import type { ProviderRow } from '../catalog/schema.ts'
-import { servesResponses } from '../catalog/traits.ts'
+import { servesResponses, takesNamespaces } from '../catalog/traits.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds, InstantKind, QueuedKind } from '../kinds/index.ts'
+import { isItem, type ResponsesRequest } from '../kinds/responses.ts'
 import { chat as unfittedChat } from './adapters/openai/chat.ts'
 import type { DirectAdapter, InstantAdapter, Protocol, QueuedAdapter, Target } from './contract.ts'
 import { renamesTools } from './profile/fitted-chat.ts'
@@ -37,7 +38,7 @@ export class Adapters {
   ): Served<DirectAdapter<K>> | null {
     const protocol = environment === 'test' ? sandboxProtocol : protocols[target.provider.protocol]
     if (!protocol) return null
-    const adapter = directAdapter(kind, target, protocol, environment)
+    const adapter = directAdapter(kind, target, protocol, { environment, body })
     if (!adapter) return null
     const hasOldFunctions = kind === 'chat' && body && hasFunctions(body as ChatRequest)
     if (hasOldFunctions) {
@@ -89,7 +90,7 @@ function directAdapter<K extends DirectKind>(
   kind: K,
   target: Target,
   { direct }: Protocol,
-  environment: Environment,
+  { environment, body }: { environment: Environment; body: DirectKinds[K]['request'] | undefined },
 ): DirectAdapter<DirectKind> | undefined {
   const isChatModel = target.model.endpoint !== '/v1/completions'
   const { chat } = direct
@@ -97,6 +98,12 @@ function directAdapter<K extends DirectKind>(
   if (kind === 'messages' && !direct.messages && chat) return messagesOverChat(chat)
   // The sandbox's upstream has no Responses.
   const isNative = environment === 'live' && servesResponses(target) && direct.responses
-  if (kind === 'responses' && !isNative && chat) return responsesOverChat(chat)
+  const isTranslated = kind === 'responses' && !(isNative && takesToolItems(target, body as ResponsesRequest))
+  if (isTranslated && chat) return responsesOverChat(chat)
   return direct[kind]
+}
+
+/** Whether a target that has the format takes the tools that items of a request declare. Those are mostly in namespaces. */
+function takesToolItems(target: Target, { input }: Partial<ResponsesRequest> = {}): boolean {
+  return takesNamespaces(target) || !Array.isArray(input) || !input.some(item => isItem(item, 'additional_tools'))
 }

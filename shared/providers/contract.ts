@@ -33,6 +33,8 @@ export type Call<K extends DirectKind> = {
     /** Whether state in the request is dropped, because the provider refused it. */
     refused?: boolean
   }
+  /** Whether the gateway marks what the provider is to cache, where the caller has marked nothing. */
+  marksCache?: boolean
   /** For `messages`: what the client sent beside the body, which its native dialect forwards. */
   forwarded?: Forwarded
   /** Whether native dialects send members of the body's top level that the gateway does not know. */
@@ -55,6 +57,7 @@ export type UpstreamRequest = {
   body: string | Buffer
   dropped?: readonly string[] // request fields that were omitted, by path without indexes
   adjusted?: readonly string[] // request fields that were changed to what the target accepts
+  cacheMarked?: boolean // whether the gateway added cache marks
   reasoningSent?: boolean // whether the request has reasoning state that the gateway had sealed
   reasoningDropped?: boolean // whether reasoning state was omitted, because another account or model made it
 }

@@ -37,5 +37,5 @@ function withStatusOf(job: DelayedJob, response: ResponsesObject): ResponsesObje
   const ended = { ...response, completed_at: unixSeconds(job.completedAt) }
   if (job.status === 'cancelled' && !job.error) return { ...ended, status: 'cancelled' }
   const { code, message } = (job.error ?? lost) as { code: ErrorCode; message: string }
-  return failedResponse(ended, new GatewayError(code, message))
+  return failedResponse(ended, new GatewayError(code, message), message)
 }

@@ -8,7 +8,9 @@ export type ResponsesTurn = { body: ResponsesRequest; raw: Buffer }
  * Returns the request with the whole conversation as its `input`: the earlier items, then the new ones. The fields that
  * named the earlier items are removed; all else of the raw body keeps its characters.
  */
-export function withContext({ body, raw }: ResponsesTurn, earlier: readonly ResponsesItem[]): ResponsesTurn {
+export function withContext({ body, raw }: ResponsesTurn, items: readonly ResponsesItem[]): ResponsesTurn {
+  // A request to compact was one of its turn, and may only be the last item.
+  const earlier = items.filter(({ type }) => type !== 'compaction_trigger')
   const { previous_response_id: _, conversation: __, ...rest } = body
   const input = [...earlier, ...inputItems(body)]
   const removed = { previous_response_id: undefined, conversation: undefined }

@@ -4,8 +4,9 @@ import type { Connection, TransactionStep } from '../io/db.ts'
 import type { ResponsesItem } from '../kinds/responses.ts'
 import type { Services } from '../services.ts'
 import type { Metadata } from '../store/conversation-metadata.ts'
-import { type Conversation, dropOnFailure, type ListedItem } from '../store/conversations.ts'
+import type { Conversation, ListedItem } from '../store/conversations.ts'
 import type { FileOwner } from '../store/files.ts'
+import { dropOnFailure } from '../store/insert-items.ts'
 import { conversationNotFound } from './earlier.ts'
 
 /**

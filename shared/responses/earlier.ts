@@ -17,7 +17,7 @@ const finished: ReadonlySet<string> = new Set(['completed', 'incomplete'])
 const maxIdCharacters = 100
 
 /** The memory for the items, and the request that they are added to. */
-type Room = { held: HeldBytes; own: Buffer }
+export type Room = { held: HeldBytes; own: Buffer }
 
 /**
  * Reads the items of a response and of those that it continues, oldest first, which count towards `held`. Throws 400
@@ -75,8 +75,8 @@ function assertContinuable({ id, status, conversationId }: ChainLink): void {
   throw new GatewayError('invalid_request', message, { param })
 }
 
-/** Acquires the memory of the items' bytes. */
-function assertRoom(param: string, bytes: number, isComplete: boolean, { held, own }: Room): void {
+/** Acquires the memory of the items' bytes. Throws 400 if the conversation is too long. */
+export function assertRoom(param: string, bytes: number, isComplete: boolean, { held, own }: Room): void {
   if (!isComplete || bytes + own.length > limits.bytes)
     throw tooLong(param, `${limits.responses} responses and ${limits.bytes / 1024 / 1024} MiB at most`)
   held.grow(bytes)

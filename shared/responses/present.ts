@@ -1,6 +1,6 @@
 import type { ResponsesItem } from '../kinds/responses.ts'
 import type { Services } from '../services.ts'
-import { ownId } from '../store/conversations.ts'
+import { listedIds } from '../store/item-ids.ts'
 import type { ResponseRow } from '../store/stored-responses.ts'
 
 /** A stored response as its client received it. */
@@ -16,14 +16,9 @@ export async function presentInput(
   { id, inputCount }: ResponseRow,
 ): Promise<(ResponsesItem & { id: string })[]> {
   const [items] = (await storedResponses.readItems([id])) as ResponsesItem[][]
-  const suffix = id.slice(id.indexOf('_') + 1)
-  const used = new Set<string>()
-  return items!.slice(0, inputCount).map((item, index) => {
-    const own = ownId(item)
-    const shownId = own === null || used.has(own) ? `item_${suffix}_${index}` : own
-    used.add(shownId)
-    return shownItem(item, shownId)
-  })
+  const input = items!.slice(0, inputCount)
+  const ids = listedIds(id, input)
+  return input.map((item, index) => shownItem(item, ids[index]!))
 }
 
 /** An item of a list: with its id there, and with the type and the parts of a message, which requests may leave out. */

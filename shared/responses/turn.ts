@@ -8,11 +8,12 @@ import type { HeldBytes } from '../io/byte-budget.ts'
 import { isOutage } from '../io/outage.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import { directKinds } from '../kinds/index.ts'
-import type { ResponsesRequest } from '../kinds/responses.ts'
+import type { ResponsesItem, ResponsesRequest } from '../kinds/responses.ts'
 import type { Services } from '../services.ts'
 import type { FileOwner } from '../store/files.ts'
 import { inputItems, type ResponsesTurn, withContext } from './context.ts'
 import { type Earlier, readChain, readConversation } from './earlier.ts'
+import { hasReferences, resolveReferences } from './references.ts'
 import { type StoredTurn, TurnStorage } from './storage.ts'
 
 /** A request with its earlier items; `storage` is null if nothing is stored. */
@@ -28,9 +29,10 @@ type Named = Pick<ResponsesRequest, 'store' | 'previous_response_id' | 'conversa
 export function isStateless(
   { responseSettings }: Services,
   { policy }: ResolvedKey,
-  { store, previous_response_id: previous, conversation }: Named,
+  body: Named & Pick<ResponsesRequest, 'input'>,
 ): boolean {
-  if (previous != null || conversation != null || store === true) return false
+  const { store, previous_response_id: previous, conversation } = body
+  if (previous != null || conversation != null || store === true || hasReferences(body)) return false
   return store === false || responseSettings.cached(policy.organisationId) === false
 }
 
@@ -51,16 +53,15 @@ export async function openTurn(
   const isStored = (await storesResponses(services, organisationId, body)) && body.store !== false
   const previousId = body.previous_response_id ?? null
   const conversationId = conversationOf(body)
-  if (!isStored && previousId === null && conversationId === null) return { ...turn, storage: null, session: null }
   if (body.store === true || conversationId !== null) await services.files.quota.assertRoom(owner)
-  const earlier = await readEarlier(services, owner, turn, held)
-  if (earlier) await setImmediate()
-  const session = sessionFor(named, earlier)
-  const input = inputItems(body)
+  const whole = await readWhole(services, owner, turn, held)
+  if (!isStored && previousId === null && conversationId === null)
+    return { ...whole.turn, storage: null, session: whole.session }
+  const session = sessionFor(named, whole)
   const links = { previousId, conversationId, session }
   return {
-    ...(earlier ? combined(turn, earlier) : turn),
-    storage: new TurnStorage(services, { owner, keyId, isStored, ...links, input }),
+    ...whole.turn,
+    storage: new TurnStorage(services, { owner, keyId, isStored, ...links, input: whole.own }),
     session,
   }
 }
@@ -81,19 +82,19 @@ export async function openBackground(
     const message = '`background`: only a stored response can be retrieved later. Leave out `store`, or set it to true.'
     throw new GatewayError('invalid_request', message, { param: 'background' })
   }
-  const earlier = await readEarlier(services, { organisationId, environment }, turn, held)
+  const whole = await readWhole(services, { organisationId, environment }, turn, held)
   return {
-    ...(earlier ? combined(turn, earlier) : turn),
+    ...whole.turn,
     previousId: body.previous_response_id ?? null,
     conversationId: conversationOf(body),
-    session: sessionFor(named, earlier),
-    input: inputItems(body),
+    session: sessionFor(named, whole),
+    input: whole.own,
   }
 }
 
 /** The session of a conversation for routing: as named by the request, that of the earlier turns, or a new one. */
-function sessionFor(named: string | null, earlier: Earlier | null): string {
-  return (named ?? earlier?.session ?? newId('sess')).replaceAll('\0', '')
+function sessionFor(named: string | null, { session }: Whole): string {
+  return (named ?? session ?? newId('sess')).replaceAll('\0', '')
 }
 
 /** Returns a request with what it continues, of which nothing is stored. Throws as `openTurn` does. */
@@ -103,10 +104,24 @@ export async function expandTurn(
   turn: ResponsesTurn,
   held: HeldBytes,
 ): Promise<ResponsesTurn> {
-  if (neededField({ ...turn.body, store: null, background: null }) === null) return turn
+  if (neededField({ ...turn.body, store: null, background: null }) === null && !hasReferences(turn.body)) return turn
   await storesResponses(services, organisationId, turn.body)
-  const earlier = await readEarlier(services, { organisationId, environment }, turn, held)
-  return earlier ? combined(turn, earlier) : turn
+  return (await readWhole(services, { organisationId, environment }, turn, held)).turn
+}
+
+/** The whole conversation as one request, its own input, and the session of what it continues or refers to. */
+type Whole = { turn: ResponsesTurn; own: ResponsesItem[]; session: string | null }
+
+/** Reads what a request continues and refers to. */
+async function readWhole(services: Services, owner: FileOwner, turn: ResponsesTurn, held: HeldBytes): Promise<Whole> {
+  const earlier = await readEarlier(services, owner, turn, held)
+  if (earlier) await setImmediate()
+  const resolved = await resolveReferences(services, owner, turn, { held, earlier: earlier?.items ?? [] })
+  return {
+    turn: earlier ? combined(resolved.turn, earlier) : resolved.turn,
+    own: inputItems(resolved.turn.body),
+    session: earlier?.session ?? resolved.session,
+  }
 }
 
 /** The id of the conversation that a request names. */

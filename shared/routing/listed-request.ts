@@ -11,25 +11,19 @@ type ListedRequest<K extends DirectKind> = Request<K> & { dropped: readonly stri
 const nothing: readonly string[] = []
 
 /**
- * The request without the members for which nothing is reserved; almost always the same bytes. Throws a GatewayError
- * `unsupported_capability` that names the place where it would be another request without them.
+ * The request without the members for which nothing is reserved, and with base64 in one line; almost always the same bytes.
+ * Throws a GatewayError `unsupported_capability` that names the place where it would be another request without them.
  */
 export function listedRequest<K extends DirectKind>(
   { kind, body, raw }: Request<K> & { kind: K },
   { unlisted }: Pick<Features, 'unlisted'>,
 ): ListedRequest<K> {
   if (!unlisted) return { body, raw, dropped: nothing }
-  const refused = unlisted.find(({ why }) => why !== 'dropped')
+  const refused = unlisted.find(({ why }) => why !== 'dropped' && why !== 'wrapped')
   if (refused) throw refusalOf(kind, refused)
-  const dropped = unlisted.map(({ path }) => path.filter(name => typeof name === 'string').join('.'))
-  return {
-    body: without(
-      body,
-      unlisted.map(({ path }) => path),
-    ),
-    raw: null,
-    dropped,
-  }
+  const absent = unlisted.filter(({ why }) => why === 'dropped')
+  const dropped = absent.map(({ path }) => path.filter(name => typeof name === 'string').join('.'))
+  return { body: edited(body, unlisted), raw: null, dropped }
 }
 
 function refusalOf(kind: DirectKind, { path, why }: Unlisted): GatewayError {
@@ -43,11 +37,11 @@ function refusalOf(kind: DirectKind, { path, why }: Unlisted): GatewayError {
   return new GatewayError('unsupported_capability', message, { param })
 }
 
-/** A copy without the members at these paths; what is beside them is shared with the original. */
-function without<T extends object>(body: T, paths: readonly Unlisted['path'][]): T {
+/** A copy without the dropped members, and with wrapped ones in one line; what is beside them is shared with the original. */
+function edited<T extends object>(body: T, unlisted: readonly Unlisted[]): T {
   const root = { ...body }
   const copies = new Set<unknown>([root])
-  for (const path of paths) {
+  for (const { path, why } of unlisted) {
     let at = root as Record<string | number, unknown>
     for (const name of path.slice(0, -1)) {
       if (!copies.has(at[name])) {
@@ -56,7 +50,9 @@ function without<T extends object>(body: T, paths: readonly Unlisted['path'][]):
       }
       at = at[name] as typeof at
     }
-    delete at[path.at(-1)!]
+    const last = path.at(-1)!
+    if (why === 'wrapped') at[last] = String(at[last]).replace(/\s+/g, '')
+    else delete at[last]
   }
   return root
 }

@@ -1,6 +1,12 @@
 import { asksFor1hCache } from '../kinds/cache-marks.ts'
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
-import { isBlock, type MessagesBlock, type MessagesRequest, type MessagesResultBlock } from '../kinds/messages.ts'
+import {
+  isBlock,
+  type MessagesBlock,
+  type MessagesRequest,
+  type MessagesResultBlock,
+  outputFormatOf,
+} from '../kinds/messages.ts'
 import { readMessagesMembers } from '../kinds/messages-members.ts'
 import { maxWebSearches } from '../kinds/web-search.ts'
 import { isEnvelope } from '../providers/toolkit/reasoning-envelope.ts'
@@ -40,7 +46,7 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
     voice: false,
     tools,
     cache1h: asksFor1hCache(body),
-    jsonSchema: body.output_config?.format?.type === 'json_schema',
+    jsonSchema: outputFormatOf(body)?.type === 'json_schema',
     jsonObject: false,
     logprobs: false,
     ...webSearchesOf(webSearchLimit(body), firstPrompt, 'messages'),
@@ -101,14 +107,15 @@ function isForeign(state: unknown): boolean {
 }
 
 /** What the difficulty of a request is read from, as a chat request. */
-function asChat({ model, system, messages, tools, output_config }: MessagesRequest): ChatRequest {
+function asChat(body: MessagesRequest): ChatRequest {
+  const { model, system, messages, tools } = body
   const chat = messages.map(({ role, content }) => ({ role, content: textOf(content) }) as ChatMessage)
   const systemText = textOf(system ?? '')
   return {
     model,
     messages: systemText === '' ? chat : [{ role: 'system', content: systemText }, ...chat],
     ...(tools && { tools: tools.map(() => ({ type: 'function' as const, function: { name: 'tool' } })) }),
-    ...(output_config?.format?.type === 'json_schema' && {
+    ...(outputFormatOf(body)?.type === 'json_schema' && {
       response_format: { type: 'json_schema' as const, json_schema: { name: 'answer' } },
     }),
   }

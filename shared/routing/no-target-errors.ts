@@ -45,7 +45,8 @@ const notEnabledRetryS = 5
 function notEnabledError(providers: readonly string[]): GatewayError {
   const remedy = `the operator of this service has to enable one of: ${formatNames(providers)}`
   const message = `No enabled provider can serve this request${providers.length > 0 ? `; ${remedy}` : ''}.`
-  return new GatewayError('no_provider_available', message, { headers: { 'retry-after': String(notEnabledRetryS) } })
+  const headers = { 'retry-after': String(notEnabledRetryS), 'x-should-retry': 'false' }
+  return new GatewayError('no_provider_available', message, { headers })
 }
 
 /** The 503 when all targets of a request are in cooldown. */
@@ -54,11 +55,13 @@ export function noTargetNowError(figures: readonly Pick<Figures, 'cooldownMs' | 
   const isPaused = cooldownMs >= pausedCooldownMs
   const seconds = isPaused ? pausedRetryS : Math.max(1, Math.ceil(cooldownMs / 1_000))
   const subject = `${figures.length === 1 ? 'The only provider' : 'Every provider'} that could serve this request`
-  const failed = figures.every(({ accountFault }) => accountFault)
+  const needsOperator = !isPaused && figures.every(({ accountFault }) => accountFault)
+  const failed = needsOperator
     ? 'refused the gateway’s API key or account. Tell the operator of this service.'
     : `failed repeatedly or requested a pause. Try again in ${seconds} s.`
   const message = isPaused ? `${subject} is paused by the operator of this service.` : `${subject} ${failed}`
-  return new GatewayError('no_provider_available', message, { headers: { 'retry-after': String(seconds) } })
+  const headers = { 'retry-after': String(seconds) }
+  return new GatewayError('no_provider_available', message, { headers, needsOperator })
 }
 
 /** The 400 on which coding agents repeat a request without its signed thinking (`capability_rejected`). */

@@ -52,6 +52,23 @@ export function listedNano({ price }: Deployment, usage: Usage): number {
   return price.unit === 'token' ? Number(nanoFromPico(listedPico(price, usage))) : 0
 }
 
+/**
+ * What the provider's cache saved of a charge, in nano-dollars: the price of the same tokens without a cache, less theirs.
+ * Negative where writing cost more than reading saved. At the prices of the catalog, also where the provider states a cost.
+ */
+export function cacheDiscountNano({ price }: Deployment, usage: Usage, marginPpm: bigint): number {
+  const { cached_tokens: read, cache_write_tokens: written } = usage.prompt_tokens_details ?? {}
+  if (price.unit !== 'token' || (!read && !written)) return 0
+  const nano = (one: Usage) => Number(nanoFromPico(withMargin(listedPico(price, one), marginPpm)))
+  return nano(withoutCache(usage)) - nano(usage)
+}
+
+function withoutCache({ prompt_tokens_details: details = {}, parts, ...usage }: Usage): Usage {
+  const { audio_tokens, image_tokens } = details
+  const input = { ...(audio_tokens && { audio_tokens }), ...(image_tokens && { image_tokens }) }
+  return { ...usage, prompt_tokens_details: input, ...(parts && { parts: parts.map(withoutCache) }) }
+}
+
 function listedPico(price: TokenPrice, usage: Usage): bigint {
   const searchPico = webSearchCost(price, usage.web_searches ?? 0)
   return (usage.parts ?? [usage]).reduce((sum, part) => sum + tokenCost(price, part), searchPico)

@@ -1,6 +1,7 @@
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
 import { isMessageItem, isPart, type ResponsesPart, type ResponsesRequest } from '../kinds/responses.ts'
 import { readResponsesMembers } from '../kinds/responses-members.ts'
+import { declaredTools } from '../kinds/responses-tools.ts'
 import { webSearchLimit } from '../kinds/web-search.ts'
 import { difficultyOf } from './difficulty.ts'
 import { type Features, messageOverhead, toolOverhead } from './features.ts'
@@ -21,7 +22,7 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
   })
   const textBytes = found.textBytes(bodyBytes)
   const promptTokensEstimate = Math.ceil(Math.max(0, textBytes - reasoningCharacters) / 4) + found.tokensEstimate
-  const tools = body.tools?.some(({ type }) => callableTools.has(type)) ?? false
+  const tools = declaredTools(body).some(({ tool }) => callableTools.has(tool.type))
   const format = body.text?.format?.type
   return {
     textTokensBound: textBytes + messageOverhead + (tools ? toolOverhead : 0),
@@ -51,7 +52,8 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
 const callableTools: ReadonlySet<string> = new Set(['function', 'custom', 'namespace'])
 
 /** What the difficulty of a request is read from, as a chat request. */
-function asChat({ model, instructions, input, tools, text }: ResponsesRequest): ChatRequest {
+function asChat({ model, instructions, input, tools: listed, text }: ResponsesRequest): ChatRequest {
+  const tools = declaredTools({ tools: listed, input })
   const items = typeof input === 'string' ? [{ role: 'user' as const, content: input }] : input
   const chat = items.flatMap(item =>
     isMessageItem(item) ? ({ role: item.role, content: textOf(item.content) } as ChatMessage) : [],
@@ -59,7 +61,7 @@ function asChat({ model, instructions, input, tools, text }: ResponsesRequest): 
   return {
     model,
     messages: instructions ? [{ role: 'system', content: instructions }, ...chat] : chat,
-    ...(tools && { tools: tools.map(() => ({ type: 'function' as const, function: { name: 'tool' } })) }),
+    ...(tools.length > 0 && { tools: tools.map(() => ({ type: 'function' as const, function: { name: 'tool' } })) }),
     ...(text?.format?.type === 'json_schema' && {
       response_format: { type: 'json_schema' as const, json_schema: { name: 'answer' } },
     }),

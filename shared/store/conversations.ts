@@ -6,7 +6,8 @@ import { type Conversation, type ConversationItem, Prisma } from '../generated/p
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { type Metadata, resealMetadata, sealMetadata, withMetadata } from './conversation-metadata.ts'
 import type { FileOwner } from './files.ts'
-import { insertItems, type PreparedItem } from './insert-items.ts'
+import { dropOnFailure, insertItems, type PreparedItem } from './insert-items.ts'
+import { ownId } from './item-ids.ts'
 import { type Payloads, readCurrent } from './payloads.ts'
 
 export type { Conversation }
@@ -128,6 +129,16 @@ export class Conversations {
   findItem(id: string, itemId: string): Promise<ItemPlace | null> {
     const where = { conversationId: id, id: itemId }
     return this.#db.conversationItem.findFirst({ where, select: placeColumns, orderBy: { number: 'asc' } })
+  }
+
+  /** The newest item of each of these ids in an owner's conversations, without its content. */
+  findItems({ organisationId, environment }: FileOwner, ids: readonly string[]): Promise<ItemPlace[]> {
+    return this.#db.$queryRaw<ItemPlace[]>`
+      SELECT DISTINCT ON (i.id) i.number, i.id, i.item_bytes AS "itemBytes"
+      FROM conversation_items i JOIN conversations c ON c.id = i.conversation_id
+      WHERE i.organisation_id = ${organisationId} AND i.environment = ${environment}::environment
+        AND i.id = ANY(${ids}) AND c.expires_at > ${new Date(this.#clock.now())}
+      ORDER BY i.id, i.number DESC`
   }
 
   /** The items at these places, in their order; without those that were deleted meanwhile. */
@@ -276,22 +287,6 @@ export class Conversations {
   #visibleTo({ organisationId, environment }: FileOwner, id: string) {
     return { id, organisationId, environment, expiresAt: { gt: new Date(this.#clock.now()) } }
   }
-}
-
-/** Runs a transaction; when it fails, drops what was prepared for it. */
-export async function dropOnFailure<T>(prepared: { drop(): Promise<void> }, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    await prepared.drop().catch(() => {}) // The files expire.
-    throw error
-  }
-}
-
-/** The `id` field of an item, if it is usable as the item's id in a list; else null. */
-export function ownId(item: object): string | null {
-  const { id } = item as { id?: unknown }
-  return typeof id === 'string' && id !== '' && id.length <= 100 && !id.includes('\0') ? id : null
 }
 
 function itemPlace({ conversationId, id }: { conversationId: string; id: string }): string {

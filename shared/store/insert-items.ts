@@ -51,3 +51,13 @@ async function insertGroup(
       WITH ORDINALITY AS added(id, file_id, item_bytes, start, length, place)
     ORDER BY place`
 }
+
+/** Runs a transaction; when it fails, drops what was prepared for it. */
+export async function dropOnFailure<T>(prepared: { drop(): Promise<void> }, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    await prepared.drop().catch(() => {}) // The files expire.
+    throw error
+  }
+}

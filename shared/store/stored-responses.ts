@@ -3,10 +3,11 @@ import type { Clock } from '../base/time.ts'
 import { Prisma, type StoredResponse } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { FileOwner } from './files.ts'
+import { foundIds } from './item-ids.ts'
 import { type Payload, type Payloads, readCurrent } from './payloads.ts'
 
 /** A stored response, without its content. */
-export type ResponseRow = Omit<StoredResponse, 'head' | 'items'>
+export type ResponseRow = Omit<StoredResponse, 'head' | 'items' | 'itemIds'>
 
 /** A response to store: `head` is the response object without its output, `items` its input and its output. */
 export type NewStoredResponse = Pick<
@@ -23,9 +24,12 @@ export type ChainLink = Pick<
   'id' | 'previousId' | 'status' | 'conversationId' | 'session' | 'itemsBytes'
 >
 
+/** A response that has items by ids. */
+export type ItemHolder = Pick<StoredResponse, 'id' | 'session' | 'itemIds' | 'itemsBytes'>
+
 const pageSize = 200
 const maxPages = 500
-const withoutContent = { head: true, items: true } as const
+const withoutContent = { head: true, items: true, itemIds: true } as const
 
 export function expiredResponses(nowMs: number): Prisma.Sql {
   return Prisma.sql`expires_at <= ${new Date(nowMs)}`
@@ -86,7 +90,9 @@ export class StoredResponses {
     { head, input, output }: ResponseContent,
     expiresAtMs: number,
   ) {
-    const [headText, itemsText] = [JSON.stringify(head), JSON.stringify([...input, ...output])]
+    const items = [...input, ...output]
+    const itemIds = foundIds(owner.id, items)
+    const [headText, itemsText] = [JSON.stringify(head), JSON.stringify(items)]
     const storedHead = await this.#payloads.write(owner, headText, { place: headPlace(owner.id), expiresAtMs })
     const storedItems = await this.#payloads
       .write(owner, itemsText, { place: itemsPlace(owner.id), expiresAtMs })
@@ -98,6 +104,7 @@ export class StoredResponses {
       ...{ head: storedHead.bytes, headFileId: storedHead.fileId },
       ...{ items: storedItems.bytes, itemsFileId: storedItems.fileId },
       inputCount: input.length,
+      itemIds,
       itemsBytes: Buffer.byteLength(itemsText),
       storedBytes: (storedHead.bytes?.length ?? 0) + (storedItems.bytes?.length ?? 0),
     }
@@ -155,6 +162,19 @@ export class StoredResponses {
       )
       SELECT id, previous_id AS "previousId", status, conversation_id AS "conversationId", session, items_bytes AS "itemsBytes"
       FROM chain ORDER BY length`
+  }
+
+  /** An owner's newest responses that have an item of one of these ids: at most `limit` of them. */
+  findHolders(
+    { organisationId, environment }: FileOwner,
+    ids: readonly string[],
+    limit: number,
+  ): Promise<ItemHolder[]> {
+    return this.#db.$queryRaw<ItemHolder[]>`
+      SELECT id, session, item_ids AS "itemIds", items_bytes AS "itemsBytes" FROM stored_responses
+      WHERE item_ids && ${ids}::text[] AND organisation_id = ${organisationId}
+        AND environment = ${environment}::environment AND expires_at > ${new Date(this.#clock.now())}
+      ORDER BY created_at DESC, id DESC LIMIT ${limit}`
   }
 
   /** Deletes an owner's response with its content; false if there is none. */

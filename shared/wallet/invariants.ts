@@ -127,12 +127,12 @@ export const HOURS = report(`
   SELECT organisation_id || ' ' || hour || ' ' || outcome AS subject, h.sums AS found, g.sums AS expected
   FROM (
     SELECT organisation_id, hour, outcome, ROW(sum(requests), sum(cost_nano), sum(prompt_tokens + completion_tokens),
-      coalesce(sum(provider_cost_nano), 0))::text AS sums
+      coalesce(sum(provider_cost_nano), 0), sum(cache_discount_nano))::text AS sums
     FROM usage_hours GROUP BY 1, 2, 3 HAVING sum(requests) <> 0
   ) h FULL JOIN (
     SELECT organisation_id, date_trunc('hour', created_at, 'UTC') AS hour, outcome_of(status) AS outcome,
       ROW(sum(calls), sum(cost_nano), sum(prompt_tokens::bigint + completion_tokens),
-        coalesce(sum(provider_cost(cost_nano, margin_ppm)), 0))::text AS sums
+        coalesce(sum(provider_cost(cost_nano, margin_ppm)), 0), sum(coalesce(cache_discount_nano, 0)))::text AS sums
     FROM generations GROUP BY 1, 2, 3
   ) g USING (organisation_id, hour, outcome)
   WHERE g.sums IS NOT NULL OR hour >= ${oldestMonth}`)
@@ -142,14 +142,14 @@ export const DAY_DETAILS = report(`
   SELECT organisation_id || ' ' || day || ' ' || outcome AS subject, d.sums AS found, g.sums AS expected
   FROM (
     SELECT organisation_id, day, outcome, ROW(sum(requests), sum(cost_nano), sum(known_cost_nano), sum(provider_cost_nano),
-      sum(prompt_tokens + completion_tokens), sum(cached_tokens + reasoning_tokens),
+      sum(prompt_tokens + completion_tokens), sum(cached_tokens + reasoning_tokens), sum(cache_discount_nano),
       sum((SELECT sum(n) FROM unnest(latency) n)), sum((SELECT sum(n) FROM unnest(first_byte) n)))::text AS sums
     FROM usage_day_details GROUP BY 1, 2, 3 HAVING sum(requests) <> 0
   ) d FULL JOIN (
     SELECT organisation_id, (created_at AT TIME ZONE 'UTC')::date AS day, outcome_of(status) AS outcome,
       ROW(sum(calls), sum(cost_nano), coalesce(sum(cost_nano) FILTER (WHERE provider_cost(cost_nano, margin_ppm) IS NOT NULL), 0),
         coalesce(sum(provider_cost(cost_nano, margin_ppm)), 0), sum(prompt_tokens::bigint + completion_tokens),
-        sum(cached_tokens::bigint + reasoning_tokens), count(*) FILTER (WHERE status < 400),
+        sum(cached_tokens::bigint + reasoning_tokens), sum(coalesce(cache_discount_nano, 0)), count(*) FILTER (WHERE status < 400),
         count(first_byte_ms) FILTER (WHERE status < 400))::text AS sums
     FROM generations GROUP BY 1, 2, 3
   ) g USING (organisation_id, day, outcome)

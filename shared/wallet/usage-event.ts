@@ -21,7 +21,7 @@ export type UsageSignals = { prompt?: string; unusableCalls?: true }
 
 /** A column of the request log: its Postgres type, and how the figures of a session's later part are merged into its row. */
 export type LoggedColumn = {
-  type: 'text' | 'environment' | 'int' | 'boolean' | 'jsonb'
+  type: 'text' | 'environment' | 'int' | 'bigint' | 'boolean' | 'jsonb'
   /** `latest`: that of the latest part; `greatest`: the greatest of all parts; else that of the part booked first. */
   merge?: 'latest' | 'greatest'
 }
@@ -50,6 +50,7 @@ export const loggedColumns = {
   cachedTokens: { type: 'int', merge: 'greatest' },
   cacheWriteTokens: { type: 'int', merge: 'greatest' },
   cacheWrite1hTokens: { type: 'int', merge: 'greatest' },
+  cacheDiscountNano: { type: 'bigint', merge: 'latest' },
   reasoningTokens: { type: 'int', merge: 'greatest' },
   webSearches: { type: 'int', merge: 'greatest' },
   estimated: { type: 'boolean' },
@@ -92,6 +93,7 @@ export type UsageEvent = Partial<SessionPart> &
       | 'routing'
       | 'cacheWriteTokens'
       | 'cacheWrite1hTokens'
+      | 'cacheDiscountNano'
       | 'webSearches'
       | 'marginPpm'
       | keyof ErrorDetails
@@ -109,6 +111,8 @@ export type UsageEvent = Partial<SessionPart> &
     /** Tokens written to the provider's cache, and those of them written for one hour; absent when there are none. */
     cacheWriteTokens?: number
     cacheWrite1hTokens?: number
+    /** What the provider's cache saved of the charge, or cost beyond; absent where it had no part in it. */
+    cacheDiscountNano?: number
     /** Searches of the web by the provider's own tool; absent when there are none. */
     webSearches?: number
     /** The part of `cost` above the reservation; absent when there is none. */

@@ -39,6 +39,8 @@ export type UsageSum = {
   completionTokens: number
   cachedTokens: number
   reasoningTokens: number
+  /** What the providers' caches saved of the cost. */
+  cacheDiscountNano: bigint
   latency: Percentiles
   firstByte: Percentiles
 }
@@ -57,6 +59,7 @@ type Row = Record<Outcome, bigint> & {
   completion: bigint
   cached: bigint
   reasoning: bigint
+  cache_discount: bigint
   latency: (bigint | null)[]
   first_byte: (bigint | null)[]
 }
@@ -88,6 +91,7 @@ const summed = Prisma.raw(
     'completion_tokens',
     'cached_tokens',
     'reasoning_tokens',
+    'cache_discount_nano',
   ]
     .map(name => `sum(${name})::bigint AS ${name}`)
     .join(', '),
@@ -136,6 +140,7 @@ export async function sumUsage(
         sum(cost_nano)::bigint AS cost, coalesce(sum(provider_cost_nano), 0)::bigint AS provider_cost,
         coalesce(sum(known_cost_nano), 0)::bigint AS known_cost, sum(prompt_tokens)::bigint AS prompt, sum(completion_tokens)::bigint AS completion,
         sum(cached_tokens)::bigint AS cached, sum(reasoning_tokens)::bigint AS reasoning,
+        sum(cache_discount_nano)::bigint AS cache_discount,
         ${durations ? sumsOfBuckets('latency', source) : noBuckets} AS latency,
         ${durations ? sumsOfBuckets('first_byte', source) : noBuckets} AS first_byte
       FROM (${source === 'hours' ? preSummed(used, durations) : used}) u
@@ -166,6 +171,7 @@ function sumOf({ start, groups, requests, cost, ...row }: Row): UsageSum {
     completionTokens: Number(row.completion),
     cachedTokens: Number(row.cached),
     reasoningTokens: Number(row.reasoning),
+    cacheDiscountNano: row.cache_discount,
     latency: percentilesOf(row.latency),
     firstByte: percentilesOf(row.first_byte),
   }

@@ -80,16 +80,17 @@ const groups = Prisma.sql`key_id, model, kind, environment`
 const hourly = Prisma.sql`
   organisation_id, hour, ${groups}, provider, outcome, requests, cost_nano, provider_cost_nano,
   CASE WHEN provider_cost_nano IS NOT NULL THEN cost_nano END AS known_cost_nano, prompt_tokens, completion_tokens, cached_tokens,
-  reasoning_tokens, latency, first_byte`
+  reasoning_tokens, cache_discount_nano, latency, first_byte`
 const daily = Prisma.sql`
   organisation_id, day::timestamp AT TIME ZONE 'UTC' AS hour, ${groups}, provider, outcome, requests, cost_nano, provider_cost_nano,
-  known_cost_nano, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, latency, first_byte`
+  known_cost_nano, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, cache_discount_nano, latency, first_byte`
 const logged = Prisma.sql`
   organisation_id, created_at AS hour, ${groups}, coalesce(provider, '') AS provider, outcome_of(status) AS outcome,
   calls::bigint AS requests, cost_nano, provider_cost(cost_nano, margin_ppm) AS provider_cost_nano,
   CASE WHEN provider_cost(cost_nano, margin_ppm) IS NOT NULL THEN cost_nano END AS known_cost_nano,
   prompt_tokens::bigint AS prompt_tokens, completion_tokens::bigint AS completion_tokens, cached_tokens::bigint AS cached_tokens,
-  reasoning_tokens::bigint AS reasoning_tokens, CASE WHEN status < 400 THEN duration_bucket(duration_ms) END AS latency,
+  reasoning_tokens::bigint AS reasoning_tokens, coalesce(cache_discount_nano, 0) AS cache_discount_nano,
+  CASE WHEN status < 400 THEN duration_bucket(duration_ms) END AS latency,
   CASE WHEN status < 400 THEN duration_bucket(first_byte_ms) END AS first_byte, end_user, metadata`
 
 /** The request log. That of all organisations is read by organisation, since it is indexed so; hours tell which were active. */

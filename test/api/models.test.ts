@@ -218,6 +218,10 @@ test.serial('404 for a model that there is not, or not for this key', async t =>
   ]
   for (const [key, id] of refused)
     await answersError(t, await gateway.fetch(`/v1/models/${id}`, { key }), 'model_not_found', 'model', id)
+  const retired = await gateway.fetch('/v1/models/gpt-3.5-turbo', { key: account.test })
+  const { error } = (await retired.json()) as { error: { code: string; message: string } }
+  t.is(error.code, 'model_not_found')
+  t.regex(error.message, /^`gpt-3\.5-turbo` was retired on 2026-10-23\. Use `gpt-5\.6-terra` instead\./)
   await answersError(t, await gateway.fetch('/v1/models/gpt-4o'), 'missing_api_key')
   const allowed = await gateway.fetch('/v1/models/openai/gpt-4o', { key: narrow })
   t.is(allowed.status, 200)

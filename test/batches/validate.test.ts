@@ -13,6 +13,7 @@ const luna = shipped.find('gpt-5.6-luna')!
 const catalog = buildCatalog(
   new Map([...shipped.models, ['gone', { ...luna, id: 'gone', disabled: true }]]),
   new Map(shipped.providers),
+  shipped.retired,
 )
 
 const request = (customId: string, body: object = {}, envelope: object = {}) => ({

@@ -80,6 +80,16 @@ test('a model is found by its id and its aliases, with its vendor or without, in
     'gpt-4o': ['gpt-4o', 'openai/gpt-4o', 'gpt-4o-2024-08-06', 'OpenAI/gpt-4o-2024-11-20'],
     'claude-sonnet-4-5': ['claude-sonnet-4-5-20250929', 'anthropic/claude-sonnet-4.5', 'claude-sonnet-4.5'],
     'grok-4.5': ['x-ai/grok-4.5', 'xai/grok-4.5'],
+    'gpt-5.6-sol': ['gpt-5.6', 'openai/gpt-5.6'],
+    'gemini-2.5-flash': ['models/gemini-2.5-flash', 'gemini/gemini-2.5-flash', 'google/gemini-2.5-flash'],
+    'gemini-3.8-flash': ['gemini-flash-latest', 'models/gemini-flash-latest'],
+    'mistral-large-3': ['mistral-large-latest', 'mistral/mistral-large-latest', 'mistralai/mistral-large-latest'],
+    'mistral-medium-3.5': ['mistral-medium-latest', 'magistral-medium-latest'],
+    'mistral-small-4': ['mistral-small-latest', 'magistral-small-latest'],
+    'llama-4-maverick': ['meta-llama/llama-4-maverick-17b-128e-instruct'],
+    'claude-haiku-5-5': ['claude-haiku-5.5', 'anthropic/claude-haiku-5-5'],
+    'claude-fable-5-2': ['claude-fable-5.2'],
+    'deepseek-v4.1-flash': ['deepseek-flash'],
   }
   for (const [id, slugs] of Object.entries(names)) for (const slug of slugs) t.is(catalog.find(slug)?.id, id, slug)
   // It has another price than the family.
@@ -149,6 +159,28 @@ test('shipped: no retired model, and no expiry in the past', t => {
     for (const { upstream_model } of row.providers) t.notRegex(upstream_model, retired)
     t.true(row.expires_on === null || row.expires_on > today, row.id)
   }
+})
+
+test('shipped: a retired name is no row’s, and an enabled model that stays replaces it', t => {
+  t.true(catalog.retired.size >= 80)
+  for (const [name, { replaced_by: id }] of catalog.retired) {
+    t.is(catalog.find(name), undefined, name)
+    t.like(catalog.models.get(id), { disabled: false, expires_on: null }, name)
+  }
+})
+
+test('an operator’s row takes a retired name, and an operator’s file may retire names of its own', t => {
+  const retired = [{ names: ['House-0'], retired_on: null, replaced_by: 'house-model', source: 'own' }]
+  const own = loadCatalog(
+    operatorFile({ providers: [ownProvider], models: [{ ...ownRow, aliases: ['gpt-3.5-turbo'] }], retired }),
+  )
+  t.is(own.find('gpt-3.5-turbo')?.id, 'house-model')
+  t.is(own.retired.get('house-0')?.replaced_by, 'house-model')
+  t.deepEqual(faultsOf({ retired: [{ ...retired[0], replaced_by: 'nope' }, ...retired, ...retired] }), [
+    'models.json: retired[house-model]: names: "house-0" is there twice',
+    'models.json: retired[house-model]: names: "house-0" is there twice',
+    'models.json: retired[house-0]: replaced_by: there is no model "house-model"',
+  ])
 })
 
 test('shipped: announced ends are recorded', t => {

@@ -74,8 +74,8 @@ test('priced: the whole call is at the upper rates once the prompt is one token 
   const price = tokenPrice('gpt-5.6-sol', 'openai')
   const cost = (prompt_tokens: number) =>
     tokenCost(price, { prompt_tokens, completion_tokens: 10, total_tokens: prompt_tokens + 10 })
-  t.is(usdPerUnit(cost(272_000)), '1.3603')
-  t.is(usdPerUnit(cost(272_001)), '2.72046')
+  t.is(usdPerUnit(cost(272_000)), '1.0882')
+  t.is(usdPerUnit(cost(272_001)), '2.176308')
 })
 
 const usd = fc.integer({ min: 0, max: 200_000_000 }).map(micro => (micro / 1e6).toFixed(6))
@@ -228,8 +228,8 @@ test('reserved: no usage of the classes in play costs more than the dearest rate
 
 test('reserved: a prompt within the bound is not reserved at the upper rates', t => {
   const price = tokenPrice('gpt-5.6-sol', 'openai')
-  t.deepEqual(maxTokenRates(price, {}, 272_000), { input: 6_250_000n, output: 30_000_000n })
-  t.deepEqual(maxTokenRates(price), { input: 12_500_000n, output: 45_000_000n })
+  t.deepEqual(maxTokenRates(price, {}, 272_000), { input: 5_000_000n, output: 20_000_000n })
+  t.deepEqual(maxTokenRates(price), { input: 10_000_000n, output: 30_000_000n })
 })
 
 test('listed: public prices are per unit, with margin, as decimal strings', t => {

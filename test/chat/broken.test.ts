@@ -83,7 +83,8 @@ for (const [title, model, reply, code, expected] of breaks) {
     const data = dataOf(text)
     const last = data.pop()
     t.deepEqual(last.choices, [{ index: 0, delta: {}, finish_reason: 'error' }])
-    t.like(last, { object: 'chat.completion.chunk', error: { code, type: 'upstream_error' } })
+    t.like(last, { object: 'chat.completion.chunk', error: { code, type: 'server_error' } })
+    t.regex(last.error.message, / Server error \(provider returned error\): please retry your request\.$/)
     t.deepEqual(
       last.error.metadata.attempts.map((attempt: { provider: string }) => attempt.provider),
       [headers.get('x-gateway-provider')],

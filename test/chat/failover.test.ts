@@ -178,6 +178,7 @@ for (const stream of [false, true]) {
     world.openrouter.next(stream ? insufficientQuota : invalidKey)
     const { status, text, headers } = await ask(account.live, saying(model, 'Hello', { stream }))
     t.is(status, 502)
+    t.is(headers.get('x-should-retry'), 'false')
     const { error } = JSON.parse(text)
     t.like(error, { code: 'upstream_error', type: 'upstream_error' })
     t.deepEqual(error.metadata.attempts, [

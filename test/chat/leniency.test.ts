@@ -134,3 +134,61 @@ for (const model of ['gpt-4o', 'claude-haiku-4-5', 'gemini-2.5-flash', 'kimi-k2.
     t.is(answer.status, 200, answer.text)
     t.true(JSON.stringify(sent()).includes('Say hello.'))
   })
+
+const pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+const sound = Buffer.from('RIFF\x24\0\0\0WAVEfmt '.repeat(4)).toString('base64')
+const typeIn = (body: Files[2]) => /input_\w+|image\w*/.exec(JSON.stringify(body(plain => plain)))![0]
+const linesOf = (base64: string) => `\n${base64.replace(/.{40}/g, '$&\r\n ')}\n`
+const asked = (part: Json) => ({ messages: [{ role: 'user', content: [part] }] })
+type Files = [path: string, models: string[], body: (base64: (plain: string) => string) => Json]
+const withFiles: Files[] = [
+  [
+    '/v1/chat/completions',
+    ['gpt-4o', 'claude-haiku-4-5', 'gemini-2.5-flash'],
+    of => asked({ type: 'image_url', image_url: { url: of(`data:image/png;base64,${pixel}`) } }),
+  ],
+  [
+    '/v1/chat/completions',
+    ['gpt-audio-1.5', 'gemini-2.5-flash'],
+    of => asked({ type: 'input_audio', input_audio: { data: of(sound), format: 'wav' } }),
+  ],
+  [
+    '/v1/responses',
+    ['gpt-4o', 'claude-haiku-4-5', 'gemini-2.5-flash'],
+    of => {
+      const part = { type: 'input_image', image_url: of(`data:image/png;base64,${pixel}`), detail: 'auto' }
+      return { input: [{ role: 'user', content: [part] }] }
+    },
+  ],
+  [
+    '/v1/messages',
+    ['gpt-4o', 'claude-haiku-4-5', 'gemini-2.5-flash'],
+    of => {
+      const source = { type: 'base64', media_type: 'image/png', data: of(pixel) }
+      return { max_tokens: 9, ...asked({ type: 'image', source }) }
+    },
+  ],
+]
+for (const [path, models, body] of withFiles)
+  for (const model of models)
+    test.serial(`200 for ${path} on ${model} with ${typeIn(body)} in lines, sent in one`, async t => {
+      reset()
+      const plain = await answerTo(path, { model, ...body(base64 => base64) })
+      t.is(plain.status, 200, plain.text)
+      const expected = sent()
+      const answer = await answerTo(path, { model, ...body(linesOf) })
+      t.is(answer.status, 200, answer.text)
+      t.deepEqual(sent(), expected)
+      t.is(answer.headers.get('x-gateway-dropped'), null)
+    })
+
+test.serial('200 with plain text that has the form of base64 in lines: it keeps its white space', async t => {
+  for (const model of ['gpt-4o', 'claude-haiku-4-5']) {
+    reset()
+    const source = { type: 'text', media_type: 'text/plain', data: 'hello\nworld' }
+    const body = { model, max_tokens: 9, ...asked({ type: 'document', source }) }
+    const answer = await answerTo('/v1/messages', body)
+    t.is(answer.status, 200, answer.text)
+    t.true(JSON.stringify(sent()).includes('hello\\nworld'))
+  }
+})

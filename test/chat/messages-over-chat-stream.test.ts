@@ -136,6 +136,36 @@ test('sealed reasoning state travels in signatures and redacted blocks, streamed
   })
 })
 
+test('state without thinking comes right before a call, and never before or after a text alone', async t => {
+  const state = { reasoning_details: [{ type: 'reasoning.encrypted', data: 'hg1.b', index: 0 }] }
+  const text = { content: 'Hi' }
+  const call = toolDelta(0, { id: 'a', name: 'Read' })
+  const typesOf = (content: readonly { type: string }[]) => content.map(({ type }) => type)
+  const orders: [deltas: ChatDelta[], types: string[]][] = [
+    [[state, text], ['text']],
+    [[text, state], ['text']],
+    [
+      [state, text, call],
+      ['text', 'redacted_thinking', 'tool_use'],
+    ],
+    [
+      [text, state, call],
+      ['text', 'redacted_thinking', 'tool_use'],
+    ],
+  ]
+  for (const [deltas, types] of orders) {
+    const streamed = await finalMessage(
+      encode(deltas.map((delta, i) => chunk(delta, i + 1 < deltas.length ? null : 'stop'))),
+    )
+    t.deepEqual(typesOf(streamed.content), types)
+    const tool_calls = [{ id: 'a', type: 'function' as const, function: { name: 'Read', arguments: '{}' } }]
+    const message = { role: 'assistant' as const, ...text, ...state, ...(deltas.includes(call) && { tool_calls }) }
+    const choices = [{ index: 0, message, finish_reason: 'stop' as const }]
+    const complete = toMessage({ id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: 'm', choices })
+    t.deepEqual(typesOf(complete.content), types)
+  }
+})
+
 test('a stream without usage ends with an estimate, and a truncated one does not end', t => {
   const [final] = encode([chunk({ content: 'Hello, world' }, 'stop')]).slice(-2)
   t.like(final, { usage: { input_tokens: 7, output_tokens: 3 } })

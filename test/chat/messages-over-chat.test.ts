@@ -327,6 +327,7 @@ test('400 with the class of what the model does not take', t => {
   const schemaless = { ...plain, model: { ...plain.model, supported_parameters: [] } }
   const lacking = /\(capability_rejected: structured_outputs_unsupported\)$/
   refuses(t, { output_config: { format } }, 'output_config.format', lacking, schemaless)
+  refuses(t, { output_format: format }, 'output_format', lacking, schemaless)
   refuses(
     t,
     user({ type: 'image', source: { type: 'file', file_id: 'f' } }),

@@ -91,6 +91,26 @@ test.serial('gt_ai_gateway#14: a stream has named events and never `[DONE]`', as
   t.regex(events.at(-1)!, /^event: message_stop\n/)
 })
 
+for (const model of ['gpt-4.1', 'gemini-3.5-flash', 'claude-haiku-4-5'])
+  test.serial(
+    `200 from ${model}: the former name of structured output, which LiteLLM sends, is followed too`,
+    async t => {
+      const { live } = await world.gateway.account()
+      const schema = { type: 'object', properties: { age: { type: 'integer' } }, required: ['age'] }
+      const body = {
+        model,
+        max_tokens: 200,
+        messages: [{ role: 'user', content: 'Who is it?' }],
+        output_format: { type: 'json_schema', schema: { ...schema, additionalProperties: false } },
+      }
+      const headers = { 'anthropic-beta': 'structured-outputs-2025-11-13' }
+      const response = await world.gateway.fetch('/v1/messages', { key: live, body, headers })
+      t.is(response.status, 200)
+      const { content } = (await response.json()) as Anthropic.Message
+      t.is(typeof JSON.parse((content[0] as Anthropic.TextBlock).text).age, 'number')
+    },
+  )
+
 test.serial(
   'what Claude Code sends to a model it does not know reaches the provider as a plain chat request',
   async t => {

@@ -90,7 +90,7 @@ for (const [lifetime, mark] of [
     const how = stream ? 'a stream' : 'a whole answer'
     test.serial(`charged: a prompt written for ${lifetime} and then read, in ${how}`, async t => {
       const account = await world.gateway.account()
-      const prompt = `${lifetime} ${how} `.repeat(200)
+      const prompt = `${lifetime} ${how} `.repeat(300)
       const body = saying('claude-opus-5', prompt, { cache_control: mark, stream })
       let expectedNano = 0
       for (const isFirst of [true, false]) {

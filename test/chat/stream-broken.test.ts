@@ -124,7 +124,7 @@ async function checkBroken(t: ExecutionContext, dialect: Dialect, fault: Fault) 
     if (contentOf(chunks) === good) resolve()
   })
   const [, , code] = fault
-  t.like(error, { code, type: 'upstream_error' })
+  t.like(error, { code, type: 'server_error' })
   t.is(contentOf(chunks), good)
   t.deepEqual(finishesOf(chunks), [])
   const data = dataOf(text)

@@ -1,16 +1,17 @@
 // The runner of the client matrix: installs the clients, checks the tests' types, starts one gateway of two real processes
 // over stores of its own, and runs AVA with the arguments of the command line. Everything is stopped however the run ends.
 import { execFile, spawn } from 'node:child_process'
-import { stat } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { dieWithParent, endOf } from '../../dev/daemon.ts'
+import { installClients, withOurNode } from './support/install.ts'
 import { type Stack, startStack } from './support/stack.ts'
 
 const folder = import.meta.dirname
 const root = join(folder, '../..')
 const failed = 1
-const installWithinMs = 300_000
+/** Also every agent on every kind of model over thirty turns, and the libraries that take longest. */
+const wholeMatrix = '--all'
 const checkWithinMs = 120_000
 const execute = promisify(execFile)
 
@@ -19,7 +20,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => st
 let stack: Stack | undefined
 let exitCode = failed
 try {
-  await installClients()
+  await installClients(stopping.signal)
   stack = await startStack(stopping.signal)
   const [typesAreRight, testsPassed] = await Promise.all([checkTypes(), runTests(stack.env)])
   exitCode = typesAreRight && testsPassed ? 0 : failed
@@ -30,28 +31,6 @@ try {
   await stack?.stop()
 }
 process.exit(exitCode)
-
-/** Installs what the lock file names, unless that is there already. */
-async function installClients(): Promise<void> {
-  const [locked, installed] = await Promise.all([
-    changedAtMs(join(folder, 'package-lock.json')),
-    changedAtMs(join(folder, 'node_modules/.package-lock.json')),
-  ])
-  if (installed > locked) return
-  console.log('installing the clients into test/clients')
-  const options = { cwd: root, timeout: installWithinMs, signal: stopping.signal, env: withOurNode() }
-  await execute('npm', ['ci', '--prefix', folder, '--loglevel', 'error'], options)
-}
-
-async function changedAtMs(path: string): Promise<number> {
-  const file = await stat(path).catch(() => null)
-  return file?.mtimeMs ?? 0
-}
-
-/** npm asks the version of the node that it finds first. */
-function withOurNode(): NodeJS.ProcessEnv {
-  return { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` }
-}
 
 async function checkTypes(): Promise<boolean> {
   const options = { cwd: root, timeout: checkWithinMs, signal: stopping.signal, env: withOurNode() }
@@ -67,9 +46,10 @@ async function checkTypes(): Promise<boolean> {
 
 async function runTests(env: Record<string, string>): Promise<boolean> {
   const ava = join(root, 'node_modules/ava/entrypoints/cli.mjs')
-  const child = spawn(process.execPath, [ava, ...process.argv.slice(2)], {
+  const options = process.argv.slice(2)
+  const child = spawn(process.execPath, [ava, ...options.filter(option => option !== wholeMatrix)], {
     cwd: folder,
-    env: { ...process.env, ...env },
+    env: { ...process.env, ...env, ...(options.includes(wholeMatrix) && { CLIENTS_ALL: '1' }) },
     stdio: ['ignore', 'inherit', 'inherit'],
     signal: stopping.signal,
     killSignal: 'SIGKILL',

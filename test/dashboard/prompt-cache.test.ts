@@ -1,6 +1,7 @@
 import test from 'ava'
 import type { KeysAnswer } from '../../api/dashboard/wire/keys.ts'
 import type { RequestDetail } from '../../api/dashboard/wire/requests.ts'
+import type { UsageGroups } from '../../api/dashboard/wire/usage.ts'
 import { generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
 
@@ -27,6 +28,7 @@ test('what a prompt wrote to the cache and read from it is logged, priced by cla
     return visitor.json<RequestDetail>(`${base}/requests/${id}`)
   }
   const tokens = whole + 1
+  const saved: number[] = []
   for (const [ttl, written, part, price] of [
     ['1h', [tokens, tokens], 'cache_write_1h', 10],
     ['5m', [tokens, 0], 'cache_write', 6.25],
@@ -44,11 +46,19 @@ test('what a prompt wrote to the cache and read from it is logged, priced by cla
       second.cost_parts!.find(one => one.part === 'cached_input'),
       { tokens, usd_per_million: 0.5 },
     )
+    t.true(first.cache_discount_usd < 0 && second.cache_discount_usd > 0, 'writing costs more, reading less')
+    saved.push(first.cache_discount_usd, second.cache_discount_usd)
     for (const { cost_parts: parts, cost_usd: cost } of [first, second]) {
       const sum = parts!.reduce((usd, { cost_usd }) => usd + cost_usd, 0)
       t.true(Math.abs(sum - cost) < 1e-9)
     }
   }
+  // $5 less $0.50 for what was read, less $10 or $6.25 beyond $5 for what was written: per million, with the margin.
+  const savedUsd = ((tokens * (4.5 - 5) + tokens * (4.5 - 1.25)) * 1.05) / 1e6
+  t.is(saved.reduce((usd, one) => usd + one).toFixed(8), savedUsd.toFixed(8))
+  const { total, rows } = await visitor.json<UsageGroups>(`${base}/usage/groups?by=model`)
+  t.is(total.cache_discount_usd.toFixed(8), savedUsd.toFixed(8))
+  t.is(rows[0]!.cache_discount_usd, total.cache_discount_usd)
   const { data } = await visitor.json<KeysAnswer>(`${base}/keys`)
   const shares = Object.fromEntries(data.map(({ name, cache_hit_share: share }) => [name, share]))
   t.like(shares, { Agent: 0.5, Unused: null })

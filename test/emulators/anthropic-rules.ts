@@ -11,6 +11,7 @@ const fields = [
  */
 const fieldsByBeta: Record<string, RegExp> = {
   thread: /message-threads-/,
+  output_format: /structured-outputs-/,
   container: /skills-|code-execution-/,
   speed: /fast-mode-/,
   mcp_servers: /mcp-client-/,
@@ -39,7 +40,7 @@ export function checkRequest(body: Any, version: string, betas = ''): string | n
     checkTools(body)
     checkSchemas(body)
     checkModelRules(body)
-    checkMessages(body.messages)
+    checkMessages(body.messages, betas)
     checkThinking(body)
     return null
   } catch (error) {
@@ -98,7 +99,8 @@ const refusedKeywords: Record<string, string[]> = {
   array: ['maxItems', 'uniqueItems'],
 }
 
-function checkSchemas({ output_config, tools }: Any): void {
+function checkSchemas({ output_config, output_format, tools }: Any): void {
+  if (output_format) checkSchema(output_format.schema, 'output_format.schema')
   if (output_config?.format) checkSchema(output_config.format.schema, 'output_config.format.schema')
   for (const [index, tool] of (tools ?? []).entries())
     if (tool.strict) checkSchema(tool.input_schema, `tools.${index}.custom`)
@@ -197,15 +199,19 @@ function checkThinking({ thinking, max_tokens, temperature, tool_choice, message
   refuse(first && first !== 'thinking', `Expected \`thinking\` or \`redacted_thinking\`, but found \`${first}\``)
 }
 
-function checkMessages(messages: Any): void {
+function checkMessages(messages: Any, betas: string): void {
   refuse(!Array.isArray(messages) || messages.length === 0, 'messages: at least one message is required')
   refuse(messages[0].role !== 'user', 'messages: first message must use the "user" role')
-  for (const [index, { role, content }] of messages.entries()) {
+  for (const [index, { role, content, output_config }] of messages.entries()) {
     const at = `messages.${index}`
+    // Claude Code sends these without text after a compaction, with the beta.
+    const isControl = role === 'system' && output_config !== undefined
+    const isRefused = isControl && !/per-turn-control-/.test(betas)
+    refuse(isRefused, `${at}.output_config: Extra inputs are not permitted`)
     refuse(!['user', 'assistant', 'system'].includes(role), `${at}.role: Input should be 'user' or 'assistant'`)
     const before = messages[index - 1]
     refuse(before?.role === role, `messages: roles must alternate, but found multiple "${role}" roles in a row`)
-    refuse(content === '' || content?.length === 0, `${at}: all messages must have non-empty content`)
+    refuse(!isControl && (content === '' || content?.length === 0), `${at}: all messages must have non-empty content`)
     // anomalyco/opencode#1279, trycua/cua#524
     const ids = blocks(content).flatMap(block => (block.type === 'tool_use' ? [block.id] : []))
     refuse(new Set(ids).size < ids.length, `${at}: \`tool_use\` ids must be unique`)

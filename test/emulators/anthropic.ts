@@ -1,5 +1,6 @@
 import { checkRequest } from './anthropic-rules.ts'
 import { Emulator, events, json, type Recorded, type Reply } from './emulator.ts'
+import { PromptCache } from './prompt-cache.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: request bodies come in every shape
 type Any = any
@@ -24,20 +25,20 @@ const accountHeaders = { 'request-id': 'req_emulated', 'anthropic-organization-i
  * An Anthropic Messages API: checks requests as the real one does, echoes the last user message, calls a tool when the
  * user mentions the weather, and follows JSON schemas.
  */
-export function startAnthropicEmulator(port = 0): Promise<Emulator> {
-  return Emulator.start(anthropicReply(), port)
+export function startAnthropicEmulator(port = 0, now?: () => number): Promise<Emulator> {
+  return Emulator.start(anthropicReply(now), port)
 }
 
-/** What the account of a Messages API holds: cached prefixes, and the messages of threads by the id of the last one. */
-type Account = { cachedPrefixes: Set<string>; threads: Map<string, Any[]> }
+/** What the account of a Messages API holds: its prompt cache, and the messages of threads by the id of the last one. */
+type Account = { cache: PromptCache; threads: Map<string, Any[]> }
 
-/** What a Messages API answers, for all requests of one account. */
-export function anthropicReply(): Reply {
-  const account: Account = { cachedPrefixes: new Set(), threads: new Map() }
+/** What a Messages API answers, for all requests of one account. `now`: the time by which cached prompts expire. */
+export function anthropicReply(now: () => number = Date.now): Reply {
+  const account: Account = { cache: new PromptCache(now), threads: new Map() }
   return (request, response) => replyTo(request, account)(request, response)
 }
 
-function replyTo(request: Recorded, { cachedPrefixes, threads }: Account): Reply {
+function replyTo(request: Recorded, { cache, threads }: Account): Reply {
   if (request.path !== '/v1/messages' || request.method !== 'POST') return failed(404, 'not_found_error', 'Not found')
   const bearer = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '')?.[1]
   if (!request.headers['x-api-key'] && !bearer)
@@ -53,7 +54,7 @@ function replyTo(request: Recorded, { cachedPrefixes, threads }: Account): Reply
   const whole = held.length > 0 ? { ...body, messages: [...held, ...body.messages] } : body
   const fault = checkRequest(whole, version, betas)
   if (fault) return failed(400, 'invalid_request_error', fault)
-  const message = messageFor(whole, cachedPrefixes)
+  const message = messageFor(whole, cache.usageOf(whole, String(request.headers['x-api-key'] ?? bearer)))
   if (!body.thread) return messageReply(message)
   const id = `msg_thread${threads.size}`
   threads.set(id, [...whole.messages, { role: 'assistant', content: message.content }])
@@ -189,7 +190,7 @@ function inFives(text: string): string[] {
   return text.match(/.{1,5}/gsu) ?? []
 }
 
-function messageFor(body: Any, cachedPrefixes: Set<string>): Message {
+function messageFor(body: Any, inputUsage: Usage): Message {
   const last = blocksOf(body.messages.at(-1).content)
   const text = last.flatMap(textsOf).join(' ')
   const calls = toolCalls(body, text, last)
@@ -203,7 +204,7 @@ function messageFor(body: Any, cachedPrefixes: Set<string>): Message {
   ]
   const thinking_tokens = thinking ? tokens(thinking.thinking) : 0
   const usage = {
-    ...inputUsage(body, cachedPrefixes),
+    ...inputUsage,
     output_tokens: tokens(answer.text) + tokensOf(calls) + thinking_tokens,
   }
   return {
@@ -217,7 +218,7 @@ function messageFor(body: Any, cachedPrefixes: Set<string>): Message {
 
 /** The echo, or an instance of the asked schema, ended by a stop sequence or the output ceiling. */
 function spoken(body: Any, text: string): { text: string; stop_reason: string; stop_sequence: string | null } {
-  const schema = body.output_config?.format?.schema
+  const schema = (body.output_config?.format ?? body.output_format)?.schema
   const whole = schema ? JSON.stringify(instanceOf(schema)) : `Echo: ${text}`
   const hits = ((body.stop_sequences ?? []) as string[]).filter(stop => whole.includes(stop))
   const stop = hits.sort((a, b) => whole.indexOf(a) - whole.indexOf(b))[0]
@@ -247,31 +248,6 @@ function toolCalls(body: Any, text: string, last: Any[]): Any[] {
     name: tool.name,
     input: field ? { [field]: city } : {},
   }))
-}
-
-/**
- * A cached prefix is written the first time and read from then on; `input_tokens` counts the rest. The mark at the top
- * level is that of the last block. The lifetime is that of the last mark.
- */
-function inputUsage(body: Any, cachedPrefixes: Set<string>): Usage {
-  const blocks = [...blocksOf(body.system), ...(body.messages as Any[]).flatMap(message => blocksOf(message.content))]
-  if (body.cache_control) blocks.push({ cache_control: body.cache_control, ...blocks.pop() })
-  const marked = blocks.findLastIndex(block => block.cache_control)
-  const isFor1h = blocks[marked]?.cache_control.ttl === '1h'
-  const prefix = JSON.stringify(blocks.slice(0, marked + 1))
-  const cached = tokensOf(blocks.slice(0, marked + 1))
-  const known = cachedPrefixes.has(prefix)
-  cachedPrefixes.add(prefix)
-  const written = known ? 0 : cached
-  return {
-    input_tokens: tokensOf(blocks.slice(marked + 1)) + tokensOf(body.tools ?? []),
-    cache_creation_input_tokens: written,
-    cache_creation: {
-      ephemeral_5m_input_tokens: isFor1h ? 0 : written,
-      ephemeral_1h_input_tokens: isFor1h ? written : 0,
-    },
-    cache_read_input_tokens: known ? cached : 0,
-  }
 }
 
 function blocksOf(content: Any): Any[] {

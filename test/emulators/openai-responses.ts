@@ -110,7 +110,7 @@ function settingFault(body: Body): Reply | null {
  * developers.openai.com/api/docs/guides/tools-tool-search.
  */
 function toolFault({ tools, input }: Body): Reply | null {
-  const given: Body[] = tools ?? []
+  const given: Body[] = [...(tools ?? []), ...itemTools(input)]
   const searches = given.some(({ type }: Body) => type === 'tool_search')
   for (const [index, { type, name, parameters, defer_loading }] of given
     .flatMap(tool => tool.tools ?? tool)
@@ -130,19 +130,35 @@ function toolFault({ tools, input }: Body): Reply | null {
   return null
 }
 
+/** The tools that items of the type `additional_tools` declare (openai, ResponseInputItem.AdditionalTools). */
+function itemTools(input: Body): Body[] {
+  if (!Array.isArray(input)) return []
+  return input.flatMap(({ type, tools }) => (type === 'additional_tools' ? tools : []))
+}
+
+/** github.com/vercel/ai/issues/7543. */
+const notFound = (id: string) =>
+  json(404, { error: { message: `Item with id '${id}' not found.`, type: 'invalid_request_error', param: 'input' } })
+
 function refusalOf(body: Body): Reply | null {
   const unknown = Object.keys(body).find(name => !knownFields.has(name))
   if (unknown) return invalid(`Unknown parameter: '${unknown}'.`, unknown, 'unknown_parameter')
   if (body.store !== false) return invalid('This organization stores nothing.', 'store')
-  const tool = (body.tools ?? []).findIndex((one: Body) => !knownTools.has(one.type))
+  const tool = [...(body.tools ?? []), ...itemTools(body.input)].findIndex((one: Body) => !knownTools.has(one.type))
   if (tool >= 0) return invalid(`Unsupported tool in tools[${tool}].`, `tools[${tool}].type`)
   const fault = settingFault(body) ?? toolFault(body)
   if (fault) return fault
   const items = Array.isArray(body.input) ? body.input : []
-  for (const [index, { type, encrypted_content: state, id }] of items.entries()) {
+  for (const [index, { type, encrypted_content: state, id, ...item }] of items.entries()) {
+    const internal = `internal_chat_message_metadata_passthrough`
+    if (internal in item)
+      return invalid(`Unknown parameter: 'input[${index}].${internal}'.`, `input[${index}]`, 'unknown_parameter')
+    if (type === 'item_reference') return notFound(id)
+    // Wei-Shaw/sub2api#6366
+    if (type === 'compaction_trigger' && index < items.length - 1)
+      return invalid("The 'compaction_trigger' item must be the final input item.", `input[${index}]`)
     if (type !== 'reasoning') continue
-    if (!state)
-      return json(404, { error: { message: `Item with id '${id}' not found.`, type: 'invalid_request_error' } })
+    if (!state) return notFound(id)
     if (state !== reasoningState)
       return invalid('The encrypted content could not be verified.', `input[${index}]`, 'invalid_encrypted_content')
   }
@@ -163,13 +179,16 @@ function promptOf({ instructions, input }: Body): string {
 }
 
 /** One call for each capitalised word after "in" or "and", when the weather is asked for and a tool is offered. */
-function callsFor({ input, tools = [] }: Body): Body[] {
+function callsFor({ input, tools: listed = [] }: Body): Body[] {
+  const tools = [...listed, ...itemTools(input)]
   const last = typeof input === 'string' ? { role: 'user', content: input } : input.at(-1)
   const text = last.role === 'user' ? textOf(last.content) : ''
-  const tool = tools[0]
+  const [first] = tools
+  const namespace = first?.type === 'namespace' ? first.name : undefined
+  const tool = namespace ? first.tools[0] : first
   if (!tool || !/weather/i.test(text)) return []
   return [...text.matchAll(/\b(?:in|and) ([A-Z]\w+)/g)].map(([, city], index) => {
-    const head = { id: `fc_${index}`, call_id: `call_${index}`, name: tool.name, status: 'completed' }
+    const head = { id: `fc_${index}`, call_id: `call_${index}`, name: tool.name, namespace, status: 'completed' }
     return tool.type === 'custom'
       ? { type: 'custom_tool_call', ...head, id: `ctc_${index}`, input: city }
       : { type: 'function_call', ...head, arguments: JSON.stringify({ city }) }
@@ -184,6 +203,9 @@ function echoOf({ input }: Body): string {
 
 /** The output items of an answer, and whether its text was cut at the limit. */
 function outputOf(body: Body): { output: Body[]; isCut: boolean } {
+  // Exactly one item: openai/codex#22809.
+  if (Array.isArray(body.input) && body.input.at(-1)?.type === 'compaction_trigger')
+    return { output: [{ type: 'compaction', id: 'cmp_emulated', encrypted_content: reasoningState }], isCut: false }
   const calls = callsFor(body)
   const schema = body.text?.format?.schema
   const whole = schema ? JSON.stringify(fakeInstance(schema)) : echoOf(body)
@@ -216,7 +238,7 @@ function answerTo(body: Body, { usage: hasUsage, details, output: given, toolUsa
     ...details,
   }
   return {
-    id: 'resp_emulated',
+    id: idOf(body),
     object: 'response',
     created_at: 1_795_132_800,
     completed_at: 1_795_132_801,
@@ -249,6 +271,12 @@ function answerTo(body: Body, { usage: hasUsage, details, output: given, toolUsa
     ...(toolUsage && { tool_usage: toolUsage }),
     metadata: body.metadata ?? {},
   }
+}
+
+/** An id for each step of a conversation: LangGraph replaces a message by a later one of the same id. */
+function idOf({ input }: Body): string {
+  const results = Array.isArray(input) ? input.filter(({ type }) => /_output$/.test(type ?? '')).length : 0
+  return `resp_emulated${results || ''}`
 }
 
 /** A tool as the answer names it: with its defaults. */

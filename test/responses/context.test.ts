@@ -42,3 +42,12 @@ test('names written with escapes are found as well', t => {
   t.deepEqual(JSON.parse(raw.toString()), body)
   t.is((body.input as unknown[]).length, 3)
 })
+
+test('a request to compact is not continued, as it may only be the last item', t => {
+  const compacted = [earlier[0]!, { type: 'compaction_trigger' }, { type: 'compaction', encrypted_content: 'x' }]
+  const { body } = withContext(turn('{"model":"m","input":"Go on"}'), compacted)
+  t.deepEqual(
+    (body.input as { type?: string }[]).map(({ type }) => type),
+    ['message', 'compaction', 'message'],
+  )
+})

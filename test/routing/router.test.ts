@@ -97,6 +97,14 @@ const unknown: [model: string, message: RegExp][] = [
   ['nope', /^There is no model `nope` on this route\. GET \/v1\/models lists what there is\.$/],
   ['gpt-image-2', /^`gpt-image-2` is a model of \/v1\/images, not of this route\. GET/],
   ['qwen2.5-coder-7b-base-local:floor', /is a model of \/v1\/completions, not of this route/],
+  [
+    'gpt-3.5-turbo',
+    /^`gpt-3\.5-turbo` was retired on 2026-10-23\. Use `gpt-5\.6-terra` instead\. GET \/v1\/models lists/,
+  ],
+  ['OpenAI/O4-mini', /^`OpenAI\/O4-mini` was retired on 2026-10-23\. Use `gpt-5\.6-terra` instead\./],
+  ['models/gemini-2.0-flash', /was retired on 2026-06-01\. Use `gemini-3\.5-flash` instead\./],
+  ['groq/compound', /^`groq\/compound` is not offered here\. Use `gpt-oss-120b` instead\./],
+  ['dall-e-3', /Use `gpt-image-2` instead\./],
   // Disabled.
   ['gpt-6-astra', /^There is no model `gpt-6-astra` on this route/],
 ]
@@ -252,7 +260,7 @@ test('auto: the choices over the shipped catalog make sense', t => {
     decide({ mode, messages: [{ role: 'user', content }] }, { explain: true }).candidates[0]!.quality!
   const proof = `Prove this theorem step by step: ∑ 1/n² = π²/6. Then derive the integral. ${'Be careful. '.repeat(80)}`
   t.true(qualityOf('Hi, how are you?', 'cost') >= 50, 'not the tiniest model even for small talk')
-  for (const mode of modes) t.true(qualityOf('Hi, how are you?', mode) < 80, 'no strong model for small talk')
+  for (const mode of modes) t.true(qualityOf('Hi, how are you?', mode) <= 80, 'no strong model for small talk')
   t.true(qualityOf('Write a Python function that merges sorted lists: def merge(a, b):', 'balanced') >= 75)
   t.true(qualityOf(proof, 'balanced') >= 85, 'a model that is strong at mathematics for a hard proof')
   t.true(qualityOf(proof, 'cost') >= 60)

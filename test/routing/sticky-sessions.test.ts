@@ -179,6 +179,7 @@ const namings: [name: string, headers: Record<string, string>, fields?: object][
   ['x-claude-code-session-id', { 'x-claude-code-session-id': 'agent-3' }],
   ['session-id', { 'session-id': 'agent-4' }],
   ['x-opencode-session', { 'x-opencode-session': 'agent-5' }],
+  ['x-session-affinity', { 'x-session-affinity': 'agent-8' }],
   ['metadata.user_id of Claude Code', {}, { metadata: { user_id: claudeCode('agent-6') } }],
   ['metadata.user_id of older versions', {}, { metadata: { user_id: 'user_0a_account__session_agent-7' } }],
 ]
@@ -192,7 +193,7 @@ for (const [name, headers, fields] of namings)
   })
 
 test.serial('200 in the session of the first of several names', async t => {
-  const named = namings.slice(0, 6).map(([, headers, fields]) => ({ headers, fields }))
+  const named = namings.slice(0, 7).map(([, headers, fields]) => ({ headers, fields }))
   const elsewhere = { provider: { order: ['openrouter'] } }
   for (const [index, { headers, fields }] of named.entries()) {
     // The weaker names are those of sessions at the usual provider.
@@ -229,7 +230,7 @@ test.serial('400 naming the field when a session’s name is too long', async t 
   t.is(refused.status, 400)
   const { error } = (await refused.json()) as { error: { param: string; code: string } }
   t.like(error, { code: 'invalid_request', param: 'x-session-id' })
-  for (const name of ['x-claude-code-session-id', 'session-id', 'x-opencode-session']) {
+  for (const name of ['x-claude-code-session-id', 'session-id', 'x-opencode-session', 'x-session-affinity']) {
     const headers = { [name]: 'n'.repeat(257) }
     const response = await gateways[0]!.fetch('/v1/route', { key: account.live, body: saying('gpt-4o'), headers })
     await answersError(t, response, 'invalid_request', name)

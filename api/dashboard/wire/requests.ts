@@ -90,6 +90,8 @@ export type RequestDetail = RequestRow & {
     reasoning_tokens: number
     estimated: boolean
   }
+  /** What the provider's cache saved of the cost; negative where writing to it cost more. */
+  cache_discount_usd: number
   /** The first calls; empty if no provider was called. */
   calls: RequestCall[]
   /** Null if the request named its model. */

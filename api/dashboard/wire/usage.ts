@@ -43,6 +43,8 @@ export type OutcomeCounts = {
 export type Sums = OutcomeCounts & {
   requests: number
   cost_usd: number
+  /** What providers' caches saved; negative where writing to them cost more. */
+  cache_discount_usd: number
   prompt_tokens: number
   cached_tokens: number
   completion_tokens: number

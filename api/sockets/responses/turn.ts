@@ -14,6 +14,7 @@ import { maxStreamIdLength, type ResponseCreate, responseCreate } from '../../..
 import { refuseBackground, refusePrompt } from '../../../shared/kinds/stored-responses.ts'
 import { inputItems, type ResponsesTurn, withContext } from '../../../shared/responses/context.ts'
 import { meterOf } from '../../../shared/responses/earlier.ts'
+import { resolveReferences } from '../../../shared/responses/references.ts'
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../../shared/responses/turn.ts'
 import type { Services } from '../../../shared/services.ts'
 import { SpanKind } from '../../../shared/traces/trace.ts'
@@ -133,12 +134,10 @@ async function readTurn(context: ReadContext, frame: Buffer, writer: TurnWriter)
   const continued = await continueTurn(context, turn, generate)
   checkInput(continued, generate)
   const previousId = created.previous_response_id ?? null
-  return {
-    ...turn,
-    generate,
-    continued,
-    input: { previousId, fresh: inputItems(turn.body), whole: inputItems(continued.body) },
-  }
+  const whole = inputItems(continued.body)
+  // The turn's own items, of which none is a reference any more.
+  const fresh = whole.slice(whole.length - inputItems(turn.body).length)
+  return { ...turn, generate, continued, input: { previousId, fresh, whole } }
 }
 
 /** The frame as the body of a request for a stream. */
@@ -164,7 +163,8 @@ async function continueTurn(
   if (isOnlyHere && body.conversation == null) {
     const earlier = recent.find(previousId, meterOf('previous_response_id', { held, own: turn.raw }))!
     await setImmediate()
-    return { ...withContext(turn, earlier), storage: null, session: null }
+    const resolved = await resolveReferences(services, apiKey.policy, turn, { held, earlier })
+    return { ...withContext(resolved.turn, earlier), storage: null, session: null }
   }
   if (isStateless(services, apiKey, body)) return { ...turn, storage: null, session: null }
   try {

@@ -1,6 +1,7 @@
 import { profileOf } from '../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
-import type { ResponsesItem, ResponsesRequest, ResponsesTool } from '../../kinds/responses.ts'
+import type { ResponsesItem, ResponsesRequest } from '../../kinds/responses.ts'
+import type { ResponsesTool } from '../../kinds/responses-tools.ts'
 import type { Target } from '../contract.ts'
 import { CallIds } from './call-ids.ts'
 import { fitSchema } from './fit-schema.ts'

@@ -50,7 +50,8 @@ export function fitTools(fitting: Fitting): void {
 function withoutTools(fitting: Fitting): void {
   const { tools, tool_choice: choice, parallel_tool_calls: parallel } = fitting.body
   if (tools) fitting.set({ tools: undefined })
-  if (choice === 'auto' || choice === 'none' || choice === null) fitting.set({ tool_choice: undefined })
+  if (choice === 'auto' || choice === 'validated' || choice === 'none' || choice === null)
+    fitting.set({ tool_choice: undefined })
   if (parallel !== undefined) fitting.set({ parallel_tool_calls: undefined })
 }
 
@@ -117,6 +118,11 @@ function fitParameters(fitting: Fitting, { parameters, strict }: FunctionTool['f
 
 function fitChoice(fitting: Fitting): void {
   const { tool_choice: choice } = fitting.body
+  // Copilot CLI asks Gemini so.
+  if (choice === 'validated' && !fitting.profile.validated_tools) {
+    fitting.adjust('tool_choice', 'auto')
+    return
+  }
   const isForced = choice === 'required' || (isObject(choice) && choice.type !== 'allowed_tools')
   if (isForced && !fitting.profile.forced_tools) {
     const name = nameOfReference(choice)

@@ -112,6 +112,7 @@ for (const [number, [title, reply]] of faults.entries()) {
       }
       const { answer, calls } = await askWhileResting(hasty, account.live, id, { stream })
       t.is(answer.status, 503)
+      t.is(answer.headers.get('x-should-retry'), title === '401' ? 'false' : null)
       t.like(JSON.parse(answer.text).error, { code: 'no_provider_available', type: 'service_unavailable_error' })
       t.is(answer.headers.get('retry-after'), '1')
       t.is(calls, 0)

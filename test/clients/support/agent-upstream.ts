@@ -154,7 +154,7 @@ const faultedWords = new Set<string>()
 const tooLong = json(400, {
   error: {
     message:
-      "This model's maximum context length is 40000 tokens. However, you requested 45000 tokens. Please reduce the length.",
+      "This model's maximum context length is 40000 tokens. However, you requested 45000 tokens (13000 in the messages, 32000 in the completion). Please reduce the length of the messages or completion.",
     type: 'invalid_request_error',
     param: 'messages',
     code: 'context_length_exceeded',

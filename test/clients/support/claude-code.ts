@@ -1,14 +1,12 @@
 import { spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text as textOf } from 'node:stream/consumers'
 import { dieWithParent, endOf } from '../../../dev/daemon.ts'
 
-const program = createRequire(import.meta.url).resolve(
-  `@anthropic-ai/claude-code-${process.platform}-${process.arch}/claude`,
-)
+const platform = `${process.platform}-${process.arch}`
+const program = join(import.meta.dirname, `../agents/node_modules/@anthropic-ai/claude-code-${platform}/claude`)
 const maxRunMs = 45_000
 
 /** The fields that the tests read of what `--output-format json` prints. */

@@ -18,7 +18,8 @@ const targets: Record<string, string> = {
   'linux-x64': 'x86_64-unknown-linux-musl',
 }
 const platform = `${process.platform}-${process.arch}`
-const manifest = createRequire(import.meta.url).resolve(`@openai/codex-${platform}/package.json`)
+const agents = join(import.meta.dirname, '../agents/package.json')
+const manifest = createRequire(agents).resolve(`@openai/codex-${platform}/package.json`)
 const program = join(dirname(manifest), 'vendor', targets[platform]!, 'bin/codex')
 
 /** One line that `--json` prints. */

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hashSecret } from '../../../shared/keys/secret.ts'
+import type { Account } from '../agents/upstream.ts'
 import type { Seen } from './upstreams.ts'
 
 /** What `run.ts` tells the tests of the gateway that it started. */
@@ -21,6 +22,30 @@ function given(name: string): string {
 export async function requestsTo(provider: 'openai' | 'anthropic' | 'gemini', containing: string): Promise<Seen[]> {
   const response = await fetch(`${given('UPSTREAMS_URL')}/${provider}?${new URLSearchParams({ containing })}`)
   return (await response.json()) as Seen[]
+}
+
+/** A key of an organisation that only this conversation of an agent uses. */
+export function agentKey(index: number): string {
+  return given('AGENT_KEYS').split(',')[index]!
+}
+
+/** What the providers stated about the requests of an agent's conversation. */
+export async function accountOf(conversation: string): Promise<Account> {
+  const response = await fetch(`${given('UPSTREAMS_URL')}/conversation?${new URLSearchParams({ name: conversation })}`)
+  return (await response.json()) as Account
+}
+
+type Wallet = { balance_usd: number; reserved_usd: number; held_usd: number }
+
+/** The wallet of a key's organisation once nothing is reserved in it, or when that takes too long. */
+export async function settledWallet(key: string): Promise<Wallet> {
+  const deadline = performance.now() + bookedWithinMs
+  for (;;) {
+    const response = await fetch(`${baseUrl}/balance`, { headers: { authorization: `Bearer ${key}` } })
+    const wallet = (await response.json()) as Wallet
+    if (wallet.reserved_usd === 0 || performance.now() > deadline) return wallet
+    await sleep(pollMs)
+  }
 }
 
 /** Creates a key with a policy of its own; its secret. */

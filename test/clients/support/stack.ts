@@ -21,6 +21,10 @@ export type Stack = {
   stop(): Promise<void>
 }
 
+/** One organisation for each conversation of an agent, so that its money is told from all other. */
+const agentAccounts = 64
+const agentUsd = '1000'
+
 type Cleanup = () => Promise<unknown>
 
 /** Starts the stores, the emulated providers, one web and one worker process, and makes accounts. */
@@ -74,9 +78,10 @@ async function createAccounts(
 ): Promise<Record<string, string>> {
   const services = await observe(stores, settings)
   try {
-    const [account, empty] = await Promise.all([
+    const [account, empty, ...agents] = await Promise.all([
       createAccount(services, { usd: '1000' }),
       createAccount(services, { usd: '0' }),
+      ...Array.from({ length: agentAccounts }, () => createAccount(services, { usd: agentUsd })),
     ])
     const { organisationId, live, test } = account
     const [provisioning, { secret }] = await Promise.all([
@@ -87,6 +92,7 @@ async function createAccounts(
       LIVE_KEY: live,
       TEST_KEY: test,
       EMPTY_KEY: empty.live,
+      AGENT_KEYS: agents.map(({ live }) => live).join(','),
       PROVISIONING_KEY: provisioning.secret,
       WEBHOOK_SECRET: secret,
     }

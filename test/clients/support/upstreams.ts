@@ -2,16 +2,22 @@ import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
+import * as anthropicReplies from '../../emulators/anthropic.ts'
 import { Emulator, events, framed, type Recorded, type Reply } from '../../emulators/emulator.ts'
-import { chatChunk, chatReply, reply as openAiReply, rateLimited } from '../../emulators/openai.ts'
+import * as geminiReplies from '../../emulators/gemini.ts'
+import { chatChunk, chatReply, reply as openAiReply, rateLimited, serverError } from '../../emulators/openai.ts'
 import { openAiAudio } from '../../emulators/openai-audio.ts'
 import { openAiImages } from '../../emulators/openai-images.ts'
 import { responsesReply } from '../../emulators/openai-responses.ts'
+import { AgentUpstream } from '../agents/upstream.ts'
 import { anthropicAgent, geminiAgent, openAiAgent } from './agent-upstream.ts'
 
 /** The emulated providers of the matrix, and an address that tells what they were asked. */
 export type Upstreams = {
-  /** `GET <url>/<provider>?containing=<text>`: the requests that one provider got, as `Seen`. */
+  /**
+   * `GET <url>/<provider>?containing=<text>`: the requests that one provider got, as `Seen`.
+   * `GET <url>/conversation?name=<name>`: what the providers stated about an agent's conversation, as `Account`.
+   */
   url: string
   /** What makes the gateway use them. */
   env: Record<string, string>
@@ -36,6 +42,7 @@ const faults: Record<string, Reply> = {
   'upstream:cut': chatReply({ cutAfter: 2 }),
   'upstream:error': chatReply({ errorAfter: 2 }),
   'upstream:busy': rateLimited('1'),
+  'upstream:down': serverError,
   'upstream:hang': events([framed([chatChunk({ role: 'assistant', content: 'And' })])], { end: 'hang' }),
 }
 
@@ -46,27 +53,56 @@ const responsesFaults: Record<string, Reply> = {
   'upstream:error': responsesReply({ failAfter: 6 }),
 }
 
+/** What Anthropic does on the same words. */
+const anthropicFaults: Record<string, Reply> = {
+  'upstream:cut': anthropicReplies.cutMidStream,
+  'upstream:error': anthropicReplies.errorMidStream(),
+  'upstream:busy': anthropicReplies.rateLimited(1),
+  'upstream:down': anthropicReplies.failed(500, 'api_error', 'Internal server error'),
+}
+
+/** What Google does on the same words. */
+const geminiFaults: Record<string, Reply> = {
+  'upstream:cut': geminiReplies.cutStream(['Half an ', 'answer']),
+  'upstream:busy': geminiReplies.rateLimited('1s'),
+  'upstream:down': geminiReplies.geminiError(500, 'INTERNAL', 'An internal error has occurred.'),
+}
+
+/** Answers a request that has the word of a fault with it, and any other as `fallback` does. */
+function withFaults(replies: Record<string, Reply>, fallback: Reply): Reply {
+  return (request, response) => {
+    const fault = Object.keys(replies).find(word => request.raw.includes(word))
+    return (fault ? replies[fault]! : fallback)(request, response)
+  }
+}
+
 const answer: Reply = (request, response) => {
   const replies = request.path.startsWith('/v1/responses') ? responsesFaults : faults
-  const fault = Object.keys(replies).find(word => request.raw.includes(word))
-  if (fault) return replies[fault]!(request, response)
+  return withFaults(replies, healthyOpenAi)(request, response)
+}
+
+const healthyOpenAi: Reply = (request, response) => {
   if (request.path.startsWith('/v1/audio/')) return openAiAudio(request, response)
   if (request.path.startsWith('/v1/images/')) return openAiImages(request, response)
   return openAiReply(request, response)
 }
 
 export async function startUpstreams(): Promise<Upstreams> {
+  const agents = new AgentUpstream()
   const [openai, anthropic, gemini] = await Promise.all([
-    Emulator.start(openAiAgent(answer)),
-    Emulator.start(anthropicAgent),
-    Emulator.start(geminiAgent),
+    Emulator.start(agents.reply('openai', openAiAgent(answer))),
+    Emulator.start(agents.reply('anthropic', withFaults(anthropicFaults, anthropicAgent))),
+    Emulator.start(agents.reply('gemini', withFaults(geminiFaults, geminiAgent))),
   ])
   const emulators: Record<string, Emulator> = { openai, anthropic, gemini }
   const server = http.createServer(async (request, response) => {
     const { pathname, searchParams } = new URL(request.url!, 'http://upstreams')
+    response.setHeader('content-type', 'application/json')
+    if (pathname === '/conversation')
+      return response.end(JSON.stringify(agents.accountOf(searchParams.get('name') ?? '')))
     const text = searchParams.get('containing') ?? ''
     const requests = emulators[pathname.slice(1)]?.requests.filter(({ raw }) => raw.includes(text)) ?? []
-    response.setHeader('content-type', 'application/json').end(JSON.stringify(await Promise.all(requests.map(seen))))
+    response.end(JSON.stringify(await Promise.all(requests.map(seen))))
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -21,10 +21,11 @@ const hello = {
   messages: [{ role: 'user' as const, content: 'Hello there' }],
 }
 
-async function setUp(t: {
-  teardown(close: () => Promise<void>): void
-}): Promise<{ emulator: Emulator; client: Anthropic }> {
-  const emulator = await startAnthropicEmulator()
+async function setUp(
+  t: { teardown(close: () => Promise<void>): void },
+  now?: () => number,
+): Promise<{ emulator: Emulator; client: Anthropic }> {
+  const emulator = await startAnthropicEmulator(0, now)
   t.teardown(() => emulator.close())
   return { emulator, client: new Anthropic({ apiKey: 'test', baseURL: emulator.url, maxRetries: 0 }) }
 }
@@ -131,13 +132,38 @@ test('200: a JSON schema, a small ceiling, a stop sequence and thinking shape th
   t.is(thought.usage.output_tokens_details?.thinking_tokens, 4)
 })
 
-test('200: a marked prefix is written to the cache once and read from then on', async t => {
-  const { client } = await setUp(t)
-  const system = [{ type: 'text' as const, text: 'x'.repeat(400), cache_control: { type: 'ephemeral' as const } }]
-  const { usage: first } = await client.messages.create({ ...hello, system })
-  t.deepEqual([first.input_tokens, first.cache_creation_input_tokens, first.cache_read_input_tokens], [3, 100, 0])
-  const { usage: second } = await client.messages.create({ ...hello, system })
-  t.deepEqual([second.input_tokens, second.cache_creation_input_tokens, second.cache_read_input_tokens], [3, 0, 100])
+test('200: marked prefixes are written once, found from later marks, and expire', async t => {
+  let nowMs = 0
+  const { client } = await setUp(t, () => nowMs)
+  const mark = { cache_control: { type: 'ephemeral' as const } }
+  const user = (text: string, more = {}) => ({
+    role: 'user' as const,
+    content: [{ type: 'text' as const, text, ...more }],
+  })
+  const answer = { role: 'assistant' as const, content: 'Yes' }
+  const ask = async (more: object) => {
+    const { usage } = await client.messages.create({ ...hello, model: 'claude-sonnet-5', ...more })
+    return [usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens]
+  }
+  const system = 'x'.repeat(4_096)
+  const first = [user('a'.repeat(40))]
+  t.deepEqual(await ask({ system: system.slice(8), messages: [user('b', mark)] }), [1023, 0, 0], 'too short')
+  t.deepEqual(await ask({ system, messages: first, ...mark }), [0, 1034, 0])
+  t.deepEqual(await ask({ system, messages: first, ...mark }), [0, 0, 1034])
+  const second = [...first, answer, user('c'.repeat(80))]
+  t.deepEqual(await ask({ system, messages: second, ...mark }), [0, 21, 1034], 'the mark has moved on')
+  t.deepEqual(await ask({ system, messages: second }), [1055, 0, 0], 'nothing is marked')
+  const many = (text: string) => ({ ...user(''), content: Array(30).fill({ type: 'text', text }) })
+  t.deepEqual(await ask({ system, messages: [...first, answer, many('d')], ...mark }), [0, 1065, 0], 'too far back')
+  const near = [user('a'.repeat(40), mark), answer, many('e')]
+  t.deepEqual(await ask({ system, messages: near, ...mark }), [0, 31, 1034])
+  t.deepEqual(await ask({ model: 'claude-opus-5', system, messages: first, ...mark }), [0, 1034, 0], 'another model')
+  nowMs += 4 * 60_000
+  t.deepEqual(await ask({ system, messages: first, ...mark }), [0, 0, 1034])
+  nowMs += 4 * 60_000
+  t.deepEqual(await ask({ system, messages: first, ...mark }), [0, 0, 1034], 'each use refreshes it')
+  nowMs += 5 * 60_000
+  t.deepEqual(await ask({ system, messages: first, ...mark }), [0, 1034, 0])
 })
 
 test('200: a refusal and a tool without input stream as the real ones do', async t => {

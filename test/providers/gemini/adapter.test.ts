@@ -135,6 +135,7 @@ test('sent effort: no less than the least the model can do', t => {
 for (const [choice, config] of [
   ['none', { mode: 'NONE' }],
   ['auto', { mode: 'AUTO' }],
+  ['validated', { mode: 'VALIDATED' }],
   ['required', { mode: 'ANY' }],
   [functionTool, { mode: 'ANY', allowedFunctionNames: ['w'] }],
 ] as const) {

@@ -242,6 +242,7 @@ test.serial('the provider’s refusals: too long, invalid, its own account', asy
     world.openai.next(...Array(8).fill(reply))
     const failed = await post(key, { ...hi, model: reply === serverError ? 'gpt-4.1' : 'gpt-4o' })
     t.is(failed.status, 502)
+    t.is(failed.headers.get('x-should-retry'), reply === serverError ? null : 'false')
     t.is(JSON.parse(failed.text).error.code, 'upstream_error')
     world.openai.reset()
   }
@@ -292,7 +293,7 @@ test.serial('what needs storage, or the operator’s account, is 400 and names i
     [{ background: true }, 'background'],
     [{ prompt: { id: 'pmpt_1' } }, 'prompt'],
     [{ input: [{ type: 'item_reference', id: 'msg_1' }] }, 'input.0.type'],
-    [{ input: [{ type: 'additional_tools', tools: [{ type: 'web_search' }] }] }, 'input.0.type'],
+    [{ input: [{ type: 'program', id: 'p' }] }, 'input.0.type'],
     [{ input: [user], model: 'gpt-5-mini' }, 'input.0.content.0.file_id'],
     [{ input: [{ ...screenshots[0], output: stored }], model: 'gpt-5-mini' }, 'input.0.output.file_id'],
     [{ input: [{ role: 'user', content: [stored] }], model: 'gpt-5-mini' }, 'input.0.content.0.file_id'],
@@ -338,6 +339,8 @@ test.serial('hosted tools without a price are left out, unless `tool_choice` nam
     t.is(refused.status, 400)
     t.like(JSON.parse(refused.text).error, { code: 'unsupported_capability', param: 'tool_choice' })
   }
+  await post(key, { ...hi, tools: kept, tool_choice: 'validated' })
+  t.is(sent().body.tool_choice, 'auto')
   const none = await post(key, { ...hi, tools: [{ type: 'web_search_preview' }], tool_choice: 'required' })
   t.is(none.status, 400)
 })

@@ -146,6 +146,17 @@ test('sent: a message of the user before an answer that a conversation begins wi
   t.deepEqual(roles('gpt-4o@openai'), ['system', 'assistant', 'user'])
 })
 
+test('the tool choice `validated` is a mode of Gemini; elsewhere it is `auto`, as it says', t => {
+  const asked = { tools: [tool('w')], tool_choice: 'validated' }
+  t.is(fitted('gemini-3.5-flash@gemini', asked).body.tool_choice, 'validated')
+  for (const target of ['claude-sonnet-4-5@anthropic', 'gpt-5.1@openai', 'claude-sonnet-4-5@openrouter']) {
+    const sent = fitted(target, asked)
+    t.is(sent.body.tool_choice, 'auto')
+    t.deepEqual(sent.adjusted, ['tool_choice'])
+  }
+  t.is(fitted('gemini-3.5-flash@gemini', { tools: [], tool_choice: 'validated' }).body.tool_choice, undefined)
+})
+
 test('sent: names of tools that a provider takes, wherever they occur', t => {
   const long = `mcp__${'a'.repeat(90)}`
   for (const name of [long, 'mcp.server:tool']) {

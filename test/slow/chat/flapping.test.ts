@@ -39,7 +39,10 @@ const models: FaultModel[] = lanes.flatMap(({ id, shape }) => [
 
 let world: FaultWorld
 test.before(async () => {
-  world = await startFaultWorld(models, { UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '1500' })
+  world = await startFaultWorld(models, {
+    UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '1500',
+    UPSTREAM_TOTAL_TIMEOUT_MS: '1500',
+  })
 })
 test.after.always('every invariant of the money holds', t => world?.close(t))
 

@@ -211,7 +211,7 @@ function isBroken(t: ExecutionContext, answer: Answer, model: string, broken: Ex
   t.is(answer.headers.get('x-gateway-provider'), 'p1')
   const events = dataOf(answer.text)
   const last = events.pop()
-  t.like(last, { object: 'chat.completion.chunk', error: { code, type: 'upstream_error', param: null } })
+  t.like(last, { object: 'chat.completion.chunk', error: { code, type: 'server_error', param: null } })
   t.deepEqual(last.choices, [{ index: 0, delta: {}, finish_reason: 'error' }])
   t.deepEqual(last.error.metadata.attempts, [{ provider: 'p1', model, status: upstream, reason }])
   t.true(events.every(({ choices, error }) => choices[0].finish_reason === null && !error))
@@ -231,7 +231,9 @@ function isRefused(t: ExecutionContext, answer: Answer, { code, message }: Extra
 function isFailed(t: ExecutionContext, answer: Answer, one: Case, expected: Extract<Expected, { failures: number }>) {
   const { status, code, failures, reason, upstream, retryAfter } = expected
   const provider = one.fault.provider ?? 'p1'
+  const needsOperator = reason === 'auth' || reason === 'quota'
   t.is(answer.status, status, answer.text)
+  t.is(answer.headers.get('x-should-retry'), needsOperator ? 'false' : null)
   t.is(answer.headers.get('x-gateway-provider'), provider)
   t.is(answer.headers.get('retry-after'), retryAfter)
   const { error } = JSON.parse(answer.text)

@@ -31,7 +31,7 @@ export async function startWorld(
   const stores = await freshStores()
   const emulators = await Promise.all([
     startOpenAiEmulator(),
-    startAnthropicEmulator(),
+    startAnthropicEmulator(0, () => clock.now()),
     startGeminiEmulator(),
     startOpenAiEmulator(),
   ])

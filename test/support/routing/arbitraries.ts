@@ -53,7 +53,7 @@ export const anyModels: fc.Arbitrary<ModelRow[]> = fc
   .map(rows => rows.map((row, index) => modelRow.parse({ ...fixed, id: `m${index}`, name: `m${index}`, ...row })))
 
 export function catalogOf(models: readonly ModelRow[]): Catalog {
-  return buildCatalog(new Map(models.map(model => [model.id, model])), new Map(shipped.providers))
+  return buildCatalog(new Map(models.map(model => [model.id, model])), new Map(shipped.providers), new Map())
 }
 
 /** What requests need, each in its own words, beside what they prefer. */

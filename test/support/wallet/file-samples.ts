@@ -19,14 +19,7 @@ export const files = {
 
 type ItemType = NonNullable<ResponseInputItem['type']>
 type Item<T> = Extract<ResponseInputItem, { type?: T | null }>
-const refusedItems = [
-  'additional_tools',
-  'configuration_update',
-  'compaction_trigger',
-  'item_reference',
-  'program',
-  'program_output',
-] as const
+const refusedItems = ['configuration_update', 'item_reference', 'program', 'program_output'] as const
 type RefusedItem = (typeof refusedItems)[number]
 const call = { id: 'i1', call_id: 'c1', status: 'completed' } as const
 const direct = { caller: { type: 'direct' } } as const
@@ -131,6 +124,16 @@ export const items: { [T in Exclude<ItemType, RefusedItem>]: Item<T>[] } & { unt
     {
       ...{ type: 'tool_search_output', ...call, execution: 'client' },
       tools: [{ type: 'function', name: 'f', description: 'x', strict: false, parameters: anyJson }],
+    },
+  ],
+  compaction_trigger: [{ type: 'compaction_trigger', id: 'i1' }],
+  additional_tools: [
+    {
+      ...{ type: 'additional_tools', id: 'i1', role: 'developer' },
+      tools: [
+        { type: 'function', name: 'f', description: 'x', strict: false, parameters: anyJson },
+        { type: 'namespace', name: 'n', description: 'x', tools: [{ type: 'custom', name: 'g', description: 'x' }] },
+      ],
     },
   ],
   reasoning: [

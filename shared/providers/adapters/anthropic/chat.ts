@@ -14,9 +14,10 @@ export const version = { 'anthropic-version': '2023-06-01' }
 export const chat: DirectAdapter<'chat'> = withReasoningState({
   native: false,
   request(call) {
-    const { body, dropped } = messagesRequest(call)
+    const { body, dropped, cacheMarked } = messagesRequest(call)
     const headers = { 'content-type': 'application/json', ...version }
-    return withDropped({ method: 'POST' as const, path: '/v1/messages', headers, body: JSON.stringify(body) }, dropped)
+    const request = { method: 'POST' as const, path: '/v1/messages', headers, body: JSON.stringify(body) }
+    return withDropped(cacheMarked ? { ...request, cacheMarked } : request, dropped)
   },
   // It fetches documents and images itself, but by https only.
   remoteMedia: body => imageUrls(body).filter(url => /^http:/i.test(url)),

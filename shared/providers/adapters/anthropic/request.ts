@@ -2,6 +2,7 @@ import { efforts, profileOf } from '../../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
 import { cleanChat, maxCacheTtl, noticeableFieldsExcept, ownFields } from '../../toolkit/request-fields.ts'
+import { withSessionMarks } from '../../toolkit/session-marks.ts'
 import { cacheMark, invalid, type TextBlock, unsupported } from './content.ts'
 import { conversation } from './conversation.ts'
 import { thinkingBlocks } from './thinking.ts'
@@ -27,18 +28,23 @@ const supportedFields: ReadonlySet<string> = new Set([
 ])
 const sampling: ReadonlySet<string> = new Set([...supportedFields, 'temperature', 'top_p'])
 
+/** A Messages body, the caller's fields that it lacks, and whether it has cache marks of the gateway. */
+type MessagesCall = { body: Record<string, unknown>; dropped: string[]; cacheMarked: boolean }
+
 /**
  * The Messages body of a chat call, and the caller's fields that were dropped. Throws a GatewayError 400 naming a
  * required field that cannot be expressed.
  */
-export function messagesRequest(call: Call<'chat'>): { body: Record<string, unknown>; dropped: string[] } {
-  const { body, dropped } = cleanChat(call.body, maxCacheTtl(call.target.deployment))
+export function messagesRequest(call: Call<'chat'>): MessagesCall {
+  const marked = withSessionMarks(call)
+  const { body, dropped } = cleanChat(marked ?? call.body, maxCacheTtl(call.target.deployment))
   const message = messagesBody({ ...call, body })
   const samples = message.temperature !== undefined || message.top_p !== undefined
   const marks = removeFirstMarks(message) ? ['cache_control'] : []
   return {
     body: message,
     dropped: [...dropped, ...marks, ...noticeableFieldsExcept(body, samples ? sampling : supportedFields)],
+    cacheMarked: marked !== null,
   }
 }
 

@@ -73,7 +73,22 @@ export function statusFailure(error: unknown): ProviderError {
   return isPolicyRefusal ? new ProviderError('content_filter', classified.message, { status }) : classified
 }
 
+/**
+ * What Google says with a 429 of an account without money: "Your prepayment credits are depleted." (dyad-sh/dyad#3626) and
+ * "Your project has exceeded its monthly spending cap."
+ */
+const unpaid = /prepayment credits are depleted|exceeded its monthly spending cap/i
+
+/**
+ * Whether a 429 is of an account that cannot pay. The words "check your plan and billing details" are of rate limits as
+ * well, but these name the limit and the delay in their details.
+ */
+function isUnpaid({ message, details }: Reported): boolean {
+  return unpaid.test(message) || (details.length === 0 && /check your plan and billing details/i.test(message))
+}
+
 function reasonOf(status: number, error: Reported): FailureReason {
+  if (status === 429 && isUnpaid(error)) return 'quota'
   if (status === 400) {
     const ours =
       error.details.some(detail => detail.reason === 'API_KEY_INVALID') ||

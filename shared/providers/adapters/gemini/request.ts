@@ -132,10 +132,12 @@ function tools(body: ChatRequest): [{ functionDeclarations: object[] }] | undefi
 }
 
 function toolConfig({ tool_choice: choice, tools }: ChatRequest): object | undefined {
-  if (choice === undefined || (!tools?.length && (choice === 'none' || choice === 'auto'))) return undefined
+  if (choice === undefined || (!tools?.length && (choice === 'none' || choice === 'auto' || choice === 'validated')))
+    return undefined
   if (!tools?.length) throw invalid('tool_choice needs tools.', 'tool_choice')
   if (choice === 'none') return { functionCallingConfig: { mode: 'NONE' } }
   if (choice === 'auto') return { functionCallingConfig: { mode: 'AUTO' } }
+  if (choice === 'validated') return { functionCallingConfig: { mode: 'VALIDATED' } }
   if (choice === 'required') return { functionCallingConfig: { mode: 'ANY' } }
   if (choice.type !== 'function')
     throw unsupported(`A tool_choice of type "${choice.type}" is not supported by this model.`, 'tool_choice.type')

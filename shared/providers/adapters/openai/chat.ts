@@ -4,6 +4,7 @@ import type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest } from '../../
 import { type ReasoningDetail, reasoningDetail } from '../../../kinds/reasoning.ts'
 import type { Call, DirectAdapter } from '../../contract.ts'
 import type { NativeEvent } from '../../stream-decoder.ts'
+import { withSessionMarks } from '../../toolkit/session-marks.ts'
 import { withReasoningState } from '../../toolkit/with-reasoning-state.ts'
 import { AnswerDeltas } from './answer-deltas.ts'
 import { mapUnlessSame, normaliseHead } from './complete-response.ts'
@@ -20,12 +21,14 @@ import { extrasOf, normaliseUsage, usageIn } from './usage.ts'
 export const chat: DirectAdapter<'chat'> = withReasoningState({
   native: true,
   request(call) {
-    const request = beginRequest('chat', withKnownDetails(call))
+    const marked = withSessionMarks(call)
+    const request = beginRequest('chat', withKnownDetails(marked ? { ...call, body: marked, raw: null } : call))
     setFixedFields(request)
     renameSeed(request)
     requestUsage(request)
     limitTokens(request)
-    return post('/chat/completions', request)
+    const sent = post('/chat/completions', request)
+    return marked ? { ...sent, cacheMarked: true } : sent
   },
   answer,
   stream: call => createDecoder(new ChunkReader(call)),

@@ -2,55 +2,71 @@ import { GatewayError } from '../../../base/errors.ts'
 import {
   isItem,
   isMessageItem,
+  isReference,
   partsOf,
   type ResponsesItem,
   type ResponsesPart,
   type ResponsesRequest,
+  unresolvedReference,
 } from '../../../kinds/responses.ts'
 import { isListedItem } from '../../../kinds/responses-members.ts'
 import type { Target } from '../../contract.ts'
 import { withFittedCallIds } from '../../profile/fit-responses.ts'
 import { isEnvelope } from '../../toolkit/reasoning-envelope.ts'
+import { sentTools } from './responses-tools.ts'
 
 /** The input that a provider receives, the same value if all may be sent. */
 type SentInput = { input: ResponsesRequest['input']; dropped: string[]; reasoningDropped: boolean }
 
 /**
  * Drops reasoning that the provider cannot read: that of another provider, and items that hold no state, which the
- * provider would look for among its stored ones. Longer cache lifetimes have no price, so they are dropped as well.
- * Throws a GatewayError `unsupported_capability` for items that may not be sent.
+ * provider would look for among its stored ones. Longer cache lifetimes and tools that the provider runs have no price, so
+ * they are dropped as well. Throws a GatewayError `unsupported_capability` for items that may not be sent.
  */
 export function inputFor({ input: given }: ResponsesRequest, target: Target): SentInput {
   if (typeof given === 'string') return { input: given, dropped: [], reasoningDropped: false }
   const input = withFittedCallIds(given, target)
   const sent: ResponsesItem[] = []
+  const dropped = new Set<string>()
   let reasoningDropped = false
-  let shortensCache = false
   for (const [index, item] of input.entries()) {
+    if (isReference(item)) throw refused(`input.${index}.type`, unresolvedReference)
     if (!isListedItem(item.type)) throw refusedItem(`input.${index}.type`, String(item.type))
     assertOwnTools(item, `input.${index}`)
     if (isItem(item, 'reasoning') && !isReadable(item.encrypted_content)) {
       reasoningDropped ||= Boolean(item.encrypted_content)
       continue
     }
-    const cleaned = cleanItem(item)
-    shortensCache ||= cleaned !== item
-    sent.push(cleaned)
+    if (isItem(item, 'additional_tools')) {
+      const { tools, dropped: droppedTools } = sentTools(item.tools, target)
+      for (const name of droppedTools) dropped.add(name)
+      if (tools.length > 0) sent.push(tools === item.tools ? item : { ...item, tools: [...tools] })
+      continue
+    }
+    sent.push(cleanItem(withoutInternals(item), dropped))
   }
-  const dropped = shortensCache ? ['input.content.prompt_cache_breakpoint.ttl'] : []
-  const isSame = !shortensCache && sent.length === input.length
-  return { input: isSame ? (input as ResponsesItem[]) : sent, dropped, reasoningDropped }
+  const isSame = sent.length === input.length && sent.every((item, index) => item === input[index])
+  return { input: isSame ? (input as ResponsesItem[]) : sent, dropped: [...dropped], reasoningDropped }
+}
+
+/**
+ * The item without Codex's notes to its own service, which it sends wherever it takes the provider for OpenAI. Others refuse
+ * them as an unknown parameter (Wei-Shaw/sub2api#7066), and they tell the model nothing.
+ */
+function withoutInternals(item: ResponsesItem): ResponsesItem {
+  if (!('internal_chat_message_metadata_passthrough' in item)) return item
+  const { internal_chat_message_metadata_passthrough: _, ...rest } = item
+  return rest as ResponsesItem
 }
 
 /** Tools that a search has loaded may be the client's own only: those that the provider runs have no price here. */
 function assertOwnTools(item: ResponsesItem, param: string): void {
-  const { type, tools } = item as { type?: unknown; tools?: unknown }
-  if (type !== 'tool_search_output' || !Array.isArray(tools)) return
+  if (!isItem(item, 'tool_search_output')) return
   const isOwn = (tool: { type?: unknown; tools?: unknown }): boolean =>
     tool.type === 'function' ||
     tool.type === 'custom' ||
     (tool.type === 'namespace' && Array.isArray(tool.tools) && tool.tools.every(isOwn))
-  const at = tools.findIndex(tool => !isOwn(tool ?? {}))
+  const at = item.tools.findIndex(tool => !isOwn(tool))
   if (at >= 0) throw refused(`${param}.tools.${at}.type`, 'Only functions and custom tools can be loaded here.')
 }
 
@@ -58,13 +74,14 @@ function isReadable(state: string | null | undefined): boolean {
   return Boolean(state) && !isEnvelope(state!)
 }
 
-/** The item without what has no price; the same object if there is nothing such. */
-function cleanItem(item: ResponsesItem): ResponsesItem {
+/** The item without what has no price, which is named in `dropped`; the same object if there is nothing such. */
+function cleanItem(item: ResponsesItem, dropped: Set<string>): ResponsesItem {
   const name = isMessageItem(item) ? 'content' : 'output'
   const parts = partsOf(item)
   const isList = Array.isArray((item as Record<string, unknown>)[name])
   const cleaned = parts.map(cleanPart)
   if (cleaned.every((part, index) => part === parts[index])) return item
+  dropped.add('input.content.prompt_cache_breakpoint.ttl')
   return { ...item, [name]: isList ? cleaned : cleaned[0] }
 }
 
@@ -75,8 +92,6 @@ function cleanPart(part: ResponsesPart): ResponsesPart {
 }
 
 function refusedItem(param: string, type: string): GatewayError {
-  if (type === 'item_reference')
-    return refused(param, 'Items are not stored: send the item itself instead of a reference.')
   return refused(param, `Items of the type ${type.slice(0, 100)} are not supported here.`)
 }
 

@@ -40,8 +40,9 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   set('tools', tools)
   set('input', input)
   // Each search is charged, so their number has a bound, which is reserved.
-  const searches = webSearchLimit({ tools, max_tool_calls: body.max_tool_calls })
+  const searches = webSearchLimit({ tools, input, max_tool_calls: body.max_tool_calls })
   if (searches > 0) set('max_tool_calls', searches)
+  if (body.tool_choice === 'validated') changes.tool_choice = 'auto'
   set('reasoning', onlyKnown((fitted.changes.reasoning ?? body.reasoning) as typeof body.reasoning, dropped))
   set('include', includesOf(call))
   set('model', target.deployment.upstream_model)

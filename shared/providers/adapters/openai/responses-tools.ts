@@ -1,13 +1,15 @@
 import { GatewayError } from '../../../base/errors.ts'
 import { profileOf } from '../../../catalog/chat-profile.ts'
 import { sellsWebSearches, takesNamespaces } from '../../../catalog/traits.ts'
-import type { ResponsesRequest, ResponsesTool } from '../../../kinds/responses.ts'
+import type { ResponsesRequest } from '../../../kinds/responses.ts'
+import { declaredTools, type ResponsesTool } from '../../../kinds/responses-tools.ts'
 import { isWebSearch } from '../../../kinds/web-search.ts'
 import type { Target } from '../../contract.ts'
 import { withFittedParameters } from '../../profile/fit-responses.ts'
 
+type Tools = readonly ResponsesTool[]
 /** The tools that a provider receives, the same list if all may be sent, and the types of those that may not. */
-export type SentTools = { tools: readonly ResponsesTool[] | null | undefined; dropped: string[] }
+export type SentTools = { tools: Tools; dropped: string[] }
 
 /** A function as the target takes it. Without a search, a tool whose definition is to be loaded by it never would be. */
 function fitTool(tool: ResponsesTool, target: Target): ResponsesTool {
@@ -25,26 +27,38 @@ function fitTool(tool: ResponsesTool, target: Target): ResponsesTool {
 /** Tools that the client runs. The provider runs all others; of these the catalog has a price for web searches only. */
 const clientTools: ReadonlySet<string> = new Set(['function', 'custom', 'apply_patch'])
 
-/**
- * Drops the tools that have no price, since clients such as Codex list them in every request. Throws a GatewayError
- * `unsupported_capability` if the request insists on one of them.
- */
-export function toolsFor({ tools, tool_choice: choice }: ResponsesRequest, target: Target): SentTools {
-  const isSent = ({ type, tools: inner }: Pick<ResponsesTool, 'type' | 'tools'>) =>
+function isSent({ type, tools: inner }: Pick<ResponsesTool, 'type' | 'tools'>, target: Target): boolean {
+  return (
     clientTools.has(type) ||
     (isWebSearch({ type }) && sellsWebSearches(target.deployment)) ||
     (type === 'tool_search' && profileOf(target).tool_search) ||
     (type === 'namespace' && takesNamespaces(target) && (inner ?? []).every(one => clientTools.has(one.type)))
+  )
+}
+
+/**
+ * Drops the tools that have no price, since clients such as Codex list them in every request. Throws a GatewayError
+ * `unsupported_capability` if the request insists on one of them.
+ */
+export function toolsFor(request: ResponsesRequest, target: Target): Partial<SentTools> & Pick<SentTools, 'dropped'> {
+  const { tools, tool_choice: choice } = request
   if (typeof choice === 'object' && choice !== null) {
     const named = choice.type === 'allowed_tools' ? (choice.tools ?? []) : [choice]
-    const missing = named.find(one => !isSent(one))
+    const missing = named.find(one => !isSent(one, target))
     if (missing) throw refused(`tools of the type \`${missing.type.slice(0, 100)}\` are not offered here`)
   }
-  if (!tools) return { tools, dropped: [] }
-  const kept = tools.filter(isSent).map(tool => fitTool(tool, target))
-  if (tools.length > 0 && choice === 'required' && kept.length === 0)
-    throw refused('none of the `tools` is offered here')
-  const dropped = tools.filter(tool => !isSent(tool)).map(({ type }) => `tools.${type.slice(0, 100)}`)
+  if (choice === 'required') {
+    const declared = declaredTools(request)
+    if (declared.length > 0 && !declared.some(({ tool }) => isSent(tool, target)))
+      throw refused('none of the `tools` is offered here')
+  }
+  return tools ? sentTools(tools, target) : { dropped: [] }
+}
+
+/** Those tools of a list that have a price, as the target takes them. */
+export function sentTools(tools: Tools, target: Target): SentTools {
+  const kept = tools.filter(tool => isSent(tool, target)).map(tool => fitTool(tool, target))
+  const dropped = tools.filter(tool => !isSent(tool, target)).map(({ type }) => `tools.${type.slice(0, 100)}`)
   const isSame = kept.length === tools.length && kept.every((tool, index) => tool === tools[index])
   return { tools: isSame ? tools : kept, dropped }
 }

@@ -19,7 +19,7 @@ export class BlockQueue {
   hasToolCalls = false
   readonly #blocks: Block[] = []
   #hasBegunCall = false
-  /** The state of calls that have not begun. */
+  /** State that is needed only if a call follows. */
   readonly #beforeCall: RedactedBlock[] = []
   /** The index of the first block. */
   #index = 0
@@ -37,14 +37,15 @@ export class BlockQueue {
     if (text === '') return []
     const last = this.#blocks.at(-1)
     if (last?.type !== 'thinking' || last.signature !== null)
-      return this.#begin({ type: 'thinking', pending: text, signature: null, isOpen: false })
+      return this.#beginAfterState({ type: 'thinking', pending: text, signature: null, isOpen: false })
     last.pending += text
     return this.#write(false)
   }
 
   /**
-   * Adds sealed state: the signature of the thinking before it, or a separate block if there is none. The state of a
-   * call waits for it, and that of a visible text is left out: clients read the first or last block as the text.
+   * Adds sealed state: the signature of the thinking before it. Without such text it is a separate block, which waits for
+   * a call or more thinking and else is left out, as is the state of a visible text: clients read the first or last block
+   * as the text, and providers need the state back only within a turn of calls.
    */
   addState({ envelope, isOfText, signs }: SealedState): MessageEvent[] {
     const last = this.#blocks.at(-1)
@@ -52,18 +53,18 @@ export class BlockQueue {
       last.signature = envelope
       return this.#write(false)
     }
-    if (isOfText) return this.#begin({ type: 'thinking', pending: '', signature: envelope, isOpen: false })
+    if (isOfText) return this.#beginAfterState({ type: 'thinking', pending: '', signature: envelope, isOpen: false })
+    if (signs === 'text') return []
     const block: RedactedBlock = { type: 'redacted_thinking', pending: '', data: envelope, isOpen: false }
-    if (signs === 'thoughts' || (signs === 'call' && this.#hasBegunCall)) return this.#begin(block)
-    if (signs === 'call') this.#beforeCall.push(block)
+    if (this.#hasBegunCall) return this.#begin(block)
+    this.#beforeCall.push(block)
     return []
   }
 
   /** Begins a tool call. Its id and name may be known only later. */
   beginTool(tool: ToolBlock): MessageEvent[] {
     this.#hasBegunCall = true
-    const states = this.#beforeCall.splice(0).flatMap(state => this.#begin(state))
-    return [...states, ...this.#begin(tool)]
+    return this.#beginAfterState(tool)
   }
 
   /** Adds arguments. What comes after the end of the call's JSON object is left out. */
@@ -79,6 +80,10 @@ export class BlockQueue {
     const events: MessageEvent[] = []
     for (const block of this.#blocks.splice(0)) events.push(...this.#writePending(block), ...this.#close(block))
     return events
+  }
+
+  #beginAfterState(block: Block): MessageEvent[] {
+    return [...this.#beforeCall.splice(0), block].flatMap(one => this.#begin(one))
   }
 
   #begin(block: Block): MessageEvent[] {

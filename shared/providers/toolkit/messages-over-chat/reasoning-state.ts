@@ -23,8 +23,8 @@ type ReasoningBlocks = { first: MessagesAnswerBlock[]; beforeCalls: MessagesAnsw
 
 /**
  * The thinking blocks of a complete answer. Encrypted reasoning becomes the signature of the text before it; without such
- * text, it becomes a separate block. But clients read the first or the last block of an answer as its text: the state of
- * a call comes right before it, and that of a visible text, which Gemini does not need back, is left out.
+ * text, it becomes a separate block before the next thinking or the calls. Clients read the first or the last block of an
+ * answer as its text, so that the state of an answer without calls, which no provider needs back, is left out.
  */
 export function thinkingBlocks(message: Thoughts): ReasoningBlocks {
   const details = message.reasoning_details ?? []
@@ -35,13 +35,17 @@ export function thinkingBlocks(message: Thoughts): ReasoningBlocks {
     const envelope = envelopeIn(detail)
     if (envelope === null) continue
     const isBare = thinking === '' && detail.type !== 'reasoning.text'
-    if (!isBare) blocks.first.push({ type: 'thinking', thinking, signature: envelope })
-    else if (signedBy(detail) === 'thoughts') blocks.first.push({ type: 'redacted_thinking', data: envelope })
-    else if (signedBy(detail) === 'call') blocks.beforeCalls.push({ type: 'redacted_thinking', data: envelope })
+    if (!isBare) pushThinking(blocks, { type: 'thinking', thinking, signature: envelope })
+    else if (signedBy(detail) !== 'text') blocks.beforeCalls.push({ type: 'redacted_thinking', data: envelope })
     thinking = ''
   }
-  if (thinking.trim() !== '') blocks.first.push({ type: 'thinking', thinking, signature: emptyEnvelope })
+  if (thinking.trim() !== '') pushThinking(blocks, { type: 'thinking', thinking, signature: emptyEnvelope })
   return blocks
+}
+
+/** Adds thinking after the state that came before it. */
+function pushThinking({ first, beforeCalls }: ReasoningBlocks, block: MessagesAnswerBlock): void {
+  first.push(...beforeCalls.splice(0), block)
 }
 
 /** The sealed states that a client returns in the blocks of an earlier answer, as details of the chat message. */

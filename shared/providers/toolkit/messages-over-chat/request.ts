@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { ChatRequest } from '../../../kinds/chat.ts'
-import type { MessagesRequest } from '../../../kinds/messages.ts'
+import { type MessagesRequest, outputFormatOf } from '../../../kinds/messages.ts'
 import { asksFor, messagesMembers } from '../../../kinds/request-members.ts'
 import type { Target } from '../../contract.ts'
 import { conversation } from './conversation.ts'
@@ -56,9 +56,9 @@ function effort(body: MessagesRequest): Pick<ChatRequest, 'reasoning_effort'> {
   return reasoning_effort ? { reasoning_effort } : {}
 }
 
-function responseFormat({ output_config }: MessagesRequest, { model }: Target): Pick<ChatRequest, 'response_format'> {
-  const format = output_config?.format
-  const param = 'output_config.format'
+function responseFormat(body: MessagesRequest, { model }: Target): Pick<ChatRequest, 'response_format'> {
+  const format = outputFormatOf(body)
+  const param = body.output_config?.format ? 'output_config.format' : 'output_format'
   if (!format) return {}
   if (format.type !== 'json_schema') throw unexpectedTag(param, format.type)
   const { schema } = format

@@ -8,6 +8,7 @@ import {
   type ResponsesPart,
   type ResponsesRequest,
 } from '../../../kinds/responses.ts'
+import { declaredTools } from '../../../kinds/responses-tools.ts'
 import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
 import { OverChatDecoder } from '../over-chat/decoder.ts'
 import { estimateTokens } from '../over-chat/estimate.ts'
@@ -32,8 +33,9 @@ export function responsesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'r
     native: false,
     request(call) {
       const request = nameFieldsAsResponses(() => chat.request(asChat(call)))
+      const hosted = hostedTools(declaredTools(call.body).map(({ tool }) => tool))
       const unsent = unsentMembers('responses', call.body).dropped.filter(name => !penalties.has(name))
-      return withDropped(request, [...(request.dropped ?? []), ...unsent, ...hostedTools(call.body.tools ?? [])])
+      return withDropped(request, [...(request.dropped ?? []), ...unsent, ...hosted])
     },
     remoteMedia: body => remoteMedia(chat, body),
     usage: (json, call) => chat.answer(json, asChat(call)).usage ?? undefined,

@@ -4,10 +4,12 @@ import type { ChatMessage, ToolCall } from '../../../kinds/chat.ts'
 import {
   isItem,
   isMessageItem,
+  isReference,
   type KnownResponsesItem,
   type ResponsesItem,
   type ResponsesMessage,
   type ResponsesRequest,
+  unresolvedReference,
 } from '../../../kinds/responses.ts'
 import type { Target } from '../../contract.ts'
 import { customArguments } from '../custom-tools.ts'
@@ -30,8 +32,12 @@ type LocatedOutput = { output: Output; position: number }
 /** What the model wrote between two inputs: one assistant message. */
 type Turn = { reasoning: Item<'reasoning'>[]; texts: string[]; calls: ToolCall[]; outputs: LocatedOutput[] }
 
-/** Records of work that a provider did by itself; the answer that follows them tells its result. */
-const recordTypes: readonly unknown[] = [
+/**
+ * Items that are no part of the conversation: tools, which are all declared together, and records of work that a provider
+ * did by itself; the answer that follows them tells its result.
+ */
+const skippedTypes: readonly unknown[] = [
+  'additional_tools',
   'web_search_call',
   'file_search_call',
   'code_interpreter_call',
@@ -67,9 +73,13 @@ class ConversationBuilder {
     else if (isItem(item, 'function_call')) this.#addCall(item, item.arguments, position)
     else if (isItem(item, 'custom_tool_call')) this.#addCall(item, customArguments(item.input), position)
     else if (isOutput(item)) this.#endTurnAt(item, position)
-    else if (item.type === 'item_reference')
-      throw unsupported(`${param}.type`, 'Items are not stored: send the item itself instead of a reference.')
-    else if (!recordTypes.includes(item.type))
+    else if (isReference(item)) throw unsupported(`${param}.type`, unresolvedReference)
+    else if (item.type === 'compaction_trigger')
+      throw unsupported(
+        `${param}.type`,
+        'This model does not compact conversations. In Codex, set a provider of your own in config.toml: then it writes the summary itself.',
+      )
+    else if (!skippedTypes.includes(item.type))
       throw unsupported(`${param}.type`, `This model takes no item of the type ${String(item.type).slice(0, 100)}.`)
   }
 

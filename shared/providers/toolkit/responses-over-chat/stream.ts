@@ -46,7 +46,7 @@ export class ResponseEventEncoder {
 
   constructor(options: EncoderOptions) {
     this.#options = options
-    this.#identities = clientTools(options.request.tools)
+    this.#identities = clientTools(options.request)
   }
 
   /** What the provider has reported so far. Once the response has ended, what was shown: an estimate if it reported none. */

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import type { ResponsesTool } from '../../../kinds/responses.ts'
+import type { ResponsesRequest } from '../../../kinds/responses.ts'
+import { type DeclaredTool, declaredTools, type ResponsesTool } from '../../../kinds/responses-tools.ts'
 import { invalid } from './refusals.ts'
 
 /** A tool as Responses name it; tools of two namespaces may have one name. */
@@ -22,19 +23,20 @@ export function chatName({ name, namespace }: Pick<ToolIdentity, 'name' | 'names
 
 /**
  * The functions and custom tools of a request by their names in chat, with those of its namespaces. Tools that a
- * provider would run are left out. Throws a GatewayError 400 for a tool without a name, and for two with one name.
+ * provider would run are left out. Throws a GatewayError 400 for a tool without a name, and for two in `tools` with one
+ * name; an item may declare a tool anew.
  */
-export function clientTools(tools: readonly ResponsesTool[] | null | undefined): Map<string, ClientTool> {
+export function clientTools(request: Pick<ResponsesRequest, 'tools' | 'input'>): Map<string, ClientTool> {
   const named = new Map<string, ClientTool>()
-  for (const [index, tool] of (tools ?? []).entries()) {
-    const param = `tools.${index}`
+  for (const declared of declaredTools(request)) {
+    const { tool, param } = declared
     if (tool.type !== 'namespace') {
-      add(named, tool, param)
+      add(named, declared)
       continue
     }
     if (!tool.name) throw invalid(`${param}.name`, 'A namespace needs a name.')
     for (const [position, inner] of (tool.tools ?? []).entries())
-      add(named, inner as ResponsesTool, `${param}.tools.${position}`, tool.name)
+      add(named, { ...declared, tool: inner as ResponsesTool, param: `${param}.tools.${position}` }, tool.name)
   }
   return named
 }
@@ -47,12 +49,12 @@ export function hostedTools(tools: readonly { type: string; tools?: readonly { t
   })
 }
 
-function add(named: Map<string, ClientTool>, tool: ResponsesTool, param: string, namespace?: string): void {
+function add(named: Map<string, ClientTool>, { tool, param, isInItem }: DeclaredTool, namespace?: string): void {
   const { type, name } = tool
   if (type !== 'function' && type !== 'custom') return
   if (!name) throw invalid(`${param}.name`, 'The tool needs a name.')
   const identity: ToolIdentity = { type, name, ...(namespace && { namespace }) }
   const known = chatName(identity)
-  if (named.has(known)) throw invalid(`${param}.name`, `There are two tools with the name ${known}.`)
+  if (named.has(known) && !isInItem) throw invalid(`${param}.name`, `There are two tools with the name ${known}.`)
   named.set(known, { tool, identity, param })
 }

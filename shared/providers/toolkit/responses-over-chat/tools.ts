@@ -1,5 +1,6 @@
 import type { ChatRequest } from '../../../kinds/chat.ts'
-import type { ResponsesRequest, ResponsesTool } from '../../../kinds/responses.ts'
+import type { ResponsesRequest } from '../../../kinds/responses.ts'
+import type { ResponsesTool } from '../../../kinds/responses-tools.ts'
 import { functionOfCustom } from '../custom-tools.ts'
 import { invalid, unsupported } from './refusals.ts'
 import { type ClientTool, chatName, clientTools } from './tool-names.ts'
@@ -13,8 +14,9 @@ type Named = ReadonlyMap<string, ClientTool>
  * The client's tools and their choice. Tools that a provider would run are left out, as agents list them by default;
  * throws a GatewayError 400 where `tool_choice` requires one of them, or a tool that is not listed.
  */
-export function chatTools({ tools, tool_choice: choice, parallel_tool_calls }: ResponsesRequest): ChatTools {
-  const named = clientTools(tools)
+export function chatTools(request: ResponsesRequest): ChatTools {
+  const { tool_choice: choice, parallel_tool_calls } = request
+  const named = clientTools(request)
   const { offered, tool_choice } = chosen(choice, named)
   if (offered.size === 0) {
     if (tool_choice === 'required')

@@ -16,7 +16,7 @@ const partNames: Record<CostPart['part'], string> = {
 
 /** The usage, and the cost of each token class. */
 export function Cost({ request }: { request: RequestDetail }) {
-  const { usage, cost_usd: cost, cost_parts: parts } = request
+  const { usage, cost_usd: cost, cost_parts: parts, cache_discount_usd: saved } = request
   const { prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, estimated } = usage
   return (
     <Section title="Usage and cost">
@@ -31,6 +31,8 @@ export function Cost({ request }: { request: RequestDetail }) {
           cached_tokens > 0 &&
             `${count(cached_tokens)} of the input (${percent(cached_tokens / prompt_tokens)}) were read from the provider’s cache.`,
           cache_write_tokens > 0 && `${count(cache_write_tokens)} of the input were written to it.`,
+          saved > 0 && `The cache saved ${usd(saved)}.`,
+          saved < 0 && `Writing to it cost ${usd(-saved)} more than reading saved.`,
           reasoning_tokens > 0 && `${count(reasoning_tokens)} of the output were spent on reasoning.`,
           estimated && 'The provider reported no usage, so the gateway estimated it.',
           !parts && cost > 0 && 'The request was charged at earlier prices, or by units other than these tokens.',

@@ -3,7 +3,7 @@ import { Link } from 'wouter'
 import type { UsageBefore, UsageGroups, UsageRow } from '../../../wire/usage.ts'
 import { Empty } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
-import { count, day, duration, percent, shortCount, shortDay, usdColumn } from '../../format.ts'
+import { count, day, duration, percent, shortCount, shortDay, usd, usdColumn } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { Change } from '../overview/tiles.tsx'
 import { typeName } from '../requests/types.ts'
@@ -34,7 +34,7 @@ export function GroupTable({
         rows={rows}
         columns={columnsOf(data, choice, names, tag, granularity)}
         rowKey={({ start, groups }) => JSON.stringify([start, groups.map(({ id }) => id)])}
-        minWidth={860}
+        minWidth={940}
         dense
       />
       {hasMore && (
@@ -110,6 +110,12 @@ function columnsOf(
       cell: row => timeOf(row.latency_p95_ms),
       footer: timeOf(total.latency_p95_ms),
     },
+    {
+      header: 'Cache saved',
+      kind: 'number',
+      cell: row => savedOf(row.cache_discount_usd),
+      footer: savedOf(total.cache_discount_usd),
+    },
     { header: 'Cost', kind: 'number', cell: row => cost(row.cost_usd), footer: cost(total.cost_usd) },
     ...(before === null ? [] : [change(total, before)]),
   ]
@@ -167,6 +173,10 @@ function Requests({
 
 function shareOf(part: number, whole: number): string {
   return part === 0 || whole === 0 ? '–' : percent(part / whole)
+}
+
+function savedOf(discountUsd: number): string {
+  return discountUsd === 0 ? '–' : usd(discountUsd)
 }
 
 function timeOf(ms: number | null): string {

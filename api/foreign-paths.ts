@@ -1,0 +1,225 @@
+import type { ErrorDialect } from './error-response.ts'
+
+/**
+ * The paths of other APIs that clients send here, and the resources of OpenAI and Anthropic that are not offered, each with
+ * the sentence that its caller is told. A pattern is a path without its leading `/v1`, `/openai` or `/api/v1`, after a method
+ * if only that one counts; `*` is one segment, `**` anything, `/**` at the end also nothing. The first row that fits counts.
+ * `{route}` becomes the own route with the same ending, otherwise POST /v1/chat/completions.
+ */
+type Row = readonly [says: string, patterns: string]
+
+const inModel = 'with the name of the model in `model`'
+const gemini = 'Gemini’s own API is not offered'
+const ollama = 'Ollama’s own API is not offered'
+const none = 'no other route takes their place'
+
+const google: Row[] = [
+  [`${gemini}: use POST /v1/chat/completions ${inModel}.`, '/**:generateContent /**:streamGenerateContent'],
+  [`${gemini}: POST /v1/messages/count_tokens counts tokens, free of charge.`, '/**:countTokens /**:computeTokens'],
+  [`${gemini}: use POST /v1/embeddings ${inModel}.`, '/**:embedContent /**:batchEmbedContents'],
+  [`${gemini}: use POST /v1/images ${inModel}.`, '/**:predict /**:editImage /**:upscaleImage /**:recontextImage'],
+  [`${gemini}: use POST /v1/videos ${inModel}.`, '/**:predictLongRunning /**:fetchPredictOperation'],
+  [`${gemini}: use POST /v1/batches.`, '/**:batchGenerateContent /**:asyncBatchEmbedContent'],
+  [
+    `${gemini}: use a WebSocket at /v1/realtime?model=….`,
+    '/**:bidiGenerateContent /ws/google.ai.generativelanguage.** /ws/google.cloud.aiplatform.**',
+  ],
+  [
+    `${gemini}: GET /v1/models lists the models.`,
+    'GET /v1beta/models/** GET /v1alpha/models/** GET /v1beta1/**/models',
+  ],
+  [`${gemini}: send files inside of the request to POST /v1/chat/completions.`, '/v1beta/files/** /upload/**'],
+  [
+    `${gemini}: use POST /v1/chat/completions ${inModel}.`,
+    '/v1beta/*/** /v1alpha/*/** /v1beta1/** /projects/*/locations/** /tunedModels/**',
+  ],
+]
+
+const anthropic: Row[] = [
+  [
+    `Claude on Vertex AI has another path: use POST /v1/messages ${inModel}.`,
+    '/**:rawPredict /**:streamRawPredict /**/count-tokens:rawPredict',
+  ],
+  ['Text completions of Anthropic are not offered: use POST /v1/messages.', '/complete'],
+  [
+    'Batches in Anthropic’s format are not offered: use POST /v1/batches with lines for /v1/messages.',
+    '/messages/batches/**',
+  ],
+  [
+    `Anthropic’s administration is not offered: keys are managed at GET and POST /api/v1/keys.`,
+    '/organizations/api_keys/** /organizations/workspaces/**',
+  ],
+  ['Anthropic’s usage reports are not offered: use GET /api/v1/usage.', '/organizations/**'],
+]
+
+/** Paths that Anthropic’s API shares with others: only for its own clients. */
+const anthropicClients: Row[] = [
+  [
+    'Files in Anthropic’s format are not offered: send them inside of the request to POST /v1/messages, as base64 or by URL.',
+    '/files/**',
+  ],
+  [
+    'Managed agents of Anthropic are not offered: use POST /v1/messages with your own tools.',
+    '/agents/** /sessions/** /environments/** /vaults/** /memory_stores/** /user_profiles/**',
+  ],
+  ['Skills are not offered: describe the work in `system` of POST /v1/messages.', '/skills/**'],
+]
+
+const openai: Row[] = [
+  ['Azure’s paths are not offered: use {route}, by an OpenAI client with the base URL …/v1.', '/deployments/**'],
+  [
+    'Uploads in parts are not offered: send the whole file to POST /v1/files.',
+    '/uploads/*/parts /uploads/*/complete /uploads/*/cancel',
+  ],
+  ['Assistants are not offered: use POST /v1/responses.', '/assistants/**'],
+  ['Threads and runs are not offered: use POST /v1/responses, with POST /v1/conversations.', '/threads/**'],
+  [
+    'Vector stores are not offered: search your own documents, with vectors of POST /v1/embeddings.',
+    '/vector_stores/** /search',
+  ],
+  [`Fine-tuning is not offered, and ${none}.`, '/fine_tuning/** /fine-tunes/** /fine_tunes/**'],
+  ['Moderation is not offered: ask a model for it by POST /v1/chat/completions.', '/moderations /chat/moderations'],
+  [`Evals and graders are not offered, and ${none}.`, '/evals/** /graders/**'],
+  [`Containers are not offered, and ${none}.`, '/containers/**'],
+  ['ChatKit is not offered: use POST /v1/responses.', '/chatkit/**'],
+  ['Skills are not offered: describe the work in `instructions` of POST /v1/responses.', '/skills/**'],
+  ['Variations of images are not offered: use POST /v1/images/edits with a prompt.', '/images/variations'],
+  [
+    'The administration of OpenAI is not offered: keys are managed at GET and POST /api/v1/keys.',
+    '/organization/admin_api_keys/** /organization/projects/** /projects/**',
+  ],
+  ['The usage reports of OpenAI are not offered: use GET /api/v1/usage.', '/organization/usage/** /organization/costs'],
+  [
+    'The administration of OpenAI is not offered: members are managed on the dashboard, keys at /api/v1/keys.',
+    '/organization/**',
+  ],
+  [
+    'Chat completions are not stored: use POST /v1/responses, whose answers the organisation can keep.',
+    '/chat/completions/*/**',
+  ],
+  [
+    'Compaction is not offered here: ask a model for a summary by POST /v1/responses.',
+    '/responses/compact /responses/*/compact',
+  ],
+  [
+    'WebRTC and SIP are not offered: use a WebSocket at /v1/realtime, with a key of POST /v1/realtime/client_secrets.',
+    '/realtime/calls/** /realtime/sessions /realtime/transcription_sessions /realtime/translations/**',
+  ],
+  [
+    'Edits, extensions and characters of videos are not offered: use POST /v1/videos.',
+    'POST /videos/edits POST /videos/extensions /videos/*/remix /videos/characters/**',
+  ],
+  ['Voices of one’s own are not offered: POST /v1/audio/speech takes the model’s voices.', '/audio/voice** /voices/**'],
+  ['The list of engines is now GET /v1/models.', 'GET /engines/**'],
+  [`Edits are not offered: use POST /v1/chat/completions.`, '/edits'],
+  ['The credits of an organisation are at GET /v1/balance.', 'GET /credits GET /dashboard/billing/** GET /key'],
+]
+
+const others: Row[] = [
+  ['Cohere’s own API is not offered: use POST /v1/chat/completions.', 'POST /v2/chat POST /chat POST /v2/generate'],
+  ['Cohere’s own API is not offered: use POST /v1/embeddings.', 'POST /v2/embed POST /embed'],
+  [
+    'Reranking is not offered: compare the vectors of POST /v1/embeddings, or ask a model by POST /v1/chat/completions.',
+    '/rerank /v2/rerank /v3/rerank /reranking /api/rerank /score /pooling /classify',
+  ],
+  [
+    'The servers of Hugging Face, vLLM and llama.cpp have this path: use POST /v1/chat/completions or /v1/completions.',
+    'POST /generate POST /generate_stream POST /completion POST /infill POST /invocations POST /fim',
+  ],
+  [
+    'The servers of Hugging Face and llama.cpp have this path: use POST /v1/embeddings.',
+    'POST /embed_all POST /embedding',
+  ],
+  [
+    'POST /v1/messages/count_tokens and POST /v1/responses/input_tokens count tokens, free of charge.',
+    'POST /tokenize POST /detokenize POST /api/tokenize',
+  ],
+  ['GET /healthz tells whether this service is up.', 'GET /health GET /health/** GET /ping GET /info'],
+  ['Deepgram’s own API is not offered: use POST /v1/audio/transcriptions.', '/listen'],
+  ['Deepgram’s own API is not offered: use POST /v1/audio/speech.', '/speak'],
+  [
+    'The APIs of ElevenLabs and Google are not offered: use POST /v1/audio/speech.',
+    '/text-to-speech/** /text-to-dialogue/** /text:synthesize',
+  ],
+  [
+    'The APIs of ElevenLabs, AssemblyAI and Google are not offered: use POST /v1/audio/transcriptions.',
+    '/speech-to-text/** /speech:recognize /v2/transcript/** POST /asr POST /inference',
+  ],
+  ['ElevenLabs’ own API is not offered: use POST /v1/audio/sfx.', '/sound-generation'],
+  ['ElevenLabs’ own API is not offered: use POST /v1/audio/music.', '/music/**'],
+  ['ElevenLabs’ own API is not offered: GET /v1/avatars/voices lists voices.', '/v2/voices'],
+  ['Stability’s own API is not offered: use POST /v1/images.', '/v2beta/stable-image/** /generation/*/text-to-image'],
+  [
+    'Replicate’s own API is not offered: use POST /v1/images or POST /v1/videos.',
+    '/predictions/** POST /models/*/*/predictions',
+  ],
+  ['Runway’s own API is not offered: use POST /v1/videos.', 'POST /image_to_video POST /text_to_video'],
+  ['HeyGen’s own API is not offered: use POST /v1/avatars/videos.', 'POST /v2/video/generate'],
+]
+
+const bedrock: Row[] = [
+  [
+    `Bedrock’s API is not offered: use POST /v1/chat/completions, or POST /v1/messages for Claude, ${inModel}.`,
+    '/model/**/converse /model/**/converse-stream /model/**/invoke /model/**/invoke-with-response-stream',
+  ],
+]
+
+const ollamaPaths: Row[] = [
+  [`${ollama}: use POST /v1/chat/completions.`, '/api/chat'],
+  [`${ollama}: use POST /v1/completions, or POST /v1/chat/completions.`, '/api/generate'],
+  [`${ollama}: use POST /v1/embeddings.`, '/api/embed /api/embeddings'],
+  [`${ollama}: GET /v1/models lists the models.`, '/api/tags /api/ps'],
+  [`${ollama}: GET /v1/models/{model} describes a model.`, '/api/show'],
+  [
+    `${ollama}: use POST /v1/chat/completions.`,
+    '/api/version /api/pull /api/push /api/create /api/copy /api/delete /api/blobs/**',
+  ],
+]
+
+const wildcards: { [part: string]: string } = { '/**': '(?:/.*)?', '**': '.+', '*': '[^/]+' }
+
+type Compiled = { says: string; patterns: RegExp; dialect: ErrorDialect; isShared: boolean }
+
+const compile = (dialect: ErrorDialect, rows: Row[], isShared = false): Compiled[] =>
+  rows.map(([says, patterns]) => ({ says, patterns: expressionOf(patterns), dialect, isShared }))
+
+const table: readonly Compiled[] = [
+  ...compile('messages', anthropicClients, true),
+  ...compile('messages', anthropic),
+  ...compile('text', ollamaPaths),
+  ...compile('flat', bedrock),
+  ...compile('google', google),
+  ...compile('usual', openai),
+  ...compile('usual', others),
+]
+
+/** One expression for the patterns of a row, over a method and a path. */
+function expressionOf(patterns: string): RegExp {
+  const alternatives = Array.from(patterns.matchAll(/(?:([A-Z]+) )?(\S+)/g), ([, method = '[A-Z]+', path = '']) => {
+    const parts = path.split(/(\/\*\*$|\*\*|\*)/)
+    return `${method} ${parts.map(part => wildcards[part] ?? part.replace(/[.:{}]/g, '\\$&')).join('')}`
+  })
+  return new RegExp(`^(?:${alternatives.join('|')})$`)
+}
+
+/** What base URLs have before the path of a resource. */
+const basePrefix = /^(?:\/(?:api\/)?v1(?=\/)|(?:\/v1beta)?\/openai(?=\/))+/
+/** No path of another API is longer. */
+const maxPathLength = 512
+
+/**
+ * What the caller of a path of another API is told, and in which format; null for any other path. `isAnthropic`: whether
+ * it is one of Anthropic's clients. `ownRoute`: the route with the same ending.
+ */
+export function findForeignPath(
+  { method, path, isAnthropic }: { method: string; path: string; isAnthropic: boolean },
+  ownRoute: () => string | null,
+): { says: string; dialect: ErrorDialect } | null {
+  if (path.length > maxPathLength) return null
+  const asked = `${method} ${path.replace(basePrefix, '').replace(/(?<=.)\/$/, '')}`
+  const takesShared = isAnthropic && path.startsWith('/v1/')
+  const row = table.find(({ patterns, isShared }) => (takesShared || !isShared) && patterns.test(asked))
+  if (!row) return null
+  const route = () => `${method} ${ownRoute() ?? '/v1/chat/completions'}`
+  return { says: row.says.replace('{route}', route), dialect: row.dialect }
+}

@@ -1,0 +1,126 @@
+import { GatewayError } from '../base/errors.ts'
+import { editBody } from '../base/json-member.ts'
+import { validateRequest } from '../base/validate.ts'
+import type { HeldBytes } from '../io/byte-budget.ts'
+import { directKinds } from '../kinds/index.ts'
+import { isReference, type ResponsesItem, type ResponsesRequest } from '../kinds/responses.ts'
+import type { Services } from '../services.ts'
+import type { FileOwner } from '../store/files.ts'
+import { listedIds, ownId } from '../store/item-ids.ts'
+import type { ResponsesTurn } from './context.ts'
+import { assertRoom, meterOf, type Room } from './earlier.ts'
+
+/** The most references of one request. */
+const maxReferences = 5_000
+/** Responses that one query reads, and queries of one request. The newest response of a conversation mostly has all items. */
+const responsesPerQuery = 8
+const maxQueries = 16
+
+/** A request whose input has no references, and the session of the newest response that it refers to. */
+type ResolvedTurn = { turn: ResponsesTurn; session: string | null }
+type Found = { items: Map<string, ResponsesItem>; session: string | null }
+
+/** Whether the input refers to stored items. */
+export function hasReferences({ input }: Partial<Pick<ResponsesRequest, 'input'>>): boolean {
+  return Array.isArray(input) && input.some(isReference)
+}
+
+/**
+ * Replaces the references in the input of a request by the items that they name: those of `earlier`, which the request
+ * continues, then those of the owner's stored responses, newest first, and conversations. What is read counts towards
+ * `held`. Throws 400 if nothing is stored for the organisation or it is too much, 404 for an item that does not exist.
+ */
+export async function resolveReferences(
+  services: Services,
+  owner: FileOwner,
+  turn: ResponsesTurn,
+  { held, earlier }: { held: HeldBytes; earlier: readonly ResponsesItem[] },
+): Promise<ResolvedTurn> {
+  const { body, raw } = turn
+  if (!hasReferences(body)) return { turn, session: null }
+  const given = body.input as ResponsesItem[]
+  const missing = new Set(given.flatMap(item => (isReference(item) ? item.id : [])))
+  if (missing.size > maxReferences) {
+    const message = `\`input\`: a request may refer to ${maxReferences} items at most. Send the items themselves.`
+    throw new GatewayError('invalid_request', message, { param: 'input' })
+  }
+  const found: Found = { items: new Map(), session: null }
+  for (const item of earlier) take(found, missing, ownId(item), item)
+  if (missing.size > 0) {
+    await assertKept(services, owner, given)
+    const room = { held, own: raw }
+    await findInResponses(services, owner, missing, { found, room })
+    await findInConversations(services, owner, missing, { found, room })
+  }
+  for (const id of missing) throw itemNotFound(id)
+  const input = given.map(item => (isReference(item) ? found.items.get(item.id)! : item))
+  const edited = Buffer.from(editBody(raw, body, { input }))
+  return { turn: validateRequest(directKinds.responses, { ...body, input }, edited), session: found.session }
+}
+
+type Search = { found: Found; room: Room }
+
+function take({ items }: Found, missing: Set<string>, id: string | null, item: ResponsesItem): void {
+  if (id !== null && missing.delete(id)) items.set(id, item)
+}
+
+/** One query for all ids; others only if the newest responses have not all of them. */
+async function findInResponses(
+  { storedResponses }: Services,
+  owner: FileOwner,
+  missing: Set<string>,
+  { found, room }: Search,
+): Promise<void> {
+  for (let query = 0; query < maxQueries; query++) {
+    const ids = [...missing].filter(isStorable)
+    if (ids.length === 0) return
+    const holders = await storedResponses.findHolders(owner, ids, responsesPerQuery)
+    for (const { id, session, itemIds, itemsBytes } of holders) {
+      if (!itemIds.some(itemId => missing.has(itemId))) continue
+      assertRoom('input', itemsBytes, true, room)
+      const [items] = (await storedResponses.readItems([id], meterOf('input', room))) as ResponsesItem[][]
+      const listed = listedIds(id, items!)
+      for (const [index, item] of items!.entries()) take(found, missing, listed[index]!, item)
+      found.session ??= session
+    }
+    if (holders.length < responsesPerQuery) return
+  }
+}
+
+async function findInConversations(
+  { conversations }: Services,
+  owner: FileOwner,
+  missing: Set<string>,
+  { found, room }: Search,
+): Promise<void> {
+  const ids = [...missing].filter(isStorable)
+  if (ids.length === 0) return
+  const places = await conversations.findItems(owner, ids)
+  const bytes = places.reduce((sum, { itemBytes }) => sum + itemBytes, 0)
+  assertRoom('input', bytes, true, room)
+  for (const { id, item } of await conversations.readPlaces(places)) take(found, missing, id, item as ResponsesItem)
+}
+
+/** Ids that an item in the store can have. */
+function isStorable(id: string): boolean {
+  return ownId({ id }) !== null
+}
+
+async function assertKept(
+  { responseSettings }: Services,
+  { organisationId }: FileOwner,
+  input: readonly ResponsesItem[],
+): Promise<void> {
+  const { keeps } = await responseSettings.read(organisationId)
+  if (keeps) return
+  const param = `input.${input.findIndex(isReference)}.type`
+  const message =
+    'Items are not stored for this organisation: send the item itself instead of a reference, with `store: false` where the client has that setting, or turn on "Keep responses" in the dashboard.'
+  throw new GatewayError('unsupported_capability', message, { param })
+}
+
+/** In OpenAI's words, by which clients know it: vercel/ai#7543. */
+function itemNotFound(id: string): GatewayError {
+  const message = `Item with id '${id.slice(0, 100)}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`
+  return new GatewayError('not_found', message, { param: 'input' })
+}
