@@ -25,24 +25,33 @@ export function loadMeasure(): Promise<Module> {
 }
 let measure: Promise<Module> | undefined
 
-/**
- * Measures an audio or video file by its packets; null if it has none or cannot be parsed. A malicious file can keep the
- * processor busy for minutes, and throws where it breaks the parser. Each file has an instance with a memory of its own.
- */
-export function mediaLength(module: Module, bytes: number, read: ReadSync): MediaLength | null {
-  const file = new Pieces(bytes, read)
-  const memory = () => exports.memory.buffer
-  const readInto = (start = 0, at = 0, size = 0): number => {
-    const piece = file.read(start, size)
-    if (piece === null) return -1
-    new Uint8Array(memory()).set(piece, at)
-    return piece.length
+/** Measures one audio or video file: each has an instance of the module with a memory of its own. */
+export class MediaMeasure {
+  readonly #exports: Exports
+  #file = new Pieces(0, () => null)
+
+  constructor(module: Module) {
+    const memory = () => this.#exports.memory.buffer
+    const read = (start = 0, at = 0, size = 0): number => {
+      const piece = this.#file.read(start, size)
+      if (piece === null) return -1
+      new Uint8Array(memory()).set(piece, at)
+      return piece.length
+    }
+    const imports = { file: { read }, wasi_snapshot_preview1: noSystem(memory) }
+    this.#exports = new wasm.Instance(module, imports).exports
+    this.#exports._initialize()
   }
-  const imports = { file: { read: readInto }, wasi_snapshot_preview1: noSystem(memory) }
-  const { exports } = new wasm.Instance(module, imports)
-  exports._initialize()
-  const at = exports.measure(bytes)
-  return at === 0 ? null : readLength(new DataView(memory(), at))
+
+  /**
+   * The length by the file's packets; null if it has none or cannot be parsed. A malicious file can keep the processor
+   * busy for minutes, and throws where it breaks the parser. Called once.
+   */
+  length(bytes: number, read: ReadSync): MediaLength | null {
+    this.#file = new Pieces(bytes, read)
+    const at = this.#exports.measure(bytes)
+    return at === 0 ? null : readLength(new DataView(this.#exports.memory.buffer, at))
+  }
 }
 
 /** The `Length` of measure.c. */
@@ -83,17 +92,18 @@ function noSystem(memory: () => ArrayBuffer): Imports[string] {
 const firstBytes = 256 * 1024
 const leastBytes = 64 * 1024
 
-/** Reads a file ahead: the further, the longer it is read in order. */
+/** Reads a small file at once, and others ahead: the further, the longer they are read in order. */
 class Pieces {
   readonly #bytes: number
   readonly #read: ReadSync
   #start = 0
   #piece: Uint8Array = new Uint8Array()
-  #ahead = firstBytes
+  #ahead: number
 
   constructor(bytes: number, read: ReadSync) {
     this.#bytes = bytes
     this.#read = read
+    this.#ahead = bytes <= maxPieceBytes ? maxPieceBytes : firstBytes
   }
 
   /** At most `size` bytes at an offset; none at the end of the file, null if it cannot be read. */

@@ -1,5 +1,6 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { MediaLength } from './media-file.ts'
+import type { MediaMeasure } from './media-length.ts'
 import type { DocumentSize } from './pdf.ts'
 import { SharedPiece } from './shared-piece.ts'
 
@@ -42,11 +43,21 @@ export function serve(): void {
         ({ pdfSize }) => pdfSize(message.bytes),
       )
     const read = (start: number, end: number) => piece.take(() => send({ kind: 'read', job, start, end }))
-    void run(job, loadMedia, ({ module, mediaLength }) => mediaLength(module, bytes as number, read))
+    void run(job, loadMeasures, take => take().length(bytes as number, read))
   })
 }
 
-async function loadMedia() {
-  const { loadMeasure, mediaLength } = await import('./media-length.ts')
-  return { module: await loadMeasure(), mediaLength }
+/** Loads what gives a new `MediaMeasure` for each file, which it makes while no file waits for it. */
+async function loadMeasures() {
+  const { loadMeasure, MediaMeasure } = await import('./media-length.ts')
+  const module = await loadMeasure()
+  return () => {
+    const measure = spare ?? new MediaMeasure(module)
+    spare = undefined
+    setImmediate(() => {
+      spare ??= new MediaMeasure(module)
+    })
+    return measure
+  }
 }
+let spare: MediaMeasure | undefined

@@ -7,9 +7,11 @@
 #include <libavcodec/mpeg4audio.h>
 #include <libavcodec/mpegaudiodecheader.h>
 #include <libavformat/avformat.h>
+#include <libavformat/internal.h>
 #include <libavutil/avstring.h>
 #include <libavutil/crc.h>
 #include <libavutil/intreadwrite.h>
+#include <wasm_simd128.h>
 
 #define MAX_TRACKS 64
 #define IO_BYTES 65536
@@ -18,6 +20,10 @@
 #define MAX_ERROR_S (30 * 3600.0)
 /* Two timestamps that are further apart than ffmpeg's tolerance run backwards. */
 #define MAX_BACK_S 0.1
+/* ffmpeg looks for other codecs in the first 5 MB of samples, and at most one packet more. */
+#define PROBED_BYTES 6e6
+#define MAX_SAMPLE_RATE 192000
+#define MAX_CHANNELS 32
 
 /* Reads at most `size` bytes at `offset`: their number, 0 at the end, negative if the file cannot be read. */
 __attribute__((import_module("file"), import_name("read"))) int read_file(double offset, uint8_t *to, int size);
@@ -269,6 +275,55 @@ static int is_described(const AVFormatContext *fmt)
     return 1;
 }
 
+/* Whether a mark begins in so many bytes, which 18 may follow. */
+static int has_mark(const uint8_t *b, int size, uint32_t mark)
+{
+    const v128_t b0 = wasm_i8x16_splat(mark >> 24), b1 = wasm_i8x16_splat(mark >> 16 & 255);
+    const v128_t b2 = wasm_i8x16_splat(mark >> 8 & 255), b3 = wasm_i8x16_splat(mark & 255);
+    v128_t found = wasm_i8x16_splat(0);
+    for (int i = 0; i < size; i += 16) {
+        v128_t first = wasm_v128_and(wasm_i8x16_eq(wasm_v128_load(b + i), b0), wasm_i8x16_eq(wasm_v128_load(b + i + 1), b1));
+        v128_t second = wasm_v128_and(wasm_i8x16_eq(wasm_v128_load(b + i + 2), b2), wasm_i8x16_eq(wasm_v128_load(b + i + 3), b3));
+        found = wasm_v128_or(found, wasm_v128_and(first, second));
+    }
+    return wasm_v128_any_true(found);
+}
+
+/* Whether 16-bit samples may be found to be DTS, AAC, AC-3 or MP3 by ffmpeg's probes: by what these need at least. */
+static int may_be_coded(double at)
+{
+    /* The sync words of DTS in its byte orders and of its extensions, and another chunk of samples. */
+    static const uint32_t marks[] = { 0x7ffe8001, 0xfe7f0180, 0x1fffe800, 0xff1f00e8, 0x64582025, 0x64617461 };
+    static uint8_t bytes[IO_BYTES + 32];
+    MPADecodeHeader frame;
+    int is_silent = 1;
+    for (double end = at + PROBED_BYTES; at < end;) {
+        int size = read_file(at, bytes, IO_BYTES);
+        if (size < 0) return 1;
+        if (size < 4) break;
+        at += size - 3;
+        for (int i = 0; i < FF_ARRAY_ELEMS(marks); i++)
+            if (has_mark(bytes, size - 3, marks[i])) return 1;
+        /* The others are at the beginning, or after zeros. */
+        for (int i = 0; is_silent && i < size - 3; i++) {
+            uint32_t head = AV_RB32(bytes + i);
+            if (!bytes[i]) continue;
+            is_silent = 0;
+            if (!avpriv_mpegaudio_decode_header(&frame, head) || (head >> 16 & 0xfff6) == 0xfff0 || head >> 21 == 0x2b7) return 1;
+            if (head >> 16 == 0x0b77 || head >> 16 == 0x770b || head >> 16 == 0x0110 || head >> 8 == AV_RB24("ID3")) return 1;
+        }
+    }
+    return 0;
+}
+
+/* Most of the time of a WAV file would go to probes for codecs in its samples. */
+static void probe_less(AVFormatContext *fmt)
+{
+    const AVCodecParameters *par = fmt->nb_streams == 1 ? fmt->streams[0]->codecpar : NULL;
+    if (!par || par->codec_id != AV_CODEC_ID_PCM_S16LE || par->sample_rate > MAX_SAMPLE_RATE || par->ch_layout.nb_channels > MAX_CHANNELS || par->block_align > 2 * MAX_CHANNELS) return;
+    if (!may_be_coded(avio_tell(fmt->pb))) ffstream(fmt->streams[0])->request_probe = 0;
+}
+
 static void read_packets(AVFormatContext *fmt)
 {
     AVPacket *pkt = av_packet_alloc();
@@ -320,6 +375,7 @@ __attribute__((export_name("measure"))) Length *measure(double bytes)
     if (!fmt || !buffer || !(fmt->pb = avio_alloc_context(buffer, IO_BYTES, 0, NULL, read_next, NULL, seek_to))) return NULL;
     if (avformat_open_input(&fmt, NULL, NULL, NULL) < 0) return NULL;
     choose_tracks(fmt);
+    probe_less(fmt);
     if (!is_described(fmt) && avformat_find_stream_info(fmt, NULL) < 0) return NULL;
     read_packets(fmt);
     if (is_unclear) return NULL;
