@@ -1,17 +1,7 @@
 import type { Usage } from '../base/usage.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { extensionOf } from '../io/media/media-type.ts'
 import { type InstantKindRow, zeroQuantity } from './instant.ts'
-import {
-  checkLength,
-  chooseOption,
-  fieldOf,
-  fieldsOf,
-  lengthOf,
-  listOf,
-  type References,
-  unsupported,
-} from './media.ts'
+import { checkLength, chooseOption, fieldOf, fieldsOf, lengthOf, unsupported } from './media.ts'
 import { chunkingOf, keywordsOf, knownSpeakersOf, languagesOf, wantsLogprobs } from './transcription-options.ts'
 import {
   maxSampleBytes,
@@ -125,7 +115,6 @@ export const transcription: InstantKindRow<TranscriptionRequest, TranscriptionIn
     if (body.translate && model.kind?.translates !== true)
       throw unsupported(model, 'model', 'does not translate; use /v1/audio/transcriptions')
     if (body.prompt && model.kind?.prompt === false) throw unsupported(model, 'prompt', 'takes no `prompt`')
-    checkFileFormat(model, references)
     const speakers = format === 'diarized_json'
     const subtitles = format === 'srt' || format === 'vtt'
     return {
@@ -167,14 +156,6 @@ const tokensPerPrompt = 500
 /** Options of a transcription that may be priced separately. */
 export function optionsOf({ speakers, keywords }: TranscriptionInput): TranscriptionOption[] {
   return [...(speakers ? (['speakers'] as const) : []), ...(keywords.length > 0 ? (['keywords'] as const) : [])]
-}
-
-/** Throws 400 for a file that the model's provider does not list. Without a list, it takes any. */
-function checkFileFormat(model: ModelRow, references: References | null): void {
-  const contentType = references?.audio_url?.contentType
-  const taken = listOf(model, 'file_formats')
-  if (!contentType || taken.length === 0 || taken.includes(extensionOf(contentType))) return
-  throw unsupported(model, 'audio_url', `takes no ${contentType}, but files of these formats: ${taken.join(', ')}`)
 }
 
 function isOnlyWords(granularities: readonly string[]): boolean {

@@ -13,6 +13,7 @@ import type {
 import type { FormPart, InstantAdapter, InstantCall, ProviderRequest, Source } from '../../contract.ts'
 import { isObject, readList, readNumber, readOptionalText, valueAt } from '../../toolkit/json-fields.ts'
 import { sourcesIn } from '../../toolkit/list-sources.ts'
+import { soundOf } from '../../toolkit/transcripts.ts'
 import { assertAudioSupport, eventsUntil, textOf, tokensOf, withErrorParam } from './audio.ts'
 import { count } from './usage.ts'
 
@@ -123,8 +124,8 @@ function formatFor(call: TranscriptionCall): string {
 const extensions: Readonly<Record<string, string>> = { mpg: 'mpeg' }
 
 /** The audio, with a file extension that matches its bytes: the server detects the format by it. */
-function fileOf({ sources }: TranscriptionCall): Source {
-  const sound = sources.get('audio_url')!
+function fileOf(call: TranscriptionCall): Source {
+  const sound = soundOf(call)
   const usual = extensionOf(sound.contentType)
   const extension = extensions[usual] ?? usual
   const isNamed = sound.filename.endsWith(`.${extension}`)
