@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
+import * as media from 'mediabunny'
 import type { SlotOwner } from '../../shared/io/fair-slots.ts'
 import type { RangeFile } from '../../shared/io/media/media-file.ts'
 import { measureMedia } from '../../shared/io/media/media-processes.ts'
@@ -91,12 +92,64 @@ test('measured by what is there: cut anywhere', async t => {
   }
 })
 
-test('null for raw AAC in packets larger than a block', async t => {
-  const file = mp4Stating('none', 0)
-  const sizes = file.indexOf('stsz') + 8
-  file.writeUInt32BE(5_000, sizes)
-  t.is(await measure(Buffer.concat([file, Buffer.alloc(20_000)])), null)
-})
+/** A file of Matroska whose packets have so many frames of a stream each, though their times are those of single ones. */
+async function merged(file: string, codec: 'aac' | 'ac3' | 'flac', frameS: number, count: number): Promise<Buffer> {
+  const bytes = readFileSync(join(import.meta.dirname, '../fixtures/media', file))
+  const output = new media.Output({ format: new media.MkvOutputFormat(), target: new media.BufferTarget() })
+  const source = new media.EncodedAudioPacketSource(codec)
+  output.addAudioTrack(source)
+  await output.start()
+  const frames = framesIn[codec](bytes)
+  const decoderConfig = { ...configs[codec], ...(codec === 'flac' && { description: bytes.subarray(0, 42) }) }
+  for (let i = 0; i * count < frames.length; i++) {
+    const data = Buffer.concat(frames.slice(i * count, (i + 1) * count))
+    await source.add(new media.EncodedPacket(data, 'key', i * frameS, frameS), { decoderConfig })
+  }
+  await output.finalize()
+  return Buffer.from(output.target.buffer!)
+}
+
+/** LC at 8 kHz, one channel. */
+const configs = {
+  aac: { codec: 'mp4a.40.2', numberOfChannels: 1, sampleRate: 8_000, description: new Uint8Array([0x15, 0x88]) },
+  ac3: { codec: 'ac-3', numberOfChannels: 1, sampleRate: 32_000 },
+  flac: { codec: 'flac', numberOfChannels: 1, sampleRate: 8_000 },
+}
+const framesIn = {
+  aac: (bytes: Buffer) => {
+    const frames: Buffer[] = []
+    for (let at = 0; at < bytes.length; ) {
+      const end = at + ((bytes.readUInt32BE(at + 3) >>> 13) & 0x1fff)
+      frames.push(bytes.subarray(at + 7, end))
+      at = end
+    }
+    return frames
+  },
+  /** All have the same size. */
+  ac3: (bytes: Buffer) => Array.from({ length: bytes.length / 192 }, (_, i) => bytes.subarray(i * 192, i * 192 + 192)),
+  /** All have the same sync word, size, rate and channel. */
+  flac: (bytes: Buffer) => {
+    const starts = [...bytes.keys()].filter(
+      at => bytes.readUIntBE(Math.min(at, bytes.length - 2), 2) === 0xfff8 && bytes[at + 3] === 8,
+    )
+    return starts.map((start, i) => bytes.subarray(start, starts[i + 1]))
+  },
+}
+
+for (const [file, codec, frameS] of [
+  ['voice.aac', 'aac', 1_024 / 8_000],
+  ['dolby.ac3', 'ac3', 1_536 / 32_000],
+  ['voice.flac', 'flac', 512 / 8_000],
+] as const) {
+  test(`measured by all frames of a packet: ${codec}`, async t => {
+    const whole = (await measure(await merged(file, codec, frameS, 1)))!.soundSeconds
+    t.true(whole > 0.99 && whole < 1.3, `${whole} s`)
+    for (const count of [2, 3, 20]) {
+      const { soundSeconds } = (await measure(await merged(file, codec, frameS, count)))!
+      t.true(Math.abs(soundSeconds - whole) < 1e-3, `${soundSeconds} s with ${count} in a packet`)
+    }
+  })
+}
 
 /** Overwrites what follows a mark in a file. */
 function patched(file: Buffer, mark: string | Buffer, offset: number, bytes: number[]): Buffer {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compiles measure.c and FFmpeg's demuxers and parsers to measure.wasm. Needs Debian 12 (bookworm) with
+# Compiles measure.c, aac-blocks.c and FFmpeg's demuxers and parsers to measure.wasm. Needs Debian 12 (bookworm) with
 #   apt-get install clang-14 lld-14 llvm-14 wasi-libc libclang-rt-14-dev-wasm32 binaryen make xz-utils
 # The sources of FFmpeg are those in the npm package libav.js, or a path: ./build.sh ffmpeg-9.0.tar.xz
 set -eu
@@ -29,8 +29,8 @@ target='--target=wasm32-wasi --sysroot=/usr'
 make -j"$(nproc)" >/dev/null
 
 # Linked without optimization: the driver's own call of wasm-opt knows no SIMD. 256 MB is the most that a file may take.
-clang-14 $target -O2 -msimd128 -I. -I../ffmpeg-9.0 -c -o measure.o "$here/measure.c"
-clang-14 $target -mexec-model=reactor -o measure.wasm measure.o -Llibavformat -Llibavcodec -Llibavutil -lavformat -lavcodec -lavutil \
+clang-14 $target -O2 -msimd128 -I. -I../ffmpeg-9.0 -c "$here/measure.c" "$here/aac-blocks.c" ../ffmpeg-9.0/libavcodec/aactab.c
+clang-14 $target -mexec-model=reactor -o measure.wasm measure.o aac-blocks.o aactab.o -Llibavformat -Llibavcodec -Llibavutil -lavformat -lavcodec -lavutil \
   -lwasi-emulated-process-clocks -lwasi-emulated-signal -lwasi-emulated-getpid \
   -Wl,--max-memory=268435456 -Wl,-z,stack-size=1048576 -Wl,--strip-all -Wl,--gc-sections
 wasm-opt -O3 --enable-bulk-memory --enable-simd measure.wasm -o "$here/measure.wasm"

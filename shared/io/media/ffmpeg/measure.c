@@ -2,8 +2,13 @@
  * Measures a media file with FFmpeg's demuxers and parsers; no codec is opened. Compiled to WebAssembly by build.sh. Memory
  * is not freed: each file is measured by an instance of its own.
  */
+#include "aac-blocks.h"
 #include <float.h>
+#include <libavcodec/aac.h>
+#include <libavcodec/ac3_parser.h>
 #include <libavcodec/avcodec.h>
+#include <libavcodec/flac_parse.h>
+#include <libavcodec/get_bits.h>
 #include <libavcodec/mpeg4audio.h>
 #include <libavcodec/mpegaudiodecheader.h>
 #include <libavformat/avformat.h>
@@ -23,7 +28,7 @@
 /* ffmpeg looks for other codecs in the first 5 MB of samples, and at most one packet more. */
 #define PROBED_BYTES 6e6
 #define MAX_SAMPLE_RATE 192000
-#define MAX_CHANNELS 32
+#define MAX_PCM_CHANNELS 32
 
 /* Reads at most `size` bytes at `offset`: their number, 0 at the end, negative if the file cannot be read. */
 __attribute__((import_module("file"), import_name("read"))) int read_file(double offset, uint8_t *to, int size);
@@ -75,21 +80,32 @@ static const int aac_rates[16] = { 96000, 88200, 64000, 48000, 44100, 32000, 240
 /* AAC in ADTS frames (ISO/IEC 13818-7), or raw with an AudioSpecificConfig (ISO/IEC 14496-3), before spectral band replication. */
 static int aac_samples(Track *t, const AVCodecParameters *par, const AVPacket *pkt)
 {
-    MPEG4AudioConfig config;
+    MPEG4AudioConfig config = { 0 };
+    AacConfig coded = { 0 };
     int is_adts = pkt->size >= 7 && (AV_RB16(pkt->data) & 0xfff6) == 0xfff0;
     int rate = is_adts ? aac_rates[(pkt->data[2] >> 2) & 15] : 0;
+    int header_bytes = rate ? pkt->data[1] & 1 ? 7 : 9 : 0;
+    int stated_blocks = rate ? (pkt->data[6] & 3) + 1 : 1, samples = 1024;
     if (rate) {
         t->rate = t->adts_rate = rate;
-        return ((pkt->data[6] & 3) + 1) * 1024;
-    }
-    t->rate = par->sample_rate;
-    if (par->extradata_size && avpriv_mpeg4audio_get_config2(&config, par->extradata, par->extradata_size, 1, NULL) >= 0 && config.sample_rate > 0)
+        coded.object_type = (pkt->data[2] >> 6) + 1;
+        coded.sampling_index = (pkt->data[2] >> 2) & 15;
+    } else if (par->extradata_size && avpriv_mpeg4audio_get_config2(&config, par->extradata, par->extradata_size, 1, NULL) >= 0 && config.sample_rate > 0) {
         t->rate = config.sample_rate;
-    /* A block has 6,144 bits a channel at most: more are several, which only a decoder can tell apart. */
-    if (pkt->size > 768 * FFMAX(par->ch_layout.nb_channels, 2)) is_unclear = 1;
-    /* A decoder may keep the rate of an ADTS frame. */
-    if (t->adts_rate) t->rate = FFMIN(t->rate, t->adts_rate);
-    return 1024;
+        /* A decoder may keep the rate of an ADTS frame. */
+        if (t->adts_rate) t->rate = FFMIN(t->rate, t->adts_rate);
+        coded.object_type = config.object_type;
+        coded.sampling_index = config.sampling_index;
+        coded.is_960 = config.frame_length_short;
+    } else t->rate = t->adts_rate ? FFMIN(par->sample_rate, t->adts_rate) : par->sample_rate;
+    if (coded.is_960) samples = 960;
+    /* Of other object types, a block has 6,144 bits a channel at most: more are several. */
+    if (coded.object_type != AOT_AAC_MAIN && coded.object_type != AOT_AAC_LC && coded.object_type != AOT_AAC_LTP) {
+        if (!rate && pkt->size > 768 * FFMAX(par->ch_layout.nb_channels, 2)) is_unclear = 1;
+        return stated_blocks * samples;
+    }
+    if (coded.sampling_index > 12 || pkt->size <= header_bytes) return stated_blocks * samples;
+    return FFMAX(stated_blocks, aac_blocks(pkt->data + header_bytes, pkt->size - header_bytes, &coded)) * samples;
 }
 
 /* The frames of MPEG layers I to III in a packet (ISO/IEC 11172-3 and 13818-3). */
@@ -147,6 +163,41 @@ static int parsed_samples(Track *t, const AVCodecParameters *par, const AVPacket
     return t->parser->duration;
 }
 
+/* AC-3 and E-AC-3 (ETSI TS 102 366): the frames in a packet, without those that add channels or programs to others. */
+static int ac3_samples(Track *t, const AVCodecParameters *par, const AVPacket *pkt)
+{
+    static const int blocks_of[4] = { 1, 2, 3, 6 };
+    int samples = 0, first = parsed_samples(t, par, pkt);
+    for (int at = 0; at + 8 <= pkt->size;) {
+        const uint8_t *frame = pkt->data + at;
+        uint8_t id;
+        uint16_t bytes;
+        if (av_ac3_parse_header(frame, pkt->size - at, &id, &bytes) < 0 || bytes == 0) break;
+        at += bytes;
+        if (id <= 10) samples += 1536;
+        else if (frame[2] >> 6 != 1 && !(frame[2] >> 3 & 7)) samples += 256 * (frame[4] >> 6 == 3 ? 6 : blocks_of[frame[4] >> 4 & 3]);
+    }
+    return FFMAX(first, samples);
+}
+
+/* FLAC (RFC 9639): further frames in a packet begin where the checksum of the one before ends. */
+static int flac_samples(Track *t, const AVCodecParameters *par, const AVPacket *pkt)
+{
+    int samples = parsed_samples(t, par, pkt), from = 0;
+    uint32_t crc = 0;
+    for (int at = 1; samples >= 0 && at + 6 <= pkt->size; at++) {
+        GetBitContext gb;
+        FLACFrameInfo frame;
+        if (pkt->data[at] != 0xff || (pkt->data[at + 1] & 0xfe) != 0xf8) continue;
+        if (init_get_bits8(&gb, pkt->data + at, pkt->size - at) < 0 || ff_flac_decode_frame_header(NULL, &gb, &frame, 0) < 0) continue;
+        crc = av_crc(av_crc_get_table(AV_CRC_16_ANSI), crc, pkt->data + from, at - from);
+        from = at;
+        if (crc) continue;
+        samples += frame.samplerate ? av_rescale(frame.blocksize, t->rate, frame.samplerate) : frame.blocksize;
+    }
+    return samples;
+}
+
 /* The number of samples that a packet decodes to, at `t->rate`; 0 if it does not tell, negative if it is broken. */
 static int samples_of(Track *t, AVCodecParameters *par, const AVPacket *pkt)
 {
@@ -164,11 +215,13 @@ static int samples_of(Track *t, AVCodecParameters *par, const AVPacket *pkt)
     case AV_CODEC_ID_WMAV1:
     case AV_CODEC_ID_WMAV2:
         return wma_samples(par, pkt);
-    case AV_CODEC_ID_OPUS:
-    case AV_CODEC_ID_VORBIS:
-    case AV_CODEC_ID_FLAC:
     case AV_CODEC_ID_AC3:
     case AV_CODEC_ID_EAC3:
+        return ac3_samples(t, par, pkt);
+    case AV_CODEC_ID_FLAC:
+        return flac_samples(t, par, pkt);
+    case AV_CODEC_ID_OPUS:
+    case AV_CODEC_ID_VORBIS:
     case AV_CODEC_ID_DTS:
         return parsed_samples(t, par, pkt);
     default:
@@ -178,14 +231,15 @@ static int samples_of(Track *t, AVCodecParameters *par, const AVPacket *pkt)
 
 /*
  * What is heard of a packet: ffmpeg decodes what is before the range of an edit list and the delay of an encoder, and leaves
- * it out. What it leaves out of the last packet depends on its version: that is counted whole.
+ * it out. What it leaves out of the last packet depends on its version: that is counted whole. The delay that the encoder
+ * of an MP3 file states is counted: other decoders do not leave it out, and at low rates it is a seventh of a second.
  */
 static double heard(Track *t, const AVCodecParameters *par, const AVPacket *pkt, double whole_s)
 {
     size_t size;
     const uint8_t *skip = av_packet_get_side_data(pkt, AV_PKT_DATA_SKIP_SAMPLES, &size);
     double skipped_s;
-    if (skip && size >= 10 && par->sample_rate > 0) t->skip_s = AV_RL32(skip) / (double)par->sample_rate;
+    if (skip && size >= 10 && par->sample_rate > 0 && par->codec_id != AV_CODEC_ID_MP3) t->skip_s = AV_RL32(skip) / (double)par->sample_rate;
     skipped_s = FFMIN(t->skip_s, whole_s);
     t->skip_s -= skipped_s;
     return pkt->flags & AV_PKT_FLAG_DISCARD ? 0 : whole_s - skipped_s;
@@ -320,7 +374,7 @@ static int may_be_coded(double at)
 static void probe_less(AVFormatContext *fmt)
 {
     const AVCodecParameters *par = fmt->nb_streams == 1 ? fmt->streams[0]->codecpar : NULL;
-    if (!par || par->codec_id != AV_CODEC_ID_PCM_S16LE || par->sample_rate > MAX_SAMPLE_RATE || par->ch_layout.nb_channels > MAX_CHANNELS || par->block_align > 2 * MAX_CHANNELS) return;
+    if (!par || par->codec_id != AV_CODEC_ID_PCM_S16LE || par->sample_rate > MAX_SAMPLE_RATE || par->ch_layout.nb_channels > MAX_PCM_CHANNELS || par->block_align > 2 * MAX_PCM_CHANNELS) return;
     if (!may_be_coded(avio_tell(fmt->pb))) ffstream(fmt->streams[0])->request_probe = 0;
 }
 
