@@ -172,7 +172,11 @@ static int ac3_samples(Track *t, const AVCodecParameters *par, const AVPacket *p
         const uint8_t *frame = pkt->data + at;
         uint8_t id;
         uint16_t bytes;
-        if (av_ac3_parse_header(frame, pkt->size - at, &id, &bytes) < 0 || bytes == 0) break;
+        /* Decoders search for the next frame. */
+        if (AV_RB16(frame) != 0x0b77 || av_ac3_parse_header(frame, pkt->size - at, &id, &bytes) < 0 || bytes == 0) {
+            at++;
+            continue;
+        }
         at += bytes;
         if (id <= 10) samples += 1536;
         else if (frame[2] >> 6 != 1 && !(frame[2] >> 3 & 7)) samples += 256 * (frame[4] >> 6 == 3 ? 6 : blocks_of[frame[4] >> 4 & 3]);
