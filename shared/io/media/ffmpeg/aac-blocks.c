@@ -292,7 +292,9 @@ int aac_blocks(const uint8_t *data, int size, const AacConfig *config)
     make_tables();
     if (init_get_bits8(&gb, data, size) < 0) return 1;
     while (get_bits_left(&gb) > 0) {
-        int has_sound = read_block(&gb, config);
+        int has_sound;
+        if (show_bits(&gb, 12) == 0xfff) skip_bits_long(&gb, get_bits(&gb, 16) & 1 ? 40 : 56); /* ADTS header */
+        has_sound = read_block(&gb, config);
         if (has_sound < 0) break;
         blocks += has_sound;
     }

@@ -5,5 +5,5 @@ typedef struct AacConfig {
     int object_type, sampling_index, is_960;
 } AacConfig;
 
-/* The number of raw data blocks in a packet without its ADTS header: at least one. */
+/* The number of raw data blocks in a packet, with or without ADTS headers: at least one. */
 int aac_blocks(const uint8_t *data, int size, const AacConfig *config);

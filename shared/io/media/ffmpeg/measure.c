@@ -23,6 +23,8 @@
 /* ffmpeg's -dts_delta_threshold and -dts_error_threshold: it takes larger steps for errors of the file, not for silence. */
 #define MAX_STEP_S 10.0
 #define MAX_ERROR_S (30 * 3600.0)
+/* Header, a constant and checksum. */
+#define MIN_FLAC_BYTES 10
 /* Two timestamps that are further apart than ffmpeg's tolerance run backwards. */
 #define MAX_BACK_S 0.1
 /* ffmpeg looks for other codecs in the first 5 MB of samples, and at most one packet more. */
@@ -84,7 +86,6 @@ static int aac_samples(Track *t, const AVCodecParameters *par, const AVPacket *p
     AacConfig coded = { 0 };
     int is_adts = pkt->size >= 7 && (AV_RB16(pkt->data) & 0xfff6) == 0xfff0;
     int rate = is_adts ? aac_rates[(pkt->data[2] >> 2) & 15] : 0;
-    int header_bytes = rate ? pkt->data[1] & 1 ? 7 : 9 : 0;
     int stated_blocks = rate ? (pkt->data[6] & 3) + 1 : 1, samples = 1024;
     if (rate) {
         t->rate = t->adts_rate = rate;
@@ -104,8 +105,8 @@ static int aac_samples(Track *t, const AVCodecParameters *par, const AVPacket *p
         if (!rate && pkt->size > 768 * FFMAX(par->ch_layout.nb_channels, 2)) is_unclear = 1;
         return stated_blocks * samples;
     }
-    if (coded.sampling_index > 12 || pkt->size <= header_bytes) return stated_blocks * samples;
-    return FFMAX(stated_blocks, aac_blocks(pkt->data + header_bytes, pkt->size - header_bytes, &coded)) * samples;
+    if (coded.sampling_index > 12) return stated_blocks * samples;
+    return FFMAX(stated_blocks, aac_blocks(pkt->data, pkt->size, &coded)) * samples;
 }
 
 /* The frames of MPEG layers I to III in a packet (ISO/IEC 11172-3 and 13818-3). */
@@ -157,9 +158,6 @@ static int parsed_samples(Track *t, const AVCodecParameters *par, const AVPacket
     t->parser->duration = 0;
     av_parser_parse2(t->parser, t->parsed, &out, &size, pkt->data, pkt->size, pkt->pts, pkt->dts, pkt->pos);
     t->rate = t->parsed->sample_rate;
-    /* A frame that was cut off is not decoded. */
-    if (par->codec_id == AV_CODEC_ID_FLAC && pkt->pos >= 0 && pkt->pos + pkt->size >= file_bytes &&
-        av_crc(av_crc_get_table(AV_CRC_16_ANSI), 0, pkt->data, pkt->size)) return -1;
     return t->parser->duration;
 }
 
@@ -184,11 +182,24 @@ static int ac3_samples(Track *t, const AVCodecParameters *par, const AVPacket *p
     return FFMAX(first, samples);
 }
 
+/* Whether a FLAC frame ends in a packet, with its checksum: other bytes may follow. */
+static int has_flac_end(const AVPacket *pkt)
+{
+    uint32_t crc = 0;
+    for (int at = 0; at < pkt->size; at++) {
+        crc = av_crc(av_crc_get_table(AV_CRC_16_ANSI), crc, pkt->data + at, 1);
+        if (!crc && at >= MIN_FLAC_BYTES) return 1;
+    }
+    return 0;
+}
+
 /* FLAC (RFC 9639): further frames in a packet begin where the checksum of the one before ends. */
 static int flac_samples(Track *t, const AVCodecParameters *par, const AVPacket *pkt)
 {
     int samples = parsed_samples(t, par, pkt), from = 0;
     uint32_t crc = 0;
+    /* A frame that was cut off is not decoded. */
+    if (pkt->pos >= 0 && pkt->pos + pkt->size >= file_bytes && !has_flac_end(pkt)) return -1;
     for (int at = 1; samples >= 0 && at + 6 <= pkt->size; at++) {
         GetBitContext gb;
         FLACFrameInfo frame;
