@@ -148,7 +148,7 @@ function isBoolean(value: unknown): string | null {
   return value === 'true' || value === 'false' ? null : 'Input should be a boolean'
 }
 
-/** The formats listed at elevenlabs.io/docs/overview/capabilities/speech-to-text, whatever the file's name. */
+/** The formats listed at skills.sh/vanman2024/ai-dev-marketplace/stt-integration, whatever the file's name. */
 const fileTypes =
   / (?:audio\/(?:aac|aiff|flac|mp4|mpeg|ogg|opus|wav|webm)|video\/(?:3gpp|mp4|mpeg|quicktime|webm|vnd.avi|x-flv|x-matroska|x-ms-wmv)) \d+$/
 
