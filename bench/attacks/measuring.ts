@@ -29,7 +29,7 @@ const slowFiles: Attack = {
   seconds: 45,
   victim: transcription('a.wav', 'audio/wav', Buffer.concat([waveHeader(rateHz, samples.length), samples])),
   async run(world, signal) {
-    const bomb = transcription('a.mp4', 'video/mp4', mp4Bomb('stsc'))
+    const bomb = transcription('a.mp4', 'video/mp4', mp4Bomb('ctts'))
     const keys = await atOnce(10, () => world.newKey())
     await atOnce(20, async index => {
       while (!signal.aborted) await send(world.port, keys[index % 10]!, bomb, signal).catch(() => {})

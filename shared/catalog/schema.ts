@@ -173,6 +173,8 @@ const quirks = z.strictObject({
   stream_usage: z.boolean().optional(),
   /** False: prompts and embedding inputs must be text, not token ids. */
   token_inputs: z.boolean().optional(),
+  /** Of the files that it transcribes, by the usual extensions. Without a list, any. */
+  file_formats: names.optional(),
   cache_control: z.boolean().optional(),
   reasoning_details: z.boolean().optional(),
   namespace_tools: z.boolean().optional(),

@@ -67,6 +67,13 @@ export function servesResponses(served: ServedModel): boolean {
   return traitOf(served, 'responses') === true
 }
 
+/** The formats of the files that the provider transcribes, by their usual extensions; null for any. */
+export function transcribedFormats(served: ServedModel): readonly string[] | null {
+  const formats = traitOf(served, 'file_formats')
+  if (typeof formats === 'string') return formats.split(' ')
+  return Array.isArray(formats) ? formats : null
+}
+
 /** Whether searches of the web by the provider's own tool have a price. Without one, the tool is not offered. */
 export function sellsWebSearches({ price }: Deployment): boolean {
   return price.unit === 'token' && price.web_search !== undefined

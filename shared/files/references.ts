@@ -2,7 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import { bytesOf, closeBody, limitBytes, peek } from '../io/bytes.ts'
 import type { MediaLength } from '../io/media/media-file.ts'
 import { maxMeasuringMs, measureMedia } from '../io/media/media-processes.ts'
-import { type MediaFormat, sniff, sniffedBytes } from '../io/media/media-type.ts'
+import { formatOf, type MediaFormat, sniff, sniffedBytes } from '../io/media/media-type.ts'
 import { openPublic } from '../io/safe-url.ts'
 import type { MediaType, Reference, ReferenceField, References } from '../kinds/media.ts'
 import type { Services } from '../services.ts'
@@ -110,7 +110,7 @@ async function copy(services: Services, { organisationId, environment }: FileOwn
   try {
     if (head.length === 0) throw new GatewayError('invalid_request', 'The file is empty.')
     const format = await sniff(head)
-    if (!format || !fits(format, type)) throw wrongType(type, format?.contentType)
+    if (!format || !fits(format, reference)) throw wrongType(type, format?.contentType)
     const filename = nameIn(url) ?? `${field}.${format.extension}`
     const stored = await services.files.store(
       limitBytes(body, max, () => tooLarge(type, max)),
@@ -138,38 +138,43 @@ function nameIn(url: string): string | null {
   return /^[\w-][\w.-]*\.\w{2,4}$/.test(name) ? name : null
 }
 
+/** What the providers of media jobs take as sound; those of transcription take more. */
+const usualSound: ReadonlySet<string> = new Set(['mp3', 'wav', 'ogg', 'flac', 'aac', 'm4a', 'webm'])
+
 /** Video containers may hold audio alone. */
-function fits(format: MediaFormat, type: MediaType): boolean {
-  return format.type === type || (type === 'audio' && format.type === 'video')
+function fits({ type, extension }: MediaFormat, field: ReferenceField): boolean {
+  if (field.type !== 'audio') return type === field.type
+  return type === 'video' || (type === 'audio' && (field.anySound === true || usualSound.has(extension)))
 }
 
 /** Verifies a file's type and, if required, measures its duration. */
 async function examineFile(
   services: Services,
   owner: FileOwner,
-  { type, measured }: ReferenceField,
+  field: ReferenceField,
   file: SourceFile,
 ): Promise<Reference> {
   const { storageKey, contentType, bytes, filename } = file
-  const family = contentType.split('/')[0]
-  if (family !== type && !(type === 'audio' && family === 'video')) throw wrongType(type, contentType)
-  const contains = type !== 'image' && (measured || family !== type)
+  const { type, measured } = field
+  const format = formatOf(contentType)
+  if (!format || !fits(format, field)) throw wrongType(type, contentType)
+  const contains = type !== 'image' && (measured || format.type !== type)
   const ranges = rangesOf(services.blobs, storageKey, bytes)
   const length = contains ? await measureMedia(ranges, maxMeasuringMs, owner) : null
   if (contains && !length)
     throw new GatewayError('invalid_request', `The file cannot be read as ${type}, or it has no length.`)
-  if (length && !hasExpectedTracks(length, type)) throw wrongType(type, contentType)
+  if (length && !hasExpectedTracks(length, field)) throw wrongType(type, contentType)
   return {
     storageKey,
-    contentType: type === 'audio' ? contentType.replace(/^video\/(mp4|webm|ogg)$/, 'audio/$1') : contentType,
+    contentType: length?.hasVideo ? contentType : contentType.replace(/^video\/(mp4|webm|ogg)$/, 'audio/$1'),
     bytes,
     filename,
-    durationS: measured && length ? length.seconds : null,
+    durationS: measured && length ? (type === 'audio' ? length.soundSeconds : length.seconds) : null,
   }
 }
 
-function hasExpectedTracks({ hasVideo }: MediaLength, type: MediaType): boolean {
-  return hasVideo === (type === 'video')
+function hasExpectedTracks({ hasVideo, hasAudio }: MediaLength, { type, anySound }: ReferenceField): boolean {
+  return anySound ? hasAudio : hasVideo === (type === 'video')
 }
 
 const dataUri = /^data:([\w.+-]+\/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,/i

@@ -15,6 +15,8 @@ export type ReferenceField = {
   measured: boolean
   /** Overrides the usual size limit of its media type. */
   maxBytes?: number
+  /** For audio: whether any format with sound is accepted, also a video; otherwise the usual ones without a picture. */
+  anySound?: boolean
 }
 
 /** The file of a reference, copied to our storage. `durationS` is set only if it was measured. */

@@ -95,6 +95,7 @@ export const transcription: InstantKindRow<TranscriptionRequest, TranscriptionIn
     ...fieldOf('audio_url', body.audio_url, 'audio', true).map(field => ({
       ...field,
       maxBytes: maxTranscribedBytes,
+      anySound: true,
     })),
     ...fieldsOf('known_speaker_references', body.known_speaker_references ?? [], 'audio').map(field => ({
       ...field,

@@ -1,3 +1,4 @@
+import { lengthIn } from '../support/media/sounds.ts'
 import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
 
 type Json = Record<string, unknown>
@@ -12,17 +13,17 @@ export const said = sentences.join(' ')
 
 /** Deepgram's API of recorded speech on a local port; the API key `invalid` is refused. */
 export function startDeepgram(): Promise<Emulator> {
-  return Emulator.start((request, response) => answerTo(request)(request, response))
+  return Emulator.start(async (request, response) => (await answerTo(request))(request, response))
 }
 
-function answerTo(request: Recorded): Reply {
+async function answerTo(request: Recorded): Promise<Reply> {
   const { method, path, headers, query, raw } = request
   const [, key] = /^Token (\S+)$/.exec(headers.authorization ?? '') ?? []
   if (!key || key === 'invalid') return error(401, 'INVALID_AUTH', 'Invalid credentials.')
   if (method !== 'POST' || path !== '/v1/listen') return error(404, 'NOT_FOUND', 'Not found.')
   const fault = queryFault(query)
   if (fault) return error(400, 'Bad Request', fault)
-  if (!/^(?:audio|video|application)\//.test(headers['content-type'] ?? '') || !isSound(raw))
+  if (!/^(?:audio|video|application)\//.test(headers['content-type'] ?? '') || !(await isSound(raw)))
     return error(400, 'Bad Request', 'Bad Request: failed to process audio: corrupt or unsupported data')
   return json(200, heard(query), { 'dg-request-id': requestId })
 }
@@ -51,10 +52,9 @@ function queryFault(query: URLSearchParams): string | null {
   return 'Bad Request: No such model/language/tier combination found.'
 }
 
-/** Deepgram polls at the bytes, not at their name. */
-function isSound(raw: Buffer): boolean {
-  const magic = raw.toString('latin1', 0, 4)
-  return ['RIFF', 'OggS', 'fLaC', 'ID3\u0003', 'ID3\u0004'].includes(magic) || (raw[0] === 0xff && raw[1]! >= 0xe0)
+/** Deepgram detects formats by the bytes, not by their name: those that ffmpeg reads. */
+async function isSound(raw: Buffer): Promise<boolean> {
+  return (await lengthIn(raw))?.hasAudio === true
 }
 
 /** The answer: half a second a word, a tenth between them, and a second between sentences. */

@@ -148,6 +148,10 @@ function isBoolean(value: unknown): string | null {
   return value === 'true' || value === 'false' ? null : 'Input should be a boolean'
 }
 
+/** The formats listed at skills.sh/vanman2024/ai-dev-marketplace/stt-integration, whatever the file's name. */
+const fileTypes =
+  / (?:audio\/(?:aac|aiff|flac|mp4|mpeg|ogg|opus|wav|webm)|video\/(?:3gpp|mp4|mpeg|quicktime|webm|vnd.avi|x-flv|x-matroska|x-ms-wmv)) \d+$/
+
 async function transcript(request: Recorded): Promise<Reply> {
   const fields = await fieldsOf(request).catch(() => null)
   const fault = fieldFault(fields, {
@@ -166,6 +170,7 @@ async function transcript(request: Recorded): Promise<Reply> {
   const { file, source_url, cloud_storage_url } = fields
   if ([file, source_url, cloud_storage_url].filter(Boolean).length !== 1)
     return error(400, 'invalid_parameters', 'Exactly one of file or source_url is needed.')
+  if (file && !fileTypes.test(String(file))) return error(400, 'invalid_audio', 'The file format is not supported.')
   return json(200, heard(fields.timestamps_granularity, fields.diarize === 'true'))
 }
 

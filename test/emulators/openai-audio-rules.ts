@@ -1,5 +1,5 @@
 import { charactersOf } from '../../shared/kinds/instant.ts'
-import { decodedSeconds } from '../support/media/sounds.ts'
+import { decodedSeconds, lengthIn } from '../support/media/sounds.ts'
 import type { Recorded, Reply } from './emulator.ts'
 import { json } from './emulator.ts'
 import { failure } from './openai.ts'
@@ -98,6 +98,17 @@ const ofSomeModels = ['include[]', 'keywords[]', 'languages[]', ...speakerFields
 const translated = ['model', 'file', 'response_format', 'prompt', 'temperature']
 const extensions = /\.(flac|m4a|mp3|mp4|mpeg|mpga|oga|ogg|wav|webm)$/
 
+/** The containers behind these extensions, by FFmpeg's names. */
+const containers = ['flac', 'matroska,webm', 'mov,mp4,m4a,3gp,3g2,mj2', 'mp3', 'mpeg', 'ogg', 'wav']
+
+/** The seconds of sound in a file, also of a video; 0 if it cannot be read. */
+async function secondsIn(bytes: Buffer): Promise<number> {
+  const seconds = await decodedSeconds(bytes).catch(() => 0)
+  if (seconds > 0) return seconds
+  const length = await lengthIn(bytes)
+  return length && containers.includes(length.container) ? length.soundSeconds : 0
+}
+
 /** What a request for a transcript asks for, or its refusal. */
 export async function heardIn({ raw, headers, path }: Recorded): Promise<Heard | Reply> {
   const type = headers['content-type'] ?? ''
@@ -116,7 +127,7 @@ export async function heardIn({ raw, headers, path }: Recorded): Promise<Heard |
   if (!rules) return failure(404, 'The model does not exist.', 'invalid_request_error', 'model_not_found')
   if (file.size > 25 * 1024 * 1024) return failure(413, 'Maximum content size limit exceeded.', 'server_error', null)
   if (!extensions.test(file.name)) return wrongParam('file', 'Unrecognized file format.')
-  const seconds = await decodedSeconds(new Uint8Array(await file.arrayBuffer())).catch(() => 0)
+  const seconds = await secondsIn(Buffer.from(await file.arrayBuffer()))
   if (seconds === 0) return wrongParam('file', 'Audio file might be corrupted or unsupported')
   const max = rules.maxSeconds ?? Number.POSITIVE_INFINITY
   if (seconds > max) return wrongParam(null, `audio duration ${seconds} seconds is longer than ${max} seconds`)

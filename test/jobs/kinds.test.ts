@@ -1,10 +1,25 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import test from 'ava'
 import { startHeygen } from '../emulators/heygen.ts'
 import { realRate, startMagicHour } from '../emulators/magic-hour.ts'
 import { startMeshy } from '../emulators/meshy.ts'
+import { startRunway } from '../emulators/runway.ts'
 import { startSync } from '../emulators/sync.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
-import { answerOf, audio, booked, clip, image, over, rowOf, running, submit, wallet } from '../support/jobs/gateway.ts'
+import {
+  answerOf,
+  audio,
+  booked,
+  clip,
+  dataUri,
+  image,
+  over,
+  rowOf,
+  running,
+  submit,
+  wallet,
+} from '../support/jobs/gateway.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 let stores: Stores
@@ -18,6 +33,7 @@ test.before(async () => {
   providers.set('heygen', await startHeygen())
   providers.set('magic_hour', await startMagicHour())
   providers.set('meshy', await startMeshy())
+  providers.set('runway', await startRunway())
   const env: Record<string, string> = {}
   for (const [name, { url }] of providers) {
     env[`${name.toUpperCase()}_API_KEY`] = 'key_1'
@@ -44,6 +60,35 @@ test('lip sync: charged once, by the longer of audio and video', async t => {
   t.like(await over(gateway, account.live, '/v1/lipsync', job.id), { status: 'completed', cost_usd: 0.315 })
   t.deepEqual(await booked(gateway, job.id), [-0.315])
   t.deepEqual(await gateway.settled(), [])
+})
+
+/** Its editor shows 3.516 s of the six that are in the file. */
+const shortened = dataUri('video/quicktime', readFileSync(join(import.meta.dirname, '../fixtures/media/shortened.mov')))
+const shownS = 3.516
+
+const shortenedJobs: [kind: string, path: string, body: object, usdPerSecond: number][] = [
+  ['lip sync', '/v1/lipsync', { model: 'lipsync-2', video_url: shortened, audio_url: audio(1) }, 0.05],
+  ['motion', '/v1/videos', { model: 'runway-act-two', start_image_url: image, input_video_url: shortened }, 0.05],
+]
+for (const [kind, path, body, usdPerSecond] of shortenedJobs) {
+  test(`${kind}: a clip that was shortened in an editor is charged by what it shows`, async t => {
+    const account = await gateway.account()
+    const { cost_usd: costUsd } = await submit(gateway, path, account.live, body)
+    t.true(Math.abs(costUsd - usdPerSecond * 1.05 * shownS) < 1e-9, `${costUsd} USD`)
+  })
+}
+
+test('face swap: the provider is sent the range that a clip shows, and its invoice is of that', async t => {
+  const account = await gateway.account()
+  const body = { video_url: shortened, face_image_url: image, source_face_consent: true }
+  const job = await submit(gateway, '/v1/face-swap', account.live, body)
+  await running(gateway, job.id)
+  const provider = providers.get('magic_hour')!
+  const work = [...provider.works.values()].find(({ body }) => body.name === job.id)!
+  t.like(work.body, { start_seconds: 0, end_seconds: shownS })
+  provider.finish(work.id)
+  const done = await over(gateway, account.live, '/v1/face-swap', job.id)
+  t.is(done.cost_usd, Number((Math.ceil(shownS * realRate) * 0.000945).toFixed(9)))
 })
 
 test('face swap: held, then settled by the provider’s invoice', async t => {

@@ -117,7 +117,7 @@ test('stored under the type that the provider states where the bytes show none, 
 })
 
 test('stored with no length where it cannot be measured', async t => {
-  const film = (await movie('mp4', { videoS: 2 })).subarray(0, -3000)
+  const film = (await movie('mp4', { videoS: 2 })).subarray(0, 600)
   t.like(await store({ bytes: film, contentType: 'video/mp4' }), { contentType: 'video/mp4', durationS: null })
 })
 

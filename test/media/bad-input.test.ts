@@ -91,7 +91,6 @@ const transcriptions: [title: string, file: Part, expected: Refusal][] = [
   ['noise', { bytes: noise, name: 'a.mp3', type: 'audio/mpeg' }, wrongType],
   ['a header alone', { bytes: sound.subarray(0, 44), name: 'a.wav', type: 'audio/wav' }, unreadable],
   ['half a header', { bytes: sound.subarray(0, 20), name: 'a.wav', type: 'audio/wav' }, unreadable],
-  ['a file that was cut off', { bytes: sound.subarray(0, 20_000), name: 'a.wav', type: 'audio/wav' }, unreadable],
   [
     'a file of 25 hours',
     { bytes: longWave(25 * 3_600, 100), name: 'a.wav', type: 'audio/wav' },

@@ -1,12 +1,8 @@
 import test from 'ava'
 import fc from 'fast-check'
-import type { RangeFile } from '../../shared/io/media/media-file.ts'
-import { mp3Length } from '../../shared/io/media/mp3.ts'
-import { waveLength } from '../../shared/io/media/wave.ts'
 import { soundFormats } from '../../shared/kinds/sound.ts'
 import { awaitFirstFrame } from '../../shared/media/first-frame.ts'
 import { ProviderError } from '../../shared/providers/provider-error.ts'
-import { mp3, mp3FrameS, wav } from '../support/media/media-files.ts'
 import { sound } from '../support/media/sounds.ts'
 
 /** A file's bytes in pieces of random sizes; counts how it is closed. */
@@ -103,76 +99,4 @@ test('a ProviderError for any bytes that are none of the format, and no more tha
   const endless = inPieces(Buffer.concat([Buffer.from('OggS\0'), Buffer.alloc(4 * 1024 * 1024)]), [65_536])
   await t.throwsAsync(awaitFirstFrame(endless.body, 'opus'), { instanceOf: ProviderError })
   t.is(endless.state.closed, 1)
-})
-
-function fileOf(bytes: Buffer) {
-  const read = { bytes: 0 }
-  const file: RangeFile = {
-    bytes: bytes.length,
-    async read(start, end) {
-      read.bytes += end - start
-      return bytes.subarray(start, end)
-    },
-  }
-  return { file, read }
-}
-
-test('a length or none for any bytes, with every byte read a few times at most', async t => {
-  const sounds = [mp3(400, [32, 320, 64]), mp3(50, [128], 50), wav(3), await sound('mp3', 2), await sound('wav', 1)]
-  const damage = fc.record({
-    of: fc.constantFrom(...sounds),
-    flips: fc.array(fc.tuple(fc.nat(), fc.nat(255)), { maxLength: 40 }),
-    cut: fc.double({ min: 0, max: 1, noNaN: true }),
-    junk: fc.uint8Array({ maxLength: 3_000 }),
-  })
-  await t.notThrowsAsync(
-    fc.assert(
-      fc.asyncProperty(damage, async ({ of, flips, cut, junk }) => {
-        const bytes = Buffer.concat([of.subarray(0, Math.ceil(of.length * cut)), junk])
-        for (const [at, value] of flips) if (bytes.length > 0) bytes[at % bytes.length] = value
-        for (const measure of [mp3Length, waveLength]) {
-          const { file, read } = fileOf(bytes)
-          const length = await measure(file)
-          if (length && !(length.seconds > 0 && Number.isFinite(length.seconds))) return false
-          if (read.bytes > 4 * bytes.length + 4_096) return false
-        }
-        return true
-      }),
-      { numRuns: 1_500 },
-    ),
-  )
-})
-
-test('the sound of an MP3 file and nothing else is measured, whatever stands between its frames', async t => {
-  const parts = fc.array(fc.tuple(fc.integer({ min: 2, max: 60 }), fc.uint8Array({ maxLength: 900 })), {
-    minLength: 1,
-    maxLength: 8,
-  })
-  await t.notThrowsAsync(
-    fc.assert(
-      fc.asyncProperty(parts, async parts => {
-        const frames = parts.reduce((sum, [count]) => sum + count, 0)
-        // What looks like a frame is one.
-        const file = Buffer.concat(parts.flatMap(([count, junk]) => [mp3(count), junk.map(byte => byte & 0x7f)]))
-        const length = await mp3Length(fileOf(file).file)
-        return Math.abs(length!.seconds - frames * mp3FrameS) < 1e-3
-      }),
-      { numRuns: 300 },
-    ),
-  )
-})
-
-/** A WAV file with another format written before the one that it has. */
-function twoFormats(format: Buffer): Buffer {
-  const file = wav(10)
-  return Buffer.concat([file.subarray(0, 12), format, file.subarray(12)])
-}
-
-test('the first of two formats of a WAV file counts, as it does for players', async t => {
-  const first = Buffer.from(wav(1).subarray(12, 36))
-  first.writeUInt32LE(800, 12)
-  t.is((await waveLength(fileOf(twoFormats(first)).file))?.seconds, 100)
-  // Compressed samples are not measured here, whatever follows.
-  first.writeUInt16LE(0x11, 8)
-  t.is(await waveLength(fileOf(twoFormats(first)).file), null)
 })

@@ -8,8 +8,8 @@ const pdfHeadBytes = 1_024
 const pdfMark = '%PDF-'
 
 /**
- * Measures the playing time of an audio file in milliseconds, rounded up: WAV, MP3, FLAC, Ogg, AAC, MP4 and WebM, by
- * the samples or packets present, whatever the header states. Files are taken fairly by
+ * Measures the playing time of an audio file in milliseconds, rounded up: WAV, MP3, FLAC, Ogg, AAC, MP4, WebM and
+ * others, by the packets present, whatever the header states. Files are taken fairly by
  * `owner`. Null if the file cannot be parsed, has video, or exceeds `timeoutMs` or the memory limit.
  * Never throws.
  */
@@ -20,7 +20,7 @@ export async function measureSound(
 ): Promise<number | null> {
   const file = { bytes: bytes.length, read: async (start: number, end: number) => bytes.subarray(start, end) }
   const length = await measureMedia(file, timeoutMs, owner).catch(() => null)
-  return length?.hasAudio && !length.hasVideo ? Math.ceil(length.seconds * 1_000) : null
+  return length?.hasAudio && !length.hasVideo ? Math.ceil(length.soundSeconds * 1_000) : null
 }
 
 /**

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads'
-import type { FromThread, ToThread } from './media-thread.ts'
+import type { FromThread, ReadBytes, ToThread } from './media-thread.ts'
+import { SharedPiece } from './shared-piece.ts'
 
 /**
  * A child process that measures files on a thread, started by `media-processes.ts`. V8 may end the whole process if a
@@ -14,11 +15,12 @@ const checkMs = 50
 let maxCpuMs = 0
 let untilCpuMs = Number.POSITIVE_INFINITY
 
+const piece = new SharedPiece()
 /** The thread imports only the module passed as its data. */
-const start = `import(require('node:worker_threads').workerData).then(({ serve }) => serve())`
+const start = `import(require('node:worker_threads').workerData.module).then(({ serve }) => serve())`
 const worker = new Worker(start, {
   eval: true,
-  workerData: new URL('./media-thread.ts', import.meta.url).href,
+  workerData: { module: new URL('./media-thread.ts', import.meta.url).href, piece: piece.buffer },
   resourceLimits: { maxOldGenerationSizeMb: maxHeapMb, maxYoungGenerationSizeMb: 16 },
   name: 'media',
 })
@@ -29,8 +31,9 @@ worker.on('message', (message: FromThread) => {
   if (message.kind === 'done') untilCpuMs = Number.POSITIVE_INFINITY
   process.send!(message)
 })
-process.on('message', (message: ToThread) => {
-  if ('maxCpuMs' in message) maxCpuMs = message.maxCpuMs
+process.on('message', (message: ToThread | ReadBytes) => {
+  if (message.kind === 'data') return piece.give(message.bytes)
+  maxCpuMs = message.maxCpuMs
   worker.postMessage(message)
 })
 process.on('disconnect', () => process.exit(0))

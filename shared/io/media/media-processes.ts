@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { GatewayError } from '../../base/errors.ts'
 import { FairSlots, type SlotOwner } from '../fair-slots.ts'
 import type { MediaLength, RangeFile } from './media-file.ts'
-import type { FromThread, ToThread } from './media-thread.ts'
+import type { FromThread, ReadBytes, ToThread } from './media-thread.ts'
 import type { DocumentSize } from './pdf.ts'
 import { UnmeasurableFiles } from './unmeasurable-files.ts'
 
@@ -13,8 +13,6 @@ const idleMs = 60_000
 const waitMs = 30_000
 const maxProcesses = 2
 const maxWaiting = 512
-/** No useful packet is larger; it would be held twice. */
-const maxReadBytes = 32 * 1024 * 1024
 
 /** The longest that one file may be measured. */
 export const maxMeasuringMs = 10_000
@@ -41,13 +39,11 @@ const cpuLimitMs = {
  */
 export async function measureMedia(file: RangeFile, timeoutMs: number, owner: SlotOwner): Promise<MediaLength | null> {
   let fault: { error: unknown } | null = null
-  const read = async (start: number, end: number) => {
-    if (end - start > maxReadBytes) throw new Error('too large a piece')
-    return file.read(start, end).catch(error => {
+  const read = (start: number, end: number) =>
+    file.read(start, end).catch(error => {
       fault = { error }
       throw error
     })
-  }
   const maxCpuMs = cpuLimitMs.media(file.bytes)
   const task = (job: number): ToThread => ({ kind: 'media', job, bytes: file.bytes, maxCpuMs })
   const measured = await withProcess(file, owner, waitMs, measurer => measurer.run(task, read, { timeoutMs, maxCpuMs }))
@@ -120,7 +116,6 @@ class Measurer {
     const onTimeout = () => resolve(reads > 0 ? 'late' : 'unmeasurable')
     let timer = setTimeout(() => resolve('late'), startMs)
     const onMessage = (message: FromThread) => {
-      // Ignores prefetches of an earlier file.
       if (message.job !== job) return
       if (message.kind === 'done') return resolve(message.result)
       if (message.kind === 'begun') {
@@ -178,15 +173,11 @@ function setKeepsParentAlive(child: ChildProcess, held: boolean): void {
   child.channel?.[how]()
 }
 
-async function answerRead(worker: ChildProcess, read: Read, { id, start, end }: Extract<FromThread, { kind: 'read' }>) {
-  try {
-    send(worker, { kind: 'data', id, bytes: await read(start, end) })
-  } catch {
-    send(worker, { kind: 'fault', id })
-  }
+async function answerRead(worker: ChildProcess, read: Read, { start, end }: Extract<FromThread, { kind: 'read' }>) {
+  send(worker, { kind: 'data', bytes: await read(start, end).catch(() => null) })
 }
 
 /** A child that has exited is reported by its `exit` event. */
-function send(worker: ChildProcess, message: ToThread): void {
+function send(worker: ChildProcess, message: ToThread | ReadBytes): void {
   if (worker.connected) worker.send(message, () => {})
 }

@@ -1,3 +1,5 @@
+import { soundType } from './sound-type.ts'
+
 /** A file format as detected from bytes. `type` is null for formats of none of the three types, e.g. a mesh. */
 export type MediaFormat = { contentType: string; extension: string; type: 'image' | 'audio' | 'video' | null }
 
@@ -27,6 +29,14 @@ const formats: readonly MediaFormat[] = [
     'audio/webm': 'webm',
     'audio/aiff': 'aiff',
     'audio/amr': 'amr',
+    'audio/ac3': 'ac3',
+    'audio/ape': 'ape',
+    'audio/basic': 'au',
+    'audio/wavpack': 'wv',
+    'audio/x-caf': 'caf',
+    'audio/x-ms-wma': 'wma',
+    'audio/x-tta': 'tta',
+    'audio/x-w64': 'w64',
   }),
   ...rows('video', {
     'video/mp4': 'mp4',
@@ -40,6 +50,7 @@ const formats: readonly MediaFormat[] = [
     'video/ogg': 'ogv',
     'video/vnd.avi': 'avi',
     'video/x-flv': 'flv',
+    'video/x-ms-wmv': 'wmv',
   }),
   ...rows(null, {
     'model/gltf-binary': 'glb',
@@ -60,10 +71,14 @@ const byContentType = new Map(formats.map(format => [format.contentType, format]
 /** Other names for the same formats. */
 const names: Readonly<Record<string, string>> = {
   'image/apng': 'image/png',
+  'audio/vnd.dolby.dd-raw': 'audio/ac3',
   'audio/x-m4a': 'audio/mp4',
+  'audio/x-ms-asf': 'audio/x-ms-wma',
   'audio/x-wav': 'audio/wav',
   'audio/ogg; codecs=opus': 'audio/ogg',
   'video/x-m4v': 'video/mp4',
+  'application/vnd.ms-asf': 'video/x-ms-wmv',
+  'video/x-ms-asf': 'video/x-ms-wmv',
   'video/matroska': 'video/x-matroska',
   'video/MP2P': 'video/mpeg',
   'video/MP1S': 'video/mpeg',
@@ -82,7 +97,7 @@ export async function sniff(head: Uint8Array): Promise<MediaFormat | null> {
 /** Detects a file's content type from its first bytes, of any detectable format; null for plain text. */
 export async function sniffType(head: Uint8Array): Promise<string | null> {
   const { fileTypeFromBuffer } = await import('file-type')
-  return (await fileTypeFromBuffer(head))?.mime ?? null
+  return (await fileTypeFromBuffer(head))?.mime ?? soundType(Buffer.from(head))
 }
 
 /** The format of a content type as in a header; null if it is unknown here. */

@@ -1,8 +1,19 @@
+import { transcribedFormats } from '../../catalog/traits.ts'
+import { extensionOf } from '../../io/media/media-type.ts'
 import { unsupported } from '../../kinds/media.ts'
 import { optionsOf, type TranscriptionInput, type TranscriptionOption } from '../../kinds/transcription.ts'
-import type { Target } from '../contract.ts'
+import type { InstantCall, Source, Target } from '../contract.ts'
 
-/** Shared by the adapters of providers billed by the minute. */
+/** Shared by the adapters of transcription. */
+
+/** The file to transcribe. Throws 400 for one of a format that the provider does not list. */
+export function soundOf({ target, sources }: InstantCall<'transcription'>): Source {
+  const sound = sources.get('audio_url')!
+  const formats = transcribedFormats(target)
+  if (!formats || formats.includes(extensionOf(sound.contentType))) return sound
+  const problem = `takes no ${sound.contentType}, but files of these formats: ${formats.join(', ')}`
+  throw unsupported(target.model, 'audio_url', problem)
+}
 
 const fields: Record<TranscriptionOption, string> = { speakers: 'response_format', keywords: 'keywords' }
 

@@ -28,7 +28,7 @@ test('200 for a second of sound while ten organisations send files that take for
   const [victim, payer, ...attackers] = accounts as [Account, Account, ...Account[]]
   let stopped = false
   let bombs = 0
-  const bomb = () => mp4Stating('stsc', 0xffff_0000 + bombs++)
+  const bomb = () => mp4Stating('ctts', 0xffff_0000 + bombs++)
   await Promise.all(attackers.map(({ test: key }) => transcribe(key, bomb(), 'a.mp4')))
   const loops = attackers.flatMap(({ test: key }) =>
     [1, 2].map(async () => {

@@ -1,4 +1,6 @@
 import decode from 'audio-decode'
+import type { MediaLength } from '../../../shared/io/media/media-file.ts'
+import { measureMedia } from '../../../shared/io/media/media-processes.ts'
 import type { SoundFormat } from '../../../shared/kinds/sound.ts'
 import { soundFile } from '../../../shared/providers/sandbox/media/sounds.ts'
 
@@ -10,6 +12,12 @@ export async function sound(format: SoundFormat, seconds: number): Promise<Buffe
 /** The same as a WAV file, at once. */
 export function wav(durationMs: number): Buffer {
   return soundFile('wav', durationMs / 1000)
+}
+
+/** What is in a media file, also one of a format that is not decoded here; null if it cannot be read. */
+export function lengthIn(bytes: Buffer): Promise<MediaLength | null> {
+  const file = { bytes: bytes.length, read: async (start: number, end: number) => bytes.subarray(start, end) }
+  return measureMedia(file, 10_000, { organisationId: 'emulator', environment: 'live' })
 }
 
 const pcmBytesPerSecond = 48_000

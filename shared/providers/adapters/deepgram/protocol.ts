@@ -9,7 +9,7 @@ import {
   readText,
   valueAt,
 } from '../../toolkit/json-fields.ts'
-import { assertPriced, SpeakerNames } from '../../toolkit/transcripts.ts'
+import { assertPriced, SpeakerNames, soundOf } from '../../toolkit/transcripts.ts'
 import { failure, withoutLanguage } from './failure.ts'
 
 /** Transcribing hours of speech takes minutes. */
@@ -18,9 +18,10 @@ const workMs = 600_000
 const maxAnswerBytes = 64 * 1024 * 1024
 
 const transcription: InstantAdapter<'transcription'> = {
-  async make({ target, input, sources, signal }, line) {
+  async make(call, line) {
+    const { target, input, signal } = call
     const path = `/v1/listen?${queryOf(target, input)}`
-    const file = sources.get('audio_url')!
+    const file = soundOf(call)
     const { json } = await line
       .send({ method: 'POST', path, file, signal, firstByteMs: workMs, maxBytes: maxAnswerBytes })
       .catch(error => {

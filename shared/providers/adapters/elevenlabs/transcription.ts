@@ -10,7 +10,7 @@ import {
   readText,
   valueAt,
 } from '../../toolkit/json-fields.ts'
-import { assertPriced, SpeakerNames } from '../../toolkit/transcripts.ts'
+import { assertPriced, SpeakerNames, soundOf } from '../../toolkit/transcripts.ts'
 
 /** The official client's timeout. */
 const workMs = 240_000
@@ -28,11 +28,12 @@ const names = {
 
 /** Speech to text. Its words have timestamps, from which the subtitle lines are built. */
 export const transcription: InstantAdapter<'transcription'> = {
-  async make({ target, input, sources, signal }, line) {
+  async make(call, line) {
+    const { target, input, signal } = call
     const fields = fieldsOf(target, input)
     const parts: FormPart[] = Object.entries(fields).map(([name, value]) => ({ name, value }))
     parts.push(...input.keywords.map(value => ({ name: 'keyterms', value })))
-    parts.push({ name: 'file', file: sources.get('audio_url')! })
+    parts.push({ name: 'file', file: soundOf(call) })
     const { json } = await mapErrorParam(
       names,
       line.send({

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import { isObject } from '../../../base/is-object.ts'
 import type { Usage } from '../../../base/usage.ts'
-import { formatOf } from '../../../io/media/media-type.ts'
+import { extensionOf } from '../../../io/media/media-type.ts'
 import { unsupported } from '../../../kinds/media.ts'
 import type {
   Segment,
@@ -14,6 +14,7 @@ import type {
 import type { FormPart, InstantAdapter, InstantCall, ProviderRequest, Source } from '../../contract.ts'
 import { readList, readNumber, readOptionalText, valueAt } from '../../toolkit/json-fields.ts'
 import { sourcesIn } from '../../toolkit/list-sources.ts'
+import { soundOf } from '../../toolkit/transcripts.ts'
 import { assertAudioSupport, eventsUntil, textOf, tokensOf, withErrorParam } from './audio.ts'
 import { count } from './usage.ts'
 
@@ -120,17 +121,14 @@ function formatFor(call: TranscriptionCall): string {
   return segments ? 'diarized_json' : 'json'
 }
 
-/** The formats that OpenAI, and servers with its dialect, accept. */
-const acceptedFormats: ReadonlySet<string> = new Set(['flac', 'm4a', 'mp3', 'ogg', 'wav', 'webm'])
+/** Where servers of the dialect know a format by another extension than its usual one. */
+const extensions: Readonly<Record<string, string>> = { mpg: 'mpeg' }
 
-/**
- * The audio, with a file extension that matches its bytes: the server detects the format by it. Throws 400 for another
- * format.
- */
-function fileOf({ sources, target }: TranscriptionCall): Source {
-  const sound = sources.get('audio_url')!
-  const extension = formatOf(sound.contentType)?.extension ?? ''
-  if (!acceptedFormats.has(extension)) throw unsupported(target.model, 'audio_url', `takes no ${sound.contentType}`)
+/** The audio, with a file extension that matches its bytes: the server detects the format by it. */
+function fileOf(call: TranscriptionCall): Source {
+  const sound = soundOf(call)
+  const usual = extensionOf(sound.contentType)
+  const extension = extensions[usual] ?? usual
   const isNamed = sound.filename.endsWith(`.${extension}`)
   return isNamed ? sound : { ...sound, filename: `${sound.filename}.${extension}` }
 }

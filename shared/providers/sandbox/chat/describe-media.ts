@@ -1,5 +1,4 @@
-import { mp3Length } from '../../../io/media/mp3.ts'
-import { waveLength } from '../../../io/media/wave.ts'
+import { measureSound } from '../../../io/media/measure.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 
 type UserPart = Exclude<Extract<ChatRequest['messages'][number], { role: 'user' }>['content'], string>[number]
@@ -22,9 +21,11 @@ async function sentenceOf(part: Exclude<UserPart, { type: 'text' }>): Promise<st
   return seconds === null ? `I heard ${format} audio.` : `I heard ${seconds} seconds of ${format} audio.`
 }
 
-/** For the formats that OpenAI accepts in messages, to a tenth of a second; null for any other. */
+/** Answers of the sandbox wait for one another. */
+const sandbox = { organisationId: 'sandbox', environment: 'test' } as const
+
+/** To a tenth of a second; null if the sound cannot be read. */
 async function secondsOf(bytes: Buffer): Promise<number | null> {
-  const file = { bytes: bytes.length, read: async (start: number, end: number) => bytes.subarray(start, end) }
-  const length = (await waveLength(file)) ?? (await mp3Length(file))
-  return length ? Math.round(length.seconds * 10) / 10 : null
+  const ms = await measureSound(bytes, sandbox)
+  return ms === null ? null : Math.round(ms / 100) / 10
 }
