@@ -6,6 +6,7 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { parsedBytes } from '../../shared/base/json-scan.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { type Bytes, freeBytes } from '../../shared/io/bytes.ts'
+import { compressionsIn } from '../../shared/io/content-coding.ts'
 import { pipeJoined } from '../../shared/io/pieces.ts'
 import { HttpRequest } from '../http-request.ts'
 import { discardBody, tinyPiecesError, watchSender } from './sender.ts'
@@ -128,8 +129,8 @@ function listName(name: string): string {
 type Limits = { maxFiles: number; maxFields: number; maxFieldBytes: number }
 
 function openParser(request: IncomingMessage, { maxFiles, maxFields, maxFieldBytes }: Limits): busboy.Busboy {
-  const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = request.headers
-  if (!isMultipart(request) || encoding !== 'identity') {
+  const { 'content-type': type = '', 'content-encoding': encoding } = request.headers
+  if (!isMultipart(request) || compressionsIn(encoding).length > 0) {
     discardBody(request)
     throw new GatewayError('unsupported_media_type', 'Send the body as `Content-Type: multipart/form-data`.')
   }
