@@ -89,7 +89,8 @@ export async function peekHead(body: Bytes): Promise<{ head: Buffer; body: Bytes
 function id3Bytes(head: Uint8Array): number {
   if (Buffer.from(head.subarray(0, 3)).toString('latin1') !== 'ID3' || head.length < 10) return 0
   const footerBytes = (head[5]! & 0x10) === 0 ? 0 : 10
-  return head.subarray(6, 10).reduce((length, septet) => length * 128 + (septet & 127), 10 + footerBytes)
+  const contentBytes = head.subarray(6, 10).reduce((bytes, septet) => bytes * 128 + (septet & 127), 0)
+  return 10 + contentBytes + footerBytes
 }
 
 /** Detects a file's format from its first bytes, those of `peekHead`; null if it is unknown here. */

@@ -1,6 +1,5 @@
 import { unsupported } from '../../../kinds/media.ts'
 import type { Segment, Transcript, TranscriptionInput, Word } from '../../../kinds/transcription.ts'
-import { isoLanguage } from '../../../kinds/transcription-options.ts'
 import type { FormPart, InstantAdapter, Target } from '../../contract.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
 import {
@@ -59,7 +58,7 @@ function fieldsOf({ model, deployment, provider }: Target, input: TranscriptionI
     // Speech only: by default it also transcribes laughter and other sounds.
     tag_audio_events: 'false',
     // It supports languages without regions.
-    ...(input.language !== null && { language_code: isoLanguage(input.language) }),
+    ...(input.language !== null && { language_code: input.language.split('-')[0]! }),
     ...(input.speakers && { diarize: 'true' }),
     ...(input.temperature !== null && { temperature: String(input.temperature) }),
   }
