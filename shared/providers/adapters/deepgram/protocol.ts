@@ -46,7 +46,7 @@ function queryOf({ model, deployment, provider }: Target, input: TranscriptionIn
   assertPriced({ model, deployment, provider }, input)
   const query = new URLSearchParams({ model: deployment.upstream_model, smart_format: 'true', punctuate: 'true' })
   // Models without language detection have a language value for any speech, e.g. `multi`.
-  const language = input.language === null ? deployment.traits?.any_language : regionalTag(input.language)
+  const language = input.language === null ? deployment.traits?.any_language : knownTag(input.language)
   if (input.languages.length > 0)
     for (const one of new Set(input.languages.map(isoLanguage))) query.append('detect_language', one)
   else if (language === undefined) query.set('detect_language', 'true')
@@ -57,10 +57,17 @@ function queryOf({ model, deployment, provider }: Target, input: TranscriptionIn
   return query
 }
 
-/** Deepgram knows some regions and scripts (`en-US`, `es-419`, `zh-Hans`), but none together. */
-function regionalTag(tag: string): string {
-  const [, subtag] = tag.split('-')
-  return [isoLanguage(tag), ...(subtag === undefined ? [] : [subtag])].join('-')
+/** The regions and scripts that Deepgram knows (developers.deepgram.com/docs/models-languages-overview); it refuses others. */
+const regionalTags: ReadonlySet<string> = new Set([
+  ...['da-DK', 'de-CH', 'en-AU', 'en-GB', 'en-IN', 'en-NZ', 'en-US', 'es-419', 'fr-CA', 'ko-KR', 'nl-BE'],
+  ...['pt-BR', 'pt-PT', 'sv-SE', 'th-TH', 'zh-CN', 'zh-HK', 'zh-Hans', 'zh-Hant', 'zh-TW'],
+])
+
+/** A language with its region or script if Deepgram knows it, else the language. */
+function knownTag(tag: string): string {
+  const [language, subtag] = tag.split('-')
+  const regional = `${language}-${subtag}`
+  return regionalTags.has(regional) ? regional : isoLanguage(tag)
 }
 
 /** The first channel: channels are transcribed as one. */
