@@ -30,8 +30,9 @@ const unknownOwner: SlotOwner = { organisationId: '', environment: 'live' }
 
 /**
  * Returns the type and size in pixels of an image that can be decoded completely; null for anything else, and beyond
- * `imageLimits`. A stored image is `read` once it is its turn. Images are decoded one after the other. Those of requests, with a limit of `maxWaiting` images at once, are
- * taken fairly by `owner`; beyond the limit, and after 30 s, it throws a GatewayError 503 `service_unavailable`.
+ * `imageLimits`. Images are decoded one after the other; a stored one is read when it is its turn. Those of requests, with a
+ * limit of `maxWaiting` images at once, are taken fairly by `owner`; beyond the limit, and after 30 s, it throws a
+ * GatewayError 503 `service_unavailable`.
  */
 export async function examineImage(
   image: Uint8Array | (() => Promise<Uint8Array>),
