@@ -23,7 +23,7 @@ function withoutSpace(text: string): string {
   const bytes = Buffer.from(text, 'latin1')
   let length = 0
   for (let i = 0; i < bytes.length; i++) if (bytes[i]! > space) bytes[length++] = bytes[i]!
-  return bytes.latin1Slice(0, length)
+  return bytes.toString('latin1', 0, length)
 }
 
 const space = 0x20
