@@ -1,5 +1,6 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
+import { compressionsIn } from '../../shared/io/content-coding.ts'
 import { PieceCollector } from '../../shared/io/pieces.ts'
 import { clientAddress } from '../auth/address.ts'
 import { HttpRequest } from '../http-request.ts'
@@ -24,7 +25,7 @@ export async function readJsonBody(state: State, maxBytes = maxBodyBytes): Promi
     discardBody(state.request)
     throw new GatewayError('unsupported_media_type', 'Send the body as `Content-Type: application/json`.')
   }
-  if (encoding !== undefined && encoding !== 'identity') {
+  if (compressionsIn(encoding).length > 0) {
     discardBody(state.request)
     throw new GatewayError('unsupported_media_type', 'Send the body without a Content-Encoding.')
   }

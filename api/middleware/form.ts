@@ -108,7 +108,12 @@ function jsonOf(text: string): unknown {
 }
 
 /** Runs work over the JSON body of a form: errors name the form's own fields. */
-export async function withFormNames<T>({ names = {} }: Form, work: () => T | Promise<T>): Promise<T> {
+export function withFormNames<T>({ names = {} }: Form, work: () => T | Promise<T>): Promise<T> {
+  return withFieldNames(names, work)
+}
+
+/** Runs work whose errors name fields by the names that the caller sent them under. */
+export async function withFieldNames<T>(names: Record<string, string>, work: () => T | Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {

@@ -6,6 +6,7 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { parsedBytes } from '../../shared/base/json-scan.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { type Bytes, freeBytes } from '../../shared/io/bytes.ts'
+import { compressionsIn } from '../../shared/io/content-coding.ts'
 import { pipeJoined } from '../../shared/io/pieces.ts'
 import { HttpRequest } from '../http-request.ts'
 import { discardBody, tinyPiecesError, watchSender } from './sender.ts'
@@ -134,8 +135,8 @@ function openParser(
   { maxFiles, maxFields, maxFieldBytes }: Limits,
   instead = '',
 ): busboy.Busboy {
-  const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = request.headers
-  if (!isMultipart(request) || encoding !== 'identity') {
+  const { 'content-type': type = '', 'content-encoding': encoding } = request.headers
+  if (!isMultipart(request) || compressionsIn(encoding).length > 0) {
     discardBody(request)
     const message = `Send the body as \`Content-Type: multipart/form-data\`.${instead && ` ${instead}`}`
     throw new GatewayError('unsupported_media_type', message)

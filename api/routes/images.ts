@@ -1,8 +1,10 @@
-import { type ImageRequest, imageRequest, maxImageReferences } from '../../shared/kinds/image.ts'
+import { type ImageRequest, imageRequest, maxImageBytes, maxImageReferences } from '../../shared/kinds/image.ts'
+import type { References } from '../../shared/kinds/media.ts'
+import type { Delivery } from '../../shared/media/delivery.ts'
 import { checkPictures, deliverImages } from '../../shared/media/images.ts'
 import { runMedia } from '../../shared/media/run.ts'
 import { type DirectRequest, direct, type Endpoint, type Form } from '../endpoint.ts'
-import { parseFields, uploadUrls } from '../middleware/form.ts'
+import { parseFields, uploadUrls, withFieldNames } from '../middleware/form.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { imagesAnswer } from '../schemas/media.ts'
 import { instantModels } from './instant.ts'
@@ -11,23 +13,20 @@ import { modelErrors } from './model-errors.ts'
 
 async function createImages(request: DirectRequest<ImageRequest>): Promise<void> {
   const { services, apiKey, body, requestId, client, headers, wide } = request
-  const report = await runMedia(
-    services,
-    {
-      kind: 'image',
-      key: apiKey,
-      requestId,
-      body,
-      labels: labelsOf(headers),
-      stream: false,
-      events: body.stream === true,
-      dropped: body.style == null ? [] : ['style'],
-      check: references => checkPictures(services, references, apiKey.policy),
-      deliver: delivery => deliverImages(delivery, body),
-    },
-    client,
-  )
-  Object.assign(wide, report)
+  const input = {
+    kind: 'image' as const,
+    key: apiKey,
+    requestId,
+    body,
+    labels: labelsOf(headers),
+    stream: false,
+    events: body.stream === true,
+    dropped: body.style == null ? [] : ['style'],
+    check: (references: References) => checkPictures(services, references, apiKey.policy),
+    deliver: (delivery: Delivery<'image'>) => deliverImages(delivery, body),
+  }
+  const names: Record<string, string> = body.images ? { input_references: 'images' } : {}
+  Object.assign(wide, await withFieldNames(names, () => runMedia(services, input, client)))
 }
 
 /** OpenAI's multipart form: the images to edit are files. */
@@ -37,7 +36,8 @@ const editForm: Form = {
       name: 'image',
       required: true,
       max: maxImageReferences,
-      description: 'The images to edit; also accepted as `image[]`.',
+      maxBytes: maxImageBytes,
+      description: 'The images to edit; also accepted as `image[]`. At most 50 MiB each, if the model takes as much.',
     },
     { name: 'mask', required: false, description: 'A PNG mask whose transparent area is edited.' },
   ],
@@ -54,11 +54,15 @@ const editForm: Form = {
   },
 }
 
+/** Images in base64, as large as in other conversations. */
+const maxBodyBytes = 32 * 1024 * 1024
+
 const common = {
   method: 'post',
   tag: 'Images',
   access: { scope: '*' },
   body: imageRequest,
+  maxBodyBytes,
   answers: { 200: { description: 'The images.', schema: imagesAnswer, headers: generationHeaders } },
   errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
   handle: createImages,
@@ -91,7 +95,8 @@ export const imageRoutes: Endpoint[] = [
     operationId: 'createImageEdit',
     summary: 'Create image edits (OpenAI)',
     example: { model: 'gpt-image-1.5', prompt: 'Give it a hat', input_references: ['https://example.com/cat.png'] },
-    description: 'Alias of `POST /v1/images` for OpenAI’s SDKs, with their multipart form.',
+    description:
+      'Alias of `POST /v1/images` for OpenAI’s SDKs, with their multipart form, and with the `images` and `mask` of OpenAI’s JSON.',
     form: editForm,
   }),
   instantModels('image', 'Images', 'listImageModels', 'List image models'),

@@ -7,7 +7,7 @@ const maxWaitS = 60
 export const preferHeader = {
   name: 'Prefer',
   maxLength: 100,
-  description: '`wait=N` waits up to N seconds (at most 60) for the job to end.',
+  description: '`wait=N` waits up to N seconds (at most 60) for the job to end; `wait` alone means 60.',
 }
 
 /** Waits until the job is over, for at most the given seconds; `read` returns its current state. */
@@ -32,12 +32,19 @@ export async function waitForJob<J extends { id: string } & Parameters<typeof ha
   return current
 }
 
-/** The seconds of `Prefer: wait=N`; 0 if absent. Call before any side effect. Throws 400. */
+/** A preference of RFC 7240: its name in any case, its value in quotes or not. */
+const waiting = /(?:^|[,;\s])wait\s*(?:=\s*("[^"]*"|[^,;\s]*)|(?=[,;]|$))/i
+
+/**
+ * The seconds of `Prefer: wait=N`, the most for `wait` alone (https://replicate.com/docs/topics/predictions/create-a-prediction);
+ * 0 if absent. Call before any side effect. Throws 400.
+ */
 export function parseWait(ctx: Context): number {
-  const [, text] = /(?:^|[,;\s])wait=([^,;\s]*)/.exec(ctx.get('prefer')) ?? []
-  if (text === undefined) return 0
+  const match = waiting.exec(ctx.get('prefer').trim())
+  if (!match) return 0
+  const text = match[1]?.replaceAll('"', '') || String(maxWaitS)
   const seconds = Number(text)
-  if (Number.isInteger(seconds) && seconds >= 0 && seconds <= maxWaitS) return seconds
+  if (/^\d+$/.test(text) && seconds <= maxWaitS) return seconds
   throw new GatewayError('invalid_request', `Prefer: wait must be a whole number of at most ${maxWaitS} seconds.`, {
     param: 'Prefer',
   })

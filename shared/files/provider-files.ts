@@ -1,12 +1,11 @@
 import type { Bytes } from '../io/bytes.ts'
-import { openPublic, UrlRefused } from '../io/safe-url.ts'
+import { maxRedirects, openPublic, UrlRefused } from '../io/safe-url.ts'
 import type { ProviderLine } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Services } from '../services.ts'
 
 export const maxProviderFileBytes = 1024 ** 3
 const downloadMs = 10 * 60_000
-const maxRedirects = 3
 
 type Download = { body: Bytes; contentType: string }
 

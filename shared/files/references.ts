@@ -1,10 +1,11 @@
+import { isDataUri, parseDataUri } from '../base/data-uri.ts'
 import { GatewayError } from '../base/errors.ts'
-import { bytesOf, closeBody, limitBytes, peek } from '../io/bytes.ts'
+import { bytesOf, closeBody, limitBytes } from '../io/bytes.ts'
 import type { MediaLength } from '../io/media/media-file.ts'
 import { maxMeasuringMs, measureMedia } from '../io/media/media-processes.ts'
-import { formatOf, type MediaFormat, sniff, sniffedBytes } from '../io/media/media-type.ts'
+import { formatOf, type MediaFormat, peekHead, sniff } from '../io/media/media-type.ts'
 import { openPublic } from '../io/safe-url.ts'
-import type { MediaType, Reference, ReferenceField, References } from '../kinds/media.ts'
+import { type MediaType, type Reference, type ReferenceField, type References, uploadId } from '../kinds/media.ts'
 import type { Services } from '../services.ts'
 import { type FileOwner, retainedForJobsMs, type StoredFile } from '../store/files.ts'
 import { rangesOf } from './ranges.ts'
@@ -55,9 +56,22 @@ async function discard({ files, log }: Services, staged: readonly Staged[]): Pro
   await files.remove(stored).catch(error => log.warn({ err: error }, 'references stay until they expire'))
 }
 
+/** The storage key of an own file, by its signed URL or the id of an upload; null for a file from elsewhere. */
+async function findKey({ blobs, files }: Services, owner: FileOwner, url: string): Promise<string | null> {
+  if (isDataUri(url)) return null
+  if (!uploadId.test(url)) return blobs.keyOf(url)
+  const key = await files.uploadKey(owner.organisationId, url)
+  if (key === null) throw missingFile()
+  return key
+}
+
+function missingFile(): GatewayError {
+  return new GatewayError('url_not_allowed', 'There is no such file any more. Upload it again.')
+}
+
 async function stage(services: Services, owner: FileOwner, field: ReferenceField): Promise<Staged> {
   try {
-    const key = isDataUri(field.url) ? null : await services.blobs.keyOf(field.url)
+    const key = await findKey(services, owner, field.url)
     const stored = key === null ? await copy(services, owner, field) : null
     try {
       const file = stored ?? (await findOwnFile(services, owner.organisationId, field, key!))
@@ -93,7 +107,7 @@ async function findOwnFile(
   key: string,
 ): Promise<SourceFile> {
   const row = await files.retain(organisationId, key)
-  if (!row) throw new GatewayError('url_not_allowed', 'There is no such file any more. Upload it again.')
+  if (!row) throw missingFile()
   const { storageKey, contentType, filename } = row
   const bytes = Number(row.bytes)
   const max = field.maxBytes ?? maxBytes[field.type]
@@ -106,7 +120,7 @@ async function copy(services: Services, { organisationId, environment }: FileOwn
   const source = isDataUri(url)
     ? bytesOf(fromDataUri(url))
     : (await openPublic(url, { ...services.urlPolicy, maxBytes: max, timeoutMs: fetchMs, param: field })).stream
-  const { head, body } = await peek(source, sniffedBytes)
+  const { head, body } = await peekHead(source)
   try {
     if (head.length === 0) throw new GatewayError('invalid_request', 'The file is empty.')
     const format = await sniff(head)
@@ -177,24 +191,16 @@ function hasExpectedTracks({ hasVideo, hasAudio }: MediaLength, { type, anySound
   return anySound ? hasAudio : hasVideo === (type === 'video')
 }
 
-const dataUri = /^data:([\w.+-]+\/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,/i
+/** Unlike a line break, a space within base64 may have been a plus sign. */
+const spaceInLine = /[\w+/] [\w+/=]/
 
-function isDataUri(url: string): boolean {
-  return /^\s*data:/i.test(url)
-}
-
-/**
- * Decodes a `data:` URI, also of base64 in lines. Throws 400 for anything but strict base64: a space within a line may have
- * been a plus sign.
- */
+/** Decodes a `data:` URI. Throws 400 for anything but strict base64. */
 function fromDataUri(uri: string): Buffer {
-  const url = uri.trim().replace(/[\r\n]\s*/g, '')
-  const prefix = dataUri.exec(url.slice(0, 1_000))?.[0]
-  if (!prefix) throw new GatewayError('invalid_request', 'A data: URI must be `data:<type>;base64,<bytes>`.')
-  const text = url.slice(prefix.length)
-  const bytes = Buffer.from(text, 'base64')
+  const file = parseDataUri(uri)
+  if (!file) throw new GatewayError('invalid_request', 'A data: URI must be `data:<type>;base64,<bytes>`.')
+  const bytes = Buffer.from(file.data, 'base64')
   const padded = bytes.toString('base64')
-  if (text !== padded && text !== padded.replace(/=+$/, ''))
+  if ((file.data !== padded && file.data !== padded.replace(/=+$/, '')) || spaceInLine.test(uri))
     throw new GatewayError('invalid_request', 'The data: URI is not valid base64.')
   return bytes
 }

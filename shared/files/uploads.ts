@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
-import { type Bytes, closeBody, limitBytes, peek } from '../io/bytes.ts'
-import { sniff, sniffedBytes } from '../io/media/media-type.ts'
+import { type Bytes, closeBody, limitBytes } from '../io/bytes.ts'
+import { peekHead, sniff } from '../io/media/media-type.ts'
 import type { Services } from '../services.ts'
 import { type FileOwner, retainedForJobsMs, type StoredFile } from '../store/files.ts'
 import { maxBytes, tooLarge } from './references.ts'
@@ -19,7 +19,7 @@ export async function storeUpload(
   incoming: IncomingUpload,
   max?: number,
 ): Promise<StoredFile> {
-  const { head, body } = await peek(incoming.body, sniffedBytes)
+  const { head, body } = await peekHead(incoming.body)
   try {
     if (head.length === 0) throw new GatewayError('invalid_request', 'The file is empty.')
     const format = await sniff(head)
@@ -50,15 +50,16 @@ export async function storeUpload(
 }
 
 /**
- * The default type of a part without a content type (RFC 7578 §4.4), and what clients send when the type is unknown.
+ * Types that say what else a file is. All others say nothing about its bytes: clients send what a form has by default (RFC
+ * 7578 §4.4), a wildcard, the type of the form itself, or what a server names that does not know better.
  */
-const unspecifiedType = /^$|^text\/plain$|^(?:application|binary)\/octet-stream$/i
+const otherType =
+  /^(?:text\/(?!plain$)|(?:font|model|message)\/|application\/(?:(?:json|jsonl|pdf|xml|zip|gzip|javascript|rtf|msword|x-www-form-urlencoded)$|vnd\.(?:ms-|openxmlformats|oasis)|.+\+(?:json|xml|zip)$))/
+const mediaFamily = /^(image|audio|video)\/./
 
 /** Whether a declared content type agrees with the bytes. Audio and video share their containers. */
 function matchesType(declared: string, type: 'image' | 'audio' | 'video'): boolean {
-  const [family = ''] = declared.toLowerCase().split('/')
-  if (unspecifiedType.test(declared)) return true
-  return type === 'image'
-    ? family === 'image'
-    : family === 'audio' || family === 'video' || /^application\/ogg$/i.test(declared)
+  const mimeType = declared.toLowerCase()
+  const [, family] = mediaFamily.exec(mimeType) ?? []
+  return family ? (family === 'image') === (type === 'image') : !otherType.test(mimeType)
 }

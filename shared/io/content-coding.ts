@@ -20,6 +20,22 @@ const codings = new Map<string, (first: Buffer) => Transform>([
   ['zstd', () => createZstdDecompress()],
 ])
 
+/** Compressions that cannot be decoded here. */
+const undecodable: ReadonlySet<string> = new Set(['compress', 'x-compress', 'dcb', 'dcz', 'bzip2', 'xz', 'lzma'])
+
+/**
+ * The compressions that a `content-encoding` names. Servers also put there what encodes nothing, such as `aws-chunked`
+ * (https://github.com/aws/aws-sdk-java-v2/issues/5769), `utf-8`, `binary` or an empty text: as browsers and curl do, the
+ * bytes are then taken as they are.
+ */
+export function compressionsIn(header: string | string[] | undefined): string[] {
+  if (header === undefined) return []
+  const names = String(header)
+    .split(',')
+    .map(name => name.trim().toLowerCase())
+  return names.filter(name => codings.has(name) || undecodable.has(name))
+}
+
 function hasZlibHeader(first: Buffer): boolean {
   return (first[0]! & 0x0f) === 8
 }
@@ -38,10 +54,10 @@ export class ContentDecoder {
     this.#output = output
   }
 
-  /** The decoder of a `content-encoding`; null for none, and for one that is unknown here. */
+  /** The decoder of a `content-encoding`; null for none, for one that is unknown here, and for several at once. */
   static for(header: string | string[] | undefined, output: Output): ContentDecoder | null {
-    if (header === undefined) return null
-    const create = codings.get(String(header).trim().toLowerCase())
+    const [name = '', ...others] = compressionsIn(header)
+    const create = others.length === 0 && codings.get(name)
     return create ? new ContentDecoder(create, output) : null
   }
 

@@ -6,8 +6,10 @@ import { buffer } from 'node:stream/consumers'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type ErrorDetails, GatewayError } from '../base/errors.ts'
 import { limitBytes } from './bytes.ts'
+import { compressionsIn } from './content-coding.ts'
 
-const maxRedirects = 3
+/** As `fetch` follows (https://fetch.spec.whatwg.org/#http-redirect-fetch). */
+export const maxRedirects = 20
 const resolveTimeoutMs = 5_000
 const maxUrlLength = 8_192
 
@@ -145,7 +147,7 @@ export function pinnedAgent(addresses: LookupAddress[]): Agent {
 export type OpenedFile = { stream: Readable; contentType: string; bytes: number | null; url: string }
 
 /**
- * Opens a file at a URL from a caller. Checks every hop of at most 3 redirects; more than `maxBytes`, a compressed
+ * Opens a file at a URL from a caller. Checks every hop of at most 20 redirects; more than `maxBytes`, a compressed
  * body, a wrong media type or no end within `timeoutMs` is an error, of this call or of the stream. Throws an
  * `UrlRefused`, or the signal's reason if `signal` aborts. Destroy a stream that is not read to its end.
  */
@@ -219,8 +221,7 @@ function checkResponse(
   const contentType = mediaType(headers['content-type'])
   const wanted = rules.accept?.some(type => (type.endsWith('/') ? contentType.startsWith(type) : contentType === type))
   if (wanted === false) throw refused(rules, `is of type ${contentType}, expected ${rules.accept?.join(', ')}`)
-  if ((headers['content-encoding'] ?? 'identity') !== 'identity')
-    throw refused(rules, 'answered with a compressed body')
+  if (compressionsIn(headers['content-encoding']).length > 0) throw refused(rules, 'answered with a compressed body')
   const tooLarge = () => refused(rules, `is larger than ${rules.maxBytes} bytes`)
   const length = headers['content-length']
   if (Number(length ?? 0) > rules.maxBytes) throw tooLarge()

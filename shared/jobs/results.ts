@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { GatewayError } from '../base/errors.ts'
 import { maxProviderFileBytes, openProviderFile, unusableFileError } from '../files/provider-files.ts'
 import { rangesOf } from '../files/ranges.ts'
-import { bytesOf, closeBody, limitBytes, peek } from '../io/bytes.ts'
+import { bytesOf, closeBody, limitBytes } from '../io/bytes.ts'
 import { maxMeasuringMs, measureMedia } from '../io/media/media-processes.ts'
-import { formatOf, sniff, sniffedBytes } from '../io/media/media-type.ts'
+import { formatOf, peekHead, sniff } from '../io/media/media-type.ts'
 import type { ProviderFile } from '../kinds/media.ts'
 import type { ProviderLine } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
@@ -31,7 +31,7 @@ export async function storeResult(
     'bytes' in file
       ? { body: bytesOf(file.bytes), contentType: file.contentType }
       : await openProviderFile(services, line, file.url)
-  const { head, body } = await peek(download.body, sniffedBytes)
+  const { head, body } = await peekHead(download.body)
   try {
     const contentType = await typeOf(head, download.contentType)
     const extension = formatOf(contentType)?.extension

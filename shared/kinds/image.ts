@@ -4,9 +4,24 @@ import type { Usage } from '../base/usage.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { type InstantKindRow, zeroQuantity } from './instant.ts'
-import { chooseOption, common, fieldOf, fieldsOf, listOf, notOffered, referenceTo, unsupported } from './media.ts'
+import {
+  chooseOption,
+  common,
+  fieldOf,
+  fieldsOf,
+  listOf,
+  notOffered,
+  type References,
+  referenceTo,
+  unsupported,
+} from './media.ts'
 
 export const maxImageReferences = 16
+const mib = 1024 * 1024
+/** The most that a model takes: OpenAI's edits take images of less than 50 MB. */
+export const maxImageBytes = 50 * mib
+/** Of models whose row has no `max_reference_mib`. */
+const usualReferenceMib = 10
 export const imageFormats = ['png', 'jpeg', 'webp'] as const
 const tiers = ['512', '1K', '2K', '4K'] as const
 
@@ -53,6 +68,12 @@ export const imageRequest = z
       .max(maxImageReferences)
       .optional()
       .describe('Images to edit or to draw from.'),
+    images: z
+      .array(referenceTo('image'))
+      .min(1)
+      .max(maxImageReferences)
+      .optional()
+      .describe('OpenAI’s name of `input_references` in JSON.'),
     mask: referenceTo('image').optional().describe('A PNG whose transparent area is edited.'),
     input_fidelity: z
       .enum(['high', 'low'])
@@ -120,13 +141,14 @@ export const image: InstantKindRow<ImageRequest, ImageInput> = {
   type: 'image',
   request: imageRequest,
   references: body => [
-    ...fieldsOf('input_references', body.input_references, 'image'),
+    ...fieldsOf('input_references', referencesIn(body), 'image').map(field => ({ ...field, maxBytes: maxImageBytes })),
     ...fieldOf('mask', body.mask, 'image'),
   ],
-  input(body, model) {
-    const references = body.input_references?.length ?? 0
+  input(body, model, staged) {
+    const references = referencesIn(body)?.length ?? 0
     const n = body.n ?? 1
     checkReferences(body, model, references)
+    checkSizes(model, staged)
     const max = Number(model.kind?.max_n ?? 10)
     if (n > max) throw unsupported(model, 'n', max === 1 ? 'gives one image at a time' : `gives at most ${max} images`)
     const format = body.output_format ?? null
@@ -170,6 +192,21 @@ export const image: InstantKindRow<ImageRequest, ImageInput> = {
     }
     return { ...zeroQuantity, usage, pieces: input.n, size: sizeName(input) }
   },
+}
+
+/** The images under either name. Throws 400 for both. */
+function referencesIn({ input_references, images }: ImageRequest): string[] | undefined {
+  if (input_references && images)
+    throw new GatewayError('invalid_request', 'Send either `images` or `input_references`.', { param: 'images' })
+  return input_references ?? images
+}
+
+/** Throws 413 for an image that is larger than the model takes. */
+function checkSizes(model: ModelRow, staged: References | null): void {
+  const maxMib = Number(model.kind?.max_reference_mib ?? usualReferenceMib)
+  for (const [param, { bytes }] of Object.entries(staged ?? {}))
+    if (bytes > maxMib * mib)
+      throw new GatewayError('file_too_large', `${model.id} takes images of at most ${maxMib} MiB.`, { param })
 }
 
 function checkReferences(body: ImageRequest, model: ModelRow, references: number): void {

@@ -70,13 +70,17 @@ export type QueuedKindRow<Request, Input> = {
   listed: readonly string[]
 }
 
-const maxUrlLength = 14_000_000
+/** OpenAI's limit of an `image_url` (`ImageRefParam` of https://github.com/openai/openai-openapi). */
+const maxUrlLength = 20_971_520
+/** An upload's id in place of its URL. */
+export const uploadId = /^upl_\w+$/
 
 const referenceIds = { image: 'ImageReference', audio: 'AudioReference', video: 'VideoReference' }
 const references = { image: reference('image'), audio: reference('audio'), video: reference('video') }
 
 /**
- * The schema of a reference: an https URL, an upload's URL or a data: URI; as a string, or in OpenRouter's object form.
+ * The schema of a reference: an https URL, an upload's URL or id, or a data: URI; as a string, in OpenRouter's object form
+ * (`{type: 'image_url', image_url: {url}}`), or in OpenAI's (`{image_url}` or `{file_id}`).
  */
 export function referenceTo(type: MediaType) {
   return references[type]
@@ -84,16 +88,25 @@ export function referenceTo(type: MediaType) {
 
 function reference(type: MediaType) {
   const url = z.string().min(1).max(maxUrlLength)
-  const part = z.strictObject({
-    type: z.literal(`${type}_url`),
-    [`${type}_url`]: z.strictObject({ url }),
-  })
-  const read = (value: unknown) =>
-    typeof value === 'string' ? value : (value as Record<string, { url: string }>)[`${type}_url`]!.url
+  const name = `${type}_url` as const
+  const part = z
+    .strictObject({
+      type: z.literal(name).optional(),
+      [name]: z.union([url, z.strictObject({ url })]).optional(),
+      file_id: z.string().max(200).regex(uploadId, 'must be the id of an upload').optional(),
+    })
+    .refine(value => (value[name] === undefined) !== (value.file_id === undefined), {
+      message: `must have either \`${name}\` or \`file_id\``,
+    })
+  const read = (value: string | z.infer<typeof part>) => {
+    if (typeof value === 'string') return value
+    const link = (value[name] ?? value.file_id) as string | { url: string }
+    return typeof link === 'string' ? link : link.url
+  }
   return z
     .union([url, part])
     .transform(read)
-    .meta({ id: referenceIds[type], description: 'An https URL, an upload’s URL, or a `data:` URI.' })
+    .meta({ id: referenceIds[type], description: 'An https URL, an upload’s URL or id, or a `data:` URI.' })
 }
 
 export const maxReferences = 10

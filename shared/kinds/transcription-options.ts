@@ -15,13 +15,37 @@ export function languagesOf(
   { language, languages }: TranscriptionRequest,
   model: ModelRow,
 ): { language: string | null; languages: readonly string[] } {
-  const several = [...new Set(languages ?? [])]
+  const several = [...new Set(languages?.map(languageTag) ?? [])]
   if (language != null && several.length > 0)
     throw new GatewayError('invalid_request', 'Send either `language` or `languages`.', { param: 'languages' })
-  if (several.length < 2) return { language: language ?? several[0] ?? null, languages: [] }
+  if (several.length < 2)
+    return { language: language == null ? (several[0] ?? null) : languageTag(language), languages: [] }
   if (model.kind?.languages !== true)
     throw unsupported(model, 'languages', 'takes one language; without any it detects the language')
   return { language: null, languages: several }
+}
+
+/** A language tag in its usual letters: `pt_br` becomes `pt-BR`, `ZH-hans` `zh-Hans`. */
+function languageTag(text: string): string {
+  const [language = '', ...others] = text.toLowerCase().split(/[-_]/)
+  const subtags = others.map(one => {
+    if (one.length === 2) return one.toUpperCase()
+    return /^[a-z]{4}$/.test(one) ? one[0]!.toUpperCase() + one.slice(1) : one
+  })
+  return [language, ...subtags].join('-')
+}
+
+/** Languages that Unicode and ISO 639-1, or the models, name differently (openai/whisper, whisper/tokenizer.py). */
+const modelCodes: Readonly<Record<string, string>> = { fil: 'tl', nb: 'no' }
+
+/**
+ * The ISO 639-1 code of a language tag, without its region: `en` of `en-US` and of `eng`. A language that has none keeps its
+ * code of three letters, such as `yue`.
+ */
+export function isoLanguage(tag: string): string {
+  const [language = ''] = tag.split('-')
+  const known = language.length === 3 ? new Intl.Locale(language).language : language
+  return modelCodes[known] ?? known
 }
 
 /** Keywords if the model supports them, otherwise appended to the prompt. */

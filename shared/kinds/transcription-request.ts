@@ -14,7 +14,16 @@ export const maxSampleBytes = 2 * 1024 * 1024
 const maxKeywords = 100
 const maxKeywordCharacters = 50
 
-const languageCode = z.string().regex(/^[a-z]{2,3}(?:-[A-Za-z]{2,4})?$/, 'must be a language code such as `en`')
+/**
+ * Longer than any model reads: it may be the transcript of the preceding part
+ * (https://platform.openai.com/docs/guides/speech-to-text#prompting). What a model does not read is left out.
+ */
+const maxPromptCharacters = 200_000
+
+/** A language tag (BCP 47), also as operating systems write locales: `en`, `eng`, `en-US`, `pt_BR`, `zh-Hans-CN`. */
+const languageCode = z
+  .string()
+  .regex(/^[a-z]{2,3}(?:[-_][a-z\d]{2,8}){0,3}$/i, 'must be a language code such as `en` or `en-US`')
 /** OpenAI's settings for splitting audio at silence. */
 const voiceActivity = z.strictObject({
   type: z.literal('server_vad'),
@@ -29,13 +38,21 @@ export const transcriptionRequest = z
   .strictObject({
     model: common.model,
     audio_url: referenceTo('audio'),
-    language: languageCode.nullish().describe('The language that is spoken, such as `en`.'),
+    language: languageCode
+      .nullish()
+      .describe(
+        'The language that is spoken, such as `en` or `en-US`; models that know no regions get the language alone.',
+      ),
     languages: z
       .array(languageCode)
       .max(20)
       .nullish()
       .describe('Languages to expect, in place of one `language`; several only where the model takes them.'),
-    prompt: z.string().max(4_096).nullish().describe('Words and style to expect.'),
+    prompt: z
+      .string()
+      .max(maxPromptCharacters)
+      .nullish()
+      .describe('Words and style to expect. Of a long one, models read the end: Whisper 224 tokens.'),
     keywords: z
       .array(z.string().trim().min(1).max(maxKeywordCharacters))
       .max(maxKeywords)
@@ -83,7 +100,7 @@ export const translationRequest = z
   .strictObject({
     model: common.model,
     audio_url: referenceTo('audio'),
-    prompt: z.string().max(4_096).nullish().describe('Words and style to expect, in English.'),
+    prompt: z.string().max(maxPromptCharacters).nullish().describe('Words and style to expect, in English.'),
     response_format: z
       .enum(['json', 'text', 'srt', 'verbose_json', 'vtt'])
       .nullish()

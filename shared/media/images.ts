@@ -125,8 +125,11 @@ function shownSettings({ input }: Delivery<'image'>, { quality, background }: Im
 export async function checkPictures(services: Services, references: References, owner: SlotOwner): Promise<void> {
   for (const [field, reference] of Object.entries(references)) {
     if (!canDecode(reference.contentType)) continue
-    const stored = await services.blobs.read(reference.storageKey)
-    if (stored && (await examineImage(await buffer(stored.stream), maxImagesWaiting, owner))) continue
+    const read = async () => {
+      const stored = await services.blobs.read(reference.storageKey)
+      return stored ? buffer(stored.stream) : Buffer.alloc(0)
+    }
+    if (await examineImage(read, maxImagesWaiting, owner)) continue
     const problem = `The image cannot be decoded, or is too large to be: ${imageLimits}.`
     throw new GatewayError('invalid_request', problem, { param: field })
   }

@@ -112,6 +112,12 @@ export class Files {
     }
   }
 
+  /** The storage key of an organisation's upload; null if there is none. */
+  async uploadKey(organisationId: string, id: string): Promise<string | null> {
+    const row = await this.#db.file.findFirst({ where: { id, organisationId, purpose: 'upload' } })
+    return row?.storageKey ?? null
+  }
+
   /** Extends the expiry of an organisation's file, by storage key, for as long as jobs need it; null when there is none. */
   async retain(organisationId: string, storageKey: string): Promise<File | null> {
     const id = /([^/]+)\.\w+$/.exec(storageKey)?.[1]

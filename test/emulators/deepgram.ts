@@ -4,7 +4,8 @@ import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
 type Json = Record<string, unknown>
 
 const models = ['nova-3', 'nova-3-medical', 'nova-2']
-const languages = /^(?:multi|[a-z]{2}(?:-[A-Za-z0-9]{2,4})?)$/
+const languages =
+  /^(?:multi|[a-z]{2}|da-DK|de-CH|en-(?:AU|GB|IN|NZ|US)|es-419|fr-CA|ko-KR|nl-BE|pt-(?:BR|PT)|sv-SE|th-TH|zh-(?:CN|HK|TW|Han[st]))$/
 const flags = ['smart_format', 'punctuate', 'utterances', 'detect_language', 'diarize', 'paragraphs', 'multichannel']
 
 /** What every file says: two sentences with a pause between them. */

@@ -53,13 +53,15 @@ type Rules = {
   streams: boolean
   maxSeconds?: number
   diarizes?: true
+  /** https://github.com/OpenWhispr/openwhispr/issues/405 */
+  maxPromptCharacters?: number
   /** Fields that only some models take. */
   fields?: string[]
 }
 const whisper: Rules = { formats: ['json', 'text', 'srt', 'verbose_json', 'vtt'], streams: false }
 const gpt: Rules = { formats: ['json', 'text'], streams: true, maxSeconds: 1_400, fields: ['include[]'] }
 const speakerFields = ['known_speaker_names[]', 'known_speaker_references[]']
-const groq: Rules = { formats: ['json', 'text', 'verbose_json'], streams: false }
+const groq: Rules = { formats: ['json', 'text', 'verbose_json'], streams: false, maxPromptCharacters: 896 }
 const rulesOf: Record<string, Rules> = {
   '/v1 whisper-1': whisper,
   '/v1 gpt-4o-transcribe': gpt,
@@ -133,7 +135,8 @@ export async function heardIn({ raw, headers, path }: Recorded): Promise<Heard |
   if (seconds > max) return wrongParam(null, `audio duration ${seconds} seconds is longer than ${max} seconds`)
   const format = text('response_format') || 'json'
   const granularities = form.getAll('timestamp_granularities[]').map(String)
-  const fault = optionsFault(rules, format, granularities, text) ?? (await speakersFault(rules, form))
+  const languages = [text('language'), ...form.getAll('languages[]').map(String)]
+  const fault = optionsFault(rules, format, granularities, languages, text) ?? (await speakersFault(rules, form))
   if (fault) return fault
   const streams = rules.streams && text('stream') === 'true'
   const { name: fileName } = file
@@ -155,10 +158,14 @@ export async function heardIn({ raw, headers, path }: Recorded): Promise<Heard |
   }
 }
 
+/** Codes of two letters, and those of three of languages that have no other (Whisper's `haw` and `yue`). */
+const isoCodes = /^(?:(?!nb$)[a-z]{2}|haw|yue)$/
+
 function optionsFault(
-  { formats, diarizes }: Rules,
+  { formats, diarizes, maxPromptCharacters: max = Number.POSITIVE_INFINITY }: Rules,
   format: string,
   granularities: string[],
+  languages: string[],
   text: (name: string) => string,
 ): Reply | null {
   if (!formats.includes(format))
@@ -170,7 +177,15 @@ function optionsFault(
   if (diarizes && text('chunking_strategy') === '' && text('chunking_strategy[type]') === '')
     return wrongParam('chunking_strategy', 'chunking_strategy is required for diarization models')
   if (diarizes && text('prompt') !== '') return wrongParam('prompt', 'Prompt is not supported for diarization models')
-  if (!/^([a-z]{2,3})?$/.test(text('language'))) return wrongParam('language', 'Invalid language.')
+  const unknown = languages.find(language => language !== '' && !isoCodes.test(language))
+  if (unknown) return wrongParam('language', `Invalid language '${unknown}'. It must be in ISO-639-1 format.`)
+  const { length } = [...text('prompt')]
+  if (length > max)
+    return wrongParam(
+      null,
+      `prompt length must be ${max} characters or fewer, but provided prompt contains ${length} characters`,
+      null,
+    )
   const temperature = Number(text('temperature') || 0)
   if (!(temperature >= 0 && temperature <= 1)) return wrongParam('temperature', 'Invalid temperature.')
   return null

@@ -84,6 +84,32 @@ test('staged: an upload stays where it is, a data: URI and a public file are cop
   t.is(await countFiles(organisationId), 3)
 })
 
+const png64 = png(400).toString('base64')
+const uris: [what: string, uri: string][] = [
+  ['parameters', `data:video/webm;codecs=vp8,opus;base64,${png64}`],
+  ['quoted parameters', `data:video/mp4;codecs="avc1.42E01E, mp4a.40.2";base64,${png64}`],
+  ['quoted parameters with a semicolon', `data:image/png;name="a;b, c.png";base64,${png64}`],
+  ['spaces between parameters', `data:image/png; charset=utf-8; base64, ${png64}`],
+  ['capitals', `DATA:IMAGE/PNG;Charset=UTF-8;BASE64,${png64}`],
+  ['no type', `data:;base64,${png64}`],
+  ['a parameter without a value', `data:image/png;utf8;base64,${png64}`],
+  ['lines', `\n data:image/png;base64,\r\n${png64.replace(/.{76}/g, '$&\r\n ')}\n`],
+  ['percent-encoded characters', `data:image/png;base64,${encodeURIComponent(png64)}`],
+  ['no padding', `data:image/png;base64,${png64.replace(/=+$/, '')}`],
+]
+for (const [what, uri] of uris)
+  test(`staged: a data: URI with ${what}`, async t => {
+    t.like((await stage([field(uri)])).image_url, { contentType: 'image/png', bytes: 400 })
+  })
+
+test('staged: an upload by its id, of the same organisation only', async t => {
+  const { organisationId, live } = await gateway.account()
+  const { id } = await upload(png(300), live)
+  t.like((await stage([field(id)], organisationId)).image_url, { contentType: 'image/png', bytes: 300 })
+  for (const one of [() => stage([field(id)]), () => stage([field(`${id}0`)], organisationId)])
+    t.like(await t.throwsAsync(one), { code: 'url_not_allowed', param: 'image_url' })
+})
+
 test('sources: as an address, as a link or as base64', async t => {
   const image = png(300)
   const references = await stage([field(dataUri(image))])

@@ -83,7 +83,40 @@ const kinds: [type: string, file: () => Promise<Buffer> | Buffer, stated: string
   ['video/mp4', () => movie('mp4', { videoS: 1 }), 'video/mp4'],
   ['video/quicktime', () => movie('mov', { videoS: 1 }), 'video/quicktime'],
   ['video/webm', () => movie('webm', { audioS: 1 }), 'audio/webm'],
+  // Types that say nothing about the bytes.
+  ['audio/wav', () => wav(1), '*/*'],
+  ['audio/wav', () => wav(1), 'multipart/form-data'],
+  ['audio/wav', () => wav(1), 'application/unknown'],
+  ['audio/wav', () => wav(1), 'application/force-download'],
+  ['audio/wav', () => wav(1), 'Binary/Octet-Stream'],
+  ['image/png', () => png(), 'application/x-download'],
+  ['video/mp4', () => movie('mp4', { videoS: 1 }), 'application/mp4'],
+  ['image/tiff', () => tiff('II*\0', 100_000), 'image/tiff'],
+  ['image/tiff', () => tiff('MM\0*', 100_000), 'image/x-tiff'],
+  ['image/tiff', () => tiff('II+\0', 100_000), 'image/tif'],
+  ['audio/flac', async () => Buffer.concat([id3(100), await flac(2)]), 'audio/x-flac'],
+  ['audio/flac', async () => Buffer.concat([id3(135_000), await flac(2)]), 'audio/flac'],
+  ['audio/mpeg', () => Buffer.concat([id3(135_000), mp3(20)]), 'audio/mpeg'],
+  ['audio/mpeg', () => id3(3_000_000), 'audio/mpeg3'],
 ]
+
+/** A TIFF as scanners write it: its directory is at its end. */
+function tiff(magic: string, bytes: number): Buffer {
+  const file = Buffer.alloc(bytes)
+  file.write(magic, 'latin1')
+  if (magic.startsWith('II')) file.writeUInt32LE(bytes - 6, 4)
+  else file.writeUInt32BE(bytes - 6, 4)
+  return file
+}
+
+/** An ID3 tag of so many bytes, as those with a cover have. */
+function id3(bytes: number): Buffer {
+  const tag = Buffer.alloc(10 + bytes)
+  tag.write('ID3\u0003', 'latin1')
+  for (const [i, shift] of [21, 14, 7, 0].entries()) tag[6 + i] = (bytes >> shift) & 127
+  return tag
+}
+
 for (const [type, file, stated] of kinds) {
   test(`201 for ${type} sent as ${stated || 'nothing'}`, async t => {
     const { status, json } = await upload(await file(), { type: stated })
@@ -102,6 +135,8 @@ const refused: [what: string, bytes: Buffer, stated: string][] = [
   ['an image sent as a video', png(), 'video/mp4'],
   ['an image sent as a page', png(), 'text/html'],
   ['sound sent as an image', mp3(10), 'image/png'],
+  ['sound sent as JSON', mp3(10), 'application/json'],
+  ['sound sent as a document', mp3(10), 'application/vnd.openxmlformats-officedocument.wordprocessingml.document'],
 ]
 for (const [what, bytes, stated] of refused) {
   test(`415 for ${what}`, async t => {

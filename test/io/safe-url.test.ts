@@ -123,26 +123,26 @@ test('url_not_allowed when the name has no address or cannot be resolved', async
   )
 })
 
-test('200 with media type, bytes and final URL, following up to three redirects', async t => {
+test('200 with media type, bytes and final URL, following up to twenty redirects', async t => {
   const seen: http.IncomingHttpHeaders[] = []
   const server = await serve((request, response) => {
     seen.push(request.headers)
     const hop = Number(request.url?.slice(1))
-    if (hop < 3) response.writeHead(302, { location: `/${hop + 1}` }).end('see there')
+    if (hop < 20) response.writeHead(302, { location: `/${hop + 1}` }).end('see there')
     else response.writeHead(200, { 'content-type': 'Image/PNG; charset=x' }).end(Buffer.from([1, 2, 3]))
   })
   const fetched = await fetchPublic(`${server.url}/0`, { ...rules, accept: ['image/', 'application/pdf'] })
-  t.deepEqual(fetched, { contentType: 'image/png', bytes: Buffer.from([1, 2, 3]), url: `${server.url}/3` })
-  t.is(seen.length, 4)
-  t.like(seen[3], { accept: 'image/*, application/pdf', 'accept-encoding': 'identity' })
+  t.deepEqual(fetched, { contentType: 'image/png', bytes: Buffer.from([1, 2, 3]), url: `${server.url}/20` })
+  t.is(seen.length, 21)
+  t.like(seen[20], { accept: 'image/*, application/pdf', 'accept-encoding': 'identity' })
   await server.close()
 })
 
-test('url_not_allowed at the fourth redirect', async t => {
+test('url_not_allowed at the twenty-first redirect', async t => {
   let hits = 0
   const server = await serve((_request, response) => response.writeHead(307, { location: `/${++hits}` }).end())
-  await t.throwsAsync(fetchPublic(server.url, rules), { message: /more than 3 times/ })
-  t.is(hits, 4)
+  await t.throwsAsync(fetchPublic(server.url, rules), { message: /more than 20 times/ })
+  t.is(hits, 21)
   await server.close()
 })
 
@@ -161,11 +161,15 @@ test('url_not_allowed for a redirect to a private address, which is never contac
     response.end('secret')
   }, '127.0.0.2')
   const locations = [`http://127.0.0.2:${inside.port}/`, `http://internal.test:${inside.port}/`, 'file:///etc/passwd']
-  const server = await serve((request, response) =>
-    response.writeHead(302, { location: locations[Number(request.url?.slice(1))] }).end(),
-  )
+  const server = await serve((request, response) => {
+    const [, detour, to] = /^\/(?:via(\d+)\/)?(\d)$/.exec(request.url ?? '')!
+    const isThere = detour === undefined || detour === '1'
+    const location =
+      isThere && detour === undefined ? locations[Number(to)] : isThere ? `/${to}` : `/via${Number(detour) - 1}/${to}`
+    response.writeHead(302, { location }).end()
+  })
   const resolve = async () => [{ address: '127.0.0.2', family: 4 }]
-  for (const hop of [0, 1]) {
+  for (const hop of ['0', '1', 'via1/0', 'via4/1', 'via19/0']) {
     await t.throwsAsync(fetchPublic(`${server.url}/${hop}`, { ...outside, resolve }), { message: /public internet/ })
   }
   await t.throwsAsync(fetchPublic(`${server.url}/2`, outside), { message: /must be an https URL/ })
@@ -208,6 +212,29 @@ test('url_not_allowed at the first byte over the limit, announced or not', async
     await t.throwsAsync(fetchPublic(server.url + path, rules), { message: /larger than 1000 bytes/ }, path)
   }
   t.is((await fetchPublic(`${server.url}/chunked`, { ...rules, maxBytes: 1001 })).bytes.length, 1001)
+  await server.close()
+})
+
+test('200 for an encoding that encodes nothing; url_not_allowed for one that compresses among others', async t => {
+  let encoding: string | string[] = ''
+  const server = await serve((_request, response) => response.setHeader('content-encoding', encoding).end('plain'))
+  const plain = [
+    '',
+    ' ',
+    'identity',
+    'Identity',
+    'aws-chunked',
+    'AWS-Chunked, identity',
+    'utf-8',
+    'binary',
+    'base64',
+    'none',
+    ',',
+  ]
+  for (encoding of [...plain, ['aws-chunked', 'utf-8']])
+    t.is((await fetchPublic(server.url, rules)).bytes.toString(), 'plain', `${encoding}`)
+  for (encoding of ['GZIP', 'aws-chunked, gzip', 'br,', 'x-gzip', 'zstd', 'compress', ['utf-8', 'deflate']])
+    await t.throwsAsync(fetchPublic(server.url, rules), { message: /compressed/ }, `${encoding}`)
   await server.close()
 })
 

@@ -214,6 +214,26 @@ test.serial('failed: a start whose worker died is not repeated', async t => {
   t.deepEqual(await gateway.settled(), [])
 })
 
+test.serial('200 within the wait: Prefer: wait without a number, in capitals, in quotes and beside others', async t => {
+  const account = await accountOf()
+  const prefers = { wait: 60, 'respond-async, WAIT = 30': 30, 'wait="20"; x=1': 20, 'return=minimal, wait, x': 60 }
+  const job = await submit(gateway, path, account.live, body)
+  await running(gateway, job.id)
+  const waiting = Object.keys(prefers).map(prefer =>
+    gateway.fetch(`${path}/${job.id}`, { key: account.live, headers: { prefer } }),
+  )
+  runway.finish()
+  await over(gateway, account.live, path, job.id)
+  for (const [i, seconds] of Object.values(prefers).entries()) {
+    const response = await waiting[i]!
+    t.is((await answerOf(response)).status, 'completed')
+    // Absent where the request came in only after the end.
+    t.true([null, `wait=${seconds}`].includes(response.headers.get('preference-applied')))
+  }
+  const idle = await gateway.fetch(`${path}/${job.id}`, { key: account.live, headers: { prefer: 'await=5, waiting' } })
+  t.is(idle.status, 200)
+})
+
 test.serial('200 within the wait: Prefer: wait ends with the job', async t => {
   const account = await accountOf()
   const job = await submit(gateway, path, account.live, body)
@@ -224,7 +244,7 @@ test.serial('200 within the wait: Prefer: wait ends with the job', async t => {
   const response = await waiting
   t.is(response.headers.get('preference-applied'), 'wait=60')
   t.is((await answerOf(response)).status, 'completed')
-  for (const prefer of ['wait=61', 'wait=soon', 'wait=-1']) {
+  for (const prefer of ['wait=61', 'wait=soon', 'wait=-1', 'wait=1.5', 'respond-async, Wait="61"']) {
     const refused = await gateway.fetch(`${path}/${job.id}`, { key: account.live, headers: { prefer } })
     t.is(refused.status, 400, prefer)
     t.is((await answerOf(refused)).error.param, 'Prefer')

@@ -89,6 +89,17 @@ test.serial('stored from elsewhere through the safe-url door, without the key', 
   t.deepEqual(authorizations, [undefined, undefined])
 })
 
+test.serial('stored from a server that names an encoding that encodes nothing', async t => {
+  const film = await movie('mp4', { videoS: 2 })
+  for (const encoding of ['', 'aws-chunked', 'utf-8, binary']) {
+    const reply: Reply = (_request, response) =>
+      void response.writeHead(200, { 'content-type': 'video/mp4', 'content-encoding': encoding }).end(film)
+    replies.set('/encoded', reply)
+    for (const url of [`${world.url}encoded`, `${provider.url}/encoded`])
+      t.like(await store({ url }), { contentType: 'video/mp4', bytes: film.length }, encoding)
+  }
+})
+
 test('stored by way of redirects within the provider', async t => {
   replies.set('/v1/first', redirect('/v1/second'))
   replies.set('/v1/second', redirect(`${provider.url}/v1/third`))

@@ -263,7 +263,7 @@ test.serial('4xx naming the file of an edit’s form, and nothing is stored or b
     [{ prompt: 'x' }, { image: { ...good, bytes: Buffer.alloc(0) } }, { ...unreadable, param: 'image' }],
     [
       { prompt: 'x' },
-      { image: { ...good, bytes: Buffer.concat([picture, Buffer.alloc(10 * 1024 * 1024)]) } },
+      { image: { ...good, bytes: Buffer.concat([picture, Buffer.alloc(50 * 1024 * 1024)]) } },
       { status: 413, code: 'file_too_large', param: 'image' },
     ],
     [{ prompt: 'x', n: 'many' }, { image: good }, { status: 400, code: 'invalid_request', param: 'n' }],

@@ -162,6 +162,18 @@ test('400 naming the field that a model does not take', t => {
     )
 })
 
+test('413 naming an image that is larger than its model takes: 10 MiB without a limit of its own', t => {
+  const mib = 1024 * 1024
+  const body = { prompt: 'A heron', images: ['https://example.com/a.png'] }
+  const file = { storageKey: 'a', contentType: 'image/png', filename: 'a.png', durationS: null }
+  const given = (slug: string, bytes: number) =>
+    instantKinds.image.input(body, modelOf(slug), { 'input_references.0': { ...file, bytes } })
+  t.is(given('gpt-image-2', 50 * mib).references, 1)
+  t.is(given('nano-banana', 10 * mib).references, 1)
+  const error = t.throws(() => given('nano-banana', 10 * mib + 1))
+  t.like(error, { code: 'file_too_large', param: 'input_references.0' })
+})
+
 test('400 for sound longer than the model takes, or than a day', t => {
   const body = { audio_url: 'https://a.example/b.wav' }
   const long = (durationS: number): References => ({

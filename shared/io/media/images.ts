@@ -30,24 +30,30 @@ const unknownOwner: SlotOwner = { organisationId: '', environment: 'live' }
 
 /**
  * Returns the type and size in pixels of an image that can be decoded completely; null for anything else, and beyond
- * `imageLimits`. Images are decoded one after the other. Those of requests, with a limit of `maxWaiting` images at once, are
- * taken fairly by `owner`; beyond the limit, and after 30 s, it throws a GatewayError 503 `service_unavailable`.
+ * `imageLimits`. Images are decoded one after the other; a stored one is read when it is its turn. Those of requests, with a
+ * limit of `maxWaiting` images at once, are taken fairly by `owner`; beyond the limit, and after 30 s, it throws a
+ * GatewayError 503 `service_unavailable`.
  */
 export async function examineImage(
-  bytes: Uint8Array,
+  image: Uint8Array | (() => Promise<Uint8Array>),
   maxWaiting = Infinity,
   owner: SlotOwner = unknownOwner,
 ): Promise<ImageFacts | null> {
-  const format = await sniff(bytes.subarray(0, sniffedBytes))
-  if (!format || !canDecode(format.contentType)) return null
-  const examine = () => limitDecoding(() => decode(bytes, format.contentType).catch(() => null))
+  const examine = () => limitDecoding(async () => factsOf(typeof image === 'function' ? await image() : image))
   const limits = { waitMs: requestWaitMs, maxWaiting: maxWaiting - 1 }
   const examined =
     maxWaiting === Infinity ? { result: await examine() } : await requestSlots.run(owner, limits, examine)
-  if (examined) return examined.result && { contentType: format.contentType, ...examined.result }
+  if (examined) return examined.result
   throw new GatewayError('service_unavailable', 'Too many images are being decoded. Try again shortly.', {
     headers: { 'retry-after': '5' },
   })
+}
+
+async function factsOf(bytes: Uint8Array): Promise<ImageFacts | null> {
+  const format = await sniff(bytes.subarray(0, sniffedBytes))
+  if (!format || !canDecode(format.contentType)) return null
+  const size = await decode(bytes, format.contentType).catch(() => null)
+  return size && { contentType: format.contentType, ...size }
 }
 
 async function decode(bytes: Uint8Array, contentType: string): Promise<{ width: number; height: number } | null> {

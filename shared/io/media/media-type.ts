@@ -1,3 +1,4 @@
+import { type Bytes, peek } from '../bytes.ts'
 import { soundType } from './sound-type.ts'
 
 /** A file format as detected from bytes. `type` is null for formats of none of the three types, e.g. a mesh. */
@@ -88,7 +89,25 @@ function rows(type: MediaFormat['type'], extensions: Record<string, string>): Me
   return Object.entries(extensions).map(([contentType, extension]) => ({ contentType, extension, type }))
 }
 
-/** Detects a file's format from its first bytes (`sniffedBytes` are enough); null if it is unknown here. */
+/** Of an ID3 tag, which may hold a cover, before the file proper. */
+const maxTagBytes = 2 * 1024 * 1024
+
+/** Looks at the beginning of a body: as much as `sniff` needs. */
+export async function peekHead(body: Bytes): Promise<{ head: Buffer; body: Bytes }> {
+  const peeked = await peek(body, sniffedBytes)
+  const tagBytes = id3Bytes(peeked.head)
+  return tagBytes === 0 || tagBytes > maxTagBytes ? peeked : peek(peeked.body, tagBytes + sniffedBytes)
+}
+
+/** The length of the ID3v2 tag that a file begins with; 0 without one. */
+function id3Bytes(head: Uint8Array): number {
+  if (Buffer.from(head.subarray(0, 3)).toString('latin1') !== 'ID3' || head.length < 10) return 0
+  const footerBytes = (head[5]! & 0x10) === 0 ? 0 : 10
+  const contentBytes = head.subarray(6, 10).reduce((bytes, septet) => bytes * 128 + (septet & 127), 0)
+  return 10 + contentBytes + footerBytes
+}
+
+/** Detects a file's format from its first bytes, those of `peekHead`; null if it is unknown here. */
 export async function sniff(head: Uint8Array): Promise<MediaFormat | null> {
   const type = await sniffType(head)
   return type === null ? null : formatOf(type)
@@ -97,7 +116,13 @@ export async function sniff(head: Uint8Array): Promise<MediaFormat | null> {
 /** Detects a file's content type from its first bytes, of any detectable format; null for plain text. */
 export async function sniffType(head: Uint8Array): Promise<string | null> {
   const { fileTypeFromBuffer } = await import('file-type')
-  return (await fileTypeFromBuffer(head))?.mime ?? soundType(Buffer.from(head))
+  const found = (await fileTypeFromBuffer(head))?.mime
+  return found ?? (isTiff(head) ? 'image/tiff' : soundType(Buffer.from(head)))
+}
+
+/** TIFF in either byte order, and BigTIFF; the directory that the library reads as well may be at the end of the file. */
+function isTiff(head: Uint8Array): boolean {
+  return /^(?:II[*+]\0|MM\0[*+])/.test(Buffer.from(head.subarray(0, 4)).toString('latin1'))
 }
 
 /** The format of a content type as in a header; null if it is unknown here. */

@@ -1,24 +1,11 @@
-/** The content of a `data:` URI in base64. */
-export type InlineFile = { mediaType: string; data: string }
-
-/** Longer heads are no media type with its parameters. */
-const maxHeadCharacters = 300
-const head = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)?(?:;[^;,]*)*?;base64,/i
-const base64 = /^[A-Za-z0-9+/]+={0,2}$/
-
-/** Base64 without the line breaks that some encoders write (RFC 2045); null if it is none. */
-export function base64Of(text: string): string | null {
-  const data = /\s/.test(text) ? text.replace(/\s+/g, '') : text
-  return base64.test(data) ? data : null
-}
+import { type InlineFile, parseDataUri } from '../../base/data-uri.ts'
 
 /** Reads a base64 data URI; null if it is none. The type of an image is that of its bytes, whatever its label says. */
 export function readDataUri(uri: string): InlineFile | null {
-  const [start, label = ''] = head.exec(uri.slice(0, maxHeadCharacters)) ?? []
-  const data = start === undefined ? null : base64Of(uri.slice(start.length))
-  if (data === null) return null
-  const mediaType = label.toLowerCase().replace(/^image\/jpg$/, 'image/jpeg')
-  return { mediaType: imageTypeOf(data) ?? mediaType, data }
+  const file = parseDataUri(uri)
+  if (!file) return null
+  const { mediaType, data } = file
+  return { mediaType: imageTypeOf(data) ?? mediaType.replace(/^image\/jpg$/, 'image/jpeg'), data }
 }
 
 /** The text of a document that is text, such as Markdown, CSV or JSON; null for one of another type. */

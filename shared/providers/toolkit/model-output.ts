@@ -1,3 +1,4 @@
+import { isDataUri, parseDataUri } from '../../base/data-uri.ts'
 import { isObject } from '../../base/is-object.ts'
 import type { ImageOutput } from '../../kinds/image.ts'
 import type { WorkKind, WorkKinds } from '../../kinds/index.ts'
@@ -75,10 +76,10 @@ export function secondsOf(output: WorkKinds[WorkKind]['output']): number | null 
 }
 
 function fileAt(url: string): { url: string } | { bytes: Uint8Array } {
-  if (!/^data:/i.test(url)) return { url }
-  const comma = url.indexOf(',')
-  if (!/;base64$/i.test(url.slice(0, comma))) throw invalidResponse('a file in it is not base64')
-  return { bytes: Buffer.from(url.slice(comma + 1), 'base64') }
+  if (!isDataUri(url)) return { url }
+  const file = parseDataUri(url)
+  if (!file) throw invalidResponse('a file in it is not base64')
+  return { bytes: Buffer.from(file.data, 'base64') }
 }
 
 function addressIn(output: unknown, names: string[]): string | null {

@@ -98,6 +98,22 @@ test.serial('200: who speaks, the words to expect, and the languages to choose f
   t.deepEqual(query.getAll('detect_language'), ['en', 'de'])
 })
 
+test.serial('200: a language with the region or the script that Deepgram knows, else alone', async t => {
+  const tags = {
+    'en-US': 'en-US',
+    'es-419': 'es-419',
+    'zh-Hans-CN': 'zh-Hans',
+    'it-IT': 'it',
+    deu: 'de',
+    'nb-NO': 'no',
+  }
+  for (const [language, expected] of Object.entries(tags)) {
+    emulator.reset()
+    await heardOf({ language })
+    t.is(emulator.requests[0]!.query.get('language'), expected)
+  }
+})
+
 test.serial('200: a model that cannot tell languages hears them all', async t => {
   const { language } = await heardOf({}, 'nova-3-medical')
   t.is(emulator.requests[0]!.query.get('language'), 'multi')

@@ -287,6 +287,58 @@ test.serial(
   },
 )
 
+test.serial('200 a language as browsers and systems name it is the one of ISO 639-1 at OpenAI and Groq', async t => {
+  const codes: [language: string, sent: string][] = [
+    ['en-US', 'en'],
+    ['EN', 'en'],
+    ['pt_BR', 'pt'],
+    ['zh-Hans-CN', 'zh'],
+    ['es-419', 'es'],
+    ['deu', 'de'],
+    ['nb-NO', 'no'],
+    ['yue', 'yue'],
+  ]
+  const sent = () => /name="language"\r\n\r\n([^\r]*)/.exec(emulator.requests.at(-1)!.raw.toString('latin1'))?.[1]
+  for (const [language, expected] of codes) {
+    for (const model of ['whisper-1', 'gpt-4o-transcribe', 'whisper-large-v3'])
+      t.is((await sdk.audio.transcriptions.create({ file, model, language })).text, text)
+    t.is(sent(), expected)
+  }
+  const languages = ['en-US', 'en_GB', 'DE']
+  await sdk.audio.transcriptions.create({ file, model: 'gpt-transcribe', languages })
+  const named = emulator.requests
+    .at(-1)!
+    .raw.toString('latin1')
+    .match(/name="languages\[\]"\r\n\r\n[^\r]*/g)
+  t.deepEqual(
+    named?.map(part => part.slice(-2)),
+    ['en', 'de'],
+  )
+  for (const language of ['Nederlands', 'auto', 'en US', 'e', 'en--US']) {
+    const refused = await t.throwsAsync(sdk.audio.transcriptions.create({ file, model: 'whisper-1', language }))
+    t.like(refused, { status: 400, param: 'language' }, language)
+  }
+})
+
+test.serial('200 a prompt longer than what a model reads: whole at OpenAI, its end where more is refused', async t => {
+  const prompt = `${'Kübernetes 世界, '.repeat(1_000)}the end 👋`
+  const sent = async () => {
+    const { raw, headers } = emulator.requests.at(-1)!
+    const form = await new Response(new Uint8Array(raw), {
+      headers: { 'content-type': headers['content-type']! },
+    }).formData()
+    return String(form.get('prompt'))
+  }
+  for (const create of [sdk.audio.transcriptions, sdk.audio.translations]) {
+    await create.create({ file, model: 'whisper-1', prompt })
+    t.is(await sent(), prompt)
+    await create.create({ file, model: 'whisper-large-v3', prompt })
+    t.is(await sent(), [...prompt].slice(-896).join(''))
+  }
+  const asked = { file, model: 'whisper-1', prompt: 'x'.repeat(200_001) }
+  t.like(await t.throwsAsync(sdk.audio.transcriptions.create(asked)), { status: 400, param: 'prompt' })
+})
+
 test.serial('400 names the option that a model does not take', async t => {
   const refused = async (body: object, form: Record<string, string | string[]> = {}) => {
     const parts = new FormData()

@@ -121,6 +121,65 @@ test.serial('200 an edit with several files and a mask, whole and streamed', asy
   t.is(await charged(), nano + costOf(5, 3 * tokensPerReference, tokensPerImage + tokensPerPreview).nano)
 })
 
+test.serial('200 an edit in OpenAI’s JSON: addresses, data: URIs and ids of uploads, and a mask', async t => {
+  const form = new FormData()
+  form.append('file', new Blob([new Uint8Array(png(8))]), 'a.png')
+  const headers = { authorization: `Bearer ${account.live}` }
+  const uploaded = await fetch(`${gateway.url}/v1/uploads`, { method: 'POST', headers, body: form })
+  const { id, url } = (await uploaded.json()) as { id: string; url: string }
+  const inline = `data:image/png;base64,${png(8).toString('base64')}`
+  const edit = (body: object) =>
+    gateway.fetch('/v1/images/edits', { key: account.live, body: { model, prompt, ...body } })
+  const images = [{ image_url: inline }, { file_id: id, image_url: null }, { image_url: url }, url]
+  for (const mask of [{ image_url: inline }, { file_id: id }, { type: 'image_url', image_url: { url: inline } }]) {
+    const answer = await edit({ images, mask })
+    t.is(answer.status, 200, await answer.clone().text())
+    const sent = emulator.requests.at(-1)!.raw.toString('latin1')
+    t.is(sent.match(/name="image\[\]"/g)?.length, 4)
+    t.is(sent.match(/name="mask"/g)?.length, 1)
+  }
+  const { length } = emulator.requests
+  const refusals: [body: object, code: string, param: string][] = [
+    [{ images: [{ file_id: 'upl_unknown' }] }, 'url_not_allowed', 'images.0'],
+    [{ images: [{ image_url: inline }, { image_url: 'data:image/png,x' }] }, 'invalid_request', 'images.1'],
+    [{ images: [{ image_url: inline, file_id: id }] }, 'invalid_request', 'images.0'],
+    [{ images: [{ file_id: 'https://example.com' }] }, 'invalid_request', 'images.0.file_id'],
+    [{ images: [{}] }, 'invalid_request', 'images.0'],
+    [{ images: [] }, 'invalid_request', 'images'],
+    [{ images: [{ image_url: inline }], input_references: [inline] }, 'invalid_request', 'images'],
+    [{ images: [{ image_url: inline }], mask: { image_url: `${inline}!` } }, 'invalid_request', 'mask'],
+    [{ images: [{ image_url: inline }], seed: 3 }, 'unsupported_capability', 'seed'],
+  ]
+  for (const [body, code, param] of refusals) {
+    const answer = await edit(body)
+    t.is(answer.status, 400, JSON.stringify(body).slice(0, 80))
+    t.like(((await answer.json()) as { error: object }).error, { code, param })
+  }
+  t.is(emulator.requests.length, length)
+})
+
+test.serial('200 an image of up to 50 MiB where the model takes it; 413 beyond', async t => {
+  const mib = 1024 * 1024
+  // What follows the last chunk of a PNG is no part of it.
+  const large = (bytes: number) => new File([new Uint8Array(png(8)), new Uint8Array(bytes - png(8).length)], 'a.png')
+  const edit = async (bytes: number, asked = model) => {
+    const form = new FormData()
+    form.append('model', asked)
+    form.append('prompt', prompt)
+    form.append('image', large(bytes))
+    const headers = { authorization: `Bearer ${account.live}` }
+    return fetch(`${gateway.url}/v1/images/edits`, { method: 'POST', headers, body: form })
+  }
+  t.is((await edit(12 * mib)).status, 200)
+  t.is((await edit(50 * mib - 1)).status, 200)
+  const over = await edit(50 * mib + 1)
+  t.is(over.status, 413)
+  t.like(((await over.json()) as { error: object }).error, { code: 'file_too_large', param: 'image' })
+  const inline = `data:image/png;base64,${Buffer.from(await large(11 * mib).arrayBuffer()).toString('base64')}`
+  const body = { model, prompt, images: [{ image_url: inline }] }
+  t.is((await gateway.fetch('/v1/images/edits', { key: account.live, body })).status, 200)
+})
+
 test.serial('200 several images with previews are drawn one by one, each charged in full', async t => {
   const types: string[] = []
   const asked = { model, prompt, n: 2, stream: true, partial_images: 1 } as const

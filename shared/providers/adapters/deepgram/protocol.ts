@@ -1,5 +1,6 @@
 import { unsupported } from '../../../kinds/media.ts'
 import type { Segment, Transcript, TranscriptionInput, Word } from '../../../kinds/transcription.ts'
+import { isoLanguage } from '../../../kinds/transcription-options.ts'
 import type { InstantAdapter, Protocol, Target } from '../../contract.ts'
 import {
   invalidResponse,
@@ -46,14 +47,28 @@ function queryOf({ model, deployment, provider }: Target, input: TranscriptionIn
   assertPriced({ model, deployment, provider }, input)
   const query = new URLSearchParams({ model: deployment.upstream_model, smart_format: 'true', punctuate: 'true' })
   // Models without language detection have a language value for any speech, e.g. `multi`.
-  const language = input.language ?? deployment.traits?.any_language
-  if (input.languages.length > 0) for (const one of input.languages) query.append('detect_language', one)
+  const language = input.language === null ? deployment.traits?.any_language : knownTag(input.language)
+  if (input.languages.length > 0)
+    for (const one of new Set(input.languages.map(isoLanguage))) query.append('detect_language', one)
   else if (language === undefined) query.set('detect_language', 'true')
   else query.set('language', String(language))
   if (input.segments) query.set('utterances', 'true')
   if (input.speakers) query.set('diarize', 'true')
   for (const keyword of input.keywords) query.append('keyterm', keyword)
   return query
+}
+
+/** The regions and scripts that Deepgram knows (developers.deepgram.com/docs/models-languages-overview); it refuses others. */
+const regionalTags: ReadonlySet<string> = new Set([
+  ...['da-DK', 'de-CH', 'en-AU', 'en-GB', 'en-IN', 'en-NZ', 'en-US', 'es-419', 'fr-CA', 'ko-KR', 'nl-BE'],
+  ...['pt-BR', 'pt-PT', 'sv-SE', 'th-TH', 'zh-CN', 'zh-HK', 'zh-Hans', 'zh-Hant', 'zh-TW'],
+])
+
+/** A language with its region or script if Deepgram knows it, else the language. */
+function knownTag(tag: string): string {
+  const [language, subtag] = tag.split('-')
+  const regional = `${language}-${subtag}`
+  return regionalTags.has(regional) ? regional : isoLanguage(tag)
 }
 
 /** The first channel: channels are transcribed as one. */

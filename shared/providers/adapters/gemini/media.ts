@@ -1,7 +1,8 @@
+import { base64Of } from '../../../base/data-uri.ts'
 import { GatewayError } from '../../../base/errors.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
-import { base64Of, readDataUri, textOfFile } from '../../toolkit/data-uri.ts'
+import { readDataUri, textOfFile } from '../../toolkit/data-uri.ts'
 
 export type InlineData = { inlineData: { mimeType: string; data: string } }
 

@@ -11,6 +11,7 @@ import type {
   TranscriptPiece,
   Word,
 } from '../../../kinds/transcription.ts'
+import { isoLanguage } from '../../../kinds/transcription-options.ts'
 import type { FormPart, InstantAdapter, InstantCall, ProviderRequest, Source } from '../../contract.ts'
 import { readList, readNumber, readOptionalText, valueAt } from '../../toolkit/json-fields.ts'
 import { sourcesIn } from '../../toolkit/list-sources.ts'
@@ -67,8 +68,9 @@ async function partsOf(call: TranscriptionCall): Promise<FormPart[]> {
   const formFields = {
     model: call.target.deployment.upstream_model,
     response_format: responseFormat,
-    language,
-    prompt,
+    // The dialect knows languages only, and refuses regions (https://github.com/iOfficeAI/AionUi/pull/1939).
+    language: language && isoLanguage(language),
+    prompt: prompt && readPart(prompt, call),
     temperature,
     ...chunkingOf(call),
   }
@@ -80,7 +82,7 @@ async function partsOf(call: TranscriptionCall): Promise<FormPart[]> {
   const lists = {
     timestamp_granularities: times,
     include: logprobs ? ['logprobs'] : [],
-    languages,
+    languages: [...new Set(languages.map(isoLanguage))],
     keywords,
     known_speaker_names: knownSpeakers,
     known_speaker_references: await Promise.all(samples.map(dataUriOf)),
@@ -90,6 +92,12 @@ async function partsOf(call: TranscriptionCall): Promise<FormPart[]> {
     ...Object.entries(lists).flatMap(([name, all]) => all.map(value => ({ name: `${name}[]`, value }))),
     { name: 'file', file: fileOf(call) },
   ]
+}
+
+/** The end of a prompt, where the provider refuses a longer one: Whisper reads its last 224 tokens. */
+function readPart(prompt: string, { target }: TranscriptionCall): string {
+  const max = target.deployment.traits?.max_prompt_characters
+  return max === undefined ? prompt : [...prompt].slice(-Number(max)).join('')
 }
 
 async function dataUriOf(sample: Source): Promise<string> {

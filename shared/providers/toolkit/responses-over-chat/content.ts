@@ -1,3 +1,4 @@
+import { isDataUri } from '../../../base/data-uri.ts'
 import { isPart, type ResponsesPart } from '../../../kinds/responses.ts'
 import type { Target } from '../../contract.ts'
 import { textParts, type UserPart } from '../over-chat/user-parts.ts'
@@ -55,7 +56,7 @@ function filePart(
 ): UserPart {
   if (!model.input_modalities.includes('file')) throw unsupported(param, `${model.id} takes no files.`)
   if (data) {
-    const file_data = data.startsWith('data:') ? data : `data:application/pdf;base64,${data}`
+    const file_data = isDataUri(data) ? data : `data:application/pdf;base64,${data}`
     return { type: 'file', file: { file_data, filename: filename || 'document.pdf' } }
   }
   if (url) return { type: 'file', file: { file_data: url, filename: filename || 'document.pdf' } }

@@ -1,0 +1,50 @@
+/** The content of a `data:` URI in base64. `mediaType` is in lower case, empty without a label. */
+export type InlineFile = { mediaType: string; data: string }
+
+/** Longer heads are no media type with its parameters. */
+const maxHeadCharacters = 1_000
+/** Type, parameters and the mark; values of parameters may have commas, quoted or not: `codecs=vp8,opus`. */
+const head = /^\s*data:\s*([\w.+-]+\/[\w.+-]+)?\s*(?:;[^,;=]*(?:=(?:"[^"]*"|[^;"])*)?)*?;\s*base64\s*,/i
+const base64 = /^[A-Za-z0-9+/]+={0,2}$/
+const base64InLines = /^[A-Za-z0-9+/=\t\n\f\r ]+$/
+
+export function isDataUri(url: string): boolean {
+  return /^\s*data:/i.test(url)
+}
+
+/** Base64 without the line breaks that some encoders write (RFC 2045); null if it is none. */
+export function base64Of(text: string): string | null {
+  const data = /\s/.test(text) && base64InLines.test(text) ? withoutSpace(text) : text
+  return base64.test(data) ? data : null
+}
+
+/** ASCII text without white space: a regular expression takes seconds to remove millions of line breaks. */
+function withoutSpace(text: string): string {
+  const bytes = Buffer.from(text, 'latin1')
+  let length = 0
+  for (let i = 0; i < bytes.length; i++) if (bytes[i]! > space) bytes[length++] = bytes[i]!
+  return bytes.toString('latin1', 0, length)
+}
+
+const space = 0x20
+
+/**
+ * Reads a base64 `data:` URI as https://fetch.spec.whatwg.org/#data-urls says: with parameters, line breaks, and characters
+ * that are percent-encoded. Null if it is none.
+ */
+export function parseDataUri(uri: string): InlineFile | null {
+  const [start, label = ''] = head.exec(uri.slice(0, maxHeadCharacters)) ?? []
+  if (start === undefined) return null
+  const text = uri.slice(start.length)
+  const data = base64Of(text.includes('%') ? decoded(text) : text)
+  return data === null ? null : { mediaType: label.toLowerCase(), data }
+}
+
+/** Text without percent-encoding; as it is where that is malformed. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
