@@ -1,6 +1,6 @@
 import { stepBatch } from '../shared/batches/step.ts'
-import { Superseded } from '../shared/store/batches.ts'
-import { runLeased } from '../shared/store/run-lease.ts'
+import { Superseded } from '../shared/batches/batches.ts'
+import { runLeased } from '../shared/queues/run-lease.ts'
 import { done, type Processor, retryIn, slotsOf } from './run.ts'
 import { WorkerSlots } from './worker-slots.ts'
 

@@ -1,7 +1,7 @@
 import { raiseBalanceAlerts } from '../shared/alerts/balances.ts'
 import { raiseCapAlerts } from '../shared/alerts/caps.ts'
 import { watchEndpoints } from '../shared/alerts/endpoint-incidents.ts'
-import { disableFailingEndpoints } from '../shared/alerts/endpoints.ts'
+import { disableFailingEndpoints } from '../shared/alerts/failing-endpoints.ts'
 import { evaluateRules } from '../shared/alerts/evaluate-rules.ts'
 import { handleExcesses, watchReservations } from '../shared/alerts/excesses.ts'
 import { watchFailures, watchStores } from '../shared/alerts/incident-watch.ts'

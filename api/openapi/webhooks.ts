@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { ruleKindNames, windows } from '../../shared/alerts/rule-kinds.ts'
-import type { EventType } from '../../shared/store/webhook-events.ts'
+import type { EventType } from '../../shared/webhooks/events.ts'
 import { batchAnswer } from '../schemas/batches.ts'
 import { delayedJob } from '../schemas/delayed.ts'
 import { jobAnswer, meshAnswer } from '../schemas/jobs.ts'

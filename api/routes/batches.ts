@@ -7,7 +7,7 @@ import { type BatchEndpoint, batchEndpoints } from '../../shared/batches/request
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { common, exactlyOneOf } from '../../shared/kinds/media.ts'
 import type { Services } from '../../shared/services.ts'
-import type { Batch } from '../../shared/store/batches.ts'
+import type { Batch } from '../../shared/batches/batches.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { batchAnswer, routings } from '../schemas/batches.ts'

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { Services } from '../../shared/services.ts'
-import type { CreatedEndpoint } from '../../shared/store/webhook-endpoints.ts'
+import type { CreatedEndpoint } from '../../shared/webhooks/endpoints.ts'
 import { endpoint } from '../endpoint.ts'
 import { endpointPatch, newEndpoint, webhookEndpoint } from '../schemas/webhooks.ts'
 import { presentEndpoint } from './present-webhook-endpoint.ts'

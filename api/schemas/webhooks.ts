@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { eventPatterns } from '../../shared/store/webhook-events.ts'
+import { eventPatterns } from '../../shared/webhooks/events.ts'
 
 const events = z
   .array(z.enum(eventPatterns as [string, ...string[]]))

@@ -2,7 +2,7 @@ import { newId } from '../base/ids.ts'
 import type { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import type { Services } from '../services.ts'
-import type { EventType } from '../store/webhook-events.ts'
+import type { EventType } from '../webhooks/events.ts'
 import type { EmailTo } from './emails.ts'
 
 /** An alert to raise once per cause; `data` is the payload of its webhook. */

@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import type { Services } from '../services.ts'
-import type { Batch } from '../store/batches.ts'
+import type { Batch } from './batches.ts'
 
 /** Cancels a batch; finished lines are kept. Throws a GatewayError 409 `not_cancellable` when it is over. */
 export async function cancelBatch({ batches, batchWakes, log }: Services, id: string): Promise<Batch> {

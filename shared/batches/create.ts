@@ -4,7 +4,7 @@ import type { TransactionStep } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
 import type { Policy } from '../keys/policy.ts'
 import type { Services } from '../services.ts'
-import type { Batch } from '../store/batches.ts'
+import type { Batch } from './batches.ts'
 import { type Origin, traceEnqueued } from '../traces/work.ts'
 import type { BatchEndpoint } from './request.ts'
 

@@ -1,5 +1,5 @@
 import type { Services } from '../services.ts'
-import type { Batch } from '../store/batches.ts'
+import type { Batch } from './batches.ts'
 
 /** The output and error file, which are not public before the batch has ended. */
 export type FinalFiles = { outputFileId: string | null; errorFileId: string | null }

@@ -1,7 +1,7 @@
 import { type Line, splitLines } from '../io/lines.ts'
 import type { Blobs } from '../io/storage/blobs.ts'
-import type { Resume } from '../store/batch-journal.ts'
-import type { Batch } from '../store/batches.ts'
+import type { Resume } from './batch-journal.ts'
+import type { Batch } from './batches.ts'
 
 /** The maximum length of a line, equal to that of a direct request's body. */
 export const maxLineBytes = 10 * 1024 * 1024

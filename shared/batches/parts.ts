@@ -1,5 +1,5 @@
 import type { Services } from '../services.ts'
-import { type Batch, Superseded } from '../store/batches.ts'
+import { type Batch, Superseded } from './batches.ts'
 import { encodePage, unpublishedFile } from './finalize.ts'
 import type { PendingResult } from './writer.ts'
 

@@ -1,7 +1,7 @@
 import { usdFromNano } from '../base/money.ts'
 import { unixSeconds } from '../base/time.ts'
 import type { Services } from '../services.ts'
-import type { Batch } from '../store/batches.ts'
+import type { Batch } from './batches.ts'
 
 const over: ReadonlySet<Batch['status']> = new Set(['failed', 'completed', 'expired', 'cancelled'])
 

@@ -4,7 +4,7 @@ import { BufferedResponse } from '../engine/buffered-response.ts'
 import type { Encoding, Leaving } from '../engine/response-writer.ts'
 import { SseParser } from '../io/sse.ts'
 import type { ResponsesEvent, ResponsesObject } from '../kinds/responses-answer.ts'
-import type { NumberedEvent } from '../store/response-events.ts'
+import type { NumberedEvent } from '../responses/response-events.ts'
 
 /** Events are appended together at this interval. */
 const appendEveryMs = 50

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { directKinds } from '../kinds/index.ts'
 import { common } from '../kinds/media.ts'
-import type { DelayedKind } from '../store/delayed-row.ts'
+import type { DelayedKind } from './delayed-row.ts'
 
 /** The endpoints whose requests can be delayed, and the kind of each. */
 export const delayedEndpoints = {

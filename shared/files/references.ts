@@ -7,7 +7,7 @@ import { formatOf, type MediaFormat, peekHead, sniff } from '../io/media/media-t
 import { openPublic } from '../io/safe-url.ts'
 import { type MediaType, type Reference, type ReferenceField, type References, uploadId } from '../kinds/media.ts'
 import type { Services } from '../services.ts'
-import { type FileOwner, retainedForJobsMs, type StoredFile } from '../store/files.ts'
+import { type FileOwner, retainedForJobsMs, type StoredFile } from './files.ts'
 import { rangesOf } from './ranges.ts'
 
 const mib = 1024 * 1024

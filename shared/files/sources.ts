@@ -3,7 +3,7 @@ import { extensionOf } from '../io/media/media-type.ts'
 import type { Reference, References } from '../kinds/media.ts'
 import type { Source } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
-import { retainedForJobsMs } from '../store/files.ts'
+import { retainedForJobsMs } from './files.ts'
 
 /** A job's references by field, as adapter inputs. */
 export function sourcesOf(services: Services, references: References): ReadonlyMap<string, Source> {

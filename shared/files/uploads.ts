@@ -2,7 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import { type Bytes, closeBody, limitBytes } from '../io/bytes.ts'
 import { peekHead, sniff } from '../io/media/media-type.ts'
 import type { Services } from '../services.ts'
-import { type FileOwner, retainedForJobsMs, type StoredFile } from '../store/files.ts'
+import { type FileOwner, retainedForJobsMs, type StoredFile } from './files.ts'
 import { maxBytes, tooLarge } from './references.ts'
 
 /** An upload in progress, with the client's declared name and type. */

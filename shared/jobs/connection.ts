@@ -3,7 +3,7 @@ import { isEqual } from '../base/is-equal.ts'
 import type { QueuedKind } from '../kinds/index.ts'
 import type { Protocol, ProviderLine, QueuedAdapter } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
-import type { RunningJob } from '../store/jobs.ts'
+import type { RunningJob } from './jobs.ts'
 
 /** The adapter and authenticated client of the provider that runs a job. */
 export type Connection = { adapter: QueuedAdapter<QueuedKind>; protocol: Protocol; line: ProviderLine }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { TransactionStep } from '../io/db.ts'
 import type { Services } from '../services.ts'
-import type { Job, NewJob } from '../store/jobs.ts'
+import type { Job, NewJob } from './jobs.ts'
 import type { Reservation } from '../wallet/admission.ts'
 
 /**

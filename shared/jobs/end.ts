@@ -4,9 +4,9 @@ import type { TransactionStep } from '../io/db.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { FailureReason, ProviderError } from '../providers/provider-error.ts'
 import type { Services } from '../services.ts'
-import type { End, ExpectedState } from '../store/job-end.ts'
-import type { Job } from '../store/jobs.ts'
-import { poisonError } from '../store/suspects.ts'
+import type { End, ExpectedState } from './job-end.ts'
+import type { Job } from './jobs.ts'
+import { poisonError } from '../queues/crash-suspect-limiter.ts'
 import { releaseHolds } from '../wallet/holds.ts'
 
 type EndServices = Pick<

@@ -3,7 +3,7 @@ import { unixSeconds } from '../base/time.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
 import { pixelsOf, type VideoInput } from '../kinds/video.ts'
 import type { Services } from '../services.ts'
-import type { Job } from '../store/jobs.ts'
+import type { Job } from './jobs.ts'
 import type { JobInput } from './submit.ts'
 
 /** A finished file of a job. */

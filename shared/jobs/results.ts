@@ -8,7 +8,7 @@ import { formatOf, peekHead, sniff } from '../io/media/media-type.ts'
 import type { ProviderFile } from '../kinds/media.ts'
 import type { ProviderLine } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
-import type { FileOwner, StoredFile } from '../store/files.ts'
+import type { FileOwner, StoredFile } from '../files/files.ts'
 
 /** `durationS` is measured, in seconds; null for files without a duration and for unmeasurable ones. */
 export type StoredResult = StoredFile & { durationS: number | null }

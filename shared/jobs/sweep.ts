@@ -1,5 +1,5 @@
 import type { Services } from '../services.ts'
-import { delayedKind } from '../store/job-end.ts'
+import { delayedKind } from './job-end.ts'
 import { endJob, expiredEnd } from './end.ts'
 
 const maxPerTask = 500

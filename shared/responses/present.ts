@@ -1,7 +1,7 @@
 import type { ResponsesItem } from '../kinds/responses.ts'
 import type { Services } from '../services.ts'
-import { listedIds } from '../store/item-ids.ts'
-import type { ResponseRow } from '../store/stored-responses.ts'
+import { listedIds } from './item-ids.ts'
+import type { ResponseRow } from './stored-responses.ts'
 
 /** A stored response as its client received it. */
 export async function presentResponse({ storedResponses }: Services, { id, inputCount }: ResponseRow): Promise<object> {

@@ -5,8 +5,8 @@ import type { Connection } from '../io/db.ts'
 import type { ResponsesItem } from '../kinds/responses.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import type { Services } from '../services.ts'
-import type { FileOwner } from '../store/files.ts'
-import { dropOnFailure } from '../store/insert-items.ts'
+import type { FileOwner } from '../files/files.ts'
+import { dropOnFailure } from './insert-items.ts'
 
 /** What is stored of one turn. */
 export type StoredTurn = {

@@ -5,9 +5,9 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { deleteExpired, measureExpired, type Removable } from '../io/expired-rows.ts'
 import { factorMemoryMs } from '../providers/reservation-factors.ts'
 import type { Services } from '../services.ts'
-import { expiredConversations } from '../store/conversations.ts'
-import { endedBatches, endedJobs, forgetJobs, unforgottenJobs } from '../store/retention.ts'
-import { expiredResponses } from '../store/stored-responses.ts'
+import { expiredConversations } from '../responses/stored-conversations.ts'
+import { endedBatches, endedJobs, forgetJobs, unforgottenJobs } from '../jobs/retention.ts'
+import { expiredResponses } from '../responses/stored-responses.ts'
 import { maintainPartitions, measureOldMonths, monthStart } from '../wallet/partitions.ts'
 
 /** What is removed from one table, and when. */

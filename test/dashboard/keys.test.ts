@@ -8,7 +8,7 @@ import { nanoFromUsd } from '../../shared/base/money.ts'
 import { type Actor, operatorActor } from '../../shared/keys/audit.ts'
 import type { KeyRecord } from '../../shared/keys/keys.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
-import { rotateWebhookSecret } from '../../shared/keys/webhook-secrets.ts'
+import { rotateWebhookSecret } from '../../shared/webhooks/secrets.ts'
 import { join, type SignedUp, signUp, type Visitor } from '../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { delayedJob } from '../../api/schemas/delayed.ts'
 import type { ErrorCode } from '../../shared/base/errors.ts'
-import type { DelayedInput } from '../../shared/store/delayed-row.ts'
+import type { DelayedInput } from '../../shared/delayed/delayed-row.ts'
 import { overloaded } from '../emulators/anthropic.ts'
 import { hang, json } from '../emulators/emulator.ts'
 import { serverError } from '../emulators/openai.ts'

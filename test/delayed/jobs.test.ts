@@ -1,6 +1,6 @@
 import test from 'ava'
 import { delayedJob } from '../../api/schemas/delayed.ts'
-import { getWebhookSecrets } from '../../shared/keys/webhook-secrets.ts'
+import { getWebhookSecrets } from '../../shared/webhooks/secrets.ts'
 import { failure } from '../emulators/openai.ts'
 import { answersError } from '../support/api/edge.ts'
 import {

@@ -3,7 +3,7 @@ import test from 'ava'
 import { examineRotation, rotationFinding } from '../../api/operator/doctor-rotation.ts'
 import { loadConfig } from '../../shared/base/config.ts'
 import { keyIdsOf, reportKeys } from '../../shared/keys/reported-keys.ts'
-import { getWebhookSecrets } from '../../shared/keys/webhook-secrets.ts'
+import { getWebhookSecrets } from '../../shared/webhooks/secrets.ts'
 import { freshStores, startGateway } from '../support/gateway.ts'
 import { storesEnv } from '../support/operator.ts'
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { maxOpenStarts } from '../../shared/store/suspects.ts'
+import { maxOpenStarts } from '../../shared/queues/crash-suspect-limiter.ts'
 import { hang } from '../emulators/emulator.ts'
 import { contextLength, serverError } from '../emulators/openai.ts'
 import { responsesReply } from '../emulators/openai-responses.ts'

@@ -1,5 +1,5 @@
 import test, { type ExecutionContext } from 'ava'
-import type { Batch } from '../../shared/store/batches.ts'
+import type { Batch } from '../../shared/batches/batches.ts'
 import { holdMember, type JobHold } from '../../shared/wallet/holds.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { ledgerCheck, shoot } from '../support/chaos.ts'

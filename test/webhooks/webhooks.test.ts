@@ -1,7 +1,7 @@
 import test, { type ExecutionContext } from 'ava'
 import { presentJob } from '../../shared/jobs/present.ts'
 import { operatorActor } from '../../shared/keys/audit.ts'
-import { rotateWebhookSecret } from '../../shared/keys/webhook-secrets.ts'
+import { rotateWebhookSecret } from '../../shared/webhooks/secrets.ts'
 import type { Services } from '../../shared/services.ts'
 import type { Outcome } from '../../workers/run.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'

@@ -1,5 +1,5 @@
 import type { Prisma } from '../../../shared/generated/prisma/client.ts'
-import { type EventType, eventTypes } from '../../../shared/store/webhook-events.ts'
+import { type EventType, eventTypes } from '../../../shared/webhooks/events.ts'
 import examples from '../../openapi/examples.json' with { type: 'json' }
 
 /** The types of which a sample can be sent. */

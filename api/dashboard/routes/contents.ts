@@ -6,7 +6,7 @@ import {
   type ContentSettingsFields,
   getContentSettings,
   updateContentSettings,
-} from '../../../shared/keys/content-settings.ts'
+} from '../../../shared/content-log/organisation-settings.ts'
 import type { Services } from '../../../shared/services.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { ContentSettings, RequestContent } from '../wire/contents.ts'

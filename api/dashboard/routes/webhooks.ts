@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { assertPublicUrl } from '../../../shared/io/safe-url.ts'
-import { getWebhookSecrets, rotateWebhookSecret, type WebhookSecrets } from '../../../shared/keys/webhook-secrets.ts'
+import { getWebhookSecrets, rotateWebhookSecret, type WebhookSecrets } from '../../../shared/webhooks/secrets.ts'
 import { endpoint } from '../../endpoint.ts'
 import { paging, readPage } from '../../routes/paging.ts'
 import { presentAttempt, presentDelivery } from '../present/present-delivery.ts'

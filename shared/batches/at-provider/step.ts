@@ -1,7 +1,7 @@
 import type { Operation } from '../../providers/contract.ts'
 import { ProviderError } from '../../providers/provider-error.ts'
 import type { Services } from '../../services.ts'
-import type { Batch } from '../../store/batches.ts'
+import type { Batch } from '../batches.ts'
 import { collectProviderBatch } from './collect.ts'
 import { isAtProvider, isUndecided, moveToGateway, type ProviderBatch, providerBatchOf } from './offer.ts'
 import { submitProviderBatch } from './submit.ts'

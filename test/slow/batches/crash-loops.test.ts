@@ -1,6 +1,6 @@
 import test from 'ava'
 import { LineStarts } from '../../../shared/batches/line-starts.ts'
-import { Suspects } from '../../../shared/store/suspects.ts'
+import { Suspects } from '../../../shared/queues/crash-suspect-limiter.ts'
 import { hang, type Reply } from '../../emulators/emulator.ts'
 import { reply as usual } from '../../emulators/openai.ts'
 import { batchOf, type ResultLine, resultsOf } from '../../support/batches/gateway.ts'

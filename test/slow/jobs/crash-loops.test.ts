@@ -1,7 +1,7 @@
 import test from 'ava'
 import { runDelayed } from '../../../shared/delayed/run.ts'
 import { sweepDelayed } from '../../../shared/delayed/sweep.ts'
-import { Suspects } from '../../../shared/store/suspects.ts'
+import { Suspects } from '../../../shared/queues/crash-suspect-limiter.ts'
 import { hang } from '../../emulators/emulator.ts'
 import {
   type DelayedWorld,

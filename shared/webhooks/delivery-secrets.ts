@@ -1,6 +1,6 @@
-import type { WebhookDelivery } from '../../shared/generated/prisma/client.ts'
-import { listSigningSecrets, type WebhookSecrets } from '../../shared/keys/webhook-secrets.ts'
-import type { Services } from '../../shared/services.ts'
+import type { WebhookDelivery } from '../generated/prisma/client.ts'
+import { listSigningSecrets, type WebhookSecrets } from './secrets.ts'
+import type { Services } from '../services.ts'
 
 type Delivery = Pick<WebhookDelivery, 'organisationId' | 'endpointId' | 'requested'>
 

@@ -1,9 +1,9 @@
-import type { ResolvedKey } from '../shared/keys/policies.ts'
-import { instantKinds, queuedKinds } from '../shared/kinds/index.ts'
-import type { Services } from '../shared/services.ts'
-import type { ContentCopy } from '../shared/store/content-copy.ts'
-import { kindOf } from './log-refusal.ts'
-import type { State } from './state.ts'
+import type { ResolvedKey } from '../keys/policies.ts'
+import { instantKinds, queuedKinds } from '../kinds/index.ts'
+import type { Services } from '../services.ts'
+import type { ContentCopy } from './content-copy.ts'
+import { kindOf } from '../../api/log-refusal.ts'
+import type { State } from '../../api/state.ts'
 
 /** The kinds whose requests are jobs or files of their own, which keep their input. */
 const keptElsewhere: ReadonlySet<string> = new Set(['async', 'batch'])

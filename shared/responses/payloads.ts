@@ -5,7 +5,7 @@ import type { JsonMeter } from '../base/json-scan.ts'
 import { bytesOf } from '../io/bytes.ts'
 import type { Blobs } from '../io/storage/blobs.ts'
 import type { Sealer } from '../keys/sealer.ts'
-import type { FileOwner, Files } from './files.ts'
+import type { FileOwner, Files } from '../files/files.ts'
 
 /** Where a JSON value is: in its row, or in a file if it is large. Both null = it was removed. */
 export type Payload = { bytes: Uint8Array<ArrayBuffer> | null; fileId: string | null }

@@ -7,7 +7,7 @@ import type { Database } from '../io/db.ts'
 import type { Blobs } from '../io/storage/blobs.ts'
 import { type Actor, audit } from '../keys/audit.ts'
 import type { Sealer } from '../keys/sealer.ts'
-import type { FileOwner, Files } from './files.ts'
+import type { FileOwner, Files } from '../files/files.ts'
 
 const compress = promisify(gzip)
 const decompress = promisify(gunzip)

@@ -3,9 +3,9 @@ import { unixSeconds } from '../base/time.ts'
 import { failedResponse } from '../engine/responses-error.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import type { Services } from '../services.ts'
-import { type DelayedJob, hasEnded } from '../store/delayed-row.ts'
-import type { ResponseRow } from '../store/stored-responses.ts'
-import { presentResponse } from './present.ts'
+import { type DelayedJob, hasEnded } from './delayed-row.ts'
+import type { ResponseRow } from '../responses/stored-responses.ts'
+import { presentResponse } from '../responses/present.ts'
 
 /**
  * A response in the background as it is now: as stored, or with the status of its job while nothing is stored. Throws

@@ -1,8 +1,8 @@
-import { type RuleEvent, ruleText } from '../../shared/alerts/rule-events.ts'
-import { openSlackUrl } from '../../shared/alerts/rules.ts'
-import type { WebhookDelivery } from '../../shared/generated/prisma/client.ts'
-import type { Services } from '../../shared/services.ts'
-import type { Post } from './post.ts'
+import { type RuleEvent, ruleText } from '../alerts/rule-events.ts'
+import { openSlackUrl } from '../alerts/rules.ts'
+import type { WebhookDelivery } from '../generated/prisma/client.ts'
+import type { Services } from '../services.ts'
+import type { Post } from '../../workers/webhooks/post.ts'
 
 /** A Slack webhook: its URL, and the name of its organisation. */
 export type SlackTarget = { url: string; organisation: string }

@@ -2,7 +2,7 @@ import { dayMs } from '../base/time.ts'
 import type { Connection } from '../io/db.ts'
 import { audit, operatorActor } from '../keys/audit.ts'
 import type { Services } from '../services.ts'
-import { endDeliveries } from '../store/webhook-endpoints.ts'
+import { endDeliveries } from '../webhooks/endpoints.ts'
 import { raiseAlerts } from './raise.ts'
 
 /** An endpoint is disabled when all its deliveries have failed for this long. */

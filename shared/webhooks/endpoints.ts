@@ -6,7 +6,7 @@ import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { assertPublicUrl, type UrlPolicy } from '../io/safe-url.ts'
 import { type Actor, audit, changesBetween } from '../keys/audit.ts'
 import type { Sealer } from '../keys/sealer.ts'
-import { newSigningSecret, type SecretPair, validSecrets, type WebhookSecrets } from '../keys/webhook-secrets.ts'
+import { newSigningSecret, type SecretPair, validSecrets, type WebhookSecrets } from './secrets.ts'
 
 const maxEndpoints = 20
 

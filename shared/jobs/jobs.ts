@@ -9,7 +9,7 @@ import type { RoutedAttempt } from '../wallet/routing-record.ts'
 import { pagesOfIds } from './id-pages.ts'
 import { delayedKind, type End, type Ended, type ExpectedState, endRow, stillOpen } from './job-end.ts'
 import { tooManyUnfinished } from './unfinished.ts'
-import type { Webhooks } from './webhooks.ts'
+import type { Webhooks } from '../webhooks/webhooks.ts'
 
 export type { Job }
 

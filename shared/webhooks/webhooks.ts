@@ -6,7 +6,7 @@ import type { Clock } from '../base/time.ts'
 import type { DeliveryStatus, Prisma, WebhookAttempt, WebhookDelivery } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import { rowsAfter } from '../io/keyset.ts'
-import { patternsOf } from './webhook-events.ts'
+import { patternsOf } from './events.ts'
 
 /** A delivery still unclaimed this long after it was due has no queue entry: Redis was wiped, or a worker died. */
 const overdueMs = 20_000

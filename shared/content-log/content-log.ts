@@ -6,7 +6,7 @@ import type { Logger } from '../io/log.ts'
 import type { ContentLogging } from '../keys/content-logging.ts'
 import { ContentCopy, HeldContent, maxContentBytes } from './content-copy.ts'
 import type { Contents } from './contents.ts'
-import type { FileOwner } from './files.ts'
+import type { FileOwner } from '../files/files.ts'
 import { joinStream } from './join-stream.ts'
 
 /** A request whose input and output is to be stored. */

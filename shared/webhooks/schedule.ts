@@ -1,4 +1,4 @@
-import { attemptsPerRound, pausesMs } from '../../shared/store/webhook-retries.ts'
+import { attemptsPerRound, pausesMs } from './retries.ts'
 
 const second = 1_000
 const maxRetryAfterMs = 24 * 3_600_000

@@ -3,9 +3,9 @@ import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
 import type { Batch, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
-import { pagesOfIds } from './id-pages.ts'
-import { tooManyUnfinished } from './unfinished.ts'
-import type { Webhooks } from './webhooks.ts'
+import { pagesOfIds } from '../jobs/id-pages.ts'
+import { tooManyUnfinished } from '../jobs/unfinished.ts'
+import type { Webhooks } from '../webhooks/webhooks.ts'
 
 export type { Batch }
 export type BatchStatus = Batch['status']

@@ -1,5 +1,5 @@
-import { delayedKind } from './job-end.ts'
-import type { Job } from './jobs.ts'
+import { delayedKind } from '../jobs/job-end.ts'
+import type { Job } from '../jobs/jobs.ts'
 
 /** A delayed job without its request, which may be long and only its run needs. */
 export type DelayedJob = Omit<Job, 'input'>

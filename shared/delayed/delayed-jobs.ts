@@ -11,10 +11,10 @@ import {
   type NotedCall,
   responsePrefix,
 } from './delayed-row.ts'
-import { pagesOfIds } from './id-pages.ts'
-import { delayedKind } from './job-end.ts'
-import type { Job } from './jobs.ts'
-import { maxOpenStarts } from './suspects.ts'
+import { pagesOfIds } from '../jobs/id-pages.ts'
+import { delayedKind } from '../jobs/job-end.ts'
+import type { Job } from '../jobs/jobs.ts'
+import { maxOpenStarts } from '../queues/crash-suspect-limiter.ts'
 
 type Owner = Pick<Job, 'organisationId' | 'environment'>
 type Page = { limit: number; after?: string; order: 'asc' | 'desc' }

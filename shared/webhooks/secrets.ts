@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { GatewayError } from '../base/errors.ts'
 import type { Organisation } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
-import { type Actor, audit } from './audit.ts'
-import type { Sealer } from './sealer.ts'
+import { type Actor, audit } from '../keys/audit.ts'
+import type { Sealer } from '../keys/sealer.ts'
 
 const overlapMs = 24 * 3_600_000
 

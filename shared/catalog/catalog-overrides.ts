@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
-import type { Catalog } from '../catalog/catalog.ts'
-import type { LiveCatalog } from '../catalog/live-catalog.ts'
+import type { Catalog } from './catalog.ts'
+import type { LiveCatalog } from './live-catalog.ts'
 import {
   applyOverrides,
   type Override,
@@ -9,7 +9,7 @@ import {
   type OverrideKind,
   overrideSchemas,
   type Server,
-} from '../catalog/overrides.ts'
+} from './overrides.ts'
 import type { CatalogOverride } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'

@@ -1,7 +1,7 @@
 import { type Job, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, TransactionStep } from '../io/db.ts'
 import { type JobCall, logJobEnd, settleJob } from '../wallet/jobs.ts'
-import type { Webhooks } from './webhooks.ts'
+import type { Webhooks } from '../webhooks/webhooks.ts'
 
 /** The kind of jobs that are delayed requests; all others are media. */
 export const delayedKind = 'async'
