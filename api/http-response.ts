@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { ContentCopy } from '../shared/content-log/content-copy.ts'
 import type { Encoding, ResponseWriter } from '../shared/engine/response-writer.ts'
 import type { HeldBytes } from '../shared/io/byte-budget.ts'
 import { WriteBurst } from '../shared/io/write-burst.ts'
-import type { ContentCopy } from '../shared/content-log/content-copy.ts'
 import type { Trace } from '../shared/traces/trace.ts'
 import type { OwnTime } from './own-time.ts'
 

@@ -1,5 +1,5 @@
-import { stepBatch } from '../shared/batches/step.ts'
 import { Superseded } from '../shared/batches/batches.ts'
+import { stepBatch } from '../shared/batches/step.ts'
 import { runLeased } from '../shared/queues/run-lease.ts'
 import { done, type Processor, retryIn, slotsOf } from './run.ts'
 import { WorkerSlots } from './worker-slots.ts'

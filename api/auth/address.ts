@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
-import type { ActorClient } from '../../shared/keys/audit.ts'
+import type { ActorClient } from '../../shared/io/audit.ts'
 import { addressHeader } from './accounts.ts'
 
 const maxAgentCharacters = 300

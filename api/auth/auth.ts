@@ -8,8 +8,8 @@ import { genericOAuth } from 'better-auth/plugins/generic-oauth'
 import { organization } from 'better-auth/plugins/organization'
 import { twoFactor } from 'better-auth/plugins/two-factor'
 import { type IdPrefix, newId } from '../../shared/base/ids.ts'
+import { type Actor, operatorActor } from '../../shared/io/audit.ts'
 import { storeUnavailable } from '../../shared/io/outage.ts'
-import { type Actor, operatorActor } from '../../shared/keys/audit.ts'
 import type { Services } from '../../shared/services.ts'
 import {
   type Auth,

@@ -1,6 +1,6 @@
 import { symmetricDecrypt, symmetricEncrypt } from 'better-auth/crypto'
 import type { Database } from '../../shared/io/db.ts'
-import type { Sealer } from '../../shared/keys/sealer.ts'
+import type { Sealer } from '../../shared/io/sealer.ts'
 
 type LibraryKeys = { keys: Map<number, string>; currentVersion: number; legacySecret?: string }
 

@@ -1,6 +1,6 @@
 import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'better-auth/api'
 import { newId } from '../../shared/base/ids.ts'
-import { type Actor, type AuditEntry, audit, type Changes } from '../../shared/keys/audit.ts'
+import { type Actor, type AuditEntry, audit, type Changes } from '../../shared/io/audit.ts'
 import { type KeyFate, settleMemberKeys } from '../../shared/keys/departures.ts'
 import type { Services } from '../../shared/services.ts'
 import { clientOfHeaders } from './address.ts'

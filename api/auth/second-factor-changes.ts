@@ -1,5 +1,5 @@
+import { type Actor, audit } from '../../shared/io/audit.ts'
 import type { Database } from '../../shared/io/db.ts'
-import { type Actor, audit } from '../../shared/keys/audit.ts'
 import type { emails } from './emails.ts'
 
 const maxOrganisations = 100

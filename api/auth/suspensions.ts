@@ -1,6 +1,6 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { User } from '../../shared/generated/prisma/client.ts'
-import { type Actor, audit } from '../../shared/keys/audit.ts'
+import { type Actor, audit } from '../../shared/io/audit.ts'
 import type { Services } from '../../shared/services.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd, usdFromNano } from '../../shared/base/money.ts'
-import { type Actor, audit, type Changes, operatorActor } from '../../shared/keys/audit.ts'
+import { type Actor, audit, type Changes, operatorActor } from '../../shared/io/audit.ts'
 import type { Services } from '../../shared/services.ts'
 import { type Adjustment, adjustBalance } from '../../shared/wallet/adjustments.ts'
 import { presentWallet } from '../routes/account.ts'

@@ -7,7 +7,7 @@ import {
   serverOverride,
 } from '../../shared/catalog/overrides.ts'
 import { price } from '../../shared/catalog/schema.ts'
-import type { Actor } from '../../shared/keys/audit.ts'
+import type { Actor } from '../../shared/io/audit.ts'
 import type { Services } from '../../shared/services.ts'
 
 /** A change of a model: null = as in the files. */

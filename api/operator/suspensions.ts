@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { setSuspension } from '../../shared/keys/suspensions.ts'
 import { setPersonSuspension } from '../auth/suspensions.ts'
 import { org, reason } from './flags.ts'

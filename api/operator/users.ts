@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { resetSecondFactor, setOperator } from '../auth/operators.ts'
 import { type Command, command } from './parse.ts'
 

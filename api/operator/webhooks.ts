@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { WebhookAttempt, WebhookDelivery } from '../../shared/generated/prisma/client.ts'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { getWebhookSecrets, rotateWebhookSecret, type WebhookSecrets } from '../../shared/webhooks/secrets.ts'
 import { findOrganisation, number, org } from './flags.ts'
 import { type Command, command } from './parse.ts'

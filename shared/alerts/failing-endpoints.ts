@@ -1,8 +1,9 @@
 import { dayMs } from '../base/time.ts'
+import { audit, operatorActor } from '../io/audit.ts'
 import type { Connection } from '../io/db.ts'
-import { audit, operatorActor } from '../keys/audit.ts'
 import type { Services } from '../services.ts'
 import { endDeliveries } from '../webhooks/endpoints.ts'
+import { type Condition, reconcileIncidents } from './incidents.ts'
 import { raiseAlerts } from './raise.ts'
 
 /** An endpoint is disabled when all its deliveries have failed for this long. */
@@ -62,4 +63,37 @@ function listFailing(db: Connection, nowMs: number): Promise<Failing[]> {
         SELECT 1 FROM webhook_deliveries d
         WHERE d.endpoint_id = e.id AND d.created_at > ${recent} AND d.status <> 'delivered' AND d.attempts > 0)
     ORDER BY e.id LIMIT ${perRound}`
+}
+
+const minFailedAttempts = 5
+/** Maximum deliveries of an endpoint that are looked at. */
+const maxDeliveries = 200
+const maxEndpoints = 100
+
+type FailingNow = { id: string; organisationId: string; name: string; url: string; attempts: number; since: Date }
+
+/** Records the webhook endpoints at which every attempt has failed since the last delivery that succeeded, within a day. */
+export async function watchEndpoints(services: Services): Promise<void> {
+  const { db, clock } = services
+  const recent = new Date(clock.now() - dayMs)
+  const failing = await db.$queryRaw<FailingNow[]>`
+    SELECT e.id, e.organisation_id AS "organisationId", o.name, e.url, failed.attempts, failed.since
+    FROM webhook_endpoints e JOIN organisations o ON o.id = e.organisation_id
+    CROSS JOIN LATERAL (
+      WITH latest AS MATERIALIZED (
+        SELECT d.status, d.attempts, d.created_at, d.delivered_at FROM webhook_deliveries d
+        WHERE d.endpoint_id = e.id AND d.created_at >= greatest(${recent}::timestamptz, e.enabled_at)
+        ORDER BY d.created_at DESC LIMIT ${maxDeliveries})
+      SELECT coalesce(sum(attempts), 0)::int AS attempts, min(created_at) AS since FROM latest
+      WHERE status <> 'delivered' AND created_at > coalesce((SELECT max(delivered_at) FROM latest), '-infinity')) failed
+    WHERE e.enabled AND failed.attempts >= ${minFailedAttempts}
+    ORDER BY failed.attempts DESC, e.id LIMIT ${maxEndpoints}`
+  await reconcileIncidents(services, ['webhook'], failing.map(conditionOf))
+}
+
+/** Names the host alone: a receiver's URL may contain a secret. */
+function conditionOf({ id, organisationId, name, url, attempts, since }: FailingNow): Condition {
+  const from = `${since.toISOString().slice(0, 16).replace('T', ' ')} UTC`
+  const message = `${attempts} attempts at ${new URL(url).host} failed and none succeeded since ${from} (${name}).`
+  return { kind: 'webhook', subject: `${organisationId}|${id}`, message, sinceMs: since.getTime() }
 }

@@ -1,10 +1,10 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
-import type { AlertRule } from '../generated/prisma/client.ts'
+import type { AlertRule, WebhookDelivery } from '../generated/prisma/client.ts'
+import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
-import { type Actor, audit, changesBetween } from '../keys/audit.ts'
-import type { Sealer } from '../keys/sealer.ts'
+import type { Sealer } from '../io/sealer.ts'
 import type { Services } from '../services.ts'
 import { kindOf, type RuleKind, type Window } from './rule-kinds.ts'
 
@@ -122,6 +122,23 @@ export async function deleteRule({ db, clock }: Deps, organisationId: string, id
 /** The Slack webhook URL of a rule; null without one. */
 export function openSlackUrl(sealer: Sealer, { id, slackUrl }: Pick<AlertRule, 'id' | 'slackUrl'>): string | null {
   return slackUrl === null ? null : sealer.open(slackUrl, placeOf(id))
+}
+
+/** A Slack webhook: its URL, and the name of its organisation. */
+export type SlackTarget = { url: string; organisation: string }
+
+/** The Slack webhooks of deliveries by their rules. A rule that was deleted, or has none any more, is absent. */
+export async function listSlackTargets(
+  { db, sealer }: Pick<Services, 'db' | 'sealer'>,
+  deliveries: readonly Pick<WebhookDelivery, 'alertRuleId'>[],
+): Promise<Map<string, SlackTarget>> {
+  const ids = [...new Set(deliveries.flatMap(({ alertRuleId }) => alertRuleId ?? []))]
+  if (ids.length === 0) return new Map()
+  const rows = await db.alertRule.findMany({
+    where: { id: { in: ids }, slackUrl: { not: null } },
+    include: { organisation: { select: { name: true } } },
+  })
+  return new Map(rows.map(row => [row.id, { url: openSlackUrl(sealer, row)!, organisation: row.organisation.name }]))
 }
 
 /** Re-encrypts the Slack webhook URLs of all rules with the current key. Returns how many rules changed. */

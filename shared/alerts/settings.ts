@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import { type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
+import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
-import { type Actor, audit, changesBetween } from '../keys/audit.ts'
 import type { Services } from '../services.ts'
 
 /** An organisation's webhook URL for alerts, and its low-balance threshold; null = none. */

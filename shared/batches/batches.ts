@@ -3,8 +3,8 @@ import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
 import type { Batch, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
-import { pagesOfIds } from '../jobs/id-pages.ts'
-import { tooManyUnfinished } from '../jobs/unfinished.ts'
+import { pagesOfIds } from '../io/keyset.ts'
+import { tooManyUnfinished } from '../jobs/jobs.ts'
 import type { Webhooks } from '../webhooks/webhooks.ts'
 
 export type { Batch }

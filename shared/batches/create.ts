@@ -4,8 +4,8 @@ import type { TransactionStep } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
 import type { Policy } from '../keys/policy.ts'
 import type { Services } from '../services.ts'
-import type { Batch } from './batches.ts'
 import { type Origin, traceEnqueued } from '../traces/work.ts'
+import type { Batch } from './batches.ts'
 import type { BatchEndpoint } from './request.ts'
 
 /** The parameters of a new batch. Its requests are in a file, or inline in the request itself. */

@@ -1,7 +1,7 @@
 import { dayMs } from '../base/time.ts'
 import type { Services } from '../services.ts'
-import type { Batch } from './batches.ts'
 import { releaseHolds } from '../wallet/holds.ts'
+import type { Batch } from './batches.ts'
 import type { FinalFiles } from './finalize.ts'
 import type { LineFault } from './request.ts'
 

@@ -5,8 +5,8 @@ import { isBusy } from '../engine/failures.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import { featuresOf } from '../routing/kind-features.ts'
 import type { Services } from '../services.ts'
-import type { Batch } from './batches.ts'
 import type { BatchKey, KeyVerdict } from './batch-key.ts'
+import type { Batch } from './batches.ts'
 import {
   answeredLine,
   cutOffLine,

@@ -1,6 +1,6 @@
+import { maxOpenStarts, poisonError } from '../queues/crash-suspect-limiter.ts'
 import type { Services } from '../services.ts'
 import type { Batch } from './batches.ts'
-import { maxOpenStarts, poisonError } from '../queues/crash-suspect-limiter.ts'
 
 /** Lines are marked as started in groups of this size, ahead of the first of them: one write for all. */
 const markAhead = 256

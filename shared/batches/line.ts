@@ -15,9 +15,9 @@ import type { MessagesRequest } from '../kinds/messages.ts'
 import type { Features } from '../routing/features.ts'
 import { featuresOf } from '../routing/kind-features.ts'
 import type { Services } from '../services.ts'
-import type { LineResult } from './batch-journal.ts'
 import type { Admission, AdmissionGate, BillingContext, Reservation } from '../wallet/admission.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
+import type { LineResult } from './batch-journal.ts'
 
 /** A reservation to be released once its line has its result; `tokens` corrects the token rate limit. */
 export type LineReservation = { reservation: Reservation; tokens: number }

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Services } from '../services.ts'
+import { isDataFault } from '../wallet/ledger.ts'
 import { type JournalEntry, journalEntry, type LineResult, type Resume } from './batch-journal.ts'
 import { type Batch, type BatchStatus, Superseded } from './batches.ts'
-import { isDataFault } from '../wallet/ledger.ts'
 import { type FinishedLine, type LineReservation, unansweredText } from './line.ts'
 
 const writeDelayMs = 200

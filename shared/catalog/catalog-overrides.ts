@@ -1,5 +1,10 @@
 import { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
+import type { CatalogOverride } from '../generated/prisma/client.ts'
+import { type Actor, audit, changesBetween } from '../io/audit.ts'
+import type { Connection, Database } from '../io/db.ts'
+import type { Logger } from '../io/log.ts'
+import type { Sealer } from '../io/sealer.ts'
 import type { Catalog } from './catalog.ts'
 import type { LiveCatalog } from './live-catalog.ts'
 import {
@@ -10,11 +15,6 @@ import {
   overrideSchemas,
   type Server,
 } from './overrides.ts'
-import type { CatalogOverride } from '../generated/prisma/client.ts'
-import type { Connection, Database } from '../io/db.ts'
-import type { Logger } from '../io/log.ts'
-import { type Actor, audit, changesBetween } from '../keys/audit.ts'
-import type { Sealer } from '../keys/sealer.ts'
 
 /** How long a change made by another process can go unnoticed. */
 const pollIntervalMs = 2_000

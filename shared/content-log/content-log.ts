@@ -1,12 +1,12 @@
 import { redact, withoutFiles } from '../base/redact.ts'
 import type { Clock } from '../base/time.ts'
 import { dayMs } from '../base/time.ts'
+import type { FileOwner } from '../files/files.ts'
 import type { Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
 import type { ContentLogging } from '../keys/content-logging.ts'
 import { ContentCopy, HeldContent, maxContentBytes } from './content-copy.ts'
 import type { Contents } from './contents.ts'
-import type { FileOwner } from '../files/files.ts'
 import { joinStream } from './join-stream.ts'
 
 /** A request whose input and output is to be stored. */
@@ -19,6 +19,14 @@ export type LoggedRequest = FileOwner & {
   /** Whether the input may contain files, which are removed. */
   hasFiles: boolean
   copy: ContentCopy
+}
+
+/** A request that is over, of a key with this policy; without an id or an input it is not logged. */
+export type EndedRequest = Omit<LoggedRequest, 'id' | 'input' | 'copy' | keyof FileOwner> & {
+  policy: FileOwner & { contentLogging: ContentLogging | null }
+  id: unknown
+  failed: boolean
+  input: Buffer | null
 }
 
 /** A request that waits to be stored. */
@@ -53,8 +61,15 @@ export class ContentLog {
     return new ContentCopy(this.#held, withOutput)
   }
 
-  /** Takes over a request and its copy. */
-  add(request: LoggedRequest): void {
+  /** Takes over a request and its copy, unless the key's policy, which may have changed since, no longer wants it. */
+  addWanted(copy: ContentCopy, { policy, id, failed, input, ...request }: EndedRequest): void {
+    const { contentLogging, organisationId, environment } = policy
+    const isWanted = contentLogging !== null && (failed || contentLogging.mode !== 'errors')
+    if (isWanted && input && typeof id === 'string') this.#add({ ...request, id, input, copy, organisationId, environment })
+    else copy.release()
+  }
+
+  #add(request: LoggedRequest): void {
     const inputTruncated = request.input.length > maxContentBytes
     // A copy, because a part would keep the whole alive.
     const input = inputTruncated ? Buffer.from(request.input.subarray(0, maxContentBytes)) : request.input

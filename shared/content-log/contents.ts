@@ -1,13 +1,13 @@
 import { buffer } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { gunzip, gzip } from 'node:zlib'
+import type { FileOwner, Files } from '../files/files.ts'
 import type { RequestContent } from '../generated/prisma/client.ts'
+import { type Actor, audit } from '../io/audit.ts'
 import { bytesOf } from '../io/bytes.ts'
 import type { Database } from '../io/db.ts'
+import type { Sealer } from '../io/sealer.ts'
 import type { Blobs } from '../io/storage/blobs.ts'
-import { type Actor, audit } from '../keys/audit.ts'
-import type { Sealer } from '../keys/sealer.ts'
-import type { FileOwner, Files } from '../files/files.ts'
 
 const compress = promisify(gzip)
 const decompress = promisify(gunzip)

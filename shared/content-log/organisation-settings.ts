@@ -2,9 +2,14 @@ import type { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
 import type { Organisation } from '../generated/prisma/client.ts'
+import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
-import { type Actor, audit, changesBetween } from '../keys/audit.ts'
-import { type ContentSetting, contentColumns, type contentSetting, presentContentSetting } from '../keys/content-logging.ts'
+import {
+  type ContentSetting,
+  contentColumns,
+  type contentSetting,
+  presentContentSetting,
+} from '../keys/content-logging.ts'
 import type { Policies } from '../keys/policies.ts'
 
 /** What an organisation says about the input and output of its keys. */

@@ -2,10 +2,10 @@ import { type ErrorCode, GatewayError } from '../base/errors.ts'
 import { unixSeconds } from '../base/time.ts'
 import { failedResponse } from '../engine/responses-error.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
+import { presentResponse } from '../responses/present.ts'
+import type { ResponseRow } from '../responses/stored-responses.ts'
 import type { Services } from '../services.ts'
 import { type DelayedJob, hasEnded } from './delayed-row.ts'
-import type { ResponseRow } from '../responses/stored-responses.ts'
-import { presentResponse } from '../responses/present.ts'
 
 /**
  * A response in the background as it is now: as stored, or with the status of its job while nothing is stored. Throws

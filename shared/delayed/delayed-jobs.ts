@@ -2,7 +2,10 @@ import { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
-import { rowsAfter } from '../io/keyset.ts'
+import { pagesOfIds, rowsAfter } from '../io/keyset.ts'
+import { delayedKind } from '../jobs/job-end.ts'
+import type { Job } from '../jobs/jobs.ts'
+import { maxOpenStarts } from '../queues/crash-suspect-limiter.ts'
 import {
   type CallTarget,
   type DelayedJob,
@@ -11,10 +14,6 @@ import {
   type NotedCall,
   responsePrefix,
 } from './delayed-row.ts'
-import { pagesOfIds } from '../jobs/id-pages.ts'
-import { delayedKind } from '../jobs/job-end.ts'
-import type { Job } from '../jobs/jobs.ts'
-import { maxOpenStarts } from '../queues/crash-suspect-limiter.ts'
 
 type Owner = Pick<Job, 'organisationId' | 'environment'>
 type Page = { limit: number; after?: string; order: 'asc' | 'desc' }

@@ -1,13 +1,13 @@
 import { ClientGone } from '../engine/failures.ts'
 import type { ClientPresence } from '../engine/response-writer.ts'
-import type { Services } from '../services.ts'
-import type { DelayedInput } from './delayed-row.ts'
 import type { Job } from '../jobs/jobs.ts'
+import type { Services } from '../services.ts'
 import type { AdmissionGate, BillingContext, MaxCost, Reservation, StalePolicy } from '../wallet/admission.ts'
 import { callOfEvent, type JobCall } from '../wallet/jobs.ts'
 import { costWithOutput } from '../wallet/reservation.ts'
 import type { RoutedAttempt } from '../wallet/routing-record.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
+import type { DelayedInput } from './delayed-row.ts'
 
 /** Who receives the answer, and whether it is streamed. */
 type AnswerOfRun = { client: ClientPresence; run: { stream: boolean } }

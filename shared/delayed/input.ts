@@ -1,8 +1,8 @@
+import type { Job } from '../jobs/jobs.ts'
 import type { DirectKinds } from '../kinds/index.ts'
 import type { Features } from '../routing/features.ts'
 import { featuresOf } from '../routing/kind-features.ts'
 import type { DelayedInput, DelayedKind } from './delayed-row.ts'
-import type { Job } from '../jobs/jobs.ts'
 
 /** The request of a delayed job, with its bytes. */
 export type DelayedWork = {

@@ -1,10 +1,10 @@
 import { formatTypedEvent } from '../chat/event-relay.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { ResponsesEvent, ResponsesObject } from '../kinds/responses-answer.ts'
-import type { Services } from '../services.ts'
-import { hasEnded } from './delayed-row.ts'
 import type { ResponseRow } from '../responses/stored-responses.ts'
+import type { Services } from '../services.ts'
 import { presentBackground } from './background-response.ts'
+import { hasEnded } from './delayed-row.ts'
 
 /** Longer than any response may take. */
 const maxFollowMs = 70 * 60_000

@@ -1,7 +1,7 @@
 import type { GatewayError } from '../base/errors.ts'
 import { isBusy } from '../engine/failures.ts'
-import { failuresOf } from './delayed-row.ts'
 import type { Job } from '../jobs/jobs.ts'
+import { failuresOf } from './delayed-row.ts'
 
 /** Backoff after provider failures; after the last of these pauses the job fails. */
 const failurePausesMs = [5_000, 20_000, 60_000, 300_000]

@@ -6,3 +6,19 @@ export function rowsAfter({ createdAt, id }: Row, order: Order = 'desc') {
   const past = order === 'desc' ? 'lt' : 'gt'
   return { OR: [{ createdAt: { [past]: createdAt } }, { createdAt, id: { [past]: id } }] }
 }
+
+const pageSize = 1_000
+const maxPages = 1_000
+
+/** Yields the ids of a query in pages (keyset pagination): `read` returns the first rows with an id above `after`, by id. */
+export async function* pagesOfIds(
+  read: (page: { after: string; take: number }) => Promise<{ id: string }[]>,
+): AsyncGenerator<string[]> {
+  let after = ''
+  for (let page = 0; page < maxPages; page++) {
+    const rows = await read({ after, take: pageSize })
+    if (rows.length > 0) yield rows.map(({ id }) => id)
+    if (rows.length < pageSize) return
+    after = rows.at(-1)!.id
+  }
+}

@@ -3,9 +3,9 @@ import { GatewayError } from '../base/errors.ts'
 import { addMs } from '../base/time.ts'
 import type { Operation } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
-import type { Job } from './jobs.ts'
 import { connectionOf } from './connection.ts'
 import { endJob } from './end.ts'
+import type { Job } from './jobs.ts'
 import { quotedNanoOf } from './submit.ts'
 
 const startingWaitMs = 5_000

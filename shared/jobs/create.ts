@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { TransactionStep } from '../io/db.ts'
 import type { Services } from '../services.ts'
-import type { Job, NewJob } from './jobs.ts'
 import type { Reservation } from '../wallet/admission.ts'
+import type { Job, NewJob } from './jobs.ts'
 
 /**
  * Inserts an admitted job with what `beside` writes, and transfers its reservation. If the outcome of the insert is unknown,

@@ -2,8 +2,8 @@ import { GatewayError } from '../base/errors.ts'
 import { dropReferences } from '../files/references.ts'
 import type { Services } from '../services.ts'
 import type { Job } from './jobs.ts'
-import { deleteJob } from './retention.ts'
 import type { JobResult } from './present.ts'
+import { deleteJob } from './retention.ts'
 import type { JobInput } from './submit.ts'
 
 /**

@@ -3,11 +3,11 @@ import { GatewayError } from '../base/errors.ts'
 import type { TransactionStep } from '../io/db.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { FailureReason, ProviderError } from '../providers/provider-error.ts'
+import { poisonError } from '../queues/crash-suspect-limiter.ts'
 import type { Services } from '../services.ts'
+import { releaseHolds } from '../wallet/holds.ts'
 import type { End, ExpectedState } from './job-end.ts'
 import type { Job } from './jobs.ts'
-import { poisonError } from '../queues/crash-suspect-limiter.ts'
-import { releaseHolds } from '../wallet/holds.ts'
 
 type EndServices = Pick<
   Services,

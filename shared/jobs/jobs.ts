@@ -1,15 +1,15 @@
 import { isDeepStrictEqual } from 'node:util'
+import { GatewayError } from '../base/errors.ts'
 import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
 import { type Job, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
+import { pagesOfIds } from '../io/keyset.ts'
 import { queuedKinds } from '../kinds/index.ts'
 import { chargeJob, logJob, logJobAttempts } from '../wallet/jobs.ts'
 import type { RoutedAttempt } from '../wallet/routing-record.ts'
-import { pagesOfIds } from './id-pages.ts'
-import { delayedKind, type End, type Ended, type ExpectedState, endRow, stillOpen } from './job-end.ts'
-import { tooManyUnfinished } from './unfinished.ts'
 import type { Webhooks } from '../webhooks/webhooks.ts'
+import { delayedKind, type End, type Ended, type ExpectedState, endRow, stillOpen } from './job-end.ts'
 
 export type { Job }
 
@@ -248,3 +248,9 @@ type Owner = Pick<Job, 'organisationId' | 'environment'>
 /** A claimed start: the end of the lease identifies the claim. */
 type Claim = Pick<Job, 'id' | 'claimedUntil'>
 const claimedBy = ({ id, claimedUntil }: Claim) => ({ id, stage: 'starting', claimedUntil }) as const
+
+/** The 429 error for new work while an organisation has too much unfinished work. */
+export function tooManyUnfinished(what: string): GatewayError {
+  const message = `Your organisation has ${what}. Wait until some of them are over, or cancel them.`
+  return new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } })
+}

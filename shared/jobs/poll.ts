@@ -2,9 +2,9 @@ import type { QueuedKind } from '../kinds/index.ts'
 import type { Operation, PollReport } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Services } from '../services.ts'
-import type { RunningJob } from './jobs.ts'
 import { connectionOf, reportsBack } from './connection.ts'
 import { endJob, failedEnd } from './end.ts'
+import type { RunningJob } from './jobs.ts'
 
 /** The outcome of polling a running job: another poll, the next step on the queue, or nothing more. */
 export type PollResult = { waitMs: number; progress: number | null } | { task: 'start' | 'finish' } | null

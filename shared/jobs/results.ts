@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { GatewayError } from '../base/errors.ts'
+import type { FileOwner, StoredFile } from '../files/files.ts'
 import { maxProviderFileBytes, openProviderFile, unusableFileError } from '../files/provider-files.ts'
 import { rangesOf } from '../files/ranges.ts'
 import { bytesOf, closeBody, limitBytes } from '../io/bytes.ts'
@@ -8,7 +9,6 @@ import { formatOf, peekHead, sniff } from '../io/media/media-type.ts'
 import type { ProviderFile } from '../kinds/media.ts'
 import type { ProviderLine } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
-import type { FileOwner, StoredFile } from '../files/files.ts'
 
 /** `durationS` is measured, in seconds; null for files without a duration and for unmeasurable ones. */
 export type StoredResult = StoredFile & { durationS: number | null }

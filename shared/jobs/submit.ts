@@ -12,11 +12,11 @@ import type { QueuedKindRow, Quote, References } from '../kinds/media.ts'
 import type { Target } from '../providers/contract.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
 import type { Services } from '../services.ts'
-import type { Job, NewJob } from './jobs.ts'
 import { type Origin, traceEnqueued } from '../traces/work.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { flatCost, type MaxCost } from '../wallet/reservation.ts'
 import { createJob } from './create.ts'
+import type { Job, NewJob } from './jobs.ts'
 
 /** Fields common to the bodies of all kinds. */
 type Common = { model?: string; webhook_url?: string; metadata?: Record<string, string> }

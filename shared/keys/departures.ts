@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
+import { type Actor, audit } from '../io/audit.ts'
 import type { Database } from '../io/db.ts'
-import { type Actor, audit } from './audit.ts'
 import type { Keys } from './keys.ts'
 
 /** What happens to the keys of a removed member: only that member knows where their secrets are in use. */

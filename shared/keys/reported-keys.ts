@@ -1,6 +1,6 @@
 import type { Config } from '../base/config.ts'
 import type { Redis } from '../io/redis.ts'
-import { Sealer } from './sealer.ts'
+import { Sealer } from '../io/sealer.ts'
 
 /** A sorted set of what each process reports, by the time in milliseconds of Redis' clock. */
 const reportsKey = 'processes:keys'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Database } from '../io/db.ts'
-import type { Sealer } from './sealer.ts'
+import type { Sealer } from '../io/sealer.ts'
 
 const name = 'signing_secret'
 const place = 'settings.signing_secret'

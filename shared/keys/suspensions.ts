@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
+import { type Actor, audit } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
-import { type Actor, audit } from './audit.ts'
 import type { Policies } from './policies.ts'
 
 type Stores = { db: Database; policies: Policies; clock: Clock }

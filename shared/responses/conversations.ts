@@ -1,13 +1,12 @@
 import { GatewayError } from '../base/errors.ts'
 import { dayMs } from '../base/time.ts'
+import type { FileOwner } from '../files/files.ts'
 import type { Connection, TransactionStep } from '../io/db.ts'
 import type { ResponsesItem } from '../kinds/responses.ts'
 import type { Services } from '../services.ts'
-import type { Metadata } from './conversation-metadata.ts'
-import type { Conversation, ListedItem } from './stored-conversations.ts'
-import type { FileOwner } from '../files/files.ts'
-import { dropOnFailure } from './insert-items.ts'
 import { conversationNotFound } from './earlier.ts'
+import { dropOnFailure } from './insert-items.ts'
+import type { Conversation, ListedItem, Metadata } from './stored-conversations.ts'
 
 /**
  * Creates a conversation, with what `beside` writes in the same transaction. Throws 400 if the organisation stores nothing,

@@ -1,5 +1,5 @@
-import type { Connection } from '../io/db.ts'
 import type { FileOwner } from '../files/files.ts'
+import type { Connection } from '../io/db.ts'
 import type { Payload } from './payloads.ts'
 
 /** An item of a conversation that is ready to be inserted; `itemBytes`: its length as JSON. */

@@ -2,10 +2,10 @@ import { buffer } from 'node:stream/consumers'
 import { setImmediate } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import type { JsonMeter } from '../base/json-scan.ts'
-import { bytesOf } from '../io/bytes.ts'
-import type { Blobs } from '../io/storage/blobs.ts'
-import type { Sealer } from '../keys/sealer.ts'
 import type { FileOwner, Files } from '../files/files.ts'
+import { bytesOf } from '../io/bytes.ts'
+import type { Sealer } from '../io/sealer.ts'
+import type { Blobs } from '../io/storage/blobs.ts'
 
 /** Where a JSON value is: in its row, or in a file if it is large. Both null = it was removed. */
 export type Payload = { bytes: Uint8Array<ArrayBuffer> | null; fileId: string | null }

@@ -1,14 +1,14 @@
 import { GatewayError } from '../base/errors.ts'
 import { editBody } from '../base/json-member.ts'
 import { validateRequest } from '../base/validate.ts'
+import type { FileOwner } from '../files/files.ts'
 import type { HeldBytes } from '../io/byte-budget.ts'
 import { directKinds } from '../kinds/index.ts'
 import { isReference, type ResponsesItem, type ResponsesRequest } from '../kinds/responses.ts'
 import type { Services } from '../services.ts'
-import type { FileOwner } from '../files/files.ts'
-import { listedIds, ownId } from './item-ids.ts'
 import type { ResponsesTurn } from './context.ts'
 import { assertRoom, meterOf, type Room } from './earlier.ts'
+import { listedIds, ownId } from './item-ids.ts'
 
 /** The most references of one request. */
 const maxReferences = 5_000

@@ -1,11 +1,11 @@
 import { GatewayError } from '../base/errors.ts'
 import { dayMs } from '../base/time.ts'
 import type { ResponseStorage } from '../chat/run-input.ts'
+import type { FileOwner } from '../files/files.ts'
 import type { Connection } from '../io/db.ts'
 import type { ResponsesItem } from '../kinds/responses.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import type { Services } from '../services.ts'
-import type { FileOwner } from '../files/files.ts'
 import { dropOnFailure } from './insert-items.ts'
 
 /** What is stored of one turn. */

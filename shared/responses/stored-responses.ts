@@ -1,8 +1,8 @@
 import type { JsonMeter } from '../base/json-scan.ts'
 import type { Clock } from '../base/time.ts'
+import type { FileOwner } from '../files/files.ts'
 import { Prisma, type StoredResponse } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
-import type { FileOwner } from '../files/files.ts'
 import { foundIds } from './item-ids.ts'
 import { type Payload, type Payloads, readCurrent } from './payloads.ts'
 

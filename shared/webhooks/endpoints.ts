@@ -2,10 +2,10 @@ import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import type { Clock } from '../base/time.ts'
 import type { WebhookEndpoint } from '../generated/prisma/client.ts'
+import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { assertPublicUrl, type UrlPolicy } from '../io/safe-url.ts'
-import { type Actor, audit, changesBetween } from '../keys/audit.ts'
-import type { Sealer } from '../keys/sealer.ts'
+import type { Sealer } from '../io/sealer.ts'
 import { newSigningSecret, type SecretPair, validSecrets, type WebhookSecrets } from './secrets.ts'
 
 const maxEndpoints = 20

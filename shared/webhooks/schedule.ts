@@ -1,6 +1,12 @@
-import { attemptsPerRound, pausesMs } from './retries.ts'
-
 const second = 1_000
+const minute = 60 * second
+const hour = 60 * minute
+
+/** The pauses between the attempts of a delivery. */
+export const pausesMs = [5 * second, 5 * minute, 30 * minute, 2 * hour, 5 * hour, 10 * hour, 10 * hour]
+/** A manual redelivery after the last attempt starts a new round. */
+export const attemptsPerRound = pausesMs.length + 1
+
 const maxRetryAfterMs = 24 * 3_600_000
 const jitter = 0.1
 

@@ -1,9 +1,10 @@
-import { randomBytes } from 'node:crypto'
+import { createHmac, randomBytes } from 'node:crypto'
 import { GatewayError } from '../base/errors.ts'
-import type { Organisation } from '../generated/prisma/client.ts'
+import type { Organisation, WebhookDelivery } from '../generated/prisma/client.ts'
+import { type Actor, audit } from '../io/audit.ts'
 import type { Database } from '../io/db.ts'
-import { type Actor, audit } from '../keys/audit.ts'
-import type { Sealer } from '../keys/sealer.ts'
+import type { Sealer } from '../io/sealer.ts'
+import type { Services } from '../services.ts'
 
 const overlapMs = 24 * 3_600_000
 
@@ -110,4 +111,44 @@ function newWebhookSecret(sealer: Sealer, organisationId: string): string {
 /** A random signing secret. */
 export function newSigningSecret(): string {
   return `whsec_${randomBytes(24).toString('base64')}`
+}
+
+type Delivery = Pick<WebhookDelivery, 'organisationId' | 'endpointId' | 'requested'>
+
+/**
+ * The secrets that sign each delivery, newest first: those of its endpoint, and the organisation's if the endpoint has none
+ * or the URL was also named by a job, a batch or the alert settings.
+ */
+export async function listDeliverySecrets(services: Services, deliveries: readonly Delivery[]): Promise<string[][]> {
+  const { db, clock, webhookEndpoints } = services
+  const endpointIds = [...new Set(deliveries.flatMap(({ endpointId }) => endpointId ?? []))]
+  const endpoints =
+    endpointIds.length === 0 ? [] : await db.webhookEndpoint.findMany({ where: { id: { in: endpointIds } } })
+  const own = new Map(endpoints.map(row => [row.id, webhookEndpoints.secretsOf(row)]))
+  const signed = deliveries.map(({ endpointId, requested, organisationId }) => {
+    const secrets = endpointId === null ? null : (own.get(endpointId) ?? null)
+    return { secrets, organisationId: secrets === null || requested ? organisationId : null }
+  })
+  const organisationIds = [...new Set(signed.flatMap(({ organisationId }) => organisationId ?? []))]
+  const shared = await listSigningSecrets(services, organisationIds, clock.now())
+  return signed.map(({ secrets, organisationId }) => [
+    ...(secrets ? listOf(secrets) : []),
+    ...(organisationId === null ? [] : shared.get(organisationId)!),
+  ])
+}
+
+function listOf({ secret, previous }: WebhookSecrets): string[] {
+  return previous === null ? [secret] : [secret, previous]
+}
+
+/**
+ * The `webhook-signature` of a message by Standard Webhooks: one `v1,<base64 HMAC-SHA256>` per secret, separated by
+ * spaces. `secrets` are `whsec_` and the key's bytes in base64; `timestampS` is the header's Unix time.
+ */
+export function webhookSignature(secrets: readonly string[], id: string, timestampS: number, body: string): string {
+  const content = `${id}.${timestampS}.${body}`
+  return secrets
+    .map(secret => Buffer.from(secret.replace(/^whsec_/, ''), 'base64'))
+    .map(key => `v1,${createHmac('sha256', key).update(content).digest('base64')}`)
+    .join(' ')
 }

@@ -3,7 +3,7 @@
 import test from 'ava'
 import type { Access, Endpoint } from '../../api/endpoint.ts'
 import { endpoints } from '../../api/routes/index.ts'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { keyPatch } from '../../shared/keys/key-requests.ts'
 import { scopes } from '../../shared/keys/policy.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'

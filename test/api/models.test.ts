@@ -5,7 +5,7 @@ import { modelList, modelRow } from '../../api/schemas/models.ts'
 import { picoPerUnit, usdPerUnit, withMargin } from '../../shared/base/money.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { endpoints } from '../../shared/catalog/schema.ts'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { answersError } from '../support/api/edge.ts'
 import { type Account, freshStores, type Gateway, type KeyOptions, startGateway } from '../support/gateway.ts'
 

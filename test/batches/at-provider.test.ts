@@ -1,5 +1,5 @@
 import test from 'ava'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { startAnthropicBatches } from '../emulators/anthropic-batches.ts'
 import type { BatchEmulator } from '../emulators/batches.ts'
 import { json } from '../emulators/emulator.ts'

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import type { Reply } from '../emulators/emulator.ts'
 import { contextLength, failure, serverError } from '../emulators/openai.ts'
 import {

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { stepBatch } from '../../shared/batches/step.ts'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import type { Services } from '../../shared/services.ts'
 import { type OpenAiBatchEmulator, startOpenAiBatches } from '../emulators/openai-batches.ts'
 import {

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { sumUsages } from '../../shared/base/usage.ts'
-import { chargeNano } from '../../shared/routing/pricing.ts'
 import { isDrift, listStatedCosts } from '../../shared/engine/stated-costs.ts'
+import { chargeNano } from '../../shared/routing/pricing.ts'
 import { json, type Reply } from '../emulators/emulator.ts'
 import { chatChunk } from '../emulators/openai.ts'
 import {

@@ -2,7 +2,7 @@
 import test from 'ava'
 import type { RequestDetail, RequestNeighbours, RequestsPage } from '../../api/dashboard/wire/requests.ts'
 import type { UsageChart, UsageGroups } from '../../api/dashboard/wire/usage.ts'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { startWorkers } from '../support/workers.ts'

@@ -5,7 +5,7 @@ import type { KeySecretAnswer, KeysAnswer } from '../../api/dashboard/wire/keys.
 import type { Member, MembersAnswer } from '../../api/dashboard/wire/members.ts'
 import type { UsageGroups } from '../../api/dashboard/wire/usage.ts'
 import { monthOf } from '../../shared/base/time.ts'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { errorCode, join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 

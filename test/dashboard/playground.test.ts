@@ -1,6 +1,6 @@
 import test from 'ava'
 import { pino } from 'pino'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { provisioningKey } from '../support/api/edge.ts'
 import { join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'

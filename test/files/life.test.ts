@@ -1,7 +1,7 @@
 import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
-import type { Connection } from '../../shared/io/db.ts'
 import type { File } from '../../shared/files/files.ts'
+import type { Connection } from '../../shared/io/db.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { answersError } from '../support/api/edge.ts'
 import { uploadInput } from '../support/batches/gateway.ts'

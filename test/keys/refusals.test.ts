@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import test from 'ava'
 import { WebSocket } from 'ws'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { blockKey } from '../../shared/keys/cost-control.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'

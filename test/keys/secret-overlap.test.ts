@@ -1,6 +1,6 @@
 // Secrets that keep working for a while after a roll.
 import test from 'ava'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import type { KeyRecord } from '../../shared/keys/keys.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { setSuspension } from '../../shared/keys/suspensions.ts'

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { setSuspension } from '../../shared/keys/suspensions.ts'
 import { eventually, freshStores, type Stores } from '../support/gateway.ts'

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { responseObject } from '../../api/schemas/responses.ts'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { readAnswer } from '../support/chat/dialects.ts'
 import { chargedNano, expectedNano } from '../support/chat/gateway.ts'

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { provisioningKey } from '../support/api/edge.ts'
 import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'

@@ -1,7 +1,7 @@
 // A Redis or a PostgreSQL that is replaced by an older one, while processes run and no connection breaks.
 import test from 'ava'
 import { Redis } from 'ioredis'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import type { Emulator } from '../emulators/emulator.ts'
 import { breaches } from '../support/chaos.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'

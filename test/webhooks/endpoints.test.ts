@@ -11,7 +11,7 @@ import type { DeliveriesAnswer, DeliverySentAnswer } from '../../api/dashboard/w
 import type { ShownEndpoint } from '../../api/routes/present-webhook-endpoint.ts'
 import type { ErrorBody } from '../../shared/base/errors.ts'
 import { dayMs } from '../../shared/base/time.ts'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { getWebhookSecrets } from '../../shared/webhooks/secrets.ts'
 import { sendEmails } from '../../workers/emails.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import test from 'ava'
 import { verifySnippets } from '../../api/dashboard/web/pages/webhooks/verify-snippets.ts'
-import { webhookSignature } from '../../shared/webhooks/signature.ts'
+import { webhookSignature } from '../../shared/webhooks/secrets.ts'
 
 const run = promisify(execFile)
 const secret = 'whsec_c2VjcmV0IG9mIGEgdGVzdA=='

@@ -1,5 +1,6 @@
 import { lookup } from 'node:dns/promises'
-import type { RuleEvent } from '../../shared/alerts/rule-events.ts'
+import { type RuleEvent, ruleText } from '../../shared/alerts/rule-events.ts'
+import { listSlackTargets, type SlackTarget } from '../../shared/alerts/rules.ts'
 import { redactMessage } from '../../shared/base/redact.ts'
 import { elapsedMs, type MonotonicMs } from '../../shared/base/time.ts'
 import { presentBatch } from '../../shared/batches/present.ts'
@@ -7,21 +8,20 @@ import { presentDelayed } from '../../shared/delayed/present.ts'
 import type { Batch, Job } from '../../shared/generated/prisma/client.ts'
 import { PinnedPools } from '../../shared/io/pinned-pools.ts'
 import { assertPublicUrl, type CheckedUrl, type Resolver, type UrlPolicy } from '../../shared/io/safe-url.ts'
-import { presentJob } from '../../shared/jobs/present.ts'
-import type { Services } from '../../shared/services.ts'
 import { delayedKind } from '../../shared/jobs/job-end.ts'
+import { presentJob } from '../../shared/jobs/present.ts'
 import { maxOpenStarts, poisonError } from '../../shared/queues/crash-suspect-limiter.ts'
-import { webhookSignature } from '../../shared/webhooks/signature.ts'
-import type { AttemptResult, Claim } from '../../shared/webhooks/webhooks.ts'
+import type { Services } from '../../shared/services.ts'
 import { deliveryAttributes } from '../../shared/traces/attributes.ts'
 import { SpanKind } from '../../shared/traces/trace.ts'
+import { nextPauseMs, retryAfterMs } from '../../shared/webhooks/schedule.ts'
+import { listDeliverySecrets, webhookSignature } from '../../shared/webhooks/secrets.ts'
+import { type Post, slackMessage } from '../../shared/webhooks/slack.ts'
+import type { AttemptResult, Claim } from '../../shared/webhooks/webhooks.ts'
 import { done, type Outcome, retryIn, slotsOf } from '../run.ts'
 import { type Owner, WorkerSlots } from '../worker-slots.ts'
 import { Batcher } from './batcher.ts'
-import { failedReply, type Post, postWebhook, type Reply } from './post.ts'
-import { nextPauseMs, retryAfterMs } from '../../shared/webhooks/schedule.ts'
-import { listDeliverySecrets } from '../../shared/webhooks/delivery-secrets.ts'
-import { listSlackTargets, type SlackTarget, slackMessage } from '../../shared/webhooks/slack.ts'
+import { failedReply, postWebhook, type Reply } from './post.ts'
 import { SlowReceivers } from './slow-receivers.ts'
 
 /** Lease time beyond the timeout, for recording the attempt before another worker may claim the delivery. */
@@ -221,7 +221,11 @@ export class WebhookDeliveries {
   async #message({ delivery, subject, secrets, slack }: Ready, at: Date): Promise<Post> {
     const { id, type, createdAt, url, organisationId } = delivery
     const data = await this.#present(subject)
-    if (slack) return slackMessage(slack, data as RuleEvent, organisationId, this.#services.config.publicUrl)
+    if (slack) {
+      const { subject, text, path } = ruleText(data as RuleEvent, slack.organisation)
+      const link = `${this.#services.config.publicUrl}/dashboard/${organisationId}/${path}`
+      return slackMessage(slack.url, { subject, text, link })
+    }
     const body = JSON.stringify({ type, timestamp: createdAt.toISOString(), data })
     const timestampS = Math.floor(at.getTime() / 1_000)
     const headers = {

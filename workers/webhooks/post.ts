@@ -3,6 +3,7 @@ import { redactMessage } from '../../shared/base/redact.ts'
 import { exchange } from '../../shared/io/http.ts'
 import type { PinnedPools } from '../../shared/io/pinned-pools.ts'
 import type { CheckedUrl } from '../../shared/io/safe-url.ts'
+import type { Post } from '../../shared/webhooks/slack.ts'
 
 /** How much of a response body is stored in the log. */
 const maxLoggedBytes = 1_024
@@ -10,7 +11,6 @@ const maxLoggedBytes = 1_024
 const maxReadBytes = 64 * 1_024
 const maxErrorLength = 500
 
-export type Post = { url: string; headers: Record<string, string>; body: string }
 /** The outcome of a request: an HTTP status with the start of the response body, or an error. */
 export type Reply = { status: number | null; error: string | null; response: string | null; retryAfter: string | null }
 

@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import type { AuditEvent as AuditRow, Prisma } from '../../../shared/generated/prisma/client.ts'
+import { type Actor, type Changes, operatorActor } from '../../../shared/io/audit.ts'
 import type { Database } from '../../../shared/io/db.ts'
 import { rowsAfter } from '../../../shared/io/keyset.ts'
-import { type Actor, type Changes, operatorActor } from '../../../shared/keys/audit.ts'
 import type { AuditEvent } from '../wire/audit.ts'
 import { readBounds, spanFields } from './span.ts'
 

@@ -1,5 +1,5 @@
 import type { WebhookAttempt, WebhookDelivery } from '../../../shared/generated/prisma/client.ts'
-import { attemptsPerRound } from '../../../shared/webhooks/retries.ts'
+import { attemptsPerRound } from '../../../shared/webhooks/schedule.ts'
 import type { Delivery, DeliveryAttempt } from '../wire/webhooks.ts'
 
 /** A delivery of one event. */

@@ -1,9 +1,9 @@
 import { type TokenPrice, tokenRates, webSearchCost } from '../../../shared/catalog/prices.ts'
 import type { Generation } from '../../../shared/generated/prisma/client.ts'
+import { delayedKind } from '../../../shared/jobs/job-end.ts'
 import { directKinds } from '../../../shared/kinds/index.ts'
 import { chargeNano, marginOf } from '../../../shared/routing/pricing.ts'
 import type { Services } from '../../../shared/services.ts'
-import { delayedKind } from '../../../shared/jobs/job-end.ts'
 import type { CostPart } from '../wire/requests.ts'
 
 /**

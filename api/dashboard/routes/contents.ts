@@ -1,12 +1,12 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
-import type { RequestContent as Row } from '../../../shared/generated/prisma/client.ts'
-import { contentColumns, contentSetting, maxContentDays, maxLoggingDays } from '../../../shared/keys/content-logging.ts'
 import {
   type ContentSettingsFields,
   getContentSettings,
   updateContentSettings,
 } from '../../../shared/content-log/organisation-settings.ts'
+import type { RequestContent as Row } from '../../../shared/generated/prisma/client.ts'
+import { contentColumns, contentSetting, maxContentDays, maxLoggingDays } from '../../../shared/keys/content-logging.ts'
 import type { Services } from '../../../shared/services.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { ContentSettings, RequestContent } from '../wire/contents.ts'

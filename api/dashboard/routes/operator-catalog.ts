@@ -1,9 +1,9 @@
 import { z } from 'zod'
+import type { StoredOverride } from '../../../shared/catalog/catalog-overrides.ts'
 import { serverOverride } from '../../../shared/catalog/overrides.ts'
 import { type ModelRow, modelRow, providerRow } from '../../../shared/catalog/schema.ts'
 import { listServerModels } from '../../../shared/providers/list-server-models.ts'
 import type { Services } from '../../../shared/services.ts'
-import type { StoredOverride } from '../../../shared/catalog/catalog-overrides.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { modelId, modelPatch, newServer, patchModel, setAlias, setServer } from '../../operator/catalog-changes.ts'
 import type {

@@ -1,4 +1,4 @@
-import { auditHourly } from '../../../shared/keys/audit.ts'
+import { auditHourly } from '../../../shared/io/audit.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { findOrganisation } from '../../operator/flags.ts'
 import { activityRoutes } from './activity.ts'

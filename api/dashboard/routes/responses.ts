@@ -3,7 +3,7 @@ import {
   getResponseSettings,
   type ResponseSettingsFields,
   updateResponseSettings,
-} from '../../../shared/responses/settings.ts'
+} from '../../../shared/responses/response-settings.ts'
 import type { Services } from '../../../shared/services.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { ResponseSettings } from '../wire/responses.ts'

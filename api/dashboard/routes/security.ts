@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
-import { audit } from '../../../shared/keys/audit.ts'
+import { audit } from '../../../shared/io/audit.ts'
 import { hasSecondFactor } from '../../auth/second-factor-rule.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { SecurityAnswer } from '../wire/person.ts'

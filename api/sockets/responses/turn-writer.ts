@@ -1,7 +1,7 @@
+import type { ContentCopy } from '../../../shared/content-log/content-copy.ts'
 import type { Encoding, ResponseWriter } from '../../../shared/engine/response-writer.ts'
 import { parseEvent, splitEvents } from '../../../shared/io/sse.ts'
 import type { ResponsesEvent, ResponsesOutputItem } from '../../../shared/kinds/responses-answer.ts'
-import type { ContentCopy } from '../../../shared/content-log/content-copy.ts'
 import type { Trace } from '../../../shared/traces/trace.ts'
 import type { FrameSender } from './frame-sender.ts'
 

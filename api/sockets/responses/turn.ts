@@ -18,7 +18,6 @@ import { resolveReferences } from '../../../shared/responses/references.ts'
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../../shared/responses/turn.ts'
 import type { Services } from '../../../shared/services.ts'
 import { SpanKind } from '../../../shared/traces/trace.ts'
-import { addContent } from '../../../shared/content-log/log-content.ts'
 import { errorResponse } from '../../error-response.ts'
 import { logRefusal } from '../../log-refusal.ts'
 import { admitFree, resolveStandardKey } from '../../middleware/key.ts'
@@ -98,8 +97,8 @@ export async function serveTurn(
   const refusalId = failure && logRefusal(services, refused, { ...refusal, failure })
   if (writer.copy) {
     const id = wide.generationId ?? failure?.headers['x-generation-id'] ?? refusalId
-    const turn = { apiKey: key!, kind: 'responses', id, failed: wide.errorCode != null, startedMs }
-    addContent(services, writer.copy, { ...turn, input: asked?.raw ?? frame, hasFiles: false })
+    const turn = { policy: key!.policy, kind: 'responses', id, failed: wide.errorCode != null, startedMs }
+    services.contentLog.addWanted(writer.copy, { ...turn, input: asked?.raw ?? frame, hasFiles: false })
   }
   if (services.metrics) recordOnSocket(services.metrics, wide, { path: responsesPath, status, environment, durationMs })
   if (writer.trace) endSocketTrace(writer.trace, wide, { requestId, path: responsesPath, status })

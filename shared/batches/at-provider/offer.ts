@@ -2,8 +2,8 @@ import type { Price } from '../../catalog/schema.ts'
 import type { DirectKind } from '../../kinds/index.ts'
 import type { BatchAdapter, DirectAdapter, Operation, ProviderLine, Target } from '../../providers/contract.ts'
 import type { Services } from '../../services.ts'
-import type { Batch } from '../batches.ts'
 import { releaseHolds } from '../../wallet/holds.ts'
+import type { Batch } from '../batches.ts'
 import { type BatchEndpoint, batchEndpoints } from '../request.ts'
 
 /** The provider that runs a batch: its batch adapter and client, and the adapter that reads its answers. */

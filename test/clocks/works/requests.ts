@@ -1,4 +1,4 @@
-import { operatorActor } from '../../../shared/keys/audit.ts'
+import { operatorActor } from '../../../shared/io/audit.ts'
 import { newKey } from '../../../shared/keys/key-requests.ts'
 import { call, type KeyOptions } from '../../support/gateway.ts'
 import type { Cell } from '../cell.ts'

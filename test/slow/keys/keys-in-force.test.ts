@@ -1,6 +1,6 @@
 import test from 'ava'
 import type { ErrorBody } from '../../../shared/base/errors.ts'
-import { operatorActor } from '../../../shared/keys/audit.ts'
+import { operatorActor } from '../../../shared/io/audit.ts'
 import { keyPatch } from '../../../shared/keys/key-requests.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
 import { freshStores, type Gateway, type KeyOptions, type Stores, startGateway } from '../../support/gateway.ts'

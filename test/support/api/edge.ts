@@ -8,7 +8,7 @@ import { responsesError } from '../../../api/schemas/responses.ts'
 import { type ErrorBody, type ErrorCode, GatewayError } from '../../../shared/base/errors.ts'
 import { messagesErrorBody, messagesErrorStatus } from '../../../shared/engine/messages-error.ts'
 import { responsesErrorBody, responsesErrorStatus } from '../../../shared/engine/responses-error.ts'
-import { operatorActor } from '../../../shared/keys/audit.ts'
+import { operatorActor } from '../../../shared/io/audit.ts'
 import { json, type Reply } from '../../emulators/emulator.ts'
 import type { Gateway } from '../gateway.ts'
 

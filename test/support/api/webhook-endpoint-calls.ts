@@ -1,4 +1,4 @@
-import { operatorActor } from '../../../shared/keys/audit.ts'
+import { operatorActor } from '../../../shared/io/audit.ts'
 import type { Account, Gateway } from '../gateway.ts'
 
 type Call = { path?: string; key?: string; body?: object }

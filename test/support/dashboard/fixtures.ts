@@ -1,6 +1,6 @@
 import { createRule } from '../../../shared/alerts/rules.ts'
 import { newId } from '../../../shared/base/ids.ts'
-import { operatorActor } from '../../../shared/keys/audit.ts'
+import { operatorActor } from '../../../shared/io/audit.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
 import { chatLine } from '../batches/gateway.ts'
 import { eventually, type Gateway } from '../gateway.ts'

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { newId } from '../../../shared/base/ids.ts'
-import { operatorActor } from '../../../shared/keys/audit.ts'
+import { operatorActor } from '../../../shared/io/audit.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
 import type { Services } from '../../../shared/services.ts'
 import { openReservations } from '../../../shared/wallet/check.ts'

@@ -1,7 +1,7 @@
 import type { ExecutionContext } from 'ava'
 import { newId } from '../../../shared/base/ids.ts'
 import { usdFromNano } from '../../../shared/base/money.ts'
-import { operatorActor } from '../../../shared/keys/audit.ts'
+import { operatorActor } from '../../../shared/io/audit.ts'
 import {
   type Session,
   type StripeEmulator,

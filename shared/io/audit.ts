@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { fixedId, newId } from '../base/ids.ts'
 import { Prisma } from '../generated/prisma/client.ts'
-import type { Connection } from '../io/db.ts'
+import type { Connection } from './db.ts'
 
 const hourMs = 3_600_000
 

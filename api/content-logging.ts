@@ -1,9 +1,7 @@
-import type { ResolvedKey } from '../keys/policies.ts'
-import { instantKinds, queuedKinds } from '../kinds/index.ts'
-import type { Services } from '../services.ts'
-import type { ContentCopy } from './content-copy.ts'
-import { kindOf } from '../../api/log-refusal.ts'
-import type { State } from '../../api/state.ts'
+import type { ContentCopy } from '../shared/content-log/content-copy.ts'
+import { instantKinds, queuedKinds } from '../shared/kinds/index.ts'
+import { kindOf } from './log-refusal.ts'
+import type { State } from './state.ts'
 
 /** The kinds whose requests are jobs or files of their own, which keep their input. */
 const keptElsewhere: ReadonlySet<string> = new Set(['async', 'batch'])
@@ -25,30 +23,7 @@ export function logContent(state: State, copy: ContentCopy, status: number, refu
   const kind = kindOf(endpoint)!
   const failed = status >= 400 || wide.errorCode != null
   const input = inputOf(state)
-  addContent(services, copy, { apiKey, kind, id, failed, startedMs, input, hasFiles: media.has(kind) })
-}
-
-type Logged = {
-  apiKey: ResolvedKey
-  kind: string
-  id: unknown
-  failed: boolean
-  startedMs: number
-  input: Buffer | null
-  hasFiles: boolean
-}
-
-/** Hands a copy to the log, unless the key's policy, which may have changed since, no longer wants it. */
-export function addContent(
-  { contentLog }: Services,
-  copy: ContentCopy,
-  { apiKey, id, failed, input, ...request }: Logged,
-): void {
-  const { contentLogging, organisationId, environment } = apiKey.policy
-  const isWanted = contentLogging !== null && (failed || contentLogging.mode !== 'errors')
-  if (isWanted && input && typeof id === 'string')
-    contentLog.add({ ...request, id, input, copy, organisationId, environment })
-  else copy.release()
+  services.contentLog.addWanted(copy, { policy: apiKey.policy, kind, id, failed, startedMs, input, hasFiles: media.has(kind) })
 }
 
 /** The JSON of a request; of a form its fields, without the addresses of its files. Null if none was read. */
