@@ -1,7 +1,7 @@
 import Router from '@koa/router'
 import Koa from 'koa'
 import compress from 'koa-compress'
-import type { Services } from '../shared/services.ts'
+import type { Services } from '../shared/open-services.ts'
 import { openAuth } from './auth/open.ts'
 import { dashboard } from './dashboard/middleware.ts'
 import { dashboardEndpoints } from './dashboard/routes/index.ts'

@@ -1,5 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
-import type { Services } from '../shared/services.ts'
+import type { Services } from '../shared/open-services.ts'
 import type { Endpoint } from './endpoint.ts'
 import { isForm } from './middleware/form.ts'
 import { withSingleSlashes } from './request-head.ts'

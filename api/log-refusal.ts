@@ -1,7 +1,7 @@
 import type { GatewayError } from '../shared/base/errors.ts'
 import type { ResolvedKey } from '../shared/keys/policies.ts'
 import { instantKinds, queuedKinds } from '../shared/kinds/index.ts'
-import type { Services } from '../shared/services.ts'
+import type { Services } from '../shared/open-services.ts'
 import type { Refusal } from '../shared/wallet/refusal-log.ts'
 import { refusedKeyOf } from './middleware/key.ts'
 import type { ServedEndpoint, State } from './state.ts'

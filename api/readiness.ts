@@ -6,7 +6,7 @@ import { listMigrations } from '../shared/io/migrations.ts'
 import type { Redis } from '../shared/io/redis.ts'
 import { shardsOf } from '../shared/io/redis-shards.ts'
 import { withDeadline } from '../shared/io/retry.ts'
-import type { Services } from '../shared/services.ts'
+import type { Services } from '../shared/open-services.ts'
 
 const timeoutMs = 2_000
 

@@ -1,7 +1,7 @@
 // What attacks do to a web process with a heap of 400 MB: `node bench/hostile.ts [--attack <name>]`, see README.md. Linux only.
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Services } from '../shared/services.ts'
+import type { Services } from '../shared/open-services.ts'
 import { observe } from '../test/support/chaos.ts'
 import { createAccount, type Stores } from '../test/support/gateway.ts'
 import { type MeasuredProcess, startMeasured } from '../test/support/io/measured.ts'

@@ -1,5 +1,5 @@
 import { sendAlertEmails } from '../shared/alerts/emails.ts'
-import type { Services } from '../shared/services.ts'
+import type { Services } from '../shared/open-services.ts'
 import { done, type Outcome } from './run.ts'
 
 /** Sends the alert emails that are due. */

@@ -6,7 +6,7 @@ import { learnFromUsage } from '../shared/feedback/signals.ts'
 import { readRedisMs } from '../shared/io/clock-skew.ts'
 import type { Redis } from '../shared/io/redis.ts'
 import { type Shard, shardsOf } from '../shared/io/redis-shards.ts'
-import type { Services } from '../shared/services.ts'
+import type { Services } from '../shared/open-services.ts'
 import {
   deadStream,
   ensureLedgerGroup,

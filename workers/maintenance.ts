@@ -8,7 +8,7 @@ import { requeueDelayed, sweepDelayed } from '../shared/delayed/sweep.ts'
 import { requeueJobs, sweepJobs } from '../shared/jobs/sweep.ts'
 import type { MaintenanceTask } from '../shared/queues/queues.ts'
 import { hourlyRules, pruneAll, requestLogRules } from '../shared/retention/rules.ts'
-import type { Services } from '../shared/services.ts'
+import type { Services } from '../shared/open-services.ts'
 import { reconcile, reconcileHolds, sweepReservations } from '../shared/wallet/reconcile.ts'
 import { done, type Outcome } from './run.ts'
 

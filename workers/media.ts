@@ -2,7 +2,7 @@ import { cancelAtProvider } from '../shared/jobs/cancel.ts'
 import { finishJob } from '../shared/jobs/finish.ts'
 import { startJob } from '../shared/jobs/start.ts'
 import type { MediaTask, TaskData } from '../shared/queues/tasks.ts'
-import type { Services } from '../shared/services.ts'
+import type { Services } from '../shared/open-services.ts'
 import { done, type Processor, retryIn, slotsOf } from './run.ts'
 import { WorkerSlots } from './worker-slots.ts'
 

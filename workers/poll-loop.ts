@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { elapsedMs, longAgo } from '../shared/base/time.ts'
 import { type PollResult, pollJob } from '../shared/jobs/poll.ts'
 import type { Due } from '../shared/queues/poll-schedule.ts'
-import type { Services } from '../shared/services.ts'
+import type { Services } from '../shared/open-services.ts'
 
 const tickMs = 50
 /** Concurrent polls of one process: each takes a connection, and claims wait at the limit. */

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { elapsedMs, longAgo } from '../shared/base/time.ts'
 import { storeDefinitions } from '../shared/metrics/definitions.ts'
 import type { Value } from '../shared/metrics/registry.ts'
-import type { Services } from '../shared/services.ts'
+import type { Services } from '../shared/open-services.ts'
 import { countEvents } from '../shared/wallet/ledger.ts'
 
 /** Several Prometheus servers, and the gauges of one scrape, share a reading. */

@@ -13,7 +13,8 @@ import {
   scheduleRepeating,
   shortenOverlongLocks,
 } from '../shared/queues/queues.ts'
-import { backgroundStatementMs, openServices, type Services } from '../shared/services.ts'
+import { openServices, type Services } from '../shared/open-services.ts'
+import { backgroundStatementMs } from '../shared/platform.ts'
 import { delayedProcessor } from './async.ts'
 import { batchProcessor } from './batches.ts'
 import { sendEmails } from './emails.ts'
@@ -32,7 +33,7 @@ const rescheduleMs = 5_000
 /** Runs one worker process until its graceful shutdown. */
 export async function startWorker(config: Config): Promise<void> {
   await startProcess('worker', config, async (log, end) => {
-    const services = await openServices(config, log, null, backgroundStatementMs)
+    const services = await openServices(config, log, { statementTimeoutMs: backgroundStatementMs })
     const blocking = openWorkerRedis(config)
     const waiting = openWorkerRedis(queueAddress(config))
     for (const redis of [blocking, waiting])

@@ -10,7 +10,7 @@ import { twoFactor } from 'better-auth/plugins/two-factor'
 import { type IdPrefix, newId } from '../../shared/base/ids.ts'
 import { type Actor, operatorActor } from '../../shared/io/audit.ts'
 import { storeUnavailable } from '../../shared/io/outage.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import {
   type Auth,
   addressHeader,

@@ -1,7 +1,7 @@
 import { normalizeIP } from '@better-auth/core/utils/ip'
 import type { BetterAuthPlugin } from 'better-auth'
 import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'better-auth/api'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { addressHeader } from './accounts.ts'
 import type { AuthRequest } from './auth-request.ts'
 import { type Budget, resetAttempts, takeAttempt, tooManyAttemptsError } from './budgets.ts'

@@ -2,7 +2,7 @@ import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'b
 import { newId } from '../../shared/base/ids.ts'
 import { type Actor, type AuditEntry, audit, type Changes } from '../../shared/io/audit.ts'
 import { type KeyFate, settleMemberKeys } from '../../shared/keys/departures.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { clientOfHeaders } from './address.ts'
 import type { AuthRequest } from './auth-request.ts'
 

@@ -1,4 +1,4 @@
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 
 /** A person's calls within this time are one write. */
 const precisionMs = 5 * 60_000

@@ -1,5 +1,5 @@
 import { hkdfSync } from 'node:crypto'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import type { Auth } from './accounts.ts'
 import { acceptOlder } from './older-secrets.ts'
 

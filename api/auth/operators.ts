@@ -1,7 +1,7 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { User } from '../../shared/generated/prisma/client.ts'
 import { type Actor, audit, operatorActor } from '../../shared/io/audit.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { emails } from './emails.ts'
 import { recordChange, removedByOperator } from './second-factor-changes.ts'
 

@@ -1,5 +1,5 @@
 import { APIError } from 'better-auth/api'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 
 type NewSession = { userId: string; token?: string }
 

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { User } from '../../shared/generated/prisma/client.ts'
 import { type Actor, audit } from '../../shared/io/audit.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 
 /**
  * Suspends a person, or resumes them (`reason` null). A suspended person cannot sign in, and their sessions end. Idempotent: a

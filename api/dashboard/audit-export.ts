@@ -1,5 +1,5 @@
 import type { Prisma } from '../../shared/generated/prisma/client.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import type { Context } from '../endpoint.ts'
 import { presentEvent, readEvents } from './present/audit-search.ts'
 import { type ExportField, type ExportFormat, sendExport } from './row-export.ts'

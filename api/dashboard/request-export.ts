@@ -1,6 +1,6 @@
 import { formatUsd, usdFromNano } from '../../shared/base/money.ts'
 import type { Generation, Prisma } from '../../shared/generated/prisma/client.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { orderBy } from './present/request-order.ts'
 import { readWorkKeys } from './present/work.ts'
 import type { ExportField } from './row-export.ts'

@@ -1,5 +1,5 @@
 import type { Middleware } from 'koa'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import type { Auth } from '../auth/accounts.ts'
 import type { Context } from '../endpoint.ts'
 import { closeRequest, failRequest, openRequest } from '../request-lifecycle.ts'

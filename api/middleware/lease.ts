@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { IdempotencyKey } from '../../shared/generated/prisma/client.ts'
 import type { Connection } from '../../shared/io/db.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import type { UsageEvent } from '../../shared/wallet/usage-event.ts'
 import { type AnswerOwner, encodeBody, headOf, retentionMs, type StoredAnswer, storeBody } from './stored-answer.ts'
 

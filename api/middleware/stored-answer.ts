@@ -3,7 +3,7 @@ import { buffer } from 'node:stream/consumers'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { IdempotencyKey } from '../../shared/generated/prisma/client.ts'
 import { bytesOf } from '../../shared/io/bytes.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 
 /** A response; if it is not JSON, its `content-type` is among its headers. */
 export type StoredAnswer = { status: number; headers: Record<string, string>; body: string | Buffer }

@@ -8,7 +8,7 @@ import {
 } from '../../shared/catalog/overrides.ts'
 import { price } from '../../shared/catalog/schema.ts'
 import type { Actor } from '../../shared/io/audit.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 
 /** A change of a model: null = as in the files. */
 export const modelPatch = z.strictObject({

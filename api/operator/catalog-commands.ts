@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { validate } from '../../shared/base/validate.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { modelId, modelPatch, newServer, patchModel, setAlias, setServer } from './catalog-changes.ts'
 import { type Command, command } from './parse.ts'
 

@@ -1,7 +1,7 @@
 import { type Nano, usdFromNano } from '../../shared/base/money.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import { type Actor, audit, type Changes } from '../../shared/io/audit.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 
 const achHoldDays = 5
 

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 
 export const org = z.string().min(1)
 /** Why an operator does something: shown in the audit log. */

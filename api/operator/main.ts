@@ -1,6 +1,7 @@
 import { ConfigError, loadConfig } from '../../shared/base/config.ts'
 import { createLog } from '../../shared/io/log.ts'
-import { backgroundStatementMs, openServices } from '../../shared/services.ts'
+import { openServices } from '../../shared/open-services.ts'
+import { backgroundStatementMs } from '../../shared/platform.ts'
 import { commands, environmentCommands, usage } from './commands.ts'
 import { type Environment, parseCommand, type Result, UsageError } from './parse.ts'
 
@@ -34,12 +35,8 @@ async function run(argv: string[], env?: Environment): Promise<{ output: string;
   if (argv.length === 1 && (argv[0] === 'help' || argv[0] === '--help')) return { output: usage(), exitCode: 0 }
   const { command, flags, json } = parseCommand(argv, [...commands, ...environmentCommands])
   if ('runAlone' in command) return written(await command.runAlone(env), json)
-  const services = await openServices(
-    { ...loadConfig(env), databasePool: 2 },
-    createLog('silent'),
-    null,
-    backgroundStatementMs,
-  )
+  const config = { ...loadConfig(env), databasePool: 2 }
+  const services = await openServices(config, createLog('silent'), { statementTimeoutMs: backgroundStatementMs })
   try {
     return written(await command.run(services, flags), json)
   } finally {

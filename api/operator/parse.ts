@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { issueText } from '../../shared/base/issue-text.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 
 export type Result = { data: unknown; text: string; exitCode?: number }
 type Declaration<F extends z.ZodObject> = {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { hourlyRules, pruneAll, requestLogRules } from '../../shared/retention/rules.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { type Command, command } from './parse.ts'
 
 const rules = [...requestLogRules, ...hourlyRules]

@@ -4,7 +4,7 @@ import { parseJson } from '../../shared/base/json.ts'
 import { boundTtl } from '../../shared/io/redis.ts'
 import { connectionOf, isCallbackToken } from '../../shared/jobs/connection.ts'
 import type { Job } from '../../shared/jobs/jobs.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { type Context, endpoint } from '../endpoint.ts'
 import { readJsonBody } from '../middleware/body.ts'
 

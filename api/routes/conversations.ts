@@ -9,7 +9,7 @@ import { addItems, createConversation } from '../../shared/responses/conversatio
 import { conversationNotFound } from '../../shared/responses/earlier.ts'
 import { shownItem } from '../../shared/responses/present.ts'
 import type { Conversation, ItemPlace, ListedItem } from '../../shared/responses/stored-conversations.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { page } from '../schemas/core.ts'

@@ -1,7 +1,7 @@
 import type { ModelRow } from '../../shared/catalog/schema.ts'
 import { allowedModels } from '../../shared/keys/allowlist.ts'
 import type { Target } from '../../shared/providers/contract.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { modelSlugs } from '../schemas/jobs.ts'

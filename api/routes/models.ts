@@ -10,7 +10,7 @@ import { type ModelType, endpoints as routes } from '../../shared/catalog/schema
 import { allowedModels } from '../../shared/keys/allowlist.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import type { Target } from '../../shared/providers/contract.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { type Context, endpoint, type Header } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { anthropicModel, anthropicModelList } from '../schemas/anthropic.ts'

@@ -1,7 +1,7 @@
 import type { ApiKey } from '../../shared/generated/prisma/client.ts'
 import { type CreatedKey, type KeyRecord, keyRecord } from '../../shared/keys/keys.ts'
 import { listOverlaps } from '../../shared/keys/replaced-secrets.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 
 /** Presents keys with their spend of this month. */
 export async function presentKeys({ accounts, clock, db }: Services, rows: ApiKey[]): Promise<KeyRecord[]> {

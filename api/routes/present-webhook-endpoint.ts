@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { WebhookEndpoint } from '../../shared/generated/prisma/client.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import type { webhookEndpoint } from '../schemas/webhooks.ts'
 
 export type ShownEndpoint = z.output<typeof webhookEndpoint>

@@ -7,7 +7,7 @@ import { clientSecretRequest, realtimeQuery } from '../../shared/kinds/realtime.
 import { checkUnpriced } from '../../shared/providers/toolkit/tool-guard.ts'
 import { sessionTargets } from '../../shared/realtime/opening.ts'
 import { intentOf, type SessionRequest, settingsOf } from '../../shared/realtime/settings.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { inlineDisposition } from '../../shared/io/disposition.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { endpoint } from '../endpoint.ts'
 import { rangeHeader, sendStoredFile, storedFileAnswers } from '../middleware/stored-file.ts'
 

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import { hasEnded } from '../../shared/delayed/delayed-row.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import type { Context } from '../endpoint.ts'
 
 const maxWaitS = 60

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import type { CreatedEndpoint } from '../../shared/webhooks/endpoints.ts'
 import { endpoint } from '../endpoint.ts'
 import { endpointPatch, newEndpoint, webhookEndpoint } from '../schemas/webhooks.ts'

@@ -1,7 +1,7 @@
 import { type Nano, usdFromNano } from '../base/money.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { heldDeposits } from '../wallet/accounts.ts'
 import { type NewAlert, raiseAlerts } from './raise.ts'
 

@@ -2,7 +2,7 @@ import { type Nano, usdFromNano } from '../base/money.ts'
 import { monthOf, nextMonthStart } from '../base/time.ts'
 import type { Prisma } from '../generated/prisma/client.ts'
 import { shardsOf } from '../io/redis-shards.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { type NewAlert, raiseAlerts } from './raise.ts'
 
 /** Keys of a shard whose cap refused a request, recorded by `admit.lua`: `<key>|<month>|<cap in nano-dollars>`. */

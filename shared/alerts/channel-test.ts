@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import type { AlertRule } from '../generated/prisma/client.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { listAlertRecipients } from './emails.ts'
 import { emailToOf, slackLabel } from './rule-channels.ts'
 import { type RuleEvent, ruleEvent } from './rule-events.ts'

@@ -2,7 +2,7 @@ import { addMs } from '../base/time.ts'
 import type { Alert, Organisation } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import { isRefusedRecipient } from '../io/mail.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { formatAlertEmail } from './templates.ts'
 
 const minuteMs = 60_000

@@ -1,7 +1,7 @@
 import { elapsedMs } from '../base/time.ts'
 import { type AlertEpisode, type AlertRule, Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { type NewAlert, raiseAlerts } from './raise.ts'
 import { channelsOf } from './rule-channels.ts'
 import { ruleEvent } from './rule-events.ts'

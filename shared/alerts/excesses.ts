@@ -1,7 +1,7 @@
 import { type Nano, usdFromNano } from '../base/money.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 import { blockKey } from '../keys/cost-control.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { referenceOf } from '../wallet/causes.ts'
 import { type Condition, reconcileIncidents } from './incidents.ts'
 import { type NewAlert, raiseAlerts } from './raise.ts'

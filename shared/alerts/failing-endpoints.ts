@@ -1,7 +1,7 @@
 import { dayMs } from '../base/time.ts'
 import { audit, operatorActor } from '../io/audit.ts'
 import type { Connection } from '../io/db.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { endDeliveries } from '../webhooks/endpoints.ts'
 import { type Condition, reconcileIncidents } from './incidents.ts'
 import { raiseAlerts } from './raise.ts'

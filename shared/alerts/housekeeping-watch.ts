@@ -1,6 +1,6 @@
 import { definitions } from '../metrics/definitions.ts'
 import { beginRecord, isOverdue, readRuns, type TaskRun } from '../queues/housekeeping.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { type Condition, reconcileIncidents } from './incidents.ts'
 
 const lookEveryMs = 15_000

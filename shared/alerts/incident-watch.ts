@@ -1,6 +1,6 @@
 import { shardsOf } from '../io/redis-shards.ts'
 import { type LastError, type ReportedHealth, readHealth } from '../providers/health-report.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { maxBacklog } from '../wallet/admission.ts'
 import { countEvents } from '../wallet/ledger.ts'
 import { sumUsage } from '../wallet/usage-query.ts'

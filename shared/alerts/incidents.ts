@@ -1,5 +1,5 @@
 import { newId } from '../base/ids.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { storable } from '../wallet/storable-json.ts'
 
 export const incidentKinds = [

@@ -1,7 +1,7 @@
 import { newId } from '../base/ids.ts'
 import type { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { EventType } from '../webhooks/events.ts'
 import type { EmailTo } from './emails.ts'
 

@@ -5,7 +5,7 @@ import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
 import type { Sealer } from '../io/sealer.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { kindOf, type RuleKind, type Window } from './rule-kinds.ts'
 
 export const maxRules = 50

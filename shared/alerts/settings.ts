@@ -2,7 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import { type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 
 /** An organisation's webhook URL for alerts, and its low-balance threshold; null = none. */
 export type AlertFields = { alert_webhook_url: string | null; low_balance_usd: number | null }

@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { scopes } from './line.ts'
 
 /** The resolved key, or why it may not be used, with the hash of the secret it was found under. */

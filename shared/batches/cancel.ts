@@ -1,5 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { Batch } from './batches.ts'
 
 /** Cancels a batch; finished lines are kept. Throws a GatewayError 409 `not_cancellable` when it is over. */

@@ -1,5 +1,5 @@
 import { dayMs } from '../base/time.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { releaseHolds } from '../wallet/holds.ts'
 import type { Batch } from './batches.ts'
 import type { FinalFiles } from './finalize.ts'

@@ -1,4 +1,4 @@
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { Batch } from './batches.ts'
 
 /** The output and error file, which are not public before the batch has ended. */

@@ -4,7 +4,7 @@ import { newId } from '../base/ids.ts'
 import { isBusy } from '../engine/failures.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import { featuresOf } from '../routing/kind-features.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { BatchKey, KeyVerdict } from './batch-key.ts'
 import type { Batch } from './batches.ts'
 import {

@@ -1,5 +1,5 @@
 import { maxOpenStarts, poisonError } from '../queues/crash-suspect-limiter.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { Batch } from './batches.ts'
 
 /** Lines are marked as started in groups of this size, ahead of the first of them: one write for all. */

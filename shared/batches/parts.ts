@@ -1,4 +1,4 @@
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { type Batch, Superseded } from './batches.ts'
 import { encodePage, unpublishedFile } from './finalize.ts'
 import type { PendingResult } from './writer.ts'

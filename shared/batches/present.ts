@@ -1,6 +1,6 @@
 import { usdFromNano } from '../base/money.ts'
 import { unixSeconds } from '../base/time.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { Batch } from './batches.ts'
 
 const over: ReadonlySet<Batch['status']> = new Set(['failed', 'completed', 'expired', 'cancelled'])

@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import { elapsedMs, type MonotonicMs } from '../base/time.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { Batch, BatchStatus } from './batches.ts'
 import type { Changes } from './changes.ts'
 import type { endErrors, LineCalls } from './line.ts'

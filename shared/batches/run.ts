@@ -1,6 +1,6 @@
 import { parsedBytes, scanJson } from '../base/json-scan.ts'
 import type { Line } from '../io/lines.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { Resume } from './batch-journal.ts'
 import { BatchKey } from './batch-key.ts'
 import type { Batch, BatchStatus } from './batches.ts'

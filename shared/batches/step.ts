@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { maxOpenStarts, poisonError } from '../queues/crash-suspect-limiter.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { traceStep } from '../traces/work.ts'
 import { stepProviderBatch } from './at-provider/step.ts'
 import type { Batch } from './batches.ts'

@@ -4,7 +4,7 @@ import { endpointOf, modelNotFoundError } from '../catalog/model-not-found.ts'
 import type { Bytes } from '../io/bytes.ts'
 import { type Line, splitLines } from '../io/lines.ts'
 import { parseModelSelector, serves } from '../routing/model-selector.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { maxLineBytes } from './input.ts'
 import {
   type BatchEndpoint,

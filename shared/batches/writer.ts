@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { isDataFault } from '../wallet/ledger.ts'
 import { type JournalEntry, journalEntry, type LineResult, type Resume } from './batch-journal.ts'
 import { type Batch, type BatchStatus, Superseded } from './batches.ts'

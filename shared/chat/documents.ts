@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import type { DocumentSize } from '../io/media/pdf.ts'
 import { fetchPublic } from '../io/safe-url.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 
 const maxDocuments = 16
 const maxBytes = 32 * 1024 * 1024

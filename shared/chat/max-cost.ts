@@ -3,7 +3,7 @@ import type { Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import { maxCostOf } from '../routing/pricing.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { MaxCost } from '../wallet/admission.ts'
 import type { ChatRunInput } from './run-input.ts'
 

@@ -3,7 +3,7 @@ import { measureDocument } from '../io/media/measure.ts'
 import { isBlock, type MessagesBlock, type MessagesRequest, type MessagesResultBlock } from '../kinds/messages.ts'
 import { countDocuments } from '../kinds/messages-members.ts'
 import type { Features } from '../routing/features.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { fetchDocuments, totalSize } from './documents.ts'
 
 type Block = MessagesBlock | MessagesResultBlock

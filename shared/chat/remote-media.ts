@@ -2,7 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import { fetchPublic } from '../io/safe-url.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { DirectAdapter, Media } from '../providers/contract.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 
 export const noMedia: ReadonlyMap<string, Media> = new Map()
 const max = 16

@@ -8,7 +8,7 @@ import { type Conversation, findReasoningOrigin, hasReasoningState } from '../ro
 import type { StickyTarget } from '../routing/router.ts'
 import { stickySessionKey } from '../routing/sticky-sessions.ts'
 import { unnamedSession } from '../routing/unnamed-session.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 
 type Asked = {
   kind: DirectKind

@@ -4,7 +4,7 @@ import { failedResponse } from '../engine/responses-error.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import { presentResponse } from '../responses/present.ts'
 import type { ResponseRow } from '../responses/stored-responses.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { type DelayedJob, hasEnded } from './delayed-row.ts'
 
 /**

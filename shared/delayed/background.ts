@@ -6,7 +6,7 @@ import { newResponse } from '../kinds/response-object.ts'
 import type { ResponsesItem, ResponsesRequest } from '../kinds/responses.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import { dropOnFailure } from '../responses/insert-items.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { Origin } from '../traces/work.ts'
 import { type SubmittedDelayed, submitDelayed } from './submit.ts'
 

@@ -1,7 +1,7 @@
 import { ClientGone } from '../engine/failures.ts'
 import type { ClientPresence } from '../engine/response-writer.ts'
 import type { Job } from '../jobs/jobs.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { AdmissionGate, BillingContext, MaxCost, Reservation, StalePolicy } from '../wallet/admission.ts'
 import { callOfEvent, type JobCall } from '../wallet/jobs.ts'
 import { costWithOutput } from '../wallet/reservation.ts'

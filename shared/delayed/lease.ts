@@ -1,7 +1,7 @@
 import type { BufferedResponse } from '../engine/buffered-response.ts'
 import type { Leaving } from '../engine/response-writer.ts'
 import type { Job } from '../jobs/jobs.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 
 /**
  * Why a run was ended: its job was cancelled, the claim was lost or the job ended, its deadline passed, or this process

@@ -2,7 +2,7 @@ import { text } from 'node:stream/consumers'
 import { usdFromNano } from '../base/money.ts'
 import { unixSeconds } from '../base/time.ts'
 import type { StoredFile } from '../files/files.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { DelayedJob } from './delayed-row.ts'
 
 const hourMs = 3_600_000

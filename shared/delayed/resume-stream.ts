@@ -2,7 +2,7 @@ import { formatTypedEvent } from '../chat/event-relay.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { ResponsesEvent, ResponsesObject } from '../kinds/responses-answer.ts'
 import type { ResponseRow } from '../responses/stored-responses.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { presentBackground } from './background-response.ts'
 import { hasEnded } from './delayed-row.ts'
 

@@ -1,5 +1,5 @@
 import { endJob, poisonedEnd } from '../jobs/end.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { settleCancelled } from './cancel.ts'
 
 /** A job that waits longer may have lost its queue entry. */

@@ -1,7 +1,7 @@
 import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import { type FailureReason, ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { firstChunkAttributes } from '../traces/attributes.ts'
 import { startCall } from '../traces/calls.ts'
 import type { Span, Trace } from '../traces/trace.ts'

@@ -2,7 +2,7 @@ import type { Bytes } from '../io/bytes.ts'
 import { maxRedirects, openPublic, UrlRefused } from '../io/safe-url.ts'
 import type { ProviderLine } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 
 export const maxProviderFileBytes = 1024 ** 3
 const downloadMs = 10 * 60_000

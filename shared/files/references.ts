@@ -6,7 +6,7 @@ import { maxMeasuringMs, measureMedia } from '../io/media/media-processes.ts'
 import { formatOf, type MediaFormat, peekHead, sniff } from '../io/media/media-type.ts'
 import { openPublic } from '../io/safe-url.ts'
 import { type MediaType, type Reference, type ReferenceField, type References, uploadId } from '../kinds/media.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { type FileOwner, retainedForJobsMs, type StoredFile } from './files.ts'
 import { rangesOf } from './ranges.ts'
 

@@ -2,7 +2,7 @@ import { buffer } from 'node:stream/consumers'
 import { extensionOf } from '../io/media/media-type.ts'
 import type { Reference, References } from '../kinds/media.ts'
 import type { Source } from '../providers/contract.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { retainedForJobsMs } from './files.ts'
 
 /** A job's references by field, as adapter inputs. */

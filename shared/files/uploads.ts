@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import { type Bytes, closeBody, limitBytes } from '../io/bytes.ts'
 import { peekHead, sniff } from '../io/media/media-type.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { type FileOwner, retainedForJobsMs, type StoredFile } from './files.ts'
 import { maxBytes, tooLarge } from './references.ts'
 

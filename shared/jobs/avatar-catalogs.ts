@@ -4,7 +4,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from '../providers/avatar-catalog.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Environment, OpenCatalog } from '../providers/upstreams.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 
 type Entries = { avatars: Avatar; voices: Voice }
 /** The list request: `type` filters avatars, `language` voices. `nextToken` is one of our own tokens. */

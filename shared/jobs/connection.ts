@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import { isEqual } from '../base/is-equal.ts'
 import type { QueuedKind } from '../kinds/index.ts'
 import type { Protocol, ProviderLine, QueuedAdapter } from '../providers/contract.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { RunningJob } from './jobs.ts'
 
 /** The adapter and authenticated client of the provider that runs a job. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { TransactionStep } from '../io/db.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import type { Job, NewJob } from './jobs.ts'
 

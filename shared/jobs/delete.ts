@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { dropReferences } from '../files/references.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { Job } from './jobs.ts'
 import type { JobResult } from './present.ts'
 import { deleteJob } from './retention.ts'

@@ -1,7 +1,7 @@
 import type { QueuedKind } from '../kinds/index.ts'
 import type { Operation, PollReport } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { connectionOf, reportsBack } from './connection.ts'
 import { endJob, failedEnd } from './end.ts'
 import type { RunningJob } from './jobs.ts'

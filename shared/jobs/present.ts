@@ -2,7 +2,7 @@ import { usdFromNano } from '../base/money.ts'
 import { unixSeconds } from '../base/time.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
 import { pixelsOf, type VideoInput } from '../kinds/video.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { Job } from './jobs.ts'
 import type { JobInput } from './submit.ts'
 

@@ -8,7 +8,7 @@ import { maxMeasuringMs, measureMedia } from '../io/media/media-processes.ts'
 import { formatOf, peekHead, sniff } from '../io/media/media-type.ts'
 import type { ProviderFile } from '../kinds/media.ts'
 import type { ProviderLine } from '../providers/contract.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 
 /** `durationS` is measured, in seconds; null for files without a duration and for unmeasurable ones. */
 export type StoredResult = StoredFile & { durationS: number | null }

@@ -1,4 +1,4 @@
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { endJob, expiredEnd } from './end.ts'
 import { delayedKind } from './job-end.ts'
 

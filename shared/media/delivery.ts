@@ -4,7 +4,7 @@ import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { InstantKind, WorkKinds } from '../kinds/index.ts'
 import type { Quantity } from '../kinds/instant.ts'
 import type { ProviderError } from '../providers/provider-error.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { Work } from './work.ts'
 
 /** One attempt to deliver a result to a client. */

@@ -19,7 +19,7 @@ import {
 import { type Quantity, zeroQuantity } from '../kinds/instant.ts'
 import type { References } from '../kinds/media.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { type Delivery, type DeliveryResult, statedTokens, waitForDrain } from './delivery.ts'
 import { failedEvent, formatNamedEvent, lastEvent } from './events.ts'
 import { performWork } from './work.ts'

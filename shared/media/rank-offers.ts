@@ -1,7 +1,7 @@
 import type { Mode } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
 import { rate, scaleOf, scoreOf } from '../routing/score.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 
 /** A target and the maximum cost of the request there, in nano-dollars. */
 export type Offer = { target: Target; maxNano: number }

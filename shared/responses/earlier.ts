@@ -3,7 +3,7 @@ import { JsonMeter } from '../base/json-scan.ts'
 import type { FileOwner } from '../files/files.ts'
 import type { HeldBytes } from '../io/byte-budget.ts'
 import type { ResponsesItem } from '../kinds/responses.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import type { ChainLink } from './stored-responses.ts'
 
 /** The items that precede the input of a request, and the session of their conversation for routing. */

@@ -1,5 +1,5 @@
 import type { ResponsesItem } from '../kinds/responses.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { listedIds } from './item-ids.ts'
 import type { ResponseRow } from './stored-responses.ts'
 

@@ -2,7 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import { elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Database } from '../io/db.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 
 /** Whether an organisation's responses are stored, and for how many days. */
 export type ResponseSettings = { keeps: boolean; retentionDays: number }

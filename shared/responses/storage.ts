@@ -5,7 +5,7 @@ import type { FileOwner } from '../files/files.ts'
 import type { Connection } from '../io/db.ts'
 import type { ResponsesItem } from '../kinds/responses.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { dropOnFailure } from './insert-items.ts'
 
 /** What is stored of one turn. */

@@ -7,7 +7,7 @@ import { endedBatches, endedJobs, forgetJobs, unforgottenJobs } from '../jobs/re
 import { factorMemoryMs } from '../providers/reservation-factors.ts'
 import { expiredConversations } from '../responses/stored-conversations.ts'
 import { expiredResponses } from '../responses/stored-responses.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 import { maintainPartitions, measureOldMonths, monthStart } from '../wallet/partitions.ts'
 
 /** What is removed from one table, and when. */

@@ -4,7 +4,7 @@ import type { Organisation, WebhookDelivery } from '../generated/prisma/client.t
 import { type Actor, audit } from '../io/audit.ts'
 import type { Database } from '../io/db.ts'
 import type { Sealer } from '../io/sealer.ts'
-import type { Services } from '../services.ts'
+import type { Services } from '../open-services.ts'
 
 const overlapMs = 24 * 3_600_000
 

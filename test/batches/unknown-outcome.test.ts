@@ -1,7 +1,7 @@
 import test from 'ava'
 import { stepBatch } from '../../shared/batches/step.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { type OpenAiBatchEmulator, startOpenAiBatches } from '../emulators/openai-batches.ts'
 import {
   batchOf,

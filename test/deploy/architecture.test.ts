@@ -21,7 +21,7 @@ const layers: Record<string, number> = {
   'shared/payments': 4,
   'shared/feedback': 4,
   'shared/routing': 5,
-  'shared/services.ts': 6,
+  'shared/open-services.ts': 6,
   'shared/engine': 7,
   'shared/files': 7,
   'shared/retention': 7,

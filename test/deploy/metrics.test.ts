@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import test from 'ava'
 import { freePort } from '../../dev/ports.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import type { Emulator } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { observe } from '../support/chaos.ts'

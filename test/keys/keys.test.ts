@@ -2,7 +2,7 @@ import { Agent, request } from 'node:http'
 import test from 'ava'
 import type { ErrorBody } from '../../shared/base/errors.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { freshStores, type Gateway, type KeyOptions, type Stores, startGateway } from '../support/gateway.ts'
 

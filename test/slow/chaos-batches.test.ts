@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { migrate } from '../../dev/migrate.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { Emulator } from '../emulators/emulator.ts'
 import { chatReply, failure } from '../emulators/openai.ts'
 import {

@@ -1,5 +1,5 @@
 import test from 'ava'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import type { Emulator } from '../emulators/emulator.ts'
 import {
   billingFaults,

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { migrate } from '../../dev/migrate.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import type { Emulator } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { billingFaults, breaches, observe, quiet, type Shot, shoot } from '../support/chaos.ts'

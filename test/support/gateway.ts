@@ -20,7 +20,7 @@ import { operatorActor } from '../../shared/io/audit.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { openWorkerRedis } from '../../shared/io/redis.ts'
 import { newKey } from '../../shared/keys/key-requests.ts'
-import { openServices, type Services } from '../../shared/services.ts'
+import { openServices, type Services } from '../../shared/open-services.ts'
 import { checkLedger } from '../../shared/wallet/check.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
 import { maintainPartitions } from '../../shared/wallet/partitions.ts'
@@ -105,7 +105,7 @@ export async function startGateway(
     // "http://localhost:0" is its own address under that name: browsers have passkeys there.
     PUBLIC_URL: env.PUBLIC_URL?.replace(/:0$/, `:${new URL(url).port}`) ?? url,
   })
-  const services = await openServices(config, createLog(config.logLevel), clock, undefined, monotonic)
+  const services = await openServices(config, createLog(config.logLevel), { clock: clock ?? undefined, monotonic })
   await services.admission.start()
   const { health, providerPauses, reservationFactors } = services
   await Promise.all([health, providerPauses, reservationFactors].map(service => service.start()))

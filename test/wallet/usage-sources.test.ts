@@ -1,7 +1,7 @@
 import test, { type ExecutionContext } from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { dayMs } from '../../shared/base/time.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { sumUsage } from '../../shared/wallet/usage-query.ts'
 import { type Measure, sumSeries } from '../../shared/wallet/usage-series.ts'
 import type { Dimension, Step, UsageFilter } from '../../shared/wallet/usage-source.ts'

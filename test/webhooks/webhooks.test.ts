@@ -1,7 +1,7 @@
 import test, { type ExecutionContext } from 'ava'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { presentJob } from '../../shared/jobs/present.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { rotateWebhookSecret } from '../../shared/webhooks/secrets.ts'
 import type { Outcome } from '../../workers/run.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'

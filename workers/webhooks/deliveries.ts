@@ -11,7 +11,7 @@ import { assertPublicUrl, type CheckedUrl, type Resolver, type UrlPolicy } from 
 import { delayedKind } from '../../shared/jobs/job-end.ts'
 import { presentJob } from '../../shared/jobs/present.ts'
 import { maxOpenStarts, poisonError } from '../../shared/queues/crash-suspect-limiter.ts'
-import type { Services } from '../../shared/services.ts'
+import type { Services } from '../../shared/open-services.ts'
 import { deliveryAttributes } from '../../shared/traces/attributes.ts'
 import { SpanKind } from '../../shared/traces/trace.ts'
 import { nextPauseMs, retryAfterMs } from '../../shared/webhooks/schedule.ts'

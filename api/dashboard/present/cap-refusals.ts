@@ -1,7 +1,7 @@
 import { nanoFromUsd } from '../../../shared/base/money.ts'
 import type { ApiKey } from '../../../shared/generated/prisma/client.ts'
 import type { KeyRecord } from '../../../shared/keys/keys.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 
 /** Older refusals say nothing about the next request. */
 const recentMs = 3_600_000

@@ -1,6 +1,6 @@
 import type { RuleKind, Window } from '../../../shared/alerts/rule-kinds.ts'
 import type { AlertRule } from '../../../shared/generated/prisma/client.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import type { AlertRulesAnswer, DashboardRule, EmailChoice } from '../wire/alert-rules.ts'
 
 const maxChoices = 1_000

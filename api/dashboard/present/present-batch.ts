@@ -1,7 +1,7 @@
 import { usdFromNano } from '../../../shared/base/money.ts'
 import { type Batch, unfinished } from '../../../shared/batches/batches.ts'
 import { presentBatch } from '../../../shared/batches/present.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import type { BatchDetail, BatchFile, BatchRow } from '../wire/batches.ts'
 import { type Keys, mayCancel, presentWorkKey, readDelivery, readWorkKeys, type Viewer } from './work.ts'
 

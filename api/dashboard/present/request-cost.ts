@@ -3,7 +3,7 @@ import type { Generation } from '../../../shared/generated/prisma/client.ts'
 import { delayedKind } from '../../../shared/jobs/job-end.ts'
 import { directKinds } from '../../../shared/kinds/index.ts'
 import { chargeNano, marginOf } from '../../../shared/routing/pricing.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import type { CostPart } from '../wire/requests.ts'
 
 /**

@@ -1,5 +1,5 @@
 import type { Connection } from '../../../shared/io/db.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import type { Outcome } from '../../../shared/wallet/usage-hours.ts'
 import type { UsageFilter } from '../../../shared/wallet/usage-source.ts'
 import { type HourSearch, listHours, listPeaks, type PeakColumn } from '../../../shared/wallet/usage-times.ts'

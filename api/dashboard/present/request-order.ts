@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import type { Generation, Prisma } from '../../../shared/generated/prisma/client.ts'
 import { rowsAfter } from '../../../shared/io/keyset.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { paging } from '../../routes/paging.ts'
 import { type RequestWhere, requestFilters } from './request-search.ts'
 

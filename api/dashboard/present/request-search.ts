@@ -3,7 +3,7 @@ import { createdAtMs, mayBeginId } from '../../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../../shared/base/money.ts'
 import { dayMs } from '../../../shared/base/time.ts'
 import { Prisma } from '../../../shared/generated/prisma/client.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { readSpan, spanFields } from './span.ts'
 import { findKeyId } from './work.ts'
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { dayMs } from '../../../shared/base/time.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { outcomes } from '../../../shared/wallet/usage-hours.ts'
 import { type Dimension, isOfLog, type UsageFilter, type UsageSource } from '../../../shared/wallet/usage-source.ts'
 import type { UsageEnvironment } from '../wire/usage.ts'

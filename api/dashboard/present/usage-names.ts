@@ -1,4 +1,4 @@
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import type { Dimension } from '../../../shared/wallet/usage-source.ts'
 import { readWorkKeys } from './work.ts'
 

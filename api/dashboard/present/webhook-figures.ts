@@ -1,5 +1,5 @@
 import { dayMs } from '../../../shared/base/time.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import type { AddressFigures } from '../wire/webhook-endpoints.ts'
 import { runSearch } from './run-search.ts'
 import { usageBound } from './usage-filter.ts'

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
 import type { ApiKey } from '../../../shared/generated/prisma/client.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { hasRole } from '../../auth/roles.ts'
 import type { Validated } from '../../endpoint.ts'
 import type { WorkDelivery, WorkKey } from '../wire/jobs.ts'

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { usdFromNano } from '../../../shared/base/money.ts'
 import { dayMs } from '../../../shared/base/time.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { sumUsage } from '../../../shared/wallet/usage-query.ts'
 import type { UsageFilter } from '../../../shared/wallet/usage-source.ts'
 import { listFailingHours } from '../../../shared/wallet/usage-times.ts'

@@ -7,7 +7,7 @@ import {
 } from '../../../shared/content-log/organisation-settings.ts'
 import type { RequestContent as Row } from '../../../shared/generated/prisma/client.ts'
 import { contentColumns, contentSetting, maxContentDays, maxLoggingDays } from '../../../shared/keys/content-logging.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { ContentSettings, RequestContent } from '../wire/contents.ts'
 import type { KeyAnswer } from '../wire/keys.ts'

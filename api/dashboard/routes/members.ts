@@ -1,6 +1,6 @@
 import { usdFromNano } from '../../../shared/base/money.ts'
 import { monthOf } from '../../../shared/base/time.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { maxMembers } from '../../auth/accounts.ts'
 import { hasRole, type Role } from '../../auth/roles.ts'
 import { endpoint } from '../../endpoint.ts'

@@ -3,7 +3,7 @@ import type { StoredOverride } from '../../../shared/catalog/catalog-overrides.t
 import { serverOverride } from '../../../shared/catalog/overrides.ts'
 import { type ModelRow, modelRow, providerRow } from '../../../shared/catalog/schema.ts'
 import { listServerModels } from '../../../shared/providers/list-server-models.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { modelId, modelPatch, newServer, patchModel, setAlias, setServer } from '../../operator/catalog-changes.ts'
 import type {

@@ -2,7 +2,7 @@ import type { Job, Queue } from 'bullmq'
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { type Actor, audit } from '../../../shared/io/audit.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import type { EntriesChanged, QueueEntries, QueueEntry, QueueState, QueuesAnswer } from '../wire/operator-home.ts'
 

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import type { Person } from '../../auth/accounts.ts'
 import { hasSecondFactor } from '../../auth/second-factor-rule.ts'
 import { endpoint } from '../../endpoint.ts'

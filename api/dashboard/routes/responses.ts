@@ -4,7 +4,7 @@ import {
   type ResponseSettingsFields,
   updateResponseSettings,
 } from '../../../shared/responses/response-settings.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { ResponseSettings } from '../wire/responses.ts'
 

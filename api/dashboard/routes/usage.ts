@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { usdFromNano } from '../../../shared/base/money.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { type Measure, measures, sumSeries } from '../../../shared/wallet/usage-series.ts'
 import { type Dimension, dimensions, type UsageFilter, type UsageSource } from '../../../shared/wallet/usage-source.ts'
 import { endpoint } from '../../endpoint.ts'

@@ -16,7 +16,7 @@ import { inputItems, type ResponsesTurn, withContext } from '../../../shared/res
 import { meterOf } from '../../../shared/responses/earlier.ts'
 import { resolveReferences } from '../../../shared/responses/references.ts'
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../../shared/responses/turn.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { SpanKind } from '../../../shared/traces/trace.ts'
 import { errorResponse } from '../../error-response.ts'
 import { logRefusal } from '../../log-refusal.ts'

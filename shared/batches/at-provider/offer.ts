@@ -1,7 +1,7 @@
 import type { Price } from '../../catalog/schema.ts'
 import type { DirectKind } from '../../kinds/index.ts'
 import type { BatchAdapter, DirectAdapter, Operation, ProviderLine, Target } from '../../providers/contract.ts'
-import type { Services } from '../../services.ts'
+import type { Services } from '../../open-services.ts'
 import { releaseHolds } from '../../wallet/holds.ts'
 import type { Batch } from '../batches.ts'
 import { type BatchEndpoint, batchEndpoints } from '../request.ts'

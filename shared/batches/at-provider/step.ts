@@ -1,6 +1,6 @@
 import type { Operation } from '../../providers/contract.ts'
 import { ProviderError } from '../../providers/provider-error.ts'
-import type { Services } from '../../services.ts'
+import type { Services } from '../../open-services.ts'
 import type { Batch } from '../batches.ts'
 import { collectProviderBatch } from './collect.ts'
 import { isAtProvider, isUndecided, moveToGateway, type ProviderBatch, providerBatchOf } from './offer.ts'

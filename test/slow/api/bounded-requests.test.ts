@@ -5,7 +5,7 @@ import { authRoutes } from '../../../api/auth/routes.ts'
 import { dashboardEndpoints } from '../../../api/dashboard/routes/index.ts'
 import { openApiDocument } from '../../../api/openapi/document.ts'
 import { endpoints } from '../../../api/routes/index.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { SessionEmulator } from '../../emulators/sessions.ts'
 import { provisioningKey, rawCall } from '../../support/api/edge.ts'
 import {

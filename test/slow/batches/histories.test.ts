@@ -1,7 +1,7 @@
 import test from 'ava'
 import fc from 'fast-check'
 import { nanoFromUsd } from '../../../shared/base/money.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { after } from '../../emulators/emulator.ts'
 import { failure, rateLimited, serverError, reply as usual } from '../../emulators/openai.ts'
 import { batchOf, cancelBatch, resultsOf } from '../../support/batches/gateway.ts'

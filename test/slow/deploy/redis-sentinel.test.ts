@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { migrate } from '../../../dev/migrate.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { billingFaults, count, Load, ledgerCheck, observe, quiet, startSlowUpstream } from '../../support/chaos.ts'
 import { createAccount, eventually, startProcess } from '../../support/gateway.ts'
 import { type SentinelSetup, startSentinels } from '../../support/io/sentinel.ts'

@@ -1,5 +1,5 @@
 import test from 'ava'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { observe } from '../../support/chaos.ts'
 import { createAccount, freshStores, type Stores } from '../../support/gateway.ts'
 import { excessOf, type Measured, type MeasuredProcess, startMeasured } from '../../support/io/measured.ts'

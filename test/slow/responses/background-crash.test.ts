@@ -1,6 +1,6 @@
 import test from 'ava'
 import OpenAI from 'openai'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { type Emulator, hang } from '../../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../../emulators/openai.ts'
 import { breaches, ledgerCheck, observe } from '../../support/chaos.ts'

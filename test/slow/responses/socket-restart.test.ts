@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import test from 'ava'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import type { Emulator } from '../../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../../emulators/openai.ts'
 import { responsesReply } from '../../emulators/openai-responses.ts'

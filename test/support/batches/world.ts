@@ -1,7 +1,7 @@
 import type { Clock } from '../../../shared/base/time.ts'
 import type { Batch } from '../../../shared/batches/batches.ts'
 import { stepBatch } from '../../../shared/batches/step.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 import { Emulator, type Reply } from '../../emulators/emulator.ts'
 import { reply as usual } from '../../emulators/openai.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../gateway.ts'

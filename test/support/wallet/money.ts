@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { commands } from '../../../api/operator/commands.ts'
 import { parseCommand } from '../../../api/operator/parse.ts'
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 
 /** The kinds of ledger entries that are spend. */
 export const spendKinds = ['charge', 'excess'] as const

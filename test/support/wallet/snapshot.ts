@@ -1,4 +1,4 @@
-import type { Services } from '../../../shared/services.ts'
+import type { Services } from '../../../shared/open-services.ts'
 
 /**
  * Remembers the rows of the given tables and everything in Redis. The function returned brings them back, without triggers,

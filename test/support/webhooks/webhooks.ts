@@ -2,7 +2,7 @@ import { loadConfig } from '../../../shared/base/config.ts'
 import { newId } from '../../../shared/base/ids.ts'
 import { type Clock, systemClock } from '../../../shared/base/time.ts'
 import { createLog } from '../../../shared/io/log.ts'
-import { openServices, type Services } from '../../../shared/services.ts'
+import { openServices, type Services } from '../../../shared/open-services.ts'
 import { getWebhookSecrets } from '../../../shared/webhooks/secrets.ts'
 import { monotonicOf } from '../clocks/monotonic.ts'
 import type { Stores } from '../gateway.ts'
@@ -26,7 +26,7 @@ export async function webhookServices(
   env: Record<string, string> = {},
 ): Promise<Services> {
   const config = { DATABASE_URL: stores.databaseUrl, REDIS_URL: stores.redisUrl, ...deliveryEnv, ...env }
-  return openServices(loadConfig(config), createLog('silent'), clock, undefined, monotonicOf(clock))
+  return openServices(loadConfig(config), createLog('silent'), { clock, monotonic: monotonicOf(clock) })
 }
 
 export async function newOrganisation(services: Services): Promise<{ organisationId: string; secret: string }> {
