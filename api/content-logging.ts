@@ -23,7 +23,15 @@ export function logContent(state: State, copy: ContentCopy, status: number, refu
   const kind = kindOf(endpoint)!
   const failed = status >= 400 || wide.errorCode != null
   const input = inputOf(state)
-  services.contentLog.addWanted(copy, { policy: apiKey.policy, kind, id, failed, startedMs, input, hasFiles: media.has(kind) })
+  services.contentLog.addWanted(copy, {
+    policy: apiKey.policy,
+    kind,
+    id,
+    failed,
+    startedMs,
+    input,
+    hasFiles: media.has(kind),
+  })
 }
 
 /** The JSON of a request; of a form its fields, without the addresses of its files. Null if none was read. */

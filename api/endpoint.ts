@@ -7,6 +7,7 @@ import type { HeldBytes } from '../shared/io/byte-budget.ts'
 import type { ResolvedKey } from '../shared/keys/policies.ts'
 import type { Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/open-services.ts'
+import type { Platform } from '../shared/platform.ts'
 import type { Origin } from '../shared/traces/work.ts'
 import type { Person } from './auth/accounts.ts'
 import type { Role } from './auth/roles.ts'
@@ -58,9 +59,9 @@ export type Form = {
   /** What a caller who sends JSON all the same may have meant. */
   instead?: string
   /** Stores a file as it arrives, for the key of the request, instead of the storage of media uploads. */
-  store?(services: Services, apiKey: ResolvedKey, part: FilePart): Promise<StoredFile>
+  store?(services: Platform, apiKey: ResolvedKey, part: FilePart): Promise<StoredFile>
   /** The JSON body equivalent to a form, which is then validated. Without it, the form has no other fields. */
-  toBody?(fields: Fields, uploads: Upload[], services: Services): unknown
+  toBody?(fields: Fields, uploads: Upload[], services: Platform): unknown
   /** Form field names of body fields, for errors. */
   names?: Record<string, string>
   /** True if the files are not needed after the response. */

@@ -1,7 +1,7 @@
 import type { GatewayError } from '../shared/base/errors.ts'
 import type { ResolvedKey } from '../shared/keys/policies.ts'
 import { instantKinds, queuedKinds } from '../shared/kinds/index.ts'
-import type { Services } from '../shared/open-services.ts'
+import type { Platform } from '../shared/platform.ts'
 import type { Refusal } from '../shared/wallet/refusal-log.ts'
 import { refusedKeyOf } from './middleware/key.ts'
 import type { ServedEndpoint, State } from './state.ts'
@@ -51,7 +51,7 @@ type Asked = { key: ResolvedKey | undefined; model: unknown; streamed: boolean }
  * in the row of an earlier refusal.
  */
 export function logRefusal(
-  { refusalLog, catalog }: Services,
+  { refusalLog, catalog }: Platform,
   { key, model: asked, streamed }: Asked,
   refusal: Omit<Refusal, 'policy' | 'model' | 'streamed'>,
 ): string | null {

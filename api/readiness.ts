@@ -6,7 +6,7 @@ import { listMigrations } from '../shared/io/migrations.ts'
 import type { Redis } from '../shared/io/redis.ts'
 import { shardsOf } from '../shared/io/redis-shards.ts'
 import { withDeadline } from '../shared/io/retry.ts'
-import type { Services } from '../shared/open-services.ts'
+import type { Platform } from '../shared/platform.ts'
 
 const timeoutMs = 2_000
 
@@ -34,7 +34,7 @@ async function checkShards(redis: Redis): Promise<void> {
   await Promise.all(shardsOf(redis).all.map(({ tag }) => checkWrites(redis, {}, tag)))
 }
 
-type Check = (services: Services) => Promise<unknown>
+type Check = (services: Platform) => Promise<unknown>
 
 /** The dependencies of requests. Their names are public; the causes of failures are only logged. */
 const checks: Record<string, Check> = {
@@ -45,7 +45,7 @@ const checks: Record<string, Check> = {
 }
 
 /** Resolves if requests can be served. Throws 503 naming what fails, after two seconds at most. */
-export async function checkReadiness(services: Services): Promise<void> {
+export async function checkReadiness(services: Platform): Promise<void> {
   const names = Object.keys(checks)
   const outcomes = await Promise.allSettled(
     Object.values(checks).map(async check => withDeadline(check(services), timeoutMs)),

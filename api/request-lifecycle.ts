@@ -10,6 +10,7 @@ import { allowedModels } from '../shared/keys/allowlist.ts'
 import type { ResolvedKey } from '../shared/keys/policies.ts'
 import { authorise } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/open-services.ts'
+import type { Platform } from '../shared/platform.ts'
 import { clientOf } from './auth/address.ts'
 import { copyContent, logContent } from './content-logging.ts'
 import { type Access, type Context, type Endpoint, isKeyAccess, takesNulls, type Validated } from './endpoint.ts'
@@ -74,7 +75,7 @@ export function failRequest(state: State, error: unknown): void {
 }
 
 /** Logs an error that is not the client's; returns its public form. */
-export function logFailure({ log }: Services, requestId: string, error: unknown): GatewayError {
+export function logFailure({ log }: Platform, requestId: string, error: unknown): GatewayError {
   const failure = publicError(error)
   if (failure.status >= 500)
     log[failure.code === 'internal_error' ? 'error' : 'warn'](

@@ -1,21 +1,23 @@
 import type { Config } from './base/config.ts'
 import { startLeaseMs } from './base/deadlines.ts'
 import { BatchJournal } from './batches/batch-journal.ts'
+import type { BatchServices } from './batches/batch-services.ts'
 import { Batches } from './batches/batches.ts'
-import { CatalogOverrides } from './catalog/catalog-overrides.ts'
 import { ContentLog } from './content-log/content-log.ts'
+import type { ContentLogServices } from './content-log/content-log-services.ts'
 import { Contents } from './content-log/contents.ts'
 import { DelayedJobs } from './delayed/delayed-jobs.ts'
+import type { DelayedServices } from './delayed/delayed-services.ts'
 import { StatedCosts } from './engine/stated-costs.ts'
 import { UnknownNames } from './engine/unknown-names.ts'
 import { Feedback } from './feedback/feedback.ts'
 import { LearnedQualities } from './feedback/learned-qualities.ts'
 import { Files } from './files/files.ts'
 import type { Logger } from './io/log.ts'
-import { type Redis } from './io/redis.ts'
 import { Jobs } from './jobs/jobs.ts'
 import { recordLines } from './metrics/record-lines.ts'
 import { TopUps } from './payments/top-ups.ts'
+import { openPlatform, type PlatformOptions } from './platform.ts'
 import { BatchWakes } from './queues/batch-wakes.ts'
 import { Suspects } from './queues/crash-suspect-limiter.ts'
 import { PollSchedule } from './queues/poll-schedule.ts'
@@ -29,16 +31,11 @@ import { OutputHistory } from './routing/output-history.ts'
 import { StickySessions } from './routing/sticky-sessions.ts'
 import { WebhookEndpoints } from './webhooks/endpoints.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
-import type { BatchServices } from './batches/batch-services.ts'
-import type { DelayedServices } from './delayed/delayed-services.ts'
-import type { ContentLogServices } from './content-log/content-log-services.ts'
-import { openPlatform, type PlatformOptions } from './platform.ts'
 
 /** All rooms of a process. A function names the rooms that it needs, not this. */
 export type Services = BatchServices &
   DelayedServices &
   ContentLogServices & {
-    catalogOverrides: CatalogOverrides
     topUps: TopUps
     feedback: Feedback
     unknownNames: UnknownNames
@@ -50,13 +47,8 @@ export type Services = BatchServices &
  */
 export async function openServices(config: Config, log: Logger, options: PlatformOptions = {}): Promise<Services> {
   const platform = await openPlatform(config, log, options)
-  const { accounts, blobs, catalog, clock, clockSkew, db, metrics, monotonic } = platform
-  const { queues, queueRedis, rawPool, redis, sealer, upstreams, urlPolicy } = platform
-  const catalogOverrides = new CatalogOverrides(
-    { db, clock, log, sealer },
-    { catalog, setServers: servers => upstreams.setServers(servers), onChange: changed => metrics?.addNames(changed) },
-  )
-  await catalogOverrides.start()
+  const { accounts, blobs, clock, clockSkew, db, metrics, monotonic } = platform
+  const { queues, queueRedis, rawPool, redis, sealer, urlPolicy } = platform
   const unknownNames = new UnknownNames({ redis, clock, log }).start()
   const statedCosts = new StatedCosts({ redis, clock, log, metrics: metrics ?? undefined }).start()
   const learnedQualities = new LearnedQualities({ db, clock, monotonic, log, isOn: config.routingLearning })
@@ -67,7 +59,6 @@ export async function openServices(config: Config, log: Logger, options: Platfor
   const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })
 
   const close = async () => {
-    catalogOverrides.close()
     learnedQualities.close()
     await Promise.all([contentLog.flush(), unknownNames.close(), statedCosts.close()])
     await platform.close()
@@ -75,7 +66,6 @@ export async function openServices(config: Config, log: Logger, options: Platfor
   let closing: Promise<void> | null = null
   return {
     ...platform,
-    catalogOverrides,
     topUps: new TopUps({ db, accounts, clock, log, config }),
     feedback: new Feedback(db, clock),
     unknownNames,

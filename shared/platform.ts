@@ -3,6 +3,7 @@ import { requestDeadlineMs } from './base/deadlines.ts'
 import { Shutdown } from './base/shutdown.ts'
 import { type Clock, type MonotonicClock, systemMonotonic } from './base/time.ts'
 import type { Catalog } from './catalog/catalog.ts'
+import { CatalogOverrides } from './catalog/catalog-overrides.ts'
 import { LiveCatalog } from './catalog/live-catalog.ts'
 import { openCatalog } from './catalog/open-catalog.ts'
 import { type Budgets, openBudgets } from './io/byte-budget.ts'
@@ -58,6 +59,7 @@ export type Platform = {
   metrics: Metrics | null
   tracing: Tracing | null
   catalog: Catalog
+  catalogOverrides: CatalogOverrides
   db: Database
   rawPool: RawPool
   redis: Redis
@@ -108,15 +110,15 @@ export type PlatformOptions = {
  * Opens the stores and what is built on them directly. Throws a ConfigError if the model catalog is invalid, and an Error if
  * Redis cannot be reached.
  */
-export async function openPlatform(config: Config, log: Logger, options: PlatformOptions = {}) {
+export async function openPlatform(config: Config, log: Logger, options: PlatformOptions = {}): Promise<Platform> {
   const { monotonic = systemMonotonic, statementTimeoutMs = requestStatementMs } = options
-  const liveCatalog = new LiveCatalog(openCatalog(config))
+  const catalog = new LiveCatalog(openCatalog(config))
   const tracing = await openTracing(config.tracing)
   const { db, rawPool, redis, queueRedis, clockSkew } = await openStores(config, log, statementTimeoutMs)
   const clock = options.clock ?? clockSkew
   const scripts = loadScripts(redis)
   const accounts = new Accounts({ db, redis, scripts, clock, log })
-  const metrics = await openMetrics(config, liveCatalog)
+  const metrics = await openMetrics(config, catalog)
   const onSettled = metrics ? (event: UsageEvent) => metrics.recordUsage(event) : undefined
   const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: requestDeadlineMs(config), onSettled })
   const refusalLog = new RefusalLog({ rawPool, clock, log })
@@ -126,21 +128,26 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   const providerPauses = new ProviderPauses({ db, redis, clock, log })
   const reservationFactors = new ReservationFactors({ db, clock, log })
   const sandbox = createSandbox()
-  const upstreams = new Upstreams({ catalog: liveCatalog, config, health, pauses: providerPauses, sandbox, clock })
+  const upstreams = new Upstreams({ catalog, config, health, pauses: providerPauses, sandbox, clock })
   const disconnectedCalls = new DisconnectedCalls()
   const limiter = new ConcurrencyLimiter({ redis, monotonic, max: config.bulkConcurrency })
   const sealer = new Sealer(config.encryptionKeys)
+  const catalogOverrides = new CatalogOverrides(
+    { db, clock, log, sealer },
+    { catalog, setServers: servers => upstreams.setServers(servers), onChange: changed => metrics?.addNames(changed) },
+  )
+  await catalogOverrides.start()
   const signingSecret = new SigningSecret(db, config.signingSecrets, sealer)
   const blobs = await openBlobs(config, () => signingSecret.get(), clock, signingSecret.older)
   const queues = openQueues(queueRedis, config)
   for (const queue of Object.values(queues)) queue.on('error', error => log.warn({ err: error }, 'queue connection'))
   const completionSignals = new CompletionSignals(redis)
   const keepAlive = new KeepAlive()
-  if (metrics) addProcessGauges(metrics, { admission, health, keepAlive, catalog: liveCatalog, clockSkew })
+  if (metrics) addProcessGauges(metrics, { admission, health, keepAlive, catalog, clockSkew })
   const mailer = await Mailer.open(config.email, redis, log)
 
   const close = async () => {
-    const timers = [clockSkew, keyWatch, health, providerPauses, reservationFactors]
+    const timers = [catalogOverrides, clockSkew, keyWatch, health, providerPauses, reservationFactors]
     for (const one of [...timers, disconnectedCalls, limiter, completionSignals]) one.close()
     await Promise.all([admission.close(), refusalLog.close()])
     await upstreams.close()
@@ -153,7 +160,7 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
     queueRedis.disconnect()
   }
   let closing: Promise<void> | null = null
-  const platform: Platform = {
+  return {
     config,
     clock,
     monotonic,
@@ -161,7 +168,8 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
     log,
     metrics,
     tracing,
-    catalog: liveCatalog,
+    catalog,
+    catalogOverrides,
     db,
     rawPool,
     redis,
@@ -191,7 +199,6 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
     mailer,
     close: () => (closing ??= close()),
   }
-  return { ...platform, catalog: liveCatalog }
 }
 
 /** Connects to PostgreSQL and Redis, and checks what each must be. */

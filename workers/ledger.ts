@@ -6,7 +6,6 @@ import { learnFromUsage } from '../shared/feedback/signals.ts'
 import { readRedisMs } from '../shared/io/clock-skew.ts'
 import type { Redis } from '../shared/io/redis.ts'
 import { type Shard, shardsOf } from '../shared/io/redis-shards.ts'
-import type { Services } from '../shared/open-services.ts'
 import {
   deadStream,
   ensureLedgerGroup,
@@ -18,6 +17,7 @@ import {
   type StreamedEvent,
   usageStream,
 } from '../shared/wallet/ledger.ts'
+import type { WebhookServices } from '../shared/webhooks/webhook-services.ts'
 
 const batchSize = 500
 const blockMs = 1_000
@@ -40,7 +40,7 @@ export class LedgerWorker {
   readonly #shards: readonly ShardLedger[]
 
   /** `redis` must be a dedicated connection: reading blocks it. */
-  constructor(services: Services, redis: Redis) {
+  constructor(services: WebhookServices, redis: Redis) {
     this.#shards = shardsOf(redis).all.map(shard => new ShardLedger(services, redis, shard))
   }
 
@@ -59,7 +59,7 @@ export class LedgerWorker {
  * them, and the entries of a dead worker are claimed by the others after 15 s.
  */
 class ShardLedger {
-  readonly #services: Services
+  readonly #services: WebhookServices
   readonly #redis: Redis
   readonly #shard: Shard
   readonly #stream: string
@@ -74,7 +74,7 @@ class ShardLedger {
   #stopped = false
   #running: Promise<void> | null = null
 
-  constructor(services: Services, redis: Redis, shard: Shard) {
+  constructor(services: WebhookServices, redis: Redis, shard: Shard) {
     this.#services = services
     this.#redis = redis
     this.#shard = shard

@@ -6,9 +6,9 @@ import { disableFailingEndpoints, watchEndpoints } from '../shared/alerts/failin
 import { watchFailures, watchStores } from '../shared/alerts/incident-watch.ts'
 import { requeueDelayed, sweepDelayed } from '../shared/delayed/sweep.ts'
 import { requeueJobs, sweepJobs } from '../shared/jobs/sweep.ts'
+import type { Services } from '../shared/open-services.ts'
 import type { MaintenanceTask } from '../shared/queues/queues.ts'
 import { hourlyRules, pruneAll, requestLogRules } from '../shared/retention/rules.ts'
-import type { Services } from '../shared/open-services.ts'
 import { reconcile, reconcileHolds, sweepReservations } from '../shared/wallet/reconcile.ts'
 import { done, type Outcome } from './run.ts'
 

@@ -1,12 +1,12 @@
 import { cancelAtProvider } from '../shared/jobs/cancel.ts'
 import { finishJob } from '../shared/jobs/finish.ts'
+import type { JobServices } from '../shared/jobs/job-services.ts'
 import { startJob } from '../shared/jobs/start.ts'
 import type { MediaTask, TaskData } from '../shared/queues/tasks.ts'
-import type { Services } from '../shared/open-services.ts'
 import { done, type Processor, retryIn, slotsOf } from './run.ts'
 import { WorkerSlots } from './worker-slots.ts'
 
-const steps: Record<MediaTask, (services: Services, jobId: string) => Promise<number | null>> = {
+const steps: Record<MediaTask, (services: JobServices, jobId: string) => Promise<number | null>> = {
   start: startJob,
   finish: finishJob,
   cancel: cancelAtProvider,

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { elapsedMs, longAgo } from '../shared/base/time.ts'
+import type { JobServices } from '../shared/jobs/job-services.ts'
 import { type PollResult, pollJob } from '../shared/jobs/poll.ts'
 import type { Due } from '../shared/queues/poll-schedule.ts'
-import type { Services } from '../shared/open-services.ts'
 
 const tickMs = 50
 /** Concurrent polls of one process: each takes a connection, and claims wait at the limit. */
@@ -26,7 +26,7 @@ type Result = { leased: LeasedJob; poll: PollResult }
  * a worker that died are due again when their leases expire.
  */
 export class PollLoop {
-  readonly #services: Services
+  readonly #services: JobServices
   #stopped = false
   #running: Promise<void> | null = null
   readonly #open = new Set<Promise<void>>()
@@ -34,7 +34,7 @@ export class PollLoop {
   #results: Result[] = []
   #renewedMs = longAgo
 
-  constructor(services: Services) {
+  constructor(services: JobServices) {
     this.#services = services
   }
 

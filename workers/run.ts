@@ -1,9 +1,9 @@
 import { DelayedError, type Job, WaitingError, Worker } from 'bullmq'
 import type { Config } from '../shared/base/config.ts'
 import type { Redis } from '../shared/io/redis.ts'
+import type { Services } from '../shared/open-services.ts'
 import { recordRun } from '../shared/queues/housekeeping.ts'
 import { defaultLockMs, type QueueName, type QueueRow, queuePrefix, queues } from '../shared/queues/queues.ts'
-import type { Services } from '../shared/open-services.ts'
 
 /** The outcome of processing a queue entry: done, or to be processed again after a delay, which is no failed attempt. */
 export type Outcome = { state: 'done' } | { state: 'later'; delayMs: number }

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { elapsedMs, longAgo } from '../shared/base/time.ts'
 import { storeDefinitions } from '../shared/metrics/definitions.ts'
 import type { Value } from '../shared/metrics/registry.ts'
-import type { Services } from '../shared/open-services.ts'
+import type { Platform } from '../shared/platform.ts'
 import { countEvents } from '../shared/wallet/ledger.ts'
 
 /** Several Prometheus servers, and the gauges of one scrape, share a reading. */
@@ -18,14 +18,14 @@ type Reading = Partial<Record<Gauge, Value[]>>
  * a scrape; those of a store that cannot be read are missing from it.
  */
 export class StoreMetrics {
-  readonly #services: Services
+  readonly #services: Platform
   readonly #stores: Record<string, () => Promise<Reading>>
   #reading: Promise<Reading> | null = null
   #readAtMs = longAgo
   /** The stores that have not answered an earlier reading yet: they are not asked again. */
   readonly #pending = new Set<string>()
 
-  constructor(services: Services) {
+  constructor(services: Platform) {
     this.#services = services
     this.#stores = { postgres: () => readPostgres(services), redis: () => readRedis(services) }
     for (const [gauge, definition] of Object.entries(storeDefinitions))
@@ -72,7 +72,7 @@ async function fail(ms: number, signal: AbortSignal): Promise<never> {
 
 type Work = { kind: string; stage: string; count: number; ageSeconds: number; heldNano: number }
 
-async function readPostgres({ db, clock }: Services): Promise<Reading> {
+async function readPostgres({ db, clock }: Platform): Promise<Reading> {
   const now = new Date(clock.now())
   const work = await db.$queryRaw<Work[]>`
     SELECT kind, stage::text AS stage, count(*)::float8 AS count, sum(hold_nano)::float8 AS "heldNano",
@@ -99,7 +99,7 @@ async function readPostgres({ db, clock }: Services): Promise<Reading> {
 
 const queueStates = ['waiting', 'prioritized', 'active', 'delayed'] as const
 
-async function readRedis({ redis, queues }: Services): Promise<Reading> {
+async function readRedis({ redis, queues }: Platform): Promise<Reading> {
   const depths = Object.entries(queues).map(async ([name, queue]) => {
     const counts = await queue.getJobCounts(...queueStates)
     return queueStates.map(state => ({ labels: { queue: name, state }, value: counts[state] ?? 0 }))

@@ -5,6 +5,9 @@ import { onConnectionError, openWorkerRedis, type Redis } from '../shared/io/red
 import { startWithRetry } from '../shared/io/retry.ts'
 import { startReportingKeys } from '../shared/keys/reported-keys.ts'
 import type { ScrapeServer } from '../shared/metrics/scrape-server.ts'
+import { openServices } from '../shared/open-services.ts'
+import type { Platform } from '../shared/platform.ts'
+import { backgroundStatementMs } from '../shared/platform.ts'
 import {
   openQueue,
   type QueueName,
@@ -13,8 +16,6 @@ import {
   scheduleRepeating,
   shortenOverlongLocks,
 } from '../shared/queues/queues.ts'
-import { openServices, type Services } from '../shared/open-services.ts'
-import { backgroundStatementMs } from '../shared/platform.ts'
 import { delayedProcessor } from './async.ts'
 import { batchProcessor } from './batches.ts'
 import { sendEmails } from './emails.ts'
@@ -97,7 +98,7 @@ export async function startWorker(config: Config): Promise<void> {
 }
 
 /** Shortens what locks queues for longer than it may: after a step of Redis' clock, their entries would wait for that. */
-async function shortenLocks({ config, log }: Services, connection: Redis): Promise<void> {
+async function shortenLocks({ config, log }: Platform, connection: Redis): Promise<void> {
   const names = Object.keys(queues) as QueueName[]
   const counts = await Promise.all(names.map(name => shortenOverlongLocks(connection, name, config)))
   const released = counts.reduce((sum, count) => sum + count, 0)
@@ -106,7 +107,7 @@ async function shortenLocks({ config, log }: Services, connection: Redis): Promi
 }
 
 /** Makes the metrics available, if there are any. */
-async function openMetrics(services: Services): Promise<ScrapeServer | null> {
+async function openMetrics(services: Platform): Promise<ScrapeServer | null> {
   const { config, metrics } = services
   if (!config.metrics || !metrics) return null
   metrics.addProcessMetrics()

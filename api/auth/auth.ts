@@ -10,7 +10,7 @@ import { twoFactor } from 'better-auth/plugins/two-factor'
 import { type IdPrefix, newId } from '../../shared/base/ids.ts'
 import { type Actor, operatorActor } from '../../shared/io/audit.ts'
 import { storeUnavailable } from '../../shared/io/outage.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import {
   type Auth,
   addressHeader,
@@ -49,7 +49,7 @@ const prefixes: Record<string, IdPrefix> = {
 }
 
 /** Creates the accounts over our own tables. `secret` signs cookies and links. */
-export function createAuth(services: Services, secret: string): Auth {
+export function createAuth(services: Platform, secret: string): Auth {
   // The library's hooks do not receive the acting person; the request does.
   const requests = new AsyncLocalStorage<AuthRequest>()
   const currentRequest = () => requests.getStore() ?? { headers: new Headers(), input: {} }
@@ -107,7 +107,7 @@ function rethrowOutage(cause: unknown): null {
 
 /** Configures accounts, sessions and organisations (better-auth). */
 function betterAuthOver(
-  services: Services,
+  services: Platform,
   secret: string,
   actor: () => Promise<Actor>,
   currentRequest: () => AuthRequest,

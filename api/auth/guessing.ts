@@ -1,7 +1,7 @@
 import { normalizeIP } from '@better-auth/core/utils/ip'
 import type { BetterAuthPlugin } from 'better-auth'
 import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'better-auth/api'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { addressHeader } from './accounts.ts'
 import type { AuthRequest } from './auth-request.ts'
 import { type Budget, resetAttempts, takeAttempt, tooManyAttemptsError } from './budgets.ts'
@@ -25,7 +25,7 @@ const codeBudgetNames = (userId: string) => [`code:user:${userId}`, `code:user-d
  * are counted by known device, otherwise by address and account: strangers exhaust their own budgets, never those of a
  * known device. `currentRequest` returns the request being handled.
  */
-export function guessing(services: Services, currentRequest: () => AuthRequest): BetterAuthPlugin {
+export function guessing(services: Platform, currentRequest: () => AuthRequest): BetterAuthPlugin {
   const { db, redis } = services
   const attempt = async (budgets: readonly Budget[], message: string) => {
     const retryAfterS = await takeAttempt(redis, budgets)
@@ -116,7 +116,7 @@ function codeBudgets(userId: string, device: string | null): Budget[] {
 }
 
 /** A new password resets the counters that others filled. */
-async function resetGuesses({ db, redis }: Services, userId: string): Promise<void> {
+async function resetGuesses({ db, redis }: Platform, userId: string): Promise<void> {
   const user = await db.user.findUnique({ where: { id: userId }, select: { email: true } })
   await resetAttempts(redis, [...emailBudgetNames(user?.email ?? ''), ...codeBudgetNames(userId)])
 }
@@ -133,7 +133,7 @@ async function findCodeOwner(ctx: HookContext): Promise<string | null> {
 
 /** Each code is accepted once, which defeats shoulder surfing (RFC 6238, 5.2). */
 async function rejectUsedCode(
-  { redis }: Services,
+  { redis }: Platform,
   ctx: HookContext,
   userId: string,
   request: AuthRequest,

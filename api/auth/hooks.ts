@@ -2,7 +2,7 @@ import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'b
 import { newId } from '../../shared/base/ids.ts'
 import { type Actor, type AuditEntry, audit, type Changes } from '../../shared/io/audit.ts'
 import { type KeyFate, settleMemberKeys } from '../../shared/keys/departures.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { clientOfHeaders } from './address.ts'
 import type { AuthRequest } from './auth-request.ts'
 
@@ -15,7 +15,7 @@ export function userActor({ id, email }: Person, headers: Headers): Actor {
 }
 
 /** The fields every new organisation starts with. */
-export function organisationDefaults({ db }: Services, currentRequest: () => AuthRequest) {
+export function organisationDefaults({ db }: Platform, currentRequest: () => AuthRequest) {
   return {
     beforeCreateOrganization: async ({ organization }: { organization: { name?: string } }) => ({
       data: { name: organization.name, slug: newId('org') },
@@ -36,7 +36,7 @@ type Invitation = { id: string; email: string; role: string }
 type Member = { organizationId: string; userId: string; role: string }
 
 /** Withdraws the member's invitations that exceed the new role; without a role, all of them. */
-async function withdrawInvitations({ db }: Services, { organizationId, userId }: Member, newRole?: string) {
+async function withdrawInvitations({ db }: Platform, { organizationId, userId }: Member, newRole?: string) {
   if (newRole === 'owner') return
   await db.invitation.updateMany({
     where: {
@@ -50,7 +50,7 @@ async function withdrawInvitations({ db }: Services, { organizationId, userId }:
 }
 
 /** Settles the keys of a departing member as the request says: see `settleMemberKeys`. */
-async function settleKeys(services: Services, { organizationId, userId }: Member, actor: Actor, request: AuthRequest) {
+async function settleKeys(services: Platform, { organizationId, userId }: Member, actor: Actor, request: AuthRequest) {
   const fate = (request.input.keys as KeyFate | undefined) ?? 'revoke'
   const settled = await settleMemberKeys(services, { organisationId: organizationId, userId }, fate, actor)
   request.keys = { fate, settled: (request.keys?.settled ?? 0) + settled }
@@ -67,7 +67,7 @@ function removalChanges({ role }: Member, { keys }: AuthRequest): Changes {
  * Rules for inviting and joining. Invitations of a member who may no longer invite are withdrawn, so that they cannot
  * be used to return.
  */
-export function invitationRules(services: Services, actor: () => Promise<Actor>, currentRequest: () => AuthRequest) {
+export function invitationRules(services: Platform, actor: () => Promise<Actor>, currentRequest: () => AuthRequest) {
   return {
     // An invitation carries text chosen by the inviter to a stranger.
     beforeCreateInvitation: async ({ inviter }: { inviter: { emailVerified: boolean } }) => {
@@ -96,7 +96,7 @@ export function invitationRules(services: Services, actor: () => Promise<Actor>,
  * Audits invitations, joins, removals, role changes and renames. `actor` is the person who sent the request being
  * handled.
  */
-export function auditHooks(services: Services, actor: () => Promise<Actor>, currentRequest: () => AuthRequest) {
+export function auditHooks(services: Platform, actor: () => Promise<Actor>, currentRequest: () => AuthRequest) {
   const { db } = services
   const record = async (organisation: Place, entry: Pick<AuditEntry, 'action' | 'target' | 'changes'>) =>
     audit(db, { organisationId: organisation.id, actor: await actor(), ...entry })
@@ -155,7 +155,7 @@ export function auditHooks(services: Services, actor: () => Promise<Actor>, curr
 }
 
 /** Work to do before a member leaves, once it is certain that they can; the library has no hook for it. */
-export function beforeLeaving(services: Services, actorOf: () => Promise<Actor>, currentRequest: () => AuthRequest) {
+export function beforeLeaving(services: Platform, actorOf: () => Promise<Actor>, currentRequest: () => AuthRequest) {
   return createAuthMiddleware(async ctx => {
     if (ctx.path !== '/organization/leave') return
     const session = await getSessionFromCtx(ctx)
@@ -172,7 +172,7 @@ export function beforeLeaving(services: Services, actorOf: () => Promise<Actor>,
 }
 
 /** Work to do after a member left. */
-export function afterLeaving(services: Services, actorOf: () => Promise<Actor>, currentRequest: () => AuthRequest) {
+export function afterLeaving(services: Platform, actorOf: () => Promise<Actor>, currentRequest: () => AuthRequest) {
   return createAuthMiddleware(async ({ path, context }) => {
     if (path !== '/organization/leave' || isAPIError(context.returned)) return
     const member = context.returned as Member

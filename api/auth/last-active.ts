@@ -1,11 +1,11 @@
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 
 /** A person's calls within this time are one write. */
 const precisionMs = 5 * 60_000
 
 /** Notes that a member uses the dashboard, at most once in five minutes. A failure is only logged: the call itself goes on. */
 export async function noteActivity(
-  { db, clock, log }: Pick<Services, 'db' | 'clock' | 'log'>,
+  { db, clock, log }: Pick<Platform, 'db' | 'clock' | 'log'>,
   { id, lastActiveAt }: { id: string; lastActiveAt: Date | null },
 ): Promise<void> {
   const nowMs = clock.now()

@@ -1,5 +1,5 @@
 import { hkdfSync } from 'node:crypto'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import type { Auth } from './accounts.ts'
 import { acceptOlder } from './older-secrets.ts'
 
@@ -7,7 +7,7 @@ import { acceptOlder } from './older-secrets.ts'
  * Opens the accounts on first use: their library takes a third of the start-up time, and their secret is read from the
  * database.
  */
-export function openAuth(services: Services): () => Promise<Auth> {
+export function openAuth(services: Platform): () => Promise<Auth> {
   let opening: Promise<Auth> | null = null
   return () => {
     opening ??= open(services).catch(error => {
@@ -18,7 +18,7 @@ export function openAuth(services: Services): () => Promise<Auth> {
   }
 }
 
-async function open(services: Services): Promise<Auth> {
+async function open(services: Platform): Promise<Auth> {
   const [{ createAuth }, [current, ...older]] = await Promise.all([import('./auth.ts'), readAccountsSecrets(services)])
   return acceptOlder(createAuth(services, current), current, older)
 }
@@ -26,7 +26,7 @@ async function open(services: Services): Promise<Auth> {
 /**
  * The secrets of the cookies and links of accounts: the first one signs, all verify. Throws what Postgres throws.
  */
-export async function readAccountsSecrets({ signingSecret }: Services): Promise<[current: string, ...older: string[]]> {
+export async function readAccountsSecrets({ signingSecret }: Platform): Promise<[current: string, ...older: string[]]> {
   const derive = (secret: string) => Buffer.from(hkdfSync('sha256', secret, '', 'accounts', 32)).toString('base64url')
   return [derive(await signingSecret.get()), ...signingSecret.older.map(derive)]
 }

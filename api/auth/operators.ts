@@ -1,7 +1,7 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { User } from '../../shared/generated/prisma/client.ts'
 import { type Actor, audit, operatorActor } from '../../shared/io/audit.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { emails } from './emails.ts'
 import { recordChange, removedByOperator } from './second-factor-changes.ts'
 
@@ -10,7 +10,7 @@ import { recordChange, removedByOperator } from './second-factor-changes.ts'
  * Throws 404, and 403 if the address is not confirmed: it may belong to another person.
  */
 export async function setOperator(
-  { db, log }: Services,
+  { db, log }: Platform,
   who: { id: string } | { email: string },
   operator: boolean,
   actor: Actor,
@@ -37,7 +37,7 @@ export async function setOperator(
  * Removes the authenticator app and passkeys of a person who lost them, and ends their sessions. The operator must have
  * verified the person's identity. Throws 404.
  */
-export async function resetSecondFactor(services: Services, email: string): Promise<User> {
+export async function resetSecondFactor(services: Platform, email: string): Promise<User> {
   const { db, mailer, config } = services
   const user = await db.user.findUnique({ where: { email: email.toLowerCase() } })
   if (!user) throw new GatewayError('not_found', 'No such user.')

@@ -2,7 +2,7 @@ import { normalizeIP } from '@better-auth/core/utils/ip'
 import type { BetterAuthPlugin } from 'better-auth'
 import { APIError, createAuthMiddleware, getSessionFromCtx } from 'better-auth/api'
 import { GatewayError } from '../../shared/base/errors.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { addressHeader } from './accounts.ts'
 import { type Budget, takeAttempt, tooManyAttemptsError } from './budgets.ts'
 import { findKnownDevice, type HookContext } from './devices.ts'
@@ -21,7 +21,7 @@ const toVisitors = new Set(['/request-password-reset', '/send-verification-email
 const toOthers = new Set(['/change-email', '/organization/invite-member'])
 
 /** Limits the emails sent to one address. A signed-in owner, or one on a known device, has a separate budget. */
-export function emailLimits(services: Services): BetterAuthPlugin {
+export function emailLimits(services: Platform): BetterAuthPlugin {
   return {
     id: 'email-limits',
     hooks: {
@@ -40,7 +40,7 @@ export function emailLimits(services: Services): BetterAuthPlugin {
   }
 }
 
-async function emailBudgets({ db }: Services, ctx: HookContext): Promise<Budget[]> {
+async function emailBudgets({ db }: Platform, ctx: HookContext): Promise<Budget[]> {
   const email = String(ctx.body?.email ?? ctx.body?.newEmail).toLowerCase()
   const name = `email:${ctx.path}`
   const session = await getSessionFromCtx(ctx)
@@ -62,7 +62,7 @@ async function emailBudgets({ db }: Services, ctx: HookContext): Promise<Budget[
 }
 
 /** With SIGN_UP=invitation, an account requires a pending invitation. Throws 403. */
-export async function assertInvited({ config, db, clock }: Services, email: string): Promise<void> {
+export async function assertInvited({ config, db, clock }: Platform, email: string): Promise<void> {
   if (config.signUp === 'open') return
   const pending = { email: email.toLowerCase(), status: 'pending', expiresAt: { gt: new Date(clock.now()) } }
   if (await db.invitation.findFirst({ where: pending, select: { id: true } })) return
@@ -73,7 +73,7 @@ export async function assertInvited({ config, db, clock }: Services, email: stri
 }
 
 /** Throws 503 if this machine's clock is so wrong that the library would end sessions and links before their time. */
-export function assertClock({ clockSkew }: Services): void {
+export function assertClock({ clockSkew }: Platform): void {
   if (Math.abs(clockSkew.skewMs) <= maxSkewMs) return
   throw new GatewayError(
     'service_unavailable',

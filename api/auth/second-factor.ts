@@ -1,6 +1,6 @@
 import type { BetterAuthPlugin } from 'better-auth'
 import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'better-auth/api'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import type { AuthRequest } from './auth-request.ts'
 import type { HookContext } from './devices.ts'
 import { userActor } from './hooks.ts'
@@ -31,7 +31,7 @@ const changes: Record<string, Change> = {
  * Protects changes of a second factor: they require proof of identity, are confirmed by email and recorded in the audit
  * log of the person's organisations. Members without a second factor cannot see an organisation that requires it.
  */
-export function secondFactor(services: Services, currentRequest: () => AuthRequest, mail: Mail): BetterAuthPlugin {
+export function secondFactor(services: Platform, currentRequest: () => AuthRequest, mail: Mail): BetterAuthPlugin {
   return {
     id: 'second-factor',
     hooks: {
@@ -84,7 +84,7 @@ export function secondFactor(services: Services, currentRequest: () => AuthReque
   }
 }
 
-async function assertChange({ db }: Services, ctx: HookContext, person: Person, request: AuthRequest): Promise<void> {
+async function assertChange({ db }: Platform, ctx: HookContext, person: Person, request: AuthRequest): Promise<void> {
   await assertProof(ctx, db, person).catch(error => {
     request.wrong = isAPIError(error)
     throw error
@@ -121,7 +121,7 @@ const open = new Set([
   '/organization/reject-invitation',
 ])
 
-async function assertMeetsRequirement({ db }: Services, input: Record<string, unknown>, person: Person): Promise<void> {
+async function assertMeetsRequirement({ db }: Platform, input: Record<string, unknown>, person: Person): Promise<void> {
   const { organizationId, invitationId } = input
   const where =
     typeof organizationId === 'string'

@@ -1,10 +1,10 @@
 import { APIError } from 'better-auth/api'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 
 type NewSession = { userId: string; token?: string }
 
 /** Hooks of the accounts library that refuse the sessions of suspended people, however they sign in. */
-export function suspensionHooks({ db }: Services) {
+export function suspensionHooks({ db }: Platform) {
   const assertNotSuspended = async (userId: string) => {
     const user = await db.user.findUnique({ where: { id: userId }, select: { suspendedAt: true } })
     if (user?.suspendedAt == null) return

@@ -1,14 +1,14 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { User } from '../../shared/generated/prisma/client.ts'
 import { type Actor, audit } from '../../shared/io/audit.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 
 /**
  * Suspends a person, or resumes them (`reason` null). A suspended person cannot sign in, and their sessions end. Idempotent: a
  * repetition completes an interrupted change. Throws 404.
  */
 export async function setPersonSuspension(
-  { db, clock }: Services,
+  { db, clock }: Platform,
   who: { id: string } | { email: string },
   reason: string | null,
   actor: Actor,

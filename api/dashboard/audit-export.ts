@@ -1,5 +1,5 @@
 import type { Prisma } from '../../shared/generated/prisma/client.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import type { Context } from '../endpoint.ts'
 import { presentEvent, readEvents } from './present/audit-search.ts'
 import { type ExportField, type ExportFormat, sendExport } from './row-export.ts'
@@ -29,7 +29,7 @@ const fields: readonly ExportField<Row>[] = [
 /** Answers with the entries that match, newest first, as a file. */
 export function sendAudit(
   ctx: Context,
-  { db }: Services,
+  { db }: Platform,
   {
     where,
     viewer,

@@ -6,7 +6,7 @@ import sirv, { type RequestHandler } from 'sirv'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { parseJson, rejectNul } from '../../shared/base/json.ts'
 import { validate } from '../../shared/base/validate.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { addressHeader, authPath } from '../auth/accounts.ts'
 import { clientAddress } from '../auth/address.ts'
 import { type AuthRoute, authRoutes } from '../auth/routes.ts'
@@ -24,7 +24,7 @@ const maxAuthBytes = 64 * 1_024
 const yearS = 365 * 24 * 3_600
 
 /** Serves everything under /dashboard except the routes of `dashboardEndpoints`: accounts, pages and their assets. */
-export function dashboard(services: Services): Koa.Middleware<State> {
+export function dashboard(services: Platform): Koa.Middleware<State> {
   const pages = existsSync(builtPages) ? openPages(services) : null
   return async (ctx, next) => {
     if (ctx.path !== '/dashboard' && !ctx.path.startsWith('/dashboard/')) return next()
@@ -49,7 +49,7 @@ export function dashboard(services: Services): Koa.Middleware<State> {
 }
 
 /** Serves the built pages. A path that is not a file belongs to the client-side router, except below assets. */
-function openPages(services: Services): RequestHandler {
+function openPages(services: Platform): RequestHandler {
   return sirv(builtPages, {
     single: true,
     ignores: [/^\/assets\//],
@@ -61,7 +61,7 @@ function openPages(services: Services): RequestHandler {
 }
 
 /** The component kit needs inline style attributes; scripts come from here alone. */
-function contentPolicy({ config }: Services): string {
+function contentPolicy({ config }: Platform): string {
   // Results may be stored elsewhere, at signed URLs only.
   const elsewhere = config.storageUrl.startsWith('s3:') ? ' https:' : ''
   return [
@@ -79,7 +79,7 @@ function contentPolicy({ config }: Services): string {
   ].join('; ')
 }
 
-function setPageHeaders(response: ServerResponse, path: string, services: Services): void {
+function setPageHeaders(response: ServerResponse, path: string, services: Platform): void {
   if (path.startsWith('/assets/'))
     return void response.setHeader('cache-control', `public, max-age=${yearS}, immutable`)
   response.setHeader('cache-control', 'no-cache')

@@ -1,6 +1,6 @@
 import { formatUsd, usdFromNano } from '../../shared/base/money.ts'
 import type { Generation, Prisma } from '../../shared/generated/prisma/client.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { orderBy } from './present/request-order.ts'
 import { readWorkKeys } from './present/work.ts'
 import type { ExportField } from './row-export.ts'
@@ -34,7 +34,7 @@ type Row = Pick<Generation, keyof typeof columns> & { keyName: string | null }
 
 /** Reads a page of the requests that match, newest first. */
 export async function readExported(
-  services: Services,
+  services: Platform,
   where: Prisma.GenerationWhereInput,
   last: Row | null,
   limit: number,

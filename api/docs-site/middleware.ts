@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type Koa from 'koa'
 import sirv from 'sirv'
 import { GatewayError } from '../../shared/base/errors.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { endWithFile } from '../end-with-file.ts'
 import type { State } from '../state.ts'
 import { unmatchedRouteError } from '../unmatched-route.ts'
@@ -17,7 +17,7 @@ const yearS = 365 * 24 * 3_600
 const aliases: Record<string, string> = { '/llms.txt': '/docs/llms.txt', '/llms-full.txt': '/docs/llms-full.txt' }
 
 /** Serves the documentation under /docs, and its lists for language models. */
-export function docsSite(services: Services): Koa.Middleware<State> {
+export function docsSite(services: Platform): Koa.Middleware<State> {
   const serve = existsSync(join(builtDocs, 'built')) ? openSite() : null
   return async (ctx, next) => {
     const path = aliases[ctx.path] ?? ctx.path

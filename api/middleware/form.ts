@@ -4,7 +4,7 @@ import { parseJson } from '../../shared/base/json.ts'
 import { validate } from '../../shared/base/validate.ts'
 import type { StoredFile } from '../../shared/files/files.ts'
 import { storeUpload } from '../../shared/files/uploads.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import type { Endpoint, Form, Upload } from '../endpoint.ts'
 import type { State } from '../state.ts'
 import { holdBody } from './body.ts'
@@ -49,7 +49,7 @@ export async function receiveForm({ body }: Endpoint, form: Form, state: State):
 const urlLifetimeMs = 5 * 60_000
 
 /** The URLs at which the gateway itself reads a form's files of one name. */
-export function uploadUrls({ blobs, clock }: Services, uploads: readonly Upload[], name: string): Promise<string[]> {
+export function uploadUrls({ blobs, clock }: Platform, uploads: readonly Upload[], name: string): Promise<string[]> {
   const files = uploads.filter(upload => upload.name === name).map(({ file }) => file)
   return Promise.all(
     files.map(({ storageKey, contentType }) =>

@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { HeldSettlement } from '../../shared/engine/response-writer.ts'
+import type { FileServices } from '../../shared/files/file-services.ts'
 import type { IdempotencyKey } from '../../shared/generated/prisma/client.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import type { UsageEvent } from '../../shared/wallet/usage-event.ts'
 import { claimKey, findKey, inProgressError, Lease, runningError } from './lease.ts'
 import { type AnswerOwner, keyReusedError, readStoredAnswer, type StoredAnswer } from './stored-answer.ts'
@@ -42,7 +43,7 @@ export function idempotencyKeyOf(header: string | string[] | undefined): string 
  * nothing and can be retried; so can those whose `work` returns null. Throws 409 (contract §1).
  */
 export async function runOnce(
-  services: Services,
+  services: FileServices,
   request: IdempotentRequest,
   work: (lease: Lease, hold: (settlement: HeldSettlement) => void) => Promise<StoredAnswer | null>,
 ): Promise<{ answer: StoredAnswer | null; replayed: boolean }> {
@@ -83,7 +84,7 @@ function answerOwnerOf({ organisationId, caller, key, sealWith }: IdempotentRequ
 
 /** Stores a response with its cost; returns false if the lease was lost. */
 async function storeAnswer(
-  services: Services,
+  services: Platform,
   lease: Lease,
   answer: StoredAnswer,
   held: readonly HeldSettlement[],
@@ -104,7 +105,7 @@ async function storeAnswer(
  * no response.
  */
 async function replay(
-  services: Services,
+  services: Platform,
   row: IdempotencyKey,
   answerOwner: AnswerOwner,
   { bodyHash, collect }: Pick<IdempotentRequest, 'collect'> & { bodyHash: string },
@@ -121,7 +122,7 @@ async function replay(
  * Settles the cost of a response unless it is booked: the process that stored the response may have died before its
  * settlement reached Redis. A settlement in transit is still booked only once.
  */
-async function settleIfUnbooked({ db, admission }: Services, event: UsageEvent | null): Promise<void> {
+async function settleIfUnbooked({ db, admission }: Platform, event: UsageEvent | null): Promise<void> {
   if (event === null) return
   const causes = [`generation:${event.id}`, `excess:${event.id}`]
   if ((await db.ledgerEntry.count({ where: { cause: { in: causes } } })) === 0) admission.settleLost(event)

@@ -8,7 +8,7 @@ import { findPlaygroundSecret } from '../../shared/keys/playground-secrets.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { allows, type Scope } from '../../shared/keys/policy.ts'
 import { hashSecret, secretKind } from '../../shared/keys/secret.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { rateHeaders } from '../../shared/wallet/rates.ts'
 import { type BillingContext, flatCost } from '../../shared/wallet/reservation.ts'
 import { hasRole, type Role } from '../auth/roles.ts'
@@ -78,7 +78,7 @@ export function missingKeyError(
  * may). `secret`: the response will contain one. Throws 401, 403, 503.
  */
 export function resolveStandardKey(
-  services: Services,
+  services: Platform,
   authorization: string,
   scope: Scope | null,
   options: { secret?: boolean | undefined } = {},
@@ -91,7 +91,7 @@ export function resolveStandardKey(
 
 /** Resolves the key behind another kind of secret. Throws 401, 403, 503. */
 async function resolveOtherSecret(
-  services: Services,
+  services: Platform,
   secret: string,
   scope: Scope | null,
   { secret: createsSecret = false }: { secret?: boolean | undefined },
@@ -110,7 +110,7 @@ async function resolveOtherSecret(
 }
 
 /** The hash of the key behind a playground secret, as long as its creator may use that key. Throws 401, 503. */
-async function playgroundKeyHash(services: Services, value: string): Promise<string> {
+async function playgroundKeyHash(services: Platform, value: string): Promise<string> {
   const { keyHash, organisationId, userId, role } = await findPlaygroundSecret(services, value)
   const where = { organisationId_userId: { organisationId, userId } }
   const select = { role: true, user: { select: { suspendedAt: true } } } as const
@@ -125,7 +125,7 @@ async function playgroundKeyHash(services: Services, value: string): Promise<str
  * 503.
  */
 export async function resolveSessionKey(
-  services: Services,
+  services: Platform,
   authorization: string,
 ): Promise<{ apiKey: ResolvedKey; secret: ClientSecret | null }> {
   const value = parseBearer(authorization)
@@ -136,12 +136,12 @@ export async function resolveSessionKey(
 }
 
 /** Returns the cached key if it allows the request; a rejection has to be confirmed against the store first. */
-function findCachedKey({ policies, clock }: Services, hash: string, scope: Scope | null): ResolvedKey | null {
+function findCachedKey({ policies, clock }: Platform, hash: string, scope: Scope | null): ResolvedKey | null {
   const apiKey = policies.findCached(hash, scope)
   return apiKey && allows(apiKey.policy, scope, clock.now()) ? apiKey : null
 }
 
-async function findAllowedKey(services: Services, hash: string, scope: Scope | null): Promise<ResolvedKey> {
+async function findAllowedKey(services: Platform, hash: string, scope: Scope | null): Promise<ResolvedKey> {
   const apiKey = await services.policies.find(hash, scope)
   try {
     return await decideUnderPolicy(services, apiKey, () => apiKey)
@@ -165,7 +165,7 @@ function clientSecretError(): GatewayError {
 
 /** Resolves the organisation of a provisioning key, and the actor, whose request came from `client`. Throws 401, 403 for a standard key. */
 export async function resolveProvisioningKey(
-  services: Services,
+  services: Platform,
   authorization: string,
   client: ActorClient,
 ): Promise<{ organisationId: string; actor: Actor }> {
@@ -183,7 +183,7 @@ export async function resolveProvisioningKey(
  * Counts a request without charge against its key's limits and returns the rate-limit headers; afterwards `apiKey` has
  * the current policy. Throws 401, 403, 429, 503.
  */
-export async function admitFree(services: Services, apiKey: ResolvedKey): Promise<Record<string, string>> {
+export async function admitFree(services: Platform, apiKey: ResolvedKey): Promise<Record<string, string>> {
   const withoutMoney = (context: BillingContext) => ({ ...context, spendsMoney: false })
   const { reservation } = await admitRequest(
     services,

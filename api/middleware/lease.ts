@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../../shared/base/errors.ts'
+import type { FileServices } from '../../shared/files/file-services.ts'
 import type { IdempotencyKey } from '../../shared/generated/prisma/client.ts'
 import type { Connection } from '../../shared/io/db.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import type { UsageEvent } from '../../shared/wallet/usage-event.ts'
 import { type AnswerOwner, encodeBody, headOf, retentionMs, type StoredAnswer, storeBody } from './stored-answer.ts'
 
@@ -30,7 +31,7 @@ type Id = { organisationId: string; key: string }
  * the next and stores nothing.
  */
 export class Lease {
-  readonly #services: Services
+  readonly #services: FileServices
   readonly #answerOwner: AnswerOwner
   readonly #claim: string
   readonly #renewing: NodeJS.Timeout
@@ -38,7 +39,7 @@ export class Lease {
   /** The body stored by `storeInTransaction`. */
   #storedBody: StoredAnswer['body'] | null = null
 
-  constructor(services: Services, answerOwner: AnswerOwner, claim: string) {
+  constructor(services: FileServices, answerOwner: AnswerOwner, claim: string) {
     this.#services = services
     this.#answerOwner = answerOwner
     this.#claim = claim
@@ -128,7 +129,7 @@ export class Lease {
  * lease, or the row of the holder or of the stored response.
  */
 export async function claimKey(
-  services: Services,
+  services: FileServices,
   answerOwner: AnswerOwner,
   bodyHash: string,
 ): Promise<Lease | IdempotencyKey> {
@@ -152,14 +153,14 @@ export async function claimKey(
 }
 
 /** The row of an `Idempotency-Key`; null if there is none. */
-export function findKey({ db }: Services, { organisationId, key }: Id): Promise<IdempotencyKey | null> {
+export function findKey({ db }: Platform, { organisationId, key }: Id): Promise<IdempotencyKey | null> {
   return db.idempotencyKey.findUnique({ where: { organisationId_key: { organisationId, key } } })
 }
 
 /**
  * The error for a key whose first request is still running or has crashed; in that case, its lease must expire first.
  */
-export async function runningError({ db }: Services, { organisationId, key }: Id): Promise<GatewayError> {
+export async function runningError({ db }: Platform, { organisationId, key }: Id): Promise<GatewayError> {
   const [row] = await db.$queryRaw<{ leftMs: number | null }[]>`
     SELECT (extract(epoch FROM locked_until - clock_timestamp()) * 1000)::float8 AS "leftMs" FROM idempotency_keys
     WHERE organisation_id = ${organisationId} AND key = ${key}`

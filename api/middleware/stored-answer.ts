@@ -1,9 +1,10 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import { GatewayError } from '../../shared/base/errors.ts'
+import type { FileServices } from '../../shared/files/file-services.ts'
 import type { IdempotencyKey } from '../../shared/generated/prisma/client.ts'
 import { bytesOf } from '../../shared/io/bytes.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 
 /** A response; if it is not JSON, its `content-type` is among its headers. */
 export type StoredAnswer = { status: number; headers: Record<string, string>; body: string | Buffer }
@@ -44,7 +45,7 @@ export function encodeBody({ body }: StoredAnswer, answerOwner: AnswerOwner): Bu
 
 /** Chooses where to store bytes: in the row, in storage if they are large, nowhere if the quota is used up. */
 export async function storeBody(
-  { files, clock, log }: Services,
+  { files, clock, log }: FileServices,
   answerOwner: AnswerOwner,
   bytes: Buffer,
 ): Promise<Place> {
@@ -67,7 +68,7 @@ export async function storeBody(
  * or if the caller may not read it.
  */
 export async function readStoredAnswer(
-  services: Services,
+  services: Platform,
   row: Row,
   answerOwner: AnswerOwner,
   collect: (bytes: number) => void,
@@ -82,7 +83,7 @@ export async function readStoredAnswer(
 }
 
 async function readStoredBody(
-  { blobs }: Services,
+  { blobs }: Platform,
   storageKey: string | null,
   collect: (bytes: number) => void,
 ): Promise<Buffer> {

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd, usdFromNano } from '../../shared/base/money.ts'
 import { type Actor, audit, type Changes, operatorActor } from '../../shared/io/audit.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { type Adjustment, adjustBalance } from '../../shared/wallet/adjustments.ts'
 import { presentWallet } from '../routes/account.ts'
 import { findOrganisation, org, reason } from './flags.ts'
@@ -12,7 +12,7 @@ import { type Command, command } from './parse.ts'
 export const adjustmentId = z.string().regex(/^[\w-]{8,64}$/, 'must be 8 to 64 letters, digits, hyphens or underscores')
 
 /** Corrects an organisation's balance on behalf of an operator, and records it in the organisation's audit log. See `adjustBalance`. */
-export function adjust(services: Services, adjustment: Adjustment, actor: Actor): Promise<boolean> {
+export function adjust(services: Platform, adjustment: Adjustment, actor: Actor): Promise<boolean> {
   const { id, organisationId, amountNano, reason } = adjustment
   const changes: Changes = { amount_usd: [null, usdFromNano(amountNano)], reason: [null, reason] }
   return adjustBalance(services, adjustment, tx =>

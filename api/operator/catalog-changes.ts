@@ -8,7 +8,7 @@ import {
 } from '../../shared/catalog/overrides.ts'
 import { price } from '../../shared/catalog/schema.ts'
 import type { Actor } from '../../shared/io/audit.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 
 /** A change of a model: null = as in the files. */
 export const modelPatch = z.strictObject({
@@ -20,7 +20,7 @@ export const newServer = serverOverride.extend({
 })
 
 /** The id of a model, by any of its names. Throws 404. */
-export function modelId({ catalog }: Services, slug: string): string {
+export function modelId({ catalog }: Platform, slug: string): string {
   const id = catalog.find(slug)?.id
   if (id === undefined) throw new GatewayError('not_found', `There is no model "${slug}".`)
   return id
@@ -28,7 +28,7 @@ export function modelId({ catalog }: Services, slug: string): string {
 
 /** Changes whether a model is offered, and its prices. Throws 400, 404. */
 export async function patchModel(
-  services: Services,
+  services: Platform,
   id: string,
   patch: z.output<typeof modelPatch>,
   actor: Actor,
@@ -50,7 +50,7 @@ export async function patchModel(
 
 /** Makes a name an alias of a model; `model` null removes it. Throws 400, 404. */
 export function setAlias(
-  { catalogOverrides }: Services,
+  { catalogOverrides }: Platform,
   alias: string,
   model: string | null,
   actor: Actor,
@@ -61,7 +61,7 @@ export function setAlias(
 
 /** Adds or replaces a server; null removes it. Throws 400, 404. */
 export function setServer(
-  { catalogOverrides }: Services,
+  { catalogOverrides }: Platform,
   name: string,
   server: z.output<typeof newServer> | null,
   actor: Actor,

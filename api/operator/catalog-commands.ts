@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { validate } from '../../shared/base/validate.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { modelId, modelPatch, newServer, patchModel, setAlias, setServer } from './catalog-changes.ts'
 import { type Command, command } from './parse.ts'
 
@@ -18,7 +18,7 @@ const json = z.string().transform((text, ctx): unknown => {
 })
 
 /** Changes a model, and says how it is now. */
-async function change(services: Services, slug: string, patch: z.output<typeof modelPatch>) {
+async function change(services: Platform, slug: string, patch: z.output<typeof modelPatch>) {
   const id = modelId(services, slug)
   await patchModel(services, id, patch, operatorActor)
   const { disabled, providers } = services.catalog.models.get(id)!

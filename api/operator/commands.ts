@@ -5,8 +5,8 @@ import { nanoFromUsd, usdFromNano } from '../../shared/base/money.ts'
 import { audit, operatorActor } from '../../shared/io/audit.ts'
 import { newKey, overlapHours } from '../../shared/keys/key-requests.ts'
 import type { KeyRecord } from '../../shared/keys/keys.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { updateResponseSettings } from '../../shared/responses/response-settings.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
 import { presentKey, presentKeys } from '../routes/present-key.ts'
 import { adjustments } from './adjustments.ts'
@@ -211,7 +211,7 @@ const keys: Command[] = [
 const maxChecks = 4
 const checkIntervalMs = 500
 
-async function confirmLedgerCheck({ db, redis, clock }: Services): Promise<Invariant[]> {
+async function confirmLedgerCheck({ db, redis, clock }: Platform): Promise<Invariant[]> {
   for (let attempt = 1; ; attempt++) {
     const invariants = await checkLedger(db, redis, clock.now())
     if (attempt === maxChecks || invariants.every(({ breaches }) => breaches.length === 0)) return invariants

@@ -1,7 +1,7 @@
 import { type Nano, usdFromNano } from '../../shared/base/money.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import { type Actor, audit, type Changes } from '../../shared/io/audit.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 
 const achHoldDays = 5
 
@@ -14,7 +14,7 @@ export type Credit = {
 }
 
 /** Credits an organisation on behalf of an operator, and records it in the organisation's audit log. */
-export async function addCredit({ accounts, clock }: Services, credit: Credit, actor: Actor): Promise<void> {
+export async function addCredit({ accounts, clock }: Platform, credit: Credit, actor: Actor): Promise<void> {
   const { organisationId, amountNano, method } = credit
   // An ACH payment can be reversed for some days: it counts at once and becomes available later.
   const holdDays = credit.holdDays ?? (method === 'ach' ? achHoldDays : 0)

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 
 export const org = z.string().min(1)
 /** Why an operator does something: shown in the audit log. */
@@ -11,7 +11,7 @@ export const number = z
   .transform(Number)
 
 /** The organisation of this id. Throws 404. */
-export async function findOrganisation({ db }: Services, id: string) {
+export async function findOrganisation({ db }: Platform, id: string) {
   const row = await db.organisation.findUnique({ where: { id } })
   if (!row) throw new GatewayError('not_found', `There is no organisation ${id}.`)
   return row

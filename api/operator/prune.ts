@@ -1,6 +1,7 @@
 import { z } from 'zod'
+import type { JobServices } from '../../shared/jobs/job-services.ts'
+import type { ResponseServices } from '../../shared/responses/response-services.ts'
 import { hourlyRules, pruneAll, requestLogRules } from '../../shared/retention/rules.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { type Command, command } from './parse.ts'
 
 const rules = [...requestLogRules, ...hourlyRules]
@@ -25,7 +26,7 @@ export const prune: Command[] = [
   }),
 ]
 
-async function measure(services: Services): Promise<Line[]> {
+async function measure(services: JobServices & ResponseServices): Promise<Line[]> {
   const lines: Line[] = []
   for (const rule of rules) lines.push({ table: rule.table, what: rule.what, ...(await rule.measure(services)) })
   return lines

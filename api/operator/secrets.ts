@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { resealSlackUrls } from '../../shared/alerts/rules.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { resealSigningSecret } from '../../shared/keys/signing-secret.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { resealWebhookSecrets } from '../../shared/webhooks/secrets.ts'
 import { readAccountsSecrets } from '../auth/open.ts'
 import { type Command, command } from './parse.ts'
@@ -42,7 +42,7 @@ export const secrets: Command[] = [
   }),
 ]
 
-async function encryptWebhookSecrets(services: Services): Promise<number> {
+async function encryptWebhookSecrets(services: Platform): Promise<number> {
   let changed = 0
   for (let after = ''; ; ) {
     const rows = await services.db.organisation.findMany({
@@ -56,7 +56,7 @@ async function encryptWebhookSecrets(services: Services): Promise<number> {
   }
 }
 
-async function encryptSigningSecret({ db, sealer }: Services): Promise<number> {
+async function encryptSigningSecret({ db, sealer }: Platform): Promise<number> {
   if ((await db.setting.count({ where: { name: 'signing_secret' } })) === 0) return 0
   const { resealed } = await resealSigningSecret(db, sealer)
   return resealed ? 1 : 0

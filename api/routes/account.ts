@@ -4,7 +4,7 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { usdFromNano } from '../../shared/base/money.ts'
 import type { Generation } from '../../shared/generated/prisma/client.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import type { WalletView } from '../../shared/wallet/accounts.ts'
 import { endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
@@ -70,7 +70,7 @@ export const readGeneration = endpoint({
  * there is none. Waits for one that is not logged yet.
  */
 export async function findGeneration(
-  { db }: Pick<Services, 'db'>,
+  { db }: Pick<Platform, 'db'>,
   { organisationId, environment }: Policy,
   { id, since }: { id: string; since?: Date },
 ): Promise<Generation | null> {

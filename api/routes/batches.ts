@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
+import type { BatchServices } from '../../shared/batches/batch-services.ts'
 import type { Batch } from '../../shared/batches/batches.ts'
 import { cancelBatch } from '../../shared/batches/cancel.ts'
 import { createBatch } from '../../shared/batches/create.ts'
@@ -7,7 +8,6 @@ import { presentBatch } from '../../shared/batches/present.ts'
 import { type BatchEndpoint, batchEndpoints } from '../../shared/batches/request.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { common, exactlyOneOf } from '../../shared/kinds/media.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { batchAnswer, routings } from '../schemas/batches.ts'
@@ -72,7 +72,7 @@ const newBatch = z
   })
   .meta({ id: 'CreateBatchRequest', oneOf: exactlyOneOf(['input_file_id', 'endpoint'], ['requests']) })
 
-async function find(services: Services, { policy }: ResolvedKey, id: string): Promise<Batch> {
+async function find(services: BatchServices, { policy }: ResolvedKey, id: string): Promise<Batch> {
   const batch = await services.batches.find(id, policy)
   if (batch) return batch
   throw new GatewayError('not_found', 'No such batch.', { param: 'id' })

@@ -4,7 +4,7 @@ import { parseJson } from '../../shared/base/json.ts'
 import { boundTtl } from '../../shared/io/redis.ts'
 import { connectionOf, isCallbackToken } from '../../shared/jobs/connection.ts'
 import type { Job } from '../../shared/jobs/jobs.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { type Context, endpoint } from '../endpoint.ts'
 import { readJsonBody } from '../middleware/body.ts'
 
@@ -66,7 +66,7 @@ export const accountCallback = endpoint({
 })
 
 /** Whether a callback is authentic. It only triggers a poll: the outcome is read from the provider. */
-async function isGenuine(services: Services, job: Job, raw: Buffer, ctx: Context): Promise<boolean> {
+async function isGenuine(services: Platform, job: Job, raw: Buffer, ctx: Context): Promise<boolean> {
   const connection = job.environment === 'live' ? connectionOf(services, job) : null
   const verify = connection?.protocol.verify
   if (!verify) return false

@@ -8,8 +8,8 @@ import { isReference, responsesItem } from '../../shared/kinds/responses.ts'
 import { addItems, createConversation } from '../../shared/responses/conversations.ts'
 import { conversationNotFound } from '../../shared/responses/earlier.ts'
 import { shownItem } from '../../shared/responses/present.ts'
+import type { ResponseServices } from '../../shared/responses/response-services.ts'
 import type { Conversation, ItemPlace, ListedItem } from '../../shared/responses/stored-conversations.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { page } from '../schemas/core.ts'
@@ -39,7 +39,7 @@ function presentItem({ id, item }: ListedItem) {
 }
 
 /** Finds a conversation visible to the key. Throws 404. */
-async function find({ conversations }: Services, id: string, owner: FileOwner): Promise<Conversation> {
+async function find({ conversations }: ResponseServices, id: string, owner: FileOwner): Promise<Conversation> {
   const found = await conversations.find(id, owner)
   if (!found) throw conversationNotFound(id, 'id')
   return found
@@ -57,7 +57,7 @@ function withinPage(places: readonly ItemPlace[]): readonly ItemPlace[] {
 
 /** Reads items, which count towards the memory of buffered answers until they are sent. */
 async function readItems(
-  { services: { conversations }, client }: { services: Services; client: ResponseWriter },
+  { services: { conversations }, client }: { services: ResponseServices; client: ResponseWriter },
   places: readonly ItemPlace[],
 ) {
   client.collect(places.reduce((sum, { itemBytes }) => sum + itemBytes, 0))
@@ -185,7 +185,7 @@ const listItems = endpoint({
     const { services, apiKey, params, query, ctx } = request
     ctx.set(await admitFree(services, apiKey))
     const { id } = await find(services, params.id!, apiKey.policy)
-    const read = async (page: Parameters<Services['conversations']['listItems']>[1]) => {
+    const read = async (page: Parameters<ResponseServices['conversations']['listItems']>[1]) => {
       const rows = await services.conversations.listItems(id, page)
       if (rows) return rows
       throw new GatewayError('not_found', 'There is no item of that id to list after.', { param: 'after' })

@@ -2,12 +2,12 @@ import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { dayMs, unixSeconds } from '../../shared/base/time.ts'
+import type { FileServices } from '../../shared/files/file-services.ts'
 import { type File, publicPurposes, retainedForJobsMs, type StoredFile } from '../../shared/files/files.ts'
 import { closeBody, limitBytes, peek } from '../../shared/io/bytes.ts'
 import { inlineDisposition } from '../../shared/io/disposition.ts'
 import { sniffedBytes, sniffType } from '../../shared/io/media/media-type.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { type Endpoint, endpoint, type Form } from '../endpoint.ts'
 import { parseFields } from '../middleware/form.ts'
 import { admitFree } from '../middleware/key.ts'
@@ -78,7 +78,7 @@ const newFile = z
  * first byte beyond the limit.
  */
 async function storeJsonl(
-  { files, clock }: Services,
+  { files, clock }: FileServices,
   { policy: { organisationId, environment } }: ResolvedKey,
   { filename, body: sent }: FilePart,
 ): Promise<StoredFile> {
@@ -218,7 +218,7 @@ const deleteFile = endpoint({
 })
 
 /** Finds a file visible to the key. Throws 404. */
-async function find({ files }: Services, { policy }: ResolvedKey, id: string): Promise<File> {
+async function find({ files }: FileServices, { policy }: ResolvedKey, id: string): Promise<File> {
   const found = await files.find(id, policy)
   if (!found) throw missing()
   return found

@@ -2,13 +2,14 @@ import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { cancelDelayed } from '../../shared/delayed/cancel.ts'
 import type { DelayedJob } from '../../shared/delayed/delayed-row.ts'
+import type { DelayedServices } from '../../shared/delayed/delayed-services.ts'
 import { presentDelayed, presentListed, resultBytes } from '../../shared/delayed/present.ts'
 import { delayedRequest } from '../../shared/delayed/request.ts'
 import { submissionOf, submitDelayed } from '../../shared/delayed/submit.ts'
 import { answerHeaders } from '../../shared/engine/report.ts'
 import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { WebhookServices } from '../../shared/webhooks/webhook-services.ts'
 import { type Context, type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { page } from '../schemas/core.ts'
@@ -122,7 +123,7 @@ const cancel = endpoint({
 })
 
 /** A job with its result, which counts towards the memory of buffered answers. Throws 429, 503. */
-function presentWhole({ services, client }: { services: Services; client: ResponseWriter }, job: DelayedJob) {
+function presentWhole({ services, client }: { services: WebhookServices; client: ResponseWriter }, job: DelayedJob) {
   client.collect(resultBytes(job))
   return presentDelayed(services, job)
 }
@@ -136,12 +137,12 @@ function hasRoomFor(client: ResponseWriter, job: DelayedJob): boolean {
   }
 }
 
-function waitUntilOver(services: Services, job: DelayedJob, seconds: number, ctx: Context): Promise<DelayedJob> {
+function waitUntilOver(services: DelayedServices, job: DelayedJob, seconds: number, ctx: Context): Promise<DelayedJob> {
   return waitForJob(services, job, seconds, () => services.delayedJobs.read(job.id), ctx)
 }
 
 /** Finds a job of the key's organisation. Throws 404. */
-async function find({ delayedJobs }: Services, { policy }: ResolvedKey, id: string): Promise<DelayedJob> {
+async function find({ delayedJobs }: DelayedServices, { policy }: ResolvedKey, id: string): Promise<DelayedJob> {
   const job = await delayedJobs.find(id, policy)
   if (job) return job
   throw new GatewayError('not_found', 'No such job.', { param: 'id' })

@@ -3,13 +3,13 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { answerHeaders, formatUsd } from '../../shared/engine/report.ts'
 import { cancelJob } from '../../shared/jobs/cancel.ts'
 import { deleteMediaJob } from '../../shared/jobs/delete.ts'
+import type { JobServices } from '../../shared/jobs/job-services.ts'
 import type { Job } from '../../shared/jobs/jobs.ts'
 import { type Output, presentJob, storedResults } from '../../shared/jobs/present.ts'
 import { listJobs } from '../../shared/jobs/retention.ts'
 import { queuedTargets, submitJob } from '../../shared/jobs/submit.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { type QueuedKind, queuedKinds } from '../../shared/kinds/index.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { type Context, type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
 import { mergeObjectField, parseFields, uploadUrls } from '../middleware/form.ts'
 import { admitFree } from '../middleware/key.ts'
@@ -204,7 +204,7 @@ async function createJob(
   return presentJob(services, await waitUntilOver(services, job, seconds, ctx))
 }
 
-function waitUntilOver(services: Services, job: Job, seconds: number, ctx: Context): Promise<Job> {
+function waitUntilOver(services: JobServices, job: Job, seconds: number, ctx: Context): Promise<Job> {
   return waitForJob(services, job, seconds, () => services.jobs.read(job.id), ctx)
 }
 
@@ -213,7 +213,7 @@ function waitUntilOver(services: Services, job: Job, seconds: number, ctx: Conte
  * 404.
  */
 export async function findMediaJob(
-  services: Services,
+  services: JobServices,
   apiKey: ResolvedKey,
   kind: QueuedKind,
   id: string,

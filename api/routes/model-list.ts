@@ -1,7 +1,7 @@
 import type { ModelRow } from '../../shared/catalog/schema.ts'
 import { allowedModels } from '../../shared/keys/allowlist.ts'
+import type { Platform } from '../../shared/platform.ts'
 import type { Target } from '../../shared/providers/contract.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { modelSlugs } from '../schemas/jobs.ts'
@@ -14,7 +14,7 @@ type Listed = {
   /** Whether a model belongs to the kind. */
   serves(model: ModelRow): boolean
   /** The targets that serve it in an environment. */
-  targets(services: Services, model: ModelRow, environment: 'live' | 'test'): Target[]
+  targets(services: Platform, model: ModelRow, environment: 'live' | 'test'): Target[]
   /** Fields specific to the kind's rows, beside `id`. */
   fields?: readonly string[]
 }

@@ -9,8 +9,8 @@ import { publicPricing } from '../../shared/catalog/prices.ts'
 import { type ModelType, endpoints as routes } from '../../shared/catalog/schema.ts'
 import { allowedModels } from '../../shared/keys/allowlist.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
+import type { Platform } from '../../shared/platform.ts'
 import type { Target } from '../../shared/providers/contract.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { type Context, endpoint, type Header } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { anthropicModel, anthropicModelList } from '../schemas/anthropic.ts'
@@ -76,13 +76,13 @@ function codexList(rows: ReturnType<typeof visibleModels>) {
   return { object: 'list', data: rows, models: codexModels(rows) }
 }
 
-const codexEtags = new WeakMap<Catalog['models'], WeakMap<Services, Partial<Record<Policy['environment'], string>>>>()
+const codexEtags = new WeakMap<Catalog['models'], WeakMap<Platform, Partial<Record<Policy['environment'], string>>>>()
 
 /**
  * The version of the list that Codex reads, which is computed once per catalog for all keys of an environment. Null for keys with an
  * allowlist, whose lists differ.
  */
-export function codexEtag(services: Services, policy: Policy): string | null {
+export function codexEtag(services: Platform, policy: Policy): string | null {
   if (policy.allowlist) return null
   const { models } = services.catalog
   let byServices = codexEtags.get(models)
@@ -138,7 +138,7 @@ export const readModel = endpoint({
 })
 
 /** The catalog rows a key can use, `auto` first among chat models. */
-function visibleModels({ catalog, upstreams, config }: Services, policy: Policy, type: ModelType | undefined) {
+function visibleModels({ catalog, upstreams, config }: Platform, policy: Policy, type: ModelType | undefined) {
   const allowed = allowedModels(catalog, policy)
   const rows = []
   for (const model of catalog.models.values()) {

@@ -1,12 +1,12 @@
 import type { z } from 'zod'
 import type { WebhookEndpoint } from '../../shared/generated/prisma/client.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { WebhookServices } from '../../shared/webhooks/webhook-services.ts'
 import type { webhookEndpoint } from '../schemas/webhooks.ts'
 
 export type ShownEndpoint = z.output<typeof webhookEndpoint>
 
 /** A webhook endpoint in the API's format, without its secret. */
-export function presentEndpoint({ webhookEndpoints }: Services, row: WebhookEndpoint): ShownEndpoint {
+export function presentEndpoint({ webhookEndpoints }: WebhookServices, row: WebhookEndpoint): ShownEndpoint {
   return {
     id: row.id,
     object: 'webhook_endpoint',

@@ -4,10 +4,10 @@ import { newId } from '../../shared/base/ids.ts'
 import { createClientSecret } from '../../shared/keys/client-secrets.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import { clientSecretRequest, realtimeQuery } from '../../shared/kinds/realtime.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { checkUnpriced } from '../../shared/providers/toolkit/tool-guard.ts'
 import { sessionTargets } from '../../shared/realtime/opening.ts'
 import { intentOf, type SessionRequest, settingsOf } from '../../shared/realtime/settings.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 
@@ -127,7 +127,7 @@ const createSecret = endpoint({
 const fields: Record<string, string> = { model: 'session.model', intent: 'session.type' }
 
 /** Throws the error that would prevent a session of the secret from being opened, naming the field of this body. */
-function assertSessionAllowed(services: Services, policy: Policy, asked: SessionRequest): void {
+function assertSessionAllowed(services: Platform, policy: Policy, asked: SessionRequest): void {
   try {
     sessionTargets(services, policy, asked)
   } catch (error) {

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { inlineDisposition } from '../../shared/io/disposition.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { endpoint } from '../endpoint.ts'
 import { rangeHeader, sendStoredFile, storedFileAnswers } from '../middleware/stored-file.ts'
 
@@ -36,7 +36,7 @@ export const readStoredFile = endpoint({
 })
 
 /** Verifies a file URL of ours. Throws 404 if it expired or was altered, without revealing whether the file exists. */
-async function verifyFileUrl({ blobs, config }: Services, path: string): Promise<{ key: string; bytes: number }> {
+async function verifyFileUrl({ blobs, config }: Platform, path: string): Promise<{ key: string; bytes: number }> {
   const missing = new GatewayError('not_found', 'The file does not exist, or its URL has expired or was altered.')
   const key = await blobs.keyOf(config.publicUrl + path).catch(error => {
     throw error instanceof GatewayError ? missing : error

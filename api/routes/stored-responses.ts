@@ -2,10 +2,11 @@ import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { presentBackground } from '../../shared/delayed/background-response.ts'
 import { cancelDelayed } from '../../shared/delayed/cancel.ts'
+import type { DelayedServices } from '../../shared/delayed/delayed-services.ts'
 import type { FileOwner } from '../../shared/files/files.ts'
 import { presentInput, presentResponse } from '../../shared/responses/present.ts'
+import type { ResponseServices } from '../../shared/responses/response-services.ts'
 import type { ResponseRow } from '../../shared/responses/stored-responses.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { type DirectRequest, type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { page } from '../schemas/core.ts'
@@ -21,7 +22,7 @@ const shared = { tag: 'Responses', access: { scope: 'chat' } } as const
 const include = { include: z.unknown().optional().describe('Ignored: everything that is stored is returned.') }
 
 /** Finds a response visible to the key. Throws 404. */
-async function find({ storedResponses }: Services, id: string, owner: FileOwner): Promise<ResponseRow> {
+async function find({ storedResponses }: ResponseServices, id: string, owner: FileOwner): Promise<ResponseRow> {
   const row = await storedResponses.find(id, owner)
   if (!row) throw missing(id)
   return row
@@ -84,7 +85,7 @@ function assertStreamed({ background, streamed }: ResponseRow): void {
 }
 
 /** Cancels a response that is not over yet, and ends its streams. */
-async function cancelUnfinished(services: Services, { id, status }: ResponseRow): Promise<void> {
+async function cancelUnfinished(services: DelayedServices, { id, status }: ResponseRow): Promise<void> {
   if (status !== 'queued') return
   await cancelDelayed(services, id).catch(error => {
     if (!(error instanceof GatewayError && error.code === 'not_cancellable')) throw error
@@ -93,7 +94,7 @@ async function cancelUnfinished(services: Services, { id, status }: ResponseRow)
 }
 
 /** Whether a cancelled response is still charged for what its events show; after that, they are removed. */
-async function isSettling({ delayedJobs }: Services, id: string): Promise<boolean> {
+async function isSettling({ delayedJobs }: DelayedServices, id: string): Promise<boolean> {
   const job = await delayedJobs.read(id)
   return job !== null && job.stage !== 'over'
 }

@@ -3,7 +3,7 @@ import { csvLine } from '../../shared/base/csv.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { usdFromNano } from '../../shared/base/money.ts'
 import { dayMs } from '../../shared/base/time.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { sumUsage, type UsageSum } from '../../shared/wallet/usage-query.ts'
 import { type Dimension, dimensions } from '../../shared/wallet/usage-source.ts'
 import { runSearch } from '../dashboard/present/run-search.ts'
@@ -86,7 +86,7 @@ function dimensionsOf(text: string | undefined): Dimension[] {
   throw new GatewayError('invalid_request', message, { param: 'group_by' })
 }
 
-function spanOf({ clock }: Services, { from, to }: { from?: string | undefined; to?: string | undefined }) {
+function spanOf({ clock }: Platform, { from, to }: { from?: string | undefined; to?: string | undefined }) {
   const untilMs = to === undefined ? clock.now() + 1 : Date.parse(to)
   const sinceMs = from === undefined ? untilMs - usualDays * dayMs : Date.parse(from)
   if (sinceMs >= 0 && untilMs > sinceMs) return { from: new Date(sinceMs), to: new Date(untilMs) }
@@ -96,7 +96,7 @@ function spanOf({ clock }: Services, { from, to }: { from?: string | undefined; 
 type Groups = Partial<Record<Dimension, string | { hash: string; name: string } | { id: string; name: string } | null>>
 
 /** Presents sums with the names of their groups. */
-async function presentGroups({ db }: Services, sums: readonly UsageSum[], by: readonly Dimension[]) {
+async function presentGroups({ db }: Platform, sums: readonly UsageSum[], by: readonly Dimension[]) {
   const at = by.indexOf('key')
   const ids = at < 0 ? [] : [...new Set(sums.map(({ groups }) => groups[at]!))]
   const keys = await db.apiKey.findMany({ where: { id: { in: ids } }, select: { id: true, hash: true, name: true } })

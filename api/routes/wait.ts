@@ -1,6 +1,6 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import { hasEnded } from '../../shared/delayed/delayed-row.ts'
-import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import type { Context } from '../endpoint.ts'
 
 const maxWaitS = 60
@@ -12,7 +12,7 @@ export const preferHeader = {
 
 /** Waits until the job is over, for at most the given seconds; `read` returns its current state. */
 export async function waitForJob<J extends { id: string } & Parameters<typeof hasEnded>[0]>(
-  { completionSignals, shutdown }: Services,
+  { completionSignals, shutdown }: Platform,
   job: J,
   seconds: number,
   read: () => Promise<J | null>,

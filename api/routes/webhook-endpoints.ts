@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import type { Services } from '../../shared/open-services.ts'
 import type { CreatedEndpoint } from '../../shared/webhooks/endpoints.ts'
+import type { WebhookServices } from '../../shared/webhooks/webhook-services.ts'
 import { endpoint } from '../endpoint.ts'
 import { endpointPatch, newEndpoint, webhookEndpoint } from '../schemas/webhooks.ts'
 import { presentEndpoint } from './present-webhook-endpoint.ts'
@@ -18,7 +18,7 @@ const withSecret = z
   })
   .meta({ id: 'WebhookEndpointWithSecret' })
 
-const show = (services: Services, { row, secret }: CreatedEndpoint) => ({
+const show = (services: WebhookServices, { row, secret }: CreatedEndpoint) => ({
   data: presentEndpoint(services, row),
   secret,
 })

@@ -9,9 +9,10 @@ import type { ClientPresence } from '../../shared/engine/response-writer.ts'
 import { servedSockets } from '../../shared/io/socket.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { realtimeQuery } from '../../shared/kinds/realtime.ts'
+import type { Services } from '../../shared/open-services.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { SessionRegistry } from '../../shared/realtime/session-registry.ts'
 import { parseSessionRequest } from '../../shared/realtime/settings.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { SpanKind } from '../../shared/traces/trace.ts'
 import { logRefusal } from '../log-refusal.ts'
 import { resolveSessionKey } from '../middleware/key.ts'
@@ -53,7 +54,7 @@ type Upgrade = {
 
 /** Handles a server's `upgrade` events: opens realtime sessions and connections for responses. */
 export class UpgradeServer {
-  readonly #services: Services
+  readonly #services: Platform
   readonly #sessions: SessionRegistry
   readonly #connections: ResponsesConnections
   readonly #sockets: Record<string, WebSocketServer> = {

@@ -1,8 +1,8 @@
 import { type Nano, usdFromNano } from '../base/money.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import type { Services } from '../open-services.ts'
 import { heldDeposits } from '../wallet/accounts.ts'
+import type { WebhookServices } from '../webhooks/webhook-services.ts'
 import { type NewAlert, raiseAlerts } from './raise.ts'
 
 const organisationsPerRound = 200
@@ -14,7 +14,7 @@ type LowBalance = { organisationId: string; lowNano: Nano; balanceNano: Nano; he
  * Alerts organisations whose balance, excluding held deposits, fell below their threshold: once, and again after the balance
  * was above it. Returns how many. Ignores wallets that never had money.
  */
-export async function raiseBalanceAlerts(services: Services): Promise<number> {
+export async function raiseBalanceAlerts(services: WebhookServices): Promise<number> {
   const { db, webhooks, clock } = services
   const now = new Date(clock.now())
   await rearm(db, now)

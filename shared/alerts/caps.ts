@@ -2,7 +2,8 @@ import { type Nano, usdFromNano } from '../base/money.ts'
 import { monthOf, nextMonthStart } from '../base/time.ts'
 import type { Prisma } from '../generated/prisma/client.ts'
 import { shardsOf } from '../io/redis-shards.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
+import type { WebhookServices } from '../webhooks/webhook-services.ts'
 import { type NewAlert, raiseAlerts } from './raise.ts'
 
 /** Keys of a shard whose cap refused a request, recorded by `admit.lua`: `<key>|<month>|<cap in nano-dollars>`. */
@@ -25,7 +26,7 @@ type DueKey = {
 }
 
 /** Alerts on live keys that reached a level of their monthly cap: only the highest level reached, and once per level. Returns how many. */
-export async function raiseCapAlerts(services: Services): Promise<number> {
+export async function raiseCapAlerts(services: WebhookServices): Promise<number> {
   const { db, redis, webhooks, clock } = services
   const month = monthOf(clock.now())
   const sets = await Promise.all(
@@ -57,7 +58,7 @@ export async function raiseCapAlerts(services: Services): Promise<number> {
  * Finds keys at a level of their cap without an alert: none of this month was at this level or a higher one, at a spend that
  * also reaches this level of the current cap. So after a cap was raised, the levels of the new cap alert again.
  */
-async function findDueKeys({ db }: Services, month: string, refused: string[][]): Promise<DueKey[]> {
+async function findDueKeys({ db }: Platform, month: string, refused: string[][]): Promise<DueKey[]> {
   const keyIds = refused.map(([keyId]) => keyId)
   const caps = refused.map(([, , cap]) => BigInt(cap!))
   return db.$queryRaw<DueKey[]>`

@@ -1,6 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import type { AlertRule } from '../generated/prisma/client.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
+import type { WebhookServices } from '../webhooks/webhook-services.ts'
 import { listAlertRecipients } from './emails.ts'
 import { emailToOf, slackLabel } from './rule-channels.ts'
 import { type RuleEvent, ruleEvent } from './rule-events.ts'
@@ -11,7 +12,7 @@ export type Channel = 'email' | 'webhook' | 'slack'
 export type ChannelTest = { emailTo: string[]; deliveryIds: string[] }
 
 /** Sends a test of one channel of a rule, as its alerts are sent. Throws 400 if the channel leads nowhere. */
-export async function testChannel(services: Services, rule: AlertRule, channel: Channel): Promise<ChannelTest> {
+export async function testChannel(services: WebhookServices, rule: AlertRule, channel: Channel): Promise<ChannelTest> {
   const { db, webhooks, clock } = services
   const now = new Date(clock.now())
   const { organisationId, threshold: value } = rule
@@ -34,7 +35,7 @@ export async function testChannel(services: Services, rule: AlertRule, channel: 
   return { emailTo: [], deliveryIds }
 }
 
-async function sendTestEmail({ db, mailer, config }: Services, rule: AlertRule, data: RuleEvent): Promise<string[]> {
+async function sendTestEmail({ db, mailer, config }: Platform, rule: AlertRule, data: RuleEvent): Promise<string[]> {
   const { organisationId } = rule
   const emailTo = await listAlertRecipients(db, organisationId, emailToOf(rule))
   if (emailTo.length === 0) throw nowhere('email')

@@ -2,7 +2,7 @@ import { addMs } from '../base/time.ts'
 import type { Alert, Organisation } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import { isRefusedRecipient } from '../io/mail.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
 import { formatAlertEmail } from './templates.ts'
 
 const minuteMs = 60_000
@@ -29,7 +29,7 @@ type PendingEmail = Alert & { organisation: Pick<Organisation, 'name'> }
  * Sends the pending emails of alerts, to their recipients with a verified address. A lease lets only one
  * caller send an email at a time; if that caller dies, the email is retried. Returns how many were sent.
  */
-export async function sendAlertEmails(services: Services): Promise<number> {
+export async function sendAlertEmails(services: Platform): Promise<number> {
   let sent = 0
   for (let round = 0; round < maxRounds; round++) {
     const pending = await claimEmails(services)
@@ -65,7 +65,7 @@ export async function listAlertRecipients(
   return memberships.map(({ user }) => user.email)
 }
 
-async function claimEmails({ db, clock }: Services): Promise<PendingEmail[]> {
+async function claimEmails({ db, clock }: Platform): Promise<PendingEmail[]> {
   const nowMs = clock.now()
   const rows = await db.$queryRaw<{ id: string }[]>`
     UPDATE alerts SET email_attempts = email_attempts + 1, next_email_at = ${new Date(nowMs + leaseMs)}
@@ -80,7 +80,7 @@ async function claimEmails({ db, clock }: Services): Promise<PendingEmail[]> {
   })
 }
 
-async function sendEmail(services: Services, alert: PendingEmail): Promise<boolean> {
+async function sendEmail(services: Platform, alert: PendingEmail): Promise<boolean> {
   const { db, clock, log } = services
   const { id, emailAttempts } = alert
   const { reached, error } = await sendCopies(services, alert)
@@ -100,7 +100,7 @@ async function sendEmail(services: Services, alert: PendingEmail): Promise<boole
  * other's addresses. An address that the server refuses does not hold up the others. Returns everyone reached so
  * far, and the last error.
  */
-async function sendCopies({ db, mailer, config, monotonic }: Services, alert: PendingEmail) {
+async function sendCopies({ db, mailer, config, monotonic }: Platform, alert: PendingEmail) {
   const content = formatAlertEmail(alert, alert.organisation.name, config.publicUrl)
   const reached = [...alert.emailedTo]
   const untilMs = addMs(monotonic.now(), maxSendingMs)

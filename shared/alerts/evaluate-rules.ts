@@ -1,7 +1,7 @@
 import { elapsedMs } from '../base/time.ts'
 import { type AlertEpisode, type AlertRule, Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import type { Services } from '../open-services.ts'
+import type { WebhookServices } from '../webhooks/webhook-services.ts'
 import { type NewAlert, raiseAlerts } from './raise.ts'
 import { channelsOf } from './rule-channels.ts'
 import { ruleEvent } from './rule-events.ts'
@@ -19,7 +19,7 @@ const maxAheadMs = 10 * 60_000
 const calmToEnd = 2
 
 /** Evaluates the enabled rules of all organisations, those evaluated longest ago first, within a limited time. */
-export async function evaluateRules(services: Services): Promise<void> {
+export async function evaluateRules(services: WebhookServices): Promise<void> {
   const { db, clock, monotonic, log } = services
   const now = new Date(clock.now())
   const startedMs = monotonic.now()
@@ -53,7 +53,7 @@ function isDue(now: Date): Prisma.Sql {
   return Prisma.sql`(evaluated_at IS NULL OR evaluated_at < ${now} OR evaluated_at > ${ahead})`
 }
 
-async function evaluateOrganisation(services: Services, organisationId: string, now: Date): Promise<void> {
+async function evaluateOrganisation(services: WebhookServices, organisationId: string, now: Date): Promise<void> {
   const { db, webhooks } = services
   const rules = await db.alertRule.findMany({ where: { organisationId, enabled: true }, take: maxRules })
   const measures = await db.$transaction(async tx => {

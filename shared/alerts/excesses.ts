@@ -1,8 +1,9 @@
 import { type Nano, usdFromNano } from '../base/money.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 import { blockKey } from '../keys/cost-control.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
 import { referenceOf } from '../wallet/causes.ts'
+import type { WebhookServices } from '../webhooks/webhook-services.ts'
 import { type Condition, reconcileIncidents } from './incidents.ts'
 import { type NewAlert, raiseAlerts } from './raise.ts'
 
@@ -24,7 +25,7 @@ type ExceedingKey = { keyId: string; reason: Reason; excessNano: Nano; cause: st
  * Handles entries of the ledger for costs above reservations: blocks the keys for which they are too much, and learns from the
  * others how much more has to be reserved. Returns how many entries were new. Idempotent, and safe on several processes.
  */
-export async function handleExcesses(services: Services): Promise<number> {
+export async function handleExcesses(services: WebhookServices): Promise<number> {
   const { db, reservationFactors, clock } = services
   let handled = 0
   for (let round = 0; round < maxRounds; round++) {
@@ -52,7 +53,7 @@ export async function handleExcesses(services: Services): Promise<number> {
 }
 
 /** Keys with an hour in which they, or all keys of their organisation, exceeded the limit, among the hours around new entries. */
-function findOverLimit({ db, config }: Services, causes: readonly string[]): Promise<ExceedingKey[]> {
+function findOverLimit({ db, config }: Platform, causes: readonly string[]): Promise<ExceedingKey[]> {
   const limitNano = BigInt(config.maxExcessNano)
   const organisationLimitNano = limitNano * BigInt(limitsPerOrganisation)
   return db.$queryRaw<ExceedingKey[]>`
@@ -89,7 +90,7 @@ function findOverLimit({ db, config }: Services, causes: readonly string[]): Pro
  * Keys whose excess of the last hour drove the balance of their organisation below zero. The balance may fall after the excess
  * was booked, when the other requests that were under way are charged.
  */
-function findBelowZero({ db }: Services): Promise<ExceedingKey[]> {
+function findBelowZero({ db }: Platform): Promise<ExceedingKey[]> {
   return db.$queryRaw<ExceedingKey[]>`
     WITH recent AS (
       SELECT e.*, k.disabled OR k.revoked_at IS NOT NULL AS ended, k.excess_counts_from, w.balance_nano
@@ -107,7 +108,7 @@ function findBelowZero({ db }: Services): Promise<ExceedingKey[]> {
 }
 
 /** Blocks a key, and alerts its organisation and the operators in the same transaction. */
-async function block(services: Services, exceeding: ExceedingKey): Promise<void> {
+async function block(services: WebhookServices, exceeding: ExceedingKey): Promise<void> {
   const { db, webhooks, log } = services
   const { keyId, cause, reason, excessNano, countsFrom } = exceeding
   const key = await db.apiKey.findUniqueOrThrow({ where: { id: keyId } })
@@ -142,7 +143,7 @@ function alertOf(row: ApiKey, { cause, reason, excessNano }: ExceedingKey): NewA
 }
 
 /** Records the models at providers whose reservations are exceeded: one incident each, until their factors are forgotten. */
-export async function watchReservations(services: Services): Promise<void> {
+export async function watchReservations(services: Platform): Promise<void> {
   const exceeded = await services.reservationFactors.list()
   const conditions = exceeded.map(({ provider, model, exceeded: count, worst, since }): Condition => {
     const times = count === 1 ? 'once' : `${count} times`

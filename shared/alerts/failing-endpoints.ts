@@ -1,8 +1,9 @@
 import { dayMs } from '../base/time.ts'
 import { audit, operatorActor } from '../io/audit.ts'
 import type { Connection } from '../io/db.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
 import { endDeliveries } from '../webhooks/endpoints.ts'
+import type { WebhookServices } from '../webhooks/webhook-services.ts'
 import { type Condition, reconcileIncidents } from './incidents.ts'
 import { raiseAlerts } from './raise.ts'
 
@@ -18,7 +19,7 @@ type Failing = { id: string; organisationId: string; url: string; since: Date }
  * Disables endpoints that have only failed for days, and alerts their organisations. Returns how many. An endpoint that is
  * enabled again starts anew.
  */
-export async function disableFailingEndpoints(services: Services): Promise<number> {
+export async function disableFailingEndpoints(services: WebhookServices): Promise<number> {
   const { db, webhooks, clock } = services
   const nowMs = clock.now()
   const failing = await listFailing(db, nowMs)
@@ -73,7 +74,7 @@ const maxEndpoints = 100
 type FailingNow = { id: string; organisationId: string; name: string; url: string; attempts: number; since: Date }
 
 /** Records the webhook endpoints at which every attempt has failed since the last delivery that succeeded, within a day. */
-export async function watchEndpoints(services: Services): Promise<void> {
+export async function watchEndpoints(services: Platform): Promise<void> {
   const { db, clock } = services
   const recent = new Date(clock.now() - dayMs)
   const failing = await db.$queryRaw<FailingNow[]>`

@@ -1,6 +1,6 @@
 import { definitions } from '../metrics/definitions.ts'
+import type { Platform } from '../platform.ts'
 import { beginRecord, isOverdue, readRuns, type TaskRun } from '../queues/housekeeping.ts'
-import type { Services } from '../open-services.ts'
 import { type Condition, reconcileIncidents } from './incidents.ts'
 
 const lookEveryMs = 15_000
@@ -11,13 +11,13 @@ const maxNamed = 5
  * wrong, because a task hangs or fails each time. Every process has a watch, web processes as well, outside the queues.
  */
 export class HousekeepingWatch {
-  readonly #services: Services
+  readonly #services: Platform
   #runs: readonly TaskRun[] = []
   /** Whether the last look found something overdue; null = an earlier process may have. */
   #wasOverdue: boolean | null = null
   #timer: NodeJS.Timeout | undefined
 
-  constructor(services: Services) {
+  constructor(services: Platform) {
     const { metrics, clock } = services
     this.#services = services
     metrics?.add(definitions.housekeepingLastRun, () =>

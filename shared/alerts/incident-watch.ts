@@ -1,6 +1,6 @@
 import { shardsOf } from '../io/redis-shards.ts'
+import type { Platform } from '../platform.ts'
 import { type LastError, type ReportedHealth, readHealth } from '../providers/health-report.ts'
-import type { Services } from '../open-services.ts'
 import { maxBacklog } from '../wallet/admission.ts'
 import { countEvents } from '../wallet/ledger.ts'
 import { sumUsage } from '../wallet/usage-query.ts'
@@ -22,7 +22,7 @@ const maxGapMs = 60_000
 const lookedKey = 'incidents:looked'
 
 /** Records what is wrong with providers, processes and the ledger's backlog, as Redis has it. */
-export async function watchStores(services: Services): Promise<void> {
+export async function watchStores(services: Platform): Promise<void> {
   await noteGap(services)
   const [{ nowMs, reports }, silent, backlog, pauses] = await Promise.all([
     readHealth(services.redis),
@@ -45,7 +45,7 @@ export async function watchStores(services: Services): Promise<void> {
 }
 
 /** Records a gap between checks: no worker was running, or none that could reach Redis. */
-async function noteGap(services: Services): Promise<void> {
+async function noteGap(services: Platform): Promise<void> {
   const nowMs = services.clock.now()
   const last = Number(await services.redis.set(lookedKey, String(nowMs), 'GET'))
   if (!last || nowMs - last < maxGapMs) return
@@ -78,7 +78,7 @@ function textOf({ reason, status, message }: Pick<LastError, 'reason' | 'status'
   return message ? `${kind}: ${message}` : kind
 }
 
-async function listSilent({ redis }: Services): Promise<Condition[]> {
+async function listSilent({ redis }: Platform): Promise<Condition[]> {
   // Heartbeats use the Redis server's clock; a process that ended by itself has none.
   const [seconds] = await redis.time()
   const range = ['(0', Number(seconds) * 1_000 - silentMs] as const
@@ -91,7 +91,7 @@ async function listSilent({ redis }: Services): Promise<Condition[]> {
   }))
 }
 
-async function backlogOf({ redis }: Services): Promise<Condition[]> {
+async function backlogOf({ redis }: Platform): Promise<Condition[]> {
   const { waiting, refused } = await countEvents(redis)
   const conditions: Condition[] = []
   if (waiting >= maxBacklog / 2) {
@@ -103,7 +103,7 @@ async function backlogOf({ redis }: Services): Promise<Condition[]> {
 }
 
 /** Records the providers at which many requests of the last minutes failed. */
-export async function watchFailures(services: Services): Promise<void> {
+export async function watchFailures(services: Platform): Promise<void> {
   const { db, clock } = services
   const nowMs = clock.now()
   const filter = {

@@ -1,5 +1,5 @@
 import { newId } from '../base/ids.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
 import { storable } from '../wallet/storable-json.ts'
 
 export const incidentKinds = [
@@ -41,7 +41,7 @@ export type Condition = {
   sinceMs?: number
 }
 
-type Deps = Pick<Services, 'db' | 'clock'>
+type Deps = Pick<Platform, 'db' | 'clock'>
 
 /** Maximum conditions that are recorded at once: an outage of everything is one incident for each deployment. */
 const maxConditions = 500

@@ -1,8 +1,8 @@
 import { newId } from '../base/ids.ts'
 import type { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import type { Services } from '../open-services.ts'
 import type { EventType } from '../webhooks/events.ts'
+import type { WebhookServices } from '../webhooks/webhook-services.ts'
 import type { EmailTo } from './emails.ts'
 
 /** An alert to raise once per cause; `data` is the payload of its webhook. */
@@ -37,7 +37,7 @@ export type Channels = {
  * skips alerts whose cause exists already. Runs in the caller's transaction (outbox): the caller `enqueue`s the returned deliveries after its commit.
  */
 export async function raiseAlerts(
-  { webhooks, clock }: Services,
+  { webhooks, clock }: WebhookServices,
   tx: Connection,
   alerts: readonly NewAlert[],
 ): Promise<{ count: number; deliveryIds: string[] }> {

@@ -5,7 +5,7 @@ import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
 import type { Sealer } from '../io/sealer.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
 import { kindOf, type RuleKind, type Window } from './rule-kinds.ts'
 
 export const maxRules = 50
@@ -34,7 +34,7 @@ export type RuleFields = {
   enabled: boolean
 }
 export type RulePatch = { [Field in keyof RuleFields]?: RuleFields[Field] | undefined }
-type Deps = Pick<Services, 'db' | 'clock' | 'sealer' | 'urlPolicy'>
+type Deps = Pick<Platform, 'db' | 'clock' | 'sealer' | 'urlPolicy'>
 
 const placeOf = (id: string) => `alert_rules.slack_url:${id}`
 /** How many of its last characters identify a Slack URL. */
@@ -129,7 +129,7 @@ export type SlackTarget = { url: string; organisation: string }
 
 /** The Slack webhooks of deliveries by their rules. A rule that was deleted, or has none any more, is absent. */
 export async function listSlackTargets(
-  { db, sealer }: Pick<Services, 'db' | 'sealer'>,
+  { db, sealer }: Pick<Platform, 'db' | 'sealer'>,
   deliveries: readonly Pick<WebhookDelivery, 'alertRuleId'>[],
 ): Promise<Map<string, SlackTarget>> {
   const ids = [...new Set(deliveries.flatMap(({ alertRuleId }) => alertRuleId ?? []))]
@@ -142,7 +142,7 @@ export async function listSlackTargets(
 }
 
 /** Re-encrypts the Slack webhook URLs of all rules with the current key. Returns how many rules changed. */
-export async function resealSlackUrls({ db, sealer }: Pick<Services, 'db' | 'sealer'>): Promise<number> {
+export async function resealSlackUrls({ db, sealer }: Pick<Platform, 'db' | 'sealer'>): Promise<number> {
   let changed = 0
   for (let after = ''; ; ) {
     const where = { id: { gt: after }, slackUrl: { not: null } }

@@ -2,7 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import { type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
 
 /** An organisation's webhook URL for alerts, and its low-balance threshold; null = none. */
 export type AlertFields = { alert_webhook_url: string | null; low_balance_usd: number | null }
@@ -19,13 +19,13 @@ function fieldsOf(row: { alertWebhookUrl: string | null; lowBalanceNano: Nano | 
 }
 
 /** Gets an organisation's alert settings. Throws 404. */
-export async function getAlertSettings({ db }: Services, organisationId: string): Promise<AlertFields> {
+export async function getAlertSettings({ db }: Platform, organisationId: string): Promise<AlertFields> {
   return fieldsOf(await db.organisation.findUnique({ where: { id: organisationId }, select: columns }))
 }
 
 /** Updates the given alert settings. Throws 400 `url_not_allowed`, 404. */
 export async function updateAlertSettings(
-  { db, urlPolicy }: Services,
+  { db, urlPolicy }: Platform,
   organisationId: string,
   { alert_webhook_url: url, low_balance_usd: usd }: { [Field in keyof AlertFields]?: AlertFields[Field] | undefined },
   actor: Actor,

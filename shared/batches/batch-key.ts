@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
 import { scopes } from './line.ts'
 
 /** The resolved key, or why it may not be used, with the hash of the secret it was found under. */
@@ -10,13 +10,13 @@ type Named = { model: string; models?: string[] | undefined }
 
 /** The key that created a batch, under its current secret: its policy applies to each line. */
 export class BatchKey {
-  readonly #services: Services
+  readonly #services: Platform
   readonly #keyId: string
   readonly #kind: DirectKind
   #hash: string | null = null
   #environment: 'live' | 'test' = 'live'
 
-  constructor(services: Services, keyId: string, kind: DirectKind) {
+  constructor(services: Platform, keyId: string, kind: DirectKind) {
     this.#services = services
     this.#keyId = keyId
     this.#kind = kind

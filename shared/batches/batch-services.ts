@@ -5,8 +5,9 @@ import type { BatchJournal } from './batch-journal.ts'
 import type { Batches } from './batches.ts'
 
 /** What bulk batches need. */
-export type BatchServices = JobServices & ResponseServices & {
-  batches: Batches
-  batchJournal: BatchJournal
-  batchWakes: BatchWakes
-}
+export type BatchServices = JobServices &
+  ResponseServices & {
+    batches: Batches
+    batchJournal: BatchJournal
+    batchWakes: BatchWakes
+  }

@@ -1,10 +1,11 @@
 import { GatewayError } from '../base/errors.ts'
 import { monthOf } from '../base/time.ts'
+import type { FileServices } from '../files/file-services.ts'
 import type { TransactionStep } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
 import type { Policy } from '../keys/policy.ts'
-import type { Services } from '../open-services.ts'
 import { type Origin, traceEnqueued } from '../traces/work.ts'
+import type { BatchServices } from './batch-services.ts'
 import type { Batch } from './batches.ts'
 import type { BatchEndpoint } from './request.ts'
 
@@ -24,7 +25,7 @@ const inlineLifetimeMs = 2 * windowMs
 
 /** Creates a batch, with what `beside` writes, and wakes a worker. Throws GatewayErrors: 400, 404 for a missing input, 429. */
 export async function createBatch(
-  services: Services,
+  services: BatchServices,
   policy: Policy,
   params: BatchParams,
   origin: Origin,
@@ -66,7 +67,7 @@ export async function createBatch(
   return batch
 }
 
-function storeInline({ files, clock }: Services, policy: Policy, requests: readonly object[]) {
+function storeInline({ files, clock }: FileServices, policy: Policy, requests: readonly object[]) {
   const { organisationId, environment } = policy
   return files.store(linesOf(requests), {
     organisationId,

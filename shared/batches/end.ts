@@ -1,6 +1,6 @@
 import { dayMs } from '../base/time.ts'
-import type { Services } from '../open-services.ts'
 import { releaseHolds } from '../wallet/holds.ts'
+import type { BatchServices } from './batch-services.ts'
 import type { Batch } from './batches.ts'
 import type { FinalFiles } from './finalize.ts'
 import type { LineFault } from './request.ts'
@@ -12,7 +12,7 @@ type Terminal = 'failed' | 'completed' | 'expired' | 'cancelled'
  * after it if they are interrupted. Throws Superseded.
  */
 export async function endBatch(
-  services: Services,
+  services: BatchServices,
   batch: Batch,
   status: Terminal,
   { faults = null, ...files }: FinalFiles & { faults?: LineFault[] | null },

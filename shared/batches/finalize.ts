@@ -1,4 +1,6 @@
-import type { Services } from '../open-services.ts'
+import type { FileServices } from '../files/file-services.ts'
+import type { Platform } from '../platform.ts'
+import type { BatchServices } from './batch-services.ts'
 import type { Batch } from './batches.ts'
 
 /** The output and error file, which are not public before the batch has ended. */
@@ -9,18 +11,18 @@ const contentType = 'application/jsonl'
 const unpublishedLifetimeMs = 24 * 3_600_000
 
 /** Writes the journal of a batch into its output and its error file; a file without lines is not created. */
-export async function finalizeFiles(services: Services, batch: Batch): Promise<FinalFiles> {
+export async function finalizeFiles(services: BatchServices, batch: Batch): Promise<FinalFiles> {
   const outputFileId = batch.completed > 0 ? await store(services, batch, 'output', outputOf(services, batch)) : null
   const errorFileId = batch.failed > 0 ? await store(services, batch, 'error', textsOf(services, batch, true)) : null
   return { outputFileId, errorFileId }
 }
 
-function store(services: Services, batch: Batch, name: string, texts: AsyncIterable<Uint8Array>): Promise<string> {
+function store(services: FileServices, batch: Batch, name: string, texts: AsyncIterable<Uint8Array>): Promise<string> {
   return services.files.store(texts, unpublishedFile(services, batch, name)).then(({ fileId }) => fileId)
 }
 
 /** The metadata of a batch's file that is not public yet. */
-export function unpublishedFile({ clock }: Services, { id, organisationId, environment }: Batch, name: string) {
+export function unpublishedFile({ clock }: Platform, { id, organisationId, environment }: Batch, name: string) {
   return {
     organisationId,
     environment,
@@ -31,7 +33,7 @@ export function unpublishedFile({ clock }: Services, { id, organisationId, envir
   }
 }
 
-async function* outputOf(services: Services, batch: Batch): AsyncGenerator<Uint8Array> {
+async function* outputOf(services: BatchServices, batch: Batch): AsyncGenerator<Uint8Array> {
   for (const { storageKey } of await services.batchJournal.parts(batch)) {
     const part = await services.blobs.read(storageKey)
     if (!part) throw new Error(`part ${storageKey} of batch ${batch.id} is not in storage`)
@@ -40,7 +42,7 @@ async function* outputOf(services: Services, batch: Batch): AsyncGenerator<Uint8
   yield* textsOf(services, batch, false)
 }
 
-async function* textsOf({ batchJournal }: Services, batch: Batch, failed: boolean): AsyncGenerator<Uint8Array> {
+async function* textsOf({ batchJournal }: BatchServices, batch: Batch, failed: boolean): AsyncGenerator<Uint8Array> {
   for await (const page of batchJournal.pages(batch, failed)) yield encodePage(page)
 }
 

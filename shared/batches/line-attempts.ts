@@ -4,8 +4,8 @@ import { newId } from '../base/ids.ts'
 import { isBusy } from '../engine/failures.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import { featuresOf } from '../routing/kind-features.ts'
-import type { Services } from '../open-services.ts'
 import type { BatchKey, KeyVerdict } from './batch-key.ts'
+import type { BatchServices } from './batch-services.ts'
 import type { Batch } from './batches.ts'
 import {
   answeredLine,
@@ -36,7 +36,7 @@ type Options = {
 
 /** Runs single lines of a batch, each with its retries. */
 export class LineAttempts {
-  readonly #services: Services
+  readonly #services: BatchServices
   readonly #batch: Batch
   readonly #kind: DirectKind
   readonly #key: BatchKey
@@ -44,7 +44,7 @@ export class LineAttempts {
   readonly #starts: LineStarts
   readonly #control: RunControl
 
-  constructor(services: Services, batch: Batch, { kind, key, calls, starts, control }: Options) {
+  constructor(services: BatchServices, batch: Batch, { kind, key, calls, starts, control }: Options) {
     this.#services = services
     this.#batch = batch
     this.#kind = kind

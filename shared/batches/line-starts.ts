@@ -1,5 +1,5 @@
 import { maxOpenStarts, poisonError } from '../queues/crash-suspect-limiter.ts'
-import type { Services } from '../open-services.ts'
+import type { BatchServices } from './batch-services.ts'
 import type { Batch } from './batches.ts'
 
 /** Lines are marked as started in groups of this size, ahead of the first of them: one write for all. */
@@ -12,14 +12,14 @@ const minMarkedAhead = 192
  * result as suspects: they run in small groups, and each start is counted. See docs/decisions/poison-work.md.
  */
 export class LineStarts {
-  readonly #services: Services
+  readonly #services: BatchServices
   readonly #batch: Batch
   #markedLine = 0
   /** The write under way; a failed one stays, so that lines which depend on it fail as well. */
   #marking: Promise<void> | null = null
   #suspects: ReadonlyMap<number, number> = new Map()
 
-  constructor(services: Services, batch: Batch) {
+  constructor(services: BatchServices, batch: Batch) {
     this.#services = services
     this.#batch = batch
   }

@@ -14,10 +14,10 @@ import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { MessagesRequest } from '../kinds/messages.ts'
 import type { Features } from '../routing/features.ts'
 import { featuresOf } from '../routing/kind-features.ts'
-import type { Services } from '../open-services.ts'
 import type { Admission, AdmissionGate, BillingContext, Reservation } from '../wallet/admission.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 import type { LineResult } from './batch-journal.ts'
+import type { BatchServices } from './batch-services.ts'
 
 /** A reservation to be released once its line has its result; `tokens` corrects the token rate limit. */
 export type LineReservation = { reservation: Reservation; tokens: number }
@@ -35,7 +35,7 @@ export type LineOutcome = { reservation: LineReservation | null; event: UsageEve
 type LineInput = Omit<ChatRunInput<DirectKind>, 'raw' | 'session' | 'stream' | 'includeUsage'>
 
 /** Runs one line like a request, but returns its reservation and usage to the caller instead of settling them. */
-export async function runLine(services: Services, input: LineInput, calls: LineCalls): Promise<LineOutcome> {
+export async function runLine(services: BatchServices, input: LineInput, calls: LineCalls): Promise<LineOutcome> {
   const admission = new LineAdmission(services.admission, calls)
   const client = new BufferedResponse()
   const callKey = calls.begin(client)
@@ -160,7 +160,7 @@ export const scopes = {
 
 /** The features of a line with the measured sizes of its audio and documents, for a provider's own batch. */
 export async function measuredFeatures<K extends DirectKind>(
-  services: Services,
+  services: BatchServices,
   kind: K,
   body: DirectKinds[K]['request'],
   bytes: number,

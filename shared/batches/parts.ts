@@ -1,4 +1,4 @@
-import type { Services } from '../open-services.ts'
+import type { BatchServices } from './batch-services.ts'
 import { type Batch, Superseded } from './batches.ts'
 import { encodePage, unpublishedFile } from './finalize.ts'
 import type { PendingResult } from './writer.ts'
@@ -11,12 +11,12 @@ const partCharacters = 64 * 1024 * 1024
  * database.
  */
 export class OutputParts {
-  readonly #services: Services
+  readonly #services: BatchServices
   readonly #batch: Batch
   #characters = 0
   #moving: Promise<void> | null = null
 
-  constructor(services: Services, batch: Batch) {
+  constructor(services: BatchServices, batch: Batch) {
     this.#services = services
     this.#batch = batch
   }

@@ -1,13 +1,13 @@
 import { usdFromNano } from '../base/money.ts'
 import { unixSeconds } from '../base/time.ts'
-import type { Services } from '../open-services.ts'
+import type { WebhookServices } from '../webhooks/webhook-services.ts'
 import type { Batch } from './batches.ts'
 
 const over: ReadonlySet<Batch['status']> = new Set(['failed', 'completed', 'expired', 'cancelled'])
 
 /** A batch as its GET returns it: OpenAI's batch object, its cost and its webhook (contract §7). */
 export async function presentBatch(
-  services: Services,
+  services: WebhookServices,
   batch: Batch,
   delivery?: 'pending' | 'delivered' | 'failed',
 ): Promise<Record<string, unknown>> {

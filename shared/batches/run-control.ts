@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import { elapsedMs, type MonotonicMs } from '../base/time.ts'
-import type { Services } from '../open-services.ts'
+import type { BatchServices } from './batch-services.ts'
 import type { Batch, BatchStatus } from './batches.ts'
 import type { Changes } from './changes.ts'
 import type { endErrors, LineCalls } from './line.ts'
@@ -12,7 +12,7 @@ const graceMs = 12_000
 const sliceMs = 30_000
 const yieldGraceMs = 60_000
 
-type ControlServices = Pick<Services, 'batches' | 'batchWakes' | 'clock' | 'monotonic' | 'log'>
+type ControlServices = Pick<BatchServices, 'batches' | 'batchWakes' | 'clock' | 'monotonic' | 'log'>
 
 /**
  * Decides how long a run of a batch goes on: until it is cancelled or expires (its lines then end without being run), until

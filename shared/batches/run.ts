@@ -1,8 +1,8 @@
 import { parsedBytes, scanJson } from '../base/json-scan.ts'
 import type { Line } from '../io/lines.ts'
-import type { Services } from '../open-services.ts'
 import type { Resume } from './batch-journal.ts'
 import { BatchKey } from './batch-key.ts'
+import type { BatchServices } from './batch-services.ts'
 import type { Batch, BatchStatus } from './batches.ts'
 import { Changes } from './changes.ts'
 import { readLines } from './input.ts'
@@ -20,7 +20,7 @@ import { type PendingResult, ResultWriter } from './writer.ts'
  * it, so that another worker continues. The lines of a batch that is cancelled or expires end without being run. Rejects
  * with Superseded, InputLost and what the storage throws.
  */
-export async function runLines(services: Services, batch: Batch, stopping: AbortSignal): Promise<boolean> {
+export async function runLines(services: BatchServices, batch: Batch, stopping: AbortSignal): Promise<boolean> {
   const runner = new LineRunner(services, batch)
   const stop = () => runner.stop()
   stopping.addEventListener('abort', stop, { once: true })
@@ -34,7 +34,7 @@ export async function runLines(services: Services, batch: Batch, stopping: Abort
 
 /** Reads the lines of a batch in order, runs as many at once as the limits allow, and has their results written. */
 class LineRunner {
-  readonly #services: Services
+  readonly #services: BatchServices
   readonly #batch: Batch
   readonly #key: BatchKey
   readonly #control: RunControl
@@ -49,7 +49,7 @@ class LineRunner {
   /** Signals ended lines: all answers of one event-loop turn release their permits before more lines start. */
   readonly #changes = new Changes()
 
-  constructor(services: Services, batch: Batch) {
+  constructor(services: BatchServices, batch: Batch) {
     const kind = batchEndpoints[batch.endpoint as BatchEndpoint]
     const calls = new LineCalls(services.admission, batch.id)
     this.#services = services

@@ -1,8 +1,8 @@
 import { GatewayError } from '../base/errors.ts'
 import { maxOpenStarts, poisonError } from '../queues/crash-suspect-limiter.ts'
-import type { Services } from '../open-services.ts'
 import { traceStep } from '../traces/work.ts'
 import { stepProviderBatch } from './at-provider/step.ts'
+import type { BatchServices } from './batch-services.ts'
 import type { Batch } from './batches.ts'
 import { endBatch } from './end.ts'
 import { finalizeFiles } from './finalize.ts'
@@ -19,7 +19,7 @@ const none = { outputFileId: null, errorFileId: null }
  * delay in milliseconds before the next step, null when it is over. Fails a batch whose validation, provider submission or
  * finalizing killed too many workers. Throws Superseded once another worker has claimed it.
  */
-export async function stepBatch(services: Services, id: string, stopping: AbortSignal): Promise<number | null> {
+export async function stepBatch(services: BatchServices, id: string, stopping: AbortSignal): Promise<number | null> {
   const claimed = await services.batches.claim(id)
   if (!claimed) return null
   try {
@@ -34,7 +34,7 @@ export async function stepBatch(services: Services, id: string, stopping: AbortS
   }
 }
 
-async function advance(services: Services, claimed: Batch, stopping: AbortSignal): Promise<number | null> {
+async function advance(services: BatchServices, claimed: Batch, stopping: AbortSignal): Promise<number | null> {
   const validated = await runPhase(services, claimed, () => validateBatch(services, claimed))
   if (!validated) return null
   // Validation and execution are counted separately.
@@ -57,7 +57,7 @@ async function advance(services: Services, claimed: Batch, stopping: AbortSignal
 }
 
 /** Runs a phase of a batch; a suspect waits for a permit, and its start is counted. */
-function runPhase<T>(services: Services, batch: Batch, phase: () => Promise<T>): Promise<T> {
+function runPhase<T>(services: BatchServices, batch: Batch, phase: () => Promise<T>): Promise<T> {
   const { suspects, batches } = services
   const countAndRun = async () => {
     if (batch.openStarts > 0) await batches.begin(batch)
@@ -67,7 +67,7 @@ function runPhase<T>(services: Services, batch: Batch, phase: () => Promise<T>):
 }
 
 /** Fails a batch that killed its workers, with its results unless finalizing them was the cause. */
-async function failPoisoned(services: Services, batch: Batch): Promise<void> {
+async function failPoisoned(services: BatchServices, batch: Batch): Promise<void> {
   const current = { ...(await services.batches.read(batch.id))!, epoch: batch.epoch }
   const isFinalizing = batch.status === 'finalizing' || batch.openStarts >= 2 * maxOpenStarts
   const files = isFinalizing ? none : await finalizeFiles(services, current)
@@ -75,7 +75,7 @@ async function failPoisoned(services: Services, batch: Batch): Promise<void> {
 }
 
 /** Validates a batch's input; returns the batch in progress, null when it is over. */
-async function validateBatch(services: Services, batch: Batch): Promise<Batch | null> {
+async function validateBatch(services: BatchServices, batch: Batch): Promise<Batch | null> {
   const { batches, blobs, clock } = services
   if (batch.inProgressAt !== null) return batch
   if (batch.status === 'cancelling') {
@@ -100,7 +100,7 @@ async function validateBatch(services: Services, batch: Batch): Promise<Batch | 
 }
 
 /** Runs the open lines and moves the batch to `finalizing`; false when the run stopped before the end. */
-async function runOpenLines(services: Services, batch: Batch, stopping: AbortSignal): Promise<boolean> {
+async function runOpenLines(services: BatchServices, batch: Batch, stopping: AbortSignal): Promise<boolean> {
   if (!(await runLines(services, batch, stopping))) return false
   const finalizingAt = new Date(services.clock.now())
   await services.batches.beginFinalizing(batch)
@@ -108,7 +108,7 @@ async function runOpenLines(services: Services, batch: Batch, stopping: AbortSig
   return true
 }
 
-async function finishBatch(services: Services, batch: Batch): Promise<void> {
+async function finishBatch(services: BatchServices, batch: Batch): Promise<void> {
   const current = (await services.batches.read(batch.id))!
   const files = await finalizeFiles(services, { ...current, epoch: batch.epoch })
   const { status, expiredAt } = (await services.batches.read(batch.id))!
@@ -117,7 +117,7 @@ async function finishBatch(services: Services, batch: Batch): Promise<void> {
 }
 
 /** Fails a batch that cannot continue, with the results it has. */
-async function failBatch(services: Services, batch: Batch, faults: LineFault[]): Promise<void> {
+async function failBatch(services: BatchServices, batch: Batch, faults: LineFault[]): Promise<void> {
   const current = { ...(await services.batches.read(batch.id))!, epoch: batch.epoch }
   await endBatch(services, current, 'failed', { ...(await finalizeFiles(services, current)), faults })
 }

@@ -3,8 +3,8 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { endpointOf, modelNotFoundError } from '../catalog/model-not-found.ts'
 import type { Bytes } from '../io/bytes.ts'
 import { type Line, splitLines } from '../io/lines.ts'
+import type { Platform } from '../platform.ts'
 import { parseModelSelector, serves } from '../routing/model-selector.ts'
-import type { Services } from '../open-services.ts'
 import { maxLineBytes } from './input.ts'
 import {
   type BatchEndpoint,
@@ -32,7 +32,7 @@ export type Validated = {
  * the custom ids in memory.
  */
 export async function validateInput(
-  { catalog }: Pick<Services, 'catalog'>,
+  { catalog }: Pick<Platform, 'catalog'>,
   body: Bytes,
   endpoint: BatchEndpoint,
 ): Promise<Validated | { faults: LineFault[] }> {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Services } from '../open-services.ts'
 import { isDataFault } from '../wallet/ledger.ts'
 import { type JournalEntry, journalEntry, type LineResult, type Resume } from './batch-journal.ts'
+import type { BatchServices } from './batch-services.ts'
 import { type Batch, type BatchStatus, Superseded } from './batches.ts'
 import { type FinishedLine, type LineReservation, unansweredText } from './line.ts'
 
@@ -36,7 +36,7 @@ type Listener = {
  * counts. While Postgres is unavailable, results wait and the write is retried.
  */
 export class ResultWriter {
-  readonly #services: Services
+  readonly #services: BatchServices
   readonly #batch: Batch
   readonly #listener: Listener
   readonly #waiting: PendingResult[] = []
@@ -46,7 +46,7 @@ export class ResultWriter {
   readonly #releasing = new Set<Promise<void>>()
   #over = false
 
-  constructor(services: Services, batch: Batch, listener: Listener) {
+  constructor(services: BatchServices, batch: Batch, listener: Listener) {
     this.#services = services
     this.#batch = batch
     this.#listener = listener

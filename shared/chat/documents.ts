@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import type { DocumentSize } from '../io/media/pdf.ts'
 import { fetchPublic } from '../io/safe-url.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
 
 const maxDocuments = 16
 const maxBytes = 32 * 1024 * 1024
@@ -15,7 +15,7 @@ type RemoteDocument = { url: string; param: string }
  * `url_not_allowed`, `invalid_request`, 413 naming the field.
  */
 export async function fetchDocuments(
-  { urlPolicy }: Pick<Services, 'urlPolicy'>,
+  { urlPolicy }: Pick<Platform, 'urlPolicy'>,
   remote: readonly RemoteDocument[],
 ): Promise<{ contentType: string; bytes: Buffer }[]> {
   if (remote.length > maxDocuments) {

@@ -1,17 +1,18 @@
+import type { EngineServices } from '../engine/engine-services.ts'
 import type { Bill } from '../engine/report.ts'
 import type { Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
+import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import { maxCostOf } from '../routing/pricing.ts'
-import type { Services } from '../open-services.ts'
 import type { MaxCost } from '../wallet/admission.ts'
 import type { ChatRunInput } from './run-input.ts'
 
 /** A wallet that cannot pay an explicit limit lowers it, but not below this number of tokens. */
 const minLimitTokens = 4_096
 
-type History = Pick<Services, 'outputHistory'>
-type Learned = History & Pick<Services, 'reservationFactors'>
+type History = Pick<EngineServices, 'outputHistory'>
+type Learned = History & Pick<Platform, 'reservationFactors'>
 type Input = Pick<ChatRunInput<DirectKind>, 'bulk' | 'features' | 'stream'>
 
 /**

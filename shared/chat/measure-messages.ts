@@ -2,8 +2,8 @@ import type { SlotOwner } from '../io/fair-slots.ts'
 import { measureDocument } from '../io/media/measure.ts'
 import { isBlock, type MessagesBlock, type MessagesRequest, type MessagesResultBlock } from '../kinds/messages.ts'
 import { countDocuments } from '../kinds/messages-members.ts'
+import type { Platform } from '../platform.ts'
 import type { Features } from '../routing/features.ts'
-import type { Services } from '../open-services.ts'
 import { fetchDocuments, totalSize } from './documents.ts'
 
 type Block = MessagesBlock | MessagesResultBlock
@@ -16,7 +16,7 @@ type Document = Extract<MessagesBlock, { type: 'document' }>
  * organisation. Throws 400 `url_not_allowed`, `invalid_request`, 413.
  */
 export async function measureMessages(
-  services: Pick<Services, 'urlPolicy'>,
+  services: Pick<Platform, 'urlPolicy'>,
   body: MessagesRequest,
   features: Features,
   owner: SlotOwner,

@@ -6,10 +6,10 @@ import type { DocumentSize } from '../io/media/pdf.ts'
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { MessagesRequest } from '../kinds/messages.ts'
+import type { Platform } from '../platform.ts'
 import type { Features } from '../routing/features.ts'
 import { worldOf } from '../routing/options.ts'
 import { route } from '../routing/router.ts'
-import type { Services } from '../open-services.ts'
 import { fetchDocuments, totalSize } from './documents.ts'
 import { measureMessages } from './measure-messages.ts'
 import type { ChatRunInput } from './run-input.ts'
@@ -26,7 +26,7 @@ type LocatedPart = { part: UserPart; param: string }
  * `invalid_request`, 413.
  */
 export async function measureRequest<K extends DirectKind>(
-  services: Pick<Services, 'urlPolicy'>,
+  services: Pick<Platform, 'urlPolicy'>,
   kind: K,
   body: DirectKinds[K]['request'],
   features: Features,
@@ -39,7 +39,7 @@ export async function measureRequest<K extends DirectKind>(
 }
 
 async function measureChat(
-  services: Pick<Services, 'urlPolicy'>,
+  services: Pick<Platform, 'urlPolicy'>,
   body: ChatRequest,
   features: Features,
   owner: SlotOwner,
@@ -109,7 +109,7 @@ function userParts({ messages }: ChatRequest): LocatedPart[] {
   )
 }
 
-async function inlineDocuments(services: Pick<Services, 'urlPolicy'>, body: ChatRequest): Promise<ChatRequest> {
+async function inlineDocuments(services: Pick<Platform, 'urlPolicy'>, body: ChatRequest): Promise<ChatRequest> {
   const remote = userParts(body).filter(
     ({ part }) => part.type === 'file' && /^https?:/i.test(part.file.file_data ?? ''),
   )

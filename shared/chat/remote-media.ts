@@ -1,8 +1,8 @@
 import { GatewayError } from '../base/errors.ts'
 import { fetchPublic } from '../io/safe-url.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
+import type { Platform } from '../platform.ts'
 import type { DirectAdapter, Media } from '../providers/contract.ts'
-import type { Services } from '../open-services.ts'
 
 export const noMedia: ReadonlyMap<string, Media> = new Map()
 const max = 16
@@ -14,7 +14,7 @@ const timeoutMs = 15_000
  * field.
  */
 export async function fetchMedia<K extends DirectKind>(
-  services: Pick<Services, 'urlPolicy'>,
+  services: Pick<Platform, 'urlPolicy'>,
   adapter: DirectAdapter<K>,
   body: DirectKinds[K]['request'],
 ): Promise<ReadonlyMap<string, Media>> {

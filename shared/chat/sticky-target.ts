@@ -1,5 +1,7 @@
+import type { EngineServices } from '../engine/engine-services.ts'
 import type { Policy } from '../keys/policy.ts'
 import { type DirectKind, isConversation } from '../kinds/index.ts'
+import type { Platform } from '../platform.ts'
 import type { Call } from '../providers/contract.ts'
 import { openReasoningSealer, type ReasoningSealer } from '../providers/toolkit/reasoning-envelope.ts'
 import type { Credential } from '../providers/upstreams.ts'
@@ -8,7 +10,6 @@ import { type Conversation, findReasoningOrigin, hasReasoningState } from '../ro
 import type { StickyTarget } from '../routing/router.ts'
 import { stickySessionKey } from '../routing/sticky-sessions.ts'
 import { unnamedSession } from '../routing/unnamed-session.ts'
-import type { Services } from '../open-services.ts'
 
 type Asked = {
   kind: DirectKind
@@ -28,7 +29,7 @@ export type FoundSession = { sticky: StickyTarget | null; sessionKey: string | n
  * that last served its session. At once where there is neither. What an agent that gives no name begins with stays here.
  */
 export function findStickyTarget(
-  services: Pick<Services, 'catalog' | 'signingSecret' | 'stickySessions'>,
+  services: Pick<EngineServices, 'catalog' | 'signingSecret' | 'stickySessions'>,
   policy: Policy,
   { kind, body, session: given, begins = false, marksCache: mayMark = false }: Asked,
 ): FoundSession | Promise<FoundSession> {
@@ -46,7 +47,7 @@ export function findStickyTarget(
 
 /** `body`: a request with reasoning state; null without. */
 async function recall(
-  services: Pick<Services, 'catalog' | 'signingSecret' | 'stickySessions'>,
+  services: Pick<EngineServices, 'catalog' | 'signingSecret' | 'stickySessions'>,
   policy: Policy,
   body: Conversation | null,
   sessionKey: string | null,
@@ -56,7 +57,7 @@ async function recall(
 }
 
 async function findOrigin(
-  { catalog, signingSecret }: Pick<Services, 'catalog' | 'signingSecret'>,
+  { catalog, signingSecret }: Pick<Platform, 'catalog' | 'signingSecret'>,
   policy: Policy,
   body: Conversation,
 ): Promise<StickyTarget | null> {
@@ -71,7 +72,7 @@ type Reasoning = Pick<Call<DirectKind>, 'reasoning'>
  * known. `refused`: the provider has refused the state in the request.
  */
 export function reasoningOf(
-  { signingSecret }: Pick<Services, 'signingSecret'>,
+  { signingSecret }: Pick<Platform, 'signingSecret'>,
   policy: Policy,
   { kind, credential, refused }: { kind: DirectKind; credential: Credential | null; refused: boolean },
 ): Reasoning | Promise<Reasoning> {

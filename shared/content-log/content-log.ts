@@ -65,7 +65,8 @@ export class ContentLog {
   addWanted(copy: ContentCopy, { policy, id, failed, input, ...request }: EndedRequest): void {
     const { contentLogging, organisationId, environment } = policy
     const isWanted = contentLogging !== null && (failed || contentLogging.mode !== 'errors')
-    if (isWanted && input && typeof id === 'string') this.#add({ ...request, id, input, copy, organisationId, environment })
+    if (isWanted && input && typeof id === 'string')
+      this.#add({ ...request, id, input, copy, organisationId, environment })
     else copy.release()
   }
 

@@ -3,26 +3,27 @@ import type { ResponseStorage } from '../chat/run-input.ts'
 import { BufferedResponse } from '../engine/buffered-response.ts'
 import { endJob, failedEnd } from '../jobs/end.ts'
 import type { End } from '../jobs/job-end.ts'
+import type { JobServices } from '../jobs/job-services.ts'
 import type { Job } from '../jobs/jobs.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import { dropOnFailure } from '../responses/insert-items.ts'
+import type { ResponseServices } from '../responses/response-services.ts'
 import type { ResponseRow } from '../responses/stored-responses.ts'
-import type { Services } from '../open-services.ts'
 import type { JobAnswer } from './answer.ts'
 import { failedRunEnd } from './cancel.ts'
 import { EventRecorder } from './event-recorder.ts'
 import type { HoldAdmission } from './hold-admission.ts'
 
 type Prepared = {
-  content: Awaited<ReturnType<Services['storedResponses']['prepareEnd']>>
-  added: Awaited<ReturnType<Services['conversations']['prepareItems']>> | null
+  content: Awaited<ReturnType<ResponseServices['storedResponses']['prepareEnd']>>
+  added: Awaited<ReturnType<ResponseServices['conversations']['prepareItems']>> | null
 }
 
 /** The answer of a job that makes a stored response in the background. */
 export class BackgroundAnswer implements JobAnswer {
   readonly client: BufferedResponse
   readonly run: JobAnswer['run']
-  readonly #services: Services
+  readonly #services: JobServices & ResponseServices
   readonly #job: Job
   readonly #row: ResponseRow
   readonly #wasShown: boolean
@@ -32,7 +33,7 @@ export class BackgroundAnswer implements JobAnswer {
 
   /** `wasShown`: whether an earlier call of the job, whose worker died, has shown events. */
   private constructor(
-    services: Services,
+    services: ResponseServices & JobServices,
     job: Job,
     row: ResponseRow,
     { head, wasShown }: { head: Partial<ResponsesObject>; wasShown: boolean },
@@ -66,7 +67,7 @@ export class BackgroundAnswer implements JobAnswer {
   }
 
   /** Opens the answer of a job; null if its response was deleted. Throws what the stores throw. */
-  static async open(services: Services, job: Job): Promise<BackgroundAnswer | null> {
+  static async open(services: ResponseServices & JobServices, job: Job): Promise<BackgroundAnswer | null> {
     const { storedResponses, responseEvents } = services
     const row = await storedResponses.find(job.id, job)
     if (!row) return null

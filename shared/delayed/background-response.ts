@@ -3,15 +3,16 @@ import { unixSeconds } from '../base/time.ts'
 import { failedResponse } from '../engine/responses-error.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import { presentResponse } from '../responses/present.ts'
+import type { ResponseServices } from '../responses/response-services.ts'
 import type { ResponseRow } from '../responses/stored-responses.ts'
-import type { Services } from '../open-services.ts'
 import { type DelayedJob, hasEnded } from './delayed-row.ts'
+import type { DelayedServices } from './delayed-services.ts'
 
 /**
  * A response in the background as it is now: as stored, or with the status of its job while nothing is stored. Throws
  * 404 when it is gone, and what the stores throw.
  */
-export async function presentBackground(services: Services, row: ResponseRow): Promise<ResponsesObject> {
+export async function presentBackground(services: DelayedServices, row: ResponseRow): Promise<ResponsesObject> {
   if (row.status !== 'queued') return presentStored(services, row)
   const job = await services.delayedJobs.read(row.id)
   if (job && hasEnded(job)) {
@@ -24,7 +25,7 @@ export async function presentBackground(services: Services, row: ResponseRow): P
   return job ? withStatusOf(job, response) : response
 }
 
-async function presentStored(services: Services, row: ResponseRow): Promise<ResponsesObject> {
+async function presentStored(services: ResponseServices, row: ResponseRow): Promise<ResponsesObject> {
   return (await presentResponse(services, row)) as ResponsesObject
 }
 

@@ -6,8 +6,8 @@ import { newResponse } from '../kinds/response-object.ts'
 import type { ResponsesItem, ResponsesRequest } from '../kinds/responses.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import { dropOnFailure } from '../responses/insert-items.ts'
-import type { Services } from '../open-services.ts'
 import type { Origin } from '../traces/work.ts'
+import type { DelayedServices } from './delayed-services.ts'
 import { type SubmittedDelayed, submitDelayed } from './submit.ts'
 
 /** At the price of a direct request, and at once. */
@@ -25,7 +25,7 @@ export type BackgroundSubmission = Pick<StoredResponse, 'id' | 'previousId' | 'c
  * transaction. Throws as `submitDelayed` does.
  */
 export async function submitBackground(
-  services: Services,
+  services: DelayedServices,
   key: ResolvedKey,
   { sent, body, input, ...links }: BackgroundSubmission,
   origin: Origin,

@@ -3,11 +3,13 @@ import { canReason } from '../catalog/traits.ts'
 import { estimateAbandonedUsage } from '../chat/abandoned-usage.ts'
 import { endJob, failedEnd } from '../jobs/end.ts'
 import type { End } from '../jobs/job-end.ts'
+import type { JobServices } from '../jobs/job-services.ts'
 import type { Job } from '../jobs/jobs.ts'
 import { refusesKey } from '../keys/policy.ts'
+import type { ResponseServices } from '../responses/response-services.ts'
 import { chargeNano, marginOf } from '../routing/pricing.ts'
-import type { Services } from '../open-services.ts'
 import { callOf, type DelayedInput, type DelayedJob, failuresOf, hasEnded, isBackground } from './delayed-row.ts'
+import type { DelayedServices } from './delayed-services.ts'
 import type { HoldAdmission } from './hold-admission.ts'
 import { readWork } from './input.ts'
 
@@ -19,7 +21,7 @@ const cancelled = { status: 'cancelled', logStatus: 499 } as const
  * disconnected: for its owner the job is cancelled at once, and its worker ends it when it knows what the call used.
  * Throws a GatewayError 409 when it is over.
  */
-export async function cancelDelayed(services: Services, id: string): Promise<DelayedJob> {
+export async function cancelDelayed(services: DelayedServices, id: string): Promise<DelayedJob> {
   const { delayedJobs, completionSignals, jobs, log } = services
   for (let tries = 0; tries < maxTries; tries++) {
     const requested = await delayedJobs.requestCancel(id)
@@ -40,7 +42,7 @@ export async function cancelDelayed(services: Services, id: string): Promise<Del
 }
 
 /** Ends a cancelled job whose worker has not settled its call: it costs an estimate, from what was recorded. */
-export async function settleCancelled(services: Services, id: string): Promise<void> {
+export async function settleCancelled(services: JobServices & ResponseServices, id: string): Promise<void> {
   const job = await services.jobs.read(id)
   if (!job?.cancelRequestedAt) return
   await endJob(services, id, await endOf(services, job), job)
@@ -48,7 +50,10 @@ export async function settleCancelled(services: Services, id: string): Promise<v
 }
 
 /** Removes the events of a response that was deleted before its call was settled. */
-export async function removeDeletedEvents({ storedResponses, responseEvents }: Services, job: Job): Promise<void> {
+export async function removeDeletedEvents(
+  { storedResponses, responseEvents }: ResponseServices,
+  job: Job,
+): Promise<void> {
   if (isBackground(job) && !(await storedResponses.find(job.id, job))) await responseEvents.remove(job.id)
 }
 
@@ -91,7 +96,7 @@ function withoutCall(job: Job): Pick<End, 'operation'> {
   return { operation: { failures: failuresOf(job) } }
 }
 
-async function endOf(services: Services, job: Job): Promise<End> {
+async function endOf(services: ResponseServices, job: Job): Promise<End> {
   const { catalog, upstreams, clock, config } = services
   const call = job.stage === 'running' && job.environment === 'live' ? callOf(job) : null
   const model = call && catalog.models.get(call.model)

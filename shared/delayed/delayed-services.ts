@@ -4,7 +4,8 @@ import type { ResponseServices } from '../responses/response-services.ts'
 import type { DelayedJobs } from './delayed-jobs.ts'
 
 /** What delayed jobs and background responses need. */
-export type DelayedServices = JobServices & ResponseServices & {
-  delayedJobs: DelayedJobs
-  delayedTasks: Tasks<DelayedTask>
-}
+export type DelayedServices = JobServices &
+  ResponseServices & {
+    delayedJobs: DelayedJobs
+    delayedTasks: Tasks<DelayedTask>
+  }

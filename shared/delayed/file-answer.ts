@@ -5,9 +5,9 @@ import { bytesOf } from '../io/bytes.ts'
 import { endJob } from '../jobs/end.ts'
 import type { Job } from '../jobs/jobs.ts'
 import { type NamingBody, sessionInMetadata } from '../routing/session-in-metadata.ts'
-import type { Services } from '../open-services.ts'
 import type { JobAnswer } from './answer.ts'
 import type { DelayedInput } from './delayed-row.ts'
+import type { DelayedServices } from './delayed-services.ts'
 import type { HoldAdmission } from './hold-admission.ts'
 import { readWork } from './input.ts'
 
@@ -17,11 +17,11 @@ export class FileAnswer implements JobAnswer {
   readonly run: JobAnswer['run']
   readonly isShown = false
   readonly failure = null
-  readonly #services: Services
+  readonly #services: DelayedServices
   readonly #job: Job
   #file: StoredFile | null = null
 
-  constructor(services: Services, job: Job) {
+  constructor(services: DelayedServices, job: Job) {
     this.#services = services
     this.#job = job
     this.run = { session: sessionIn(readWork(job).body as NamingBody), stream: false }

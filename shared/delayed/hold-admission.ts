@@ -1,13 +1,13 @@
 import { ClientGone } from '../engine/failures.ts'
 import type { ClientPresence } from '../engine/response-writer.ts'
 import type { Job } from '../jobs/jobs.ts'
-import type { Services } from '../open-services.ts'
 import type { AdmissionGate, BillingContext, MaxCost, Reservation, StalePolicy } from '../wallet/admission.ts'
 import { callOfEvent, type JobCall } from '../wallet/jobs.ts'
 import { costWithOutput } from '../wallet/reservation.ts'
 import type { RoutedAttempt } from '../wallet/routing-record.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 import type { DelayedInput } from './delayed-row.ts'
+import type { DelayedServices } from './delayed-services.ts'
 
 /** Who receives the answer, and whether it is streamed. */
 type AnswerOfRun = { client: ClientPresence; run: { stream: boolean } }
@@ -19,14 +19,14 @@ type AnswerOfRun = { client: ClientPresence; run: { stream: boolean } }
  */
 export class HoldAdmission implements AdmissionGate {
   readonly #job: Job
-  readonly #services: Pick<Services, 'admission' | 'delayedJobs' | 'clock'>
+  readonly #services: Pick<DelayedServices, 'admission' | 'delayedJobs' | 'clock'>
   readonly #answer: AnswerOfRun
   readonly #startedMs: number
   readonly #extras: Reservation[] = []
   #event: UsageEvent | null = null
   extraNano = 0
 
-  constructor(services: Pick<Services, 'admission' | 'delayedJobs' | 'clock'>, job: Job, answer: AnswerOfRun) {
+  constructor(services: Pick<DelayedServices, 'admission' | 'delayedJobs' | 'clock'>, job: Job, answer: AnswerOfRun) {
     this.#services = services
     this.#job = job
     this.#answer = answer

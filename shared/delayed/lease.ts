@@ -1,7 +1,7 @@
 import type { BufferedResponse } from '../engine/buffered-response.ts'
 import type { Leaving } from '../engine/response-writer.ts'
 import type { Job } from '../jobs/jobs.ts'
-import type { Services } from '../open-services.ts'
+import type { DelayedServices } from './delayed-services.ts'
 
 /**
  * Why a run was ended: its job was cancelled, the claim was lost or the job ended, its deadline passed, or this process
@@ -9,7 +9,7 @@ import type { Services } from '../open-services.ts'
  */
 export type CutReason = 'cancelled' | 'lost' | 'expired' | 'stopped'
 
-type LeaseServices = Pick<Services, 'delayedJobs' | 'completionSignals' | 'clock'>
+type LeaseServices = Pick<DelayedServices, 'delayedJobs' | 'completionSignals' | 'clock'>
 
 /**
  * The lease of a claimed job, whose call answers `client`: it is renewed every two seconds, and the run is ended once

@@ -2,7 +2,8 @@ import { text } from 'node:stream/consumers'
 import { usdFromNano } from '../base/money.ts'
 import { unixSeconds } from '../base/time.ts'
 import type { StoredFile } from '../files/files.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
+import type { WebhookServices } from '../webhooks/webhook-services.ts'
 import type { DelayedJob } from './delayed-row.ts'
 
 const hourMs = 3_600_000
@@ -10,12 +11,12 @@ const hourMs = 3_600_000
 type Delivery = 'pending' | 'delivered' | 'failed'
 
 /** A delayed job as its GET returns it (contract §7). `delivery` is its webhook's status, if the caller knows it. */
-export async function presentDelayed(services: Services, job: DelayedJob, delivery?: Delivery) {
+export async function presentDelayed(services: WebhookServices, job: DelayedJob, delivery?: Delivery) {
   return { ...(await presentListed(services, job, delivery)), result: await resultOf(services, job) }
 }
 
 /** The same without its result, which may be long. */
-export async function presentListed({ webhooks }: Services, job: DelayedJob, delivery?: Delivery) {
+export async function presentListed({ webhooks }: WebhookServices, job: DelayedJob, delivery?: Delivery) {
   return {
     id: job.id,
     object: 'job',
@@ -42,7 +43,7 @@ export function resultBytes({ result }: DelayedJob): number {
 }
 
 /** The answer of a completed job; null once it has expired. */
-async function resultOf({ blobs, clock }: Services, { result, expiresAt }: DelayedJob): Promise<object | null> {
+async function resultOf({ blobs, clock }: Platform, { result, expiresAt }: DelayedJob): Promise<object | null> {
   if (!result || (expiresAt && expiresAt.getTime() <= clock.now())) return null
   const blob = await blobs.read((result as StoredFile).storageKey)
   return blob && JSON.parse(await text(blob.stream))

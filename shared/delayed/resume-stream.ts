@@ -2,9 +2,9 @@ import { formatTypedEvent } from '../chat/event-relay.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { ResponsesEvent, ResponsesObject } from '../kinds/responses-answer.ts'
 import type { ResponseRow } from '../responses/stored-responses.ts'
-import type { Services } from '../open-services.ts'
 import { presentBackground } from './background-response.ts'
 import { hasEnded } from './delayed-row.ts'
+import type { DelayedServices } from './delayed-services.ts'
 
 /** Longer than any response may take. */
 const maxFollowMs = 70 * 60_000
@@ -17,7 +17,7 @@ const queuedNumber = 1
  * of the answer. The whole response counts towards the memory of buffered answers. Throws what the stores throw, 429, 503.
  */
 export async function followResponse(
-  services: Services,
+  services: DelayedServices,
   row: ResponseRow,
   client: ResponseWriter,
   { after, headers, signal }: { after: number; headers: Record<string, string>; signal: AbortSignal },
@@ -41,7 +41,7 @@ export async function followResponse(
 class Follower {
   ticks = 0
   isOver = false
-  readonly #services: Services
+  readonly #services: DelayedServices
   readonly #row: ResponseRow
   readonly #client: ResponseWriter
   readonly #signal: AbortSignal
@@ -53,7 +53,7 @@ class Follower {
   #isCollected: boolean
 
   constructor(
-    services: Services,
+    services: DelayedServices,
     row: ResponseRow,
     client: ResponseWriter,
     { signal, isCollected }: { signal: AbortSignal; isCollected: boolean },

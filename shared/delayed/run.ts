@@ -5,12 +5,12 @@ import { internalError } from '../engine/failures.ts'
 import { endJob, expiredEnd, failedEnd } from '../jobs/end.ts'
 import type { End } from '../jobs/job-end.ts'
 import type { Job } from '../jobs/jobs.ts'
-import type { Services } from '../open-services.ts'
 import { traceStep } from '../traces/work.ts'
 import type { JobAnswer } from './answer.ts'
 import { BackgroundAnswer } from './background-answer.ts'
 import { failedRunEnd, removeDeletedEvents, settleCancelled, settledEnd, uncharged } from './cancel.ts'
 import { type DelayedInput, failuresOf, isBackground } from './delayed-row.ts'
+import type { DelayedServices } from './delayed-services.ts'
 import { FileAnswer } from './file-answer.ts'
 import { HoldAdmission } from './hold-admission.ts'
 import { readWork } from './input.ts'
@@ -25,11 +25,11 @@ const maxSaveTries = 60
  * Runs a claimed job. Returns the delay in milliseconds before a retry; null when it is over or its lease was lost. Once
  * `stopping` is aborted, the job is requeued, to be run by another worker at once.
  */
-export function runDelayed(services: Services, job: Job, stopping: AbortSignal): Promise<number | null> {
+export function runDelayed(services: DelayedServices, job: Job, stopping: AbortSignal): Promise<number | null> {
   return services.delayedJobs.run(job, () => runToEnd(services, job, stopping))
 }
 
-async function runToEnd(services: Services, job: Job, stopping: AbortSignal): Promise<number | null> {
+async function runToEnd(services: DelayedServices, job: Job, stopping: AbortSignal): Promise<number | null> {
   try {
     if (job.cancelRequestedAt) {
       await settleCancelled(services, job.id)
@@ -47,7 +47,7 @@ async function runToEnd(services: Services, job: Job, stopping: AbortSignal): Pr
 }
 
 async function runClaimed(
-  services: Services,
+  services: DelayedServices,
   job: Job,
   answer: JobAnswer,
   stopping: AbortSignal,
@@ -64,9 +64,9 @@ async function runClaimed(
 }
 
 /** The run of a claimed job. */
-type LeasedRun = { services: Services; job: Job; answer: JobAnswer; lease: Lease; admission: HoldAdmission }
+type LeasedRun = { services: DelayedServices; job: Job; answer: JobAnswer; lease: Lease; admission: HoldAdmission }
 
-async function runLeased(services: Services, job: Job, answer: JobAnswer, lease: Lease): Promise<number | null> {
+async function runLeased(services: DelayedServices, job: Job, answer: JobAnswer, lease: Lease): Promise<number | null> {
   const admission = new HoldAdmission(services, job, answer)
   try {
     return await runAdmitted({ services, job, answer, lease, admission })

@@ -13,16 +13,17 @@ import type { Policy } from '../keys/policy.ts'
 import type { DirectKinds } from '../kinds/index.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import { refuseStored } from '../kinds/stored-responses.ts'
+import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
 import { featuresOf } from '../routing/kind-features.ts'
 import { worldOf } from '../routing/options.ts'
 import { marginOf, maxCostOf } from '../routing/pricing.ts'
 import { type Decision, route } from '../routing/router.ts'
-import type { Services } from '../open-services.ts'
 import { type Origin, traceEnqueued } from '../traces/work.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import type { DelayedInput, DelayedKind } from './delayed-row.ts'
+import type { DelayedServices } from './delayed-services.ts'
 import { type DelayedRequest, delayedEndpoints, windowsMs } from './request.ts'
 
 export type SubmittedDelayed = { job: Job; reservation: Reservation; target: Target; mode: string }
@@ -42,7 +43,7 @@ export type DelayedSubmission = {
 }
 
 /** The submission of a validated `POST /v1/jobs`. Throws a GatewayError 400 for a response that would be stored. */
-export function submissionOf({ config }: Pick<Services, 'config'>, request: DelayedRequest): DelayedSubmission {
+export function submissionOf({ config }: Pick<Platform, 'config'>, request: DelayedRequest): DelayedSubmission {
   const { endpoint = '/v1/chat/completions', body, completion_window: window, webhook_url, metadata } = request
   const kind = delayedEndpoints[endpoint]
   if (kind === 'responses') refuseStored(body as ResponsesRequest, 'body.')
@@ -61,7 +62,7 @@ export function submissionOf({ config }: Pick<Services, 'config'>, request: Dela
  * `url_not_allowed`, 429, 503.
  */
 export async function submitDelayed(
-  services: Services,
+  services: DelayedServices,
   key: ResolvedKey,
   submission: DelayedSubmission,
   origin: Origin,
@@ -97,7 +98,7 @@ export async function submitDelayed(
 
 /** The routing decision for a request. Cooldowns are ignored, as they may end within the window. Throws as `route` does. */
 function decisionOn(
-  services: Services,
+  services: Platform,
   policy: Policy,
   { kind, body, at }: DelayedSubmission,
   features: Features,
@@ -138,7 +139,7 @@ type Admitted = {
 
 /** Inserts an admitted job, and enqueues it. */
 async function insertJob(
-  services: Services,
+  services: DelayedServices,
   policy: Policy,
   admitted: Admitted,
   beside: TransactionStep<Job>,

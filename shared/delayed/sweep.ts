@@ -1,6 +1,6 @@
 import { endJob, poisonedEnd } from '../jobs/end.ts'
-import type { Services } from '../open-services.ts'
 import { settleCancelled } from './cancel.ts'
+import type { DelayedServices } from './delayed-services.ts'
 
 /** A job that waits longer may have lost its queue entry. */
 const maxWaitingMs = 30_000
@@ -9,7 +9,7 @@ const maxWaitingMs = 30_000
  * Requeues jobs whose worker died, fails those whose workers died too often, and settles those that were cancelled
  * during their call; returns their number.
  */
-export async function sweepDelayed(services: Services): Promise<number> {
+export async function sweepDelayed(services: DelayedServices): Promise<number> {
   const { delayedJobs, delayedTasks } = services
   const poisoned = await delayedJobs.listPoisoned()
   for (const id of poisoned) await endJob(services, id, poisonedEnd, 'running')
@@ -24,7 +24,7 @@ export async function sweepDelayed(services: Services): Promise<number> {
 }
 
 /** Requeues runnable jobs, in case Redis lost their entries. A superfluous entry does nothing. */
-export async function requeueDelayed({ delayedJobs, delayedTasks, clock }: Services): Promise<void> {
+export async function requeueDelayed({ delayedJobs, delayedTasks, clock }: DelayedServices): Promise<void> {
   for await (const ids of delayedJobs.idsRunnable(new Date(clock.now() - maxWaitingMs)))
     await delayedTasks.restore('run', ids)
 }

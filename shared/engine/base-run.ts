@@ -10,11 +10,11 @@ import type { Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
 import { listedNano } from '../routing/pricing.ts'
-import type { Services } from '../open-services.ts'
 import { recordRun } from '../traces/calls.ts'
 import type { AdmissionGate, Reservation } from '../wallet/admission.ts'
 import type { UsageEvent, UsageSignals } from '../wallet/usage-event.ts'
 import type { CallMonitor } from './call-monitor.ts'
+import type { EngineServices } from './engine-services.ts'
 import { ClientGone, type FailedAttempt, failureOf, internalError } from './failures.ts'
 import { answerHeaders, failureOutcome, type Report, type RunOutcome, reportOf, usageEvent } from './report.ts'
 import { factsOf, type RequestLabels } from './request-facts.ts'
@@ -22,7 +22,7 @@ import type { HeldSettlement, ResponseWriter } from './response-writer.ts'
 import { type Explanation, routingRecord } from './routing-record.ts'
 
 /** The services that a run depends on. */
-export type RunServices = Omit<Services, 'admission'> & { admission: AdmissionGate }
+export type RunServices = Omit<EngineServices, 'admission'> & { admission: AdmissionGate }
 
 /** The targets of a run in order of attempt, and optionally the reason for the choice and what its answer says about it. */
 export type RoutingPlan = {

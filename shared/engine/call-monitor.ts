@@ -1,7 +1,7 @@
 import { elapsedMs, type MonotonicMs } from '../base/time.ts'
+import type { Platform } from '../platform.ts'
 import { type FailureReason, ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
-import type { Services } from '../open-services.ts'
 import { firstChunkAttributes } from '../traces/attributes.ts'
 import { startCall } from '../traces/calls.ts'
 import type { Span, Trace } from '../traces/trace.ts'
@@ -11,7 +11,7 @@ import { type CallTiming, isAccountFault } from './failures.ts'
 /** Answers with fewer tokens are ignored in throughput figures. */
 const minTokens = { streamed: 8, buffered: 128 }
 
-type MonitorServices = Pick<Services, 'health' | 'monotonic' | 'log' | 'metrics'>
+type MonitorServices = Pick<Platform, 'health' | 'monotonic' | 'log' | 'metrics'>
 /** How a call ended; `cancelled`: by the gateway or its client, before the provider had answered. */
 type CallOutcome = 'ok' | 'cancelled' | FailureReason
 

@@ -1,8 +1,8 @@
 import type { Bytes } from '../io/bytes.ts'
 import { maxRedirects, openPublic, UrlRefused } from '../io/safe-url.ts'
+import type { Platform } from '../platform.ts'
 import type { ProviderLine } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import type { Services } from '../open-services.ts'
 
 export const maxProviderFileBytes = 1024 ** 3
 const downloadMs = 10 * 60_000
@@ -14,7 +14,7 @@ type Download = { body: Bytes; contentType: string }
  * aborted. Throws a ProviderError, and so does the body.
  */
 export async function openProviderFile(
-  services: Services,
+  services: Platform,
   line: ProviderLine,
   address: string,
   signal?: AbortSignal,
@@ -36,7 +36,7 @@ export async function openProviderFile(
   throw unusableFileError('redirects too often')
 }
 
-async function openExternal({ urlPolicy }: Services, address: string, signal?: AbortSignal): Promise<Download> {
+async function openExternal({ urlPolicy }: Platform, address: string, signal?: AbortSignal): Promise<Download> {
   const rules = { ...urlPolicy, maxBytes: maxProviderFileBytes, timeoutMs: downloadMs, ...(signal && { signal }) }
   try {
     const { stream, contentType } = await openPublic(address, rules)

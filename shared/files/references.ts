@@ -6,7 +6,8 @@ import { maxMeasuringMs, measureMedia } from '../io/media/media-processes.ts'
 import { formatOf, type MediaFormat, peekHead, sniff } from '../io/media/media-type.ts'
 import { openPublic } from '../io/safe-url.ts'
 import { type MediaType, type Reference, type ReferenceField, type References, uploadId } from '../kinds/media.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
+import type { FileServices } from './file-services.ts'
 import { type FileOwner, retainedForJobsMs, type StoredFile } from './files.ts'
 import { rangesOf } from './ranges.ts'
 
@@ -24,7 +25,7 @@ type Staged = { field: string; reference: Reference; stored: StoredFile | null }
  * `invalid_request`, 413, 415) after removing the copies.
  */
 export async function stageReferences(
-  services: Services,
+  services: FileServices,
   owner: FileOwner,
   fields: readonly ReferenceField[],
 ): Promise<References> {
@@ -51,13 +52,13 @@ export async function stageReferences(
   return Object.fromEntries(staged.map(({ field, reference }) => [field, reference]))
 }
 
-async function discard({ files, log }: Services, staged: readonly Staged[]): Promise<void> {
+async function discard({ files, log }: FileServices, staged: readonly Staged[]): Promise<void> {
   const stored = staged.flatMap(({ stored }) => stored ?? [])
   await files.remove(stored).catch(error => log.warn({ err: error }, 'references stay until they expire'))
 }
 
 /** The storage key of an own file, by its signed URL or the id of an upload; null for a file from elsewhere. */
-async function findKey({ blobs, files }: Services, owner: FileOwner, url: string): Promise<string | null> {
+async function findKey({ blobs, files }: FileServices, owner: FileOwner, url: string): Promise<string | null> {
   if (isDataUri(url)) return null
   if (!uploadId.test(url)) return blobs.keyOf(url)
   const key = await files.uploadKey(owner.organisationId, url)
@@ -69,7 +70,7 @@ function missingFile(): GatewayError {
   return new GatewayError('url_not_allowed', 'There is no such file any more. Upload it again.')
 }
 
-async function stage(services: Services, owner: FileOwner, field: ReferenceField): Promise<Staged> {
+async function stage(services: FileServices, owner: FileOwner, field: ReferenceField): Promise<Staged> {
   try {
     const key = await findKey(services, owner, field.url)
     const stored = key === null ? await copy(services, owner, field) : null
@@ -89,7 +90,7 @@ async function stage(services: Services, owner: FileOwner, field: ReferenceField
 const copies = /^references\/.*\/([^/]+)\.\w+$/
 
 /** Removes the copies of a request that failed; uploads stay. */
-export async function dropReferences({ files, log }: Services, references: References): Promise<void> {
+export async function dropReferences({ files, log }: FileServices, references: References): Promise<void> {
   const copiedFiles = Object.values(references).flatMap(({ storageKey }) => {
     const [, fileId] = copies.exec(storageKey) ?? []
     return fileId ? [{ fileId, storageKey }] : []
@@ -101,7 +102,7 @@ type SourceFile = { storageKey: string; contentType: string; bytes: number; file
 
 /** Finds an upload, which must belong to the same organisation. */
 async function findOwnFile(
-  { files }: Services,
+  { files }: FileServices,
   organisationId: string,
   field: ReferenceField,
   key: string,
@@ -115,7 +116,7 @@ async function findOwnFile(
   return { storageKey, contentType, bytes, filename }
 }
 
-async function copy(services: Services, { organisationId, environment }: FileOwner, reference: ReferenceField) {
+async function copy(services: FileServices, { organisationId, environment }: FileOwner, reference: ReferenceField) {
   const { field, url, type, maxBytes: max = maxBytes[type] } = reference
   const source = isDataUri(url)
     ? bytesOf(fromDataUri(url))
@@ -163,7 +164,7 @@ function fits({ type, extension }: MediaFormat, field: ReferenceField): boolean 
 
 /** Verifies a file's type and, if required, measures its duration. */
 async function examineFile(
-  services: Services,
+  services: Platform,
   owner: FileOwner,
   field: ReferenceField,
   file: SourceFile,

@@ -1,17 +1,17 @@
 import { buffer } from 'node:stream/consumers'
 import { extensionOf } from '../io/media/media-type.ts'
 import type { Reference, References } from '../kinds/media.ts'
+import type { Platform } from '../platform.ts'
 import type { Source } from '../providers/contract.ts'
-import type { Services } from '../open-services.ts'
 import { retainedForJobsMs } from './files.ts'
 
 /** A job's references by field, as adapter inputs. */
-export function sourcesOf(services: Services, references: References): ReadonlyMap<string, Source> {
+export function sourcesOf(services: Platform, references: References): ReadonlyMap<string, Source> {
   return new Map(Object.entries(references).map(([field, reference]) => [field, sourceOf(services, reference)]))
 }
 
 /** A stored file as an adapter input. */
-export function sourceOf({ blobs, clock, config }: Services, reference: Reference): Source {
+export function sourceOf({ blobs, clock, config }: Platform, reference: Reference): Source {
   const { storageKey, contentType, bytes, filename, durationS } = reference
   const url = () => blobs.signedUrl({ key: storageKey, contentType }, clock.now() + retainedForJobsMs)
   const open = async () => {

@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import { type Bytes, closeBody, limitBytes } from '../io/bytes.ts'
 import { peekHead, sniff } from '../io/media/media-type.ts'
-import type { Services } from '../open-services.ts'
+import type { FileServices } from './file-services.ts'
 import { type FileOwner, retainedForJobsMs, type StoredFile } from './files.ts'
 import { maxBytes, tooLarge } from './references.ts'
 
@@ -14,7 +14,7 @@ export type IncomingUpload = { filename: string; contentType: string; body: Byte
  * 415 for another type or for bytes that contradict the declared type.
  */
 export async function storeUpload(
-  { files, clock }: Services,
+  { files, clock }: FileServices,
   { organisationId, environment }: FileOwner,
   incoming: IncomingUpload,
   max?: number,

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
+import type { Platform } from '../platform.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from '../providers/avatar-catalog.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Environment, OpenCatalog } from '../providers/upstreams.ts'
-import type { Services } from '../open-services.ts'
 
 type Entries = { avatars: Avatar; voices: Voice }
 /** The list request: `type` filters avatars, `language` voices. `nextToken` is one of our own tokens. */
@@ -22,7 +22,7 @@ const maxPageChars = 256 * 1_024
  * read and no page of it is cached, 503.
  */
 export async function listCatalog<K extends keyof Entries>(
-  services: Services,
+  services: Platform,
   environment: Environment,
   what: K,
   { nextToken, ...listing }: Listing,
@@ -67,7 +67,7 @@ function invalidToken(cause?: unknown): GatewayError {
 
 /** Reads a page from the provider. Throws a GatewayError. */
 async function readPage<K extends keyof Entries>(
-  _services: Services,
+  _services: Platform,
   catalog: OpenCatalog,
   what: K,
   query: CatalogQuery,
@@ -81,7 +81,7 @@ async function readPage<K extends keyof Entries>(
 
 /** Returns the cached page for ten minutes, then the provider's; a stale page up to a day old if the provider fails. */
 async function readCachedPage<K extends keyof Entries>(
-  services: Services,
+  services: Platform,
   catalog: OpenCatalog,
   what: K,
   query: CatalogQuery,
@@ -108,7 +108,7 @@ async function readCachedPage<K extends keyof Entries>(
   }
 }
 
-async function cachePage({ redis }: Services, key: string, field: string, page: string): Promise<void> {
+async function cachePage({ redis }: Platform, key: string, field: string, page: string): Promise<void> {
   if (page.length > maxPageChars) return
   if ((await redis.hlen(key)) >= maxPages) await redis.del(key)
   await redis.multi().hset(key, field, page).pexpire(key, staleMs).exec()

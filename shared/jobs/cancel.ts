@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import { addMs } from '../base/time.ts'
 import type { Operation } from '../providers/contract.ts'
-import type { Services } from '../open-services.ts'
 import { connectionOf } from './connection.ts'
 import { endJob } from './end.ts'
+import type { JobServices } from './job-services.ts'
 import type { Job } from './jobs.ts'
 import { quotedNanoOf } from './submit.ts'
 
@@ -16,7 +16,7 @@ const startingPollMs = 50
  * way is returned unchanged, and cancelled as soon as it is known whether its provider began. Throws a GatewayError 409
  * `not_cancellable` when it is over.
  */
-export async function cancelJob(services: Services, id: string): Promise<Job> {
+export async function cancelJob(services: JobServices, id: string): Promise<Job> {
   for (let tries = 0; tries < 10; tries++) {
     const job = await waitForStart(services, id)
     if (!job || job.stage === 'over') break
@@ -49,7 +49,7 @@ export async function cancelJob(services: Services, id: string): Promise<Job> {
 }
 
 /** Cancels a job whose cancellation was requested during its start; false when none was requested. */
-export async function cancelIfRequested(services: Services, id: string): Promise<boolean> {
+export async function cancelIfRequested(services: JobServices, id: string): Promise<boolean> {
   const job = await services.jobs.read(id)
   if (!job?.cancelRequestedAt) return false
   await cancelJob(services, id).catch(error => {
@@ -59,7 +59,7 @@ export async function cancelIfRequested(services: Services, id: string): Promise
 }
 
 /** Waits until it is known whether the job's provider began, at most 5 s; returns the job. */
-async function waitForStart(services: Services, id: string): Promise<Job | null> {
+async function waitForStart(services: JobServices, id: string): Promise<Job | null> {
   for (const untilMs = addMs(services.monotonic.now(), startingWaitMs); ; await sleep(startingPollMs)) {
     const job = await services.jobs.read(id)
     if (job?.stage !== 'starting' || services.monotonic.now() > untilMs) return job
@@ -67,7 +67,7 @@ async function waitForStart(services: Services, id: string): Promise<Job | null>
 }
 
 /** Asks the provider of a cancelled or expired job to stop. Throws what the request throws, so that the queue retries. */
-export async function cancelAtProvider(services: Services, jobId: string): Promise<null> {
+export async function cancelAtProvider(services: JobServices, jobId: string): Promise<null> {
   const job = await services.jobs.read(jobId)
   const connection = job?.operation ? connectionOf(services, job) : null
   await connection?.adapter.cancel?.(job!.operation as Operation, connection.line)

@@ -1,15 +1,15 @@
 import { createHmac } from 'node:crypto'
 import { isEqual } from '../base/is-equal.ts'
 import type { QueuedKind } from '../kinds/index.ts'
+import type { Platform } from '../platform.ts'
 import type { Protocol, ProviderLine, QueuedAdapter } from '../providers/contract.ts'
-import type { Services } from '../open-services.ts'
 import type { RunningJob } from './jobs.ts'
 
 /** The adapter and authenticated client of the provider that runs a job. */
 export type Connection = { adapter: QueuedAdapter<QueuedKind>; protocol: Protocol; line: ProviderLine }
 
 /** Connects to a job's provider; null when it is no longer configured. */
-export function connectionOf({ catalog, upstreams }: Services, job: RunningJob): Connection | null {
+export function connectionOf({ catalog, upstreams }: Platform, job: RunningJob): Connection | null {
   const provider = catalog.providers.get(job.provider ?? '')
   if (!provider || !upstreams.isConfigured(provider.name, job.environment)) return null
   const served = upstreams.queued(job.kind as QueuedKind, provider, job.environment)
@@ -17,19 +17,19 @@ export function connectionOf({ catalog, upstreams }: Services, job: RunningJob):
 }
 
 /** Whether a provider reports a job's completion by callback: it signs its requests and can reach this gateway. */
-export function reportsBack({ config }: Services, { environment, provider }: RunningJob, protocol: Protocol): boolean {
+export function reportsBack({ config }: Platform, { environment, provider }: RunningJob, protocol: Protocol): boolean {
   const { verify, verifiesBySecret, callbackJobId } = protocol
   if (environment === 'test' || !config.reachable || !verify || callbackJobId) return false
   return !verifiesBySecret || Boolean(config.providers.get(provider ?? '')?.webhookSecret)
 }
 
 /** A job's own callback URL. It cannot be forged, and it only triggers a poll. */
-export async function callbackUrl({ config, signingSecret }: Services, jobId: string): Promise<string> {
+export async function callbackUrl({ config, signingSecret }: Platform, jobId: string): Promise<string> {
   return `${config.publicUrl}/callbacks/${jobId}/${tokenOf(await signingSecret.get(), jobId)}`
 }
 
 /** Whether a callback's token is that of the job. */
-export async function isCallbackToken({ signingSecret }: Services, jobId: string, token: string): Promise<boolean> {
+export async function isCallbackToken({ signingSecret }: Platform, jobId: string, token: string): Promise<boolean> {
   const secrets = await signingSecret.all()
   return secrets.some(secret => isEqual(token, tokenOf(secret, jobId)))
 }

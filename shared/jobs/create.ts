@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { TransactionStep } from '../io/db.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
 import type { Reservation } from '../wallet/admission.ts'
+import type { JobServices } from './job-services.ts'
 import type { Job, NewJob } from './jobs.ts'
 
 /**
@@ -10,7 +11,7 @@ import type { Job, NewJob } from './jobs.ts'
  * stays reserved.
  */
 export async function createJob(
-  services: Services,
+  services: JobServices,
   reservation: Reservation,
   newJob: NewJob,
   beside?: TransactionStep<Job>,
@@ -21,7 +22,7 @@ export async function createJob(
 }
 
 async function insertJob(
-  services: Services,
+  services: JobServices,
   reservation: Reservation,
   job: NewJob,
   beside?: TransactionStep<Job>,
@@ -42,7 +43,7 @@ async function insertJob(
  * reservation is released, so that the money is never spendable in between. Idempotent.
  */
 export async function transferReservation(
-  { admission, accounts }: Pick<Services, 'admission' | 'accounts'>,
+  { admission, accounts }: Pick<Platform, 'admission' | 'accounts'>,
   reservation: Reservation,
   job: Job | null,
 ): Promise<void> {
@@ -56,7 +57,7 @@ const transferRetryMs = 2_000
 const maxTransferTries = 300
 
 /** Retries `transferReservation` while a store is unavailable. If this process dies, the reservation is swept. */
-function transferLater(services: Services, reservation: Reservation, cause: unknown): void {
+function transferLater(services: JobServices, reservation: Reservation, cause: unknown): void {
   services.log.warn({ err: cause, job: reservation.id }, 'money of a new job follows later')
   const transfer = async () => {
     for (let tries = 0; tries < maxTransferTries; tries++) {

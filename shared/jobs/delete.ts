@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { dropReferences } from '../files/references.ts'
-import type { Services } from '../open-services.ts'
+import type { JobServices } from './job-services.ts'
 import type { Job } from './jobs.ts'
 import type { JobResult } from './present.ts'
 import { deleteJob } from './retention.ts'
@@ -10,7 +10,7 @@ import type { JobInput } from './submit.ts'
  * Deletes a job for its owner: its prompt and metadata, its input files and its results. Its charge stays.
  * Throws a GatewayError 409 `not_deletable` while it is not over.
  */
-export async function deleteMediaJob(services: Services, job: Job): Promise<void> {
+export async function deleteMediaJob(services: JobServices, job: Job): Promise<void> {
   const { db, clock, files, log } = services
   if (!(await deleteJob(db, job.id, clock.now()))) {
     const current = await services.jobs.read(job.id)

@@ -4,13 +4,13 @@ import type { TransactionStep } from '../io/db.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { FailureReason, ProviderError } from '../providers/provider-error.ts'
 import { poisonError } from '../queues/crash-suspect-limiter.ts'
-import type { Services } from '../open-services.ts'
 import { releaseHolds } from '../wallet/holds.ts'
 import type { End, ExpectedState } from './job-end.ts'
+import type { JobServices } from './job-services.ts'
 import type { Job } from './jobs.ts'
 
 type EndServices = Pick<
-  Services,
+  JobServices,
   'jobs' | 'scripts' | 'accounts' | 'pollSchedule' | 'webhooks' | 'completionSignals' | 'log' | 'metrics'
 >
 

@@ -1,15 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import { dayMs } from '../base/time.ts'
+import type { FileServices } from '../files/file-services.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
 import type { Invoice, MediaOutput, QueuedKindRow } from '../kinds/media.ts'
+import type { Platform } from '../platform.ts'
 import type { Operation } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { maxOpenStarts } from '../queues/crash-suspect-limiter.ts'
 import { runLeased } from '../queues/run-lease.ts'
-import type { Services } from '../open-services.ts'
 import { traceStep } from '../traces/work.ts'
 import { type Connection, connectionOf } from './connection.ts'
 import { endJob, failedEnd, poisonedEnd } from './end.ts'
+import type { JobServices } from './job-services.ts'
 import type { Job } from './jobs.ts'
 import type { JobResult, Output } from './present.ts'
 import { storeResult } from './results.ts'
@@ -21,11 +23,11 @@ const retryDelayMs = 10_000
  * Imports the results of finished work. Returns the delay in milliseconds before a retry if a store, the provider or its
  * file host is unavailable, until the job's deadline; null when there is nothing left to do. Unusable results fail the job.
  */
-export function finishJob(services: Services, jobId: string): Promise<number | null> {
+export function finishJob(services: JobServices, jobId: string): Promise<number | null> {
   return runLeased(services, { table: 'jobs', id: jobId }, () => finishLeased(services, jobId))
 }
 
-async function finishLeased(services: Services, jobId: string): Promise<number | null> {
+async function finishLeased(services: JobServices, jobId: string): Promise<number | null> {
   const job = await services.jobs.read(jobId)
   if (job?.stage !== 'running') return null
   if (job.openStarts >= maxOpenStarts) {
@@ -44,7 +46,7 @@ async function finishLeased(services: Services, jobId: string): Promise<number |
   return services.suspects.run(job.openStarts, finish, end)
 }
 
-async function importOrFail(services: Services, jobId: string): Promise<number | null> {
+async function importOrFail(services: JobServices, jobId: string): Promise<number | null> {
   try {
     await importResults(services, jobId)
     return null
@@ -62,7 +64,7 @@ async function importOrFail(services: Services, jobId: string): Promise<number |
  * Polls once more because result URLs are short-lived, copies the files into our storage, and ends the job with its price.
  * A failed poll says nothing about the work: the poll schedule retries it.
  */
-async function importResults(services: Services, jobId: string): Promise<void> {
+async function importResults(services: JobServices, jobId: string): Promise<void> {
   const job = await services.jobs.read(jobId)
   if (job?.stage !== 'running') return
   const connection = connectionOf(services, job)
@@ -105,7 +107,7 @@ function plausibleOrNull(count: number | null): number | null {
 }
 
 async function storeOutputs(
-  services: Services,
+  services: FileServices,
   job: Job,
   { line }: Connection,
   { files }: MediaOutput,
@@ -129,14 +131,14 @@ async function storeOutputs(
 }
 
 /** The final cost of a job with a hold; the hold itself if the cost cannot be computed. */
-function priceOf(services: Services, job: Job, invoice: Invoice): { costNano?: bigint } {
+function priceOf(services: Platform, job: Job, invoice: Invoice): { costNano?: bigint } {
   const row = queuedKinds[job.kind as QueuedKind] as unknown as QueuedKindRow<unknown, object>
   if (!row.cost || job.environment === 'test') return {}
   return { costNano: costOf(services, job, row.cost, invoice) ?? quotedNanoOf(job) }
 }
 
 function costOf(
-  { catalog, config, log }: Services,
+  { catalog, config, log }: Platform,
   job: Job,
   cost: NonNullable<QueuedKindRow<unknown, object>['cost']>,
   invoice: Invoice,

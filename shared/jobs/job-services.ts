@@ -6,9 +6,10 @@ import type { WebhookServices } from '../webhooks/webhook-services.ts'
 import type { Jobs } from './jobs.ts'
 
 /** What queued media jobs need. */
-export type JobServices = EngineServices & WebhookServices & {
-  jobs: Jobs
-  mediaTasks: Tasks<MediaTask>
-  pollSchedule: PollSchedule
-  suspects: Suspects
-}
+export type JobServices = EngineServices &
+  WebhookServices & {
+    jobs: Jobs
+    mediaTasks: Tasks<MediaTask>
+    pollSchedule: PollSchedule
+    suspects: Suspects
+  }

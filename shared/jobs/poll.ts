@@ -1,9 +1,9 @@
 import type { QueuedKind } from '../kinds/index.ts'
 import type { Operation, PollReport } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import type { Services } from '../open-services.ts'
 import { connectionOf, reportsBack } from './connection.ts'
 import { endJob, failedEnd } from './end.ts'
+import type { JobServices } from './job-services.ts'
 import type { RunningJob } from './jobs.ts'
 
 /** The outcome of polling a running job: another poll, the next step on the queue, or nothing more. */
@@ -15,7 +15,7 @@ const callbackPollDelayMs = 30_000
 const jitter = 0.1
 
 /** Polls a running job once. Never throws: a failed poll says nothing about the work. */
-export async function pollJob(services: Services, job: RunningJob): Promise<PollResult> {
+export async function pollJob(services: JobServices, job: RunningJob): Promise<PollResult> {
   const connection = connectionOf(services, job)
   if (!connection) return { waitMs: unconfiguredDelayMs, progress: null }
   const { adapter, protocol, line } = connection
@@ -41,7 +41,7 @@ export async function pollJob(services: Services, job: RunningJob): Promise<Poll
 }
 
 async function applyReport(
-  services: Services,
+  services: JobServices,
   job: RunningJob,
   report: PollReport<QueuedKind>,
   waitMs: number,

@@ -2,7 +2,8 @@ import { usdFromNano } from '../base/money.ts'
 import { unixSeconds } from '../base/time.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
 import { pixelsOf, type VideoInput } from '../kinds/video.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
+import type { WebhookServices } from '../webhooks/webhook-services.ts'
 import type { Job } from './jobs.ts'
 import type { JobInput } from './submit.ts'
 
@@ -22,7 +23,7 @@ const urlLifetimeMs = 24 * 3_600_000
 
 /** A job as its GET returns it (contract §5). `delivery` is its webhook's status, if the caller knows it. */
 export async function presentJob(
-  services: Services,
+  services: WebhookServices,
   job: Job,
   delivery?: 'pending' | 'delivered' | 'failed',
 ): Promise<Record<string, unknown>> {
@@ -67,14 +68,14 @@ function openAiFields(job: Job): Record<string, string | null> {
 }
 
 /** The files of a completed job, the main one first; empty before completion and after they expired. */
-export function storedResults({ clock }: Services, { result, expiresAt }: Pick<Job, 'result' | 'expiresAt'>): Output[] {
+export function storedResults({ clock }: Platform, { result, expiresAt }: Pick<Job, 'result' | 'expiresAt'>): Output[] {
   if (!result || (expiresAt && expiresAt.getTime() <= clock.now())) return []
   return (result as unknown as JobResult).outputs
 }
 
 type PublicOutput = { type: string; url: string; content_type: string; bytes: number; duration_s: number | null }
 
-async function presentOutputs({ blobs, clock }: Services, { result, expiresAt }: Job): Promise<PublicOutput[]> {
+async function presentOutputs({ blobs, clock }: Platform, { result, expiresAt }: Job): Promise<PublicOutput[]> {
   const nowMs = clock.now()
   const untilMs = Math.min(nowMs + urlLifetimeMs, expiresAt?.getTime() ?? Number.POSITIVE_INFINITY)
   if (!result || untilMs <= nowMs) return []

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { GatewayError } from '../base/errors.ts'
+import type { FileServices } from '../files/file-services.ts'
 import type { FileOwner, StoredFile } from '../files/files.ts'
 import { maxProviderFileBytes, openProviderFile, unusableFileError } from '../files/provider-files.ts'
 import { rangesOf } from '../files/ranges.ts'
@@ -7,8 +8,8 @@ import { bytesOf, closeBody, limitBytes } from '../io/bytes.ts'
 import { maxMeasuringMs, measureMedia } from '../io/media/media-processes.ts'
 import { formatOf, peekHead, sniff } from '../io/media/media-type.ts'
 import type { ProviderFile } from '../kinds/media.ts'
+import type { Platform } from '../platform.ts'
 import type { ProviderLine } from '../providers/contract.ts'
-import type { Services } from '../open-services.ts'
 
 /** `durationS` is measured, in seconds; null for files without a duration and for unmeasurable ones. */
 export type StoredResult = StoredFile & { durationS: number | null }
@@ -20,7 +21,7 @@ export type StoredResult = StoredFile & { durationS: number | null }
  * throws.
  */
 export async function storeResult(
-  services: Services,
+  services: FileServices,
   line: ProviderLine,
   job: { id: string } & FileOwner,
   file: ProviderFile,
@@ -53,7 +54,7 @@ export async function storeResult(
   }
 }
 
-async function durationOf({ blobs, log }: Services, owner: FileOwner, file: StoredFile): Promise<number | null> {
+async function durationOf({ blobs, log }: Platform, owner: FileOwner, file: StoredFile): Promise<number | null> {
   const { storageKey, contentType, bytes } = file
   if (!/^(?:video|audio)\//.test(contentType)) return null
   try {

@@ -6,16 +6,17 @@ import { sourcesOf } from '../files/sources.ts'
 import { organisationSuspended } from '../keys/policy.ts'
 import { isSuspended } from '../keys/suspensions.ts'
 import type { QueuedKind } from '../kinds/index.ts'
+import type { Platform } from '../platform.ts'
 import type { Operation, QueuedCall, Target } from '../providers/contract.ts'
 import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
 import { trackLine } from '../providers/tracked-line.ts'
 import { maxOpenStarts } from '../queues/crash-suspect-limiter.ts'
-import type { Services } from '../open-services.ts'
 import { startCall } from '../traces/calls.ts'
 import { traceStep } from '../traces/work.ts'
 import { cancelIfRequested } from './cancel.ts'
 import { type Connection, callbackUrl, connectionOf, reportsBack } from './connection.ts'
 import { endJob, failedEnd, poisonedEnd } from './end.ts'
+import type { JobServices } from './job-services.ts'
 import type { Job } from './jobs.ts'
 import { type JobInput, queuedTargets } from './submit.ts'
 
@@ -37,14 +38,14 @@ type Fault = ProviderError | GatewayError
  * sent, a retry is always safe; after that only if the provider supports lookup by our own id. Returns the delay in
  * milliseconds before the next step, null when there is nothing left to do.
  */
-export async function startJob(services: Services, jobId: string): Promise<number | null> {
+export async function startJob(services: JobServices, jobId: string): Promise<number | null> {
   const job = await services.jobs.read(jobId)
   if (job?.stage !== 'starting' && job?.stage !== 'waiting') return null
   const start = () => (job.stage === 'starting' ? recoverStart(services, jobId) : startWaiting(services, job))
   return services.suspects.run(job.openStarts, start, () => services.jobs.endStart(jobId))
 }
 
-async function startWaiting(services: Services, job: Job): Promise<number | null> {
+async function startWaiting(services: JobServices, job: Job): Promise<number | null> {
   if (job.cancelRequestedAt && (await cancelIfRequested(services, job.id))) return null
   if (job.operation === null && (await isSuspended(services, job.organisationId))) {
     await endJob(services, job.id, failedEnd(organisationSuspended()), 'waiting')
@@ -78,19 +79,19 @@ async function startWaiting(services: Services, job: Job): Promise<number | null
 }
 
 /** The targets that may start a job: all that serve its model; for a second part only the provider that ran the first. */
-function targetsOf(services: Services, job: Job): Target[] {
+function targetsOf(services: Platform, job: Job): Target[] {
   const model = services.catalog.models.get(job.model)
   if (!model) return []
   const targets = queuedTargets(services, job.kind as QueuedKind, model, job.environment)
   return job.operation === null ? targets : targets.filter(({ provider }) => provider.name === job.provider)
 }
 
-function credentialFor({ upstreams }: Services, job: Job, target: Target): string | null {
+function credentialFor({ upstreams }: Platform, job: Job, target: Target): string | null {
   if (job.environment === 'test') return null
   return upstreams.credential(target, job.operation === null ? null : job.credentialId).credential.id
 }
 
-async function attemptStart(services: Services, job: Job, target: Target): Promise<Attempt> {
+async function attemptStart(services: JobServices, job: Job, target: Target): Promise<Attempt> {
   const { clock, monotonic, jobs, log } = services
   const [startedMs, beganMs] = [clock.now(), monotonic.now()]
   const attempt = await traceStart(services, job, target)
@@ -110,7 +111,7 @@ async function attemptStart(services: Services, job: Job, target: Target): Promi
 }
 
 /** Tries to start a job at a provider, in its trace. */
-function traceStart(services: Services, job: Job, target: Target): Promise<Attempt> {
+function traceStart(services: JobServices, job: Job, target: Target): Promise<Attempt> {
   const { id, kind, traceparent } = job
   const step = { traceparent, queue: 'media', name: `process ${kind}`, id }
   return traceStep(services.tracing, step, async trace => {
@@ -123,7 +124,7 @@ function traceStart(services: Services, job: Job, target: Target): Promise<Attem
   })
 }
 
-async function tryToStart(services: Services, job: Job, target: Target): Promise<Attempt> {
+async function tryToStart(services: JobServices, job: Job, target: Target): Promise<Attempt> {
   const connection = connectionOf(services, job)
   if (!connection) return { outcome: 'refused' }
   const { adapter, line } = connection
@@ -142,7 +143,7 @@ async function tryToStart(services: Services, job: Job, target: Target): Promise
   }
 }
 
-function classifyFailure(services: Services, job: Job, target: Target, error: unknown, sent: boolean): Attempt {
+function classifyFailure(services: Platform, job: Job, target: Target, error: unknown, sent: boolean): Attempt {
   if (error instanceof ProviderError) {
     reportHealth(services, job, target, error)
     return hadNoEffect(error) || !sent ? { outcome: 'refused', error } : { outcome: 'unclear', error }
@@ -162,7 +163,7 @@ export function hadNoEffect({ unsent, reason, status }: ProviderError): boolean 
 }
 
 async function buildCall(
-  services: Services,
+  services: Platform,
   job: Job,
   target: Target,
   { protocol }: Connection,
@@ -179,7 +180,7 @@ async function buildCall(
 
 /** Stores the provider's handle, with retries: without it the work is lost. Throws what Postgres throws on the last try. */
 async function saveOperation(
-  services: Services,
+  services: JobServices,
   job: Job,
   operation: Operation,
   { adapter, line }: Connection,
@@ -210,7 +211,7 @@ async function saveOperation(
   }
 }
 
-function reportHealth({ health, upstreams }: Services, job: Job, target: Target, error: ProviderError | null): void {
+function reportHealth({ health, upstreams }: Platform, job: Job, target: Target, error: ProviderError | null): void {
   if (job.environment === 'test') return
   if (!error) health.recordSuccess(target, null)
   if (!error || isRequestFault(error)) return
@@ -219,7 +220,7 @@ function reportHealth({ health, upstreams }: Services, job: Job, target: Target,
 }
 
 /** The start's outcome is unknown: looks the work up if the provider supports it, else fails the job. Never starts it twice. */
-async function handleUnclear(services: Services, job: Job, error: ProviderError): Promise<number | null> {
+async function handleUnclear(services: JobServices, job: Job, error: ProviderError): Promise<number | null> {
   if (connectionOf(services, job)?.adapter.find) {
     await services.jobs.yieldStart(job)
     return unclearDelayMs
@@ -229,7 +230,7 @@ async function handleUnclear(services: Services, job: Job, error: ProviderError)
 }
 
 /** Recovers a start whose worker died before it finished. */
-async function recoverStart(services: Services, jobId: string): Promise<number | null> {
+async function recoverStart(services: JobServices, jobId: string): Promise<number | null> {
   const job = await services.jobs.claimLostStart(jobId)
   if (!job) return null
   if (job.openStarts > maxOpenStarts) {
@@ -267,7 +268,7 @@ async function recoverStart(services: Services, jobId: string): Promise<number |
  * skipped for its cooldown becomes available; null = none was skipped.
  */
 async function handleRefusal(
-  services: Services,
+  services: JobServices,
   job: Job,
   claimed: Job | null,
   error: Fault | undefined,

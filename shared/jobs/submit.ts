@@ -9,13 +9,14 @@ import type { ResolvedKey } from '../keys/policies.ts'
 import type { Policy } from '../keys/policy.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
 import type { QueuedKindRow, Quote, References } from '../kinds/media.ts'
+import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
-import type { Services } from '../open-services.ts'
 import { type Origin, traceEnqueued } from '../traces/work.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { flatCost, type MaxCost } from '../wallet/reservation.ts'
 import { createJob } from './create.ts'
+import type { JobServices } from './job-services.ts'
 import type { Job, NewJob } from './jobs.ts'
 
 /** Fields common to the bodies of all kinds. */
@@ -36,7 +37,7 @@ export type JobInput = {
  * 415, 429, 503.
  */
 export async function submitJob(
-  services: Services,
+  services: JobServices,
   key: ResolvedKey,
   kind: QueuedKind,
   body: Common,
@@ -80,7 +81,7 @@ export async function submitJob(
 
 /** The targets that serve a model of a queued kind in an environment. */
 export function queuedTargets(
-  { upstreams }: Services,
+  { upstreams }: Platform,
   kind: QueuedKind,
   model: ModelRow,
   environment: 'live' | 'test',
@@ -92,7 +93,7 @@ function listOf({ path }: { path: string }): string {
   return path.endsWith('/videos') && path !== '/v1/videos' ? path.replace('/videos', '/models') : `${path}/models`
 }
 
-async function checkWebhook({ urlPolicy }: Services, { webhook_url }: Common): Promise<void> {
+async function checkWebhook({ urlPolicy }: Platform, { webhook_url }: Common): Promise<void> {
   if (webhook_url !== undefined) await assertPublicUrl(webhook_url, { ...urlPolicy, param: 'webhook_url' })
 }
 
@@ -121,7 +122,7 @@ type Admitted = {
 
 /** Inserts an admitted job, transfers its reservation to the row, and enqueues the row. */
 async function insertJob(
-  services: Services,
+  services: JobServices,
   policy: Policy,
   kind: QueuedKind,
   admitted: Admitted,

@@ -1,6 +1,6 @@
-import type { Services } from '../open-services.ts'
 import { endJob, expiredEnd } from './end.ts'
 import { delayedKind } from './job-end.ts'
+import type { JobServices } from './job-services.ts'
 
 const maxPerTask = 500
 /** Jobs that cannot be ended are skipped up to this number; more failures indicate a general fault, which is thrown. */
@@ -9,7 +9,7 @@ const maxFailures = 10
 const maxWaitingMs = 30_000
 
 /** Ends jobs past their deadline, including delayed ones, and resumes interrupted starts. */
-export async function sweepJobs(services: Services): Promise<{ expired: number; lost: number }> {
+export async function sweepJobs(services: JobServices): Promise<{ expired: number; lost: number }> {
   const { jobs, mediaTasks, log } = services
   const overdue = await jobs.listOverdue(maxPerTask)
   let failures = 0
@@ -28,7 +28,7 @@ export async function sweepJobs(services: Services): Promise<{ expired: number; 
 }
 
 /** Requeues waiting jobs and re-adds running ones to the poll schedule, in case Redis lost them. Idempotent. */
-export async function requeueJobs({ jobs, mediaTasks, pollSchedule, clock }: Services): Promise<void> {
+export async function requeueJobs({ jobs, mediaTasks, pollSchedule, clock }: JobServices): Promise<void> {
   const nowMs = clock.now()
   for await (const ids of jobs.idsAt('waiting', new Date(nowMs - maxWaitingMs))) await mediaTasks.restore('start', ids)
   for await (const ids of jobs.idsAt('running', new Date(nowMs))) await pollSchedule.add(ids, nowMs)

@@ -1,15 +1,15 @@
 import type { GatewayError } from '../base/errors.ts'
 import { plausibleUsage, type Usage } from '../base/usage.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
+import type { FileServices } from '../files/file-services.ts'
 import type { InstantKind, WorkKinds } from '../kinds/index.ts'
 import type { Quantity } from '../kinds/instant.ts'
 import type { ProviderError } from '../providers/provider-error.ts'
-import type { Services } from '../open-services.ts'
 import type { Work } from './work.ts'
 
 /** One attempt to deliver a result to a client. */
 export type Delivery<K extends InstantKind> = {
-  services: Services
+  services: FileServices
   organisationId: string
   environment: 'live' | 'test'
   client: ResponseWriter

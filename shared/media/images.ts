@@ -18,8 +18,8 @@ import {
 } from '../kinds/image.ts'
 import { type Quantity, zeroQuantity } from '../kinds/instant.ts'
 import type { References } from '../kinds/media.ts'
+import type { Platform } from '../platform.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import type { Services } from '../open-services.ts'
 import { type Delivery, type DeliveryResult, statedTokens, waitForDrain } from './delivery.ts'
 import { failedEvent, formatNamedEvent, lastEvent } from './events.ts'
 import { performWork } from './work.ts'
@@ -122,7 +122,7 @@ function shownSettings({ input }: Delivery<'image'>, { quality, background }: Im
 }
 
 /** Checks the images that a request references. Throws 400 naming the field of one that cannot be decoded, and 503. */
-export async function checkPictures(services: Services, references: References, owner: SlotOwner): Promise<void> {
+export async function checkPictures(services: Platform, references: References, owner: SlotOwner): Promise<void> {
   for (const [field, reference] of Object.entries(references)) {
     if (!canDecode(reference.contentType)) continue
     const read = async () => {

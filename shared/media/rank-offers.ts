@@ -1,7 +1,7 @@
 import type { Mode } from '../keys/policy.ts'
+import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import { rate, scaleOf, scoreOf } from '../routing/score.ts'
-import type { Services } from '../open-services.ts'
 
 /** A target and the maximum cost of the request there, in nano-dollars. */
 export type Offer = { target: Target; maxNano: number }
@@ -12,7 +12,7 @@ const maxTargets = 5
 const difficulty = 0.5
 
 /** Ranks targets by quality, price and live figures, weighted by the mode. Ties keep the catalog's order. */
-export function rankOffers({ upstreams }: Services, mode: Mode, offers: readonly Offer[]): Offer[] {
+export function rankOffers({ upstreams }: Platform, mode: Mode, offers: readonly Offer[]): Offer[] {
   const priced = offers.map(offer => {
     const quality = offer.target.model.quality ?? 0
     return { offer, quality, listedQuality: quality, costNano: offer.maxNano, merit: 0, pricePlace: 0 }

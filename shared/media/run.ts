@@ -3,6 +3,7 @@ import type { ModelRow } from '../catalog/schema.ts'
 import { admitRequest, decideUnderPolicy } from '../engine/admit-request.ts'
 import { BaseRun, clientLeft, noOutcome, type RoutingPlan } from '../engine/base-run.ts'
 import type { CallMonitor } from '../engine/call-monitor.ts'
+import type { EngineServices } from '../engine/engine-services.ts'
 import { failover, withoutSecret } from '../engine/failover.ts'
 import { ClientGone } from '../engine/failures.ts'
 import { failureOutcome, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
@@ -20,7 +21,6 @@ import type { Target } from '../providers/contract.ts'
 import type { ProviderError } from '../providers/provider-error.ts'
 import { trackLine } from '../providers/tracked-line.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
-import type { Services } from '../open-services.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { flatCost } from '../wallet/reservation.ts'
 import type { Delivery, DeliveryResult } from './delivery.ts'
@@ -52,7 +52,7 @@ export type MediaRunInput<K extends InstantKind> = {
  * resolved once and the staged references are removed.
  */
 export async function runMedia<K extends InstantKind>(
-  services: Services,
+  services: EngineServices,
   input: MediaRunInput<K>,
   client: ResponseWriter,
 ): Promise<Report> {
@@ -61,7 +61,7 @@ export async function runMedia<K extends InstantKind>(
 
 /** The targets of a model in an environment. */
 export function mediaTargets(
-  { upstreams }: Services,
+  { upstreams }: Pick<EngineServices, 'upstreams'>,
   kind: InstantKind,
   model: ModelRow,
   environment: 'live' | 'test',
@@ -83,11 +83,11 @@ function keepsResults({ kind, body }: MediaRunInput<InstantKind>): boolean {
   return kind === 'image' && (body as { response_format?: string }).response_format !== 'b64_json'
 }
 
-class MediaRun<K extends InstantKind> extends BaseRun<Services> {
+class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
   readonly #input: MediaRunInput<K>
   readonly #row: InstantKindRow<{ model?: string | undefined }, WorkKinds[K]['input']>
 
-  constructor(services: Services, input: MediaRunInput<K>, client: ResponseWriter) {
+  constructor(services: EngineServices, input: MediaRunInput<K>, client: ResponseWriter) {
     const row = instantKinds[input.kind] as unknown as InstantKindRow<MediaRunInput<K>['body'], WorkKinds[K]['input']>
     super(services, client, row.idPrefix, input.key.policy, input)
     this.#input = input

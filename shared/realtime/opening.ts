@@ -3,6 +3,7 @@ import { newId } from '../base/ids.ts'
 import { addMs, longAgo, type MonotonicMs } from '../base/time.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { admitRequest } from '../engine/admit-request.ts'
+import type { EngineServices } from '../engine/engine-services.ts'
 import { failover } from '../engine/failover.ts'
 import type { FailedAttempt } from '../engine/failures.ts'
 import { ClientGone } from '../engine/failures.ts'
@@ -12,9 +13,9 @@ import type { WebSocket } from '../io/socket.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { Policy } from '../keys/policy.ts'
 import { canPriceSession, intervalHoldNano } from '../kinds/realtime.ts'
+import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
-import type { Services } from '../open-services.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { flatCost } from '../wallet/reservation.ts'
 import type { RoutingRecord } from '../wallet/routing-record.ts'
@@ -34,7 +35,7 @@ export type OpenedSession = { target: Target; socket: WebSocket; openedMs: Monot
  * model does not accept in advance and for an unsupported intent, 403, 404, 503.
  */
 export function sessionTargets(
-  { upstreams, catalog }: Services,
+  { upstreams, catalog }: Platform,
   policy: Policy,
   { model: slug, intent, settings }: SessionRequest,
 ): Target[] {
@@ -69,7 +70,7 @@ function checkIntent({ id, providers }: ModelRow, intent: SessionRequest['intent
  * model: 401, 402, 403, 404, 429, 503.
  */
 export async function reserveStretch(
-  services: Services,
+  services: Platform,
   input: SessionInput,
   id: string,
   { nano, first }: { nano: number | null; first: boolean },
@@ -93,7 +94,7 @@ export async function reserveStretch(
  * ClientGone.
  */
 export async function connect(
-  services: Services,
+  services: EngineServices,
   { key, intent }: SessionInput,
   targets: readonly Target[],
   client: ClientPresence,
@@ -138,7 +139,7 @@ export function sessionRoutingRecord(
 }
 
 /** Why a key may no longer hold its session; null = it may, or the check is unavailable. */
-export async function recheck(services: Services, input: SessionInput): Promise<GatewayError | null> {
+export async function recheck(services: Platform, input: SessionInput): Promise<GatewayError | null> {
   const { key } = input
   key.forget()
   const choose = (policy: Policy) => {

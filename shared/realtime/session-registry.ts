@@ -1,12 +1,12 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { elapsedMs, longAgo } from '../base/time.ts'
+import type { EngineServices } from '../engine/engine-services.ts'
 import { type FailedAttempt, failureOf } from '../engine/failures.ts'
 import type { ClientPresence } from '../engine/response-writer.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import { definitions } from '../metrics/definitions.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import type { Services } from '../open-services.ts'
 import { restartError } from './closing.ts'
 import { connect, recheck, reserveStretch, type SessionInput } from './opening.ts'
 import { Session, type SessionStart } from './session.ts'
@@ -21,7 +21,7 @@ const closeTimeoutMs = 5_000
 
 /** The open sessions of this process and their periodic work. */
 export class SessionRegistry {
-  readonly #services: Services
+  readonly #services: EngineServices
   readonly #slots: SessionSlots
   readonly #open = new Map<Session, SessionSlot & { turn: number }>()
   readonly #timer: NodeJS.Timeout
@@ -32,7 +32,7 @@ export class SessionRegistry {
   #checking = false
   #draining = false
 
-  constructor(services: Services) {
+  constructor(services: EngineServices) {
     const { redis, clock, config } = services
     this.#services = services
     this.#slots = new SessionSlots(redis, clock, 'realtime', config.realtime.maxSessions)

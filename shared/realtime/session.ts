@@ -5,9 +5,9 @@ import type { FailedAttempt } from '../engine/failures.ts'
 import { answerHeaders, type Report, usageEvent } from '../engine/report.ts'
 import type { WebSocket } from '../io/socket.ts'
 import { expiryOf } from '../keys/policy.ts'
+import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import type { RealtimeAdapter, RealtimeMeter } from '../providers/realtime-contract.ts'
-import type { Services } from '../open-services.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { ClientFrames } from './client-frames.ts'
 import { closeCodeOf, connectionLostError, sessionExpiredError, spendLimitError } from './closing.ts'
@@ -44,7 +44,7 @@ export class Session {
   readonly headers: Record<string, string>
   /** Resolves once both sides are closed and the session is settled. */
   readonly over: Promise<Report>
-  readonly #services: Services
+  readonly #services: Platform
   readonly #context: SessionStart
   readonly #began: SessionBegin
   /** Number of provider attempts, including the successful one. */
@@ -60,7 +60,7 @@ export class Session {
   #upstreamClose: { byMs: MonotonicMs; code: number | null; reason: string; isSent: boolean } | null = null
   #chargedNano = 0
 
-  constructor(services: Services, context: SessionStart, began: SessionBegin) {
+  constructor(services: Platform, context: SessionStart, began: SessionBegin) {
     const { id, input, reservation, target, failedAttempts, opened } = context
     const { policy } = input.key
     this.id = id

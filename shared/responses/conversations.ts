@@ -3,9 +3,9 @@ import { dayMs } from '../base/time.ts'
 import type { FileOwner } from '../files/files.ts'
 import type { Connection, TransactionStep } from '../io/db.ts'
 import type { ResponsesItem } from '../kinds/responses.ts'
-import type { Services } from '../open-services.ts'
 import { conversationNotFound } from './earlier.ts'
 import { dropOnFailure } from './insert-items.ts'
+import type { ResponseServices } from './response-services.ts'
 import type { Conversation, ListedItem, Metadata } from './stored-conversations.ts'
 
 /**
@@ -13,7 +13,7 @@ import type { Conversation, ListedItem, Metadata } from './stored-conversations.
  * 403 `quota_exceeded`.
  */
 export async function createConversation(
-  services: Services,
+  services: ResponseServices,
   { organisationId, environment }: FileOwner,
   { metadata, items }: { metadata: Metadata; items: readonly ResponsesItem[] },
   beside: TransactionStep<Conversation>,
@@ -28,7 +28,7 @@ export async function createConversation(
 
 /** Adds items to a conversation, with what `beside` writes. Throws as `createConversation` does, and 404. */
 export async function addItems(
-  services: Services,
+  services: ResponseServices,
   { organisationId, environment }: FileOwner,
   id: string,
   items: readonly ResponsesItem[],
@@ -52,7 +52,7 @@ export async function addItems(
 }
 
 /** Returns the retention. Throws 400 if the organisation stores nothing, 403 if its quota is used up. */
-async function assertStores({ responseSettings, files }: Services, owner: FileOwner): Promise<number> {
+async function assertStores({ responseSettings, files }: ResponseServices, owner: FileOwner): Promise<number> {
   const { keeps, retentionDays } = await responseSettings.read(owner.organisationId)
   if (!keeps)
     throw new GatewayError(

@@ -3,7 +3,7 @@ import { JsonMeter } from '../base/json-scan.ts'
 import type { FileOwner } from '../files/files.ts'
 import type { HeldBytes } from '../io/byte-budget.ts'
 import type { ResponsesItem } from '../kinds/responses.ts'
-import type { Services } from '../open-services.ts'
+import type { ResponseServices } from './response-services.ts'
 import type { ChainLink } from './stored-responses.ts'
 
 /** The items that precede the input of a request, and the session of their conversation for routing. */
@@ -23,7 +23,12 @@ export type Room = { held: HeldBytes; own: Buffer }
  * Reads the items of a response and of those that it continues, oldest first, which count towards `held`. Throws 400
  * `previous_response_not_found` if one is gone, 400 if it cannot be continued or is too long.
  */
-export async function readChain(services: Services, id: string, owner: FileOwner, room: Room): Promise<Earlier> {
+export async function readChain(
+  services: ResponseServices,
+  id: string,
+  owner: FileOwner,
+  room: Room,
+): Promise<Earlier> {
   const { storedResponses } = services
   const links = isId(id) ? await storedResponses.chain(id, owner, limits.responses) : []
   const [newest] = links
@@ -44,7 +49,12 @@ export async function readChain(services: Services, id: string, owner: FileOwner
 }
 
 /** Reads the items of a conversation, which count towards `held`. Throws 404 if there is none, 400 if it is too long. */
-export async function readConversation(services: Services, id: string, owner: FileOwner, room: Room): Promise<Earlier> {
+export async function readConversation(
+  services: ResponseServices,
+  id: string,
+  owner: FileOwner,
+  room: Room,
+): Promise<Earlier> {
   const { conversations } = services
   const conversation = isId(id) ? await conversations.find(id, owner) : null
   if (!conversation) throw conversationNotFound(id)

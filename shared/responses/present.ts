@@ -1,10 +1,13 @@
 import type { ResponsesItem } from '../kinds/responses.ts'
-import type { Services } from '../open-services.ts'
 import { listedIds } from './item-ids.ts'
+import type { ResponseServices } from './response-services.ts'
 import type { ResponseRow } from './stored-responses.ts'
 
 /** A stored response as its client received it. */
-export async function presentResponse({ storedResponses }: Services, { id, inputCount }: ResponseRow): Promise<object> {
+export async function presentResponse(
+  { storedResponses }: ResponseServices,
+  { id, inputCount }: ResponseRow,
+): Promise<object> {
   const head = await storedResponses.readHead(id)
   const [items] = await storedResponses.readItems([id])
   return { ...head, output: items!.slice(inputCount) }
@@ -12,7 +15,7 @@ export async function presentResponse({ storedResponses }: Services, { id, input
 
 /** The input items of a stored response, each with its id, or with one by its position if it has none. */
 export async function presentInput(
-  { storedResponses }: Services,
+  { storedResponses }: ResponseServices,
   { id, inputCount }: ResponseRow,
 ): Promise<(ResponsesItem & { id: string })[]> {
   const [items] = (await storedResponses.readItems([id])) as ResponsesItem[][]

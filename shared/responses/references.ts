@@ -5,10 +5,10 @@ import type { FileOwner } from '../files/files.ts'
 import type { HeldBytes } from '../io/byte-budget.ts'
 import { directKinds } from '../kinds/index.ts'
 import { isReference, type ResponsesItem, type ResponsesRequest } from '../kinds/responses.ts'
-import type { Services } from '../open-services.ts'
 import type { ResponsesTurn } from './context.ts'
 import { assertRoom, meterOf, type Room } from './earlier.ts'
 import { listedIds, ownId } from './item-ids.ts'
+import type { ResponseServices } from './response-services.ts'
 
 /** The most references of one request. */
 const maxReferences = 5_000
@@ -31,7 +31,7 @@ export function hasReferences({ input }: Partial<Pick<ResponsesRequest, 'input'>
  * `held`. Throws 400 if nothing is stored for the organisation or it is too much, 404 for an item that does not exist.
  */
 export async function resolveReferences(
-  services: Services,
+  services: ResponseServices,
   owner: FileOwner,
   turn: ResponsesTurn,
   { held, earlier }: { held: HeldBytes; earlier: readonly ResponsesItem[] },
@@ -66,7 +66,7 @@ function take({ items }: Found, missing: Set<string>, id: string | null, item: R
 
 /** One query for all ids; others only if the newest responses have not all of them. */
 async function findInResponses(
-  { storedResponses }: Services,
+  { storedResponses }: ResponseServices,
   owner: FileOwner,
   missing: Set<string>,
   { found, room }: Search,
@@ -88,7 +88,7 @@ async function findInResponses(
 }
 
 async function findInConversations(
-  { conversations }: Services,
+  { conversations }: ResponseServices,
   owner: FileOwner,
   missing: Set<string>,
   { found, room }: Search,
@@ -107,7 +107,7 @@ function isStorable(id: string): boolean {
 }
 
 async function assertKept(
-  { responseSettings }: Services,
+  { responseSettings }: ResponseServices,
   { organisationId }: FileOwner,
   input: readonly ResponsesItem[],
 ): Promise<void> {

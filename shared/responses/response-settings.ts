@@ -2,7 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import { elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Database } from '../io/db.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
 
 /** Whether an organisation's responses are stored, and for how many days. */
 export type ResponseSettings = { keeps: boolean; retentionDays: number }
@@ -56,13 +56,13 @@ function fieldsOf(
 }
 
 /** Gets an organisation's settings. Throws 404. */
-export async function getResponseSettings({ db }: Services, organisationId: string): Promise<ResponseSettingsFields> {
+export async function getResponseSettings({ db }: Platform, organisationId: string): Promise<ResponseSettingsFields> {
   return fieldsOf(await db.organisation.findUnique({ where: { id: organisationId }, select: columns }))
 }
 
 /** Updates the given settings, for responses from now on. Throws 400 for a retention beyond the operator's, 404. */
 export async function updateResponseSettings(
-  { db, config, responseSettings }: Services,
+  { db, config, responseSettings }: Pick<Platform, 'db' | 'config'> & { responseSettings: ResponseSettingsReader },
   organisationId: string,
   changed: { [Field in keyof ResponseSettingsFields]?: ResponseSettingsFields[Field] | undefined },
   actor: Actor,

@@ -5,8 +5,8 @@ import type { FileOwner } from '../files/files.ts'
 import type { Connection } from '../io/db.ts'
 import type { ResponsesItem } from '../kinds/responses.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
-import type { Services } from '../open-services.ts'
 import { dropOnFailure } from './insert-items.ts'
+import type { ResponseServices } from './response-services.ts'
 
 /** What is stored of one turn. */
 export type StoredTurn = {
@@ -26,10 +26,10 @@ type Prepared = { insert(tx: Connection): Promise<void>; drop(): Promise<void> }
 /** Stores the response of one turn, and adds its items to its conversation, in one transaction. */
 export class TurnStorage implements ResponseStorage {
   readonly fields: Partial<ResponsesObject>
-  readonly #services: Services
+  readonly #services: ResponseServices
   readonly #turn: StoredTurn
 
-  constructor(services: Services, turn: StoredTurn) {
+  constructor(services: ResponseServices, turn: StoredTurn) {
     this.#services = services
     this.#turn = turn
     const { isStored, previousId, conversationId } = turn

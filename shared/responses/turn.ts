@@ -10,10 +10,10 @@ import { isOutage } from '../io/outage.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import { directKinds } from '../kinds/index.ts'
 import type { ResponsesItem, ResponsesRequest } from '../kinds/responses.ts'
-import type { Services } from '../open-services.ts'
 import { inputItems, type ResponsesTurn, withContext } from './context.ts'
 import { type Earlier, readChain, readConversation } from './earlier.ts'
 import { hasReferences, resolveReferences } from './references.ts'
+import type { ResponseServices } from './response-services.ts'
 import { type StoredTurn, TurnStorage } from './storage.ts'
 
 /** A request with its earlier items; `storage` is null if nothing is stored. */
@@ -29,7 +29,7 @@ type Named = Pick<ResponsesRequest, 'store' | 'previous_response_id' | 'conversa
 
 /** Whether a request needs nothing that is stored, as far as this process can tell without PostgreSQL. */
 export function isStateless(
-  { responseSettings }: Services,
+  { responseSettings }: ResponseServices,
   { policy }: ResolvedKey,
   body: Named & Pick<ResponsesRequest, 'input'>,
 ): boolean {
@@ -44,7 +44,7 @@ export function isStateless(
  * not exist, 403 `quota_exceeded` if the request asks for storage.
  */
 export async function openTurn(
-  services: Services,
+  services: ResponseServices,
   { policy }: ResolvedKey,
   turn: ResponsesTurn,
   { held, session: named }: { held: HeldBytes; session: string | null },
@@ -74,7 +74,7 @@ export type BackgroundTurn = ResponsesTurn & Pick<StoredTurn, 'previousId' | 'co
 
 /** Reads what a request for a response in the background continues. Throws as `openTurn` does, and 400 without storage. */
 export async function openBackground(
-  services: Services,
+  services: ResponseServices,
   { policy: { organisationId, environment } }: ResolvedKey,
   turn: ResponsesTurn,
   { held, session: named }: { held: HeldBytes; session: string | null },
@@ -102,7 +102,7 @@ function sessionFor(named: string | null, { session }: Whole): string {
 
 /** Returns a request with what it continues, of which nothing is stored. Throws as `openTurn` does. */
 export async function expandTurn(
-  services: Services,
+  services: ResponseServices,
   { policy: { organisationId, environment } }: ResolvedKey,
   turn: ResponsesTurn,
   held: HeldBytes,
@@ -116,7 +116,12 @@ export async function expandTurn(
 type Whole = { turn: ResponsesTurn; own: ResponsesItem[]; session: string | null }
 
 /** Reads what a request continues and refers to. */
-async function readWhole(services: Services, owner: FileOwner, turn: ResponsesTurn, held: HeldBytes): Promise<Whole> {
+async function readWhole(
+  services: ResponseServices,
+  owner: FileOwner,
+  turn: ResponsesTurn,
+  held: HeldBytes,
+): Promise<Whole> {
   const earlier = await readEarlier(services, owner, turn, held)
   if (earlier) await setImmediate()
   const resolved = await resolveReferences(services, owner, turn, { held, earlier: earlier?.items ?? [] })
@@ -134,7 +139,7 @@ function conversationOf({ conversation }: Named): string | null {
 
 /** Reads the items that precede those of a request; null if it continues nothing. */
 function readEarlier(
-  services: Services,
+  services: ResponseServices,
   owner: FileOwner,
   { body, raw }: ResponsesTurn,
   held: HeldBytes,
@@ -165,7 +170,11 @@ function withoutStore({ body, raw }: ResponsesTurn): ResponsesTurn {
 }
 
 /** Whether the organisation stores responses. Throws 400 if it does not and the request needs that. */
-async function storesResponses(services: Services, organisationId: string, body: ResponsesRequest): Promise<boolean> {
+async function storesResponses(
+  services: ResponseServices,
+  organisationId: string,
+  body: ResponsesRequest,
+): Promise<boolean> {
   const param = neededField(body)
   try {
     const { keeps } = await services.responseSettings.read(organisationId)

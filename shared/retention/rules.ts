@@ -3,11 +3,12 @@ import { dayMs } from '../base/time.ts'
 import { counterRetentionMs } from '../feedback/counters.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { deleteExpired, measureExpired, type Removable } from '../io/expired-rows.ts'
+import type { JobServices } from '../jobs/job-services.ts'
 import { endedBatches, endedJobs, forgetJobs, unforgottenJobs } from '../jobs/retention.ts'
 import { factorMemoryMs } from '../providers/reservation-factors.ts'
+import type { ResponseServices } from '../responses/response-services.ts'
 import { expiredConversations } from '../responses/stored-conversations.ts'
 import { expiredResponses } from '../responses/stored-responses.ts'
-import type { Services } from '../open-services.ts'
 import { maintainPartitions, measureOldMonths, monthStart } from '../wallet/partitions.ts'
 
 /** What is removed from one table, and when. */
@@ -16,9 +17,9 @@ export type Rule = {
   /** What is removed, as the operator reads it. */
   what: string
   /** What `prune` would remove now. */
-  measure(services: Services): Promise<Removable>
+  measure(services: JobServices & ResponseServices): Promise<Removable>
   /** Removes it in bounded steps. Safe to repeat and to run concurrently; a later call continues where one stopped. */
-  prune(services: Services): Promise<unknown>
+  prune(services: JobServices & ResponseServices): Promise<unknown>
 }
 
 /** Retention of expired invitations. */
@@ -128,7 +129,8 @@ type Now = { nowMs: number; periods: RetentionPeriods }
 
 /** The rule of a table whose old rows are deleted without further effects. */
 function rows(table: string, what: string, expired: (now: Now) => Prisma.Sql): Rule {
-  const expiredNow = ({ clock, config }: Services) => expired({ nowMs: clock.now(), periods: config })
+  const expiredNow = ({ clock, config }: JobServices & ResponseServices) =>
+    expired({ nowMs: clock.now(), periods: config })
   return {
     table,
     what,
@@ -141,7 +143,7 @@ function olderThan(column: string, before: Date): Prisma.Sql {
   return Prisma.sql`${Prisma.raw(column)} < ${before}`
 }
 
-function resultsBefore({ clock, config }: Pick<Services, 'clock' | 'config'>): Date {
+function resultsBefore({ clock, config }: Pick<JobServices & ResponseServices, 'clock' | 'config'>): Date {
   return new Date(clock.now() - config.resultRetentionDays * dayMs)
 }
 
@@ -149,7 +151,7 @@ function resultsBefore({ clock, config }: Pick<Services, 'clock' | 'config'>): D
  * Removes what every rule says, one after another. A rule that fails, because storage is away for example, does not keep
  * the others from running; the first error is thrown at the end.
  */
-export async function pruneAll(services: Services, rules: readonly Rule[]): Promise<void> {
+export async function pruneAll(services: JobServices & ResponseServices, rules: readonly Rule[]): Promise<void> {
   const errors: unknown[] = []
   for (const rule of rules) {
     const { isBounded, skewMs } = services.clockSkew

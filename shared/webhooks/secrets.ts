@@ -1,10 +1,10 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { GatewayError } from '../base/errors.ts'
-import type { Organisation, WebhookDelivery } from '../generated/prisma/client.ts'
+import type { Organisation, WebhookDelivery, WebhookEndpoint } from '../generated/prisma/client.ts'
 import { type Actor, audit } from '../io/audit.ts'
 import type { Database } from '../io/db.ts'
 import type { Sealer } from '../io/sealer.ts'
-import type { Services } from '../open-services.ts'
+import type { Platform } from '../platform.ts'
 
 const overlapMs = 24 * 3_600_000
 
@@ -119,7 +119,12 @@ type Delivery = Pick<WebhookDelivery, 'organisationId' | 'endpointId' | 'request
  * The secrets that sign each delivery, newest first: those of its endpoint, and the organisation's if the endpoint has none
  * or the URL was also named by a job, a batch or the alert settings.
  */
-export async function listDeliverySecrets(services: Services, deliveries: readonly Delivery[]): Promise<string[][]> {
+export async function listDeliverySecrets(
+  services: Pick<Platform, 'db' | 'sealer' | 'clock'> & {
+    webhookEndpoints: { secretsOf(row: WebhookEndpoint): WebhookSecrets | null }
+  },
+  deliveries: readonly Delivery[],
+): Promise<string[][]> {
   const { db, clock, webhookEndpoints } = services
   const endpointIds = [...new Set(deliveries.flatMap(({ endpointId }) => endpointId ?? []))]
   const endpoints =

@@ -2,12 +2,12 @@
 export type Post = { url: string; headers: Record<string, string>; body: string }
 
 /** A message in Slack's format for incoming webhooks, which others also understand. `link` is a page of the dashboard. */
-export function slackMessage(url: string, { subject, text, link }: { subject: string; text: string; link: string }): Post {
+export function slackMessage(
+  url: string,
+  { subject, text, link }: { subject: string; text: string; link: string },
+): Post {
   const section = (markdown: string) => ({ type: 'section', text: { type: 'mrkdwn', text: markdown } })
-  const blocks = [
-    section(`*${escapeText(subject)}*\n${escapeText(text)}`),
-    section(`<${link}|Show in the dashboard>`),
-  ]
+  const blocks = [section(`*${escapeText(subject)}*\n${escapeText(text)}`), section(`<${link}|Show in the dashboard>`)]
   const headers = { 'content-type': 'application/json', 'user-agent': 'headgate' }
   return { url, headers, body: JSON.stringify({ text: escapeText(`${subject}: ${text}`), blocks }) }
 }

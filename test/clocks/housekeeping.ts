@@ -1,7 +1,7 @@
 import { QueueEvents } from 'bullmq'
 import { openWorkerRedis } from '../../shared/io/redis.ts'
-import { type MaintenanceTask, queueAddress, queuePrefix, queues } from '../../shared/queues/queues.ts'
 import type { Services } from '../../shared/open-services.ts'
+import { type MaintenanceTask, queueAddress, queuePrefix, queues } from '../../shared/queues/queues.ts'
 import { eventually } from '../support/gateway.ts'
 
 /** Tasks of a longer interval are started by the run itself. */

@@ -1,6 +1,6 @@
 import { openWorkerRedis } from '../../shared/io/redis.ts'
-import { queueAddress } from '../../shared/queues/queues.ts'
 import type { Services } from '../../shared/open-services.ts'
+import { queueAddress } from '../../shared/queues/queues.ts'
 import { delayedProcessor } from '../../workers/async.ts'
 import { batchProcessor } from '../../workers/batches.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'

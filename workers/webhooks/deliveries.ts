@@ -9,9 +9,9 @@ import type { Batch, Job } from '../../shared/generated/prisma/client.ts'
 import { PinnedPools } from '../../shared/io/pinned-pools.ts'
 import { assertPublicUrl, type CheckedUrl, type Resolver, type UrlPolicy } from '../../shared/io/safe-url.ts'
 import { delayedKind } from '../../shared/jobs/job-end.ts'
+import type { JobServices } from '../../shared/jobs/job-services.ts'
 import { presentJob } from '../../shared/jobs/present.ts'
 import { maxOpenStarts, poisonError } from '../../shared/queues/crash-suspect-limiter.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { deliveryAttributes } from '../../shared/traces/attributes.ts'
 import { SpanKind } from '../../shared/traces/trace.ts'
 import { nextPauseMs, retryAfterMs } from '../../shared/webhooks/schedule.ts'
@@ -57,7 +57,7 @@ export type DeliveryOptions = {
 
 /** Delivers webhooks (contract §8): one queue entry is one attempt. Database reads and writes are batched. */
 export class WebhookDeliveries {
-  readonly #services: Services
+  readonly #services: JobServices
   readonly #timeoutMs: number
   readonly #rules: UrlPolicy
   readonly #pools = new PinnedPools(connectTimeoutMs)
@@ -66,7 +66,7 @@ export class WebhookDeliveries {
   readonly #loading: Batcher<string, Loaded>
   readonly #recording: Batcher<AttemptResult, true>
 
-  constructor(services: Services, { timeoutMs = 15_000 }: DeliveryOptions = {}) {
+  constructor(services: JobServices, { timeoutMs = 15_000 }: DeliveryOptions = {}) {
     this.#services = services
     this.#timeoutMs = timeoutMs
     const slots = slotsOf('webhooks', services.config)

@@ -1,7 +1,7 @@
 import { nanoFromUsd } from '../../../shared/base/money.ts'
 import type { ApiKey } from '../../../shared/generated/prisma/client.ts'
 import type { KeyRecord } from '../../../shared/keys/keys.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 
 /** Older refusals say nothing about the next request. */
 const recentMs = 3_600_000
@@ -11,7 +11,7 @@ const recentMs = 3_600_000
  * have spent half of it: otherwise the request was too large for the cap, as alerts see it, too.
  */
 export async function listCapRefusals(
-  { db, clock }: Pick<Services, 'db' | 'clock'>,
+  { db, clock }: Pick<Platform, 'db' | 'clock'>,
   keys: readonly { row: ApiKey; record: KeyRecord }[],
 ): Promise<Map<string, Date>> {
   const near = keys.filter(({ row, record }) => isNear(row.monthlySpendCapNano, record)).map(({ row }) => row)

@@ -1,6 +1,6 @@
 import type { RuleKind, Window } from '../../../shared/alerts/rule-kinds.ts'
 import type { AlertRule } from '../../../shared/generated/prisma/client.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import type { AlertRulesAnswer, DashboardRule, EmailChoice } from '../wire/alert-rules.ts'
 
 const maxChoices = 1_000
@@ -11,7 +11,7 @@ type LatestMessage = { ruleId: string; id: string; status: string; createdAt: Da
 
 /** Presents rules of one organisation with their state. */
 export async function presentRules(
-  { db }: Services,
+  { db }: Platform,
   organisationId: string,
   rows: readonly AlertRule[],
 ): Promise<DashboardRule[]> {
@@ -56,7 +56,7 @@ function fieldsOf(row: AlertRule) {
 
 /** What rules can be limited to, and who can get their emails. */
 export async function readRuleChoices(
-  { db, catalog }: Services,
+  { db, catalog }: Platform,
   organisationId: string,
 ): Promise<AlertRulesAnswer['choices']> {
   const [keys, members] = await Promise.all([

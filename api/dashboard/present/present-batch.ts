@@ -1,7 +1,8 @@
 import { usdFromNano } from '../../../shared/base/money.ts'
 import { type Batch, unfinished } from '../../../shared/batches/batches.ts'
 import { presentBatch } from '../../../shared/batches/present.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { FileServices } from '../../../shared/files/file-services.ts'
+import type { WebhookServices } from '../../../shared/webhooks/webhook-services.ts'
 import type { BatchDetail, BatchFile, BatchRow } from '../wire/batches.ts'
 import { type Keys, mayCancel, presentWorkKey, readDelivery, readWorkKeys, type Viewer } from './work.ts'
 
@@ -29,7 +30,11 @@ export function presentBatchRow(batch: Batch, viewer: Viewer, keys: Keys): Batch
 }
 
 /** A batch with all details. */
-export async function presentBatchDetail(services: Services, viewer: Viewer, batch: Batch): Promise<BatchDetail> {
+export async function presentBatchDetail(
+  services: FileServices & WebhookServices,
+  viewer: Viewer,
+  batch: Batch,
+): Promise<BatchDetail> {
   const [keys, delivery, files] = await Promise.all([
     readWorkKeys(services, [batch]),
     readDelivery(services, batch.organisationId, { batchId: batch.id }),
@@ -54,7 +59,7 @@ export async function presentBatchDetail(services: Services, viewer: Viewer, bat
 }
 
 /** The files of a batch that are not deleted. */
-async function filesOf({ files }: Services, batch: Batch): Promise<BatchFile[]> {
+async function filesOf({ files }: FileServices, batch: Batch): Promise<BatchFile[]> {
   const fileIds = [
     ['input', batch.inputFileId],
     ['output', batch.outputFileId],

@@ -9,8 +9,9 @@ import { presentJob, storedResults } from '../../../shared/jobs/present.ts'
 import type { JobInput } from '../../../shared/jobs/submit.ts'
 import { type QueuedKind, queuedKinds } from '../../../shared/kinds/index.ts'
 import type { References } from '../../../shared/kinds/media.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { readJobAttempts } from '../../../shared/wallet/jobs.ts'
+import type { WebhookServices } from '../../../shared/webhooks/webhook-services.ts'
 import type { JobDetail, JobKind, JobOutput, JobReference, JobRow } from '../wire/jobs.ts'
 import { presentCall } from './request-calls.ts'
 import {
@@ -40,7 +41,7 @@ export const jobRowColumns = {
 type Listed = Prisma.JobGetPayload<{ select: typeof jobRowColumns }>
 
 /** A job as a row of the list. */
-export async function presentJobRow(services: Services, job: Listed, viewer: Viewer, keys: Keys): Promise<JobRow> {
+export async function presentJobRow(services: Platform, job: Listed, viewer: Viewer, keys: Keys): Promise<JobRow> {
   const isOver = job.stage === 'over'
   return {
     id: job.id,
@@ -63,7 +64,7 @@ export async function presentJobRow(services: Services, job: Listed, viewer: Vie
 }
 
 /** What a list shows of the result: a picture of it, or the video itself, of which a page reads the first frame. */
-async function presentThumbnail(services: Services, job: Listed): Promise<JobRow['thumbnail']> {
+async function presentThumbnail(services: Platform, job: Listed): Promise<JobRow['thumbnail']> {
   if (job.kind === delayedKind) return null
   const outputs = storedResults(services, job)
   const file = outputs.find(({ role }) => role === 'thumbnail') ?? outputs[0]
@@ -73,7 +74,7 @@ async function presentThumbnail(services: Services, job: Listed): Promise<JobRow
 }
 
 /** A job with all details. The caller must have checked that it belongs to the viewer's organisation. */
-export async function presentJobDetail(services: Services, viewer: Viewer, id: string): Promise<JobDetail> {
+export async function presentJobDetail(services: WebhookServices, viewer: Viewer, id: string): Promise<JobDetail> {
   const { db } = services
   const job = await db.job.findUniqueOrThrow({ where: { id }, omit: { input: true } })
   const [keys, delivery, calls] = await Promise.all([
@@ -96,7 +97,7 @@ export async function presentJobDetail(services: Services, viewer: Viewer, id: s
 }
 
 /** When a job is tried again that waits after a failed attempt. */
-function nextAttemptAt({ clock }: Services, { stage, attempts, claimedUntil }: Omit<Job, 'input'>): Date | null {
+function nextAttemptAt({ clock }: Platform, { stage, attempts, claimedUntil }: Omit<Job, 'input'>): Date | null {
   const isPausing = stage === 'waiting' && attempts > 0 && claimedUntil !== null
   return isPausing && claimedUntil.getTime() > clock.now() ? claimedUntil : null
 }
@@ -104,7 +105,7 @@ function nextAttemptAt({ clock }: Services, { stage, attempts, claimedUntil }: O
 type WithoutInput = Omit<Job, 'input'>
 type Parts = Pick<JobDetail, 'inputs' | 'references' | 'request' | 'outputs' | 'result_url' | 'object'>
 
-async function presentMediaParts(services: Services, job: WithoutInput): Promise<Parts> {
+async function presentMediaParts(services: WebhookServices, job: WithoutInput): Promise<Parts> {
   const { input: storedInput } = await services.db.job.findUniqueOrThrow({
     where: { id: job.id },
     select: { input: true },
@@ -135,7 +136,7 @@ function presentInputs(kind: QueuedKind, input: object): { field: string; value:
 }
 
 async function presentReferences(
-  services: Services,
+  services: Platform,
   organisationId: string,
   references: References,
 ): Promise<JobReference[]> {
@@ -161,7 +162,7 @@ function fileIdOf(storageKey: string): string {
   return storageKey.slice(storageKey.lastIndexOf('/') + 1).replace(/\.\w+$/, '')
 }
 
-async function presentDelayedParts(services: Services, job: WithoutInput): Promise<Parts> {
+async function presentDelayedParts(services: WebhookServices, job: WithoutInput): Promise<Parts> {
   const file = job.result as StoredFile | null
   const isKept = file !== null && (job.expiresAt === null || job.expiresAt.getTime() > services.clock.now())
   const isShort = file !== null && file.bytes <= maxResultBytes
@@ -176,7 +177,7 @@ async function presentDelayedParts(services: Services, job: WithoutInput): Promi
 }
 
 /** Truncated by Postgres: it may be 10 MiB long. */
-async function readRequestText({ db }: Services, id: string): Promise<string | null> {
+async function readRequestText({ db }: Platform, id: string): Promise<string | null> {
   const [row] = await db.$queryRaw<{ text: string | null }[]>`
     SELECT left(input->>'body', ${maxInputCharacters}) AS text FROM jobs WHERE id = ${id}`
   return row?.text ?? null

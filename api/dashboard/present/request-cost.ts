@@ -2,15 +2,15 @@ import { type TokenPrice, tokenRates, webSearchCost } from '../../../shared/cata
 import type { Generation } from '../../../shared/generated/prisma/client.ts'
 import { delayedKind } from '../../../shared/jobs/job-end.ts'
 import { directKinds } from '../../../shared/kinds/index.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { chargeNano, marginOf } from '../../../shared/routing/pricing.ts'
-import type { Services } from '../../../shared/open-services.ts'
 import type { CostPart } from '../wire/requests.ts'
 
 /**
  * The cost of a request's tokens by class, and the margin. Null if current prices do not add up to the charge (they
  * changed, or the request had token classes that the log does not distinguish), or if nothing was charged.
  */
-export function costParts({ catalog, config }: Services, row: Generation, isOfBatch: boolean): CostPart[] | null {
+export function costParts({ catalog, config }: Platform, row: Generation, isOfBatch: boolean): CostPart[] | null {
   const { kind, model, provider, promptTokens, completionTokens, cachedTokens, cacheWriteTokens, cacheWrite1hTokens } =
     row
   const direct = kind in directKinds ? (kind as keyof typeof directKinds) : kind === delayedKind ? 'chat' : null

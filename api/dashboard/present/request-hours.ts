@@ -1,5 +1,5 @@
 import type { Connection } from '../../../shared/io/db.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import type { Outcome } from '../../../shared/wallet/usage-hours.ts'
 import type { UsageFilter } from '../../../shared/wallet/usage-source.ts'
 import { type HourSearch, listHours, listPeaks, type PeakColumn } from '../../../shared/wallet/usage-times.ts'
@@ -146,7 +146,7 @@ function within(where: RequestWhere, hours: readonly Date[]): RequestWhere {
 }
 
 /** Whether a time begins and ends with an hour of the sums, or has not ended. */
-export function isOfWholeHours({ clock }: Services, { createdAt: { gte, lte } }: RequestWhere): boolean {
+export function isOfWholeHours({ clock }: Platform, { createdAt: { gte, lte } }: RequestWhere): boolean {
   return gte.getTime() % hourMs === 0 && (lte.getTime() >= clock.now() || (lte.getTime() + 1) % hourMs === 0)
 }
 

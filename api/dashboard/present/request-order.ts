@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import type { Generation, Prisma } from '../../../shared/generated/prisma/client.ts'
 import { rowsAfter } from '../../../shared/io/keyset.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { paging } from '../../routes/paging.ts'
 import { type RequestWhere, requestFilters } from './request-search.ts'
 
@@ -41,7 +41,7 @@ export function orderBy({ sort, order }: Ordering): Prisma.GenerationOrderByWith
 }
 
 /** The row that a cursor names. Throws 404. */
-export async function readPlace({ db }: Services, organisationId: string, id: string): Promise<Place> {
+export async function readPlace({ db }: Platform, organisationId: string, id: string): Promise<Place> {
   const row = await db.generation.findFirst({ where: { id, organisationId }, select: placeColumns })
   if (row) return row
   throw new GatewayError('not_found', 'No such request to list after.', { param: 'after' })

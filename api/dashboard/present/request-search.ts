@@ -3,7 +3,7 @@ import { createdAtMs, mayBeginId } from '../../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../../shared/base/money.ts'
 import { dayMs } from '../../../shared/base/time.ts'
 import { Prisma } from '../../../shared/generated/prisma/client.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { readSpan, spanFields } from './span.ts'
 import { findKeyId } from './work.ts'
 
@@ -52,7 +52,7 @@ export type RequestWhere = Omit<
 
 /** The rows that a search finds, bounded in time. Throws 400, 404. */
 export async function whereOf(
-  services: Services,
+  services: Platform,
   organisationId: string,
   { q, status, model, provider, type, environment, key, ...more }: RequestFilters,
 ): Promise<RequestWhere> {
@@ -98,14 +98,14 @@ export function whereId(matches: string | { startsWith: string }, id: string): P
 }
 
 /** The time that a query names: its own bounds, or a span up to now. */
-function timeOf({ clock }: Services, { span, from, to }: Pick<RequestFilters, 'span' | 'from' | 'to'>) {
+function timeOf({ clock }: Platform, { span, from, to }: Pick<RequestFilters, 'span' | 'from' | 'to'>) {
   if (from !== undefined || span === undefined) return { from, to }
   return { from: readSpan({ span }, clock.now()).from.toISOString(), to }
 }
 
 /** The time range to search. Our ids contain their day of creation, which is when the request began. */
 export function searchSpan(
-  { clock }: Services,
+  { clock }: Platform,
   { from, to }: Pick<RequestFilters, 'from' | 'to'>,
   q: string | undefined,
 ) {

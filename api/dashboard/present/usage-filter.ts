@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { dayMs } from '../../../shared/base/time.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { outcomes } from '../../../shared/wallet/usage-hours.ts'
 import { type Dimension, isOfLog, type UsageFilter, type UsageSource } from '../../../shared/wallet/usage-source.ts'
 import type { UsageEnvironment } from '../wire/usage.ts'
@@ -29,7 +29,7 @@ type UsageFields = z.output<z.ZodObject<typeof usageFields>>
 
 /** The filter that a query describes. Throws 404 for a key of others. */
 export async function readUsageFilter(
-  services: Services,
+  services: Platform,
   organisationId: string,
   { environment, key, member: memberId, model, provider, type, outcome, tag }: UsageFields,
   { from, to }: Span,
@@ -44,7 +44,7 @@ export async function readUsageFilter(
 }
 
 /** The environment to show by default: test if only that was used since a time. */
-async function usualEnvironment({ db }: Services, organisationId: string, since: Date): Promise<'live' | 'test'> {
+async function usualEnvironment({ db }: Platform, organisationId: string, since: Date): Promise<'live' | 'test'> {
   const day = { gte: new Date(since.toISOString().slice(0, 10)) }
   const isUsed = (environment: 'live' | 'test') =>
     db.usageDay.findFirst({ where: { organisationId, environment, day }, select: { day: true } })

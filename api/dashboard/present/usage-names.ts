@@ -1,4 +1,4 @@
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import type { Dimension } from '../../../shared/wallet/usage-source.ts'
 import { readWorkKeys } from './work.ts'
 
@@ -13,7 +13,7 @@ const unnamed: Partial<Record<Dimension, string>> = {
 
 /** The display names of groups. */
 export async function namesOf(
-  services: Services,
+  services: Platform,
   by: Dimension,
   ids: readonly (string | null)[],
 ): Promise<(id: string) => string> {

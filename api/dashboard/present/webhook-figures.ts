@@ -1,5 +1,5 @@
 import { dayMs } from '../../../shared/base/time.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import type { AddressFigures } from '../wire/webhook-endpoints.ts'
 import { runSearch } from './run-search.ts'
 import { usageBound } from './usage-filter.ts'
@@ -28,7 +28,7 @@ export const noFigures: AddressFigures = {
 
 /** The figures of the last 24 hours by URL, the latest used first. */
 export async function readFigures(
-  { db, clock }: Services,
+  { db, clock }: Platform,
   organisationId: string,
   url?: string,
 ): Promise<Map<string, AddressFigures>> {

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
 import type { ApiKey } from '../../../shared/generated/prisma/client.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { hasRole } from '../../auth/roles.ts'
 import type { Validated } from '../../endpoint.ts'
 import type { WorkDelivery, WorkKey } from '../wire/jobs.ts'
@@ -15,7 +15,7 @@ export type Keys = ReadonlyMap<string, Pick<ApiKey, 'id' | 'name' | 'prefix' | '
 const urlLifetimeMs = 3_600_000
 
 /** The keys that submitted the work, by id. */
-export async function readWorkKeys({ db }: Services, works: readonly Pick<Work, 'keyId'>[]): Promise<Keys> {
+export async function readWorkKeys({ db }: Platform, works: readonly Pick<Work, 'keyId'>[]): Promise<Keys> {
   const rows = await db.apiKey.findMany({
     where: { id: { in: [...new Set(works.map(({ keyId }) => keyId))] } },
     select: { id: true, name: true, prefix: true, last4: true, createdById: true },
@@ -36,7 +36,7 @@ export function mayCancel({ person, role }: Viewer, work: Work, keys: Keys): boo
 }
 
 /** Throws 403 unless `mayCancel`. */
-export async function assertMayCancel(services: Services, viewer: Viewer, work: Work): Promise<void> {
+export async function assertMayCancel(services: Platform, viewer: Viewer, work: Work): Promise<void> {
   if (mayCancel(viewer, work, await readWorkKeys(services, [work]))) return
   throw new GatewayError(
     'insufficient_role',
@@ -45,7 +45,7 @@ export async function assertMayCancel(services: Services, viewer: Viewer, work: 
 }
 
 /** The id of the organisation's key with this id or hash. Throws 404. */
-export async function findKeyId({ db }: Services, organisationId: string, key: string): Promise<string> {
+export async function findKeyId({ db }: Platform, organisationId: string, key: string): Promise<string> {
   const row = await db.apiKey.findFirst({
     where: { organisationId, OR: [{ id: key }, { hash: key }] },
     select: { id: true },
@@ -56,7 +56,7 @@ export async function findKeyId({ db }: Services, organisationId: string, key: s
 
 /** The current state of the work's webhook; null if there is none. */
 export async function readDelivery(
-  { db }: Services,
+  { db }: Platform,
   organisationId: string,
   work: { jobId: string } | { batchId: string },
 ): Promise<WorkDelivery | null> {
@@ -69,7 +69,7 @@ export async function readDelivery(
 
 /** The URL of a stored file for the page, which may reach the gateway under another host than PUBLIC_URL. */
 export async function fileUrlForPage(
-  { blobs, clock, config }: Services,
+  { blobs, clock, config }: Platform,
   file: { key: string; contentType: string; filename?: string },
 ): Promise<string> {
   return rebaseUrl(config.publicUrl, await blobs.signedUrl(file, clock.now() + urlLifetimeMs))

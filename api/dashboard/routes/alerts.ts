@@ -7,7 +7,7 @@ import { GatewayError } from '../../../shared/base/errors.ts'
 import type { Alert } from '../../../shared/generated/prisma/client.ts'
 import type { Database } from '../../../shared/io/db.ts'
 import { rowsAfter } from '../../../shared/io/keyset.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { endpoint } from '../../endpoint.ts'
 import { paging, readPage } from '../../routes/paging.ts'
 import type { AlertSettings, AlertsAnswer, RaisedAlert } from '../wire/alerts.ts'
@@ -18,7 +18,7 @@ const shared = {
   access: { role: 'admin' },
 } as const
 
-async function present({ db }: Services, organisationId: string, fields: AlertFields): Promise<AlertSettings> {
+async function present({ db }: Platform, organisationId: string, fields: AlertFields): Promise<AlertSettings> {
   return { ...fields, email_to: await listAlertRecipients(db, organisationId) }
 }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { usdFromNano } from '../../../shared/base/money.ts'
 import { dayMs } from '../../../shared/base/time.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { sumUsage } from '../../../shared/wallet/usage-query.ts'
 import type { UsageFilter } from '../../../shared/wallet/usage-source.ts'
 import { listFailingHours } from '../../../shared/wallet/usage-times.ts'
@@ -52,7 +52,7 @@ const attention = endpoint({
 })
 
 /** The times in which many calls failed, by provider, newest first. Hours that follow each other are one outage. */
-async function listOutages({ db }: Services, filter: UsageFilter): Promise<Notice[]> {
+async function listOutages({ db }: Platform, filter: UsageFilter): Promise<Notice[]> {
   const hours = await runSearch(db, usageBound, tx => listFailingHours(tx, filter))
   const outages: { provider: string; fromMs: number; toMs: number; failed: number; requests: number }[] = []
   for (const { provider, hour, failed, requests } of hours) {
@@ -82,7 +82,7 @@ async function listOutages({ db }: Services, filter: UsageFilter): Promise<Notic
 }
 
 /** Keys near or at their monthly cap, and keys that expire soon. */
-async function listKeyNotices({ db, clock, accounts }: Services, organisationId: string): Promise<Notice[]> {
+async function listKeyNotices({ db, clock, accounts }: Platform, organisationId: string): Promise<Notice[]> {
   const nowMs = clock.now()
   const soon = { gt: new Date(nowMs), lt: new Date(nowMs + expiryMs) }
   const keys = await db.apiKey.findMany({
@@ -111,7 +111,7 @@ async function listKeyNotices({ db, clock, accounts }: Services, organisationId:
 }
 
 /** Keys whose calls are often rate limited. */
-async function listRateLimited(services: Services, filter: UsageFilter): Promise<Notice[]> {
+async function listRateLimited(services: Platform, filter: UsageFilter): Promise<Notice[]> {
   const grouping = {
     step: null,
     source: 'hours',
@@ -139,7 +139,7 @@ async function listRateLimited(services: Services, filter: UsageFilter): Promise
 }
 
 /** Webhook URLs whose latest deliveries failed. */
-async function listFailingWebhooks({ db, clock }: Services, organisationId: string): Promise<Notice[]> {
+async function listFailingWebhooks({ db, clock }: Platform, organisationId: string): Promise<Notice[]> {
   const rows = await db.$queryRaw<{ url: string; failed: bigint; since: Date }[]>`
     SELECT url, count(*) AS failed, min(created_at) AS since FROM webhook_deliveries d
     WHERE organisation_id = ${organisationId} AND created_at >= ${new Date(clock.now() - webhookMs)} AND status = 'failed'
@@ -157,7 +157,7 @@ async function listFailingWebhooks({ db, clock }: Services, organisationId: stri
 }
 
 /** How long the credits last if the next days cost as much as the last ones. */
-async function creditsOf({ db, clock, accounts }: Services, organisationId: string): Promise<Notice[]> {
+async function creditsOf({ db, clock, accounts }: Platform, organisationId: string): Promise<Notice[]> {
   const since = new Date(new Date(clock.now() - spendDays * dayMs).toISOString().slice(0, 10))
   const where = { organisationId, environment: 'live', day: { gte: since } } as const
   const { _sum: sum } = await db.usageDay.aggregate({ where, _sum: { costNano: true } })

@@ -3,8 +3,9 @@ import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { type Batch, unfinished } from '../../../shared/batches/batches.ts'
 import { cancelBatch } from '../../../shared/batches/cancel.ts'
+import type { FileServices } from '../../../shared/files/file-services.ts'
 import type { File } from '../../../shared/files/files.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { paging, readPage } from '../../routes/paging.ts'
 import { presentBatchDetail, presentBatchRow } from '../present/present-batch.ts'
@@ -136,14 +137,14 @@ function faultOf(line: string): BatchErrors['data'][number] {
 }
 
 /** The organisation's batch. Throws 404. */
-async function find({ db }: Services, { organisationId }: Viewer, id: string): Promise<Batch> {
+async function find({ db }: Platform, { organisationId }: Viewer, id: string): Promise<Batch> {
   const batch = await db.batch.findFirst({ where: { id, organisationId } })
   if (!batch) throw new GatewayError('not_found', 'No such batch.', { param: 'id' })
   return batch
 }
 
 /** A file of a batch by purpose. Throws 404 if there is none, or if it has expired. */
-async function fileOf({ files }: Services, batch: Batch, name: string): Promise<File> {
+async function fileOf({ files }: FileServices, batch: Batch, name: string): Promise<File> {
   const ids: Record<BatchFileName, string | null> = {
     input: batch.inputFileId,
     output: batch.outputFileId,

@@ -3,7 +3,7 @@ import { GatewayError } from '../../../shared/base/errors.ts'
 import { usdFromNano } from '../../../shared/base/money.ts'
 import { dayMs, monthOf } from '../../../shared/base/time.ts'
 import type { TopUp as TopUpRow } from '../../../shared/generated/prisma/client.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { referenceOf, topUpCause } from '../../../shared/wallet/causes.ts'
 import { getMonthTotals, isCursor, listStatementLines, type StatementLine } from '../../../shared/wallet/statement.ts'
 import { endpoint } from '../../endpoint.ts'
@@ -94,7 +94,7 @@ const readTopUp = endpoint({
   },
 })
 
-async function presentTopUps({ db }: Services, rows: TopUpRow[]): Promise<TopUp[]> {
+async function presentTopUps({ db }: Platform, rows: TopUpRow[]): Promise<TopUp[]> {
   const people = rows.flatMap(({ userId }) => userId ?? [])
   const causes = rows.map(({ id }) => topUpCause(id, 'payment'))
   const [users, deposits] = await Promise.all([

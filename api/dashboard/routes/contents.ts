@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
+import type { ContentLogServices } from '../../../shared/content-log/content-log-services.ts'
 import {
   type ContentSettingsFields,
   getContentSettings,
@@ -7,7 +8,7 @@ import {
 } from '../../../shared/content-log/organisation-settings.ts'
 import type { RequestContent as Row } from '../../../shared/generated/prisma/client.ts'
 import { contentColumns, contentSetting, maxContentDays, maxLoggingDays } from '../../../shared/keys/content-logging.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { ContentSettings, RequestContent } from '../wire/contents.ts'
 import type { KeyAnswer } from '../wire/keys.ts'
@@ -16,7 +17,7 @@ import { presentOne } from './keys.ts'
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'admin' } } as const
 
-function present({ sealer }: Services, fields: ContentSettingsFields): ContentSettings {
+function present({ sealer }: Platform, fields: ContentSettingsFields): ContentSettings {
   return {
     ...fields,
     max_retention_days: maxContentDays,
@@ -96,7 +97,7 @@ const remove = endpoint({
   },
 })
 
-async function findRow({ contents, clock }: Services, organisationId: string, id: string): Promise<Row> {
+async function findRow({ contents, clock }: ContentLogServices, organisationId: string, id: string): Promise<Row> {
   const row = await contents.find(organisationId, id, clock.now())
   if (!row) throw new GatewayError('not_found', 'No input and output of this request is logged.', { param: 'id' })
   return row

@@ -6,7 +6,7 @@ import { rowsAfter } from '../../../shared/io/keyset.ts'
 import { cancelJob } from '../../../shared/jobs/cancel.ts'
 import { delayedKind } from '../../../shared/jobs/job-end.ts'
 import { queuedKinds } from '../../../shared/kinds/index.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { paging, readPage } from '../../routes/paging.ts'
 import { jobRowColumns, presentJobDetail, presentJobRow } from '../present/present-job.ts'
@@ -67,7 +67,7 @@ const list = endpoint({
 })
 
 async function whereOf(
-  services: Services,
+  services: Platform,
   organisationId: string,
   { kind, status, environment, key, q, after, ...time }: z.output<typeof filters>,
 ): Promise<Prisma.JobWhereInput> {
@@ -85,7 +85,7 @@ async function whereOf(
   }
 }
 
-async function readCursor({ db }: Services, organisationId: string, id: string) {
+async function readCursor({ db }: Platform, organisationId: string, id: string) {
   const place = await db.job.findFirst({ where: { id, organisationId }, select: { id: true, createdAt: true } })
   if (place) return place
   throw new GatewayError('not_found', 'No such job to list after.', { param: 'after' })
@@ -121,7 +121,7 @@ const cancel = endpoint({
 })
 
 /** The organisation's job. Throws 404. */
-async function find({ db }: Services, { organisationId }: Viewer, id: string) {
+async function find({ db }: Platform, { organisationId }: Viewer, id: string) {
   const select = { id: true, kind: true, keyId: true, environment: true } as const
   const job = await db.job.findFirst({ where: { id, organisationId }, select })
   if (!job) throw new GatewayError('not_found', 'There is no such job.', { param: 'id' })

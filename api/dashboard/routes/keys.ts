@@ -4,7 +4,7 @@ import { monthOf } from '../../../shared/base/time.ts'
 import type { ApiKey } from '../../../shared/generated/prisma/client.ts'
 import { presentContentSetting } from '../../../shared/keys/content-logging.ts'
 import { keyPatch, keyRoll, newKey } from '../../../shared/keys/key-requests.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { hasRole } from '../../auth/roles.ts'
 import { endpoint, type Validated } from '../../endpoint.ts'
 import { keysQuery } from '../../routes/keys.ts'
@@ -46,7 +46,7 @@ async function present({ services, person, role }: Request, rows: ApiKey[]): Pro
 }
 
 /** The share of each key's prompt tokens of this month that providers read from their caches. */
-async function cacheHitShares({ db, clock }: Services, rows: ApiKey[]): Promise<Map<string, number>> {
+async function cacheHitShares({ db, clock }: Platform, rows: ApiKey[]): Promise<Map<string, number>> {
   const organisations = [...new Set(rows.map(({ organisationId }) => organisationId))]
   const sums = await db.usageDay.groupBy({
     by: ['keyId'],

@@ -1,6 +1,6 @@
 import { usdFromNano } from '../../../shared/base/money.ts'
 import { monthOf } from '../../../shared/base/time.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { maxMembers } from '../../auth/accounts.ts'
 import { hasRole, type Role } from '../../auth/roles.ts'
 import { endpoint } from '../../endpoint.ts'
@@ -46,7 +46,7 @@ const list = endpoint({
 type KeySums = { userId: string; usable: bigint; spentNano: bigint }
 
 /** The usable keys of each creator, and what all of their keys spent this month, from the sums by key and month. */
-async function sumKeys({ db, clock }: Services, organisationId: string): Promise<Map<string, KeySums>> {
+async function sumKeys({ db, clock }: Platform, organisationId: string): Promise<Map<string, KeySums>> {
   const nowMs = clock.now()
   const rows = await db.$queryRaw<KeySums[]>`
     SELECT k.created_by_id AS "userId", coalesce(sum(s.spent_nano), 0)::bigint AS "spentNano",
@@ -59,7 +59,7 @@ async function sumKeys({ db, clock }: Services, organisationId: string): Promise
 }
 
 /** Those who can sign in with a password of this service. */
-async function listWithPassword({ db }: Services, userIds: string[]): Promise<Set<string>> {
+async function listWithPassword({ db }: Platform, userIds: string[]): Promise<Set<string>> {
   const where = { userId: { in: userIds }, providerId: 'credential', password: { not: null } }
   const rows = await db.account.findMany({ where, select: { userId: true } })
   return new Set(rows.map(({ userId }) => userId))

@@ -3,8 +3,8 @@ import { takenParameters } from '../../../shared/catalog/chat-profile.ts'
 import { endpointOf } from '../../../shared/catalog/model-not-found.ts'
 import { publicPricing } from '../../../shared/catalog/prices.ts'
 import type { ModelRow } from '../../../shared/catalog/schema.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import type { Target } from '../../../shared/providers/contract.ts'
-import type { Services } from '../../../shared/open-services.ts'
 import { endpoint } from '../../endpoint.ts'
 import { marginOf } from '../../routes/models.ts'
 import type { CatalogModel, ModelProvider, ModelsAnswer } from '../wire/models.ts'
@@ -22,7 +22,7 @@ const listModels = endpoint({
   },
 })
 
-function presentModel(services: Services, model: ModelRow): CatalogModel {
+function presentModel(services: Platform, model: ModelRow): CatalogModel {
   // For test keys every provider of the model counts, configured or not.
   const targets = services.upstreams.targets(model, 'test')
   const providers = targets.map(target => presentProvider(services, target))
@@ -47,7 +47,7 @@ function presentModel(services: Services, model: ModelRow): CatalogModel {
   }
 }
 
-function presentProvider({ upstreams, config }: Services, target: Target): ModelProvider {
+function presentProvider({ upstreams, config }: Platform, target: Target): ModelProvider {
   const { name } = target.provider
   const configured = upstreams.isConfigured(name, 'live')
   const isInCooldown = configured && upstreams.figures(target).cooldownMs > 0

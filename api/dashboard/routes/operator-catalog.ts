@@ -2,8 +2,8 @@ import { z } from 'zod'
 import type { StoredOverride } from '../../../shared/catalog/catalog-overrides.ts'
 import { serverOverride } from '../../../shared/catalog/overrides.ts'
 import { type ModelRow, modelRow, providerRow } from '../../../shared/catalog/schema.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { listServerModels } from '../../../shared/providers/list-server-models.ts'
-import type { Services } from '../../../shared/open-services.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { modelId, modelPatch, newServer, patchModel, setAlias, setServer } from '../../operator/catalog-changes.ts'
 import type {
@@ -29,7 +29,7 @@ const listModels = endpoint({
   }),
 })
 
-function presentModel({ catalogOverrides, upstreams }: Services, row: ModelRow): OperatorModel {
+function presentModel({ catalogOverrides, upstreams }: Platform, row: ModelRow): OperatorModel {
   const { overrides } = catalogOverrides.current
   const file = catalogOverrides.base.models.get(row.id)
   const change = overrides.find(one => one.kind === 'model' && one.name === row.id)
@@ -108,7 +108,7 @@ const listServers = endpoint({
   }),
 })
 
-function presentServer({ catalogOverrides }: Services, stored: StoredOverride): OperatorServer | null {
+function presentServer({ catalogOverrides }: Platform, stored: StoredOverride): OperatorServer | null {
   if (stored.kind !== 'server') return null
   const { name, value, last4, updatedBy, updatedAt } = stored
   const fault = catalogOverrides.current.faults.find(one => one.kind === 'server' && one.name === name)

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { usdFromNano } from '../../../shared/base/money.ts'
 import type { Incident as IncidentRow } from '../../../shared/generated/prisma/client.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { sumUsage, type UsageSum } from '../../../shared/wallet/usage-query.ts'
 import { measures } from '../../../shared/wallet/usage-series.ts'
 import type { UsageFilter } from '../../../shared/wallet/usage-source.ts'
@@ -155,7 +155,7 @@ const incidents = endpoint({
   },
 })
 
-async function incidentOf({ db }: Services, id: string): Promise<IncidentRow> {
+async function incidentOf({ db }: Platform, id: string): Promise<IncidentRow> {
   const row = await db.incident.findUnique({ where: { id } })
   if (!row) throw new GatewayError('not_found', 'No such incident.')
   return row

@@ -4,7 +4,7 @@ import { newId } from '../../../shared/base/ids.ts'
 import { nanoFromUsd, usdFromNano } from '../../../shared/base/money.ts'
 import { monthOf } from '../../../shared/base/time.ts'
 import { audit } from '../../../shared/io/audit.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { listCredits } from '../../../shared/wallet/statement.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { addCredit } from '../../operator/credit.ts'
@@ -63,7 +63,7 @@ export function presentSuspension({ suspendedAt, suspensionReason }: Suspendable
 type Wanted = { id?: string; search?: string | undefined; after?: string | undefined; limit: number }
 
 /** Organisations, newest first: ids are ordered by creation time. A search matches ids, names and members' emails. */
-function read({ db, clock }: Services, { id, search, after, limit }: Wanted): Promise<Row[]> {
+function read({ db, clock }: Platform, { id, search, after, limit }: Wanted): Promise<Row[]> {
   const text = search?.trim().toLowerCase() || null
   return db.$queryRaw<Row[]>`
     SELECT o.id, o.name, o.created_at AS "createdAt", o.suspended_at AS "suspendedAt",
@@ -123,7 +123,7 @@ const create = endpoint({
 })
 
 /** The owner of a new organisation. Throws 400. */
-async function ownerOf({ db }: Services, email: string) {
+async function ownerOf({ db }: Platform, email: string) {
   const user = await db.user.findUnique({ where: { email: email.toLowerCase() } })
   if (user?.emailVerified) return user
   throw new GatewayError(
@@ -144,7 +144,7 @@ const readOne = endpoint({
 })
 
 /** Throws 404. */
-export async function detailOf(services: Services, id: string): Promise<OrganisationDetail> {
+export async function detailOf(services: Platform, id: string): Promise<OrganisationDetail> {
   const { db, accounts } = services
   const [row] = await read(services, { id, limit: 1 })
   if (!row) throw new GatewayError('not_found', 'No such organisation.')

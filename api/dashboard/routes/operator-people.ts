@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { setOperator } from '../../auth/operators.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { paging, readPage } from '../../routes/paging.ts'
@@ -23,14 +23,14 @@ const listed = {
 } as const
 
 /** One person, as the list shows them. */
-export async function findPerson(services: Services, id: string): Promise<OperatorPerson> {
+export async function findPerson(services: Platform, id: string): Promise<OperatorPerson> {
   const [row] = await read(services, { id, limit: 1 })
   return present(row!)
 }
 
 /** People, newest first: ids are ordered by creation time. */
 function read(
-  { db }: Services,
+  { db }: Platform,
   {
     id,
     search,

@@ -3,11 +3,11 @@ import { GatewayError } from '../../../shared/base/errors.ts'
 import { elapsedMs } from '../../../shared/base/time.ts'
 import type { ProviderRow } from '../../../shared/catalog/schema.ts'
 import { audit, type Changes } from '../../../shared/io/audit.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import type { Target } from '../../../shared/providers/contract.ts'
 import { checkCredentials } from '../../../shared/providers/credential-check.ts'
 import { type ReportedHealth, readHealth } from '../../../shared/providers/health-report.ts'
 import type { ProviderPause } from '../../../shared/providers/provider-pauses.ts'
-import type { Services } from '../../../shared/open-services.ts'
 import { sumUsage, type UsageSum } from '../../../shared/wallet/usage-query.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { compareProviders, deploymentState, keyOf, presentError, providerState } from '../present/provider-state.ts'
@@ -117,18 +117,18 @@ const test = endpoint({
 })
 
 /** Throws 404. */
-function providerOf({ catalog }: Services, name: string): ProviderRow {
+function providerOf({ catalog }: Platform, name: string): ProviderRow {
   const row = catalog.providers.get(name)
   if (!row) throw new GatewayError('not_found', 'No such provider.')
   return row
 }
 
-async function readProvider(services: Services, name: string): Promise<Provider> {
+async function readProvider(services: Platform, name: string): Promise<Provider> {
   const row = providerOf(services, name)
   return present(services, await readKnown(services, name), row)
 }
 
-async function readKnown(services: Services, provider?: string): Promise<Known> {
+async function readKnown(services: Platform, provider?: string): Promise<Known> {
   const { db, clock, catalog, upstreams, redis, providerPauses } = services
   const span = readSpan({ span: '24h' }, clock.now())
   const filter = { organisationId: null, from: span.from, to: span.to, environment: 'live', provider } as const
@@ -150,7 +150,7 @@ async function readKnown(services: Services, provider?: string): Promise<Known> 
   }
 }
 
-function present({ upstreams }: Services, known: Known, { name, protocol }: ProviderRow): Provider {
+function present({ upstreams }: Platform, known: Known, { name, protocol }: ProviderRow): Provider {
   const { nowMs, offsetMs, pauses } = known
   const targets = known.targets.get(name) ?? []
   const pause = pauses.get(name)

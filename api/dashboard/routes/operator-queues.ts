@@ -2,7 +2,7 @@ import type { Job, Queue } from 'bullmq'
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { type Actor, audit } from '../../../shared/io/audit.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import type { EntriesChanged, QueueEntries, QueueEntry, QueueState, QueuesAnswer } from '../wire/operator-home.ts'
 
@@ -148,7 +148,7 @@ const remove = endpoint({
 })
 
 /** Throws 404. */
-function queueOf({ queues }: Services, name: string): Queue {
+function queueOf({ queues }: Platform, name: string): Queue {
   if (!Object.hasOwn(queues, name)) throw new GatewayError('not_found', 'No such queue.')
   return queues[name as keyof typeof queues]
 }
@@ -174,7 +174,7 @@ async function changeEach(
 }
 
 /** The change is in Redis, so its entry in the audit log follows it. */
-async function auditQueue({ db }: Services, queue: Queue, actor: Actor, action: string, counts?: EntriesChanged) {
+async function auditQueue({ db }: Platform, queue: Queue, actor: Actor, action: string, counts?: EntriesChanged) {
   const target = { id: queue.name, name: queue.name }
   const changes = counts && { changes: { entries: [null, counts.changed] as [null, number] } }
   await audit(db, { organisationId: null, actor: actor, action, target, ...changes })

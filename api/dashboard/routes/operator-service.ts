@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { listMigrations } from '../../../shared/io/migrations.ts'
 import { shardsOf } from '../../../shared/io/redis-shards.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { maxBacklog } from '../../../shared/wallet/admission.ts'
 import { countEvents, usageStream } from '../../../shared/wallet/ledger.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
@@ -43,7 +43,7 @@ const system = endpoint({
 })
 
 /** Number of usage events not yet in the ledger, and the time of the oldest: stream entry ids begin with their time. */
-async function ledgerLag({ redis }: Services): Promise<SystemAnswer['ledger']> {
+async function ledgerLag({ redis }: Platform): Promise<SystemAnswer['ledger']> {
   const [{ waiting, refused }, ...firsts] = await Promise.all([
     countEvents(redis),
     ...shardsOf(redis).all.map(({ tag }) => redis.xrange(tag + usageStream, '-', '+', 'COUNT', 1)),
@@ -53,7 +53,7 @@ async function ledgerLag({ redis }: Services): Promise<SystemAnswer['ledger']> {
   return { waiting, limit: maxBacklog, oldest_at: oldestAt, refused }
 }
 
-async function liveInstances({ redis }: Services): Promise<SystemAnswer['instances']> {
+async function liveInstances({ redis }: Platform): Promise<SystemAnswer['instances']> {
   // Heartbeats use the Redis server's clock.
   const [seconds] = await redis.time()
   // Processes are registered in every shard.
@@ -72,7 +72,7 @@ async function readVersion(): Promise<string> {
 }
 
 /** The migrations of this version that were not applied. */
-async function listPending({ db }: Services): Promise<string[]> {
+async function listPending({ db }: Platform): Promise<string[]> {
   const names = await listMigrations(join(root, 'prisma/migrations'))
   const applied = await db.$queryRaw<{ name: string }[]>`
     SELECT migration_name AS name FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL`
@@ -81,7 +81,7 @@ async function listPending({ db }: Services): Promise<string[]> {
 }
 
 /** Unfinished jobs, and webhook deliveries that wait for their next attempt. */
-async function readWork({ db }: Services): Promise<Pick<SystemAnswer, 'jobs' | 'webhooks'>> {
+async function readWork({ db }: Platform): Promise<Pick<SystemAnswer, 'jobs' | 'webhooks'>> {
   const [jobs, [webhooks]] = await Promise.all([
     db.job.groupBy({
       by: ['status'],

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import type { Person } from '../../auth/accounts.ts'
 import { hasSecondFactor } from '../../auth/second-factor-rule.ts'
 import { endpoint } from '../../endpoint.ts'
@@ -21,7 +21,7 @@ const me = endpoint({
   },
 })
 
-async function describe({ db, clock }: Services, person: Person): Promise<Me> {
+async function describe({ db, clock }: Platform, person: Person): Promise<Me> {
   const pending = { email: person.email, status: 'pending', expiresAt: { gt: new Date(clock.now()) } }
   const [memberships, invitations] = await Promise.all([
     db.membership.findMany({

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { dayMs } from '../../../shared/base/time.ts'
 import type { Feedback, Generation, RequestContent } from '../../../shared/generated/prisma/client.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import type { RoutingRecord } from '../../../shared/wallet/routing-record.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentGeneration } from '../../routes/account.ts'
@@ -73,7 +73,7 @@ function presentContent(row: RequestContent | null): ContentFacts | null {
 }
 
 /** The latest request with an id: its own, that of the HTTP request, or the provider's. */
-async function findRequest(services: Services, organisationId: string, id: string): Promise<Generation | null> {
+async function findRequest(services: Platform, organisationId: string, id: string): Promise<Generation | null> {
   const { db } = services
   const own = await db.generation.findFirst({ where: { id, organisationId } })
   if (own || id.length > maxIdLength) return own

@@ -1,10 +1,10 @@
 import { z } from 'zod'
+import type { Platform } from '../../../shared/platform.ts'
 import {
   getResponseSettings,
   type ResponseSettingsFields,
   updateResponseSettings,
 } from '../../../shared/responses/response-settings.ts'
-import type { Services } from '../../../shared/open-services.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { ResponseSettings } from '../wire/responses.ts'
 
@@ -14,7 +14,7 @@ const shared = {
   access: { role: 'admin' },
 } as const
 
-function present({ config }: Services, fields: ResponseSettingsFields): ResponseSettings {
+function present({ config }: Platform, fields: ResponseSettingsFields): ResponseSettings {
   return { ...fields, max_retention_days: config.responseRetentionDays }
 }
 

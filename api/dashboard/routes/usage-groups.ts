@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { usdFromNano } from '../../../shared/base/money.ts'
 import type { Connection } from '../../../shared/io/db.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { sumUsage, type UsageGrouping } from '../../../shared/wallet/usage-query.ts'
 import { dimensions, type UsageFilter } from '../../../shared/wallet/usage-source.ts'
 import { endpoint } from '../../endpoint.ts'
@@ -93,7 +93,7 @@ const namesIn = ({ by, then_by: thenBy }: GroupsQuery) => (thenBy === undefined 
 
 /** Reads the groups of a query, one more than `max` if there are more, and their total. Throws 400, 404. */
 async function readGroups(
-  services: Services,
+  services: Platform,
   organisationId: string,
   query: GroupsQuery,
   max: number,

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { usdFromNano } from '../../../shared/base/money.ts'
-import type { Services } from '../../../shared/open-services.ts'
+import type { Platform } from '../../../shared/platform.ts'
 import { type Measure, measures, sumSeries } from '../../../shared/wallet/usage-series.ts'
 import { type Dimension, dimensions, type UsageFilter, type UsageSource } from '../../../shared/wallet/usage-source.ts'
 import { endpoint } from '../../endpoint.ts'
@@ -57,7 +57,7 @@ const overview = endpoint({
 type Sums = { requests: bigint; errors: bigint; cost: bigint; tokens: bigint }
 
 /** Usage of the current UTC day and UTC month. */
-async function figuresOf({ db, clock }: Services, organisationId: string, environment: 'live' | 'test') {
+async function figuresOf({ db, clock }: Platform, organisationId: string, environment: 'live' | 'test') {
   const today = dayOf(clock.now())
   const rows = await db.$queryRaw<(Sums & { today: boolean })[]>`
     SELECT day = ${today}::date AS today, sum(requests)::bigint AS requests, sum(errors)::bigint AS errors,
@@ -103,7 +103,7 @@ const chart = endpoint({
 
 /** The largest series of a measure by period, and the sum of all others. */
 export async function readSeries(
-  services: Services,
+  services: Platform,
   filter: UsageFilter,
   span: Span,
   shown: { by: Dimension; measure: Measure; environment: UsageEnvironment; source: UsageSource },

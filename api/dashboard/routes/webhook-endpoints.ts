@@ -2,9 +2,9 @@ import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { dayMs } from '../../../shared/base/time.ts'
 import type { WebhookEndpoint } from '../../../shared/generated/prisma/client.ts'
-import type { Services } from '../../../shared/open-services.ts'
 import { eventPatterns } from '../../../shared/webhooks/events.ts'
 import { getWebhookSecrets, webhookSignature } from '../../../shared/webhooks/secrets.ts'
+import type { WebhookServices } from '../../../shared/webhooks/webhook-services.ts'
 import { maxRedelivered } from '../../../shared/webhooks/webhooks.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentEndpoint } from '../../routes/present-webhook-endpoint.ts'
@@ -33,7 +33,7 @@ const resendMs = 30 * dayMs
 const toleranceS = 300
 const choices = { types: [...sampleTypes], patterns: [...eventPatterns] }
 
-async function present(services: Services, row: WebhookEndpoint): Promise<DashboardEndpoint> {
+async function present(services: WebhookServices, row: WebhookEndpoint): Promise<DashboardEndpoint> {
   const figures = await readFigures(services, row.organisationId, row.url)
   return { ...presentEndpoint(services, row), figures: figures.get(row.url) ?? noFigures }
 }

@@ -9,9 +9,9 @@ import type { ResolvedKey } from '../../keys/policies.ts'
 import type { BatchAnswer, Operation } from '../../providers/contract.ts'
 import { isRequestFault, ProviderError } from '../../providers/provider-error.ts'
 import { marginOf } from '../../routing/pricing.ts'
-import type { Services } from '../../open-services.ts'
 import type { Reservation } from '../../wallet/admission.ts'
 import { billingContextOf } from '../../wallet/billing-context.ts'
+import type { BatchServices } from '../batch-services.ts'
 import type { Batch } from '../batches.ts'
 import { readLines } from '../input.ts'
 import { answeredText, type FinishedLine, measuredFeatures, refusalOf } from '../line.ts'
@@ -29,7 +29,7 @@ const maxAnswers = 10_000
  * unless the provider refused them: the gateway runs them. Rejects with ProviderErrors, Superseded, InputLost.
  */
 export async function collectProviderBatch(
-  services: Services,
+  services: BatchServices,
   batch: Batch,
   providerBatch: ProviderBatch,
 ): Promise<void> {
@@ -51,7 +51,7 @@ export async function collectProviderBatch(
 }
 
 class Collector {
-  readonly #services: Services
+  readonly #services: BatchServices
   readonly #batch: Batch
   readonly #providerBatch: ProviderBatch
   readonly #writer: ResultWriter
@@ -60,7 +60,7 @@ class Collector {
   #bufferedCharacters = 0
   #failure: unknown = null
 
-  constructor(services: Services, batch: Batch, providerBatch: ProviderBatch) {
+  constructor(services: BatchServices, batch: Batch, providerBatch: ProviderBatch) {
     this.#services = services
     this.#batch = batch
     this.#providerBatch = providerBatch

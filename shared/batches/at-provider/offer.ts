@@ -1,8 +1,9 @@
 import type { Price } from '../../catalog/schema.ts'
 import type { DirectKind } from '../../kinds/index.ts'
+import type { Platform } from '../../platform.ts'
 import type { BatchAdapter, DirectAdapter, Operation, ProviderLine, Target } from '../../providers/contract.ts'
-import type { Services } from '../../open-services.ts'
 import { releaseHolds } from '../../wallet/holds.ts'
+import type { BatchServices } from '../batch-services.ts'
 import type { Batch } from '../batches.ts'
 import { type BatchEndpoint, batchEndpoints } from '../request.ts'
 
@@ -29,7 +30,7 @@ export function isAtProvider({ operation }: Batch): boolean {
 }
 
 /** The providers that could run the whole batch: those that serve its model and have a batch API for its kind. */
-export function offersOf({ upstreams, catalog }: Services, batch: Batch): Omit<ProviderBatch, 'line'>[] {
+export function offersOf({ upstreams, catalog }: Platform, batch: Batch): Omit<ProviderBatch, 'line'>[] {
   const kind = batchEndpoints[batch.endpoint as BatchEndpoint]
   const model = batch.model === null ? undefined : catalog.models.get(batch.model)
   if (!model) return []
@@ -46,7 +47,7 @@ export function offersOf({ upstreams, catalog }: Services, batch: Batch): Omit<P
  * The provider that has a batch, with the price at its reservation; null when it is no longer configured or no longer serves the
  * model.
  */
-export function providerBatchOf(services: Services, batch: Batch): ProviderBatch | null {
+export function providerBatchOf(services: Platform, batch: Batch): ProviderBatch | null {
   const offer = offersOf(services, batch).find(({ target }) => target.provider.name === batch.provider)
   if (!offer) return null
   const { provider, deployment } = offer.target
@@ -56,7 +57,7 @@ export function providerBatchOf(services: Services, batch: Batch): ProviderBatch
 }
 
 /** Moves a batch's open lines to the gateway, and releases the reservation for the provider's run. */
-export async function moveToGateway(services: Services, batch: Batch, provider: string | null): Promise<Batch> {
+export async function moveToGateway(services: BatchServices, batch: Batch, provider: string | null): Promise<Batch> {
   const data = { operation: here, holdNano: 0n, provider, ...(provider === null && { credentialId: null }) }
   const moved = await services.batches.change(batch, ['in_progress', 'cancelling'], data)
   await services.batchJournal.recount(batch)

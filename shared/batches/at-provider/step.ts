@@ -1,6 +1,6 @@
 import type { Operation } from '../../providers/contract.ts'
 import { ProviderError } from '../../providers/provider-error.ts'
-import type { Services } from '../../open-services.ts'
+import type { BatchServices } from '../batch-services.ts'
 import type { Batch } from '../batches.ts'
 import { collectProviderBatch } from './collect.ts'
 import { isAtProvider, isUndecided, moveToGateway, type ProviderBatch, providerBatchOf } from './offer.ts'
@@ -19,7 +19,7 @@ export type ProviderStep = { delayMs: number | null; current: Batch }
  * One step of a batch at a provider: submits it, polls it, or collects its answers. A batch that the gateway runs passes
  * through. Throws a GatewayError about `batch_routing` when only a provider may run it and none can; Superseded; InputLost.
  */
-export async function stepProviderBatch(services: Services, batch: Batch): Promise<ProviderStep> {
+export async function stepProviderBatch(services: BatchServices, batch: Batch): Promise<ProviderStep> {
   let current = batch
   try {
     if (isUndecided(batch)) current = await submitProviderBatch(services, batch)
@@ -34,7 +34,7 @@ export async function stepProviderBatch(services: Services, batch: Batch): Promi
   }
 }
 
-async function pollProvider(services: Services, batch: Batch): Promise<ProviderStep> {
+async function pollProvider(services: BatchServices, batch: Batch): Promise<ProviderStep> {
   const providerBatch = providerBatchOf(services, batch)
   if (!providerBatch) return { delayMs: null, current: await moveToGateway(services, batch, null) }
   const operation = batch.operation as Operation
@@ -50,7 +50,7 @@ async function pollProvider(services: Services, batch: Batch): Promise<ProviderS
   return { delayMs: Math.min(Math.max(ageMs / 20, pollMs.min), pollMs.max), current }
 }
 
-async function collectAndMove(services: Services, batch: Batch, providerBatch: ProviderBatch): Promise<Batch> {
+async function collectAndMove(services: BatchServices, batch: Batch, providerBatch: ProviderBatch): Promise<Batch> {
   await collectProviderBatch(services, batch, providerBatch)
   return moveToGateway(services, batch, batch.provider)
 }

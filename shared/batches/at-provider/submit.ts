@@ -12,15 +12,16 @@ import type { ResolvedKey } from '../../keys/policies.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 import type { DirectKind } from '../../kinds/index.ts'
 import type { MessagesRequest } from '../../kinds/messages.ts'
+import type { Platform } from '../../platform.ts'
 import type { Call } from '../../providers/contract.ts'
 import { ProviderError } from '../../providers/provider-error.ts'
 import { hasFunctions } from '../../providers/toolkit/functions-over-tools.ts'
 import type { Features } from '../../routing/features.ts'
 import { marginOf, maxCostOf } from '../../routing/pricing.ts'
 import { mayExtendPrompt } from '../../routing/web-searches.ts'
-import type { Services } from '../../open-services.ts'
 import { flatCost, type Reservation } from '../../wallet/reservation.ts'
 import { BatchKey } from '../batch-key.ts'
+import type { BatchServices } from '../batch-services.ts'
 import type { Batch } from '../batches.ts'
 import { readLines } from '../input.ts'
 import { batchRateContext, measuredFeatures } from '../line.ts'
@@ -35,7 +36,7 @@ const fileLifetimeMs = 24 * 3_600_000
  * the gateway. Returns the updated batch; without an operation it is unknown whether the provider has it. Throws a
  * GatewayError when a provider must run it and none can, and Superseded.
  */
-export async function submitProviderBatch(services: Services, batch: Batch): Promise<Batch> {
+export async function submitProviderBatch(services: BatchServices, batch: Batch): Promise<Batch> {
   if (batch.provider !== null) return recoverSubmission(services, batch)
   if (batch.routing === 'gateway') return moveToGateway(services, batch, null)
   try {
@@ -51,14 +52,14 @@ export async function submitProviderBatch(services: Services, batch: Batch): Pro
 }
 
 /** Looks up a batch whose submission had no reply. The gateway runs it if it is not found or cannot be looked up. */
-async function recoverSubmission(services: Services, batch: Batch): Promise<Batch> {
+async function recoverSubmission(services: BatchServices, batch: Batch): Promise<Batch> {
   const providerBatch = providerBatchOf(services, batch)
   const operation = (await providerBatch?.adapter.find?.(batch.id, providerBatch.line)) ?? null
   if (operation === null) return moveToGateway(services, batch, null)
   return services.batches.change(batch, ['in_progress', 'cancelling'], { operation })
 }
 
-async function submitToProvider(services: Services, batch: Batch): Promise<Batch> {
+async function submitToProvider(services: BatchServices, batch: Batch): Promise<Batch> {
   const offer = offersOf(services, batch).find(({ target }) => !services.upstreams.isPaused(target.provider.name))
   if (!offer) throw cannot('its lines do not all go to one model of a provider that has one')
   const verdict = await new BatchKey(services, batch.keyId, offer.kind).resolve()
@@ -85,7 +86,7 @@ async function submitToProvider(services: Services, batch: Batch): Promise<Batch
 
 /** Turns a reservation into the hold of a batch. A batch that was cancelled in the meantime is returned without a provider. */
 async function attachHold(
-  { batches, admission }: Services,
+  { batches, admission }: BatchServices,
   batch: Batch,
   reservation: Reservation,
   provider: { provider: string; credentialId: string; price: Price },
@@ -108,7 +109,7 @@ async function attachHold(
 }
 
 async function startAtProvider(
-  services: Services,
+  services: BatchServices,
   batch: Batch,
   { adapter, kind, line }: ProviderBatch,
   file: StoredFile,
@@ -127,7 +128,7 @@ async function startAtProvider(
 }
 
 /** Reserves the maximum cost of all lines together. Throws what the admission throws. */
-async function reserve(services: Services, key: ResolvedKey, batch: Batch, holdNano: bigint): Promise<Reservation> {
+async function reserve(services: Platform, key: ResolvedKey, batch: Batch, holdNano: bigint): Promise<Reservation> {
   const choose = () => ({ maxCost: flatCost(Number(holdNano)) })
   const { reservation } = await admitRequest(services, key, { id: batch.id }, choose, batchRateContext)
   return reservation
@@ -135,7 +136,7 @@ async function reserve(services: Services, key: ResolvedKey, batch: Batch, holdN
 
 /** Writes the provider's input file, and sums up the maximum cost of its lines. Throws a GatewayError for unsuitable lines. */
 async function writeProviderInput(
-  services: Services,
+  services: BatchServices,
   batch: Batch,
   { adapter, direct, kind, target }: Omit<ProviderBatch, 'line'>,
 ): Promise<{ file: StoredFile; holdNano: bigint }> {
@@ -168,7 +169,7 @@ async function writeProviderInput(
   return { file, holdNano }
 }
 
-async function* readCalls(services: Services, batch: Batch, target: ProviderBatch['target'], kind: DirectKind) {
+async function* readCalls(services: BatchServices, batch: Batch, target: ProviderBatch['target'], kind: DirectKind) {
   for await (const group of readLines(services.blobs, batch, { line: 1, byte: 0 })) {
     for (const { bytes, number } of group) {
       if (isBlank(bytes!)) continue
@@ -191,7 +192,7 @@ async function* readCalls(services: Services, batch: Batch, target: ProviderBatc
 
 /** The maximum cost of one line of a batch at a target. */
 export function maxLineNano(
-  { config }: Services,
+  { config }: Platform,
   batch: Batch,
   target: ProviderBatch['target'],
   features: Features,
