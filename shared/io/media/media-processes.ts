@@ -1,11 +1,13 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { GatewayError } from '../../base/errors.ts'
 import { FairSlots, type SlotOwner } from '../fair-slots.ts'
 import type { MediaLength, RangeFile } from './media-file.ts'
 import type { FromThread, ReadBytes, ToThread } from './media-thread.ts'
 import type { DocumentSize } from './pdf.ts'
+import { maxPieceBytes } from './shared-piece.ts'
 import { UnmeasurableFiles } from './unmeasurable-files.ts'
 
 /** An idle process is ended after this time to release its memory. */
@@ -43,7 +45,7 @@ const conversionCpuMs = (seconds: number) => Math.min(2 * maxMeasuringMs, 1_000 
  */
 export async function measureMedia(file: RangeFile, timeoutMs: number, owner: SlotOwner): Promise<MediaLength | null> {
   const maxCpuMs = cpuLimitMs.media(file.bytes)
-  const task = (job: number): ToThread => ({ kind: 'media', job, bytes: file.bytes, maxCpuMs })
+  const task: Task = (job, whole) => ({ kind: 'media', job, bytes: file.bytes, whole, maxCpuMs })
   const measured = await withFile(file, owner, task, { timeoutMs, maxCpuMs })
   if (measured) return measured.result as MediaLength | null
   throw tooManyFiles('measured')
@@ -60,7 +62,7 @@ export async function convertMedia(
   owner: SlotOwner,
 ): Promise<{ flac: Uint8Array[] } | 'unreadable' | 'too large'> {
   const maxCpuMs = conversionCpuMs(seconds)
-  const task = (job: number): ToThread => ({ kind: 'conversion', job, bytes: file.bytes, maxBytes, maxCpuMs })
+  const task: Task = (job, whole) => ({ kind: 'conversion', job, bytes: file.bytes, whole, maxBytes, maxCpuMs })
   const limits = { timeoutMs: busyFactor * maxCpuMs, maxCpuMs }
   const flac: Uint8Array[] = []
   const ran = await conversions.run(owner, { waitMs, maxWaiting }, () =>
@@ -81,7 +83,7 @@ function tooManyFiles(done: 'measured' | 'converted'): GatewayError {
 async function withFile(
   file: RangeFile,
   owner: SlotOwner,
-  task: (job: number) => ToThread,
+  task: Task,
   limits: TimeLimits,
   onPiece: (piece: Uint8Array) => void = () => {},
 ): Promise<{ result: Result } | undefined> {
@@ -91,7 +93,11 @@ async function withFile(
       fault = { error }
       throw error
     })
-  const ran = await withProcess(file, owner, waitMs, measurer => measurer.run(task, read, limits, onPiece))
+  const isSmall = file.bytes <= maxPieceBytes
+  const ran = await withProcess(file, owner, waitMs, async measurer => {
+    const whole = isSmall ? await readWithin(limits.timeoutMs, () => read(0, file.bytes)) : null
+    return isSmall && !whole ? null : measurer.run(job => task(job, whole), read, limits, onPiece)
+  })
   if (fault) throw (fault as { error: unknown }).error
   return ran
 }
@@ -109,6 +115,15 @@ export async function measurePdf(bytes: Uint8Array, timeoutMs: number, owner: Sl
     measurer.run(task, read, { timeoutMs, maxCpuMs }, () => {}),
   )
   return (measured?.result ?? null) as DocumentSize | null
+}
+
+/** Null if that fails, or takes longer. */
+async function readWithin(ms: number, read: () => Promise<Uint8Array>): Promise<Uint8Array | null> {
+  const late = new AbortController()
+  const timeout = sleep(ms, null, { signal: late.signal }).catch(() => null)
+  const bytes = await Promise.race([read().catch(() => null), timeout])
+  late.abort()
+  return bytes
 }
 
 /** Measures a file with a process, unless that is known to fail; undefined if no process becomes available in time. */
@@ -137,6 +152,8 @@ async function withProcess(
 
 type Result = Extract<FromThread, { kind: 'done' }>['result']
 type Read = RangeFile['read']
+/** A message; `whole` is the content of a small file, which spares its process to ask for it. */
+type Task = (job: number, whole: Uint8Array | null) => ToThread
 /** A file is not to blame for a time-out while it waits for its storage. */
 type Outcome = Result | 'unmeasurable'
 type TimeLimits = { timeoutMs: number; maxCpuMs: number }

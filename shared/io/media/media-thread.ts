@@ -6,9 +6,11 @@ import type { Module } from './media-module.ts'
 import type { DocumentSize } from './pdf.ts'
 import { maxPieceBytes, SharedPiece } from './shared-piece.ts'
 
+/** `whole`: the content of a small file; others are read in pieces. */
+type MediaTask = { job: number; bytes: number; whole: Uint8Array | null }
 export type ToThread =
-  | { kind: 'media'; job: number; bytes: number; maxCpuMs: number }
-  | { kind: 'conversion'; job: number; bytes: number; maxBytes: number; maxCpuMs: number }
+  | ({ kind: 'media'; maxCpuMs: number } & MediaTask)
+  | ({ kind: 'conversion'; maxBytes: number; maxCpuMs: number } & MediaTask)
   | { kind: 'document'; job: number; bytes: Uint8Array; maxCpuMs: number }
 /** The answer to a `read`; null if the file cannot be read. */
 export type ReadBytes = { kind: 'data'; bytes: Uint8Array | null }
@@ -41,7 +43,9 @@ export function serve(): void {
   }
   port.on('message', (message: ToThread) => {
     const { job } = message
-    const read = (start: number, end: number) => piece.take(() => send({ kind: 'read', job, start, end }))
+    const whole = message.kind === 'document' ? null : message.whole
+    const read = (start: number, end: number) =>
+      whole ? whole.subarray(start, end) : piece.take(() => send({ kind: 'read', job, start, end }))
     if (message.kind === 'document')
       void run(
         job,

@@ -57,6 +57,7 @@ static Track tracks[MAX_TRACKS];
 static Length length;
 static double file_bytes;
 static int is_doubtful; /* whether decoders may refuse some of what is counted */
+static int is_kept;     /* whether it counts even so */
 static int is_unclear; /* whether a decoder may find more than is counted */
 /* In formats whose times may start anew, all tracks are moved together. */
 static double moved_s, last_s;
@@ -188,7 +189,11 @@ static int flac_samples(Track *t, const AVCodecParameters *par, const AVPacket *
 {
     int samples = parsed_samples(t, par, pkt), from = 0;
     uint32_t crc = 0;
-    if (av_crc(av_crc_get_table(AV_CRC_16_ANSI), 0, pkt->data, pkt->size)) is_doubtful = 1;
+    if (av_crc(av_crc_get_table(AV_CRC_16_ANSI), 0, pkt->data, pkt->size)) {
+        /* A frame that was cut off is for the decoder to tell; of others that are damaged, versions of ffmpeg play more or less. */
+        if (pkt->pos >= 0 && pkt->pos + pkt->size >= file_bytes) is_doubtful = 1;
+        else is_kept = 1;
+    }
     for (int at = 1; at + 6 <= pkt->size; at++) {
         GetBitContext gb;
         FLACFrameInfo frame;
@@ -462,7 +467,7 @@ __attribute__((export_name("measure"))) Length *measure(double bytes)
     read_packets(fmt);
     if (is_unclear) return NULL;
     add_tracks(fmt);
-    length.is_doubtful = is_doubtful;
+    length.is_doubtful = is_doubtful && !is_kept;
     av_strlcpy(length.container, fmt->iformat->name, sizeof(length.container));
     return &length;
 }
