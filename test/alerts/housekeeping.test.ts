@@ -1,5 +1,5 @@
 // Housekeeping that no worker completes: an incident, a metric and a finding of the doctor, also with no worker left.
-import test from 'ava'
+
 import { examine } from '../../api/operator/doctor.ts'
 import { HousekeepingWatch } from '../../shared/alerts/housekeeping-watch.ts'
 import { openWorkerRedis } from '../../shared/io/redis.ts'
@@ -9,6 +9,7 @@ import { done, runQueue } from '../../workers/run.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { measured } from '../support/metrics/samples.ts'
 import { storesEnv } from '../support/operator.ts'
+import { test } from '../support/test.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 const minuteMs = 60_000

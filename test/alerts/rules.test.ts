@@ -1,5 +1,5 @@
 // Alert rules through the dashboard's routes: what raises and resolves them, and where they go.
-import test, { type ExecutionContext } from 'ava'
+
 import type { AlertRuleAnswer, AlertRulesAnswer, ChannelTestAnswer } from '../../api/dashboard/wire/alert-rules.ts'
 import type { AlertsAnswer } from '../../api/dashboard/wire/alerts.ts'
 import type { AuditAnswer } from '../../api/dashboard/wire/audit.ts'
@@ -13,6 +13,7 @@ import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 import { join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { MailServer } from '../support/io/mail-server.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 import { testClock } from '../support/wallet/money.ts'
 import { type Answer, Receiver, status } from '../support/webhooks/receiver.ts'
 

@@ -1,6 +1,6 @@
 // Every route of the API against every kind of caller that must not use it, and against those whom its things do not belong to.
 // New routes are covered by being in the table.
-import test from 'ava'
+
 import type { Access, Endpoint } from '../../api/endpoint.ts'
 import { endpoints } from '../../api/routes/index.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
@@ -12,6 +12,7 @@ import { errorIn, provisioningKey } from '../support/api/edge.ts'
 import { exampleRequest } from '../support/api/openapi-examples.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { keepingAccount } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

@@ -2,11 +2,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import { anthropicModelList } from '../../api/schemas/anthropic.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { answersError } from '../support/api/edge.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let folder: string
 let stores: Stores

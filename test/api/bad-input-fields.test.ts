@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { z } from 'zod'
 import { newKey } from '../../shared/keys/key-requests.ts'
 import { chatRequest } from '../../shared/kinds/chat.ts'
@@ -7,6 +6,7 @@ import { embeddingRequest } from '../../shared/kinds/embedding.ts'
 import { paidFields } from '../../shared/kinds/paid-fields.ts'
 import { answersError, type BodyPath, provisioningKey, validBodies } from '../support/api/edge.ts'
 import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let gateway: Gateway
 let stores: Awaited<ReturnType<typeof freshStores>>

@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { errorsOf } from '../../api/openapi/errors.ts'
 import { endpoints } from '../../api/routes/index.ts'
@@ -15,6 +14,7 @@ import {
 } from '../support/api/edge.ts'
 import { mutate, mutation } from '../support/api/mutations.ts'
 import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let gateway: Gateway
 let upstream: Emulator

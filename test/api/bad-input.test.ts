@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import test from 'ava'
 import type { ErrorCode } from '../../shared/base/errors.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { answersError, bodyPaths, provisioningKey, rawCall, validBodies } from '../support/api/edge.ts'
 import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
 import { headOf } from '../support/io/raw-requests.ts'
+import { test } from '../support/test.ts'
 
 let gateway: Gateway
 let upstream: Awaited<ReturnType<typeof startOpenAiEmulator>>

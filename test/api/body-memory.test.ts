@@ -1,7 +1,7 @@
-import test from 'ava'
 import type { GatewayError } from '../../shared/base/errors.ts'
 import { ByteBudget } from '../../shared/io/byte-budget.ts'
 import { eventually, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 const mib = 1024 * 1024
 const chat = '/v1/chat/completions'

@@ -1,7 +1,7 @@
-import test from 'ava'
 import { responsesReply } from '../emulators/openai-responses.ts'
 import { provisioningKey } from '../support/api/edge.ts'
 import { keepingAccount, startWorld, type World } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 let key: string

@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { bodyPaths, provisioningKey, type RawAnswer, rawCall, validBodies } from '../support/api/edge.ts'
 import {
   type Account,
@@ -10,6 +9,7 @@ import {
   startGateway,
   startProcess,
 } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

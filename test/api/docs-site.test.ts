@@ -1,8 +1,8 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { errorCodes } from '../../shared/base/errors.ts'
 import { createAccount, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 /** The documentation as the gateway serves it. */
 

@@ -1,6 +1,5 @@
 import { once } from 'node:events'
 import http from 'node:http'
-import test from 'ava'
 import { Emulator, json, type Reply } from '../emulators/emulator.ts'
 import {
   answersError,
@@ -11,6 +10,7 @@ import {
   validBodies,
 } from '../support/api/edge.ts'
 import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let gateway: Gateway
 let upstream: Emulator

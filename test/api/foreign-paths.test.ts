@@ -1,9 +1,9 @@
 import { once } from 'node:events'
-import test from 'ava'
 import { WebSocket } from 'ws'
 import { findForeignPath } from '../../api/foreign-paths.ts'
 import { endpoints } from '../../api/routes/index.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let gateway: Gateway
 let stores: Stores

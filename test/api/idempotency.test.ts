@@ -1,4 +1,3 @@
-import test from 'ava'
 import { Emulator, type Reply } from '../emulators/emulator.ts'
 import {
   answersError,
@@ -9,6 +8,7 @@ import {
   validBodies,
 } from '../support/api/edge.ts'
 import { type Account, eventually, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let gateway: Gateway
 let upstream: Emulator

@@ -1,8 +1,8 @@
 import Anthropic from '@anthropic-ai/sdk'
-import test, { type ExecutionContext } from 'ava'
 import { messageReply } from '../emulators/anthropic.ts'
 import { answersError } from '../support/api/edge.ts'
 import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

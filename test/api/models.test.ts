@@ -1,4 +1,3 @@
-import test from 'ava'
 import OpenAI from 'openai'
 import { z } from 'zod'
 import { modelList, modelRow } from '../../api/schemas/models.ts'
@@ -8,6 +7,7 @@ import { endpoints } from '../../shared/catalog/schema.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { answersError } from '../support/api/edge.ts'
 import { type Account, freshStores, type Gateway, type KeyOptions, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 type Row = z.infer<typeof modelRow> & Record<string, unknown>
 

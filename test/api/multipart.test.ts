@@ -5,12 +5,12 @@ import { type AddressInfo, connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import fc from 'fast-check'
 import { readMultipart } from '../../api/middleware/multipart.ts'
 import { ByteBudget } from '../../shared/io/byte-budget.ts'
 import { freeBytes, peek, readWhole } from '../../shared/io/bytes.ts'
 import { writeFile } from '../../shared/io/write-file.ts'
+import { test } from '../support/test.ts'
 
 const boundary = 'edge'
 const peekedBytes = 16 * 1024

@@ -1,5 +1,4 @@
 import Ajv2020, { type ValidateFunction } from 'ajv/dist/2020.js'
-import test, { type ExecutionContext } from 'ava'
 import { errorsOf } from '../../api/openapi/errors.ts'
 import { endpoints } from '../../api/routes/index.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
@@ -19,6 +18,7 @@ import { instantCalls } from '../support/media/calls.ts'
 import { realtimeCalls } from '../support/realtime/calls.ts'
 import { conversationPath, storedResponseCalls } from '../support/responses/calls.ts'
 import { keepingAccount } from '../support/responses/world.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 import { paymentCalls, paymentEnvironment } from '../support/wallet/payments.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document whose shape is what these tests check
@@ -279,7 +279,7 @@ test.serial('every endpoint has its calls here', t => {
 
 /** The first answer of each operation; `UPDATE_EXAMPLES=1` writes them into the document. */
 const seen: Record<string, unknown> = {}
-test.after(() => {
+test.after.always(() => {
   if (process.env.UPDATE_EXAMPLES) writeExamples(seen)
 })
 

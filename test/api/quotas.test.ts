@@ -1,10 +1,10 @@
-import test from 'ava'
 import { textureFile } from '../../shared/providers/sandbox/media/glb.ts'
 import { answersError } from '../support/api/edge.ts'
 import { chatLine, jsonLines } from '../support/batches/gateway.ts'
 import { delayed } from '../support/delayed/jobs.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { answerOf, image } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

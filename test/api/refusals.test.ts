@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { RequestDetail, RequestsPage } from '../../api/dashboard/wire/requests.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { failure } from '../emulators/openai.ts'
@@ -6,6 +5,7 @@ import { saying, startWorld, type World } from '../support/chat/gateway.ts'
 import { openResponses } from '../support/chat/responses-socket.ts'
 import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { refusedSession } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
 
 /** Refused calls in the request log. */
 

@@ -1,7 +1,7 @@
-import test, { type ExecutionContext } from 'ava'
 import { openReasoningSealer } from '../../shared/providers/toolkit/reasoning-envelope.ts'
 import { answersError } from '../support/api/edge.ts'
 import { chargedNano, dataOf, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

@@ -1,8 +1,8 @@
 import { connect } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
-import test from 'ava'
 import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { frameOf, opcodes, RawPeer, realtimeModel, upgradeHead } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
 
 const sockets = ['/v1/responses', `/v1/realtime?model=${realtimeModel}`]
 const mib = 1024 * 1024

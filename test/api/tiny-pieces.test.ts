@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
-import test from 'ava'
 import fc from 'fast-check'
 import { createHttpServer } from '../../api/http-server.ts'
 import { discardBody, watchSender } from '../../api/middleware/sender.ts'
@@ -12,6 +11,7 @@ import { PieceCollector } from '../../shared/io/pieces.ts'
 import { provisioningKey } from '../support/api/edge.ts'
 import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { connectTo, formOf, formType, headOf, partOf } from '../support/io/raw-requests.ts'
+import { test } from '../support/test.ts'
 
 const kib = 1024
 let stores: Stores

@@ -4,8 +4,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import test from 'ava'
 import { inherited } from '../support/stack.ts'
+import { test } from '../support/test.ts'
 
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '../..')

@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test from 'ava'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { startWarnings } from '../../api/start-warnings.ts'
@@ -14,6 +13,7 @@ import { nearMisses } from '../../shared/base/near-misses.ts'
 import { variables } from '../../shared/base/variables.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { inherited, redisBinaryDir, shortLived } from '../support/stack.ts'
+import { test } from '../support/test.ts'
 
 const root = join(import.meta.dirname, '../..')
 const stores = { DATABASE_URL: 'postgresql://user:hunter2@127.0.0.1:9/x', REDIS_URL: 'redis://127.0.0.1:9' }

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { startAnthropicBatches } from '../emulators/anthropic-batches.ts'
 import type { BatchEmulator } from '../emulators/batches.ts'
@@ -19,6 +18,7 @@ import {
 } from '../support/batches/gateway.ts'
 import { chargedNano, expectedNano, startWorld, type World } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 let openai: OpenAiBatchEmulator

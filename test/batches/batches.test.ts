@@ -1,4 +1,3 @@
-import test from 'ava'
 import { operatorActor } from '../../shared/io/audit.ts'
 import type { Reply } from '../emulators/emulator.ts'
 import { contextLength, failure, serverError } from '../emulators/openai.ts'
@@ -17,6 +16,7 @@ import {
 } from '../support/batches/gateway.ts'
 import { chargedNano, expectedNano, saying, startWorld, type World } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { Receiver } from '../support/webhooks/receiver.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 

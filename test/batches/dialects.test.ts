@@ -1,4 +1,3 @@
-import test from 'ava'
 import { startAnthropicBatches } from '../emulators/anthropic-batches.ts'
 import type { BatchEmulator } from '../emulators/batches.ts'
 import { json, text } from '../emulators/emulator.ts'
@@ -15,6 +14,7 @@ import {
 import { asking, type Dialect, dialects, foreignModel, nativeModel, readAnswer } from '../support/chat/dialects.ts'
 import { chargedNano, expectedNano, startWorld, type World } from '../support/chat/gateway.ts'
 import type { Account } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 let openai: BatchEmulator

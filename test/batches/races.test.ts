@@ -1,4 +1,3 @@
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { journalEntry } from '../../shared/batches/batch-journal.ts'
 import type { Batch } from '../../shared/batches/batches.ts'
@@ -10,6 +9,7 @@ import { reply as usual } from '../emulators/openai.ts'
 import { batchOf, cancelBatch, chatLine, type ResultLine, resultsOf } from '../support/batches/gateway.ts'
 import { BatchWorld, broken, coinLines, idsOf } from '../support/batches/world.ts'
 import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { testClock } from '../support/wallet/money.ts'
 import { usageEventOf } from '../support/wallet/usage-event.ts'
 

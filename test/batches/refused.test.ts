@@ -1,7 +1,7 @@
-import test from 'ava'
 import { batchOf, createBatch, jsonLines, resultsOf, uploadInput } from '../support/batches/gateway.ts'
 import { BatchWorld, coinLines, idsOf } from '../support/batches/world.ts'
 import type { Account } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 const clock = testClock('2026-11-20T12:00:00Z')

@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream'
-import test from 'ava'
 import OpenAI, { toFile } from 'openai'
 import { chatLine, jsonLines } from '../support/batches/gateway.ts'
 import { startWorld, type World } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 let world: World

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { stepBatch } from '../../shared/batches/step.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import type { Services } from '../../shared/open-services.ts'
@@ -18,6 +17,7 @@ import {
 import { broken } from '../support/batches/world.ts'
 import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
 import type { Account } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 // Only the test runs steps of these batches.
 let openai: OpenAiBatchEmulator

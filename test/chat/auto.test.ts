@@ -1,7 +1,7 @@
-import test from 'ava'
 import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { reset } from '../emulators/emulator.ts'
 import { chargedNano, dataOf, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

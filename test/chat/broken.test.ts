@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { KeepAlive } from '../../shared/io/keep-alive.ts'
 import { cutMidStream, errorMidStream } from '../emulators/anthropic.ts'
 import { events, type Reply, reset } from '../emulators/emulator.ts'
@@ -13,6 +12,7 @@ import {
   startWorld,
   type World,
 } from '../support/chat/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

@@ -1,8 +1,8 @@
-import test from 'ava'
 import { PromptCache } from '../emulators/prompt-cache.ts'
 import { chargedNano, dataOf, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
 import { openResponses } from '../support/chat/responses-socket.ts'
 import { keepingAccount } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies of every shape

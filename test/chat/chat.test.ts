@@ -1,6 +1,6 @@
-import test from 'ava'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let gateway: Gateway
 let upstream: Awaited<ReturnType<typeof startOpenAiEmulator>>

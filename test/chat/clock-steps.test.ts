@@ -1,5 +1,4 @@
 import http from 'node:http'
-import test from 'ava'
 import { hang, type Reply } from '../emulators/emulator.ts'
 import { reply, serverError } from '../emulators/openai.ts'
 import type { SessionEmulator } from '../emulators/sessions.ts'
@@ -9,6 +8,7 @@ import { MachineClocks } from '../support/clocks/monotonic.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { growth, measured } from '../support/metrics/samples.ts'
 import { byMinute, dial, type Listener, spentNano } from '../support/realtime/sessions.ts'
+import { test } from '../support/test.ts'
 
 const clocks = new MachineClocks('2027-03-10T12:00:15Z')
 const hourMs = 3_600_000

@@ -1,7 +1,7 @@
-import test from 'ava'
 import type { Emulator, Reply } from '../emulators/emulator.ts'
 import { startOpenAiEmulator, tokensIn } from '../emulators/openai.ts'
 import { chargedNano, dataOf, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 let local: Emulator

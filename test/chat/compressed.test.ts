@@ -1,8 +1,8 @@
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
-import test from 'ava'
 import type { Reply } from '../emulators/emulator.ts'
 import { chatChunk } from '../emulators/openai.ts'
 import { saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 /** Answers that a provider, or a proxy before it, has compressed though it was asked not to. */
 let world: World

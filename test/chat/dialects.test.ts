@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import test from 'ava'
 import fc from 'fast-check'
 import type { Emulator } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
@@ -12,6 +11,7 @@ import {
   requestIn,
 } from '../support/chat/conversations.ts'
 import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 /** One conversation costs the same in every dialect, and its provider gets the same request. */
 let world: World

@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { messageEvents, sse } from '../emulators/anthropic.ts'
 import { type Emulator, events, hang, type Recorded, type Reply } from '../emulators/emulator.ts'
 import { chargedNano, expectedNano, generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 const readOnMs = 400
 

@@ -1,7 +1,7 @@
-import test from 'ava'
 import { json } from '../emulators/emulator.ts'
 import { failure, serverError, vectorOf } from '../emulators/openai.ts'
 import { chargedNano, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

@@ -1,9 +1,9 @@
-import test from 'ava'
 import { cutMidStream, errorMidStream } from '../emulators/anthropic.ts'
 import { events, framed, type Reply } from '../emulators/emulator.ts'
 import { cutStream, geminiError } from '../emulators/gemini.ts'
 import { chatChunk, chatReply, failure, insufficientQuota } from '../emulators/openai.ts'
 import { saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { sumUsages } from '../../shared/base/usage.ts'
 import { isDrift, listStatedCosts } from '../../shared/engine/stated-costs.ts'
 import { chargeNano } from '../../shared/routing/pricing.ts'
@@ -14,6 +13,7 @@ import {
   type World,
 } from '../support/chat/gateway.ts'
 import { measured } from '../support/metrics/samples.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

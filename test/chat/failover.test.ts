@@ -1,4 +1,3 @@
-import test from 'ava'
 import { overloaded } from '../emulators/anthropic.ts'
 import { type Reply, reset } from '../emulators/emulator.ts'
 import { geminiError } from '../emulators/gemini.ts'
@@ -22,6 +21,7 @@ import {
   startWorld,
   upstreamSecret,
 } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

@@ -1,10 +1,10 @@
-import test from 'ava'
 import { chatRequest } from '../../shared/kinds/chat.ts'
 import { completionRequest } from '../../shared/kinds/completion.ts'
 import { embeddingRequest } from '../../shared/kinds/embedding.ts'
 import { messagesRequest } from '../../shared/kinds/messages.ts'
 import { responsesRequest } from '../../shared/kinds/responses.ts'
 import { startWorld, type World } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 type Json = Record<string, unknown>
 

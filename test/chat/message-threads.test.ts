@@ -1,9 +1,9 @@
 import Anthropic from '@anthropic-ai/sdk'
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema'
-import test from 'ava'
 import type { GatewayError } from '../../shared/base/errors.ts'
 import { parseRequest } from '../../shared/batches/request.ts'
 import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

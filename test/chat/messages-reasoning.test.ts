@@ -1,10 +1,10 @@
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import type OpenAI from 'openai'
 import { failed, messageReply, overloaded } from '../emulators/anthropic.ts'
 import { json, type Reply } from '../emulators/emulator.ts'
 import { startWorld, type World } from '../support/chat/gateway.ts'
 import { geminiParts, routerDetails, routerReply } from '../support/chat/reasoning.ts'
+import { test } from '../support/test.ts'
 
 /** Reasoning state in conversations by `/v1/messages`, and state that its provider no longer accepts. */
 let world: World

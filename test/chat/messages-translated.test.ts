@@ -1,7 +1,7 @@
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import { chatReply } from '../emulators/openai.ts'
 import { chargedNano, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 /** `/v1/messages` over providers without it, by Anthropic's own SDK. What is translated how is in `messages-over-chat`. */
 let world: World

@@ -1,12 +1,12 @@
 import { mock } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import { KeepAlive } from '../../shared/io/keep-alive.ts'
 import { messageEvents, messageReply, overloaded, sse } from '../emulators/anthropic.ts'
 import { events, json, type Reply } from '../emulators/emulator.ts'
 import { chatChunk, chatReply, serverError } from '../emulators/openai.ts'
 import { chargedNano, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 /** What happens to the turns of agents on `/v1/messages`: sessions, silence, departures, repetitions and fallbacks. */
 let world: World

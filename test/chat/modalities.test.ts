@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { examineImage } from '../../shared/io/media/images.ts'
 import type { SoundFormat } from '../../shared/kinds/sound.ts'
 import { png } from '../../shared/providers/sandbox/media/media.ts'
@@ -17,6 +16,7 @@ import {
 } from '../support/chat/gateway.ts'
 import type { Account } from '../support/gateway.ts'
 import { decodedSeconds } from '../support/media/sounds.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

@@ -1,5 +1,5 @@
-import test from 'ava'
 import { chargedNano, dataOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

@@ -1,8 +1,8 @@
-import test, { type ExecutionContext } from 'ava'
 import { noTargetNowError } from '../../shared/routing/no-target-errors.ts'
 import { type Emulator, events, json, type Reply, text } from '../emulators/emulator.ts'
 import { chatChunk, chatReply, insufficientQuota, invalidKey, startOpenAiEmulator } from '../emulators/openai.ts'
 import { chargedNano, dataOf, saying, startWorld, upstreamSecret, type World } from '../support/chat/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 let world: World
 let mistral: Emulator

@@ -1,10 +1,10 @@
-import test from 'ava'
 import type OpenAI from 'openai'
 import { messageReply, rateLimited } from '../emulators/anthropic.ts'
 import type { Reply } from '../emulators/emulator.ts'
 import { answersError } from '../support/api/edge.ts'
 import { saying, startWorld, type World } from '../support/chat/gateway.ts'
 import { geminiParts, routerDetails, routerReply } from '../support/chat/reasoning.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

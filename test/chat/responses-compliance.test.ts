@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import type { ResponsesEvent, ResponsesObject } from '../../shared/kinds/responses-answer.ts'
 import { answersError } from '../support/api/edge.ts'
 import { dataOf, startWorld, type World } from '../support/chat/gateway.ts'
@@ -8,6 +7,7 @@ import type { Account } from '../support/gateway.ts'
 import { pdfOfPages } from '../support/media/documents.ts'
 import { png } from '../support/media/media-files.ts'
 import { keepingAccount } from '../support/responses/world.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 /**
  * The requests of the compliance suite of Open Responses (version 2026-04-24), by its names of them, to a native provider

@@ -1,4 +1,3 @@
-import test from 'ava'
 import type OpenAI from 'openai'
 import { zodTextFormat } from 'openai/helpers/zod'
 import { z } from 'zod'
@@ -9,6 +8,7 @@ import { chatReply, startOpenAiEmulator } from '../emulators/openai.ts'
 import { chargedNano, dataOf, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
 import { openResponse, openResponseEvent } from '../support/chat/open-responses.ts'
 import { withoutSdkFields } from '../support/chat/responses.ts'
+import { test } from '../support/test.ts'
 
 /** `/v1/responses` over providers without it, by OpenAI's own SDK. What is translated how is in `responses-over-chat`. */
 let world: World

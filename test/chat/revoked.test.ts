@@ -1,9 +1,10 @@
 // Streams of a key that is revoked while they run.
-import test from 'ava'
+
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { events } from '../emulators/emulator.ts'
 import { chargedNano, dataOf, generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

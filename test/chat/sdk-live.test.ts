@@ -1,8 +1,8 @@
-import test from 'ava'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { z } from 'zod'
 import { tokensIn } from '../emulators/openai.ts'
 import { chargedNano, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

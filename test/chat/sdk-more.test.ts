@@ -1,10 +1,10 @@
-import test from 'ava'
 import OpenAI from 'openai'
 import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { tokenCounts } from '../emulators/gemini.ts'
 import { rateLimited, serverError, tokensIn, vectorOf } from '../emulators/openai.ts'
 import { chargedNano, expectedNano, saying, startWorld, type World } from '../support/chat/gateway.ts'
 import { wav } from '../support/media/sounds.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

@@ -1,10 +1,10 @@
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import type OpenAI from 'openai'
 import { type Emulator, events, json } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { type Said, serverReply, servers } from '../emulators/openai-servers.ts'
 import { dataOf, generationOf, startWorld, upstreamSecret, type World } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 /** A server that has chat completions only. */

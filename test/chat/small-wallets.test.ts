@@ -1,5 +1,5 @@
 // Agents ask for 128,000 output tokens with every call: small wallets and caps serve them, and are never exceeded.
-import test from 'ava'
+
 import { tokens } from '../support/chat/agent-calls.ts'
 import { chargedNano, dataOf, generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
 import {
@@ -11,6 +11,7 @@ import {
   StreamingProvider,
 } from '../support/chat/small-wallets.ts'
 import { type Account, eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 const clock = testClock('2027-03-10T12:00:15Z')

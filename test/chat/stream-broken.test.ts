@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { framed, type Reply } from '../emulators/emulator.ts'
 import { piece } from '../emulators/gemini.ts'
 import { chatChunk } from '../emulators/openai.ts'
@@ -13,6 +12,7 @@ import {
   type Payloads,
   readStream,
 } from '../support/chat/streams.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 let world: World
 /** The key of what is asked only to close circuits. */

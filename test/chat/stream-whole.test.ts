@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import type { Usage } from '../../shared/base/usage.ts'
 import { dripped, type Framing, framed, type Reply } from '../emulators/emulator.ts'
 import { piece } from '../emulators/gemini.ts'
@@ -17,6 +16,7 @@ import {
   streaming,
 } from '../support/chat/streams.ts'
 import type { Account } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { events, type Reply } from '../emulators/emulator.ts'
 import { type ChatReplyOptions, chatReply, promptTokens, tokensIn } from '../emulators/openai.ts'
 import {
@@ -14,6 +13,7 @@ import {
   type World,
 } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

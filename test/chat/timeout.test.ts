@@ -1,4 +1,3 @@
-import test from 'ava'
 import { after, events, hang } from '../emulators/emulator.ts'
 import { chatChunk, reply } from '../emulators/openai.ts'
 import {
@@ -10,6 +9,7 @@ import {
   startWorld,
   type World,
 } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

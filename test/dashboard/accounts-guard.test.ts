@@ -1,9 +1,10 @@
 // What keeps accounts from strangers, and an organisation from those who have left it.
-import test from 'ava'
+
 import { quoteName } from '../../shared/base/quote-name.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { errorCode, join, password, type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 const auth = '/dashboard/api/auth'
 let stores: Stores

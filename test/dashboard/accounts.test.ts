@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http'
-import test from 'ava'
 import { clientAddress } from '../../api/auth/address.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
@@ -7,6 +6,7 @@ import { OidcEmulator, type Profile } from '../emulators/oidc.ts'
 import { errorCode, join, password, type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { MailServer } from '../support/io/mail-server.ts'
+import { test } from '../support/test.ts'
 
 const auth = '/dashboard/api/auth'
 let stores: Stores

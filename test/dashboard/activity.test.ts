@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { Activity, Attention, Notice, UsageChart, UsageGroups, UsageRow } from '../../api/dashboard/wire/usage.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { dayMs } from '../../shared/base/time.ts'
@@ -7,6 +6,7 @@ import { hashSecret } from '../../shared/keys/secret.ts'
 import { percentileMs } from '../../shared/wallet/usage-hours.ts'
 import { generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
 import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
+import { test } from '../support/test.ts'
 
 /** What the Overview and Usage pages show of the hours of usage. */
 

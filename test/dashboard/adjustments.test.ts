@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import type { AuditAnswer } from '../../api/dashboard/wire/audit.ts'
 import type { Billing, LedgerPage } from '../../api/dashboard/wire/billing.ts'
 import type { OrganisationDetail } from '../../api/dashboard/wire/operator.ts'
@@ -7,6 +6,7 @@ import { parseCommand, UsageError } from '../../api/operator/parse.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { errorCode, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

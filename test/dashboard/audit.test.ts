@@ -1,9 +1,10 @@
 // Every change that can be made in the dashboard is in an audit log, with who made it. New routes are covered by being in the table.
-import test from 'ava'
+
 import { dashboardEndpoints } from '../../api/dashboard/routes/index.ts'
 import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { type Filled, fill } from '../support/dashboard/fixtures.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

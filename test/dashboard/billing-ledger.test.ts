@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { LedgerLine, MonthTotals } from '../../api/dashboard/wire/billing.ts'
 import { csvLine } from '../../shared/base/csv.ts'
 import { formatUsd } from '../../shared/base/money.ts'
@@ -7,6 +6,7 @@ import type { UsageEvent } from '../../shared/wallet/usage-event.ts'
 import { answersError } from '../support/api/edge.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { usageEventOf } from '../support/wallet/usage-event.ts'
 
 let stores: Stores

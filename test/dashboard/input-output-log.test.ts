@@ -1,7 +1,6 @@
 // Input and output logging, with real storage and sandbox answers: off, nothing of a request is anywhere.
 import { readdir, readFile } from 'node:fs/promises'
 import { join as joinPath } from 'node:path'
-import test from 'ava'
 import { WebSocket } from 'undici'
 import type { ContentSettings, RequestContent } from '../../api/dashboard/wire/contents.ts'
 import type { DashboardKey } from '../../api/dashboard/wire/keys.ts'
@@ -12,6 +11,7 @@ import { hashSecret } from '../../shared/keys/secret.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { errorCode, join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

@@ -1,10 +1,11 @@
 // Every route of the dashboard against every role that must not use it. New routes are covered by being in the table.
-import test from 'ava'
+
 import { dashboardEndpoints } from '../../api/dashboard/routes/index.ts'
 import type { Endpoint } from '../../api/endpoint.ts'
 import { errorCode, join, type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
 import { type Filled, fill } from '../support/dashboard/fixtures.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

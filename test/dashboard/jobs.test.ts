@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { BatchDetail, BatchErrors, BatchesPage } from '../../api/dashboard/wire/batches.ts'
 import type { JobDetail, JobsPage } from '../../api/dashboard/wire/jobs.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
@@ -7,6 +6,7 @@ import { chatLine, createBatch, ended, jsonLines, uploadInput } from '../support
 import { join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { image, over, submit } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 let stores: Stores

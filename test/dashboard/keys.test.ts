@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { AuditAnswer, AuditEvent } from '../../api/dashboard/wire/audit.ts'
 import type { KeyAnswer, KeySecretAnswer, KeysAnswer } from '../../api/dashboard/wire/keys.ts'
 import { commands } from '../../api/operator/commands.ts'
@@ -11,6 +10,7 @@ import { hashSecret } from '../../shared/keys/secret.ts'
 import { rotateWebhookSecret } from '../../shared/webhooks/secrets.ts'
 import { join, type SignedUp, signUp, type Visitor } from '../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

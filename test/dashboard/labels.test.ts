@@ -1,10 +1,11 @@
 // What requests are attributed to by headers: tags and end users, in the request log and in usage.
-import test from 'ava'
+
 import type { RequestDetail, RequestNeighbours, RequestsPage } from '../../api/dashboard/wire/requests.ts'
 import type { UsageChart, UsageGroups } from '../../api/dashboard/wire/usage.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers } from '../support/workers.ts'
 
 let stores: Stores

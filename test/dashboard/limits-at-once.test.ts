@@ -1,8 +1,8 @@
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { provisioningKey } from '../support/api/edge.ts'
 import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 const auth = '/dashboard/api/auth'
 const maxTestKeys = 5

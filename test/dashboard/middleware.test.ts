@@ -3,10 +3,10 @@ import { readdirSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import test from 'ava'
 import { builtPages } from '../../api/dashboard/middleware.ts'
 import { errorCode } from '../support/dashboard/dashboard.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

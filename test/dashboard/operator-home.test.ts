@@ -1,4 +1,3 @@
-import test from 'ava'
 import type {
   EntriesChanged,
   IncidentsPage,
@@ -19,6 +18,7 @@ import { failure, serverError } from '../emulators/openai.ts'
 import { expectedNano, generationOf, saying, startWorld, upstreamSecret, type World } from '../support/chat/gateway.ts'
 import { errorCode, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { type Account, eventually, type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 /** The operator area's Home, Providers and Queues pages. */

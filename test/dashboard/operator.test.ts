@@ -1,7 +1,6 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import test from 'ava'
 import type {
   NewProvisioningKey,
   OrganisationDetail,
@@ -15,6 +14,7 @@ import { seedDemo } from '../../dev/seed.ts'
 import { ProviderError } from '../../shared/providers/provider-error.ts'
 import { type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 const base = '/dashboard/api/operator'

@@ -1,5 +1,5 @@
 // What administrators see of people: when they were active, what their keys spend, and what they changed from where.
-import test from 'ava'
+
 import type { AuditAnswer, AuditEvent } from '../../api/dashboard/wire/audit.ts'
 import type { KeySecretAnswer, KeysAnswer } from '../../api/dashboard/wire/keys.ts'
 import type { Member, MembersAnswer } from '../../api/dashboard/wire/members.ts'
@@ -8,6 +8,7 @@ import { monthOf } from '../../shared/base/time.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { errorCode, join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 const minuteMs = 60_000
 const from = { 'x-forwarded-for': '203.0.113.7', 'user-agent': 'Engine/1.0' }

@@ -4,12 +4,12 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import test from 'ava'
 import type { PlainRequest } from '../../api/dashboard/web/pages/playground/plain-request.ts'
 import { nodeCode, pythonCode } from '../../api/dashboard/web/pages/playground/request-code.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { mp3 } from '../support/media/media-files.ts'
+import { test } from '../support/test.ts'
 
 const run = promisify(execFile)
 let stores: Stores

@@ -3,7 +3,6 @@ import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import test, { type ExecutionContext } from 'ava'
 import { ApiError } from '../../api/dashboard/web/api.ts'
 import { chat } from '../../api/dashboard/web/pages/playground/chat/formats/chat.ts'
 import type { Format, Prompt } from '../../api/dashboard/web/pages/playground/chat/formats/format.ts'
@@ -24,6 +23,7 @@ import { responsesReply } from '../emulators/openai-responses.ts'
 import { startWorld, type World } from '../support/chat/gateway.ts'
 import type { Account } from '../support/gateway.ts'
 import { png } from '../support/media/media-files.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 /** The formats of the playground's chat, as its page uses them, against a gateway with emulated providers. */
 const run = promisify(execFile)

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { pino } from 'pino'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
@@ -7,6 +6,7 @@ import { join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { png } from '../support/media/media-files.ts'
 import { joined, RealtimeClient, refusedSession } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
 
 const quarterHourMs = 15 * 60_000
 const realtimeModel = 'gpt-realtime-2.1'

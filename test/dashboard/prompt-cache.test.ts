@@ -1,9 +1,9 @@
-import test from 'ava'
 import type { KeysAnswer } from '../../api/dashboard/wire/keys.ts'
 import type { RequestDetail } from '../../api/dashboard/wire/requests.ts'
 import type { UsageGroups } from '../../api/dashboard/wire/usage.ts'
 import { generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

@@ -1,9 +1,9 @@
-import test from 'ava'
 import type { RequestCount, RequestNeighbours, RequestsPage } from '../../api/dashboard/wire/requests.ts'
 import { newId } from '../../shared/base/ids.ts'
 import type { Prisma } from '../../shared/generated/prisma/client.ts'
 import { startWorld, type World } from '../support/chat/gateway.ts'
 import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
+import { test } from '../support/test.ts'
 
 /** Searches read the hours that may have matches. They find what a search of all rows would. */
 

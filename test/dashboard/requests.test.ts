@@ -1,4 +1,3 @@
-import test from 'ava'
 import pg from 'pg'
 import { runSearch } from '../../api/dashboard/present/run-search.ts'
 import type {
@@ -16,6 +15,7 @@ import { generationOf, saying, startWorld, upstreamSecret, type World } from '..
 import { errorCode, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { eventually } from '../support/gateway.ts'
 import { answerOf, over, submit } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers } from '../support/workers.ts'
 
 let world: World

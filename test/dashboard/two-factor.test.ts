@@ -1,9 +1,10 @@
 // Second factors over HTTP: what their routes take, who may change them, how often codes are guessed.
-import test from 'ava'
+
 import { errorCode, join, password, type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
 import { totp } from '../support/dashboard/totp.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { operatorJson } from '../support/operator.ts'
+import { test } from '../support/test.ts'
 
 const auth = '/dashboard/api/auth'
 let stores: Stores

@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { Overview, UsageChart } from '../../api/dashboard/wire/usage.ts'
 import { usdFromNano } from '../../shared/base/money.ts'
 import { dayMs } from '../../shared/base/time.ts'
@@ -6,6 +5,7 @@ import { failure } from '../emulators/openai.ts'
 import { chargedNano, saying, startWorld, type World } from '../support/chat/gateway.ts'
 import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { over, submit } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 /** A noon in the middle of a month; the gateway's clock goes from there, or from some days before. */

@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { AlertSettings } from '../../api/dashboard/wire/alerts.ts'
 import type { AuditAnswer } from '../../api/dashboard/wire/audit.ts'
 import type {
@@ -12,6 +11,7 @@ import { dayMs } from '../../shared/base/time.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { join, type SignedUp, signUp, type Visitor } from '../support/dashboard/dashboard.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { Receiver, signedBy, status, verified } from '../support/webhooks/receiver.ts'
 import { newDelivery } from '../support/webhooks/webhooks.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'

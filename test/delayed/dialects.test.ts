@@ -1,4 +1,3 @@
-import test from 'ava'
 import { delayedJob } from '../../api/schemas/delayed.ts'
 import type { ErrorCode } from '../../shared/base/errors.ts'
 import type { DelayedInput } from '../../shared/delayed/delayed-row.ts'
@@ -11,6 +10,7 @@ import { chargedNano, expectedNano, startWorld, type World } from '../support/ch
 import { path } from '../support/delayed/jobs.ts'
 import { eventually } from '../support/gateway.ts'
 import { over, rowOf, type Shown, submit, wallet } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 let world: World

@@ -1,8 +1,8 @@
-import test from 'ava'
 import { hang } from '../emulators/emulator.ts'
 import { type DelayedWorld, delayed, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
 import { eventually } from '../support/gateway.ts'
 import { answerOf, over, rowOf, type Shown, wallet } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { type TestClock, testClock } from '../support/wallet/money.ts'
 import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
 

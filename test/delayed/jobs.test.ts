@@ -1,4 +1,3 @@
-import test from 'ava'
 import { delayedJob } from '../../api/schemas/delayed.ts'
 import { getWebhookSecrets } from '../../shared/webhooks/secrets.ts'
 import { failure } from '../emulators/openai.ts'
@@ -13,6 +12,7 @@ import {
 } from '../support/delayed/jobs.ts'
 import { eventually } from '../support/gateway.ts'
 import { answerOf, booked, over, rowOf, type Shown, submit, wallet } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { inputBoundNano, nanoPerOutputToken } from '../support/wallet/money.ts'
 import { Receiver, verified } from '../support/webhooks/receiver.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { retryDecisionFor } from '../../shared/delayed/retry.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
@@ -20,6 +19,7 @@ import {
 } from '../support/delayed/jobs.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { answerOf, booked, over, rowOf, running, type Shown, wallet } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
 
 /** One job at a time, and a run gives up at once when its provider fails. */

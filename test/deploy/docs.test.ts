@@ -9,7 +9,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import test, { type ExecutionContext } from 'ava'
 import { commands, environmentCommands } from '../../api/operator/commands.ts'
 import { agentSections, withSnippets } from '../../docs/agent-snippets.ts'
 import { errorCodes, GatewayError } from '../../shared/base/errors.ts'
@@ -23,6 +22,7 @@ import { type CodeBlock, findAnchors, findLinks, type Page, readPages } from '..
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
 import { inherited } from '../support/stack.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 const run = promisify(execFile)

@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
-import test from 'ava'
 import { Worker } from 'bullmq'
 import { examine, type Finding } from '../../api/operator/doctor.ts'
 import { systemClock } from '../../shared/base/time.ts'
@@ -15,6 +14,7 @@ import { freshStores, type Gateway, type Stores, startGateway } from '../support
 import { MailServer } from '../support/io/mail-server.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
 import { freshDatabase, inherited, privateRedis } from '../support/stack.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

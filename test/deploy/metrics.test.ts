@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import test from 'ava'
 import { freePort } from '../../dev/ports.ts'
 import type { Services } from '../../shared/open-services.ts'
 import type { Emulator } from '../emulators/emulator.ts'
@@ -15,6 +14,7 @@ import {
   startProcess,
 } from '../support/gateway.ts'
 import { type Sample, samplesOf, total } from '../support/metrics/samples.ts'
+import { test } from '../support/test.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 
 /** METRICS_PORT of real processes. */

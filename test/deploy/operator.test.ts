@@ -1,7 +1,6 @@
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test, { type ExecutionContext } from 'ava'
 import { commands } from '../../api/operator/commands.ts'
 import { parseCommand, UsageError } from '../../api/operator/parse.ts'
 import { devStackFile } from '../../shared/base/dev-stack.ts'
@@ -10,6 +9,7 @@ import type { KeyRecord } from '../../shared/keys/keys.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { operatorJson, runOperator, spawnOperator, storesEnv } from '../support/operator.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

@@ -1,5 +1,4 @@
 import type { ServerResponse } from 'node:http'
-import test from 'ava'
 import { Emulator, hang, type Recorded } from '../emulators/emulator.ts'
 import { dataOf } from '../support/chat/gateway.ts'
 import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
@@ -7,6 +6,7 @@ import { dataUri } from '../support/jobs/gateway.ts'
 import { wav } from '../support/media/sounds.ts'
 import { speech } from '../support/media/upstream.ts'
 import { instantEnvironment } from '../support/media/world.ts'
+import { test } from '../support/test.ts'
 
 /** What becomes of requests that are under way when the grace period of a stopping process ends. */
 

@@ -6,13 +6,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { gzipSync } from 'node:zlib'
-import test from 'ava'
 import { NotFoundError, OpenAI, toFile } from 'openai'
 import { newId } from '../../shared/base/ids.ts'
 import { answersError, rawCall } from '../support/api/edge.ts'
 import { resolved } from '../support/api/openapi.ts'
 import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { png } from '../support/media/media-files.ts'
+import { test } from '../support/test.ts'
 
 const mib = 1024 * 1024
 const hourMs = 3_600_000

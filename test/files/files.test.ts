@@ -1,10 +1,10 @@
 import type { ReadStream } from 'node:fs'
 import { createConnection } from 'node:net'
 import type { Readable } from 'node:stream'
-import test from 'ava'
 import type { StoredFile } from '../../shared/files/files.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

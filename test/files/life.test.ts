@@ -1,4 +1,3 @@
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import type { File } from '../../shared/files/files.ts'
 import type { Connection } from '../../shared/io/db.ts'
@@ -6,6 +5,7 @@ import { runMaintenance } from '../../workers/maintenance.ts'
 import { answersError } from '../support/api/edge.ts'
 import { uploadInput } from '../support/batches/gateway.ts'
 import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 const dayMs = 24 * 3_600_000
 let stores: Stores

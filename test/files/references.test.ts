@@ -1,11 +1,11 @@
 import { readdir } from 'node:fs/promises'
-import test from 'ava'
 import { stageReferences } from '../../shared/files/references.ts'
 import { sourcesOf } from '../../shared/files/sources.ts'
 import type { MediaType, ReferenceField } from '../../shared/kinds/media.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { openSsrfWorld, type SsrfWorld } from '../support/io/ssrf.ts'
 import { movie, mp3, mp3FrameS, mp3Of, mp4Of, png, wav } from '../support/media/media-files.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

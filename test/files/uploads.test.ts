@@ -1,10 +1,10 @@
 import { once } from 'node:events'
 import { createConnection } from 'node:net'
-import test from 'ava'
 import { resolved } from '../support/api/openapi.ts'
 import type { Account } from '../support/gateway.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { flac, movie, mp3, mp3Of, mp4Of, png, wav } from '../support/media/media-files.ts'
+import { test } from '../support/test.ts'
 
 const mib = 1024 * 1024
 let stores: Stores

@@ -1,7 +1,7 @@
-import test from 'ava'
 import { Redis } from 'ioredis'
 import { defineScript } from '../../shared/io/lua-script.ts'
 import { freshStores, type Stores } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let redis: Redis

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { Redis } from 'ioredis'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { reconcile } from '../../shared/wallet/reconcile.ts'
@@ -9,6 +8,7 @@ import { eventually, type Gateway, startGateway } from '../support/gateway.ts'
 import { answerOf, over, submit } from '../support/jobs/gateway.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
 import { freshDatabase, freshRedis } from '../support/stack.ts'
+import { test } from '../support/test.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 import { startWorkers } from '../support/workers.ts'
 

@@ -1,6 +1,6 @@
-import test from 'ava'
 import { assertPublicUrl, fetchPublic } from '../../shared/io/safe-url.ts'
 import { openSsrfWorld, type SsrfWorld } from '../support/io/ssrf.ts'
+import { test } from '../support/test.ts'
 
 const limits = { maxBytes: 1000, timeoutMs: 10_000, param: 'image_url' }
 let world: SsrfWorld

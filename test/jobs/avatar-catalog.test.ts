@@ -1,7 +1,6 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test, { type ExecutionContext } from 'ava'
 import type { z } from 'zod'
 import { avatar, catalogPage, voice } from '../../api/schemas/jobs.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
@@ -9,6 +8,7 @@ import { json, reset } from '../emulators/emulator.ts'
 import { heygenError, startHeygen } from '../emulators/heygen.ts'
 import { answersError } from '../support/api/edge.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 const minuteMs = 60_000
 const secret = 'secret-key-of-the-gateway'

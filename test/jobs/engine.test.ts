@@ -1,7 +1,6 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test from 'ava'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { type QueuedKind, queuedKinds } from '../../shared/kinds/index.ts'
 import { protocols } from '../../shared/providers/protocols.ts'
@@ -23,6 +22,7 @@ import { answerOf, booked, dataUri, ended, running, submit, upload } from '../su
 import { filesIn } from '../support/jobs/handed-on.ts'
 import { acmeProvider, operatorModels } from '../support/jobs/operator-models.ts'
 import { type Case, type File, mediaCases } from '../support/media/form-cases.ts'
+import { test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 /** Every provider and every kind it serves, through the whole engine: door, queue, worker, watch, storage, ledger. */

@@ -1,9 +1,9 @@
-import test from 'ava'
 import { WorkerSlots } from '../../workers/worker-slots.ts'
 import { monotonicAt } from '../support/clocks/monotonic.ts'
 import { type DelayedWorld, delayed, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { answerOf } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers } from '../support/workers.ts'
 
 let world: DelayedWorld

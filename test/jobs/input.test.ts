@@ -1,8 +1,8 @@
-import test from 'ava'
 import type { ErrorCode } from '../../shared/base/errors.ts'
 import { answersError } from '../support/api/edge.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { audio, clip, image } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

@@ -1,8 +1,8 @@
-import test from 'ava'
 import { json, reset } from '../emulators/emulator.ts'
 import { startRunway } from '../emulators/runway.ts'
 import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { answerOf, booked, image, over, rowOf, running, submit, wallet } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
 
 let stores: Stores

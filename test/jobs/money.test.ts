@@ -1,10 +1,10 @@
-import test from 'ava'
 import fc from 'fast-check'
 import type { End } from '../../shared/jobs/job-end.ts'
 import { checkLedger, openReservations } from '../../shared/wallet/check.ts'
 import { maintainPartitions } from '../../shared/wallet/partitions.ts'
 import { freshStores, type Stores } from '../support/gateway.ts'
 import { type EndCrash, JobWorld, type Known, leaseMs, type SubmitCrash } from '../support/jobs/history.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let jobWorld: JobWorld

@@ -1,12 +1,12 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import test from 'ava'
 import { type Emulator, json } from '../emulators/emulator.ts'
 import { startFal } from '../emulators/fal.ts'
 import { klingError, startKling } from '../emulators/kling.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { over, rowOf, running, submit } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 let stores: Stores

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
 import { cancelJob } from '../../shared/jobs/cancel.ts'
@@ -17,6 +16,7 @@ import { startRunway } from '../emulators/runway.ts'
 import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { answerOf, booked, clip, image, rowOf, submit } from '../support/jobs/gateway.ts'
 import { privateRedis } from '../support/stack.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { storeResult } from '../../shared/jobs/results.ts'
 import type { ProviderFile } from '../../shared/kinds/media.ts'
 import type { ProviderLine } from '../../shared/providers/contract.ts'
@@ -8,6 +7,7 @@ import { freshStores, type Gateway, type Stores, startGateway } from '../support
 import { openSsrfWorld, type SsrfWorld } from '../support/io/ssrf.ts'
 import { lineTo, secret } from '../support/jobs/queued-adapter.ts'
 import { movie, mp3, mp3FrameS, png } from '../support/media/media-files.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { ALL_FORMATS, BufferSource, Input } from 'mediabunny'
 import OpenAI, { toFile } from 'openai'
 import { dayMs } from '../../shared/base/time.ts'
@@ -8,6 +7,7 @@ import { runMaintenance } from '../../workers/maintenance.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { type MediaPath, mediaBodies } from '../support/jobs/calls.ts'
 import { answerOf, audio, image, over, rowOf, running, submit } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
 
 let stores: Stores

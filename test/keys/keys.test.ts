@@ -1,10 +1,10 @@
 import { Agent, request } from 'node:http'
-import test from 'ava'
 import type { ErrorBody } from '../../shared/base/errors.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import type { Services } from '../../shared/open-services.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { freshStores, type Gateway, type KeyOptions, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let gateway: Gateway
 let upstream: Awaited<ReturnType<typeof startOpenAiEmulator>>

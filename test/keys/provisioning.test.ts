@@ -1,4 +1,3 @@
-import test from 'ava'
 import { key as recordSchema } from '../../api/schemas/account.ts'
 import { page } from '../../api/schemas/core.ts'
 import type { ErrorBody } from '../../shared/base/errors.ts'
@@ -7,6 +6,7 @@ import type { KeyRecord } from '../../shared/keys/keys.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let gateway: Gateway
 let upstream: Awaited<ReturnType<typeof startOpenAiEmulator>>

@@ -1,11 +1,12 @@
 // Secrets that keep working for a while after a roll.
-import test from 'ava'
+
 import { operatorActor } from '../../shared/io/audit.ts'
 import type { KeyRecord } from '../../shared/keys/keys.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { setSuspension } from '../../shared/keys/suspensions.ts'
 import { errorCode } from '../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let first: Gateway

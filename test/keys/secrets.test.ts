@@ -1,10 +1,10 @@
-import test from 'ava'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { failure, startOpenAiEmulator } from '../emulators/openai.ts'
 import { call, eventually, freshStores, type Stores, startProcess } from '../support/gateway.ts'
 import { dumpRedis } from '../support/io/leaks.ts'
 import { operatorJson, spawnOperator, storesEnv } from '../support/operator.ts'
+import { test } from '../support/test.ts'
 
 const upstreamSecret = 'sk-upstream-Qm93bGluZw0123456789abcdefghijkl'
 let stores: Stores

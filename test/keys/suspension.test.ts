@@ -1,8 +1,8 @@
-import test from 'ava'
 import { commands } from '../../api/operator/commands.ts'
 import { parseCommand } from '../../api/operator/parse.ts'
 import { errorCode, join, password, type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers } from '../support/workers.ts'
 
 let stores: Stores

@@ -1,10 +1,10 @@
-import test from 'ava'
 import { usageList } from '../../api/schemas/usage.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { failure } from '../emulators/openai.ts'
 import { provisioningKey } from '../support/api/edge.ts'
 import { chargedNano, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
 
 /** GET /api/v1/usage: what an organisation used, for its own books. */
 

@@ -1,9 +1,9 @@
-import test, { type ExecutionContext } from 'ava'
 import { textureFile } from '../../shared/providers/sandbox/media/glb.ts'
 import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
 import { type Account, eventually, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
 import { answerOf, audio, dataUri, image } from '../support/jobs/gateway.ts'
 import { wav } from '../support/media/sounds.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 /** Invalid requests are refused before any call: no provider of these tests can be reached. */
 

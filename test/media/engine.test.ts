@@ -1,7 +1,6 @@
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test, { type ExecutionContext } from 'ava'
 import sharp from 'sharp'
 import { type SoundFormat, soundTypes } from '../../shared/kinds/sound.ts'
 import type { Recorded } from '../emulators/emulator.ts'
@@ -12,6 +11,7 @@ import { type Offer, offers, operatorCatalog, unserved } from '../support/media/
 import { priceOf } from '../support/media/price.ts'
 import { type Providers, startProviders, upstreamSecret } from '../support/media/providers.ts'
 import { decodedSeconds } from '../support/media/sounds.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 /** Every model of images and sound at every provider, through the whole gateway: what is given, what it costs, who was asked. */
 
@@ -162,7 +162,7 @@ function handedOn({ raw }: Recorded, files: Buffer[]): number {
   return addresses || files.filter(bytes => raw.includes(bytes) || raw.includes(bytes.toString('base64'))).length
 }
 
-test.after('clean: the ledger, the log and the storage after all of them', async t => {
+test.after.always('clean: the ledger, the log and the storage after all of them', async t => {
   t.deepEqual(await gateway.settled(), [])
   const { organisationId } = account
   t.is(await gateway.services.db.generation.count({ where: { organisationId } }), requests)

@@ -1,7 +1,6 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test, { type ExecutionContext } from 'ava'
 import { instantKinds } from '../../shared/kinds/index.ts'
 import { error as deepgramError } from '../emulators/deepgram.ts'
 import { error as elevenLabsError, invalid as elevenLabsInvalid } from '../emulators/elevenlabs.ts'
@@ -18,6 +17,7 @@ import { type Account, freshStores, type Gateway, type Stores, startGateway } fr
 import { answerOf, audio, image, wallet } from '../support/jobs/gateway.ts'
 import { offers, operatorCatalog } from '../support/media/offers.ts'
 import { type Providers, startProviders, upstreamSecret } from '../support/media/providers.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 /** What every provider of images and sound refuses, and what happens when it fails: who is asked next, and that it is free. */
 

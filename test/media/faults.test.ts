@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import http from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
-import test from 'ava'
 import { HttpResponse } from '../../api/http-response.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
@@ -13,6 +12,7 @@ import { connectTo, headOf, readAll } from '../support/io/raw-requests.ts'
 import { answerOf } from '../support/jobs/gateway.ts'
 import { sound } from '../support/media/sounds.ts'
 import { instantEnvironment } from '../support/media/world.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let emulator: Emulator

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
-import test from 'ava'
 import sharp from 'sharp'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
@@ -11,6 +10,7 @@ import { connectTo, formOf, formType, headOf, partOf, readAll } from '../support
 import { answerOf } from '../support/jobs/gateway.ts'
 import { wav } from '../support/media/sounds.ts'
 import { instantEnvironment } from '../support/media/world.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let emulator: Emulator

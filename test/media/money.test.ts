@@ -1,5 +1,4 @@
 import { readdir } from 'node:fs/promises'
-import test from 'ava'
 import fc from 'fast-check'
 import { KeepAlive } from '../../shared/io/keep-alive.ts'
 import { openReservations } from '../../shared/wallet/check.ts'
@@ -7,6 +6,7 @@ import { type Account, eventually, freshStores, type Gateway, type Stores, start
 import { check, describe, isReplay, type Row, type Seen, type Step, type Told } from '../support/media/told.ts'
 import { behaviours, type Script, ScriptedUpstream } from '../support/media/upstream.ts'
 import { instantEnvironment, models, requestOf } from '../support/media/world.ts'
+import { test } from '../support/test.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 /** No history begins later than this: on a slow machine there are fewer of them. */

@@ -1,5 +1,5 @@
-import test from 'ava'
 import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let gateway: Gateway
 let stores: Awaited<ReturnType<typeof freshStores>>

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { startDeepgram } from '../emulators/deepgram.ts'
 import { startElevenLabs } from '../emulators/elevenlabs.ts'
 import type { Emulator } from '../emulators/emulator.ts'
@@ -8,6 +7,7 @@ import { startOpenAiAudio } from '../emulators/openai-audio.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { formOf, formType, partOf } from '../support/io/raw-requests.ts'
 import { adts, adtsFrameS, movie, mp3, mp3FrameS } from '../support/media/media-files.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { HousekeepingWatch } from '../../shared/alerts/housekeeping-watch.ts'
 import { StoreMetrics } from '../../workers/store-metrics.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { measured, typesOf } from '../support/metrics/samples.ts'
+import { test } from '../support/test.ts'
 
 /** The metrics that the dashboard, the alerts and the documentation name are those that processes have. */
 

@@ -1,9 +1,9 @@
-import test from 'ava'
 import { RealtimeEmulator } from '../emulators/openai-realtime.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { grown, growth, measured, scrape, total } from '../support/metrics/samples.ts'
 import { openTalk } from '../support/realtime/sdk.ts'
 import { bookedSession } from '../support/realtime/talks.ts'
+import { test } from '../support/test.ts'
 
 const model = 'gpt-realtime-2.1'
 const target = { model, provider: 'openai' }

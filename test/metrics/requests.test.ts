@@ -1,4 +1,3 @@
-import test from 'ava'
 import { hang, reset } from '../emulators/emulator.ts'
 import { contextLength, rateLimited, serverError } from '../emulators/openai.ts'
 import {
@@ -12,6 +11,7 @@ import {
 } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { grown, growth, measured, scrape, total } from '../support/metrics/samples.ts'
+import { test } from '../support/test.ts'
 
 const model = 'gpt-4o-mini'
 const requests = 'headgate_requests_total'

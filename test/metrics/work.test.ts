@@ -1,4 +1,3 @@
-import test from 'ava'
 import pg from 'pg'
 import { newId } from '../../shared/base/ids.ts'
 import { StoreMetrics } from '../../workers/store-metrics.ts'
@@ -9,6 +8,7 @@ import { type Account, eventually, startGateway } from '../support/gateway.ts'
 import { mediaBodies } from '../support/jobs/calls.ts'
 import { over, submit } from '../support/jobs/gateway.ts'
 import { grown, growth, measured, scrape, total } from '../support/metrics/samples.ts'
+import { test } from '../support/test.ts'
 import { Receiver, status } from '../support/webhooks/receiver.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 

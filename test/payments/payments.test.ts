@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import type { TopUp } from '../../api/dashboard/wire/billing.ts'
 import { usdFromNano } from '../../shared/base/money.ts'
 import { dayMs } from '../../shared/base/time.ts'
@@ -7,6 +6,7 @@ import { event, type Session, StripeEmulator, type StripeEvent, signature } from
 import { answersError } from '../support/api/edge.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 import { deliver, payer, paymentEnvironment, standing, take } from '../support/wallet/payments.ts'
 
 let stores: Stores
@@ -19,7 +19,7 @@ test.before(async () => {
   stripe = await StripeEmulator.start()
   gateway = await startGateway(stores, paymentEnvironment(stripe), { now: () => nowMs })
 })
-test.after('the ledger holds together', async t => {
+test.after.always('the ledger holds together', async t => {
   t.deepEqual(await gateway.settled(), [])
 })
 test.after.always(async () => {

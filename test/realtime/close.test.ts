@@ -1,4 +1,3 @@
-import test from 'ava'
 import { eventually } from '../support/gateway.ts'
 import {
   frameOf,
@@ -11,6 +10,7 @@ import {
   type RealtimeWorld,
   startRealtime,
 } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
 
 let world: RealtimeWorld
 test.before(async () => {

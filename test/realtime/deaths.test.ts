@@ -1,4 +1,3 @@
-import test from 'ava'
 import { migrate } from '../../dev/migrate.ts'
 import { SessionSlots } from '../../shared/realtime/session-slots.ts'
 import { sweepReservations } from '../../shared/wallet/reconcile.ts'
@@ -16,6 +15,7 @@ import {
   tokensNano,
 } from '../support/realtime/sessions.ts'
 import { type PrivateServer, privatePostgres, privateRedis } from '../support/stack.ts'
+import { test } from '../support/test.ts'
 import { passForSweeper } from '../support/wallet/ageing.ts'
 
 let stores: Stores

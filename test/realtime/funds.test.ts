@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { handleExcesses } from '../../shared/alerts/excesses.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
@@ -20,6 +19,7 @@ import {
   talk,
   tokensNano,
 } from '../support/realtime/sessions.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 const worlds: SessionWorld[] = []

@@ -1,11 +1,11 @@
 import { GoogleGenAI, type LiveServerMessage, Modality } from '@google/genai'
-import test from 'ava'
 import type { Deployment } from '../../shared/catalog/schema.ts'
 import { gemini } from '../../shared/providers/adapters/gemini/protocol.ts'
 import { LiveEmulator, type Turn, usualUsage } from '../emulators/gemini-live.ts'
 import type { Frame, ProviderSession } from '../emulators/sessions.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { dial, type Listener, spentNano } from '../support/realtime/sessions.ts'
+import { test } from '../support/test.ts'
 
 const model = 'gemini-3.1-flash-live-preview'
 const setup = JSON.stringify({ setup: { model: `models/${model}` } })

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { type Account, eventually, freshStores, type Stores } from '../support/gateway.ts'
 import { openTalk } from '../support/realtime/sdk.ts'
 import {
@@ -11,6 +10,7 @@ import {
 } from '../support/realtime/sessions.ts'
 import { refusedSession } from '../support/realtime/sockets.ts'
 import { millionthsNano, minutesNano } from '../support/realtime/talks.ts'
+import { test } from '../support/test.ts'
 
 const liveModel = 'gpt-live-1'
 const transcription = 'conversation.item.input_audio_transcription'

@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { SessionConfig } from 'openai/resources/live/live'
 import { delegatedUsage, LiveEmulator } from '../emulators/openai-live.ts'
 import {
@@ -12,6 +11,7 @@ import {
 } from '../support/gateway.ts'
 import { type LiveTalk, openLive } from '../support/realtime/sdk.ts'
 import { bookedSession, millionthsNano, minutesNano, silence } from '../support/realtime/talks.ts'
+import { test } from '../support/test.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 const model = 'gpt-live-1'

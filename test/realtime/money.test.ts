@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { bookUsage } from '../../shared/wallet/booking.ts'
 import { sweepReservations } from '../../shared/wallet/reconcile.ts'
@@ -22,6 +21,7 @@ import {
   talk,
   tokensNano,
 } from '../support/realtime/sessions.ts'
+import { test } from '../support/test.ts'
 import { passForSweeper } from '../support/wallet/ageing.ts'
 import { usageEventOf } from '../support/wallet/usage-event.ts'
 

@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import test, { type ExecutionContext } from 'ava'
 import { WebSocket } from 'ws'
 import {
   type Answer,
@@ -15,6 +14,7 @@ import {
 import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { openTalk, type RealtimeTalk } from '../support/realtime/sdk.ts'
 import { bookedSession, millionthsNano, minutesNano, silence } from '../support/realtime/talks.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 const model = 'gpt-realtime-2.1'
 const secret = 'upstream-secret-0123456789'

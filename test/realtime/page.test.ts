@@ -2,10 +2,10 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import test from 'ava'
 import type { Browser, Page } from 'playwright-core'
 import { type Account, call, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
 import { startBrowser } from '../support/io/chromium.ts'
+import { test } from '../support/test.ts'
 
 const html = readFileSync(new URL('../support/realtime/page.html', import.meta.url))
 

@@ -1,9 +1,9 @@
-import test from 'ava'
 import { type Answer, RealtimeEmulator, type Speech } from '../emulators/openai-realtime.ts'
 import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { openTalk } from '../support/realtime/sdk.ts'
 import { spentNano } from '../support/realtime/sessions.ts'
 import { millionthsNano, silence } from '../support/realtime/talks.ts'
+import { test } from '../support/test.ts'
 
 const model = 'gpt-realtime-2.1'
 /** $0.15 each with the margin, and some of a prompt. As slow as Redis, so that a slow machine makes no provider that is faster than any. */

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { setSuspension } from '../../shared/keys/suspensions.ts'
@@ -18,6 +17,7 @@ import {
   talk,
   tokensNano,
 } from '../support/realtime/sessions.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 const worlds: SessionWorld[] = []

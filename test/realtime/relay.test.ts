@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
-import test from 'ava'
 import fc from 'fast-check'
 import type { Frame } from '../emulators/sessions.ts'
 import { eventually } from '../support/gateway.ts'
@@ -19,6 +18,7 @@ import {
   refusedSession,
   startRealtime,
 } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
 
 const maxBytes = 16 * 1024 * 1024
 

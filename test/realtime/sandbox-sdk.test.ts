@@ -1,8 +1,8 @@
-import test from 'ava'
 import { tone } from '../../shared/providers/sandbox/realtime/sound.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { joined, model, soundOf } from '../support/realtime/sandbox-talk.ts'
 import { openTalk, type RealtimeTalk } from '../support/realtime/sdk.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import {
   joined,
@@ -9,6 +8,7 @@ import {
   typeErrors,
   written,
 } from '../support/realtime/sandbox-talk.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

@@ -1,4 +1,3 @@
-import test from 'ava'
 import OpenAI from 'openai'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
@@ -14,6 +13,7 @@ import {
   refusedSession,
   startRealtime,
 } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
 
 const path = '/v1/realtime/client_secrets'
 

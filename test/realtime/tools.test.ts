@@ -1,8 +1,8 @@
-import test from 'ava'
 import { type Account, eventually, freshStores, type Stores } from '../support/gateway.ts'
 import { type SessionWorld, spentNano, startSessions, type Talk, talk } from '../support/realtime/sessions.ts'
 import { openSession } from '../support/realtime/sockets.ts'
 import { minutesNano } from '../support/realtime/talks.ts'
+import { test } from '../support/test.ts'
 
 const openai = 'gpt-realtime-2.1'
 const live = 'gpt-live-1'

@@ -1,6 +1,5 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import test, { type ExecutionContext } from 'ava'
 import { migrate } from '../../dev/migrate.ts'
 import type { ErrorCode } from '../../shared/base/errors.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
@@ -21,6 +20,7 @@ import {
   upgradeHead,
 } from '../support/realtime/sockets.ts'
 import { privatePostgres, privateRedis } from '../support/stack.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 const page = 'https://page.example'
 let skippedMs = 0

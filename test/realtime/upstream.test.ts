@@ -4,7 +4,6 @@ import http from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test from 'ava'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { hang, refuse, reset } from '../emulators/sessions.ts'
 import { eventually } from '../support/gateway.ts'
@@ -18,6 +17,7 @@ import {
   refusedSession,
   startRealtime,
 } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
 
 type Upgrade = (request: IncomingMessage, socket: Socket) => void
 

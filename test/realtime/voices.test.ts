@@ -6,7 +6,6 @@ import {
   Conversation,
 } from '@elevenlabs/elevenlabs-js/api/resources/conversationalAi/conversation/index.js'
 import { ElevenLabsClient } from '@elevenlabs/elevenlabs-js/Client.js'
-import test from 'ava'
 import { WebSocket } from 'ws'
 import { modelRow } from '../../shared/catalog/schema.ts'
 import { agent, startConversations } from '../emulators/elevenlabs-conversation.ts'
@@ -14,6 +13,7 @@ import type { Frame, SessionEmulator } from '../emulators/sessions.ts'
 import { startXaiRealtime } from '../emulators/xai-realtime.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { chargesOf, dial, spentNano } from '../support/realtime/sessions.ts'
+import { test } from '../support/test.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 const voice = 'grok-voice'

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { maxOpenStarts } from '../../shared/queues/crash-suspect-limiter.ts'
 import { hang } from '../emulators/emulator.ts'
 import { contextLength, serverError } from '../emulators/openai.ts'
@@ -8,6 +7,7 @@ import { type Account, eventually } from '../support/gateway.ts'
 import { rowOf } from '../support/jobs/gateway.ts'
 import { collect, type Event, stalling, untilOver, untilStatus } from '../support/responses/background.ts'
 import { keepingAccount, startWorld, type World } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
 import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
 
 let world: World

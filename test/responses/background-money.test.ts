@@ -1,4 +1,3 @@
-import test from 'ava'
 import { countTokens } from '../../shared/chat/tokens.ts'
 import type { NotedCall } from '../../shared/delayed/delayed-row.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
@@ -9,6 +8,7 @@ import { type Account, eventually } from '../support/gateway.ts'
 import { rowOf } from '../support/jobs/gateway.ts'
 import { collect, type Event, stalling, untilOver, untilStatus } from '../support/responses/background.ts'
 import { keepingAccount, startWorld, type World } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
 import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
 
 let world: World

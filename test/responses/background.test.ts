@@ -1,4 +1,3 @@
-import test from 'ava'
 import { responseObject } from '../../api/schemas/responses.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
@@ -8,6 +7,7 @@ import { gated } from '../support/delayed/jobs.ts'
 import { eventually } from '../support/gateway.ts'
 import { collect, type Event, stalling, untilOver } from '../support/responses/background.ts'
 import { keepingAccount, models, type Response, startWorld, type World } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 let world: World

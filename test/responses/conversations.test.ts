@@ -1,7 +1,7 @@
-import test from 'ava'
 import { responsesReply } from '../emulators/openai-responses.ts'
 import { chargedNano } from '../support/chat/gateway.ts'
 import { keepingAccount, models, respond, startWorld, type World } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

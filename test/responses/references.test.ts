@@ -1,8 +1,9 @@
 // Requests whose input refers to stored items, as the AI SDK’s default for OpenAI does from its second step on.
-import test from 'ava'
+
 import OpenAI from 'openai'
 import { responsesReply } from '../emulators/openai-responses.ts'
 import { keepingAccount, models, respond, startWorld, type World } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

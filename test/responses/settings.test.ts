@@ -1,7 +1,7 @@
-import test from 'ava'
 import { join, signUp } from '../support/dashboard/dashboard.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
 import { startWorld, type World } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
 
 let offsetMs = 0
 let world: World

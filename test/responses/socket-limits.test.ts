@@ -1,4 +1,3 @@
-import test from 'ava'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { provisioningKey } from '../support/api/edge.ts'
@@ -7,6 +6,7 @@ import { neverEnding } from '../support/chat/responses-events.ts'
 import { openResponses, type ResponsesClient, textOf } from '../support/chat/responses-socket.ts'
 import { eventually } from '../support/gateway.ts'
 import { type Opening, refusedSession } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
 
 /** Refusals, bounds and ends of the WebSocket at /v1/responses. */
 

@@ -1,7 +1,7 @@
-import test from 'ava'
 import { dataOf } from '../support/chat/gateway.ts'
 import { openResponses } from '../support/chat/responses-socket.ts'
 import { keepingAccount, startWorld, type World } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
 
 /** Turns on a WebSocket of an organisation that keeps responses. */
 

@@ -1,9 +1,9 @@
-import test from 'ava'
 import type { Response } from 'openai/resources/responses/responses'
 import { ResponsesWS } from 'openai/resources/responses/ws'
 import { reasoningState, responsesReply } from '../emulators/openai-responses.ts'
 import { chargedNano, dataOf, expectedNano, startWorld, type World } from '../support/chat/gateway.ts'
 import { openResponses, textOf } from '../support/chat/responses-socket.ts'
+import { test } from '../support/test.ts'
 
 /** Turns on a WebSocket at /v1/responses, compared with the same turns over HTTP. */
 

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { dayMs } from '../../shared/base/time.ts'
 import { Sealer } from '../../shared/io/sealer.ts'
 import { Payloads } from '../../shared/responses/payloads.ts'
@@ -9,6 +8,7 @@ import { responsesReply } from '../emulators/openai-responses.ts'
 import { dataOf } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
 import { keepingAccount, startWorld, type World } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
 
 const secret = 'the lighthouse keeper'
 const encryptionKey = 'k'.repeat(32)

@@ -1,8 +1,8 @@
-import test from 'ava'
 import { responsesReply } from '../emulators/openai-responses.ts'
 import { chargedNano, dataOf } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
 import { keepingAccount, models, respond, startWorld, type World } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

@@ -3,10 +3,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import test from 'ava'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { freshStores, type Stores } from '../support/gateway.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
+import { test } from '../support/test.ts'
 
 type Report = {
   provider: string

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test, { type ExecutionContext } from 'ava'
 import { Emulator } from '../emulators/emulator.ts'
 import { chatReply, rateLimited, serverError, startOpenAiEmulator } from '../emulators/openai.ts'
 import { saying } from '../support/chat/gateway.ts'
 import { call, eventually, freshStores, type Process, type Stores, startProcess } from '../support/gateway.ts'
 import { operatorJson } from '../support/operator.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 let stores: Stores
 let webs: Process[]

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { systemClock } from '../../shared/base/time.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
@@ -6,6 +5,7 @@ import { json } from '../emulators/emulator.ts'
 import { failure } from '../emulators/openai.ts'
 import { generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 const dayMs = 86_400_000
 /** What the clock is ahead of the machine's. */

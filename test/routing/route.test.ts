@@ -1,8 +1,8 @@
-import test, { type ExecutionContext } from 'ava'
 import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { chargedNano, saying, startWorld, type World } from '../support/chat/gateway.ts'
 import type { Account } from '../support/gateway.ts'
 import { failure, targetOf } from '../support/routing/health.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 let world: World
 let account: Account

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { logJob, logJobEnd } from '../../shared/wallet/jobs.ts'
 import type { RoutingRecord } from '../../shared/wallet/routing-record.ts'
@@ -11,6 +10,7 @@ import { chatLine, ended, resultsOf } from '../support/batches/gateway.ts'
 import { generationOf, saying, startWorld, upstreamSecret, type World } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { answerOf, over, running, submit } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 let world: World

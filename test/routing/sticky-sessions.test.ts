@@ -1,10 +1,10 @@
-import test from 'ava'
 import type { Emulator, Recorded } from '../emulators/emulator.ts'
 import { rateLimited, serverError, startOpenAiEmulator } from '../emulators/openai.ts'
 import { answersError } from '../support/api/edge.ts'
 import { type OpenApi, operationsIn } from '../support/api/openapi.ts'
 import { saying } from '../support/chat/gateway.ts'
 import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let stores: Stores
 let openai: Emulator

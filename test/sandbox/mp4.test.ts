@@ -1,4 +1,3 @@
-import test from 'ava'
 import { fileTypeFromBuffer } from 'file-type'
 import { BufferSource, EncodedPacketSink, Input, MP4 } from 'mediabunny'
 import type { Browser } from 'playwright-core'
@@ -6,6 +5,7 @@ import { readVideo } from '../../examples/files.ts'
 import { encode } from '../../shared/providers/sandbox/media/h264.ts'
 import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
 import { startBrowser } from '../support/io/chromium.ts'
+import { test } from '../support/test.ts'
 
 const sizes = [
   [1280, 720],

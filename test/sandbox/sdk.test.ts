@@ -1,8 +1,8 @@
-import test from 'ava'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { z } from 'zod'
 import { dataOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
 import { wav } from '../support/media/sounds.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 test.before(async () => {

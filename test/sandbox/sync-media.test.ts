@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import OpenAI, { toFile } from 'openai'
 import sharp from 'sharp'
 import { examineImage } from '../../shared/io/media/images.ts'
@@ -9,6 +8,7 @@ import { Emulator, json } from '../emulators/emulator.ts'
 import { dataOf } from '../support/chat/gateway.ts'
 import { type Account, eventually, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
 import { decodedSeconds, sound } from '../support/media/sounds.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 /** Every provider is configured, and none is called. */
 

@@ -2,7 +2,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test, { type ExecutionContext } from 'ava'
 import { migrate } from '../../dev/migrate.ts'
 import type { Services } from '../../shared/open-services.ts'
 import { Emulator } from '../emulators/emulator.ts'
@@ -25,6 +24,7 @@ import {
 import { breaches, ledgerCheck, observe, quiet } from '../support/chaos.ts'
 import { createAccount, eventually, type Process, startProcess } from '../support/gateway.ts'
 import { type PrivateServer, privatePostgres, privateRedis } from '../support/stack.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 
 /** One request of this many is one that the provider refuses. */

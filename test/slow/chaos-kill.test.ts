@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { Services } from '../../shared/open-services.ts'
 import type { Emulator } from '../emulators/emulator.ts'
 import {
@@ -13,6 +12,7 @@ import {
 } from '../support/chaos.ts'
 import { createAccount, eventually, type Process, startProcess } from '../support/gateway.ts'
 import { freshDatabase, type PrivateServer, privateRedis } from '../support/stack.ts'
+import { test } from '../support/test.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 
 /** A killed process may lose what it had settled but not yet sent to Redis: 2 ms, and what a busy machine makes of them. */

@@ -2,13 +2,13 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { Emulator, json } from '../emulators/emulator.ts'
 import { startKling } from '../emulators/kling.ts'
 import { startRunway } from '../emulators/runway.ts'
 import { ledgerCheck } from '../support/chaos.ts'
 import { eventually, type Gateway, type Process, startGateway, startProcess } from '../support/gateway.ts'
 import { freshDatabase, type PrivateServer, privateRedis } from '../support/stack.ts'
+import { test } from '../support/test.ts'
 
 /** `CHAOS_JOBS=2000 node test/run.ts test/slow/chaos-media.test.ts` for a long run. */
 const count = Number(process.env.CHAOS_JOBS ?? 500)

@@ -1,13 +1,13 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import test from 'ava'
 import { freePort } from '../../dev/ports.ts'
 import type { Services } from '../../shared/open-services.ts'
 import type { Emulator } from '../emulators/emulator.ts'
 import { billingFaults, breaches, Load, observe, quiet, shoot, startSlowUpstream } from '../support/chaos.ts'
 import { createAccount, eventually, freshStores, type Process, type Stores, startProcess } from '../support/gateway.ts'
 import { startBalancer } from '../support/io/balancer.ts'
+import { test } from '../support/test.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 
 let stores: Stores

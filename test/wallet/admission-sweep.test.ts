@@ -1,4 +1,3 @@
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { Admission, type Reservation } from '../../shared/wallet/admission.ts'
@@ -6,6 +5,7 @@ import { checkLedger } from '../../shared/wallet/check.ts'
 import { sweepReservations } from '../../shared/wallet/reconcile.ts'
 import { flatCost } from '../../shared/wallet/reservation.ts'
 import { freshStores, type Stores } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { passForSweeper } from '../support/wallet/ageing.ts'
 import { Process, price, World } from '../support/wallet/history.ts'
 

@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { GatewayError } from '../../shared/base/errors.ts'
@@ -12,6 +11,7 @@ import { flatCost } from '../../shared/wallet/reservation.ts'
 import { loadScripts } from '../../shared/wallet/scripts.ts'
 import { freshStores, type Stores } from '../support/gateway.ts'
 import { useRedisTime } from '../support/io/redis-time.ts'
+import { test } from '../support/test.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 let stores: Stores

@@ -1,8 +1,8 @@
-import test from 'ava'
 import type { Emulator } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { useRedisTime } from '../support/io/redis-time.ts'
+import { test } from '../support/test.ts'
 import { inputBoundNano, moneyEnvironment, nanoPerOutputToken, operator, testClock } from '../support/wallet/money.ts'
 
 const clock = testClock('2027-03-10T12:00:15Z')

@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { Worker } from 'bullmq'
 import { createAuth } from '../../api/auth/auth.ts'
 import { consumeRateLimit, withLock } from '../../api/auth/limits.ts'
@@ -12,6 +11,7 @@ import { done, retryIn, runQueue } from '../../workers/run.ts'
 import { startWorld } from '../support/chat/gateway.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 const dayMs = 24 * 3_600_000
 

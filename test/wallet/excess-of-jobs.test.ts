@@ -1,11 +1,12 @@
 // Jobs that cost more than they held: the same rules as for requests.
-import test from 'ava'
+
 import { handleExcesses, watchReservations } from '../../shared/alerts/excesses.ts'
 import { json } from '../emulators/emulator.ts'
 import { startMagicHour } from '../emulators/magic-hour.ts'
 import { type DelayedWorld, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
 import type { Account } from '../support/gateway.ts'
 import { answerOf, clip, image, over, rowOf, running, submit, wallet } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 let world: DelayedWorld

@@ -1,9 +1,9 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { isListedItem } from '../../shared/kinds/responses-members.ts'
 import { startWorld, type World } from '../support/chat/gateway.ts'
 import type { Account } from '../support/gateway.ts'
 import { answerOf } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { casesOf, faultOf, samples, send, translate } from '../support/wallet/file-places.ts'
 import { files, items, refusedTypes } from '../support/wallet/file-samples.ts'
 

@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import pg from 'pg'
 import type { LedgerLine, LedgerPage, MonthTotals } from '../../api/dashboard/wire/billing.ts'
 import { newId } from '../../shared/base/ids.ts'
@@ -14,6 +13,7 @@ import { delayed, gated, path as jobsPath } from '../support/delayed/jobs.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { answerOf, over } from '../support/jobs/gateway.ts'
 import { setLedgerTime } from '../support/stack.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 import { moneyEnvironment, testClock } from '../support/wallet/money.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 

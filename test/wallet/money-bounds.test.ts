@@ -1,6 +1,5 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import test from 'ava'
 import { handleExcesses } from '../../shared/alerts/excesses.ts'
 import type { Usage } from '../../shared/base/usage.ts'
 import { messageReply } from '../emulators/anthropic.ts'
@@ -11,6 +10,7 @@ import type { Account } from '../support/gateway.ts'
 import { answerOf } from '../support/jobs/gateway.ts'
 import { pdfOfPages } from '../support/media/documents.ts'
 import { sound } from '../support/media/sounds.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 let files: Server

@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
-import test from 'ava'
 import fc from 'fast-check'
 import type { BillingContext } from '../../shared/wallet/admission.ts'
 import { checkLedger, openReservations } from '../../shared/wallet/check.ts'
 import { maintainPartitions } from '../../shared/wallet/partitions.ts'
 import { reconcile } from '../../shared/wallet/reconcile.ts'
 import { freshStores, type Stores } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { fixedNano, picoPerOutputToken, price, spendOf, type Wanted, World } from '../support/wallet/history.ts'
 import { spendKinds } from '../support/wallet/money.ts'
 

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { anthropicReply } from '../emulators/anthropic.ts'
 import type { Emulator, Reply } from '../emulators/emulator.ts'
 import { geminiReply } from '../emulators/gemini.ts'
@@ -7,6 +6,7 @@ import { openAiAudio } from '../emulators/openai-audio.ts'
 import { openAiImages } from '../emulators/openai-images.ts'
 import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 let world: World
 let account: Account

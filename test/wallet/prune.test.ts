@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import type { Services } from '../../shared/open-services.ts'
@@ -8,6 +7,7 @@ import { runMaintenance } from '../../workers/maintenance.ts'
 import { breaches, observe } from '../support/chaos.ts'
 import { createAccount, freshStores, type Stores } from '../support/gateway.ts'
 import { operatorJson, runOperator, storesEnv } from '../support/operator.ts'
+import { test } from '../support/test.ts'
 import { newDelivery } from '../support/webhooks/webhooks.ts'
 
 let stores: Stores

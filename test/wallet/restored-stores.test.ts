@@ -1,11 +1,12 @@
 // A Redis or a PostgreSQL that is replaced by an older one, while processes run and no connection breaks.
-import test from 'ava'
+
 import { Redis } from 'ioredis'
 import { operatorActor } from '../../shared/io/audit.ts'
 import type { Emulator } from '../emulators/emulator.ts'
 import { breaches } from '../support/chaos.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { restoreSnapshot, takeSnapshot } from '../support/io/redis-snapshot.ts'
+import { test } from '../support/test.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 import { startPayingUpstream } from '../support/wallet/paying-upstream.ts'
 

@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import type { Services } from '../../shared/open-services.ts'
@@ -7,6 +6,7 @@ import { type Measure, sumSeries } from '../../shared/wallet/usage-series.ts'
 import type { Dimension, Step, UsageFilter } from '../../shared/wallet/usage-source.ts'
 import { breaches, observe } from '../support/chaos.ts'
 import { createAccount, freshStores, type Stores } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 /** Usage summed from days and hours is what the request log adds up to. */
 

@@ -1,5 +1,5 @@
 // Endpoints of organisations: what is posted to them, once each, signed with which secrets, and what becomes of those that fail.
-import test, { type ExecutionContext } from 'ava'
+
 import type {
   EndpointAnswer,
   EndpointSecretAnswer,
@@ -20,6 +20,7 @@ import { provisioningKey } from '../support/api/edge.ts'
 import { join, signUp } from '../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { MailServer } from '../support/io/mail-server.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 import { testClock } from '../support/wallet/money.ts'
 import { Receiver, signedBy, status, unwrapped } from '../support/webhooks/receiver.ts'
 

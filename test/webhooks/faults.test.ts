@@ -1,9 +1,9 @@
-import test, { type ExecutionContext } from 'ava'
 import { freePort } from '../../dev/ports.ts'
 import type { UrlPolicy } from '../../shared/io/safe-url.ts'
 import type { Services } from '../../shared/open-services.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 import { eventually, freshStores, type Stores } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 import { type Answer, hang, hangUp, Receiver, status } from '../support/webhooks/receiver.ts'
 import { newDelivery, newOrganisation, StoppedClock, webhookServices } from '../support/webhooks/webhooks.ts'
 

@@ -1,8 +1,8 @@
-import test from 'ava'
 import type { Services } from '../../shared/open-services.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 import { freshStores, type Stores } from '../support/gateway.ts'
 import { operatorJson, runOperator, storesEnv } from '../support/operator.ts'
+import { test } from '../support/test.ts'
 import { Receiver, status } from '../support/webhooks/receiver.ts'
 import { newDelivery, newOrganisation, webhookServices } from '../support/webhooks/webhooks.ts'
 

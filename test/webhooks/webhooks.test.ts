@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { presentJob } from '../../shared/jobs/present.ts'
 import type { Services } from '../../shared/open-services.ts'
@@ -6,6 +5,7 @@ import { rotateWebhookSecret } from '../../shared/webhooks/secrets.ts'
 import type { Outcome } from '../../workers/run.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 import { freshStores, type Stores } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 import { Receiver, signedBy, status, unwrapped, verified } from '../support/webhooks/receiver.ts'
 import { newDelivery, newOrganisation, StoppedClock, webhookServices } from '../support/webhooks/webhooks.ts'
 

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { events } from '../../emulators/emulator.ts'
 import { casesOf, examine, type Fault, modelsOf, type Outcome, titleOf } from '../../support/chat/fault-cases.ts'
 import {
@@ -14,6 +13,7 @@ import {
   whole,
 } from '../../support/chat/fault-replies.ts'
 import { type FaultWorld, startFaultWorld, upstreamSecret } from '../../support/chat/faults.ts'
+import { test } from '../../support/test.ts'
 
 const page = '<!doctype html>\n\n<html><body>It works!</body></html>\n\n'
 const told = `Key ${upstreamSecret} failed at http://127.0.0.1/v1.`

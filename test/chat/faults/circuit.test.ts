@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { type Reply, reset } from '../../emulators/emulator.ts'
 import { failure, serverError } from '../../emulators/openai.ts'
 import { hidesSecrets, isWhole, spareOf } from '../../support/chat/fault-cases.ts'
@@ -15,6 +14,7 @@ import {
   startFaultWorld,
 } from '../../support/chat/faults.ts'
 import { eventually } from '../../support/gateway.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 
 const faults: [title: string, reply: Reply][] = [
   ['500', serverError],

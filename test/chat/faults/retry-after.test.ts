@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { failure, insufficientQuota, invalidKey } from '../../emulators/openai.ts'
 import { hidesSecrets, isWhole, spareOf } from '../../support/chat/fault-cases.ts'
 import { costNano, type ProviderName } from '../../support/chat/fault-replies.ts'
@@ -13,6 +12,7 @@ import {
   startFaultWorld,
 } from '../../support/chat/faults.ts'
 import { eventually } from '../../support/gateway.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 
 const limited = (headers: Record<string, string>, status = 429) =>
   failure(status, 'Slow down.', 'requests', 'rate_limit_exceeded', headers)

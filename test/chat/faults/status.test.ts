@@ -1,4 +1,3 @@
-import test from 'ava'
 import { type Reply, reset } from '../../emulators/emulator.ts'
 import {
   contentPolicy,
@@ -12,6 +11,7 @@ import {
 import { casesOf, examine, type Fault, modelsOf, type Outcome, titleOf } from '../../support/chat/fault-cases.ts'
 import { bytes } from '../../support/chat/fault-replies.ts'
 import { type FaultWorld, startFaultWorld, upstreamSecret } from '../../support/chat/faults.ts'
+import { test } from '../../support/test.ts'
 
 /** An error whose message only the operator may read. */
 const told = `Key ${upstreamSecret} failed at http://127.0.0.1/v1.`
@@ -97,6 +97,6 @@ test.after.always('every invariant of the money holds', t => world?.close(t))
 
 for (const one of cases) test(titleOf(one), t => world.inTurn(() => examine(t, world, one)))
 
-test.after('no redirect was followed', t => {
+test.after.always('no redirect was followed', t => {
   t.deepEqual(new Set([...world.p1.paths, ...world.p2.paths]), new Set(['/v1/chat/completions']))
 })

@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { contextLength, failure } from '../../emulators/openai.ts'
 import { prompt } from '../../support/chat/fault-replies.ts'
 import {
@@ -21,6 +20,7 @@ import {
   startFaultWorld,
 } from '../../support/chat/faults.ts'
 import { saying } from '../../support/chat/gateway.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 
 const columns = setups.flatMap(setup => [true, false].map(stream => ({ setup, stream })))
 const cells: TableCell[] = Object.keys(tableFaults).flatMap(name => columns.map(column => ({ name, ...column })))
@@ -129,7 +129,7 @@ test('a decision tells that the input is too long for the model that is named', 
   t.regex(decision.reason, /^fallback, as the input is too long for tiny; /)
 })
 
-test.after('the table', t => {
+test.after.always('the table', t => {
   const rows = Object.keys(tableFaults).map(name => {
     const row = columns.map(column => told.get(nameOf({ name, ...column })) ?? '')
     return `| ${name} | ${row.join(' | ')} |`

@@ -1,8 +1,8 @@
-import test from 'ava'
 import { after, events, hang } from '../../emulators/emulator.ts'
 import { casesOf, examine, type Fault, modelsOf, type Outcome, titleOf } from '../../support/chat/fault-cases.ts'
 import { beginning, begins, begun, drip, headOnly, whole } from '../../support/chat/fault-replies.ts'
 import { type FaultWorld, startFaultWorld } from '../../support/chat/faults.ts'
+import { test } from '../../support/test.ts'
 
 const lasting: Outcome = { is: 'lasting', reason: 'timeout', status: null }
 const broken: Outcome = { is: 'broken', reason: 'timeout', code: 'upstream_timeout', text: beginning.text }

@@ -1,10 +1,10 @@
-import test from 'ava'
 import type { UnknownNamesAnswer } from '../../../api/dashboard/wire/operator-home.ts'
 import { messageReply } from '../../emulators/anthropic.ts'
 import { json } from '../../emulators/emulator.ts'
 import { chargedNano, startWorld, type World } from '../../support/chat/gateway.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import type { Gateway } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
 
 let world: World
 /** Its operator passes unknown fields on. */

@@ -1,8 +1,8 @@
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import { cutMidStream, errorMidStream, failed, messageReply, overloaded } from '../../emulators/anthropic.ts'
 import { events, json } from '../../emulators/emulator.ts'
 import { chargedNano, expectedNano, generationOf, startWorld, type World } from '../../support/chat/gateway.ts'
+import { test } from '../../support/test.ts'
 
 let world: World
 test.before(async () => {

@@ -1,8 +1,8 @@
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import { sse } from '../../emulators/anthropic.ts'
 import { events } from '../../emulators/emulator.ts'
 import { chargedNano, generationOf, startWorld, type World } from '../../support/chat/gateway.ts'
+import { test } from '../../support/test.ts'
 
 /** Streams with every kind of event: the SDK makes the same message of them directly and through the gateway. */
 let world: World

@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
 import { deepgram } from '../../../shared/providers/adapters/deepgram/protocol.ts'
 import type { InstantCall } from '../../../shared/providers/contract.ts'
@@ -10,6 +9,7 @@ import { sourceOf } from '../../support/jobs/sources.ts'
 import { conforms, instantCallOf } from '../../support/media/adapter.ts'
 import { plainTranscription } from '../../support/media/openai-audio-calls.ts'
 import { wav } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
 
 const adapter = deepgram.instant!.transcription!
 if (!('make' in adapter)) throw new Error('Deepgram answers in one exchange')

@@ -1,5 +1,4 @@
 import { buffer } from 'node:stream/consumers'
-import test from 'ava'
 import type { InstantKind, WorkKinds } from '../../../shared/kinds/index.ts'
 import type { SoundFormat } from '../../../shared/kinds/sound.ts'
 import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
@@ -15,6 +14,7 @@ import { sourceOf } from '../../support/jobs/sources.ts'
 import { instantCallOf } from '../../support/media/adapter.ts'
 import { plainTranscription } from '../../support/media/openai-audio-calls.ts'
 import { decodedSeconds, wav } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
 
 type Kind = Exclude<InstantKind, 'image'>
 const models = { speech: 'eleven-v3', transcription: 'scribe-v2', music: 'eleven-music-v2', sfx: 'eleven-sfx-v2' }

@@ -1,4 +1,3 @@
-import test from 'ava'
 import OpenAI, { toFile } from 'openai'
 import { startDeepgram } from '../../emulators/deepgram.ts'
 import { heard, said, startElevenLabs, voices } from '../../emulators/elevenlabs.ts'
@@ -6,6 +5,7 @@ import { type Emulator, json, type Reply } from '../../emulators/emulator.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { answerOf, audio, wallet } from '../../support/jobs/gateway.ts'
 import { decodedSeconds, sound } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
 
 const secret = 'upstream-secret-0123456789'
 let stores: Stores

@@ -1,7 +1,6 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test from 'ava'
 import OpenAI, { toFile } from 'openai'
 import { examineImage } from '../../../shared/io/media/images.ts'
 import { png } from '../../../shared/providers/sandbox/media/media.ts'
@@ -20,6 +19,7 @@ import { answerOf, wallet } from '../../support/jobs/gateway.ts'
 import { filesIn } from '../../support/jobs/handed-on.ts'
 import { operatorSounds } from '../../support/jobs/operator-sounds.ts'
 import { decodedSeconds } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
 
 /** Images, music and sound effects at fal and Replicate, through the whole gateway. */
 

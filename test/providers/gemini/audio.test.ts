@@ -1,5 +1,4 @@
 import { GoogleGenAI, Modality } from '@google/genai'
-import test from 'ava'
 import OpenAI from 'openai'
 import type { MusicInput } from '../../../shared/kinds/music.ts'
 import { type Emulator, json, type Reply } from '../../emulators/emulator.ts'
@@ -19,6 +18,7 @@ import {
   text,
   textSeconds,
 } from '../../support/providers/gemini-sound.ts'
+import { test } from '../../support/test.ts'
 
 let emulator: Emulator
 let stores: Stores

@@ -1,10 +1,10 @@
-import test from 'ava'
 import type { GatewayError } from '../../../shared/base/errors.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import type { ProviderError } from '../../../shared/providers/provider-error.ts'
 import type { Emulator } from '../../emulators/emulator.ts'
 import { startGeminiEmulator } from '../../emulators/gemini.ts'
 import { embeddingCall } from '../../support/providers/gemini-calls.ts'
+import { test } from '../../support/test.ts'
 
 const embedding = gemini.direct.embedding!
 

@@ -1,8 +1,8 @@
 import { GoogleGenAI, type LiveServerMessage, Modality, type Session } from '@google/genai'
-import test from 'ava'
 import { WebSocket } from 'ws'
 import { LiveEmulator, sound, usualUsage } from '../../emulators/gemini-live.ts'
 import { eventually } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
 
 // The official SDK is the judge of the emulator.
 

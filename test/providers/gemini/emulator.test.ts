@@ -7,7 +7,6 @@ import {
   GoogleGenAI,
   ThinkingLevel,
 } from '@google/genai'
-import test from 'ava'
 import type { Emulator } from '../../emulators/emulator.ts'
 import {
   blockedPrompt,
@@ -19,6 +18,7 @@ import {
   startGeminiEmulator,
   tokenCounts,
 } from '../../emulators/gemini.ts'
+import { test } from '../../support/test.ts'
 
 // The official SDK is the judge of the emulator.
 

@@ -1,5 +1,4 @@
 import { GoogleGenAI } from '@google/genai'
-import test from 'ava'
 import OpenAI, { toFile } from 'openai'
 import sharp from 'sharp'
 import { type ImageInput, type ImageRequest, image, imageRequest } from '../../../shared/kinds/image.ts'
@@ -16,6 +15,7 @@ import { freshStores, type Gateway, type Stores, startGateway } from '../../supp
 import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
 import { instantCallOf } from '../../support/media/adapter.ts'
+import { test } from '../../support/test.ts'
 
 const adapter = gemini.instant!.image!
 

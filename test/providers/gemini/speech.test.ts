@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { Bytes } from '../../../shared/io/bytes.ts'
 import { waveHeader } from '../../../shared/io/media/wave.ts'
 import type { SpeechInput } from '../../../shared/kinds/speech.ts'
@@ -19,6 +18,7 @@ import {
   type Way,
   ways,
 } from '../../support/providers/gemini-sound.ts'
+import { test } from '../../support/test.ts'
 
 let emulator: Emulator
 test.before(async () => {

@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import type { ChatCompletion, ChatMessage } from '../../../shared/kinds/chat.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
@@ -16,6 +15,7 @@ import {
   startGeminiEmulator,
 } from '../../emulators/gemini.ts'
 import { chatCall, type Thinking } from '../../support/providers/gemini-calls.ts'
+import { test } from '../../support/test.ts'
 
 // The adapter against the emulated upstream, and what goes with it: signatures in ids and failures.
 

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import test from 'ava'
 import OpenAI, { toFile } from 'openai'
 import type { Usage } from '../../../shared/base/usage.ts'
 import { charactersOf } from '../../../shared/kinds/instant.ts'
@@ -32,6 +31,7 @@ import {
 } from '../../support/gateway.ts'
 import { audio } from '../../support/jobs/gateway.ts'
 import { decodedSeconds, sound } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
 
 const secret = 'upstream-secret-0123456789'
 let stores: Stores

@@ -1,5 +1,4 @@
 import { buffer } from 'node:stream/consumers'
-import test from 'ava'
 import { soundFormats } from '../../../shared/kinds/sound.ts'
 import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
@@ -20,6 +19,7 @@ import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-a
 import { sourceOf } from '../../support/jobs/sources.ts'
 import { spoken, text, transcribed, wave, waveSource } from '../../support/media/openai-audio-calls.ts'
 import { decodedSeconds } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
 
 const speech = openai.instant!.speech as { make: (call: InstantCall<'speech'>, line: ProviderLine) => Promise<Spoken> }
 const transcription = openai.instant!.transcription as {

@@ -1,4 +1,3 @@
-import test from 'ava'
 import OpenAI, { toFile } from 'openai'
 import type { Usage } from '../../../shared/base/usage.ts'
 import { png } from '../../../shared/providers/sandbox/media/media.ts'
@@ -12,6 +11,7 @@ import {
 } from '../../emulators/openai-images.ts'
 import { chargedNano, expectedNano, upstreamSecret, type World } from '../../support/chat/gateway.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import OpenAI from 'openai'
 import { zodTextFormat } from 'openai/helpers/zod'
 import type { ResponseCreateParamsStreaming, ResponseInputItem } from 'openai/resources/responses/responses'
@@ -10,6 +9,7 @@ import { insufficientQuota, serverError } from '../../emulators/openai.ts'
 import { reasoningState, responsesReply } from '../../emulators/openai-responses.ts'
 import { chargedNano, dataOf, expectedNano, generationOf, startWorld, type World } from '../../support/chat/gateway.ts'
 import type { Account } from '../../support/gateway.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 
 let world: World
 test.before(async () => {

@@ -1,8 +1,9 @@
 // Tools that items of the input declare, as Codex does in its lite mode, for models of each dialect.
-import test from 'ava'
+
 import WebSocket from 'ws'
 import { responsesReply } from '../../emulators/openai-responses.ts'
 import { chargedNano, generationOf, startWorld, type World } from '../../support/chat/gateway.ts'
+import { test } from '../../support/test.ts'
 
 let world: World
 test.before(async () => {

@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { ResponsesRequest } from '../../../shared/kinds/responses.ts'
@@ -11,6 +10,7 @@ import { createBatch, ended, jsonLines, uploadInput } from '../../support/batche
 import { chargedNano, expectedNano, generationOf, startWorld, type World } from '../../support/chat/gateway.ts'
 import { eventually } from '../../support/gateway.ts'
 import { over, submit } from '../../support/jobs/gateway.ts'
+import { test } from '../../support/test.ts'
 import { startWorkers } from '../../support/workers.ts'
 
 let world: World

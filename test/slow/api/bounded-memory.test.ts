@@ -1,11 +1,11 @@
 import { join } from 'node:path'
-import test from 'ava'
 import { type Attack, jsonCall, send, type World } from '../../../bench/attacks/attack.ts'
 import { memoryAttacks } from '../../../bench/attacks/memory.ts'
 import type { Services } from '../../../shared/open-services.ts'
 import { observe } from '../../support/chaos.ts'
 import { createAccount, freshStores, type Stores } from '../../support/gateway.ts'
 import { type MeasuredProcess, maxBlockMs, startMeasured } from '../../support/io/measured.ts'
+import { test } from '../../support/test.ts'
 
 /** What free keys have a web process hold in memory, on the heap of a machine of 512 MB. */
 

@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import test from 'ava'
 import { WebSocket } from 'ws'
 import { authRoutes } from '../../../api/auth/routes.ts'
 import { dashboardEndpoints } from '../../../api/dashboard/routes/index.ts'
@@ -24,6 +23,7 @@ import { observe } from '../../support/chaos.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import { createAccount, freshStores, type Gateway, type Stores } from '../../support/gateway.ts'
 import { excessOf, type MeasuredProcess, startMeasured } from '../../support/io/measured.ts'
+import { test } from '../../support/test.ts'
 
 /**
  * No request, with or without a key, keeps the process busy for long or takes much memory (`measured.ts`). Every operation of

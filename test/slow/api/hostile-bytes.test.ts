@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { authRoutes } from '../../../api/auth/routes.ts'
 import { dashboardEndpoints } from '../../../api/dashboard/routes/index.ts'
 import { openApiDocument } from '../../../api/openapi/document.ts'
@@ -14,6 +13,7 @@ import { signUp } from '../../support/dashboard/dashboard.ts'
 import { call, createAccount, eventually, freshStores, type Gateway, type Stores } from '../../support/gateway.ts'
 import { excessOf, type Measured, type MeasuredProcess, startMeasured } from '../../support/io/measured.ts'
 import { frameOf, opcodes, realtimeModel, upgradeHead } from '../../support/realtime/sockets.ts'
+import { test } from '../../support/test.ts'
 
 /**
  * However its bytes arrive, no connection ends the process, keeps it busy for long or takes much of its memory, and others

@@ -1,6 +1,6 @@
 // Every field, query and path of every route, of the API and of the dashboard, with some of the values that are hard to store, in
 // turn: an answer below 500, and nothing that the ledger cannot book. Routes and fields that are added are driven as well.
-import test, { type ExecutionContext } from 'ava'
+
 import { dashboardEndpoints } from '../../../api/dashboard/routes/index.ts'
 import type { Endpoint } from '../../../api/endpoint.ts'
 import { openApiDocument } from '../../../api/openapi/document.ts'
@@ -20,6 +20,7 @@ import {
   startGateway,
 } from '../../support/gateway.ts'
 import { keepingAccount } from '../../support/responses/world.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 import { startWorkers } from '../../support/workers.ts'
 
 const withinMs = 20_000

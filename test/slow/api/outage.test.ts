@@ -1,7 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test, { type ExecutionContext } from 'ava'
 import { migrate } from '../../../dev/migrate.ts'
 import type { ErrorCode } from '../../../shared/base/errors.ts'
 import { isOutage } from '../../../shared/io/outage.ts'
@@ -21,6 +20,7 @@ import {
 } from '../../support/io/trouble.ts'
 import { png } from '../../support/media/media-files.ts'
 import { type PrivateServer, privatePostgres, privateRedis } from '../../support/stack.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 
 let postgres: PrivateServer
 let redis: PrivateServer

@@ -2,7 +2,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { Emulator } from '../../emulators/emulator.ts'
 import { answersError, plainChatReply } from '../../support/api/edge.ts'
 import { ledgerCheck } from '../../support/chaos.ts'
@@ -15,6 +14,7 @@ import {
   startGateway,
   startProcess,
 } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
 
 /** Two web processes: a gateway in this one, which also books, and one that is killed. No worker runs. */
 let here: Gateway

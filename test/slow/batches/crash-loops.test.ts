@@ -1,4 +1,3 @@
-import test from 'ava'
 import { LineStarts } from '../../../shared/batches/line-starts.ts'
 import { Suspects } from '../../../shared/queues/crash-suspect-limiter.ts'
 import { hang, type Reply } from '../../emulators/emulator.ts'
@@ -6,6 +5,7 @@ import { reply as usual } from '../../emulators/openai.ts'
 import { batchOf, type ResultLine, resultsOf } from '../../support/batches/gateway.ts'
 import { BatchWorld, broken, coinLines, idsOf } from '../../support/batches/world.ts'
 import { eventually } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
 import { testClock } from '../../support/wallet/money.ts'
 
 const clock = testClock('2026-11-20T12:00:00Z')

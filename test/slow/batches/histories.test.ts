@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { nanoFromUsd } from '../../../shared/base/money.ts'
 import type { Services } from '../../../shared/open-services.ts'
@@ -7,6 +6,7 @@ import { failure, rateLimited, serverError, reply as usual } from '../../emulato
 import { batchOf, cancelBatch, resultsOf } from '../../support/batches/gateway.ts'
 import { BatchWorld, broken, coinLines, idsOf } from '../../support/batches/world.ts'
 import { eventually } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
 
 const runs = 6
 const over = ['completed', 'failed', 'expired', 'cancelled']

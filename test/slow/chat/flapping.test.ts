@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test, { type ExecutionContext } from 'ava'
 import { hang, type Reply, reset } from '../../emulators/emulator.ts'
 import { failure, rateLimited, serverError } from '../../emulators/openai.ts'
 import { hidesSecrets, isWhole, type Shape, spareOf } from '../../support/chat/fault-cases.ts'
@@ -13,6 +12,7 @@ import {
   startFaultWorld,
 } from '../../support/chat/faults.ts'
 import { type Account, eventually } from '../../support/gateway.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 
 const flapsForMs = 30_000
 const pauseMs = 100

@@ -1,6 +1,5 @@
 // The lists of jobs, members, keys, changes and failed queue entries as people use them, in a real browser.
 import { readFile } from 'node:fs/promises'
-import test from 'ava'
 import { Worker } from 'bullmq'
 import type { Browser, Locator, Page } from 'playwright-core'
 import type { AuditEvent } from '../../../api/dashboard/wire/audit.ts'
@@ -10,6 +9,7 @@ import { join, type SignedUp, signUp } from '../../support/dashboard/dashboard.t
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
 import { over, submit } from '../../support/jobs/gateway.ts'
+import { test } from '../../support/test.ts'
 import { startWorkers } from '../../support/workers.ts'
 
 let stores: Stores

@@ -2,13 +2,13 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { AxeBuilder } from '@axe-core/playwright'
-import test from 'ava'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { builtPages } from '../../../api/dashboard/middleware.ts'
 import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { type Filled, fill } from '../../support/dashboard/fixtures.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
+import { test } from '../../support/test.ts'
 
 const maxGzippedBytes = 300_000
 /** To visit and examine some sixty pages, on a busy machine. */

@@ -1,9 +1,9 @@
 import { AxeBuilder } from '@axe-core/playwright'
-import test from 'ava'
 import type { Browser } from 'playwright-core'
 import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
+import { test } from '../../support/test.ts'
 
 /** The playground's chat in a real browser, in each format of the API. */
 let stores: Stores

@@ -1,11 +1,11 @@
 import { AxeBuilder } from '@axe-core/playwright'
-import test from 'ava'
 import type { Browser, Page } from 'playwright-core'
 import { newId } from '../../../shared/base/ids.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
 import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
+import { test } from '../../support/test.ts'
 
 /** Requests in a real browser: their list; their input and output switched on, viewed, replayed, opened in the playground; models compared. */
 let stores: Stores

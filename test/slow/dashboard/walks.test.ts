@@ -1,7 +1,6 @@
 // Four people with a question each, in a real browser over a month of requests with an outage in it: every answer is at most two
 // clicks from the page they are on.
 import { readFile } from 'node:fs/promises'
-import test from 'ava'
 import pg from 'pg'
 import type { Browser, Locator, Page } from 'playwright-core'
 import { fillMonth, outageProvider } from '../../../bench/lib/month.ts'
@@ -12,6 +11,7 @@ import { WebhookDeliveries } from '../../../workers/webhooks/deliveries.ts'
 import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
+import { test } from '../../support/test.ts'
 import { Receiver, status } from '../../support/webhooks/receiver.ts'
 
 /** So many that each hour of the outage has failures enough. */

@@ -1,7 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test from 'ava'
 import type { Reply } from '../../emulators/emulator.ts'
 import { hang } from '../../emulators/emulator.ts'
 import { ledgerCheck } from '../../support/chaos.ts'
@@ -15,6 +14,7 @@ import {
 } from '../../support/delayed/jobs.ts'
 import { eventually, type Process, startProcess } from '../../support/gateway.ts'
 import { booked, over, rowOf, wallet } from '../../support/jobs/gateway.ts'
+import { test } from '../../support/test.ts'
 
 const count = 8
 

@@ -4,11 +4,11 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test from 'ava'
 import { addressOf } from '../../../dev/app.ts'
 import { commandLine } from '../../../dev/processes.ts'
 import { eventually, freshStores, type Stores } from '../../support/gateway.ts'
 import { inherited } from '../../support/stack.ts'
+import { test } from '../../support/test.ts'
 
 const root = join(import.meta.dirname, '../../..')
 let stores: Stores

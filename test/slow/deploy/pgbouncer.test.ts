@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import pg from 'pg'
 import { openDatabase } from '../../../shared/io/db.ts'
 import { Load } from '../../chaos/load.ts'
@@ -10,6 +9,7 @@ import { openWorld, type World } from '../../chaos/world.ts'
 import { createAccount } from '../../support/gateway.ts'
 import { type Pooler, startPgBouncer } from '../../support/io/pgbouncer.ts'
 import { runOperator } from '../../support/operator.ts'
+import { test } from '../../support/test.ts'
 import { Receiver } from '../../support/webhooks/receiver.ts'
 
 const loadMs = 8_000

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
-import test from 'ava'
 import { StoreMetrics } from '../../../workers/store-metrics.ts'
 import { saying, startWorld, type World } from '../../support/chat/gateway.ts'
 import { promtool } from '../../support/metrics/promtool.ts'
 import { grown, growth, measured } from '../../support/metrics/samples.ts'
+import { test } from '../../support/test.ts'
 
 /** Prometheus' own checker on what processes answer, and on the rules that operators load. */
 

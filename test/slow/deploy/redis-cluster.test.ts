@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import test from 'ava'
 import { Redis } from 'ioredis'
 import { checkReadiness } from '../../../api/readiness.ts'
 import type { GatewayError } from '../../../shared/base/errors.ts'
@@ -12,6 +11,7 @@ import { createAccount, eventually } from '../../support/gateway.ts'
 import { meet, replicate } from '../../support/io/cluster.ts'
 import { byMinute, chargesOf, nothingLeft, stretchNano, talk } from '../../support/realtime/sessions.ts'
 import { clusterFlags, privateCluster, privateRedis } from '../../support/stack.ts'
+import { test } from '../../support/test.ts'
 
 const prefix = '{headgate}:'
 

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { migrate } from '../../../dev/migrate.ts'
 import type { Services } from '../../../shared/open-services.ts'
 import { billingFaults, count, Load, ledgerCheck, observe, quiet, startSlowUpstream } from '../../support/chaos.ts'
@@ -7,6 +6,7 @@ import { createAccount, eventually, startProcess } from '../../support/gateway.t
 import { type SentinelSetup, startSentinels } from '../../support/io/sentinel.ts'
 import { runOperator } from '../../support/operator.ts'
 import { type PrivateServer, privatePostgres } from '../../support/stack.ts'
+import { test } from '../../support/test.ts'
 import { moneyEnvironment } from '../../support/wallet/money.ts'
 
 /** Replication is asynchronous: what the primary acknowledged last may be lost with it. */

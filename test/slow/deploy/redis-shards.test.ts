@@ -1,4 +1,3 @@
-import test from 'ava'
 import { loadConfig } from '../../../shared/base/config.ts'
 import { createLog } from '../../../shared/io/log.ts'
 import { shardsOf } from '../../../shared/io/redis-shards.ts'
@@ -10,6 +9,7 @@ import { type ClusterSetup, threeNodeCluster } from '../../support/io/cluster.ts
 import { runOperator } from '../../support/operator.ts'
 import { byMinute, chargesOf, nothingLeft, stretchNano, talk } from '../../support/realtime/sessions.ts'
 import { withRedis } from '../../support/stack.ts'
+import { test } from '../../support/test.ts'
 import { moneyEnvironment } from '../../support/wallet/money.ts'
 
 const prefix = 'gate:'

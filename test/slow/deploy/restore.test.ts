@@ -1,7 +1,6 @@
 import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test from 'ava'
 import { migrate } from '../../../dev/migrate.ts'
 import type { Services } from '../../../shared/open-services.ts'
 import { type Providers, startProviders } from '../../chaos/providers.ts'
@@ -12,6 +11,7 @@ import { ledgerCheck, observe, quiet } from '../../support/chaos.ts'
 import { type Account, call, createAccount, eventually, type Process, startProcess } from '../../support/gateway.ts'
 import { runOperator, storesEnv } from '../../support/operator.ts'
 import { freshRedis } from '../../support/stack.ts'
+import { test } from '../../support/test.ts'
 
 /** The steps of docs/deployment.md#back-up-and-restore, with a running gateway before and after. */
 

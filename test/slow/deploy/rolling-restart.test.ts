@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { scanKeys } from '../../../shared/io/redis.ts'
 import { type Providers, startProviders } from '../../chaos/providers.ts'
 import { seededRandom } from '../../chaos/random.ts'
 import { openWorld, type World } from '../../chaos/world.ts'
 import { DeployUnderLoad, deployEnv } from '../../support/deploys.ts'
+import { test } from '../../support/test.ts'
 import { Receiver } from '../../support/webhooks/receiver.ts'
 
 let providers: Providers

@@ -1,9 +1,9 @@
 // The documentation in a browser: accessible, searchable, complete without any other host.
 import { AxeBuilder } from '@axe-core/playwright'
-import test from 'ava'
 import type { Browser, Page } from 'playwright-core'
 import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
+import { test } from '../../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

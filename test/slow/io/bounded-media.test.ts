@@ -1,9 +1,9 @@
-import test from 'ava'
 import type { Services } from '../../../shared/open-services.ts'
 import { observe } from '../../support/chaos.ts'
 import { createAccount, freshStores, type Stores } from '../../support/gateway.ts'
 import { excessOf, type Measured, type MeasuredProcess, startMeasured } from '../../support/io/measured.ts'
 import { mp4Bomb, noise, pngBomb, schemaBomb, wavOfChunks } from '../../support/media/bombs.ts'
+import { test } from '../../support/test.ts'
 
 /** Inputs that are small to send and expensive to process: files, schemas and texts of test keys, which every user may have. */
 

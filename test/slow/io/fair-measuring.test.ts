@@ -1,7 +1,7 @@
-import test from 'ava'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { wav } from '../../support/media/media-files.ts'
 import { mp4Stating } from '../../support/media/sample-tables.ts'
+import { test } from '../../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

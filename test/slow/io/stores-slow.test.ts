@@ -1,6 +1,5 @@
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { openDatabase } from '../../../shared/io/db.ts'
 import { openRequestRedis, waitUntilReady } from '../../../shared/io/redis.ts'
 import { openQueues } from '../../../shared/queues/queues.ts'
@@ -17,6 +16,7 @@ import {
 import { startProxy, type TcpProxy } from '../../support/io/proxy.ts'
 import { frozenRedis } from '../../support/io/trouble.ts'
 import { privateRedis } from '../../support/stack.ts'
+import { test } from '../../support/test.ts'
 import { startWorkers, type Workers } from '../../support/workers.ts'
 
 let stores: Stores

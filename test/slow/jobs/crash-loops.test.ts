@@ -1,4 +1,3 @@
-import test from 'ava'
 import { runDelayed } from '../../../shared/delayed/run.ts'
 import { sweepDelayed } from '../../../shared/delayed/sweep.ts'
 import { Suspects } from '../../../shared/queues/crash-suspect-limiter.ts'
@@ -13,6 +12,7 @@ import {
 } from '../../support/delayed/jobs.ts'
 import { type Account, eventually } from '../../support/gateway.ts'
 import { answerOf, booked, rowOf, wallet } from '../../support/jobs/gateway.ts'
+import { test } from '../../support/test.ts'
 import { type TestClock, testClock } from '../../support/wallet/money.ts'
 
 let clock: TestClock

@@ -1,9 +1,9 @@
-import test from 'ava'
 import type { ErrorBody } from '../../../shared/base/errors.ts'
 import { operatorActor } from '../../../shared/io/audit.ts'
 import { keyPatch } from '../../../shared/keys/key-requests.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
 import { freshStores, type Gateway, type KeyOptions, type Stores, startGateway } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
 
 // Two gateways over the same stores, each with a memory of its own: a key is changed at one, used at the other.
 let stores: Stores

@@ -1,8 +1,8 @@
-import test, { type ExecutionContext } from 'ava'
 import type { ErrorBody } from '../../../shared/base/errors.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
 import { call, eventually, freshStores, type Process, type Stores, startProcess } from '../../support/gateway.ts'
 import { operatorJson } from '../../support/operator.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 
 let stores: Stores
 let webs: Process[]

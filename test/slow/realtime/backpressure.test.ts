@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
-import test from 'ava'
 import type { WebSocket } from 'ws'
 import { eventually, type Process, startProcess } from '../../support/gateway.ts'
 import { countFrames, directions, Flood } from '../../support/io/floods.ts'
 import { leftBehind, openSession, type RealtimeWorld, startRealtime } from '../../support/realtime/sockets.ts'
+import { test } from '../../support/test.ts'
 
 const mebibyte = 1024 * 1024
 /** What the kernel may hold on its two connections, and what waits in the gateway, by far. */

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import test from 'ava'
 import { WebSocket, WebSocketServer } from 'ws'
 import { type SideClosed, SocketRelay } from '../../../shared/realtime/relay.ts'
 import { monotonicAt } from '../../support/clocks/monotonic.ts'
@@ -17,6 +16,7 @@ import {
   type RealtimeWorld,
   startRealtime,
 } from '../../support/realtime/sockets.ts'
+import { test } from '../../support/test.ts'
 
 let skippedMs = 0
 const clock = { now: () => Date.now() + skippedMs }

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { refuse } from '../../emulators/sessions.ts'
 import { eventually } from '../../support/gateway.ts'
 import {
@@ -8,6 +7,7 @@ import {
   type RealtimeWorld,
   startRealtime,
 } from '../../support/realtime/sockets.ts'
+import { test } from '../../support/test.ts'
 
 let world: RealtimeWorld
 test.before(async () => {

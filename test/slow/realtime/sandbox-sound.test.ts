@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { bytesPerSecond, type Encoding, tone } from '../../../shared/providers/sandbox/realtime/sound.ts'
 import {
   type Account,
@@ -19,6 +18,7 @@ import {
   soundOf,
   typeErrors,
 } from '../../support/realtime/sandbox-talk.ts'
+import { test } from '../../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway

@@ -1,8 +1,8 @@
-import test from 'ava'
 import type { WebSocket } from 'ws'
 import { eventually } from '../../support/gateway.ts'
 import { directions, Flood } from '../../support/io/floods.ts'
 import { leftBehind, openSession, type RealtimeWorld, startRealtime } from '../../support/realtime/sockets.ts'
+import { test } from '../../support/test.ts'
 
 const mebibyte = 1024 * 1024
 

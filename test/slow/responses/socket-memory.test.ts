@@ -1,7 +1,7 @@
-import test from 'ava'
 import { startWorld, type World } from '../../support/chat/gateway.ts'
 import { openResponses } from '../../support/chat/responses-socket.ts'
 import { eventually } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
 
 /** What a WebSocket at /v1/responses may keep in memory. */
 

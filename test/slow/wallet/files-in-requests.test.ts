@@ -1,7 +1,8 @@
 // All cases of which test/wallet/files-in-requests.test.ts tries a few.
-import test from 'ava'
+
 import fc from 'fast-check'
 import { startWorld, type World } from '../../support/chat/gateway.ts'
+import { test } from '../../support/test.ts'
 import { casesOf, faultOf, samples, send, translate } from '../../support/wallet/file-places.ts'
 
 let world: World

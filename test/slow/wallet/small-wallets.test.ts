@@ -1,7 +1,8 @@
 // Many histories of what test/chat/small-wallets.test.ts checks a few of.
-import test from 'ava'
+
 import { startWorld, type World } from '../../support/chat/gateway.ts'
 import { checkConcurrentCalls, dearModels } from '../../support/chat/small-wallets.ts'
+import { test } from '../../support/test.ts'
 
 let world: World
 test.before(async () => {
