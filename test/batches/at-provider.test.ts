@@ -16,21 +16,19 @@ import {
   resultsOf,
   uploadInput,
 } from '../support/batches/gateway.ts'
-import { chargedNano, expectedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, expectedNano, startWorld } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { test } from '../support/test.ts'
-import { startWorkers, type Workers } from '../support/workers.ts'
+import { use } from '../support/use.ts'
+import { startWorkers } from '../support/workers.ts'
 
 let openai: OpenAiBatchEmulator
-let anthropic: BatchEmulator
-let world: World
-let workers: Workers
 test.before(async () => {
   openai = await startOpenAiBatches({ polls: 1 })
-  anthropic = await startAnthropicBatches({ polls: 1 })
-  world = await startWorld({ OPENAI_BASE_URL: `${openai.url}/v1`, ANTHROPIC_BASE_URL: anthropic.url })
-  workers = startWorkers(world.gateway.services)
 })
+const anthropic = use(test, () => startAnthropicBatches({ polls: 1 }))
+const world = use(test, () => startWorld({ OPENAI_BASE_URL: `${openai.url}/v1`, ANTHROPIC_BASE_URL: anthropic.url }))
+use(test, () => startWorkers(world.gateway.services))
 test.beforeEach(() => {
   for (const { script, emulator } of [openai, anthropic]) {
     Object.assign(script, { polls: 1, answers: Number.POSITIVE_INFINITY, instead: () => null, refusals: [], lost: 0 })
@@ -38,9 +36,7 @@ test.beforeEach(() => {
   }
 })
 test.after.always(async () => {
-  await workers?.stop()
-  await world?.close()
-  await Promise.all([openai?.close(), anthropic?.close()])
+  await Promise.all([openai?.close()])
 })
 
 const gpt = 'gpt-4o-mini'

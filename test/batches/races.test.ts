@@ -10,6 +10,7 @@ import { batchOf, cancelBatch, chatLine, type ResultLine, resultsOf } from '../s
 import { BatchWorld, broken, coinLines, idsOf } from '../support/batches/world.ts'
 import { eventually } from '../support/gateway.ts'
 import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { testClock } from '../support/wallet/money.ts'
 import { usageEventOf } from '../support/wallet/usage-event.ts'
 
@@ -20,15 +21,11 @@ function usageOf({ organisationId, keyId, month, requestId, createdAt }: Batch, 
 }
 
 const clock = testClock('2026-11-20T12:00:00Z')
-let world: BatchWorld
-test.before(async () => {
-  world = await BatchWorld.start({ BULK_CONCURRENCY: '4' }, clock)
-})
+const world = use(test, () => BatchWorld.start({ BULK_CONCURRENCY: '4' }, clock))
 test.beforeEach(() => {
   world.asked.clear()
   world.answers = () => usual
 })
-test.after.always(() => world?.close())
 
 const lost = () => new Error('the connection broke')
 

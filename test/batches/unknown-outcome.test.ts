@@ -15,23 +15,22 @@ import {
   uploadInput,
 } from '../support/batches/gateway.ts'
 import { broken } from '../support/batches/world.ts'
-import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, startWorld } from '../support/chat/gateway.ts'
 import type { Account } from '../support/gateway.ts'
 import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 // Only the test runs steps of these batches.
 let openai: OpenAiBatchEmulator
-let world: World
 test.before(async () => {
   openai = await startOpenAiBatches({ polls: 1 })
-  world = await startWorld({ OPENAI_BASE_URL: `${openai.url}/v1` })
 })
+const world = use(test, () => startWorld({ OPENAI_BASE_URL: `${openai.url}/v1` }))
 test.beforeEach(() => {
   Object.assign(openai.script, { polls: 1, answers: Number.POSITIVE_INFINITY, refusals: [], lost: 0 })
   openai.emulator.reset()
 })
 test.after.always(async () => {
-  await world?.close()
   await openai?.close()
 })
 

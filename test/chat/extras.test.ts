@@ -14,12 +14,9 @@ import {
 } from '../support/chat/gateway.ts'
 import { measured } from '../support/metrics/samples.ts'
 import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld(measured)
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startWorld(measured))
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini, world.openrouter]) emulator.reset()
 })

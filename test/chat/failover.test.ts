@@ -11,7 +11,6 @@ import {
   rateLimited,
   serverError,
 } from '../emulators/openai.ts'
-import type { World } from '../support/chat/gateway.ts'
 import {
   chargedNano,
   dataOf,
@@ -22,12 +21,9 @@ import {
   upstreamSecret,
 } from '../support/chat/gateway.ts'
 import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini, world.openrouter]) emulator.reset()
 })

@@ -7,30 +7,23 @@ import type { UsageGroups } from '../../api/dashboard/wire/usage.ts'
 import { monthOf } from '../../shared/base/time.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { errorCode, join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { startGateway } from '../support/gateway.ts'
 import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 const minuteMs = 60_000
 const from = { 'x-forwarded-for': '203.0.113.7', 'user-agent': 'Engine/1.0' }
-
-let stores: Stores
-let gateway: Gateway
 let owner: SignedUp
 let admin: SignedUp
 let member: SignedUp
 let nowMs = Date.now()
 
+const gateway = use(test, () => startGateway(stores, { TRUSTED_PROXIES: '1' }, { now: () => nowMs }))
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { TRUSTED_PROXIES: '1' }, { now: () => nowMs })
   const people = await Promise.all(['Ada', 'Grace', 'Alan'].map(name => signUp(gateway, { name })))
   ;[owner, admin, member] = people as [SignedUp, SignedUp, SignedUp]
   await join(gateway, admin.userId, owner.organisationId, 'admin')
   await join(gateway, member.userId, owner.organisationId, 'member')
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
 })
 
 const createKey = ({ visitor }: SignedUp, body: object = {}) =>

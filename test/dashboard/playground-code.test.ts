@@ -7,26 +7,22 @@ import { promisify } from 'node:util'
 import type { PlainRequest } from '../../api/dashboard/web/pages/playground/plain-request.ts'
 import { nodeCode, pythonCode } from '../../api/dashboard/web/pages/playground/request-code.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { mp3 } from '../support/media/media-files.ts'
 import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const run = promisify(execFile)
-let stores: Stores
-let gateway: Gateway
 let folder: string
-let env: NodeJS.ProcessEnv
 
+const gateway = useGateway(test)
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-  const { organisationId } = await signUp(gateway)
   folder = await mkdtemp(join(tmpdir(), 'playground-code-'))
-  env = { ...process.env, HEADGATE_API_KEY: await gateway.key(organisationId, 'test') }
+})
+const env = use(test, async () => {
+  const { organisationId } = await signUp(gateway)
+  return { ...process.env, HEADGATE_API_KEY: await gateway.key(organisationId, 'test') }
 })
 test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
   await rm(folder, { recursive: true, force: true })
 })
 

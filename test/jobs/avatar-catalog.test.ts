@@ -7,23 +7,21 @@ import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { json, reset } from '../emulators/emulator.ts'
 import { heygenError, startHeygen } from '../emulators/heygen.ts'
 import { answersError } from '../support/api/edge.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type Gateway, startGateway } from '../support/gateway.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
+import { useStores } from '../support/use.ts'
 
 const minuteMs = 60_000
 const secret = 'secret-key-of-the-gateway'
-
-let stores: Stores
 let folder: string
 /** Time of every gateway here stands still until a test moves it. */
 const clock = { nowMs: Date.now(), now: () => clock.nowMs }
 
+const stores = useStores(test)
 test.before(async () => {
-  stores = await freshStores()
   folder = await mkdtemp(join(tmpdir(), 'catalog-'))
 })
 test.after.always(async () => {
-  await stores?.drop()
   if (folder) await rm(folder, { recursive: true })
 })
 

@@ -13,13 +13,13 @@ import { startFal } from '../emulators/fal.ts'
 import { klingError, startKling } from '../emulators/kling.ts'
 import { startMagicHour } from '../emulators/magic-hour.ts'
 import { startRunway } from '../emulators/runway.ts'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type Account, eventually, freshStores, type Stores, startGateway } from '../support/gateway.ts'
 import { answerOf, booked, clip, image, rowOf, submit } from '../support/jobs/gateway.ts'
 import { privateRedis } from '../support/stack.ts'
 import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 let stores: Stores
-let gateway: Gateway
 let runway: Awaited<ReturnType<typeof startRunway>>
 let kling: Awaited<ReturnType<typeof startKling>>
 let fal: Awaited<ReturnType<typeof startFal>>
@@ -38,7 +38,9 @@ test.before(async () => {
     startFal(),
     startMagicHour(),
   ])
-  gateway = await startGateway(stores, {
+})
+const gateway = use(test, () =>
+  startGateway(stores, {
     RUNWAY_API_KEY: 'key_1',
     RUNWAY_BASE_URL: `${runway.url}/v1`,
     KLING_API_KEY: 'access:secret',
@@ -47,13 +49,12 @@ test.before(async () => {
     FAL_BASE_URL: fal.url,
     MAGIC_HOUR_API_KEY: 'key',
     MAGIC_HOUR_BASE_URL: magicHour.url,
-  })
-})
+  }),
+)
 test.beforeEach(() => {
   for (const { emulator } of [runway, kling, fal, magicHour]) emulator.reset()
 })
 test.after.always(async () => {
-  await gateway?.close()
   await Promise.all([runway, kling, fal, magicHour].map(it => it?.close()))
   await stores?.drop()
 })

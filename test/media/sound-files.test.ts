@@ -2,41 +2,32 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startDeepgram } from '../emulators/deepgram.ts'
 import { startElevenLabs } from '../emulators/elevenlabs.ts'
-import type { Emulator } from '../emulators/emulator.ts'
 import { startOpenAiAudio } from '../emulators/openai-audio.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { formOf, formType, partOf } from '../support/io/raw-requests.ts'
 import { adts, adtsFrameS, movie, mp3, mp3FrameS } from '../support/media/media-files.ts'
 import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let account: Account
-let emulators: { openai: Emulator; deepgram: Emulator; elevenlabs: Emulator }
-
-test.before(async () => {
-  stores = await freshStores()
-  emulators = {
-    openai: await startOpenAiAudio(),
-    deepgram: await startDeepgram(),
-    elevenlabs: await startElevenLabs(),
-  }
+const emulators = use(test, async () => ({
+  openai: await startOpenAiAudio(),
+  deepgram: await startDeepgram(),
+  elevenlabs: await startElevenLabs(),
+}))
+const gateway = useGateway(test, () => {
   const { openai, deepgram, elevenlabs } = emulators
-  gateway = await startGateway(stores, {
+  return {
     ...{ OPENAI_API_KEY: 'secret', OPENAI_BASE_URL: `${openai.url}/v1` },
     ...{ GROQ_API_KEY: 'secret', GROQ_BASE_URL: `${openai.url}/openai/v1` },
     ...{ DEEPGRAM_API_KEY: 'secret', DEEPGRAM_BASE_URL: deepgram.url },
     ...{ ELEVENLABS_API_KEY: 'secret', ELEVENLABS_BASE_URL: elevenlabs.url },
-  })
-  account = await gateway.account()
+  }
 })
+const account = use(test, () => gateway.account())
 test.beforeEach(() => {
   for (const emulator of Object.values(emulators)) emulator.reset()
 })
 test.after.always(async () => {
-  await gateway?.close()
   for (const emulator of Object.values(emulators ?? {})) await emulator.close()
-  await stores?.drop()
 })
 
 async function transcribe(model: string, bytes: Buffer, name: string, type = 'application/octet-stream') {

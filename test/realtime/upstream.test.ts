@@ -18,6 +18,7 @@ import {
   startRealtime,
 } from '../support/realtime/sockets.ts'
 import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 type Upgrade = (request: IncomingMessage, socket: Socket) => void
 
@@ -25,10 +26,9 @@ type Upgrade = (request: IncomingMessage, socket: Socket) => void
 const secrets = [providerSecret, 'second-secret-0123456789', 'third-secret-0123456789']
 let world: RealtimeWorld
 /** A provider that never opens a session: how it answers, and the API keys it was asked with. */
-let broken: { url: string; answer: Upgrade; keys: string[]; close(): void }
 
+const broken = use(test, startBroken)
 test.before(async () => {
-  broken = await startBroken()
   const folder = await mkdtemp(join(tmpdir(), 'headgate-catalog-'))
   const file = join(folder, 'catalog.json')
   await writeFile(file, JSON.stringify({ models }))
@@ -45,7 +45,6 @@ test.before(async () => {
 })
 test.after.always(async () => {
   await world?.close()
-  broken?.close()
 })
 test.beforeEach(() => {
   broken.keys = []

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
-import { freshStores, type Stores } from '../support/gateway.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
 import { test } from '../support/test.ts'
+import { useStores } from '../support/use.ts'
 
 type Report = {
   provider: string
@@ -19,16 +19,14 @@ type Report = {
 
 const root = join(import.meta.dirname, '../..')
 const catalog = loadCatalog()
-let stores: Stores
 let folder: string
 let files = 0
 
+const stores = useStores(test)
 test.before(async () => {
-  stores = await freshStores()
   folder = await mkdtemp(join(tmpdir(), 'listings-'))
 })
 test.after.always(async () => {
-  await stores?.drop()
   if (folder) await rm(folder, { recursive: true, force: true })
 })
 

@@ -25,6 +25,7 @@ import { breaches, ledgerCheck, observe, quiet } from '../support/chaos.ts'
 import { createAccount, eventually, type Process, startProcess } from '../support/gateway.ts'
 import { type PrivateServer, privatePostgres, privateRedis } from '../support/stack.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 
 /** One request of this many is one that the provider refuses. */
@@ -38,9 +39,7 @@ let postgres: PrivateServer
 let redis: PrivateServer
 let upstream: Emulator
 let storage: string
-let env: Record<string, string>
 let services: Services
-let web: Process
 const workers: Process[] = []
 /** How often the provider was asked, by request. */
 const calls = new Map<string, number>()
@@ -54,14 +53,16 @@ test.before(async () => {
     mkdtemp(join(tmpdir(), 'headgate-chaos-')),
   ])
   await migrate(postgres.url)
-  env = {
-    ...(await moneyEnvironment(upstream.url)),
-    STORAGE_URL: `file:${storage}`,
-    BULK_CONCURRENCY: String(inFlight),
-  }
-  services = await observe(stores(), env)
-  web = await startProcess('web', stores(), env)
 })
+const env = use(test, async () => ({
+  ...(await moneyEnvironment(upstream.url)),
+  STORAGE_URL: `file:${storage}`,
+  BULK_CONCURRENCY: String(inFlight),
+}))
+test.before(async () => {
+  services = await observe(stores(), env)
+})
+const web = use(test, () => startProcess('web', stores(), env))
 test.beforeEach(() => {
   calls.clear()
   called = 0
@@ -70,7 +71,6 @@ test.afterEach.always(async () => {
   await Promise.all(workers.splice(0).map(({ kill }) => kill()))
 })
 test.after.always(async () => {
-  await web?.kill()
   await services?.close()
   await upstream?.close()
   await Promise.all([postgres?.stop(), redis?.stop()])

@@ -5,8 +5,9 @@ import { sumUsage } from '../../shared/wallet/usage-query.ts'
 import { type Measure, sumSeries } from '../../shared/wallet/usage-series.ts'
 import type { Dimension, Step, UsageFilter } from '../../shared/wallet/usage-source.ts'
 import { breaches, observe } from '../support/chaos.ts'
-import { createAccount, freshStores, type Stores } from '../support/gateway.ts'
+import { createAccount } from '../support/gateway.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
+import { useStores } from '../support/use.ts'
 
 /** Usage summed from days and hours is what the request log adds up to. */
 
@@ -14,12 +15,11 @@ const hourMs = 3_600_000
 const endMs = Date.parse('2027-03-10T12:00:00Z')
 const spanDays = 45
 const keys = ['key_1', 'key_2']
-let stores: Stores
 let services: Services
 let organisationIds: string[]
 
+const stores = useStores(test)
 test.before(async () => {
-  stores = await freshStores()
   services = await observe(stores)
   organisationIds = [(await createAccount(services)).organisationId, (await createAccount(services)).organisationId]
   await insertRequests(600)
@@ -27,7 +27,6 @@ test.before(async () => {
 })
 test.after.always(async () => {
   await services?.close()
-  await stores?.drop()
 })
 
 /** The same numbers in every run. */

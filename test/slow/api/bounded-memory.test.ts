@@ -3,28 +3,27 @@ import { type Attack, jsonCall, send, type World } from '../../../bench/attacks/
 import { memoryAttacks } from '../../../bench/attacks/memory.ts'
 import type { Services } from '../../../shared/open-services.ts'
 import { observe } from '../../support/chaos.ts'
-import { createAccount, freshStores, type Stores } from '../../support/gateway.ts'
+import { createAccount } from '../../support/gateway.ts'
 import { type MeasuredProcess, maxBlockMs, startMeasured } from '../../support/io/measured.ts'
 import { test } from '../../support/test.ts'
+import { useStores } from '../../support/use.ts'
 
 /** What free keys have a web process hold in memory, on the heap of a machine of 512 MB. */
 
 const heapMb = 400
 /** Of what attackers hold, and of the garbage that a heap of this size may have before it is collected. */
 const maxGrownMb = 450
-let stores: Stores
 let services: Services
 let web: MeasuredProcess
 let world: World
 const preload = join(import.meta.dirname, '../../support/io/measure-preload.ts')
 
+const stores = useStores(test)
 test.before(async () => {
-  stores = await freshStores()
   services = await observe(stores)
 })
 test.after.always(async () => {
   await services?.close()
-  await stores?.drop()
 })
 test.beforeEach(async () => {
   web = await startMeasured(stores, {

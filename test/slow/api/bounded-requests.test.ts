@@ -21,29 +21,27 @@ import {
 } from '../../support/api/nasty-bodies.ts'
 import { observe } from '../../support/chaos.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
-import { createAccount, freshStores, type Gateway, type Stores } from '../../support/gateway.ts'
+import { createAccount, type Gateway } from '../../support/gateway.ts'
 import { excessOf, type MeasuredProcess, startMeasured } from '../../support/io/measured.ts'
 import { test } from '../../support/test.ts'
+import { use, useStores } from '../../support/use.ts'
 
 /**
  * No request, with or without a key, keeps the process busy for long or takes much memory (`measured.ts`). Every operation of
  * the OpenAPI document and of the dashboard is driven, as the document lists them: one that is added is driven as well.
  */
 type Shot = { what: string; method: string; path: string; headers: Record<string, string>; body?: Buffer }
-
-let stores: Stores
 let web: MeasuredProcess
 let services: Services
-let provider: SessionEmulator
 const document = openApiDocument(endpoints) as unknown as Document
 const dashboard = openApiDocument(dashboardEndpoints) as unknown as Document
 let organisationId: string
 const door = {} as Record<Access, Record<string, string>>
 let live: string
 
+const stores = useStores(test)
+const provider = use(test, () => SessionEmulator.start(() => {}))
 test.before(async () => {
-  stores = await freshStores()
-  provider = await SessionEmulator.start(() => {})
   web = await startMeasured(stores, {
     OPENAI_API_KEY: 'sk-upstream',
     OPENAI_BASE_URL: `${provider.url}/v1`,
@@ -77,9 +75,7 @@ test.before(async () => {
 })
 test.after.always(async () => {
   await web?.kill()
-  await provider?.close()
   await services?.close()
-  await stores?.drop()
 })
 
 function pathOf(path: string, value = 'x'): string {

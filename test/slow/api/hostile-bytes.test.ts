@@ -10,10 +10,11 @@ import { type Attacker, answeredForms, attackerOf, forms, type Sent } from '../.
 import { type Access, type Document, operationsOf } from '../../support/api/nasty-bodies.ts'
 import { observe } from '../../support/chaos.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
-import { call, createAccount, eventually, freshStores, type Gateway, type Stores } from '../../support/gateway.ts'
+import { call, createAccount, eventually, type Gateway } from '../../support/gateway.ts'
 import { excessOf, type Measured, type MeasuredProcess, startMeasured } from '../../support/io/measured.ts'
 import { frameOf, opcodes, realtimeModel, upgradeHead } from '../../support/realtime/sockets.ts'
 import { test } from '../../support/test.ts'
+import { use, useStores } from '../../support/use.ts'
 
 /**
  * However its bytes arrive, no connection ends the process, keeps it busy for long or takes much of its memory, and others
@@ -21,17 +22,15 @@ import { test } from '../../support/test.ts'
  * at the routes beside them, and the forms of WebSockets at both of theirs. The process has a heap of 400 MB.
  */
 const maxConnections = 400
-let stores: Stores
 let web: MeasuredProcess
 let services: Services
 let organisationId: string
 let key: string
 const door = {} as Record<Access, Record<string, string>>
 let startRssMb: number
-let phone: Promise<unknown>
 
+const stores = useStores(test)
 test.before(async () => {
-  stores = await freshStores()
   const env = {
     HEYGEN_API_KEY: 'key',
     HEYGEN_WEBHOOK_SECRET: 'secret',
@@ -65,12 +64,11 @@ test.before(async () => {
   await chat()
   await web.measure(async () => {})
   startRssMb = rssMb()
-  phone = phoneCalls()
 })
+const phone = use(test, phoneCalls)
 test.after.always(async () => {
   await web?.kill()
   await services?.close()
-  await stores?.drop()
 })
 
 function rssMb(): number {

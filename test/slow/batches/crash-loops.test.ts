@@ -6,18 +6,15 @@ import { batchOf, type ResultLine, resultsOf } from '../../support/batches/gatew
 import { BatchWorld, broken, coinLines, idsOf } from '../../support/batches/world.ts'
 import { eventually } from '../../support/gateway.ts'
 import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 import { testClock } from '../../support/wallet/money.ts'
 
 const clock = testClock('2026-11-20T12:00:00Z')
-let world: BatchWorld
-test.before(async () => {
-  world = await BatchWorld.start({}, clock)
-})
+const world = use(test, () => BatchWorld.start({}, clock))
 test.beforeEach(() => {
   world.asked.clear()
   world.answers = () => usual
 })
-test.after.always(() => world?.close())
 
 /** The services as another process has them. */
 const process = () => ({ ...world.gateway.services, suspects: new Suspects() })

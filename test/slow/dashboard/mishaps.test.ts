@@ -2,37 +2,25 @@
 // overtaken by a colleague, has no https.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core'
+import type { BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { operatorActor } from '../../../shared/io/audit.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
 import { password, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
+import { eventually } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
-import { startWorkers, type Workers } from '../../support/workers.ts'
+import { use, useGateway } from '../../support/use.ts'
+import { startWorkers } from '../../support/workers.ts'
 
 const run = promisify(execFile)
 
-let stores: Stores
-let gateway: Gateway
-let workers: Workers
-let browser: Browser
-let owner: SignedUp
-
+const gateway = useGateway(test, { MAX_TEST_KEYS: '0' })
+use(test, () => startWorkers(gateway.services))
+const owner = use(test, () => signUp(gateway))
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { MAX_TEST_KEYS: '0' })
-  workers = startWorkers(gateway.services)
-  owner = await signUp(gateway)
   await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
-  browser = await startBrowser()
 })
-test.after.always(async () => {
-  await browser?.close()
-  await workers?.stop()
-  await gateway?.close()
-  await stores?.drop()
-})
+const browser = use(test, startBrowser)
 
 /** A page of the dashboard in a browser of its own; `clocked`: its time is moved on by `page.clock`. */
 async function open(

@@ -12,6 +12,7 @@ import { type Account, call, createAccount, eventually, type Process, startProce
 import { runOperator, storesEnv } from '../../support/operator.ts'
 import { freshRedis } from '../../support/stack.ts'
 import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 /** The steps of docs/deployment.md#back-up-and-restore, with a running gateway before and after. */
 
@@ -20,7 +21,6 @@ let postgres: ArchivedPostgres
 let redis: Awaited<ReturnType<typeof freshRedis>>
 let providers: Providers
 let runway: Awaited<ReturnType<typeof startRunway>>
-let env: Record<string, string>
 const processes: Process[] = []
 
 test.before(async () => {
@@ -31,14 +31,16 @@ test.before(async () => {
     startProviders(seededRandom(1)),
     startRunway({}),
   ])
-  env = {
-    ...providers.env,
-    RUNWAY_BASE_URL: `${runway.url}/v1`,
-    ALLOW_PRIVATE_URLS: 'true',
-    STORAGE_URL: `file:${join(folder, 'storage')}`,
-    SIGNING_SECRET: 'a signing secret of the restored gateway',
-    ENCRYPTION_KEY: 'an encryption key of the restored gateway',
-  }
+})
+const env = use(test, () => ({
+  ...providers.env,
+  RUNWAY_BASE_URL: `${runway.url}/v1`,
+  ALLOW_PRIVATE_URLS: 'true',
+  STORAGE_URL: `file:${join(folder, 'storage')}`,
+  SIGNING_SECRET: 'a signing secret of the restored gateway',
+  ENCRYPTION_KEY: 'an encryption key of the restored gateway',
+}))
+test.before(async () => {
   await migrate(postgres.server.url)
 })
 test.after.always(async () => {

@@ -4,6 +4,7 @@ import { eventually, type Process, startProcess } from '../../support/gateway.ts
 import { countFrames, directions, Flood } from '../../support/io/floods.ts'
 import { leftBehind, openSession, type RealtimeWorld, startRealtime } from '../../support/realtime/sockets.ts'
 import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 const mebibyte = 1024 * 1024
 /** What the kernel may hold on its two connections, and what waits in the gateway, by far. */
@@ -11,13 +12,11 @@ const maxUnderWayBytes = 40 * mebibyte
 const maxGrowthBytes = 96 * mebibyte
 
 let world: RealtimeWorld
-let web: Process
 test.before(async () => {
   world = await startRealtime({ serve: ({ frames }) => void (frames.length = 0) })
-  web = await startProcess('web', world.stores, world.env)
 })
+const web = use(test, () => startProcess('web', world.stores, world.env))
 test.after.always(async () => {
-  await web?.kill()
   await world?.close()
 })
 
