@@ -4,7 +4,6 @@ import { dayMs } from '../../shared/base/time.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { keyPatch } from '../../shared/keys/key-requests.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { getWebhookSecrets } from '../../shared/webhooks/secrets.ts'
 import { sendEmails } from '../../workers/emails.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
@@ -22,7 +21,6 @@ const now = '2027-03-10T12:00:00Z'
 const minuteMs = 60_000
 const clock = testClock(now)
 /** Another worker process. */
-let other: Services
 
 const stores = useStores(test)
 const mail = use(test, () => MailServer.start())
@@ -43,9 +41,7 @@ const gateway = useGateway(
   async () => ({ ...(await moneyEnvironment(upstream.url)), SMTP_URL: mail.url, ALLOW_PRIVATE_URLS: 'true' }),
   { stores, clock },
 )
-test.before(async () => {
-  other = await webhookServices(stores, clock, { SMTP_URL: mail.url })
-})
+const other = use(test, () => webhookServices(stores, clock, { SMTP_URL: mail.url }))
 const people = use(test, async () => {
   const [owner, admin, member] = await Promise.all([signUp(gateway), signUp(gateway), signUp(gateway)])
   return { owner, admin, member, unverified: await signUp(gateway, { verified: false }) }
@@ -54,9 +50,6 @@ test.beforeEach(() => {
   clock.set(now)
   mail.received.length = 0
   receiver.received.length = 0
-})
-test.after.always(async () => {
-  await other?.close()
 })
 
 /** An organisation with credits, a live key with a cap, and an owner. */

@@ -3,7 +3,7 @@ import { startAnthropicBatches } from '../emulators/anthropic-batches.ts'
 import type { BatchEmulator } from '../emulators/batches.ts'
 import { json } from '../emulators/emulator.ts'
 import { contextLength, serverError } from '../emulators/openai.ts'
-import { type OpenAiBatchEmulator, startOpenAiBatches } from '../emulators/openai-batches.ts'
+import { startOpenAiBatches } from '../emulators/openai-batches.ts'
 import {
   cancelBatch,
   chatLine,
@@ -22,10 +22,7 @@ import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
 import { startWorkers } from '../support/workers.ts'
 
-let openai: OpenAiBatchEmulator
-test.before(async () => {
-  openai = await startOpenAiBatches({ polls: 1 })
-})
+const openai = use(test, () => startOpenAiBatches({ polls: 1 }))
 const anthropic = use(test, () => startAnthropicBatches({ polls: 1 }))
 const world = use(test, () => startWorld({ OPENAI_BASE_URL: `${openai.url}/v1`, ANTHROPIC_BASE_URL: anthropic.url }))
 use(test, () => startWorkers(world.gateway.services))
@@ -34,9 +31,6 @@ test.beforeEach(() => {
     Object.assign(script, { polls: 1, answers: Number.POSITIVE_INFINITY, instead: () => null, refusals: [], lost: 0 })
     emulator.reset()
   }
-})
-test.after.always(async () => {
-  await Promise.all([openai?.close()])
 })
 
 const gpt = 'gpt-4o-mini'

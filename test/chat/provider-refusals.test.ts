@@ -5,7 +5,6 @@ import { chargedNano, dataOf, saying, startWorld, upstreamSecret } from '../supp
 import { type ExecutionContext, test } from '../support/test.ts'
 import { use } from '../support/use.ts'
 
-test.before(() => {})
 const mistral = use(test, startOpenAiEmulator)
 const groq = use(test, startOpenAiEmulator)
 const world = use(test, () =>

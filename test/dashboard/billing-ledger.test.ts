@@ -5,15 +5,14 @@ import { bookUsage } from '../../shared/wallet/booking.ts'
 import type { UsageEvent } from '../../shared/wallet/usage-event.ts'
 import { answersError } from '../support/api/edge.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
-import { startGateway } from '../support/gateway.ts'
 import { test } from '../support/test.ts'
-import { use } from '../support/use.ts'
+import { useGateway } from '../support/use.ts'
 import { usageEventOf } from '../support/wallet/usage-event.ts'
 
 const startMs = Date.UTC(2026, 9, 31, 23)
 let nowMs = startMs
 
-const gateway = use(test, () => startGateway(stores, {}, { now: () => nowMs }))
+const gateway = useGateway(test, {}, { clock: { now: () => nowMs } })
 
 const hourMs = 3_600_000
 const minuteMs = 60_000

@@ -25,9 +25,9 @@ import { startWorkers } from '../support/workers.ts'
 /** The operator area's Home, Providers and Queues pages. */
 
 const base = '/dashboard/api/operator'
-/** Another web process of the same service. */
 
 const world = use(test, () => startWorld({ SERVICE_MARGIN_PERCENT: '10', REDIS_KEY_PREFIX: 'home:' }))
+/** Another web process of the same service. */
 const other = use(test, join)
 use(test, () => startWorkers(world.gateway.services))
 const operator = use(test, () => signUp(world.gateway, { name: 'Op' }))

@@ -7,9 +7,8 @@ import type { UsageGroups } from '../../api/dashboard/wire/usage.ts'
 import { monthOf } from '../../shared/base/time.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { errorCode, join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
-import { startGateway } from '../support/gateway.ts'
 import { test } from '../support/test.ts'
-import { use } from '../support/use.ts'
+import { useGateway } from '../support/use.ts'
 
 const minuteMs = 60_000
 const from = { 'x-forwarded-for': '203.0.113.7', 'user-agent': 'Engine/1.0' }
@@ -18,7 +17,7 @@ let admin: SignedUp
 let member: SignedUp
 let nowMs = Date.now()
 
-const gateway = use(test, () => startGateway(stores, { TRUSTED_PROXIES: '1' }, { now: () => nowMs }))
+const gateway = useGateway(test, { TRUSTED_PROXIES: '1' }, { clock: { now: () => nowMs } })
 test.before(async () => {
   const people = await Promise.all(['Ada', 'Grace', 'Alan'].map(name => signUp(gateway, { name })))
   ;[owner, admin, member] = people as [SignedUp, SignedUp, SignedUp]

@@ -1,7 +1,6 @@
 // The code that the playground shows beside every tab, run as a user would.
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { PlainRequest } from '../../api/dashboard/web/pages/playground/plain-request.ts'
@@ -9,21 +8,15 @@ import { nodeCode, pythonCode } from '../../api/dashboard/web/pages/playground/r
 import { signUp } from '../support/dashboard/dashboard.ts'
 import { mp3 } from '../support/media/media-files.ts'
 import { test } from '../support/test.ts'
-import { use, useGateway } from '../support/use.ts'
+import { use, useFolder, useGateway } from '../support/use.ts'
 
 const run = promisify(execFile)
-let folder: string
+const folder = useFolder(test)
 
 const gateway = useGateway(test)
-test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'playground-code-'))
-})
 const env = use(test, async () => {
   const { organisationId } = await signUp(gateway)
   return { ...process.env, HEADGATE_API_KEY: await gateway.key(organisationId, 'test') }
-})
-test.after.always(async () => {
-  await rm(folder, { recursive: true, force: true })
 })
 
 /** Runs the shown Node.js code in the folder. */

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { ApiError } from '../../api/dashboard/web/api.ts'
@@ -23,20 +22,16 @@ import { responsesReply } from '../emulators/openai-responses.ts'
 import { startWorld } from '../support/chat/gateway.ts'
 import { png } from '../support/media/media-files.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
-import { use } from '../support/use.ts'
+import { use, useFolder } from '../support/use.ts'
 
 /** The formats of the playground's chat, as its page uses them, against a gateway with emulated providers. */
 const run = promisify(execFile)
 const maxRunMs = 60_000
-let folder: string
+const folder = useFolder(test)
 const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '' }))
 const account = use(test, () => world.gateway.account())
 test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'headgate-playground-'))
   await symlink(join(import.meta.dirname, '../../node_modules'), join(folder, 'node_modules'))
-})
-test.after.always(async () => {
-  if (folder) await rm(folder, { recursive: true, force: true })
 })
 
 const models = {

@@ -3,11 +3,11 @@ import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { provisioningKey } from '../support/api/edge.ts'
 import { join, signUp } from '../support/dashboard/dashboard.ts'
-import { eventually, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { png } from '../support/media/media-files.ts'
 import { joined, RealtimeClient, refusedSession } from '../support/realtime/sockets.ts'
 import { test } from '../support/test.ts'
-import { use } from '../support/use.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const quarterHourMs = 15 * 60_000
 const realtimeModel = 'gpt-realtime-2.1'
@@ -15,7 +15,7 @@ const hello = { model: 'auto', messages: [{ role: 'user', content: 'Hello' }] }
 let nowMs = Date.now()
 let logged = ''
 
-const gateway = use(test, () => startGateway(stores, { OPENAI_API_KEY: 'sk-a' }, { now: () => nowMs }))
+const gateway = useGateway(test, { OPENAI_API_KEY: 'sk-a' }, { clock: { now: () => nowMs } })
 test.before(() => {
   gateway.services.log = pino({ level: 'trace' }, { write: line => void (logged += line) })
 })

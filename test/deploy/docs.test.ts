@@ -1,11 +1,10 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync, statSync } from 'node:fs'
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { symlink, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { stripTypeScriptTypes } from 'node:module'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
@@ -22,7 +21,7 @@ import { type CodeBlock, findAnchors, findLinks, type Page, readPages } from '..
 import { runOperator, storesEnv } from '../support/operator.ts'
 import { inherited } from '../support/stack.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
-import { use, useGateway, useStores } from '../support/use.ts'
+import { use, useFolder, useGateway, useStores } from '../support/use.ts'
 import { startWorkers } from '../support/workers.ts'
 
 const run = promisify(execFile)
@@ -34,7 +33,7 @@ const encryptionKey = 'a key of at least thirty-two characters'
 let provisioning: string
 let polls: NodeJS.Timeout
 /** The working directory of all examples: what one writes, a later one reads. */
-let folder: string
+const folder = useFolder(test)
 
 const stores = useStores(test)
 const gateway = useGateway(test, { ENCRYPTION_KEY: encryptionKey }, { stores })
@@ -46,7 +45,6 @@ test.before(async () => {
 })
 const operator = use(test, serveOperator)
 test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'headgate-docs-'))
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
   await symlink(join(root, 'package.json'), join(folder, 'package.json'))
   const lines = blocks.find(({ language, code }) => language === 'jsonl' && code.includes('custom_id'))
@@ -59,7 +57,6 @@ test.before(async () => {
 })
 test.after.always(async () => {
   clearInterval(polls)
-  if (folder) await rm(folder, { recursive: true, force: true })
 })
 
 /** Runs operator commands in this process, since a process for each takes a second. Each argument ends with NUL. */

@@ -1,6 +1,5 @@
 import { once } from 'node:events'
 import { freePort } from '../../dev/ports.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { observe } from '../support/chaos.ts'
 import { call, createAccount, eventually, type Process, startProcess } from '../support/gateway.ts'
@@ -11,19 +10,14 @@ import { moneyEnvironment } from '../support/wallet/money.ts'
 
 /** METRICS_PORT of real processes. */
 
-let services: Services
 const processes: Process[] = []
 
-test.before(() => {})
 const stores = useStores(test)
 const upstream = use(test, startOpenAiEmulator)
 const env = use(test, () => moneyEnvironment(upstream.url))
-test.before(async () => {
-  services = await observe(stores, env)
-})
+const services = use(test, () => observe(stores, env))
 test.after.always(async () => {
   await Promise.all(processes.map(({ kill }) => kill()))
-  await services?.close()
 })
 
 async function start(what: 'web' | 'worker', own: Record<string, string> = {}): Promise<Process> {

@@ -11,7 +11,6 @@ import { use, useGateway } from '../support/use.ts'
 
 /** What becomes of requests that are under way when the grace period of a stopping process ends. */
 
-test.before(() => {})
 const upstream = use(test, () => Emulator.start(begin))
 const gateway = useGateway(test, async () => {
   const env = { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/openai` }

@@ -10,15 +10,15 @@ import { NotFoundError, OpenAI, toFile } from 'openai'
 import { newId } from '../../shared/base/ids.ts'
 import { answersError, rawCall } from '../support/api/edge.ts'
 import { resolved } from '../support/api/openapi.ts'
-import { eventually, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { png } from '../support/media/media-files.ts'
 import { test } from '../support/test.ts'
-import { use } from '../support/use.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const mib = 1024 * 1024
 const hourMs = 3_600_000
 const nowMs = Math.floor(Date.now() / 1000) * 1000
-const gateway = use(test, () => startGateway(stores, {}, { now: () => nowMs }))
+const gateway = useGateway(test, {}, { clock: { now: () => nowMs } })
 const account = use(test, () => gateway.account())
 
 const line = '{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{}}\n'

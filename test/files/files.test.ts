@@ -3,13 +3,13 @@ import { createConnection } from 'node:net'
 import type { Readable } from 'node:stream'
 import type { StoredFile } from '../../shared/files/files.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
-import { eventually, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { test } from '../support/test.ts'
-import { use } from '../support/use.ts'
+import { useGateway } from '../support/use.ts'
 
 let organisationId: string
 let nowMs = Math.floor(Date.now() / 1000) * 1000
-const gateway = use(test, () => startGateway(stores, {}, { now: () => nowMs }))
+const gateway = useGateway(test, {}, { clock: { now: () => nowMs } })
 test.before(async () => {
   organisationId = (await gateway.account()).organisationId
 })

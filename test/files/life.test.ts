@@ -4,13 +4,13 @@ import type { Connection } from '../../shared/io/db.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { answersError } from '../support/api/edge.ts'
 import { uploadInput } from '../support/batches/gateway.ts'
-import { eventually, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { test } from '../support/test.ts'
-import { use } from '../support/use.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const dayMs = 24 * 3_600_000
 let nowMs = Math.floor(Date.now() / 1000) * 1000
-const gateway = use(test, () => startGateway(stores, {}, { now: () => nowMs }))
+const gateway = useGateway(test, {}, { clock: { now: () => nowMs } })
 const account = use(test, () => gateway.account())
 
 const upload = () => uploadInput({ url: gateway.url, key: account.live }, '{}\n')

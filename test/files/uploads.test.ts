@@ -1,14 +1,14 @@
 import { once } from 'node:events'
 import { createConnection } from 'node:net'
 import { resolved } from '../support/api/openapi.ts'
-import { eventually, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { flac, movie, mp3, mp3Of, mp4Of, png, wav } from '../support/media/media-files.ts'
 import { test } from '../support/test.ts'
-import { use } from '../support/use.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const mib = 1024 * 1024
 let nowMs = Math.floor(Date.now() / 1000) * 1000
-const gateway = use(test, () => startGateway(stores, {}, { now: () => nowMs }))
+const gateway = useGateway(test, {}, { clock: { now: () => nowMs } })
 const account = use(test, () => gateway.account())
 
 type Sent = { bytes: Buffer; field?: string; name?: string; type?: string }

@@ -15,7 +15,6 @@ import { startWorkers } from '../support/workers.ts'
 /** Two gateways with databases of their own on one Redis. */
 type Tenant = { prefix: string; gateway: Gateway; database: Awaited<ReturnType<typeof freshDatabase>> }
 
-test.before(() => {})
 const redis = use(test, freshRedis)
 const upstream = use(test, startOpenAiEmulator)
 const observer = use(

@@ -1,5 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { z } from 'zod'
 import { avatar, catalogPage, voice } from '../../api/schemas/jobs.ts'
@@ -9,21 +8,15 @@ import { heygenError, startHeygen } from '../emulators/heygen.ts'
 import { answersError } from '../support/api/edge.ts'
 import { type Gateway, startGateway } from '../support/gateway.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
-import { useStores } from '../support/use.ts'
+import { useFolder, useStores } from '../support/use.ts'
 
 const minuteMs = 60_000
 const secret = 'secret-key-of-the-gateway'
-let folder: string
+const folder = useFolder(test)
 /** Time of every gateway here stands still until a test moves it. */
 const clock = { nowMs: Date.now(), now: () => clock.nowMs }
 
 const stores = useStores(test)
-test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'catalog-'))
-})
-test.after.always(async () => {
-  if (folder) await rm(folder, { recursive: true })
-})
 
 type Emulator = Awaited<ReturnType<typeof startHeygen>>
 type World = { gateway: Gateway; live: string; test: string; first: Emulator; second: Emulator; asked(): number }

@@ -16,7 +16,6 @@ const path = '/v1/videos'
 const body = { model: 'kling-v3-pro', prompt: 'A lighthouse at dusk', seconds: 5 }
 const alone = { ...body, model: 'kling-v3-standard' }
 
-test.before(() => {})
 const kling = use(test, () => startKling({ accounts: { access: 'secret' }, losesAnswer: () => losing }))
 const fal = use(test, startFal)
 const gateway = useGateway(test, () => ({

@@ -13,34 +13,25 @@ import { startFal } from '../emulators/fal.ts'
 import { klingError, startKling } from '../emulators/kling.ts'
 import { startMagicHour } from '../emulators/magic-hour.ts'
 import { startRunway } from '../emulators/runway.ts'
-import { type Account, eventually, freshStores, type Stores, startGateway } from '../support/gateway.ts'
+import { type Account, eventually, startGateway } from '../support/gateway.ts'
 import { answerOf, booked, clip, image, rowOf, submit } from '../support/jobs/gateway.ts'
 import { privateRedis } from '../support/stack.ts'
 import { test } from '../support/test.ts'
-import { use } from '../support/use.ts'
-
-let stores: Stores
-let runway: Awaited<ReturnType<typeof startRunway>>
-let kling: Awaited<ReturnType<typeof startKling>>
-let fal: Awaited<ReturnType<typeof startFal>>
-let magicHour: Awaited<ReturnType<typeof startMagicHour>>
+import { use, useGateway, useStores } from '../support/use.ts'
 
 const path = '/v1/videos'
 const body = { model: 'runway-gen4.5', prompt: 'A lighthouse at dusk', seconds: 5, aspect_ratio: '16:9' }
 const priceUsd = 0.63
 
 // No worker runs: the tests take its steps one by one.
-test.before(async () => {
-  ;[stores, runway, kling, fal, magicHour] = await Promise.all([
-    freshStores(),
-    startRunway(),
-    startKling({ accounts: { access: 'secret' } }),
-    startFal(),
-    startMagicHour(),
-  ])
-})
-const gateway = use(test, () =>
-  startGateway(stores, {
+const runway = use(test, startRunway)
+const kling = use(test, () => startKling({ accounts: { access: 'secret' } }))
+const fal = use(test, startFal)
+const magicHour = use(test, startMagicHour)
+const stores = useStores(test)
+const gateway = useGateway(
+  test,
+  () => ({
     RUNWAY_API_KEY: 'key_1',
     RUNWAY_BASE_URL: `${runway.url}/v1`,
     KLING_API_KEY: 'access:secret',
@@ -50,13 +41,10 @@ const gateway = use(test, () =>
     MAGIC_HOUR_API_KEY: 'key',
     MAGIC_HOUR_BASE_URL: magicHour.url,
   }),
+  { stores },
 )
 test.beforeEach(() => {
   for (const { emulator } of [runway, kling, fal, magicHour]) emulator.reset()
-})
-test.after.always(async () => {
-  await Promise.all([runway, kling, fal, magicHour].map(it => it?.close()))
-  await stores?.drop()
 })
 
 /** A face swap, begun and finished at the provider, whose invoice is what it says now. */

@@ -8,7 +8,6 @@ import { use, useGateway } from '../support/use.ts'
 const model = 'gpt-realtime-2.1'
 const target = { model, provider: 'openai' }
 
-test.before(() => {})
 const openai = use(test, () => RealtimeEmulator.start())
 const gateway = useGateway(test, () => ({
   ...measured,

@@ -7,14 +7,14 @@ import { answersError } from '../support/api/edge.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
 import { startGateway } from '../support/gateway.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
-import { use, useStores } from '../support/use.ts'
+import { use, useGateway, useStores } from '../support/use.ts'
 import { deliver, payer, paymentEnvironment, standing, take } from '../support/wallet/payments.ts'
 
 let nowMs = Date.now()
 
 const stores = useStores(test)
 const stripe = use(test, () => StripeEmulator.start())
-const gateway = use(test, () => startGateway(stores, paymentEnvironment(stripe), { now: () => nowMs }))
+const gateway = useGateway(test, () => paymentEnvironment(stripe), { stores, clock: { now: () => nowMs } })
 test.after.always('the ledger holds together', async t => {
   t.deepEqual(await gateway.settled(), [])
 })

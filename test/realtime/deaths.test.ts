@@ -28,7 +28,6 @@ async function world(on: Stores = stores, at?: string): Promise<SessionWorld> {
   return started
 }
 
-test.before(() => {})
 const stores = useStores(test)
 const postgres = use(test, privatePostgres)
 const redis = use(test, privateRedis)

@@ -12,7 +12,6 @@ const usdPerMinute = '0.05'
 const secret = 'upstream-secret-0123456789'
 const clock = testClock('2026-11-22T10:00:00Z')
 
-test.before(() => {})
 const openai = use(test, () => LiveEmulator.start())
 const gateway = useGateway(test, () => ({ OPENAI_API_KEY: secret, OPENAI_BASE_URL: openai.baseUrl }), { clock })
 

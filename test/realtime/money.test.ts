@@ -26,8 +26,6 @@ import { useStores } from '../support/use.ts'
 import { passForSweeper } from '../support/wallet/ageing.ts'
 import { usageEventOf } from '../support/wallet/usage-event.ts'
 
-/** Of the process whose clock is ahead: to its sweeper all others would be long gone. */
-
 const worlds: SessionWorld[] = []
 
 async function world(at?: string, on = stores): Promise<SessionWorld> {
@@ -36,8 +34,8 @@ async function world(at?: string, on = stores): Promise<SessionWorld> {
   return started
 }
 
-test.before(() => {})
 const stores = useStores(test)
+/** Of the process whose clock is ahead: to its sweeper all others would be long gone. */
 const ownStores = useStores(test)
 test.after.always(async () => {
   await Promise.all(worlds.map(it => it.close()))

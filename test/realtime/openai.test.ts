@@ -26,7 +26,6 @@ const cancelledNano = millionthsNano([55, 4], [64, 0.4], [13, 32], [5, 24], [6, 
 const pieceNano = millionthsNano([1, 64])
 const unreportedNano = millionthsNano([149, 4], [104, 32]) + pieceNano
 
-test.before(() => {})
 const openai = use(test, () => RealtimeEmulator.start())
 const gateway = useGateway(test, () => ({ OPENAI_API_KEY: secret, OPENAI_BASE_URL: openai.baseUrl }))
 

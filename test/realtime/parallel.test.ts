@@ -12,7 +12,6 @@ const speech: Speech = {
   ...{ promptTokens: 100, pieceTokens: 15, pieces: 150 },
   pause: () => gateway.services.redis.ping(),
 }
-test.before(() => {})
 const openai = use(test, () => RealtimeEmulator.start())
 const gateway = useGateway(test, () => ({ OPENAI_API_KEY: 'sk-provider', OPENAI_BASE_URL: openai.baseUrl }))
 test.beforeEach(() => openai.forget())

@@ -13,7 +13,6 @@ import {
   leftBehind,
   type Opening,
   RealtimeClient,
-  type RealtimeWorld,
   realtimeModel,
   refusedSession,
   startRealtime,
@@ -21,16 +20,12 @@ import {
 } from '../support/realtime/sockets.ts'
 import { privatePostgres, privateRedis } from '../support/stack.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 const page = 'https://page.example'
 let skippedMs = 0
 const clock = { now: () => Date.now() + skippedMs }
-
-let world: RealtimeWorld
-test.before(async () => {
-  world = await startRealtime({ clock, env: { REALTIME_ORIGINS: page, REALTIME_MAX_SESSIONS: '20' } })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startRealtime({ clock, env: { REALTIME_ORIGINS: page, REALTIME_MAX_SESSIONS: '20' } }))
 
 type Expected = [status: number, code: ErrorCode, param?: string | null]
 

@@ -26,7 +26,6 @@ type Upgrade = (request: IncomingMessage, socket: Socket) => void
 const secrets = [providerSecret, 'second-secret-0123456789', 'third-secret-0123456789']
 let world: RealtimeWorld
 /** A provider that never opens a session: how it answers, and the API keys it was asked with. */
-
 const broken = use(test, startBroken)
 test.before(async () => {
   const folder = await mkdtemp(join(tmpdir(), 'headgate-catalog-'))
@@ -50,7 +49,7 @@ test.beforeEach(() => {
   broken.keys = []
 })
 
-async function startBroken(): Promise<typeof broken> {
+async function startBroken() {
   const server = http.createServer().listen(0, '127.0.0.1')
   await eventually(() => server.listening, 'it listens')
   const connections = new Set<Socket>()

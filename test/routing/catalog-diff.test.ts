@@ -1,12 +1,11 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
 import { test } from '../support/test.ts'
-import { useStores } from '../support/use.ts'
+import { useFolder, useStores } from '../support/use.ts'
 
 type Report = {
   provider: string
@@ -19,16 +18,10 @@ type Report = {
 
 const root = join(import.meta.dirname, '../..')
 const catalog = loadCatalog()
-let folder: string
+const folder = useFolder(test)
 let files = 0
 
 const stores = useStores(test)
-test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'listings-'))
-})
-test.after.always(async () => {
-  if (folder) await rm(folder, { recursive: true, force: true })
-})
 
 async function save(content: unknown): Promise<string> {
   files += 1

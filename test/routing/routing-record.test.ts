@@ -14,7 +14,6 @@ import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
 import { startWorkers } from '../support/workers.ts'
 
-test.before(() => {})
 const kling = use(test, () => startKling({ accounts: { access: upstreamSecret } }))
 const fal = use(test, startFal)
 const replicate = use(test, startReplicate)

@@ -1,4 +1,3 @@
-import type { Services } from '../../shared/open-services.ts'
 import {
   billingFaults,
   breaches,
@@ -17,20 +16,15 @@ import { moneyEnvironment } from '../support/wallet/money.ts'
 
 /** A killed process may lose what it had settled but not yet sent to Redis: 2 ms, and what a busy machine makes of them. */
 const unsentMs = 1_000
-let services: Services
 const processes: Process[] = []
 
-test.before(() => {})
 const database = use(test, freshDatabase)
 const redis = use(test, privateRedis)
 const upstream = use(test, () => startSlowUpstream(10, 5))
 const env = use(test, async () => ({ ...(await moneyEnvironment(upstream.url)), DATABASE_POOL: '5' }))
-test.before(async () => {
-  services = await observe(stores(), env)
-})
+const services = use(test, () => observe(stores(), env))
 test.after.always(async () => {
   await Promise.all(processes.map(({ kill }) => kill()))
-  await services?.close()
 })
 
 const stores = () => ({ databaseUrl: database.url, redisUrl: redis.url })

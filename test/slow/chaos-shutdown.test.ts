@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { freePort } from '../../dev/ports.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { billingFaults, breaches, Load, observe, quiet, shoot, startSlowUpstream } from '../support/chaos.ts'
 import { createAccount, eventually, type Process, startProcess } from '../support/gateway.ts'
 import { startBalancer } from '../support/io/balancer.ts'
@@ -10,18 +9,14 @@ import { test } from '../support/test.ts'
 import { use, useStores } from '../support/use.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 
-let services: Services
 const processes: Process[] = []
 
 const stores = useStores(test)
 const upstream = use(test, () => startSlowUpstream(60, 25))
 const env = use(test, () => moneyEnvironment(upstream.url))
-test.before(async () => {
-  services = await observe(stores, env)
-})
+const services = use(test, () => observe(stores, env))
 test.after.always(async () => {
   await Promise.all(processes.map(({ kill }) => kill()))
-  await services?.close()
 })
 
 async function start(what: 'web' | 'worker', own: Record<string, string> = {}): Promise<Process> {

@@ -1,3 +1,7 @@
+import { mkdtempSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { ExecutionContext } from 'ava'
 import type { Clock, MonotonicClock } from '../../shared/base/time.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from './gateway.ts'
@@ -26,6 +30,13 @@ export function use<T extends object>(test: Test, start: () => T | Promise<T>, e
     if (!started) throw new Error('used before its file was prepared, or although that failed')
     return started
   })
+}
+
+/** A folder of the file's own, which is there at once. */
+export function useFolder(test: Test): string {
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-test-'))
+  test.atEnd(() => rm(folder, { recursive: true, force: true }))
+  return folder
 }
 
 /** A migrated database and a Redis database of the file's own. */

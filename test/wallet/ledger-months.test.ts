@@ -21,7 +21,6 @@ const clock = testClock('2028-02-29T23:59:40Z')
 const closesAt = '2028-03-03T00:00:00.000Z'
 let workers: Workers | null = null
 
-test.before(() => {})
 const stores = useStores(test)
 const upstream = use(test, startOpenAiEmulator)
 const gateway = useGateway(test, async () => await moneyEnvironment(upstream.url), { stores, clock })

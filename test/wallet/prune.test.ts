@@ -2,25 +2,20 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { newId } from '../../shared/base/ids.ts'
 import { dayMs } from '../../shared/base/time.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { breaches, observe } from '../support/chaos.ts'
 import { createAccount } from '../support/gateway.ts'
 import { operatorJson, runOperator, storesEnv } from '../support/operator.ts'
 import { test } from '../support/test.ts'
-import { useStores } from '../support/use.ts'
+import { use, useStores } from '../support/use.ts'
 import { newDelivery } from '../support/webhooks/webhooks.ts'
 
-let services: Services
 let organisationId: string
 
 const stores = useStores(test)
+const services = use(test, () => observe(stores))
 test.before(async () => {
-  services = await observe(stores)
   ;({ organisationId } = await createAccount(services))
-})
-test.after.always(async () => {
-  await services?.close()
 })
 
 type Line = { table: string; what: string; rows: number; bytes: number | null; left?: number }

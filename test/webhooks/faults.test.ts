@@ -1,25 +1,20 @@
 import { freePort } from '../../dev/ports.ts'
 import type { UrlPolicy } from '../../shared/io/safe-url.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 import { eventually } from '../support/gateway.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
-import { useStores } from '../support/use.ts'
+import { use, useStores } from '../support/use.ts'
 import { type Answer, hang, hangUp, Receiver, status } from '../support/webhooks/receiver.ts'
 import { newDelivery, newOrganisation, StoppedClock, webhookServices } from '../support/webhooks/webhooks.ts'
 
 const shortMs = 250
 const clock = new StoppedClock()
-let services: Services
 let organisationId: string
 
 const stores = useStores(test)
+const services = use(test, () => webhookServices(stores, clock))
 test.before(async () => {
-  services = await webhookServices(stores, clock)
   ;({ organisationId } = await newOrganisation(services))
-})
-test.after.always(async () => {
-  await services?.close()
 })
 
 async function receiverOf(t: ExecutionContext): Promise<Receiver> {

@@ -1,23 +1,17 @@
-import type { Services } from '../../shared/open-services.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 import { operatorJson, runOperator, storesEnv } from '../support/operator.ts'
 import { test } from '../support/test.ts'
-import { useStores } from '../support/use.ts'
+import { use, useStores } from '../support/use.ts'
 import { Receiver, status } from '../support/webhooks/receiver.ts'
 import { newDelivery, newOrganisation, webhookServices } from '../support/webhooks/webhooks.ts'
 
-let services: Services
-let receiver: Receiver
 let organisationId: string
 
 const stores = useStores(test)
+const services = use(test, () => webhookServices(stores))
+const receiver = use(test, () => Receiver.start())
 test.before(async () => {
-  ;[services, receiver] = await Promise.all([webhookServices(stores), Receiver.start()])
   ;({ organisationId } = await newOrganisation(services))
-})
-test.after.always(async () => {
-  await services?.close()
-  await receiver?.close()
 })
 
 type Shown = {

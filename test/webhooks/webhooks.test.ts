@@ -1,6 +1,5 @@
 import { operatorActor } from '../../shared/io/audit.ts'
 import { presentJob } from '../../shared/jobs/present.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { rotateWebhookSecret } from '../../shared/webhooks/secrets.ts'
 import type { Outcome } from '../../workers/run.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
@@ -11,16 +10,10 @@ import { newDelivery, newOrganisation, StoppedClock, webhookServices } from '../
 
 const hourMs = 3_600_000
 const clock = new StoppedClock()
-let services: Services
 
 const stores = useStores(test)
-test.before(async () => {
-  services = await webhookServices(stores, clock)
-})
+const services = use(test, () => webhookServices(stores, clock))
 const deliveries = use(test, () => new WebhookDeliveries(services))
-test.after.always(async () => {
-  await services?.close()
-})
 
 async function world(t: ExecutionContext) {
   const [receiver, organisation] = await Promise.all([Receiver.start(), newOrganisation(services)])

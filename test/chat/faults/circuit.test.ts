@@ -39,13 +39,12 @@ models.push(...chain.map(id => ({ id, providers: ['p1'] })))
 for (const id of ['both-false', 'both-true', 'trial-false', 'trial-true']) models.push({ id, providers: ['p1', 'p2'] })
 models.push({ id: 'back', providers: ['p1'] }, { id: 'crowd', providers: ['p1', 'p2'] })
 models.push({ id: 'stumble', providers: ['p1', 'p2'] })
-/** One without a wait. */
-
 const world = use(
   test,
   () => startFaultWorld(models),
   (it, t) => it.close(t),
 )
+/** One without a wait. */
 const hasty = use(
   test,
   () => startFaultWorld(models, { UPSTREAM_MAX_PAUSE_MS: '1' }),

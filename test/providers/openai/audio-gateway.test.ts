@@ -1,6 +1,5 @@
 import { createWriteStream } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -25,17 +24,14 @@ import { type Account, eventually } from '../../support/gateway.ts'
 import { audio } from '../../support/jobs/gateway.ts'
 import { decodedSeconds, sound } from '../../support/media/sounds.ts'
 import { test } from '../../support/test.ts'
-import { use, useGateway } from '../../support/use.ts'
+import { use, useFolder, useGateway } from '../../support/use.ts'
 
 const secret = 'upstream-secret-0123456789'
-let folder: string
+const folder = useFolder(test)
 let account: Account
 let sdk: OpenAI
 
 const emulator = use(test, startOpenAiAudio)
-test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'headgate-speech-'))
-})
 const gateway = useGateway(test, () => ({
   OPENAI_API_KEY: secret,
   OPENAI_BASE_URL: `${emulator.url}/v1`,
@@ -46,9 +42,6 @@ test.beforeEach(async () => {
   emulator.reset()
   account = await gateway.account()
   sdk = new OpenAI({ apiKey: account.live, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
-})
-test.after.always(async () => {
-  await rm(folder, { recursive: true, force: true })
 })
 
 /** What the account was charged altogether, once nothing is under way. Throws when the money does not add up. */

@@ -17,7 +17,6 @@ const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '' }))
 test.beforeEach(() => world.openai.reset())
 
 /** With OpenRouter as a second provider. */
-
 const both = use(test, startWorld)
 const answered = {
   id: 'resp_1',

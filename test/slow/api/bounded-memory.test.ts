@@ -1,30 +1,23 @@
 import { join } from 'node:path'
 import { type Attack, jsonCall, send, type World } from '../../../bench/attacks/attack.ts'
 import { memoryAttacks } from '../../../bench/attacks/memory.ts'
-import type { Services } from '../../../shared/open-services.ts'
 import { observe } from '../../support/chaos.ts'
 import { createAccount } from '../../support/gateway.ts'
 import { type MeasuredProcess, maxBlockMs, startMeasured } from '../../support/io/measured.ts'
 import { test } from '../../support/test.ts'
-import { useStores } from '../../support/use.ts'
+import { use, useStores } from '../../support/use.ts'
 
 /** What free keys have a web process hold in memory, on the heap of a machine of 512 MB. */
 
 const heapMb = 400
 /** Of what attackers hold, and of the garbage that a heap of this size may have before it is collected. */
 const maxGrownMb = 450
-let services: Services
 let web: MeasuredProcess
 let world: World
 const preload = join(import.meta.dirname, '../../support/io/measure-preload.ts')
 
 const stores = useStores(test)
-test.before(async () => {
-  services = await observe(stores)
-})
-test.after.always(async () => {
-  await services?.close()
-})
+const services = use(test, () => observe(stores))
 test.beforeEach(async () => {
   web = await startMeasured(stores, {
     TEST_KEY_RPM: '0',

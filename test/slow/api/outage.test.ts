@@ -1,5 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { migrate } from '../../../dev/migrate.ts'
 import type { ErrorCode } from '../../../shared/base/errors.ts'
@@ -20,18 +18,16 @@ import {
 import { png } from '../../support/media/media-files.ts'
 import { privatePostgres, privateRedis } from '../../support/stack.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
-import { use } from '../../support/use.ts'
+import { use, useFolder } from '../../support/use.ts'
 
 let provisioning: string
-let storage: string
+const storage = useFolder(test)
 
-test.before(() => {})
 const postgres = use(test, privatePostgres)
 const redis = use(test, privateRedis)
 const upstream = use(test, startOpenAiEmulator)
 test.before(async () => {
   await migrate(postgres.url)
-  storage = await mkdtemp(join(tmpdir(), 'headgate-outage-'))
 })
 const gateway = use(test, () =>
   startGateway(
@@ -49,9 +45,6 @@ test.before(async () => {
   provisioning = await provisioningKey(gateway, account.organisationId)
 })
 const person = use(test, () => signUp(gateway))
-test.after.always(async () => {
-  await rm(storage, { recursive: true, force: true })
-})
 
 const chat = '/v1/chat/completions'
 const ready = async () => (await gateway.fetch('/readyz')).status === 200

@@ -1,6 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Reply } from '../../emulators/emulator.ts'
 import { hang } from '../../emulators/emulator.ts'
 import { ledgerCheck } from '../../support/chaos.ts'
@@ -8,19 +5,15 @@ import { delayed, delayedEnvironment, path, startDelayedWorld, submitDelayed } f
 import { eventually, type Process, startProcess } from '../../support/gateway.ts'
 import { booked, over, rowOf, wallet } from '../../support/jobs/gateway.ts'
 import { test } from '../../support/test.ts'
-import { use } from '../../support/use.ts'
+import { use, useFolder } from '../../support/use.ts'
 
 const count = 8
-let storage: string
+const storage = useFolder(test)
 const workers: Process[] = []
 
-test.before(async () => {
-  storage = await mkdtemp(join(tmpdir(), 'headgate-async-'))
-})
 const world = use(test, () => startDelayedWorld({ STORAGE_URL: `file:${storage}` }))
 test.after.always(async () => {
   await Promise.all(workers.map(({ kill }) => kill()))
-  await rm(storage, { recursive: true, force: true })
 })
 
 async function startWorker(): Promise<Process> {

@@ -17,7 +17,6 @@ const loadMs = 8_000
 const restWithinMs = 60_000
 let pooler: Pooler
 
-test.before(() => {})
 const providers = use(test, () => startProviders(seededRandom(1)))
 const receiver = use(test, () => Receiver.start())
 const world = use(test, async () => {

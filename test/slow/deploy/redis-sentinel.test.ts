@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { migrate } from '../../../dev/migrate.ts'
-import type { Services } from '../../../shared/open-services.ts'
 import { billingFaults, count, Load, ledgerCheck, observe, quiet, startSlowUpstream } from '../../support/chaos.ts'
 import { createAccount, eventually, startProcess } from '../../support/gateway.ts'
 import { startSentinels } from '../../support/io/sentinel.ts'
@@ -15,11 +14,9 @@ const unreplicatedMs = 1_000
 const failoverWithinMs = 60_000
 /** Long enough for clients to be refused, with the primary gone and none in its place. */
 const awayMs = 500
-let services: Services
 
 const stores = () => ({ databaseUrl: postgres.url, redisUrl: redis.url })
 
-test.before(() => {})
 const postgres = use(test, privatePostgres)
 const redis = use(test, startSentinels)
 const upstream = use(test, () => startSlowUpstream(10, 5))
@@ -30,12 +27,7 @@ const env = use(test, async () => ({
   ...(await moneyEnvironment(upstream.url)),
   REDIS_SENTINEL_PASSWORD: redis.sentinelPassword,
 }))
-test.before(async () => {
-  services = await observe(stores(), env)
-})
-test.after.always(async () => {
-  await services?.close()
-})
+const services = use(test, () => observe(stores(), env))
 
 test.serial(
   '503 during a failover of the sentinels under load, none free, and the ledger is right afterwards',

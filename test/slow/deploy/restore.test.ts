@@ -1,5 +1,4 @@
-import { cp, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { cp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { migrate } from '../../../dev/migrate.ts'
 import type { Services } from '../../../shared/open-services.ts'
@@ -12,11 +11,11 @@ import { type Account, call, createAccount, eventually, type Process, startProce
 import { runOperator, storesEnv } from '../../support/operator.ts'
 import { freshRedis } from '../../support/stack.ts'
 import { test } from '../../support/test.ts'
-import { use } from '../../support/use.ts'
+import { use, useFolder } from '../../support/use.ts'
 
 /** The steps of docs/deployment.md#back-up-and-restore, with a running gateway before and after. */
 
-let folder: string
+const folder = useFolder(test)
 let postgres: ArchivedPostgres
 let redis: Awaited<ReturnType<typeof freshRedis>>
 let providers: Providers
@@ -24,7 +23,6 @@ let runway: Awaited<ReturnType<typeof startRunway>>
 const processes: Process[] = []
 
 test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'headgate-restore-'))
   ;[postgres, redis, providers, runway] = await Promise.all([
     ArchivedPostgres.start(folder),
     freshRedis(),
@@ -47,7 +45,6 @@ test.after.always(async () => {
   await Promise.all(processes.map(({ kill }) => kill()))
   await postgres?.server.stop()
   await Promise.all([redis?.release(), providers?.close(), runway?.close()])
-  if (folder) await rm(folder, { recursive: true, force: true })
 })
 
 const stores = () => ({ databaseUrl: postgres.server.url, redisUrl: redis.url })

@@ -9,7 +9,6 @@ import { test } from '../../support/test.ts'
 import { use } from '../../support/use.ts'
 import { Receiver } from '../../support/webhooks/receiver.ts'
 
-test.before(() => {})
 const providers = use(test, () => startProviders(seededRandom(1)))
 const receiver = use(test, () => Receiver.start())
 const world = use(test, () => openWorld({ ...deployEnv, ...providers.env }))

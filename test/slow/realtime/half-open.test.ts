@@ -13,19 +13,14 @@ import {
   openSession,
   RawPeer,
   RealtimeClient,
-  type RealtimeWorld,
   startRealtime,
 } from '../../support/realtime/sockets.ts'
 import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 let skippedMs = 0
 const clock = { now: () => Date.now() + skippedMs }
-
-let world: RealtimeWorld
-test.before(async () => {
-  world = await startRealtime({ clock })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startRealtime({ clock }))
 
 const pingEveryMs = 25_000
 
