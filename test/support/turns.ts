@@ -28,7 +28,8 @@ export class Turns {
 
   /** Waits for a test's turn, then prepares its file, if it is the first, and the test. */
   async begin(title: string, t: ExecutionContext): Promise<void> {
-    const turn = this.#turns.get(title)!
+    const turn = this.#turns.get(title)
+    if (!turn) throw new Error('A file of a group imports `test` from test/support/test.ts, not from AVA.')
     const { file: visit } = turn
     // AVA starts its tests in one go, before the next turn of the event loop.
     if (this.#waiting.length === 0) setImmediate(() => this.#run(this.#waiting))
@@ -42,7 +43,9 @@ export class Turns {
 
   /** Ends a test's turn and cleans up after it, and after its file if it was the last. */
   async end(title: string, t: ExecutionContext): Promise<void> {
-    const { file: visit, ended } = this.#turns.get(title)!
+    const turn = this.#turns.get(title)
+    if (!turn) return
+    const { file: visit, ended } = turn
     const isPrepared = await visit.prepared!.then(
       () => true,
       () => false,
