@@ -14,11 +14,11 @@ import { billingContextOf } from '../../wallet/billing-context.ts'
 import type { BatchServices } from '../batch-services.ts'
 import type { Batch } from '../batches.ts'
 import { readLines } from '../input.ts'
-import { answeredText, type FinishedLine, measuredFeatures, refusalOf } from '../line.ts'
+import { answeredText, type FinishedLine, refusalOf } from '../line-output.ts'
 import { readRequest } from '../request.ts'
-import { ResultWriter } from '../writer.ts'
+import { ResultWriter } from '../result-writer.ts'
 import type { ProviderBatch } from './offer.ts'
-import { maxLineNano } from './submit.ts'
+import { maxLineNano, measuredFeatures } from './submit.ts'
 
 /** Limits of the answers that are buffered until their lines are read. */
 const maxCharacters = 32 * 1024 * 1024

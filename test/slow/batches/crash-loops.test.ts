@@ -1,5 +1,5 @@
 import test from 'ava'
-import { LineStarts } from '../../../shared/batches/line-starts.ts'
+import { LineStarts } from '../../../shared/batches/run.ts'
 import { Suspects } from '../../../shared/queues/crash-suspect-limiter.ts'
 import { hang, type Reply } from '../../emulators/emulator.ts'
 import { reply as usual } from '../../emulators/openai.ts'
