@@ -44,7 +44,7 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
   async jobs(services) {
     const { expired, lost: lostStarts } = await sweepJobs(services)
     const lost = lostStarts + (await sweepDelayed(services))
-    if (expired + lost > 0) services.log.warn({ expired, lost }, 'neglected jobs taken up')
+    if (expired + lost > 0) services.log.warn({ expired, lost }, 'expired or recovered jobs')
   },
   async requeue(services) {
     await requeueJobs(services)

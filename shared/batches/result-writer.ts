@@ -119,7 +119,7 @@ export class ResultWriter {
           return this.#listener.onFailed(trouble)
         }
         if (trouble)
-          this.#services.log.warn({ err: trouble, batch: this.#batch.id }, 'results of a batch are written later')
+          this.#services.log.warn({ err: trouble, batch: this.#batch.id }, 'writing results of a batch failed; retrying')
         await sleep(retryDelayMs)
       }
     }

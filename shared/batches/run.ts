@@ -398,8 +398,8 @@ export class LineStarts {
   async run<T>(line: number, call: () => Promise<{ result: T; hasResult: boolean }>): Promise<T> {
     const openStarts = this.#suspects.get(line) ?? 0
     if (openStarts === 0) return (await call()).result
-    const { suspects, batchJournal } = this.#services
-    return suspects.run(openStarts, async () => {
+    const { crashSuspects, batchJournal } = this.#services
+    return crashSuspects.run(openStarts, async () => {
       await batchJournal.countStart(this.#batch, line, 1)
       const { result, hasResult } = await call()
       // A failed write means that the batch was lost; the call's reservation must still be returned to the caller.

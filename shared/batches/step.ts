@@ -59,12 +59,12 @@ async function advance(services: BatchServices, claimed: Batch, stopping: AbortS
 
 /** Runs a phase of a batch; a suspect waits for a permit, and its start is counted. */
 function runPhase<T>(services: BatchServices, batch: Batch, phase: () => Promise<T>): Promise<T> {
-  const { suspects, batches } = services
+  const { crashSuspects, batches } = services
   const countAndRun = async () => {
     if (batch.openStarts > 0) await batches.begin(batch)
     return phase()
   }
-  return suspects.run(batch.openStarts, countAndRun, () => batches.endStep(batch, batch.openStarts))
+  return crashSuspects.run(batch.openStarts, countAndRun, () => batches.endStep(batch, batch.openStarts))
 }
 
 /** Fails a batch that killed its workers, with its results unless finalizing them was the cause. */
@@ -94,7 +94,10 @@ async function validateBatch(services: BatchServices, batch: Batch): Promise<Bat
   const inProgressAt = new Date(clock.now())
   const { total, model } = outcome
   const started = await batches.change(batch, ['validating'], {
-    ...{ status: 'in_progress', inProgressAt, total, model },
+    status: 'in_progress',
+    inProgressAt,
+    total,
+    model,
     openStarts: 1,
   })
   return started.inProgressAt === null ? validateBatch(services, started) : started
@@ -159,7 +162,7 @@ async function endBatch(
       await batchJournal.clear(tx, batch.id)
     },
   )
-  log.info({ batch: batch.id, status, completed: batch.completed, failed: batch.failed }, 'batch over')
+  log.info({ batch: batch.id, status, completed: batch.completed, failed: batch.failed }, 'batch ended')
   const steps = [
     () => releaseHolds(scripts, [batch]),
     () => store.remove(parts),
@@ -167,5 +170,5 @@ async function endBatch(
     () => webhooks.enqueue(ended.deliveryIds),
   ]
   for (const step of steps)
-    await step().catch(error => log.warn({ err: error, batch: batch.id }, 'after a batch’s end'))
+    await step().catch(error => log.warn({ err: error, batch: batch.id }, 'a step after the end of a batch failed'))
 }

@@ -57,8 +57,11 @@ export class Contents {
     const packed = await compress(JSON.stringify(content))
     const bytes = this.#sealer.sealBytes(packed, placeOf({ id, organisationId }))
     const { fileId, storageKey } = await this.#files.store(bytesOf(bytes), {
-      ...{ ...owner, expiresAtMs: expiresAt.getTime() },
-      ...{ purpose: 'content', filename: 'content', contentType: 'application/octet-stream' },
+      ...owner,
+      expiresAtMs: expiresAt.getTime(),
+      purpose: 'content',
+      filename: 'content',
+      contentType: 'application/octet-stream',
     })
     const inputBytes = Buffer.byteLength(content.input)
     const outputBytes = content.output === null ? 0 : Buffer.byteLength(content.output)

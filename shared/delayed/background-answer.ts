@@ -54,7 +54,10 @@ export class BackgroundAnswer implements JobAnswer {
     const { previous_response_id, conversation } = head
     const storage: ResponseStorage = {
       fields: {
-        ...{ id, created_at: Math.floor(createdAt.getTime() / 1000), background: true, store: true },
+        id,
+        created_at: Math.floor(createdAt.getTime() / 1000),
+        background: true,
+        store: true,
         previous_response_id: previous_response_id ?? null,
         ...(conversation !== undefined && { conversation }),
       },

@@ -73,7 +73,9 @@ export function settledEnd(job: Job, admission: HoldAdmission, error?: GatewayEr
   return {
     ...cancelled,
     ...(error && { logStatus: error.status, error: { code: error.code, message: error.message } }),
-    ...{ refund: false, costNano, extraNano: BigInt(admission.extraNano) },
+    refund: false,
+    costNano,
+    extraNano: BigInt(admission.extraNano),
     discountPpm: (job.input as DelayedInput).discountPpm,
     ...admission.call(null),
     ...(costNano === 0n && withoutCall(job)),
@@ -109,7 +111,10 @@ async function endOf(services: ResponseServices, job: Job): Promise<End> {
   const isStreamed = call.isStreamed ?? shown !== ''
   const endedMs = job.cancelRequestedAt?.getTime() ?? clock.now()
   const usage = await estimateAbandonedUsage({
-    ...{ kind, body, features, target },
+    kind,
+    body,
+    features,
+    target,
     elapsedMs: Math.max(0, endedMs - call.atMs),
     tokensPerSecond: upstreams.figures(target).tokensPerSecond,
     maxOutputTokens: outputTokens * features.choices,
@@ -121,10 +126,16 @@ async function endOf(services: ResponseServices, job: Job): Promise<End> {
   const costNano = BigInt(chargeNano(target.deployment, usage, marginPpm))
   const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage
   return {
-    ...{ ...cancelled, refund: false, discountPpm },
+    ...cancelled,
+    refund: false,
+    discountPpm,
     costNano: costNano < job.holdNano ? costNano : job.holdNano,
     call: {
-      ...{ model: call.model, provider: call.provider, promptTokens, completionTokens, estimated: true },
+      model: call.model,
+      provider: call.provider,
+      promptTokens,
+      completionTokens,
+      estimated: true,
       marginPpm: Number(marginPpm),
     },
   }

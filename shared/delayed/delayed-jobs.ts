@@ -213,7 +213,11 @@ export class DelayedJobs {
     const now = new Date(this.#clock.now())
     const [job] = await this.#db.job.updateManyAndReturn({
       where: {
-        ...{ id, kind: delayedKind, stage: 'running', environment: 'live', cancelRequestedAt: null },
+        id,
+        kind: delayedKind,
+        stage: 'running',
+        environment: 'live',
+        cancelRequestedAt: null,
         operation: { path: ['call', 'settles'], equals: true },
       },
       data: { status: 'cancelled', cancelRequestedAt: now, completedAt: now },
@@ -276,7 +280,10 @@ export class DelayedJobs {
     return pagesOfIds(({ after, take }) =>
       this.#db.job.findMany({
         where: {
-          ...{ kind: delayedKind, stage: 'waiting', id: { gt: after }, createdAt: { lt: before } },
+          kind: delayedKind,
+          stage: 'waiting',
+          id: { gt: after },
+          createdAt: { lt: before },
           OR: [{ claimedUntil: null }, { claimedUntil: { lte: now } }],
         },
         select: { id: true },

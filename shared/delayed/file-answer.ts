@@ -61,7 +61,9 @@ export class FileAnswer implements JobAnswer {
   #store(text: string, expiresAt: Date): Promise<StoredFile> {
     const { id, organisationId, environment } = this.#job
     return this.#services.files.store(bytesOf(Buffer.from(text)), {
-      ...{ organisationId, environment, purpose: 'result' },
+      organisationId,
+      environment,
+      purpose: 'result',
       filename: `${id}.json`,
       contentType: 'application/json',
       expiresAtMs: expiresAt.getTime(),

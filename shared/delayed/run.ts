@@ -54,7 +54,7 @@ async function runClaimed(
 ): Promise<number | null> {
   const lease = new Lease(services, job, stopping, answer.client)
   try {
-    return await services.suspects.run(job.openStarts, async () => {
+    return await services.crashSuspects.run(job.openStarts, async () => {
       if (job.openStarts > 0 && !lease.cut && !(await services.delayedJobs.begin(job))) return null
       return runLeased(services, job, answer, lease)
     })
@@ -86,7 +86,7 @@ async function runAdmitted(run: LeasedRun): Promise<number | null> {
   if (lease.cut === 'stopped') return answer.isShown ? finish(run, failedEnd(interrupted())) : requeueJob(run)
   const retry = answer.isShown ? null : retryDecisionFor(job, error)
   if (!retry) return finish(run, failedRunEnd(job, admission, error))
-  services.log.info({ job: job.id, code: error.code, ...retry }, 'a delayed job is run again later')
+  services.log.info({ job: job.id, code: error.code, ...retry }, 'a delayed job is retried')
   await noteCalls(run)
   return requeueJob(run, retry)
 }
@@ -127,8 +127,11 @@ async function runCall({ services, job, answer, admission }: LeasedRun): Promise
   try {
     const key = await services.policies.findByKeyId(job.keyId, '*')
     const input = {
-      ...{ ...readWork(job), key, requestId: job.requestId },
-      ...{ ...answer.run, includeUsage: false },
+      ...readWork(job),
+      key,
+      requestId: job.requestId,
+      ...answer.run,
+      includeUsage: false,
       bulk: { owner: job.organisationId, discountPpm: BigInt(discountPpm), deadlineMs: job.deadlineAt.getTime() },
     }
     const step = { traceparent: job.traceparent, queue: 'async', name: `process ${job.kind}`, id: job.id }
@@ -153,7 +156,7 @@ async function saveAnswer(run: LeasedRun): Promise<number | null> {
       return null
     } catch (error) {
       if (tries === maxSaveTries) throw error
-      services.log.warn({ err: error, job: job.id }, 'the answer of a delayed job is kept later')
+      services.log.warn({ err: error, job: job.id }, 'storing the answer of a delayed job failed; retrying')
       await sleep(saveRetryDelayMs, undefined, { signal: lease.signal }).catch(() => {})
       if (lease.cut === 'stopped') return requeueJob(run)
       if (lease.cut && lease.cut !== 'cancelled') return null

@@ -151,7 +151,13 @@ async function insertJob(
   const nowMs = services.clock.now()
   const holdBackMs = environment === 'live' ? terms.holdBackMs : 0
   const newJob: NewJob = {
-    ...{ id, requestId: origin.requestId, organisationId, keyId, environment, month, input },
+    id,
+    requestId: origin.requestId,
+    organisationId,
+    keyId,
+    environment,
+    month,
+    input,
     traceparent: traceEnqueued(origin.trace, 'async', delayedKind, id),
     kind: delayedKind,
     model: target.model.id,
@@ -167,6 +173,6 @@ async function insertJob(
   const job = await createJob(services, reservation, newJob, beside)
   await services.delayedTasks
     .addLater('run', holdBackMs, id)
-    .catch(error => services.log.warn({ err: error, job: id }, 'new job is queued later'))
+    .catch(error => services.log.warn({ err: error, job: id }, 'cannot enqueue a new job; maintenance requeues it'))
   return job
 }

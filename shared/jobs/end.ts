@@ -44,9 +44,9 @@ export async function endJob(
     ['webhooks', () => webhooks.enqueue(deliveryIds)],
   ]
   const runStep = ([what, step]: (typeof steps)[number]) =>
-    step().catch(error => log.warn({ err: error, job: id, what }, 'after a job’s end'))
+    step().catch(error => log.warn({ err: error, job: id, what }, 'a step after the end of a job failed'))
   await Promise.all(steps.map(runStep))
-  log.info({ job: id, kind: job.kind, model: job.model, provider: job.provider, status: job.status }, 'job over')
+  log.info({ job: id, kind: job.kind, model: job.model, provider: job.provider, status: job.status }, 'job ended')
   if (services.metrics) recordEnd(services.metrics, job, end)
   return job
 }

@@ -14,8 +14,14 @@ import { delayedKind, type End, type Ended, type ExpectedState, endRow, stillOpe
 export type { Job }
 
 const polledColumns = {
-  ...{ id: true, kind: true, environment: true, provider: true, credentialId: true },
-  ...{ operation: true, startedAt: true, createdAt: true },
+  id: true,
+  kind: true,
+  environment: true,
+  provider: true,
+  credentialId: true,
+  operation: true,
+  startedAt: true,
+  createdAt: true,
 } as const
 /** The columns of a job that a poll needs: hundreds are read at once. */
 export type RunningJob = Pick<Job, keyof typeof polledColumns>

@@ -48,8 +48,12 @@ export class Payloads {
     if (bytes.length <= maxRowBytes) return { bytes: new Uint8Array(bytes), fileId: null } satisfies Payload
     const { organisationId, environment } = owner
     const { fileId } = await this.#files.store(bytesOf(bytes), {
-      ...{ organisationId, environment, expiresAtMs },
-      ...{ purpose: 'response', filename: 'response', contentType: 'application/octet-stream' },
+      organisationId,
+      environment,
+      expiresAtMs,
+      purpose: 'response',
+      filename: 'response',
+      contentType: 'application/octet-stream',
     })
     return { bytes: null, fileId } satisfies Payload
   }

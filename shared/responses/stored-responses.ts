@@ -101,8 +101,10 @@ export class StoredResponses {
         throw error
       })
     return {
-      ...{ head: storedHead.bytes, headFileId: storedHead.fileId },
-      ...{ items: storedItems.bytes, itemsFileId: storedItems.fileId },
+      head: storedHead.bytes,
+      headFileId: storedHead.fileId,
+      items: storedItems.bytes,
+      itemsFileId: storedItems.fileId,
       inputCount: input.length,
       itemIds,
       itemsBytes: Buffer.byteLength(itemsText),
@@ -225,8 +227,10 @@ export class StoredResponses {
     const { count } = await this.#db.storedResponse.updateMany({
       where: { id },
       data: {
-        ...{ head: after.head.bytes, headFileId: after.head.fileId },
-        ...{ items: after.items.bytes, itemsFileId: after.items.fileId },
+        head: after.head.bytes,
+        headFileId: after.head.fileId,
+        items: after.items.bytes,
+        itemsFileId: after.items.fileId,
         storedBytes: (after.head.bytes?.length ?? 0) + (after.items.bytes?.length ?? 0),
       },
     })

@@ -60,8 +60,14 @@ export class WebhookEndpoints {
     const now = new Date(this.#clock.now())
     const secret = signing === 'own' ? newSigningSecret() : null
     const data = {
-      ...{ id, organisationId, ...fields, url, events: unique(fields.events) },
-      ...{ enabledAt: now, createdAt: now, updatedAt: now },
+      id,
+      organisationId,
+      ...fields,
+      url,
+      events: unique(fields.events),
+      enabledAt: now,
+      createdAt: now,
+      updatedAt: now,
       ...(secret !== null && { secret: this.#sealer.seal(secret, placeOf(id)) }),
     }
     return this.#db.$transaction(async tx => {

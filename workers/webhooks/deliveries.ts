@@ -86,13 +86,13 @@ export class WebhookDeliveries {
     if (loaded.state === 'over') return done
     if (loaded.state === 'waiting') return retryIn(loaded.delayMs)
     const { delivery } = loaded
-    const { suspects, monotonic } = this.#services
+    const { crashSuspects, monotonic } = this.#services
     const owner = ownerOf(loaded)
     const isSuspect = delivery.openStarts > 0
-    if (!this.#slots.hasRoom(owner) || (isSuspect && suspects.isBusy))
+    if (!this.#slots.hasRoom(owner) || (isSuspect && crashSuspects.isBusy))
       return this.#releaseFor(loaded, this.#slots.pauseMs(monotonic.now()))
     const uncount = () => this.#services.webhooks.release(delivery, this.#leaseMs)
-    const outcome = await suspects.run(
+    const outcome = await crashSuspects.run(
       delivery.openStarts,
       () => this.#slots.run(owner, () => this.#countAndSend(loaded)),
       uncount,

@@ -34,9 +34,24 @@ const maxThumbnailBytes = 2_000_000
 
 /** The columns of a list row: without requests, which may be long. */
 export const jobRowColumns = {
-  ...{ id: true, kind: true, status: true, stage: true, progress: true, model: true, provider: true },
-  ...{ environment: true, keyId: true, createdAt: true, startedAt: true, completedAt: true, cancelRequestedAt: true },
-  ...{ costNano: true, holdNano: true, error: true, result: true, expiresAt: true },
+  id: true,
+  kind: true,
+  status: true,
+  stage: true,
+  progress: true,
+  model: true,
+  provider: true,
+  environment: true,
+  keyId: true,
+  createdAt: true,
+  startedAt: true,
+  completedAt: true,
+  cancelRequestedAt: true,
+  costNano: true,
+  holdNano: true,
+  error: true,
+  result: true,
+  expiresAt: true,
 } as const satisfies Prisma.JobSelect
 type Listed = Prisma.JobGetPayload<{ select: typeof jobRowColumns }>
 

@@ -5,18 +5,25 @@ import { type Keys, presentWorkKey } from './work.ts'
 
 /** The columns of a row of a list. */
 export const listed = {
-  ...{
-    id: true,
-    createdAt: true,
-    kind: true,
-    environment: true,
-    status: true,
-    errorCode: true,
-    model: true,
-    provider: true,
-  },
-  ...{ keyId: true, streamed: true, attempts: true, promptTokens: true, completionTokens: true, costNano: true },
-  ...{ firstByteMs: true, durationMs: true, calls: true, endUser: true, session: true },
+  id: true,
+  createdAt: true,
+  kind: true,
+  environment: true,
+  status: true,
+  errorCode: true,
+  model: true,
+  provider: true,
+  keyId: true,
+  streamed: true,
+  attempts: true,
+  promptTokens: true,
+  completionTokens: true,
+  costNano: true,
+  firstByteMs: true,
+  durationMs: true,
+  calls: true,
+  endUser: true,
+  session: true,
 } satisfies Prisma.GenerationSelect
 type Listed = Pick<Generation, keyof typeof listed>
 

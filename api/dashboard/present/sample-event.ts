@@ -19,14 +19,21 @@ export function sampleData(
   if (subject === 'job')
     return {
       ...examples['GET /v1/videos/{id}'],
-      ...{ id: 'job_sample', status, created_at: nowS - 60, started_at: nowS - 55, completed_at: nowS },
+      id: 'job_sample',
+      status,
+      created_at: nowS - 60,
+      started_at: nowS - 55,
+      completed_at: nowS,
       ...(status === 'completed' && { progress: 100, url: 'https://example.com/sample.mp4', cost_usd: 1.2 }),
       ...(status === 'failed' && { error: failed }),
     }
   if (subject === 'batch')
     return {
       ...examples['GET /v1/batches/{id}'],
-      ...{ id: 'batch_sample', status, created_at: nowS - 600, [`${status}_at`]: nowS },
+      id: 'batch_sample',
+      status,
+      created_at: nowS - 600,
+      [`${status}_at`]: nowS,
       ...(status === 'completed' && { output_file_id: 'file-sample' }),
       request_counts: { total: 2, completed: status === 'completed' ? 2 : 0, failed: 0 },
     }
@@ -51,7 +58,10 @@ function alertData(type: string, organisationId: string, now: string): Prisma.In
         object: type,
         rule: { id: 'rule_sample', name: 'Errors', kind: 'error_rate', threshold: 5, window: '15m' },
         scope: { key: null, model: null, environment: 'live' },
-        ...{ subject: null, value: 7.5, since: now, measured_from: now },
+        subject: null,
+        value: 7.5,
+        since: now,
+        measured_from: now,
         resolved_at: type === 'alert.resolved' ? now : null,
         test: true,
       }

@@ -51,10 +51,20 @@ export function presentPeriods({ from, to, times, stepMs }: Span, environment: U
 const none = { p50Ms: null, p95Ms: null }
 /** The sum of no requests. */
 export const nothing: UsageSum = {
-  ...{ start: null, groups: [], requests: 0, latency: none, firstByte: none },
-  ...{ costNano: 0n, providerCostNano: 0n, knownCostNano: 0n },
+  start: null,
+  groups: [],
+  requests: 0,
+  latency: none,
+  firstByte: none,
+  costNano: 0n,
+  providerCostNano: 0n,
+  knownCostNano: 0n,
   outcomes: { ok: 0, cancelled: 0, rate_limited: 0, refused: 0, invalid: 0, failed: 0 },
-  ...{ promptTokens: 0, completionTokens: 0, cachedTokens: 0, reasoningTokens: 0, cacheDiscountNano: 0n },
+  promptTokens: 0,
+  completionTokens: 0,
+  cachedTokens: 0,
+  reasoningTokens: 0,
+  cacheDiscountNano: 0n,
 }
 
 export const activityRoutes = [activity]

@@ -34,7 +34,9 @@ const ofOperators: Log = {
 
 function listOf({ base, access, entries, viewer, scopeOf }: Log): Endpoint {
   return endpoint({
-    ...{ method: 'get', tag: 'Dashboard', access },
+    method: 'get',
+    tag: 'Dashboard',
+    access,
     path: `${base}/audit`,
     summary: `List ${entries}`,
     query: z.strictObject({ ...paging, ...auditFilters }),
@@ -63,7 +65,9 @@ function exportOf(
   contentType: string,
 ): Endpoint {
   return endpoint({
-    ...{ method: 'get', tag: 'Dashboard', access },
+    method: 'get',
+    tag: 'Dashboard',
+    access,
     path: `${base}/audit.${format}`,
     summary: `Export ${entries} as ${format === 'csv' ? 'CSV' : 'JSON Lines'}, newest first`,
     query: z.strictObject(auditFilters),

@@ -65,9 +65,13 @@ const read = endpoint({
 function presentContent(row: RequestContent | null): ContentFacts | null {
   return (
     row && {
-      ...{ input_bytes: row.inputBytes, output_bytes: row.outputBytes },
-      ...{ input_truncated: row.inputTruncated, output_truncated: row.outputTruncated },
-      ...{ redactions: row.redactions, expires_at: row.expiresAt.toISOString(), deleted: row.fileId === null },
+      input_bytes: row.inputBytes,
+      output_bytes: row.outputBytes,
+      input_truncated: row.inputTruncated,
+      output_truncated: row.outputTruncated,
+      redactions: row.redactions,
+      expires_at: row.expiresAt.toISOString(),
+      deleted: row.fileId === null,
     }
   )
 }

@@ -123,7 +123,7 @@ async function startAtProvider(
     return await services.batches.change(batch, ['in_progress', 'cancelling'], { operation })
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error
-    services.log.warn({ err: error, batch: batch.id, provider: batch.provider }, 'a provider did not take a batch')
+    services.log.warn({ err: error, batch: batch.id, provider: batch.provider }, 'cannot start a batch at its provider')
     if (hadNoEffect(error))
       throw new GatewayError('upstream_error', `The provider did not take the batch: ${error.message}`)
     return batch

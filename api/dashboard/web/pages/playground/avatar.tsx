@@ -2,7 +2,7 @@ import { Checkbox, SegmentedControl, SimpleGrid } from '@mantine/core'
 import { listOf, Offered, PromptField, stillOffered, TabForm, WordField } from './fields.tsx'
 import { given } from './given.ts'
 import { JobPanel, useJobRun } from './job.tsx'
-import { useKept } from './kept.ts'
+import { usePersistedField } from './persisted-field.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
 import { Panels } from './panels.tsx'
 import { type Reference, References } from './references.tsx'
@@ -25,7 +25,7 @@ type Set = (change: Partial<Fields>) => void
 export default function AvatarTab() {
   const choice = useChoice('avatar', ({ type }) => type === 'avatar')
   const { model, slug } = choice
-  const [fields, setFields] = useKept('avatar.fields', usual)
+  const [fields, setFields] = usePersistedField('avatar.fields', usual)
   const set: Set = change => setFields(kept => ({ ...kept, ...change }))
   const run = useJobRun(path)
   const sources = listOf(model, 'sources')

@@ -1,9 +1,9 @@
 import { NumberInput, Paper, SimpleGrid, Stack, Text } from '@mantine/core'
 import { Empty } from '../../components/states.tsx'
-import { useBench } from './bench.ts'
+import { usePlayground } from './playground-context.ts'
 import { PromptField, TabForm } from './fields.tsx'
 import { given } from './given.ts'
-import { useKept } from './kept.ts'
+import { usePersistedField } from './persisted-field.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
 import { ApiFailure, FactsLine } from './outcome.tsx'
 import { Panels } from './panels.tsx'
@@ -17,10 +17,10 @@ const usual = { prompt: '', maxTokens: 100 as number | string, temperature: '' a
 type Written = { text: string; facts: Facts }
 
 export default function CompletionsTab() {
-  const { client } = useBench()
+  const { client } = usePlayground()
   const choice = useChoice('completions', ({ type }) => type === 'chat')
   const { slug } = choice
-  const [fields, setFields] = useKept('completions.fields', usual)
+  const [fields, setFields] = usePersistedField('completions.fields', usual)
   const set = (change: Partial<typeof usual>) => setFields(kept => ({ ...kept, ...change }))
   const body = {
     model: slug,

@@ -1,10 +1,10 @@
 import { Code, NumberInput, Paper, Stack, Text } from '@mantine/core'
 import { Empty } from '../../components/states.tsx'
 import { count } from '../../format.ts'
-import { useBench } from './bench.ts'
+import { usePlayground } from './playground-context.ts'
 import { PromptField, TabForm } from './fields.tsx'
 import { given } from './given.ts'
-import { useKept } from './kept.ts'
+import { usePersistedField } from './persisted-field.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
 import { ApiFailure, FactsLine } from './outcome.tsx'
 import { Panels } from './panels.tsx'
@@ -20,10 +20,10 @@ const usual = { input: '', dimensions: '' as number | string }
 type Made = { vectors: number[][]; facts: Facts }
 
 export default function EmbeddingsTab() {
-  const { client } = useBench()
+  const { client } = usePlayground()
   const choice = useChoice('embeddings', ({ type }) => type === 'embeddings')
   const { slug } = choice
-  const [fields, setFields] = useKept('embeddings.fields', usual)
+  const [fields, setFields] = usePersistedField('embeddings.fields', usual)
   const set = (change: Partial<typeof usual>) => setFields(kept => ({ ...kept, ...change }))
   const texts = fields.input.split('\n').filter(line => line.trim() !== '')
   const input = texts.length > 1 ? texts.slice(0, maxTexts) : (texts[0] ?? example)

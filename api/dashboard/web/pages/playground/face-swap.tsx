@@ -2,7 +2,7 @@ import { Checkbox } from '@mantine/core'
 import { TabForm } from './fields.tsx'
 import { given } from './given.ts'
 import { JobPanel, useJobRun } from './job.tsx'
-import { useKept } from './kept.ts'
+import { usePersistedField } from './persisted-field.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
 import { Panels } from './panels.tsx'
 import { type Reference, References } from './references.tsx'
@@ -13,7 +13,7 @@ const usual = { video: [] as Reference[], face: [] as Reference[], hasConsent: f
 export default function FaceSwapTab() {
   const choice = useChoice('face_swap', ({ type }) => type === 'face_swap')
   const { slug } = choice
-  const [fields, setFields] = useKept('face-swap.fields', usual)
+  const [fields, setFields] = usePersistedField('face-swap.fields', usual)
   const set = (change: Partial<typeof usual>) => setFields(kept => ({ ...kept, ...change }))
   const run = useJobRun(path)
   const body = {

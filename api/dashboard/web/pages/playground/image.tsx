@@ -2,10 +2,10 @@ import { NumberInput, Paper, SimpleGrid, Stack, Text } from '@mantine/core'
 import type { CatalogModel } from '../../../wire/models.ts'
 import { MediaPreview } from '../../components/media-preview.tsx'
 import { Empty } from '../../components/states.tsx'
-import { useBench } from './bench.ts'
+import { usePlayground } from './playground-context.ts'
 import { listOf, numberOf, Offered, PromptField, SeedField, stillOffered, TabForm } from './fields.tsx'
 import { given } from './given.ts'
-import { useKept } from './kept.ts'
+import { usePersistedField } from './persisted-field.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
 import { ApiFailure, FactsLine } from './outcome.tsx'
 import { Panels } from './panels.tsx'
@@ -33,10 +33,10 @@ type Made = { images: { url: string; revised_prompt?: string }[]; prompt: string
 const draws = (model: CatalogModel) => model.type === 'image' || listOf(model, 'endpoints').includes(path)
 
 export default function ImageTab() {
-  const { client } = useBench()
+  const { client } = usePlayground()
   const choice = useChoice('image', draws)
   const { model, slug } = choice
-  const [fields, setFields] = useKept('image.fields', usual)
+  const [fields, setFields] = usePersistedField('image.fields', usual)
   const set = (change: Partial<Fields>) => setFields(kept => ({ ...kept, ...change }))
   const body = bodyOf(slug, model, fields)
   const make = useTabRun('image', async (): Promise<Made> => {

@@ -9,8 +9,8 @@ import { Status } from '../../components/status.tsx'
 import { bytes, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { isOver, useJob } from '../jobs/queries.ts'
-import { useBench } from './bench.ts'
-import { useKept } from './kept.ts'
+import { usePlayground } from './playground-context.ts'
+import { usePersistedField } from './persisted-field.ts'
 import { ApiFailure } from './outcome.tsx'
 
 export type JobRun = {
@@ -24,10 +24,10 @@ export type JobRun = {
  * of the key's requests per minute. It goes on while other tabs are visited.
  */
 export function useJobRun(path: string): JobRun {
-  const { client } = useBench()
+  const { client } = usePlayground()
   const { id: organisationId, base } = usePlace()
   const queries = useQueryClient()
-  const [id, setId] = useKept<string | null>(`${path}.job`, null)
+  const [id, setId] = usePersistedField<string | null>(`${path}.job`, null)
   const query = useJob(id)
   const submit = useMutation({
     mutationFn: (body: object) => client.json<{ id: string }>(path, { body }),

@@ -1,7 +1,7 @@
 import { listOf, Offered, PromptField, stillOffered, TabForm } from './fields.tsx'
 import { given } from './given.ts'
 import { JobPanel, useJobRun } from './job.tsx'
-import { useKept } from './kept.ts'
+import { usePersistedField } from './persisted-field.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
 import { Panels } from './panels.tsx'
 import { type Reference, References } from './references.tsx'
@@ -12,7 +12,7 @@ const usual = { source: [] as Reference[], audio: [] as Reference[], prompt: '',
 export default function LipSyncTab() {
   const choice = useChoice('lipsync', ({ type }) => type === 'lipsync')
   const { model, slug } = choice
-  const [fields, setFields] = useKept('lipsync.fields', usual)
+  const [fields, setFields] = usePersistedField('lipsync.fields', usual)
   const set = (change: Partial<typeof usual>) => setFields(kept => ({ ...kept, ...change }))
   const run = useJobRun(path)
   const takes = model?.kind.takes === 'image' ? 'image' : 'video'

@@ -3,7 +3,7 @@ import type { CatalogModel } from '../../../wire/models.ts'
 import { listOf, numberOf, PromptField, SeedField, TabForm } from './fields.tsx'
 import { given } from './given.ts'
 import { JobPanel, useJobRun } from './job.tsx'
-import { useKept } from './kept.ts'
+import { usePersistedField } from './persisted-field.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
 import { Panels } from './panels.tsx'
 import { type Reference, References } from './references.tsx'
@@ -28,7 +28,7 @@ type Set = (change: Partial<Fields>) => void
 export default function MeshTab() {
   const choice = useChoice('mesh', ({ type }) => type === 'mesh')
   const { model, slug } = choice
-  const [fields, setFields] = useKept('mesh.fields', usual)
+  const [fields, setFields] = usePersistedField('mesh.fields', usual)
   const set: Set = change => setFields(kept => ({ ...kept, ...change }))
   const run = useJobRun(path)
   const inputs = listOf(model, 'inputs')

@@ -3,7 +3,7 @@ import type { CatalogModel } from '../../../wire/models.ts'
 import { listOf, numberOf, Offered, PromptField, SeedField, stillOffered, TabForm } from './fields.tsx'
 import { given } from './given.ts'
 import { JobPanel, useJobRun } from './job.tsx'
-import { useKept } from './kept.ts'
+import { usePersistedField } from './persisted-field.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
 import { Panels } from './panels.tsx'
 import { type Reference, References } from './references.tsx'
@@ -30,7 +30,7 @@ type Set = (change: Partial<Fields>) => void
 export default function VideoTab() {
   const choice = useChoice('video', ({ type }) => type === 'video')
   const { model, slug } = choice
-  const [fields, setFields] = useKept('video.fields', usual)
+  const [fields, setFields] = usePersistedField('video.fields', usual)
   const set: Set = change => setFields(kept => ({ ...kept, ...change }))
   const run = useJobRun(path)
   const body = bodyOf(slug, model, fields)

@@ -3,10 +3,10 @@ import { IconMicrophone, IconMicrophoneOff, IconPlayerStop } from '@tabler/icons
 import { type FormEvent, useState } from 'react'
 import type { DashboardKey } from '../../../../wire/keys.ts'
 import type { CatalogModel } from '../../../../wire/models.ts'
-import { useBench } from '../bench.ts'
+import { usePlayground } from '../playground-context.ts'
 import { PromptField, TabForm, WordField } from '../fields.tsx'
 import { given } from '../given.ts'
-import { useKept } from '../kept.ts'
+import { usePersistedField } from '../persisted-field.ts'
 import { ModelPicker, useChoice } from '../model-picker.tsx'
 import { Panels } from '../panels.tsx'
 import { SessionPanel } from './session-panel.tsx'
@@ -23,9 +23,9 @@ const speaks = ({ environment }: DashboardKey, { type, providers }: CatalogModel
   (environment === 'test' || providers.some(provider => provider.status !== 'not_configured' && provider.openai_events))
 
 export default function RealtimeTab() {
-  const { apiKey } = useBench()
+  const { apiKey } = usePlayground()
   const choice = useChoice('realtime', model => speaks(apiKey, model))
-  const [fields, setFields] = useKept('realtime.fields', usual)
+  const [fields, setFields] = usePersistedField('realtime.fields', usual)
   const set = (change: Partial<Fields>) => setFields(kept => ({ ...kept, ...change }))
   const talk = useTalk()
   const { phase } = talk.state

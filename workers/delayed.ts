@@ -19,7 +19,7 @@ export function delayedProcessor(stopping: AbortSignal, graceMs = 20_000): Proce
   let slots: WorkerSlots | null = null
   const claimAndRun = async (services: Services, slots: WorkerSlots) => {
     const { full, isTestFull } = slots
-    const job = await services.delayedJobs.claim({ full, isTestFull, suspects: !services.suspects.isBusy })
+    const job = await services.delayedJobs.claim({ full, isTestFull, suspects: !services.crashSuspects.isBusy })
     if (!job || job === 'blocked') return job
     return { running: slots.run(job, () => runDelayed(services, job, graceOver.signal)) }
   }
