@@ -16,8 +16,8 @@ import {
   scheduleRepeating,
   shortenOverlongLocks,
 } from '../shared/queues/queues.ts'
-import { delayedProcessor } from './delayed.ts'
 import { batchProcessor } from './batches.ts'
+import { delayedProcessor } from './delayed.ts'
 import { sendEmails } from './emails.ts'
 import { LedgerWorker } from './ledger.ts'
 import { runMaintenance } from './maintenance.ts'

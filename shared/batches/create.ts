@@ -63,7 +63,9 @@ export async function createBatch(
       if (inline) await files.remove([inline]).catch(() => {}) // It expires.
       throw error
     })
-  await batchWakes.add(batch.id).catch(error => log.warn({ err: error, batch: batch.id }, 'cannot enqueue a new batch; maintenance requeues it'))
+  await batchWakes
+    .add(batch.id)
+    .catch(error => log.warn({ err: error, batch: batch.id }, 'cannot enqueue a new batch; maintenance requeues it'))
   return batch
 }
 

@@ -119,7 +119,10 @@ export class ResultWriter {
           return this.#listener.onFailed(trouble)
         }
         if (trouble)
-          this.#services.log.warn({ err: trouble, batch: this.#batch.id }, 'writing results of a batch failed; retrying')
+          this.#services.log.warn(
+            { err: trouble, batch: this.#batch.id },
+            'writing results of a batch failed; retrying',
+          )
         await sleep(retryDelayMs)
       }
     }

@@ -6,13 +6,13 @@ import type { End } from '../jobs/job-end.ts'
 import type { JobServices } from '../jobs/job-services.ts'
 import type { Job } from '../jobs/jobs.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
-import { dropOnFailure } from '../responses/insert-items.ts'
+import { dropOnFailure } from '../responses/payloads.ts'
 import type { ResponseServices } from '../responses/response-services.ts'
 import type { ResponseRow } from '../responses/stored-responses.ts'
-import type { JobAnswer } from './answer.ts'
 import { failedRunEnd } from './cancel.ts'
 import { EventRecorder } from './event-recorder.ts'
 import type { HoldAdmission } from './hold-admission.ts'
+import type { JobAnswer } from './job-answer.ts'
 
 type Prepared = {
   content: Awaited<ReturnType<ResponseServices['storedResponses']['prepareEnd']>>

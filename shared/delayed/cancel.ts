@@ -8,10 +8,17 @@ import type { Job } from '../jobs/jobs.ts'
 import { refusesKey } from '../keys/policy.ts'
 import type { ResponseServices } from '../responses/response-services.ts'
 import { chargeNano, marginOf } from '../routing/pricing.ts'
-import { callOf, type DelayedInput, type DelayedJob, failuresOf, hasEnded, isBackground } from './delayed-row.ts'
+import {
+  callOf,
+  type DelayedInput,
+  type DelayedJob,
+  failuresOf,
+  hasEnded,
+  isBackground,
+  readWork,
+} from './delayed-row.ts'
 import type { DelayedServices } from './delayed-services.ts'
 import type { HoldAdmission } from './hold-admission.ts'
-import { readWork } from './input.ts'
 
 const maxTries = 10
 const cancelled = { status: 'cancelled', logStatus: 499 } as const

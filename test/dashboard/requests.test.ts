@@ -1,6 +1,6 @@
 import test from 'ava'
 import pg from 'pg'
-import { runSearch } from '../../api/dashboard/present/run-search.ts'
+import { runSearch } from '../../api/dashboard/queries/run-search.ts'
 import type {
   RequestCount,
   RequestDetail,

@@ -12,18 +12,10 @@ import type { References } from '../../../shared/kinds/media.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { readJobAttempts } from '../../../shared/wallet/jobs.ts'
 import type { WebhookServices } from '../../../shared/webhooks/webhook-services.ts'
+import { type Keys, readDelivery, readWorkKeys } from '../queries/work.ts'
 import type { JobDetail, JobKind, JobOutput, JobReference, JobRow } from '../wire/jobs.ts'
-import { presentCall } from './request-calls.ts'
-import {
-  fileUrlForPage,
-  type Keys,
-  mayCancel,
-  presentWorkKey,
-  readDelivery,
-  readWorkKeys,
-  rebaseUrl,
-  type Viewer,
-} from './work.ts'
+import { presentCall } from './present-request.ts'
+import { fileUrlForPage, mayCancel, presentWorkKey, rebaseUrl, type Viewer } from './work.ts'
 
 const maxInputCharacters = 4_000
 /** Longer results of a delayed job are read from its file. */

@@ -4,7 +4,7 @@ import type { Prisma } from '../../../shared/generated/prisma/client.ts'
 import { type Endpoint, endpoint, type Validated } from '../../endpoint.ts'
 import { paging, readPage } from '../../routes/paging.ts'
 import { maxExported, sendAudit } from '../audit-export.ts'
-import { auditFilters, presentEvent, readEvents, whereOf } from '../present/audit-search.ts'
+import { auditFilters, presentEvent, readEvents, whereOf } from '../queries/audit-search.ts'
 import type { ExportFormat } from '../row-export.ts'
 import type { AuditAnswer } from '../wire/audit.ts'
 

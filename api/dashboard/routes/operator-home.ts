@@ -9,9 +9,9 @@ import type { UsageFilter } from '../../../shared/wallet/usage-source.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { paging } from '../../routes/paging.ts'
 import { presentSums } from '../../routes/usage.ts'
-import { runSearch } from '../present/run-search.ts'
-import { readSpan, type Span, spanFields } from '../present/span.ts'
-import { usageBound } from '../present/usage-filter.ts'
+import { runSearch } from '../queries/run-search.ts'
+import { readSpan, type Span, spanFields } from '../queries/span.ts'
+import { usageBound } from '../queries/usage-filter.ts'
 import type {
   Incident,
   IncidentKind,

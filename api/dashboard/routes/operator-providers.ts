@@ -11,9 +11,9 @@ import type { ProviderPause } from '../../../shared/providers/provider-pauses.ts
 import { sumUsage, type UsageSum } from '../../../shared/wallet/usage-query.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { compareProviders, deploymentState, keyOf, presentError, providerState } from '../present/provider-state.ts'
-import { runSearch } from '../present/run-search.ts'
-import { readSpan, type Span } from '../present/span.ts'
-import { usageBound } from '../present/usage-filter.ts'
+import { runSearch } from '../queries/run-search.ts'
+import { readSpan, type Span } from '../queries/span.ts'
+import { usageBound } from '../queries/usage-filter.ts'
 import type { Deployment, Provider, ProviderDay, ProvidersAnswer, ProviderTest } from '../wire/operator-home.ts'
 
 const base = '/dashboard/api/operator/providers'
