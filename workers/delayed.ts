@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { runDelayed } from '../shared/delayed/run.ts'
 import { semaphore } from '../shared/io/semaphore.ts'
 import type { Services } from '../shared/open-services.ts'
-import { done, type Processor, retryIn, slotsOf } from './run.ts'
+import { done, type Processor, retryIn, slotsOf } from './run-queue.ts'
 import { WorkerSlots } from './worker-slots.ts'
 
 /**

@@ -23,7 +23,7 @@ import { LedgerWorker } from './ledger.ts'
 import { runMaintenance } from './maintenance.ts'
 import { mediaProcessor } from './media.ts'
 import { PollLoop } from './poll-loop.ts'
-import { type QueueWork, runQueue } from './run.ts'
+import { type QueueWork, runQueue } from './run-queue.ts'
 import { StoreMetrics } from './store-metrics.ts'
 import { WebhookDeliveries } from './webhooks/deliveries.ts'
 

@@ -2,7 +2,7 @@ import { newId } from '../base/ids.ts'
 import type { Platform } from '../platform.ts'
 import { storable } from '../wallet/storable-json.ts'
 
-export const incidentKinds = [
+const incidentKinds = [
   /** The circuit of a deployment is not closed. */
   'circuit',
   /** A provider refuses an API key, or its account has no money left. */

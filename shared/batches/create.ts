@@ -39,11 +39,17 @@ export async function createBatch(
   const inline = 'requests' in input ? await storeInline(services, policy, input.requests) : null
   const fileId = 'requests' in input ? inline!.fileId : input.fileId
   const nowMs = clock.now()
-  const fields = { organisationId, keyId, environment, endpoint, routing, metadata, webhookUrl, outputLifeSeconds }
   const batch = await batches
     .create(
       {
-        ...fields,
+        organisationId,
+        keyId,
+        environment,
+        endpoint,
+        routing,
+        metadata,
+        webhookUrl,
+        outputLifeSeconds,
         requestId: origin.requestId,
         traceparent: traceEnqueued(origin.trace, 'batches', 'batch'),
         month: monthOf(nowMs),

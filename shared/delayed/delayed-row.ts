@@ -1,5 +1,4 @@
-import { delayedKind } from '../jobs/job-end.ts'
-import type { Job } from '../jobs/jobs.ts'
+import { delayedKind, type Job } from '../jobs/jobs.ts'
 import type { DirectKinds } from '../kinds/index.ts'
 import type { Features } from '../routing/features.ts'
 import { featuresOf } from '../routing/kind-features.ts'

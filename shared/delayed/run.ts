@@ -3,8 +3,7 @@ import { GatewayError } from '../base/errors.ts'
 import { run } from '../chat/run.ts'
 import { internalError } from '../engine/failures.ts'
 import { endJob, expiredEnd, failedEnd } from '../jobs/end.ts'
-import type { End } from '../jobs/job-end.ts'
-import type { Job } from '../jobs/jobs.ts'
+import type { End, Job } from '../jobs/jobs.ts'
 import { traceStep } from '../traces/work.ts'
 import { BackgroundAnswer } from './background-answer.ts'
 import { failedRunEnd, removeDeletedEvents, settleCancelled, settledEnd, uncharged } from './cancel.ts'
@@ -55,7 +54,12 @@ async function runClaimed(
   try {
     return await services.crashSuspects.run(job.openStarts, async () => {
       if (job.openStarts > 0 && !lease.cut && !(await services.delayedJobs.begin(job))) return null
-      return runLeased(services, job, answer, lease)
+      const admission = new HoldAdmission(services, job, answer)
+      try {
+        return await runLeased({ services, job, answer, lease, admission })
+      } finally {
+        admission.close()
+      }
     })
   } finally {
     lease.end()
@@ -65,16 +69,7 @@ async function runClaimed(
 /** The run of a claimed job. */
 type LeasedRun = { services: DelayedServices; job: Job; answer: JobAnswer; lease: Lease; admission: HoldAdmission }
 
-async function runLeased(services: DelayedServices, job: Job, answer: JobAnswer, lease: Lease): Promise<number | null> {
-  const admission = new HoldAdmission(services, job, answer)
-  try {
-    return await runAdmitted({ services, job, answer, lease, admission })
-  } finally {
-    admission.close()
-  }
-}
-
-async function runAdmitted(run: LeasedRun): Promise<number | null> {
+async function runLeased(run: LeasedRun): Promise<number | null> {
   const { services, job, answer, lease, admission } = run
   if (answer.isShown) return finish(run, failedEnd(interrupted()))
   const error = await runCall(run)

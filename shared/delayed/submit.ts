@@ -7,8 +7,7 @@ import { inResponsesTerms } from '../engine/responses-error.ts'
 import type { TransactionStep } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
 import { createJob } from '../jobs/create.ts'
-import { delayedKind } from '../jobs/job-end.ts'
-import type { Job, NewJob } from '../jobs/jobs.ts'
+import { delayedKind, type Job, type NewJob } from '../jobs/jobs.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { Policy } from '../keys/policy.ts'
 import { type DirectKinds, directKinds } from '../kinds/index.ts'
@@ -28,12 +27,11 @@ import type { DelayedInput, DelayedKind } from './delayed-row.ts'
 import type { DelayedServices } from './delayed-services.ts'
 
 /** The endpoints whose requests can be delayed, and the kind of each. */
-export const delayedEndpoints = {
+const delayedEndpoints = {
   '/v1/chat/completions': 'chat',
   '/v1/responses': 'responses',
   '/v1/messages': 'messages',
 } as const satisfies Record<string, DelayedKind>
-export type DelayedEndpoint = keyof typeof delayedEndpoints
 
 const shared = {
   completion_window: z.enum(['1h', '6h']).describe('How long it may take. The longer, the cheaper.'),
@@ -41,7 +39,7 @@ const shared = {
   metadata: common.metadata,
 }
 
-/** `POST /v1/jobs` (contract §7). */
+/** `POST /v1/jobs`. */
 export const delayedRequest = z
   .discriminatedUnion('endpoint', [
     z.strictObject({
@@ -64,8 +62,8 @@ export const delayedRequest = z
     }),
   ])
   .meta({ id: 'CreateJobRequest' })
-export type DelayedRequest = z.output<typeof delayedRequest>
-export type CompletionWindow = DelayedRequest['completion_window']
+type DelayedRequest = z.output<typeof delayedRequest>
+type CompletionWindow = DelayedRequest['completion_window']
 
 function unstreamed<T extends z.ZodType<{ stream?: boolean | null | undefined }>>(body: T): T {
   return body.refine(({ stream }) => stream !== true, {
@@ -75,7 +73,7 @@ function unstreamed<T extends z.ZodType<{ stream?: boolean | null | undefined }>
 }
 
 const hourMs = 3_600_000
-export const windowsMs: Record<CompletionWindow, number> = { '1h': hourMs, '6h': 6 * hourMs }
+const windowsMs: Record<CompletionWindow, number> = { '1h': hourMs, '6h': 6 * hourMs }
 
 export type SubmittedDelayed = { job: Job; reservation: Reservation; target: Target; mode: string }
 
@@ -103,8 +101,15 @@ export function submissionOf({ config }: Pick<Platform, 'config'>, request: Dela
     holdBackMs: config.minDelaysMs[window],
     windowMs: windowsMs[window],
   }
-  const tells = { webhookUrl: webhook_url ?? null, metadata: metadata ?? {} }
-  return { id: newId('ajob'), kind, body, at: 'body.', terms, ...tells }
+  return {
+    id: newId('ajob'),
+    kind,
+    body,
+    at: 'body.',
+    terms,
+    webhookUrl: webhook_url ?? null,
+    metadata: metadata ?? {},
+  }
 }
 
 /**

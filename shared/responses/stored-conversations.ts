@@ -296,14 +296,14 @@ type Columns = Pick<Conversation, 'id' | 'metadata' | 'sealedMetadata'>
 const perPage = 100
 
 /** The columns of a conversation's metadata; a process of a release before encryption reads encrypted metadata as empty. */
-export function sealMetadata(sealer: Sealer, id: string, metadata: Metadata) {
+function sealMetadata(sealer: Sealer, id: string, metadata: Metadata) {
   if (!sealer.encrypts || isEmpty(metadata)) return { metadata, sealedMetadata: null }
   const bytes = sealer.sealBytes(Buffer.from(JSON.stringify(metadata)), placeOf(id))
   return { metadata: {}, sealedMetadata: new Uint8Array(bytes) }
 }
 
 /** A conversation with its metadata. What is in clear was written before encryption, or over it by a process of that release. */
-export function withMetadata<T extends Columns>(sealer: Sealer, row: T): T & { metadata: Metadata } {
+function withMetadata<T extends Columns>(sealer: Sealer, row: T): T & { metadata: Metadata } {
   const { id, metadata, sealedMetadata } = row
   if (!sealedMetadata || !isEmpty(metadata)) return { ...row, metadata: metadata as Metadata }
   const text = sealer.openBytes(Buffer.from(sealedMetadata), placeOf(id)).toString()
@@ -311,7 +311,7 @@ export function withMetadata<T extends Columns>(sealer: Sealer, row: T): T & { m
 }
 
 /** Encrypts the metadata of all conversations with the current key; returns the number of those that were not. */
-export async function resealMetadata(db: Database, sealer: Sealer): Promise<number> {
+async function resealMetadata(db: Database, sealer: Sealer): Promise<number> {
   let changed = 0
   for (let after = ''; ; ) {
     const rows = await db.conversation.findMany({ where: { id: { gt: after } }, orderBy: { id: 'asc' }, take: perPage })
@@ -337,7 +337,7 @@ function placeOf(id: string): string {
 }
 
 /** An item of a conversation that is ready to be inserted; `itemBytes`: its length as JSON. */
-export type PreparedItem = Payload & { id: string; itemBytes: number }
+type PreparedItem = Payload & { id: string; itemBytes: number }
 
 /** Of one statement: other requests run in between. */
 const maxRows = 500
@@ -345,7 +345,7 @@ const maxBytes = 4 * 1024 * 1024
 const empty = Buffer.alloc(0)
 
 /** Inserts items in their order, in groups. */
-export async function insertItems(
+async function insertItems(
   tx: Connection,
   conversationId: string,
   owner: FileOwner,

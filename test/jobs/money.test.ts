@@ -1,6 +1,6 @@
 import test from 'ava'
 import fc from 'fast-check'
-import type { End } from '../../shared/jobs/job-end.ts'
+import type { End } from '../../shared/jobs/jobs.ts'
 import { checkLedger, openReservations } from '../../shared/wallet/check.ts'
 import { maintainPartitions } from '../../shared/wallet/partitions.ts'
 import { freshStores, type Stores } from '../support/gateway.ts'

@@ -1,14 +1,13 @@
 import { usdFromNano } from '../../../shared/base/money.ts'
 import { type TokenPrice, tokenRates, webSearchCost } from '../../../shared/catalog/prices.ts'
 import type { Generation, Prisma } from '../../../shared/generated/prisma/client.ts'
-import { delayedKind } from '../../../shared/jobs/job-end.ts'
+import { delayedKind } from '../../../shared/jobs/jobs.ts'
 import { directKinds } from '../../../shared/kinds/index.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { chargeNano, marginOf } from '../../../shared/routing/pricing.ts'
 import type { RoutedAttempt, RoutingRecord } from '../../../shared/wallet/routing-record.ts'
 import type { Keys } from '../queries/work.ts'
-import type { RequestCall } from '../wire/request-calls.ts'
-import type { CostPart, RequestRow } from '../wire/requests.ts'
+import type { CostPart, RequestCall, RequestRow } from '../wire/requests.ts'
 import { presentWorkKey } from './work.ts'
 
 /** The columns of a row of a list. */

@@ -1,19 +1,18 @@
 import type { Prisma } from '../../../shared/generated/prisma/client.ts'
-import { type EventType, eventTypes } from '../../../shared/webhooks/events.ts'
+import { eventTypes } from '../../../shared/webhooks/events.ts'
 import examples from '../../openapi/examples.json' with { type: 'json' }
 
 /** The types of which a sample can be sent. */
 export const sampleTypes = ['webhook.test', ...eventTypes] as const
+type SampleType = (typeof sampleTypes)[number]
+/** The types whose data is not a job or a batch. */
+type NoticeType = Exclude<SampleType, `job.${string}` | `batch.${string}`>
 
 const key = { hash: '0'.repeat(64), name: 'Sample key', prefix: 'svc_sk_live_Samp', last4: 'Smpl' }
 const failed = { code: 'upstream_error', message: 'This is a sample of a failure.' }
 
 /** The data of a sample event, in the form that real events of the type have; nothing in it exists. */
-export function sampleData(
-  type: 'webhook.test' | EventType,
-  organisationId: string,
-  nowMs: number,
-): Prisma.InputJsonObject {
+export function sampleData(type: SampleType, organisationId: string, nowMs: number): Prisma.InputJsonObject {
   const nowS = Math.floor(nowMs / 1_000)
   const [subject, status = ''] = type.split('.')
   if (subject === 'job')
@@ -37,10 +36,11 @@ export function sampleData(
       ...(status === 'completed' && { output_file_id: 'file-sample' }),
       request_counts: { total: 2, completed: status === 'completed' ? 2 : 0, failed: 0 },
     }
-  return alertData(type, organisationId, new Date(nowMs).toISOString())
+  return noticeData(type as NoticeType, organisationId, new Date(nowMs).toISOString())
 }
 
-function alertData(type: string, organisationId: string, now: string): Prisma.InputJsonObject {
+/** A type without a case does not compile. */
+function noticeData(type: NoticeType, organisationId: string, now: string): Prisma.InputJsonObject {
   switch (type) {
     case 'key.spend_alert': {
       const month = now.slice(0, 7)
@@ -65,7 +65,7 @@ function alertData(type: string, organisationId: string, now: string): Prisma.In
         resolved_at: type === 'alert.resolved' ? now : null,
         test: true,
       }
-    default:
-      return { object: 'webhook.test', organisation_id: organisationId }
+    case 'webhook.test':
+      return { object: type, organisation_id: organisationId }
   }
 }

@@ -32,8 +32,12 @@ const activity = endpoint({
         const sum = byStart.get(time)
         return sum ? presentSums(sum) : null
       })
-      const shown = { values, total: presentSums(total ?? nothing), before: presentSums(earlier.total ?? nothing) }
-      return { ...presentPeriods(span, environment), ...shown }
+      return {
+        ...presentPeriods(span, environment),
+        values,
+        total: presentSums(total ?? zeroUsage),
+        before: presentSums(earlier.total ?? zeroUsage),
+      }
     })
   },
 })
@@ -50,7 +54,7 @@ export function presentPeriods({ from, to, times, stepMs }: Span, environment: U
 
 const none = { p50Ms: null, p95Ms: null }
 /** The sum of no requests. */
-export const nothing: UsageSum = {
+export const zeroUsage: UsageSum = {
   start: null,
   groups: [],
   requests: 0,

@@ -22,7 +22,7 @@ import type {
   UnknownNamesAnswer,
 } from '../wire/operator-home.ts'
 import type { UsageChart } from '../wire/usage.ts'
-import { nothing, presentPeriods } from './activity.ts'
+import { presentPeriods, zeroUsage } from './activity.ts'
 import { readSeries } from './usage.ts'
 
 const base = '/dashboard/api/operator'
@@ -64,12 +64,12 @@ const activity = endpoint({
         const sum = byStart.get(time)
         return sum ? presentService(sum) : null
       })
-      const shown = {
+      return {
+        ...presentPeriods(span, query.environment),
         values,
-        total: presentService(total ?? nothing),
-        before: presentService(earlier.total ?? nothing),
+        total: presentService(total ?? zeroUsage),
+        before: presentService(earlier.total ?? zeroUsage),
       }
-      return { ...presentPeriods(span, query.environment), ...shown }
     })
   },
 })

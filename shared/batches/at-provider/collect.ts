@@ -142,7 +142,7 @@ class Collector {
   async #event(id: string, requestId: string, reservation: Reservation, billed: Bill) {
     const { policy } = await this.#resolveKey()
     const { kind, target } = this.#providerBatch
-    const about = {
+    const call = {
       id,
       kind,
       requestId,
@@ -155,9 +155,11 @@ class Collector {
       durationMs: 0,
       marginPpm: this.#marginPpm,
       routing: { batch: this.#batch.id },
+      model: target.model.id,
+      provider: target.provider.name,
+      startedMs: this.#services.clock.now(),
     }
-    const place = { model: target.model.id, provider: target.provider.name, startedMs: this.#services.clock.now() }
-    return usageEvent({ ...about, ...place }, reservation, billed)
+    return usageEvent(call, reservation, billed)
   }
 
   get #marginPpm(): bigint {
