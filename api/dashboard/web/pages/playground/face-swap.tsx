@@ -1,10 +1,10 @@
 import { Checkbox } from '@mantine/core'
 import { TabForm } from './fields.tsx'
-import { given } from './given.ts'
 import { JobPanel, useJobRun } from './job.tsx'
-import { usePersistedField } from './persisted-field.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
+import { omitEmpty } from './omit-empty.ts'
 import { Panels } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
 import { type Reference, References } from './references.tsx'
 
 const path = '/v1/face-swap'
@@ -18,7 +18,7 @@ export default function FaceSwapTab() {
   const run = useJobRun(path)
   const body = {
     model: slug,
-    ...given({
+    ...omitEmpty({
       video_url: fields.video[0]?.url,
       face_image_url: fields.face[0]?.url,
       source_face_consent: fields.hasConsent || undefined,

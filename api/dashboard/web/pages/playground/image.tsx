@@ -2,13 +2,13 @@ import { NumberInput, Paper, SimpleGrid, Stack, Text } from '@mantine/core'
 import type { CatalogModel } from '../../../wire/models.ts'
 import { MediaPreview } from '../../components/media-preview.tsx'
 import { Empty } from '../../components/states.tsx'
-import { usePlayground } from './playground-context.ts'
 import { listOf, numberOf, Offered, PromptField, SeedField, stillOffered, TabForm } from './fields.tsx'
-import { given } from './given.ts'
-import { usePersistedField } from './persisted-field.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
+import { omitEmpty } from './omit-empty.ts'
 import { ApiFailure, FactsLine } from './outcome.tsx'
 import { Panels } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
+import { usePlayground } from './playground-context.ts'
 import { type Reference, References } from './references.tsx'
 import { type Facts, factsOf } from './response-facts.ts'
 import { type TabRun, useTabRun } from './tab-run.ts'
@@ -131,7 +131,7 @@ function bodyOf(slug: string, model: CatalogModel | undefined, fields: Fields): 
     model: slug,
     prompt: prompt || 'A lighthouse at dusk',
     response_format: 'url',
-    ...given({
+    ...omitEmpty({
       n: Number(n) > 1 && max > 1 ? Math.min(Number(n), max) : undefined,
       size: stillOffered(listOf(model, 'sizes'), size),
       resolution: stillOffered(listOf(model, 'resolutions'), resolution),

@@ -9,11 +9,11 @@ import { useModels } from '../../catalog.ts'
 import { Page } from '../../components/page.tsx'
 import { Empty, Loading, Show } from '../../components/states.tsx'
 import { usePlace } from '../../session.tsx'
-import { PlaygroundContext } from './playground-context.ts'
 import { Client } from './client.ts'
-import { takePrefill } from './prefill.ts'
-import { PersistedFieldsContext } from './persisted-field.ts'
 import { isUsable, KeyPicker, preferredKey, rememberKey } from './key-picker.tsx'
+import { PersistedFieldsContext } from './persisted-field.ts'
+import { PlaygroundContext } from './playground-context.ts'
+import { takePrefill } from './prefill.ts'
 
 const tabs = [
   { path: 'chat', label: 'Chat', tab: lazy(() => import('./chat/index.tsx')) },

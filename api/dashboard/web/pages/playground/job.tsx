@@ -9,9 +9,9 @@ import { Status } from '../../components/status.tsx'
 import { bytes, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { isOver, useJob } from '../jobs/queries.ts'
-import { usePlayground } from './playground-context.ts'
-import { usePersistedField } from './persisted-field.ts'
 import { ApiFailure } from './outcome.tsx'
+import { usePersistedField } from './persisted-field.ts'
+import { usePlayground } from './playground-context.ts'
 
 export type JobRun = {
   submit: UseMutationResult<{ id: string }, Error, object>

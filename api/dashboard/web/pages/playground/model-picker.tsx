@@ -3,8 +3,8 @@ import { Link, useSearchParams } from 'wouter'
 import type { CatalogModel } from '../../../wire/models.ts'
 import { isOffered, leadOf, priceSummary } from '../../catalog.ts'
 import { usePlace } from '../../session.tsx'
-import { usePlayground } from './playground-context.ts'
 import { usePersistedField } from './persisted-field.ts'
+import { usePlayground } from './playground-context.ts'
 
 const maxShown = 200
 

@@ -5,13 +5,13 @@ import type { CatalogModel } from '../../../wire/models.ts'
 import { CodeBox } from '../../components/copy.tsx'
 import { Empty } from '../../components/states.tsx'
 import { bytes } from '../../format.ts'
-import { usePlayground } from './playground-context.ts'
 import { listOf, Offered, PromptField, stillOffered, TabForm, WordField } from './fields.tsx'
-import { given } from './given.ts'
-import { usePersistedField } from './persisted-field.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
+import { omitEmpty } from './omit-empty.ts'
 import { ApiFailure, FactsLine } from './outcome.tsx'
 import { Panels } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
+import { usePlayground } from './playground-context.ts'
 import { type Facts, factsOf } from './response-facts.ts'
 import { type TabRun, useTabRun } from './tab-run.ts'
 import { Waiting } from './waiting.tsx'
@@ -77,7 +77,7 @@ const takesPrompt = (model: CatalogModel | undefined) => model !== undefined && 
 function wordsOf(slug: string, model: CatalogModel | undefined, fields: Fields): Record<string, string> {
   return {
     model: slug,
-    ...given({
+    ...omitEmpty({
       response_format: stillOffered(listOf(model, 'formats'), fields.format),
       language: fields.language,
       prompt: takesPrompt(model) ? fields.prompt : '',

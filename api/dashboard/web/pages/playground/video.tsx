@@ -1,11 +1,11 @@
 import { NumberInput, Select, SimpleGrid, Switch } from '@mantine/core'
 import type { CatalogModel } from '../../../wire/models.ts'
 import { listOf, numberOf, Offered, PromptField, SeedField, stillOffered, TabForm } from './fields.tsx'
-import { given } from './given.ts'
 import { JobPanel, useJobRun } from './job.tsx'
-import { usePersistedField } from './persisted-field.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
+import { omitEmpty } from './omit-empty.ts'
 import { Panels } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
 import { type Reference, References } from './references.tsx'
 
 const path = '/v1/videos'
@@ -180,7 +180,7 @@ function bodyOf(slug: string, model: CatalogModel | undefined, fields: Fields): 
   const references = takes(model, 'reference') && !start ? fields.references.map(({ url }) => url) : []
   return {
     model: slug,
-    ...given({
+    ...omitEmpty({
       prompt: model?.kind.prompt === 'none' ? '' : fields.prompt || (onlyText(model) ? example : ''),
       seconds: moving || seconds === '' ? undefined : Number(seconds),
       resolution: stillOffered(listOf(model, 'resolutions'), fields.resolution),

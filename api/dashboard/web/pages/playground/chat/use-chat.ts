@@ -1,6 +1,6 @@
 import { type Dispatch, type SetStateAction, useEffect, useRef } from 'react'
-import { usePlayground } from '../playground-context.ts'
 import { usePersistedField } from '../persisted-field.ts'
+import { usePlayground } from '../playground-context.ts'
 import { answersOf } from './answers.ts'
 import type { Format } from './formats/format.ts'
 import { type AssistantTurn, noAnswer, type Turn } from './turns.ts'
