@@ -7,7 +7,8 @@ import type { Platform } from '../../../shared/platform.ts'
 import { chargeNano, marginOf } from '../../../shared/routing/pricing.ts'
 import type { RoutedAttempt, RoutingRecord } from '../../../shared/wallet/routing-record.ts'
 import type { Keys } from '../queries/work.ts'
-import type { CostPart, RequestCall, RequestRow } from '../wire/requests.ts'
+import type { RequestCall } from '../wire/request-calls.ts'
+import type { CostPart, RequestRow } from '../wire/requests.ts'
 import { presentWorkKey } from './work.ts'
 
 /** The columns of a row of a list. */

@@ -1,4 +1,4 @@
-import type { RequestCall } from './requests.ts'
+import type { RequestCall } from './request-calls.ts'
 
 /** Types shared by the Jobs page and its routes. */
 

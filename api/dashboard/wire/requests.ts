@@ -1,5 +1,6 @@
 import type { ContentFacts } from './contents.ts'
 import type { WorkDelivery, WorkKey } from './jobs.ts'
+import type { RequestCall } from './request-calls.ts'
 
 /** Types shared by the Requests page and its routes. */
 
@@ -111,18 +112,3 @@ export type RequestDetail = RequestRow & {
 
 /** A score from -1 (bad) to 1 (good). */
 export type RequestFeedback = { key: WorkKey | null; score: number; comment: string | null; updated_at: string }
-
-/** A provider call: its response status, or the error. */
-export type RequestCall = {
-  provider: string
-  model: string
-  status: number | null
-  fault: string | null
-  duration_ms: number
-  /** Milliseconds after the request began; null if unknown. */
-  started_ms: number | null
-  /** How long the gateway waited before it, and why; null = not at all. */
-  pause: { ms: number; reason: 'backoff' | 'cooldown' | 'concurrency' } | null
-  /** What the provider answered; null if it said nothing, or nothing that may be shown. */
-  message: string | null
-}

@@ -1,5 +1,5 @@
 import { Box, Group, Stack, Text } from '@mantine/core'
-import type { RequestCall } from '../../../wire/requests.ts'
+import type { RequestCall } from '../../../wire/request-calls.ts'
 import { duration } from '../../format.ts'
 
 type Bar = { key: string; kind: 'call' | 'failed' | 'pause'; startMs: number; ms: number }
