@@ -203,7 +203,10 @@ class LineRunner {
     }
   }
 
-  /** Runs a line, with its retries, until it has its result; null when the run ends before that. Rejects with what the stores throw. */
+  /**
+   * Runs a line, with its retries, until it has its result; null when the run ends before that. Rejects with what the
+   * stores throw.
+   */
   async #runToResult(line: NumberedRequest): Promise<FinishedLine | null> {
     const { number, request } = line
     const { customId, body } = request
