@@ -11,14 +11,15 @@ import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import test, { type ExecutionContext } from 'ava'
 import { commands, environmentCommands } from '../../api/operator/commands.ts'
+import { webhookEvents } from '../../api/webhook-events.ts'
 import { agentSections, withSnippets } from '../../docs/agent-snippets.ts'
+import { ruleKindNames } from '../../shared/alerts/rule-kinds.ts'
 import { errorCodes, GatewayError } from '../../shared/base/errors.ts'
 import { variables } from '../../shared/base/variables.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
 import { soundFile } from '../../shared/providers/sandbox/media/sounds.ts'
-import { eventTypes } from '../../shared/webhooks/events.ts'
 import { type CodeBlock, findAnchors, findLinks, type Page, readPages } from '../support/api/doc-examples.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
@@ -279,11 +280,23 @@ test('ok: docs/errors.md has every error code with its status, and no other', t 
   t.deepEqual(rows.toSorted(), errorCodes.map(code => `${code} ${new GatewayError(code, '').status}`).toSorted())
 })
 
-test('ok: docs/ names every command of the operator and every event of a webhook', t => {
+test('ok: docs/ names every command of the operator', t => {
   const guides = pages.map(({ text }) => text).join('\n')
   const names = [...commands, ...environmentCommands].map(({ name }) => name)
   t.deepEqual(
-    [...names, ...eventTypes].filter(name => !guides.includes(name)),
+    names.filter(name => !guides.includes(name)),
+    [],
+  )
+})
+
+test('ok: docs/webhooks.md has every event of a webhook and every kind of alert rule, and no other event', t => {
+  const page = pages.find(({ path }) => path === 'docs/webhooks.md')!.text
+  const section = page.slice(page.indexOf('## Events'), page.indexOf('## Endpoints'))
+  const rows = section.split('\n').filter(line => line.startsWith('| `'))
+  const documented = rows.flatMap(row => [...row.split('|')[1]!.matchAll(/`([\w.]+)`/g)].map(([, name]) => name!))
+  t.deepEqual(documented.toSorted(), Object.keys(webhookEvents).toSorted())
+  t.deepEqual(
+    ruleKindNames.filter(kind => !page.includes(`\`${kind}\``)),
     [],
   )
 })
