@@ -73,7 +73,7 @@ export type IdPrefix =
   | 'tfa'
   | 'pass'
 
-/** A new id: prefix and a sortable random part (contract §1). */
+/** A new id: prefix and a sortable random part. */
 export function newId(prefix: IdPrefix): string {
   return `${beginOf(prefix)}${sortable()}`
 }

@@ -178,7 +178,7 @@ export async function measuredFeatures<K extends DirectKind>(
 /** In JSON they occur between values only. */
 const lineEnds = /[\r\n]+/g
 
-/** Formats an answer as a line of the output or error file (contract §7). `text` is JSON, with or without line ends. */
+/** Formats an answer as a line of the output or error file. `text` is JSON, with or without line ends. */
 export function answeredText(customId: string, requestId: string, statusCode: number, text: string): string {
   const body = text.replace(lineEnds, ' ')
   const [id, custom_id, request_id] = [newId('batch_req'), customId, requestId].map(text => JSON.stringify(text))

@@ -17,7 +17,7 @@ const shared = {
   metadata: common.metadata,
 }
 
-/** `POST /v1/jobs` (contract §7). */
+/** `POST /v1/jobs`. */
 export const delayedRequest = z
   .discriminatedUnion('endpoint', [
     z.strictObject({

@@ -17,7 +17,7 @@ import { type OverlappingSecret, retireSecret } from './replaced-secrets.ts'
 import { hashSecret, newSecret } from './secret.ts'
 import { type KeyChange, TestKeyLimit } from './test-key-limit.ts'
 
-/** A key in the format of the provisioning routes and the command line (contract §3). */
+/** A key in the format of the provisioning routes and the command line. */
 export type KeyRecord = ReturnType<typeof keyRecord>
 
 /** Presents a key's row, without its secret. `replaced`: its former secret, while that still works. */

@@ -55,7 +55,7 @@ export type DeliveryOptions = {
   timeoutMs?: number
 }
 
-/** Delivers webhooks (contract §8): one queue entry is one attempt. Database reads and writes are batched. */
+/** Delivers webhooks (docs/webhooks.md): one queue entry is one attempt. Database reads and writes are batched. */
 export class WebhookDeliveries {
   readonly #services: JobServices
   readonly #timeoutMs: number
