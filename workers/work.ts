@@ -16,7 +16,7 @@ import {
   scheduleRepeating,
   shortenOverlongLocks,
 } from '../shared/queues/queues.ts'
-import { delayedProcessor } from './async.ts'
+import { delayedProcessor } from './delayed.ts'
 import { batchProcessor } from './batches.ts'
 import { sendEmails } from './emails.ts'
 import { LedgerWorker } from './ledger.ts'

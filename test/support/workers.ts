@@ -1,7 +1,7 @@
 import { openWorkerRedis } from '../../shared/io/redis.ts'
 import type { Services } from '../../shared/open-services.ts'
 import { queueAddress } from '../../shared/queues/queues.ts'
-import { delayedProcessor } from '../../workers/async.ts'
+import { delayedProcessor } from '../../workers/delayed.ts'
 import { batchProcessor } from '../../workers/batches.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { mediaProcessor } from '../../workers/media.ts'
