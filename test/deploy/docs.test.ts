@@ -250,6 +250,14 @@ function brokenLinks(page: Page): string[] {
   })
 }
 
+test('ok: the index of decisions links every one of them, once', t => {
+  const folder = 'docs/decisions/'
+  const own = pages.map(({ path }) => path).filter(path => path.startsWith(folder) && path !== `${folder}index.md`)
+  const index = pages.find(({ path }) => path === `${folder}index.md`)!
+  const linked = findLinks(index).map(({ target }) => target)
+  t.deepEqual(linked.filter(target => target.startsWith(folder)).toSorted(), own.toSorted())
+})
+
 test('ok: docs/configuration.md and .env.example have every environment variable, and no other', t => {
   const page = pages.find(({ path }) => path === 'docs/configuration.md')!.text
   const rows = page.split('\n').filter(line => line.startsWith('| `'))
