@@ -3,7 +3,7 @@ import type { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { isBusy } from '../engine/failures.ts'
 import type { DirectKind } from '../kinds/index.ts'
-import { featuresOf } from '../routing/kind-features.ts'
+import { requestFormatOf } from '../routing/request-formats.ts'
 import type { BatchKey, KeyVerdict } from './batch-key.ts'
 import type { BatchServices } from './batch-services.ts'
 import type { Batch } from './batches.ts'
@@ -97,7 +97,7 @@ export class LineAttempts {
       deadlineMs: deadlineAt.getTime(),
     }
     const { body } = request
-    const features = featuresOf(this.#kind, body, bytes)
+    const features = requestFormatOf(this.#kind).readFeatures(body, bytes)
     return runLine(this.#services, { kind: this.#kind, key: key.key, body, features, requestId, bulk }, this.#calls)
   }
 

@@ -1,7 +1,8 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { Slab } from '../base/slab.ts'
-import { measureInline, measureRequest } from '../chat/measure-request.ts'
+import { chatFormatOf } from '../chat/chat-formats.ts'
+import { measureInline } from '../chat/measure-request.ts'
 import { run } from '../chat/run.ts'
 import type { ChatRunInput } from '../chat/run-input.ts'
 import { BufferedResponse } from '../engine/buffered-response.ts'
@@ -9,11 +10,8 @@ import { internalError } from '../engine/failures.ts'
 import { receivedError } from '../engine/messages-error.ts'
 import type { SlotOwner } from '../io/fair-slots.ts'
 import type { Scope } from '../keys/policy.ts'
-import type { ChatRequest } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
-import type { MessagesRequest } from '../kinds/messages.ts'
 import type { Features } from '../routing/features.ts'
-import { featuresOf } from '../routing/kind-features.ts'
 import type { Admission, AdmissionGate, BillingContext, Reservation } from '../wallet/admission.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 import type { LineResult } from './batch-journal.ts'
@@ -160,18 +158,15 @@ export const scopes = {
 
 /** The features of a line with the measured sizes of its audio and documents, for a provider's own batch. */
 export async function measuredFeatures<K extends DirectKind>(
-  services: BatchServices,
   kind: K,
   body: DirectKinds[K]['request'],
   bytes: number,
   owner: SlotOwner,
 ): Promise<Features> {
   // The length of the whole line, which exceeds its body's.
-  const features = featuresOf(kind, body, bytes)
-  const hasMedia = features.inputs.audio || features.inputs.file
-  if (hasMedia && kind === 'chat') await measureInline(body as ChatRequest, features, owner)
-  if (hasMedia && kind === 'messages')
-    await measureRequest(services, 'messages', body as MessagesRequest, features, owner)
+  const format = chatFormatOf(kind)
+  const features = format.readFeatures(body, bytes)
+  await measureInline(format, body, features, owner)
   return features
 }
 
@@ -201,7 +196,7 @@ export function unansweredText(customId: string, error: LineError): string {
 
 /** The status and the body of a line that failed: the provider's own refusal where it speaks the line's format. */
 export function refusalOf(kind: DirectKind, error: GatewayError): { status: number; body: string } {
-  const received = kind === 'messages' ? receivedError(error) : null
+  const received = chatFormatOf(kind).passesRefusals ? receivedError(error) : null
   return received ?? { status: error.status, body: JSON.stringify(error.body) }
 }
 

@@ -1,6 +1,7 @@
 import { type ErrorCode, GatewayError } from '../base/errors.ts'
 import { canReason } from '../catalog/traits.ts'
 import { estimateAbandonedUsage } from '../chat/abandoned-usage.ts'
+import { chatFormatOf } from '../chat/chat-formats.ts'
 import { endJob, failedEnd } from '../jobs/end.ts'
 import type { End } from '../jobs/job-end.ts'
 import type { JobServices } from '../jobs/job-services.ts'
@@ -109,7 +110,10 @@ async function endOf(services: ResponseServices, job: Job): Promise<End> {
   const isStreamed = call.isStreamed ?? shown !== ''
   const endedMs = job.cancelRequestedAt?.getTime() ?? clock.now()
   const usage = await estimateAbandonedUsage({
-    ...{ kind, body, features, target },
+    format: chatFormatOf(kind),
+    body,
+    features,
+    target,
     elapsedMs: Math.max(0, endedMs - call.atMs),
     tokensPerSecond: upstreams.figures(target).tokensPerSecond,
     maxOutputTokens: outputTokens * features.choices,

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { factsOf } from '../../shared/engine/request-facts.ts'
+import { factsOf } from '../../shared/engine/report.ts'
 import { asksFor1hCache } from '../../shared/kinds/cache-marks.ts'
 
 const parametersOf = (body: object) => factsOf(body, null).parameters

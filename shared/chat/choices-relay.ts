@@ -124,7 +124,7 @@ export class PassingRelay extends StreamRelay {
   #repeatAt(bytes: Buffer, at: number): Repeat | null {
     const repeat = this.#repeats.match(bytes, at)
     if (!repeat || this.choices.hasFinished(this.#repeats.index)) return null
-    this.tally.addText(repeat.text)
+    this.output.addText(repeat.text)
     return repeat
   }
 
