@@ -18,7 +18,7 @@ import type { AnswerRelay } from './stream-relay.ts'
 const minTokensPerSecond = 100
 
 /** A call that was aborted while its provider was working. */
-export type AbandonedCall<K extends DirectKind> = {
+type AbandonedCall<K extends DirectKind> = {
   format: Pick<ChatFormat<K>, 'countPrompt'>
   body: DirectKinds[K]['request']
   features: Features

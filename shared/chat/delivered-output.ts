@@ -248,7 +248,7 @@ export async function dropUndecodableImages(answer: Answer): Promise<number> {
 const dataUri = /^data:[^,]{0,200};base64,/
 
 /** Whether an image of an answer is valid; never rejects. URLs other than `data:` URIs are not fetched. */
-export async function isDecodable(image: unknown): Promise<boolean> {
+async function isDecodable(image: unknown): Promise<boolean> {
   const { url } = ((image as { image_url?: unknown } | null)?.image_url ?? {}) as { url?: unknown }
   if (typeof url !== 'string') return false
   if (!url.startsWith('data:')) return URL.canParse(url)

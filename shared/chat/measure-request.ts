@@ -47,7 +47,7 @@ export async function measureInline<K extends DirectKind>(
 type MeasuringFormat<K extends DirectKind> = Pick<ChatFormat<K>, 'measure' | 'inlineDocuments'>
 
 /** Whether a request has content that has to be measured. */
-export function hasMeasured({ measure }: MeasuringFormat<DirectKind>, { inputs }: Features): boolean {
+function hasMeasured({ measure }: MeasuringFormat<DirectKind>, { inputs }: Features): boolean {
   return measure !== undefined && (inputs.audio || inputs.file)
 }
 

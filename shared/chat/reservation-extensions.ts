@@ -117,7 +117,7 @@ export function openReservationExtensions(
   })
 }
 
-export type ExtensionOptions = {
+type ExtensionOptions = {
   /** The request's own reservation. */
   reservation: Reservation
   /** Output tokens per choice that it covers, and those that the call can produce. */
@@ -181,7 +181,7 @@ export class ReservationExtensions {
 
   /**
    * The bill of the finished call, whose cost is reserved: what its last output cost beyond the reservations is
-   * reserved now, or else not charged. What not even the request's limit explains is charged all the same, as an excess;
+   * reserved now, or else not charged. Cost above the request's maximum is charged as an excess;
    * so much of it as earlier requests have shown is reserved as well, if possible.
    */
   async cover(bill: Bill): Promise<Bill> {

@@ -15,7 +15,7 @@ import { asBytes } from './splice.ts'
 import { type AnswerRelay, invalidResponse, truncatedError } from './stream-relay.ts'
 
 /** The answer as the run knows it: its id, our name of its model, when it began (Unix time in seconds), its request. */
-export type ResponseInfo = {
+type ResponseInfo = {
   id: string
   model: string
   created: number

@@ -11,7 +11,7 @@ import type { AnswerRelay } from './stream-relay.ts'
 const maxShownReadOnMs = 2_000
 
 /** Result of a streaming attempt. Unless `answered`, the client has received nothing of the answer. */
-export type StreamResult = { answered: boolean; error: Error | null }
+type StreamResult = { answered: boolean; error: Error | null }
 
 /**
  * Sends a call and relays its events to the client as they arrive; each write resets the ticks of `heartbeat`. `open`

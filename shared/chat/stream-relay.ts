@@ -238,7 +238,7 @@ export abstract class StreamRelay {
   }
 }
 
-/** The error event that ends a failed stream (contract §2). */
+/** The error event that ends a failed stream. */
 export function errorEvent(shape: ChunkHead, failure: GatewayError): string {
   return formatEvent({ ...shape, error: errorInStream(failure), choices: [emptyChoice(shape.object, 'error')] })
 }
@@ -267,7 +267,7 @@ const maxEvents = 8
 const partOfObject = /["{}[\]]/
 
 /** The unreadable events of a stream that were skipped (see docs/decisions/failover.md). */
-export class SkippedEvents {
+class SkippedEvents {
   /** The error of the first skipped event; null = none. */
   fault: ProviderError | null = null
   /** Whether a skipped event may have contained part of the answer. */

@@ -169,7 +169,7 @@ const maxNamedFields = 20
 /** Field names come from the caller: names that are invalid in a header are not written to it. */
 const fieldName = /^[\w.-]{1,100}$/
 
-/** The headers of every response that used a model (contract §1), except its cost. */
+/** The headers of every response that used a model, except its cost. */
 export function answerHeaders({
   id,
   target,
@@ -228,7 +228,7 @@ const zero = 0x30
 const point = 0x2e
 
 /** What the request log keeps of what a request asked for; absent fields were not sent. */
-export type RequestFacts = {
+type RequestFacts = {
   /** Settings such as `temperature`, and the number of tools; never texts of the prompt. */
   parameters?: Record<string, string | number | boolean>
   /** The caller's name of its own user. */
@@ -331,7 +331,7 @@ function metadataOf(metadata: Body): Record<string, string> | null {
 export type Explanation = { reason: string; candidates: readonly Candidate[] }
 
 /** The final call of a run, if it ended with one: its duration so far, and its timing. */
-export type LastCall = CallTiming & { elapsedMs: number }
+type LastCall = CallTiming & { elapsedMs: number }
 
 /**
  * The routing record of a run in the request log; null for a single call to a named model, which needs none. Times of calls

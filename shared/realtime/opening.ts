@@ -69,7 +69,7 @@ function checkIntent({ id, providers }: ModelRow, intent: SessionRequest['intent
  * Reserves an increment of a session under `id`. Only the first counts as a request. Throws what denies the key the
  * model: 401, 402, 403, 404, 429, 503.
  */
-export async function reserveStretch(
+export async function reserveExtension(
   services: Platform,
   input: SessionInput,
   id: string,
