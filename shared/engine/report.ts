@@ -161,6 +161,8 @@ type AnswerInfo = {
   adjusted?: readonly string[]
   reasoningDropped?: boolean
   cacheMarked?: boolean
+  /** The types that a file was converted from and to. */
+  converted?: string | null
   /** The model name in the provider's answer; null if absent. */
   upstreamModel?: string | null
 }
@@ -181,6 +183,7 @@ export function answerHeaders({
   adjusted = [],
   reasoningDropped = false,
   cacheMarked = false,
+  converted = null,
   upstreamModel = null,
 }: AnswerInfo): Record<string, string> {
   const headers = rateHeaders(reservation.rates)
@@ -198,6 +201,7 @@ export function answerHeaders({
   if (adjusted.length > 0) headers['x-gateway-adjusted'] = namesOf(adjusted)
   if (reasoningDropped) headers['x-gateway-reasoning-dropped'] = '1'
   if (cacheMarked) headers['x-gateway-cache-marked'] = '1'
+  if (converted !== null) headers['x-gateway-converted'] = converted
   if (test) headers['x-sandbox'] = 'true'
   return headers
 }
