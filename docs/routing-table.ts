@@ -7,7 +7,7 @@ import { type ChatRequest, chatRequest } from '../shared/kinds/chat.ts'
 import { unknownFigures } from '../shared/providers/health.ts'
 import { protocols } from '../shared/providers/protocols.ts'
 import { chatFeatures } from '../shared/routing/features.ts'
-import type { RoutingWorld } from '../shared/routing/options.ts'
+import type { RoutingInputs } from '../shared/routing/options.ts'
 import { route } from '../shared/routing/router.ts'
 
 export const page = join(import.meta.dirname, 'routing.md')
@@ -90,9 +90,9 @@ const policy: Policy = {
 }
 
 /** Every provider that takes a key is configured, and nothing is known yet of how any of them does. */
-function freshWorld(): RoutingWorld {
+function freshWorld(): RoutingInputs {
   const catalog = loadCatalog()
-  const upstreams: RoutingWorld['upstreams'] = {
+  const upstreams: RoutingInputs['upstreams'] = {
     isConfigured: provider => catalog.providers.get(provider)!.auth !== 'none',
     adapter(kind, { provider }) {
       const protocol = protocols[provider.protocol]
@@ -116,7 +116,7 @@ export function routingTable(): string {
 }
 
 /** What a request is given: the model, its quality for the task, and USD for 1,000 such requests. */
-function cell(world: RoutingWorld, body: object): { difficulty: string; text: string } {
+function cell(world: RoutingInputs, body: object): { difficulty: string; text: string } {
   const request = chatRequest.parse(body) as ChatRequest
   const features = chatFeatures(request, Buffer.byteLength(JSON.stringify(body)))
   const decision = route(world, { policy, kind: 'chat', request: request as never, features }, 1)

@@ -2,7 +2,7 @@ import { findStickyTarget } from '../../shared/chat/sticky-target.ts'
 import { directKinds } from '../../shared/kinds/index.ts'
 import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures } from '../../shared/routing/features.ts'
-import { worldOf } from '../../shared/routing/options.ts'
+import { snapshotOf } from '../../shared/routing/options.ts'
 import { route } from '../../shared/routing/router.ts'
 import type { Candidate } from '../../shared/wallet/routing-record.ts'
 import { direct, endpoint } from '../endpoint.ts'
@@ -126,7 +126,7 @@ export const routeDecision = endpoint({
     const session = sessionOf(headers, body)
     const marksCache = services.config.cacheMarks
     const { sticky } = await findStickyTarget(services, policy, { kind: 'chat', body, session, marksCache })
-    const world = worldOf(services, services.config.marginPpm)
+    const world = snapshotOf(services, services.config.marginPpm)
     const learned = await services.learnedQualities.read(policy)
     const asking = { policy, kind: 'chat', request: body, features, sticky, learned } as const
     const { mode, reason, targets, candidates } = route(world, asking, Number.POSITIVE_INFINITY)

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
-import type { RequestLabels } from '../../shared/engine/request-facts.ts'
+import type { RequestLabels } from '../../shared/engine/report.ts'
 import type { Header } from '../endpoint.ts'
 
 const tagsName = 'x-gateway-tags'

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import { elapsedMs } from '../base/time.ts'
-import { messageOf } from '../engine/routing-record.ts'
+import { messageOf } from '../engine/report.ts'
 import { sourcesOf } from '../files/sources.ts'
 import { organisationSuspended } from '../keys/policy.ts'
 import { isSuspended } from '../keys/suspensions.ts'
@@ -119,7 +119,7 @@ function traceStart(services: JobServices, job: Job, target: Target): Promise<At
   const { id, kind, traceparent } = job
   const step = { traceparent, queue: 'media', name: `process ${kind}`, id }
   return traceStep(services.tracing, step, async trace => {
-    if (trace) trace.kind = kind
+    if (trace) trace.operation = kind
     const call = trace && startCall(trace, { target })
     const attempt = await tryToStart(services, job, target)
     const error = attempt.outcome === 'started' ? null : attempt.error

@@ -39,7 +39,7 @@ const maxReservationAgeMs = 4.5 * 60_000
 /** Backoff after a refusal. */
 const retryMs = 5_000
 /** When a full increment cannot be reserved for work in progress, this fraction of it may be. */
-const minStretchPart = 8
+const minExtensionPart = 8
 
 /**
  * The rolling reservation of one session. An increment is reserved in advance; usage is charged in parts, each on its
@@ -185,7 +185,7 @@ export class RollingReservation {
       await this.#addReservation(missingNano + this.#nextNano())
     } catch (error) {
       if (toGatewayError(error).status !== 402) throw error
-      await this.#addReservation(missingNano + Math.ceil(this.#intervalHoldNano() / minStretchPart))
+      await this.#addReservation(missingNano + Math.ceil(this.#intervalHoldNano() / minExtensionPart))
     }
   }
 

@@ -9,7 +9,7 @@ import {
   newOption,
   type Option,
   type RoutingContext,
-  type RoutingWorld,
+  type RoutingInputs,
 } from './options.ts'
 import { capabilitiesOf, unmetCapability, unmetLimit } from './requirements.ts'
 
@@ -23,7 +23,7 @@ type Known = {
 }
 
 /** What is known of each version of a catalog, by its upstreams: it ends with these. */
-const cache = new WeakMap<Catalog['models'], WeakMap<RoutingWorld['upstreams'], Known>>()
+const cache = new WeakMap<Catalog['models'], WeakMap<RoutingInputs['upstreams'], Known>>()
 /** Stands for the allowlist of the policies without one. */
 const everything: ReadonlySet<string> = new Set()
 /** Maximum lists of one allowlist; requests differ in few of the needs that distinguish them. */
@@ -69,7 +69,7 @@ function availableOptions(context: RoutingContext): List {
   return list
 }
 
-function knownOf({ catalog, upstreams }: RoutingWorld): Known {
+function knownOf({ catalog, upstreams }: RoutingInputs): Known {
   let byUpstreams = cache.get(catalog.models)
   if (!byUpstreams) cache.set(catalog.models, (byUpstreams = new WeakMap()))
   let known = byUpstreams.get(upstreams)

@@ -49,7 +49,7 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
     jsonSchema: outputFormatOf(body)?.type === 'json_schema',
     jsonObject: false,
     logprobs: false,
-    ...webSearchesOf(webSearchLimit(body), firstPrompt, 'messages'),
+    ...webSearchesOf(webSearchLimit(body), firstPrompt, false),
     ...(extendsPrompt(body) && { extendsPrompt: true }),
     ...(reads > 0 && { toolReads: reads * prompts }),
     signedThinking,

@@ -4,18 +4,15 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
-import type { ChatRequest } from '../kinds/chat.ts'
-import { completeChat } from '../kinds/complete-chat.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target, UpstreamRequest } from '../providers/contract.ts'
 import { type Figures, unknownFigures } from '../providers/health.ts'
-import { fitChat } from '../providers/profile/fit-chat.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import type { Features } from './features.ts'
-import { isPlainChat } from './plain-chat.ts'
 import { type ExpectedUse, estimateNano } from './pricing.ts'
 import { qualityOf, shownQuality } from './quality.ts'
+import { requestFormatOf } from './request-formats.ts'
 import { type Rated, secondsOf } from './score.ts'
 import type { Task } from './task.ts'
 
@@ -26,7 +23,7 @@ export type RoutingRequest = DirectKinds[DirectKind]['request'] & {
 }
 
 /** The inputs of a routing decision apart from the request and its key's policy. */
-export type RoutingWorld = {
+export type RoutingInputs = {
   catalog: Catalog
   upstreams: Pick<Upstreams, 'isConfigured' | 'adapter'>
   figures(target: Target): Figures
@@ -38,14 +35,14 @@ export type RoutingWorld = {
 type SnapshotSources = { catalog: Catalog; upstreams: Upstreams; config: Pick<Config, 'retry'> }
 
 /** The routing inputs as this process currently knows them. */
-export function worldOf({ catalog, upstreams, config }: SnapshotSources, marginPpm: bigint): RoutingWorld {
+export function snapshotOf({ catalog, upstreams, config }: SnapshotSources, marginPpm: bigint): RoutingInputs {
   const { pauseMs: maxPauseMs } = config.retry
   return { catalog, upstreams, figures: target => upstreams.figures(target), marginPpm, maxPauseMs }
 }
 
 /** The state of one routing decision. */
 export type RoutingContext = {
-  world: RoutingWorld
+  world: RoutingInputs
   policy: Policy
   kind: DirectKind
   mode: Mode
@@ -178,7 +175,7 @@ export function isExcludedByRequest({ provider }: RoutingRequest, name: string):
  * model.
  */
 export function exclusionReason(
-  world: RoutingWorld,
+  world: RoutingInputs,
   { policy, kind, request, features }: Pick<RoutingContext, 'policy' | 'kind' | 'request' | 'features'>,
   target: Target,
   isAutomatic: boolean,
@@ -198,7 +195,7 @@ export function exclusionReason(
 /** Returns true, and notes the reason in the option, when the provider's dialect cannot express the request. */
 export function markIfUnsupported(context: RoutingContext, option: Option): boolean {
   const { world, kind, request } = context
-  context.isPlain ??= kind === 'chat' && isPlainChat(request as ChatRequest)
+  context.isPlain ??= requestFormatOf(kind).isPlain?.(request) ?? false
   if (context.isPlain) return false
   context.outline ??= isLong(context.features) ? (outlineOf(request) as RoutingRequest) : request
   const refusal = unsupportedError(world.upstreams, kind, option.target, context.outline)
@@ -223,7 +220,7 @@ function outlineOf(value: unknown): unknown {
 
 /** The 400 for a request that the provider's dialect cannot express; null when it can. */
 export function unsupportedError(
-  upstreams: RoutingWorld['upstreams'],
+  upstreams: RoutingInputs['upstreams'],
   kind: DirectKind,
   target: Target,
   request: RoutingRequest,
@@ -238,18 +235,19 @@ export function unsupportedError(
  * chat model excludes. `onlyRefusal`: only whether it is refused matters.
  */
 export function dryRunRequest(
-  upstreams: RoutingWorld['upstreams'],
+  upstreams: RoutingInputs['upstreams'],
   kind: DirectKind,
   target: Target,
   request: RoutingRequest,
   onlyRefusal = false,
 ): GatewayError | Pick<UpstreamRequest, 'dropped' | 'adjusted'> | null {
   const adapter = upstreams.adapter(kind, target, 'live', request as never)?.adapter
-  if (!adapter || (adapter.native && kind !== 'chat')) return null
+  const format = requestFormatOf(kind)
+  if (!adapter || (adapter.native && !format.fit)) return null
   try {
-    const body = kind === 'chat' ? completeChat(request as ChatRequest) : request
+    const body = format.complete?.(request) ?? request
     // Then it is not written for dialects that are almost ours.
-    if (adapter.native && onlyRefusal) return fitChat(body as ChatRequest, target)
+    if (adapter.native && onlyRefusal) return format.fit!(body, target)
     const call = { target, body: body as never, raw: null, maxTokens: null, media: new Map() }
     return adapter.request(call)
   } catch (error) {

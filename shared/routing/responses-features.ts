@@ -39,7 +39,7 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
     cache1h: false,
     jsonSchema: format === 'json_schema',
     jsonObject: format === 'json_object',
-    ...webSearchesOf(webSearchLimit(body), promptTokensEstimate + toolOverhead, 'responses'),
+    ...webSearchesOf(webSearchLimit(body), promptTokensEstimate + toolOverhead, true),
     logprobs: (body.top_logprobs ?? 0) > 0 || (body.include?.includes('message.output_text.logprobs') ?? false),
     signedThinking: false,
     ...(unlisted.length > 0 && { unlisted }),

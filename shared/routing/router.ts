@@ -21,8 +21,8 @@ import {
   markIfUnsupported,
   type Option,
   type RoutingContext,
+  type RoutingInputs,
   type RoutingRequest,
-  type RoutingWorld,
   type Sort,
   unsupportedError,
 } from './options.ts'
@@ -75,7 +75,7 @@ type RoutingQuery = {
  * allowlist exclude all targets, 403 outside the allowlist, 404 for an unknown model, 503 when no configured provider
  * can serve it now.
  */
-export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): Decision {
+export function route(world: RoutingInputs, query: RoutingQuery, maxListed = 0): Decision {
   const { policy, kind, request, features, sticky = null, learned = null } = query
   const mode = request.mode ?? policy.mode
   const only = maxListed === 0 ? onlyTarget(world, query) : null
@@ -129,7 +129,7 @@ export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): 
  * Fast path: the only target of a request that names a model with one available provider. Null when there may be more
  * to decide or to reject.
  */
-function onlyTarget(world: RoutingWorld, query: RoutingQuery): Target | null {
+function onlyTarget(world: RoutingInputs, query: RoutingQuery): Target | null {
   const { policy, kind, request, features } = query
   const model = request.models ? undefined : world.catalog.find(request.model)
   if (!model || model.disabled || !serves(model, kind)) return null

@@ -26,7 +26,7 @@ export function relayFor<K extends DirectKind>(
  * For foreign dialects and calls of several requests: decodes events to chunks and serializes them again, as they
  * arrive.
  */
-export class TranslatingRelay extends StreamRelay {
+class TranslatingRelay extends StreamRelay {
   readonly encoding = 'utf8'
   readonly #decoder: StreamDecoder<Chunk>
   readonly #parsers: SseParser[]
@@ -82,7 +82,7 @@ export class TranslatingRelay extends StreamRelay {
  * text, so that only understood events pass; the first event and those with a finish, usage or error are serialized
  * again. In all others the model name and the optional members of OpenAI's chunks are edited in place.
  */
-export class PassingRelay extends StreamRelay {
+class PassingRelay extends StreamRelay {
   readonly encoding = 'latin1'
   readonly #decoder: StreamDecoder<Chunk>
   readonly #isChat: boolean
@@ -124,7 +124,7 @@ export class PassingRelay extends StreamRelay {
   #repeatAt(bytes: Buffer, at: number): Repeat | null {
     const repeat = this.#repeats.match(bytes, at)
     if (!repeat || this.choices.hasFinished(this.#repeats.index)) return null
-    this.tally.addText(repeat.text)
+    this.output.addText(repeat.text)
     return repeat
   }
 

@@ -3,17 +3,62 @@ import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import { canReason, reasonsBesideLimit } from '../catalog/traits.ts'
 import { decideUnderPolicy } from '../engine/admit-request.ts'
 import type { RunServices } from '../engine/base-run.ts'
+import type { EngineServices } from '../engine/engine-services.ts'
 import type { Bill } from '../engine/report.ts'
 import { storeUnavailable } from '../io/outage.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
+import type { Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
+import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
-import { maxPicoPerOutputToken, reasoningStretchTokens } from '../routing/pricing.ts'
+import { maxCostOf, maxPicoPerOutputToken, reasoningExtensionTokens } from '../routing/pricing.ts'
 import { mayExtendPrompt } from '../routing/web-searches.ts'
-import type { Reservation } from '../wallet/admission.ts'
+import type { MaxCost, Reservation } from '../wallet/admission.ts'
 import { billingContextOf } from '../wallet/billing-context.ts'
+import type { DeliveredOutput } from './delivered-output.ts'
 import type { ChatRunInput } from './run-input.ts'
-import type { Tally } from './tally.ts'
+
+/** A wallet that cannot pay an explicit limit lowers it, but not below this number of tokens. */
+const minLimitTokens = 4_096
+
+type History = Pick<EngineServices, 'outputHistory'>
+type Learned = History & Pick<Platform, 'reservationFactors'>
+type Input = Pick<ChatRunInput<DirectKind>, 'bulk' | 'features' | 'stream'>
+
+/**
+ * The maximum cost of a chat run at its targets. Unlike bulk work, a live request with a large limit is served by a
+ * small wallet: the limit is lowered to what the wallet can pay, and a stream reserves the output that is likely, and
+ * the rest while it runs. docs/decisions/likely-output.md
+ */
+export function maxCostOfRun(
+  { outputHistory, reservationFactors }: Learned,
+  { keyId, organisationId }: Policy,
+  input: Input,
+  targets: readonly Target[],
+  marginPpm: bigint,
+): MaxCost {
+  const maxCost = maxCostOf(targets, input.features, marginPpm)
+  maxCost.factor = reservationFactors.of(organisationId, targets)
+  if (input.bulk !== null || maxCost.outputTokens <= minLimitTokens) return maxCost
+  if (maxCost.explicit) maxCost.minTokens = minLimitTokens
+  if (isExtensible(input)) maxCost.likelyTokens = outputHistory.likelyTokens(keyId, targets[0]!.model.id)
+  return maxCost
+}
+
+/** Learns from the answer to a request how long the next one is likely to be. */
+export function recordOutput({ outputHistory }: History, { keyId }: Policy, input: Input, bill: Bill): void {
+  if (!bill.target || !isExtensible(input)) return
+  outputHistory.record(keyId, bill.target.model.id, bill.usage.completion_tokens / input.features.choices)
+}
+
+/**
+ * Whether output can be reserved while it is delivered. The tokens of sound and images cannot be told from what was
+ * delivered. A small limit is reserved as a whole.
+ */
+function isExtensible({ bulk, features: { maxTokens, outputs }, stream }: Input): boolean {
+  const isLarge = maxTokens === null || maxTokens > minLimitTokens
+  return stream && isLarge && bulk === null && !outputs.audio && !outputs.image
+}
 
 /**
  * Reserves `nano` in addition to the reservation of a running request of this month, under a separate id. Throws 401,
@@ -34,7 +79,7 @@ function extendReservation(
 }
 
 /** Output is reserved in increments of this many tokens while a stream runs. */
-const outputStretchTokens = 4_096
+const outputExtensionTokens = 4_096
 /** Faster than any model reasons: an upper bound of the hidden output so far, per choice. */
 const maxTokensPerSecond = 500
 /** No text has more tokens than half of its characters, apart from rare scripts. */
@@ -47,22 +92,22 @@ const retryMs = 1_000
  * Creates the incremental reservations of a call to `target`; their ids begin with `id`. Null when the request's own
  * reservation covers all that the call can cost.
  */
-export function openStretches(
+export function openReservationExtensions(
   services: RunServices,
   { key, features }: Pick<ChatRunInput<DirectKind>, 'key' | 'features'>,
   target: Target,
   marginPpm: bigint,
-  { id, ...ends }: { id: string } & Pick<StretchOptions, 'reservation' | 'release' | 'end'>,
-): Stretches | null {
+  { id, ...ends }: { id: string } & Pick<ExtensionOptions, 'reservation' | 'release' | 'end'>,
+): ReservationExtensions | null {
   const { reservedTokens, outputTokens } = ends.reservation
   const unlimited = reasonsBesideLimit(target)
   const coversAll = mayExtendPrompt(target, features)
   if (!unlimited && !coversAll && reservedTokens === outputTokens) return null
-  return new Stretches({
+  return new ReservationExtensions({
     ...ends,
-    reservedTokens: reservedTokens + (unlimited ? reasoningStretchTokens : 0),
+    reservedTokens: reservedTokens + (unlimited ? reasoningExtensionTokens : 0),
     maxTokens: unlimited ? Number.POSITIVE_INFINITY : outputTokens,
-    stretchTokens: unlimited ? reasoningStretchTokens : outputStretchTokens,
+    extensionTokens: unlimited ? reasoningExtensionTokens : outputExtensionTokens,
     hidesOutput: unlimited || canReason(target.deployment),
     choices: features.choices,
     coversAll,
@@ -72,14 +117,14 @@ export function openStretches(
   })
 }
 
-export type StretchOptions = {
+type ExtensionOptions = {
   /** The request's own reservation. */
   reservation: Reservation
   /** Output tokens per choice that it covers, and those that the call can produce. */
   reservedTokens: number
   maxTokens: number
   /** Output tokens per choice to reserve at a time. */
-  stretchTokens: number
+  extensionTokens: number
   /** Whether the model reasons unseen, so that its output is bounded by the time only. */
   hidesOutput: boolean
   choices: number
@@ -99,8 +144,8 @@ export type StretchOptions = {
  * Reserves the output of a running call in increments, each before it can be needed. When one cannot be
  * reserved, the call is ended once the reserved amount may be exhausted.
  */
-export class Stretches {
-  readonly #options: StretchOptions
+export class ReservationExtensions {
+  readonly #options: ExtensionOptions
   readonly #startedMs: MonotonicMs
   /** The next increment is reserved when this much is left. */
   readonly #aheadTokens: number
@@ -115,10 +160,10 @@ export class Stretches {
   #closed = false
   #released = false
 
-  constructor(options: StretchOptions) {
+  constructor(options: ExtensionOptions) {
     this.#options = options
     this.#reservedTokens = options.reservedTokens
-    this.#aheadTokens = Math.min(options.stretchTokens, options.reservedTokens) / 2
+    this.#aheadTokens = Math.min(options.extensionTokens, options.reservedTokens) / 2
     this.#startedMs = options.nowMs()
     this.#timer = options.hidesOutput ? setInterval(() => this.#reserveAhead(), tickMs).unref() : undefined
   }
@@ -129,14 +174,14 @@ export class Stretches {
   }
 
   /** Takes what the call has delivered so far. */
-  recordDelivered({ additions, length }: Tally): void {
+  recordDelivered({ additions, length }: DeliveredOutput): void {
     this.#deliveredTokens = Math.max(additions, length / minCharactersPerToken) / this.#options.choices
     this.#reserveAhead()
   }
 
   /**
    * The bill of the finished call, whose cost is reserved: what its last output cost beyond the reservations is
-   * reserved now, or else not charged. What not even the request's limit explains is charged all the same, as an excess;
+   * reserved now, or else not charged. Cost above the request's maximum is charged as an excess;
    * so much of it as earlier requests have shown is reserved as well, if possible.
    */
   async cover(bill: Bill): Promise<Bill> {
@@ -189,18 +234,18 @@ export class Stretches {
 
   /** Reserves the next increment when it is due; after a refusal, ends the call when the reserved tokens are used. */
   #reserveAhead(): void {
-    const { nowMs, maxTokens, stretchTokens } = this.#options
+    const { nowMs, maxTokens, extensionTokens } = this.#options
     const neededTokens = Math.min(this.#usedTokens + this.#aheadTokens, maxTokens)
     if (this.#closed || this.#pending || neededTokens <= this.#reservedTokens) return
     if (this.#refusal && elapsedMs(this.#refusal.atMs, nowMs()) < retryMs) {
       this.#endIfExhausted(this.#refusal.error)
       return
     }
-    const tokens = Math.max(stretchTokens, Math.ceil(neededTokens - this.#reservedTokens))
-    this.#pending = this.#addStretch(Math.min(tokens, maxTokens - this.#reservedTokens))
+    const tokens = Math.max(extensionTokens, Math.ceil(neededTokens - this.#reservedTokens))
+    this.#pending = this.#extend(Math.min(tokens, maxTokens - this.#reservedTokens))
   }
 
-  async #addStretch(tokens: number): Promise<void> {
+  async #extend(tokens: number): Promise<void> {
     try {
       await this.#reserve(Math.ceil((tokens * this.#options.picoPerToken) / 1_000))
       this.#reservedTokens += tokens
