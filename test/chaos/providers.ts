@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { png } from '../../shared/providers/sandbox/media/media.ts'
+import { png } from '../support/media/png.ts'
 import { messageEvents, sse } from '../emulators/anthropic.ts'
 import { Emulator, json, type Recorded, type Reply } from '../emulators/emulator.ts'
 import { startRunway } from '../emulators/runway.ts'

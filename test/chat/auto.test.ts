@@ -1,5 +1,5 @@
 import test from 'ava'
-import { png } from '../../shared/providers/sandbox/media/media.ts'
+import { png } from '../support/media/png.ts'
 import { reset } from '../emulators/emulator.ts'
 import { chargedNano, dataOf, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
 

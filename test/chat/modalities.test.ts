@@ -1,7 +1,7 @@
 import test, { type ExecutionContext } from 'ava'
 import { examineImage } from '../../shared/io/media/images.ts'
 import type { SoundFormat } from '../../shared/kinds/sound.ts'
-import { png } from '../../shared/providers/sandbox/media/media.ts'
+import { png } from '../support/media/png.ts'
 import { events, json, type Reply } from '../emulators/emulator.ts'
 import { tokenCounts } from '../emulators/gemini.ts'
 import { chatReply, promptTokens, tokensIn } from '../emulators/openai.ts'

@@ -1,6 +1,6 @@
 import test from 'ava'
 import OpenAI from 'openai'
-import { png } from '../../shared/providers/sandbox/media/media.ts'
+import { png } from '../support/media/png.ts'
 import { tokenCounts } from '../emulators/gemini.ts'
 import { rateLimited, serverError, tokensIn, vectorOf } from '../emulators/openai.ts'
 import { chargedNano, expectedNano, saying, startWorld, type World } from '../support/chat/gateway.ts'

@@ -1,5 +1,5 @@
 import test, { type ExecutionContext } from 'ava'
-import { png } from '../../shared/providers/sandbox/media/media.ts'
+import { png } from '../support/media/png.ts'
 import { chargedNano, saying, startWorld, type World } from '../support/chat/gateway.ts'
 import type { Account } from '../support/gateway.ts'
 import { failure, targetOf } from '../support/routing/health.ts'

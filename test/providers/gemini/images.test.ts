@@ -6,7 +6,7 @@ import { type ImageInput, type ImageRequest, image, imageRequest } from '../../.
 import { performWork } from '../../../shared/media/work.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import type { InstantCall, Source } from '../../../shared/providers/contract.ts'
-import { png } from '../../../shared/providers/sandbox/media/media.ts'
+import { png } from '../../support/media/png.ts'
 import type { Emulator, Reply } from '../../emulators/emulator.ts'
 import { json } from '../../emulators/emulator.ts'
 import { blockedPrompt, countTokens, finished, geminiError, tokenCounts } from '../../emulators/gemini.ts'

@@ -1,7 +1,7 @@
 import test from 'ava'
 import OpenAI, { toFile } from 'openai'
 import type { Usage } from '../../../shared/base/usage.ts'
-import { png } from '../../../shared/providers/sandbox/media/media.ts'
+import { png } from '../../support/media/png.ts'
 import type { Emulator } from '../../emulators/emulator.ts'
 import {
   startOpenAiImages,

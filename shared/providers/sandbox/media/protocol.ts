@@ -7,9 +7,9 @@ import type { Operation, Protocol } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { type SimulatedWork, simulateWork } from '../simulated-work.ts'
 import { sandboxCatalog } from './avatars.ts'
-import { meshFile, mtlFile, objFile, textureFile } from './glb.ts'
 import { createInstant } from './instant.ts'
-import { videoFile } from './mp4.ts'
+import { meshFile, mtlFile, objFile, textureFile } from './mesh-files.ts'
+import { videoFile } from './video-file.ts'
 
 /**
  * The media provider of test keys. `upstream.ts` serves the direct kinds in OpenAI's dialect. Queued work is complete a
