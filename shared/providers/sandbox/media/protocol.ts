@@ -5,10 +5,10 @@ import type { MeshRole } from '../../../kinds/mesh.ts'
 import { realtime } from '../../adapters/openai/realtime.ts'
 import type { Operation, Protocol } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
-import { type SimulatedWork, simulateWork } from '../simulated-work.ts'
 import { sandboxCatalog } from './avatars.ts'
 import { createInstant } from './instant.ts'
 import { meshFile, mtlFile, objFile, textureFile } from './mesh-files.ts'
+import { type SimulatedWork, simulateWork } from './simulated-work.ts'
 import { videoFile } from './video-file.ts'
 
 /**
