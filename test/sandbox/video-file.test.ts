@@ -1,8 +1,8 @@
-import test from 'ava'
 import { fileTypeFromBuffer } from 'file-type'
 import { BufferSource, EncodedPacketSink, Input, MP4 } from 'mediabunny'
 import { readVideo } from '../../examples/files.ts'
 import { videoFile } from '../../shared/providers/sandbox/media/video-file.ts'
+import { test } from '../support/test.ts'
 
 for (const [seconds, width, height] of [
   [5, 1280, 720],
