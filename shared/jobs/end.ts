@@ -75,7 +75,7 @@ function storableText(message: string): string {
   return message.replaceAll('\0', '').toWellFormed()
 }
 
-/** Faults of the request are the caller's, the rest the provider's. */
+/** Faults of the request are the caller's, the rest the provider's (docs/errors.md). */
 const errorCodes: { [R in FailureReason]?: readonly [ErrorCode, number] } = {
   invalid_request: ['invalid_request', 400],
   content_filter: ['invalid_request', 400],

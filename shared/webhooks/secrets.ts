@@ -70,7 +70,7 @@ export function validSecrets(sealer: Sealer, place: string, pair: SecretPair, no
   }
 }
 
-/** Replaces the secret. For 24 hours, webhooks are signed with both the old and the new one. */
+/** Replaces the secret. For 24 hours, webhooks are signed with both the old and the new one (docs/webhooks.md). */
 export async function rotateWebhookSecret(
   store: WebhookSecretStore,
   organisationId: string,

@@ -1,3 +1,11 @@
+/**
+ * Operator › Queues: what operators used Bull Board for, without its 96 packages, its own look and its own content policy, and
+ * with entries in the audit log. Workers record completed entries per minute for an hour (BullMQ's metrics): one more Redis
+ * write per entry. Entries are ids, so no job data is shown. Media jobs, delayed jobs, batches and webhooks keep their state in
+ * tables and forget ended entries: failed ones are those of housekeeping and emails. For the others, entries that wait for a
+ * retry show why they failed.
+ */
+
 import type { Job, Queue } from 'bullmq'
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
