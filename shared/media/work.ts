@@ -54,7 +54,7 @@ async function pollUntilDone<K extends InstantKind>(
       const report = await adapter.check(operation, line)
       if (report.status === 'completed') return report.output
       if (report.status === 'failed') throw new WorkFailed(report.error)
-      if (report.status === 'next') throw new Error('work that is waited for has one part')
+      if (report.status === 'next') throw new Error('synchronous media has one part')
       failedPolls = 0
     } catch (error) {
       if (!(error instanceof ProviderError) || ++failedPolls >= maxFailedPolls) throw error

@@ -10,7 +10,6 @@ import type { PendingWork, RealtimeMeter, RealtimeUse } from '../providers/realt
 import type { Admission, Reservation } from '../wallet/admission.ts'
 import { endsImmediately, toGatewayError } from './closing.ts'
 import { UnreportedCost } from './unreported-cost.ts'
-import { addUsage, noUsage } from './usage.ts'
 
 type Charge = { reservation: Reservation; costNano: number; tokens: number }
 /** One charge, made at `chargedMs`, and the current figures of the whole session. */
@@ -288,4 +287,25 @@ export class RollingReservation {
   #nano(pico: bigint): number {
     return Number(nanoFromPico(withMargin(pico, this.#options.marginPpm)))
   }
+}
+
+/** An empty usage. */
+function noUsage() {
+  return {
+    prompt_tokens: 0,
+    completion_tokens: 0,
+    total_tokens: 0,
+    prompt_tokens_details: { cached_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: 0 },
+    estimated: false,
+  }
+}
+
+/** Adds a usage to the session's total. */
+function addUsage(sum: ReturnType<typeof noUsage>, usage: Usage): void {
+  sum.prompt_tokens += usage.prompt_tokens
+  sum.completion_tokens += usage.completion_tokens
+  sum.total_tokens += usage.total_tokens
+  sum.prompt_tokens_details.cached_tokens += usage.prompt_tokens_details?.cached_tokens ?? 0
+  sum.completion_tokens_details.reasoning_tokens += usage.completion_tokens_details?.reasoning_tokens ?? 0
 }

@@ -1,6 +1,6 @@
 import { fileTypeFromBuffer } from 'file-type'
 import { readMesh } from '../../examples/files.ts'
-import { meshFile, mtlFile, objFile, textureFile } from '../../shared/providers/sandbox/media/glb.ts'
+import { meshFile, mtlFile, objFile, textureFile } from '../../shared/providers/sandbox/media/mesh-files.ts'
 import { test } from '../support/test.ts'
 
 for (const texture of [true, false]) {
@@ -14,7 +14,7 @@ for (const texture of [true, false]) {
 
 test('invalid: a GLB with a byte changed is noticed', async t => {
   const file = meshFile({ texture: false })
-  // The first index of the last buffer view now names a vertex that is not there.
+  // The first index, in the last 72 bytes, now names a vertex that is not there.
   file.writeUInt16LE(60_000, file.length - 72)
   await t.throwsAsync(readMesh(file), { message: /not valid: ACCESSOR_INDEX_OOB/ })
 })
@@ -29,7 +29,6 @@ test('valid: every face of the OBJ names vertices that are there and looks along
   const points = (word: string) => rows(word).map(row => row.map(Number) as Point)
   const positions = points('v')
   const normals = points('vn')
-  t.is(rows('vt').length, positions.length)
   const faces = rows('f').map(row => row.map(corner => corner.split('/').map(Number) as Point))
   t.is(faces.length, 6)
   for (const face of faces) {

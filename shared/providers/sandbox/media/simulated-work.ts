@@ -1,7 +1,7 @@
-import type { Clock } from '../../base/time.ts'
-import type { QueuedKind } from '../../kinds/index.ts'
-import type { Operation, PollReport, QueuedAdapter, QueuedCall } from '../contract.ts'
-import { findDirective, simulatedErrors } from './directives.ts'
+import type { Clock } from '../../../base/time.ts'
+import type { QueuedKind } from '../../../kinds/index.ts'
+import type { Operation, PollReport, QueuedAdapter, QueuedCall } from '../../contract.ts'
+import { findDirective, simulatedErrors } from '../directives.ts'
 
 /** How one kind of queued work is simulated. */
 export type SimulatedWork<K extends QueuedKind> = {

@@ -16,7 +16,7 @@ const usualEffectSeconds = 3
 const tokensPerSecond = 25
 
 /** The synchronous media of test keys; delays are limited to `firstByteTimeoutMs`. */
-export function createInstant(firstByteTimeoutMs: number): NonNullable<Protocol['instant']> {
+export function createSyncMedia(firstByteTimeoutMs: number): NonNullable<Protocol['instant']> {
   const adapter = <K extends InstantKind>(
     text: (input: WorkKinds[K]['input']) => string,
     make: (call: InstantCall<K>) => Promise<WorkKinds[K]['output']>,
