@@ -1,7 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { z } from 'zod'
+import { nearestName } from '../base/near-misses.ts'
 import { aliasFaults, dropTakenAliases, namesOf } from './aliases.ts'
+import { currentModel, currentProvider } from './former-notation.ts'
 import {
   type Deployment,
   type ModelRow,
@@ -105,8 +107,8 @@ function readCatalogFile(path: string, faults: string[]): CatalogFileRows {
   }
   return {
     file,
-    providers: parseRows(providerRow, outer.data.providers, 'name', `${file}: providers`, faults),
-    models: parseRows(modelRow, outer.data.models, 'id', `${file}: models`, faults),
+    providers: parseRows(providerRow, outer.data.providers.map(currentProvider), 'name', `${file}: providers`, faults),
+    models: parseRows(modelRow, outer.data.models.map(currentModel), 'id', `${file}: models`, faults),
     retired: parseRows(retiredNames, outer.data.retired, 'replaced_by', `${file}: retired`, faults),
   }
 }
@@ -120,15 +122,40 @@ function parseRows<Row>(schema: z.ZodType<Row>, rows: unknown[], key: string, wh
       continue
     }
     const named = typeof raw === 'object' && raw !== null ? (raw as Record<string, unknown>)[key] : undefined
-    faults.push(...formatIssues(`${where}[${typeof named === 'string' ? named : index}]:`, row.error))
+    faults.push(...formatIssues(`${where}[${typeof named === 'string' ? named : index}]:`, row.error, schema))
   }
   return good
 }
 
-function formatIssues(where: string, error: z.ZodError): string[] {
-  return error.issues.map(issue =>
-    [where, issue.path.length > 0 && `${issue.path.join('.')}:`, issue.message].filter(Boolean).join(' '),
-  )
+/** `schema`: of which the faults name a member that may be meant by an unknown one. */
+function formatIssues(where: string, { issues }: z.ZodError, schema?: z.ZodType): string[] {
+  return issues.flatMap(issue => {
+    const { path, message } = issue
+    if (issue.code !== 'unrecognized_keys') return formatFault(where, path, message)
+    const names = schema && namesAt(schema, path)
+    return issue.keys.map(key => {
+      const meant = nearestName(key, names ?? [], minMeantLength)
+      const text = `Unrecognized key: "${key}"${meant === null ? '' : ` (did you mean "${meant}"?)`}`
+      return formatFault(where, path.length > 0 ? [...path, key] : [], text)
+    })
+  })
+}
+
+function formatFault(where: string, path: readonly PropertyKey[], message: string): string {
+  return [where, path.length > 0 && `${path.join('.')}:`, message].filter(Boolean).join(' ')
+}
+
+/** Shorter names resemble too many others. */
+const minMeantLength = 4
+
+/** The names that the object at a path of a schema may have; none if it is not found. */
+function namesAt(schema: z.ZodType, [name, ...rest]: readonly PropertyKey[]): string[] {
+  const inner = schema instanceof z.ZodOptional || schema instanceof z.ZodDefault ? schema.unwrap() : schema
+  if (inner instanceof z.ZodArray) return namesAt(inner.element as z.ZodType, rest)
+  if (!(inner instanceof z.ZodObject)) return []
+  if (name === undefined) return Object.keys(inner.shape)
+  const member = inner.shape[name as string] as z.ZodType | undefined
+  return member ? namesAt(member, rest) : []
 }
 
 /** Merges rows of several files by id and name; duplicates and the reserved id `auto` are faults. */

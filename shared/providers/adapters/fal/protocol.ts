@@ -60,11 +60,10 @@ function adapter<K extends WorkKind>(
         line.send({ method: 'POST', path: `/${model}${query}`, json: input }),
         modelFieldOf,
       )
-      const field = call.target.deployment.traits?.output_field
       return {
         app: appOf(model),
         request: readHandle(json, 'request_id'),
-        output: field === undefined ? null : String(field),
+        output: call.target.deployment.traits?.output_field ?? null,
         ...Object.fromEntries(Object.entries(params).map(([name, param]) => [fieldPrefix + name, param])),
       }
     },

@@ -32,7 +32,7 @@ const maxImages = 10
  * transparent backgrounds and without `input_fidelity`; `most_images` is the maximum per call.
  */
 export const image: InstantAdapter<'image'> = {
-  maxPieces: ({ deployment }) => Number(deployment.traits?.most_images ?? maxImages),
+  maxPieces: ({ deployment }) => deployment.traits?.most_images ?? maxImages,
   async make(call, line) {
     const dialect = dialectOf(line)
     refuseTraits(call)
@@ -92,7 +92,7 @@ const openaiImages: ImageDialect = {
 const dialects: Record<string, ImageDialect> = { openai: openaiImages, openrouter: openrouterImages }
 
 function dialectOf({ provider }: ProviderLine): ImageDialect {
-  const dialect = dialects[String(provider.quirks?.images ?? '')]
+  const dialect = dialects[provider.quirks?.images ?? '']
   if (!dialect) throw new ProviderError('model_unavailable', 'The provider has no images.', { unsent: true })
   return dialect
 }

@@ -141,7 +141,7 @@ const openai: Dialect = {
 const dialects: Record<string, Dialect> = { openrouter, openai }
 
 function dialectOf({ provider }: ProviderLine): Dialect {
-  const dialect = dialects[String(provider.quirks?.videos ?? '')]
+  const dialect = dialects[provider.quirks?.videos ?? '']
   if (!dialect) throw new ProviderError('model_unavailable', 'The provider has no videos.', { unsent: true })
   return dialect
 }

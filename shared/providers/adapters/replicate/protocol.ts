@@ -49,8 +49,7 @@ function adapter<K extends WorkKind>(
       const callback = call.callbackUrl && { webhook: call.callbackUrl, webhook_events_filter: ['completed'] }
       const body = { ...version, ...callback, input }
       const { json } = await mapErrorParam(params, line.send({ method: 'POST', path, json: body }), modelFieldOf)
-      const field = traits?.output_field
-      return { id: readHandle(json, 'id'), output: field === undefined ? null : String(field) }
+      return { id: readHandle(json, 'id'), output: traits?.output_field ?? null }
     },
     async check({ id, output }, line) {
       const { json } = await line.send({ method: 'GET', path: `/predictions/${id}`, maxBytes: maxResultBytes })

@@ -55,7 +55,7 @@ function adapter<K extends WorkKind>(
 }
 
 function versionOf({ provider }: Pick<ProviderLine, 'provider'>): Record<string, string> {
-  return { 'x-runway-version': String(provider.quirks?.api_version ?? '2024-11-06') }
+  return { 'x-runway-version': provider.quirks?.api_version ?? '2024-11-06' }
 }
 
 function pathOf({ task }: Operation): string {
