@@ -3,7 +3,6 @@ import { basename, join } from 'node:path'
 import { z } from 'zod'
 import { nearestName } from '../base/near-misses.ts'
 import { aliasFaults, dropTakenAliases, namesOf } from './aliases.ts'
-import { currentModel, currentProvider } from './former-notation.ts'
 import {
   type Deployment,
   type ModelRow,
@@ -107,8 +106,8 @@ function readCatalogFile(path: string, faults: string[]): CatalogFileRows {
   }
   return {
     file,
-    providers: parseRows(providerRow, outer.data.providers.map(currentProvider), 'name', `${file}: providers`, faults),
-    models: parseRows(modelRow, outer.data.models.map(currentModel), 'id', `${file}: models`, faults),
+    providers: parseRows(providerRow, outer.data.providers, 'name', `${file}: providers`, faults),
+    models: parseRows(modelRow, outer.data.models, 'id', `${file}: models`, faults),
     retired: parseRows(retiredNames, outer.data.retired, 'replaced_by', `${file}: retired`, faults),
   }
 }
@@ -149,12 +148,15 @@ function formatFault(where: string, path: readonly PropertyKey[], message: strin
 const minMeantLength = 4
 
 /** The names that the object at a path of a schema may have; none if it is not found. */
-function namesAt(schema: z.ZodType, [name, ...rest]: readonly PropertyKey[]): string[] {
-  const inner = schema instanceof z.ZodOptional || schema instanceof z.ZodDefault ? schema.unwrap() : schema
-  if (inner instanceof z.ZodArray) return namesAt(inner.element as z.ZodType, rest)
-  if (!(inner instanceof z.ZodObject)) return []
-  if (name === undefined) return Object.keys(inner.shape)
-  const member = inner.shape[name as string] as z.ZodType | undefined
+function namesAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault)
+    return namesAt(schema.unwrap() as z.ZodType, path)
+  if (schema instanceof z.ZodPipe) return namesAt(schema.out as z.ZodType, path)
+  const [name, ...rest] = path
+  if (schema instanceof z.ZodArray) return namesAt(schema.element as z.ZodType, rest)
+  if (!(schema instanceof z.ZodObject)) return []
+  if (name === undefined) return Object.keys(schema.shape)
+  const member: z.ZodType | undefined = schema.shape[name as string]
   return member ? namesAt(member, rest) : []
 }
 

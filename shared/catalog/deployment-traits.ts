@@ -17,7 +17,6 @@ const chatTraits = {
   min_thinking_budget: z.int().positive().describe('The lowest budget of its thinking, in tokens (Gemini).'),
   effort: flag.describe('True: it takes `output_config.effort` (Anthropic).'),
   context_length: z.int().positive().describe("The longest prompt at this provider, if that is longer than the row's."),
-  ...servedTraits,
 }
 
 /** The names of the fields of a media model whose provider has thousands of models, each with fields of its own. */
@@ -136,13 +135,15 @@ const mediaTraits = {
 }
 
 /** Facts of one model at one provider, for adapters. The tables in docs/providers.md are made of these. */
-export const deploymentTraits = z.strictObject({ ...chatTraits, ...mediaTraits, ...modelFields }).partial()
+export const deploymentTraits = z
+  .strictObject({ ...servedTraits, ...chatTraits, ...mediaTraits, ...modelFields })
+  .partial()
 export type DeploymentTraits = z.infer<typeof deploymentTraits>
 
-/** The traits by what they describe, in the order of the tables. */
+/** The traits that are not quirks as well, by what they describe. */
 export const traitGroups = { chat: chatTraits, media: mediaTraits, fields: modelFields } as const
 
-const chatNames: ReadonlySet<string> = new Set(Object.keys(chatTraits))
+const chatNames: ReadonlySet<string> = new Set(Object.keys({ ...servedTraits, ...chatTraits }))
 
 /** The names among a chat model's traits that only other models have. */
 export function foreignToChat(traits: DeploymentTraits): string[] {

@@ -11,31 +11,21 @@ const separators: Record<string, string> = { aspect_ratios: ',', view_fields: ',
 /** Nothing reads these. */
 const unusedQuirks = ['anthropic_version', 'completions']
 
-/**
- * A provider's row of a catalog file in the notation of this release: quirks that nothing reads are left out. Whatever
- * else is not known stays, for the schema to refuse.
- */
-export function currentProvider(row: unknown): unknown {
-  if (!isObject(row) || !isObject(row.quirks)) return row
-  const quirks: Json = { ...row.quirks }
-  for (const name of unusedQuirks) delete quirks[name]
-  return { ...row, quirks }
+/** The quirks of a provider in the notation of this release: those that nothing reads are left out. */
+export function currentQuirks(quirks: unknown): unknown {
+  if (!isObject(quirks)) return quirks
+  const current: Json = { ...quirks }
+  for (const name of unusedQuirks) delete current[name]
+  return current
 }
 
 /**
- * A model's row of a catalog file in the notation of this release. Until then, traits had only texts, numbers and
- * booleans: `"formats": "png,jpeg=jpg"`, `"input.fps": 24`, `"image_model": "…"` for a model of the mode `image`. Whatever
- * else is not known, or stated in both notations, stays for the schema to refuse.
+ * The traits of a deployment in the notation of this release. Before, traits had only texts, numbers and booleans:
+ * `"formats": "png,jpeg=jpg"`, `"input.fps": 24`, `"image_model": "…"` for a model of the mode `image`. Whatever else is
+ * not known, or stated in both notations, stays for the schema to refuse.
  */
-export function currentModel(row: unknown): unknown {
-  if (!isObject(row) || !Array.isArray(row.providers)) return row
-  const providers = row.providers.map(one =>
-    isObject(one) && isObject(one.traits) ? { ...one, traits: currentTraits(one.traits) } : one,
-  )
-  return { ...row, providers }
-}
-
-function currentTraits(traits: Json): Json {
+export function currentTraits(traits: unknown): unknown {
+  if (!isObject(traits)) return traits
   const current: Json = {}
   const input: Json = {}
   const byMode: Record<string, Json> = {}

@@ -22,35 +22,35 @@ export const servedTraits = {
   reasoning_beside_limit: flag.describe('True: the output limit does not bound reasoning and tool calls.'),
 }
 
-/** Differences of a provider from the usual form of its protocol. The table in docs/providers.md is made of these. */
-export const providerQuirks = z
-  .strictObject({
-    audio: flag.describe('True: it has the routes for speech and transcriptions.'),
-    batches: flag.describe("True: it has the protocol's own batches."),
-    images: z.enum(['openai', 'openrouter']).describe('The form of its image routes; without it, it has none.'),
-    videos: z.enum(['openai', 'openrouter']).describe('The form of its video routes; without it, it has none.'),
-    request_fields: names.describe(
-      'The only fields that its chat, completions and embeddings take beside those that every request needs.',
-    ),
-    extra_fields: names.describe(
-      'Fields that it takes beside `request_fields`, or beside what the gateway sends to anyone.',
-    ),
-    responses_fields: names.describe('Fields that its Responses take beside those of OpenAI.'),
-    max_tokens_field: z
-      .enum(['max_tokens', 'max_completion_tokens'])
-      .describe('The field that it reads the output limit from; `max_tokens` by default.'),
-    seed_field: text.describe('Its name of `seed`.'),
-    stream_usage: flag.describe('False: it refuses `stream_options`, and sends the usage of a stream without.'),
-    token_inputs: flag.describe('False: prompts and inputs of embeddings must be text, not token ids.'),
-    cache_control: flag.describe('True: its chat takes the marks `cache_control`.'),
-    reasoning_details: flag.describe('True: it reads the `reasoning_details` of earlier answers.'),
-    service_tier: text.describe('The `service_tier` of every request, as the prices are those of one tier.'),
-    store: flag.describe('The value of `store` in every request.'),
-    cost_field: text.describe('The field of `usage` in which it states what a request cost.'),
-    api_version: text.describe('The version of its API (Runway).'),
-    credential_path: text.describe('What is requested to check an API key (protocol `openai`); `/models` by default.'),
-    jwks_url: z.url().describe('Where the keys are published that sign its callbacks (fal).'),
-    ...servedTraits,
-  })
-  .partial()
+/** What only a provider's quirks may state. */
+export const ownQuirks = {
+  audio: flag.describe('True: it has the routes for speech and transcriptions.'),
+  batches: flag.describe("True: it has the protocol's own batches."),
+  images: z.enum(['openai', 'openrouter']).describe('The form of its image routes; without it, it has none.'),
+  videos: z.enum(['openai', 'openrouter']).describe('The form of its video routes; without it, it has none.'),
+  request_fields: names.describe(
+    'The only fields that its chat, completions and embeddings take beside those that every request needs.',
+  ),
+  extra_fields: names.describe(
+    'Fields that it takes beside `request_fields`, or beside what the gateway sends to anyone.',
+  ),
+  responses_fields: names.describe('Fields that its Responses take beside those of OpenAI.'),
+  max_tokens_field: z
+    .enum(['max_tokens', 'max_completion_tokens'])
+    .describe('The field that it reads the output limit from; `max_tokens` by default.'),
+  seed_field: text.describe('Its name of `seed`.'),
+  stream_usage: flag.describe('False: it refuses `stream_options`, and sends the usage of a stream without.'),
+  token_inputs: flag.describe('False: prompts and inputs of embeddings must be text, not token ids.'),
+  cache_control: flag.describe('True: its chat takes the marks `cache_control`.'),
+  reasoning_details: flag.describe('True: it reads the `reasoning_details` of earlier answers.'),
+  service_tier: text.describe('The `service_tier` of every request, as the prices are those of one tier.'),
+  store: flag.describe('The value of `store` in every request.'),
+  cost_field: text.describe('The field of `usage` in which it states what a request cost.'),
+  api_version: text.describe('The version of its API (Runway).'),
+  credential_path: text.describe('What is requested to check an API key (protocol `openai`); `/models` by default.'),
+  jwks_url: z.url().describe('Where the keys are published that sign its callbacks (fal).'),
+}
+
+/** Differences of a provider from the usual form of its protocol. The tables in docs/providers.md are made of these. */
+export const providerQuirks = z.strictObject({ ...ownQuirks, ...servedTraits }).partial()
 export type ProviderQuirks = z.infer<typeof providerQuirks>

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { chatProfile } from './chat-profile.ts'
 import { deploymentTraits, foreignToChat } from './deployment-traits.ts'
+import { currentQuirks, currentTraits } from './former-notation.ts'
 import { providerQuirks } from './provider-quirks.ts'
 
 /** Decimal string in USD, at most 12 decimals. Per million for tokens and characters, per unit for the rest. */
@@ -71,7 +72,7 @@ export const deployment = z.strictObject({
   upstream_model: z.string().min(1),
   price,
   /** Facts about this model at this provider that an adapter needs. */
-  traits: deploymentTraits.optional(),
+  traits: z.preprocess(currentTraits, deploymentTraits).optional(),
   /** What the model accepts in a chat request, where it differs from its provider. */
   profile: chatProfile.optional(),
   /** Source and date of this price, if they differ from the row's own. */
@@ -140,7 +141,7 @@ export const providerRow = z.strictObject({
   base_url: z.url(),
   auth: z.enum(['bearer', 'x-api-key', 'x-goog-api-key', 'xi-api-key', 'key', 'token', 'x-key', 'jwt', 'none']),
   /** Differences from the protocol's common form, as data, e.g. `{"max_tokens_field":"max_completion_tokens"}`. */
-  quirks: providerQuirks.optional(),
+  quirks: z.preprocess(currentQuirks, providerQuirks).optional(),
   /** What its models accept in a chat request. */
   profile: chatProfile.optional(),
 })

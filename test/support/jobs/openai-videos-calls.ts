@@ -17,7 +17,7 @@ export function shapedCall(
 }
 
 /** The protocol as a provider whose quirk `videos` is this one gets it. */
-export function shapedProtocol(videos: string): Protocol {
+export function shapedProtocol(videos: 'openai' | 'openrouter'): Protocol {
   const adapter = openai.queued!.video!
   const shaped = (line: ProviderLine): ProviderLine => ({ ...line, provider: { ...line.provider, quirks: { videos } } })
   return {
