@@ -32,7 +32,7 @@ export const ownQuirks = {
     'The only fields that its chat, completions and embeddings take beside those that every request needs.',
   ),
   extra_fields: names.describe(
-    'Fields that it takes beside `request_fields`, or beside what the gateway sends to anyone.',
+    'Fields of chat, completions and embeddings that it takes beside the usual ones, or beside `request_fields`.',
   ),
   responses_fields: names.describe('Fields that its Responses take beside those of OpenAI.'),
   max_tokens_field: z

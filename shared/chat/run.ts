@@ -194,7 +194,7 @@ class Run<K extends DirectKind> extends BaseRun {
       received = await receiveAnswer(attempt, () => monitor.recordFirstByte({ streamed: false }))
     } catch (error) {
       if (error instanceof ClientGone) return this.#billAbandoned(attempt, null)
-      throw await this.#noteStopped(attempt, error, null)
+      throw await this.#recordStopped(attempt, error, null)
     }
     const providerAnswer = { kind: this.#input.kind, adapter, call, json: received.json, id: this.id }
     const { billed: uncovered, shown, upstreamModel } = await billAnswer(providerAnswer, this.#billing)
@@ -219,7 +219,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const onFirstByte = () => monitor.recordFirstByte({ streamed: true })
     const { answered, error } = await streamAnswer(attempt, relay, heartbeat, open, onFirstByte)
     if (error instanceof ClientGone) return this.#billAbandoned(attempt, relay)
-    if (error && !answered) throw await this.#noteStopped(attempt, error, relay)
+    if (error && !answered) throw await this.#recordStopped(attempt, error, relay)
     const upstreamId = adapter.native ? relay.upstreamId : null
     const billed = isStopped(attempt, error)
       ? await this.#estimate(attempt, relay)
@@ -257,7 +257,7 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   /** Records the usage of a call that the gateway stopped; returns its error. */
-  async #noteStopped(attempt: RunAttempt<K>, error: unknown, relay: AnswerRelay | null): Promise<unknown> {
+  async #recordStopped(attempt: RunAttempt<K>, error: unknown, relay: AnswerRelay | null): Promise<unknown> {
     if (isStopped(attempt, error)) this.#stopped = await this.#estimate(attempt, relay)
     return error
   }

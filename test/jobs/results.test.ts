@@ -1,7 +1,7 @@
 import test from 'ava'
 import { storeResult } from '../../shared/jobs/results.ts'
 import type { ProviderFile } from '../../shared/kinds/media.ts'
-import type { ProviderLine } from '../../shared/providers/contract.ts'
+import type { ProviderConnection } from '../../shared/providers/contract.ts'
 import { protocols } from '../../shared/providers/protocols.ts'
 import { Emulator, type Reply, reset } from '../emulators/emulator.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
@@ -13,7 +13,7 @@ let stores: Stores
 let gateway: Gateway
 let world: SsrfWorld
 let provider: Emulator
-let line: ProviderLine
+let line: ProviderConnection
 let organisationId: string
 const replies = new Map<string, Reply>()
 const authorizations: (string | undefined)[] = []

@@ -3,7 +3,7 @@ import test from 'ava'
 import { soundFormats } from '../../../shared/kinds/sound.ts'
 import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
-import type { InstantCall, ProviderLine } from '../../../shared/providers/contract.ts'
+import type { InstantCall, ProviderConnection } from '../../../shared/providers/contract.ts'
 import type { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { dripped, type Emulator, events, framed, json, type Reply } from '../../emulators/emulator.ts'
 import {
@@ -21,9 +21,11 @@ import { sourceOf } from '../../support/jobs/sources.ts'
 import { spoken, text, transcribed, wave, waveSource } from '../../support/media/openai-audio-calls.ts'
 import { decodedSeconds } from '../../support/media/sounds.ts'
 
-const speech = openai.instant!.speech as { make: (call: InstantCall<'speech'>, line: ProviderLine) => Promise<Spoken> }
+const speech = openai.instant!.speech as {
+  make: (call: InstantCall<'speech'>, line: ProviderConnection) => Promise<Spoken>
+}
 const transcription = openai.instant!.transcription as {
-  make: (call: InstantCall<'transcription'>, line: ProviderLine) => Promise<Heard>
+  make: (call: InstantCall<'transcription'>, line: ProviderConnection) => Promise<Heard>
 }
 type Spoken = { sound: { stream: AsyncIterable<Uint8Array> }; usage(): unknown }
 type Heard = Awaited<
@@ -31,7 +33,7 @@ type Heard = Awaited<
 >
 
 let emulator: Emulator
-let line: ProviderLine
+let line: ProviderConnection
 test.before(async () => {
   emulator = await startOpenAiAudio()
   line = lineTo('openai', openai, emulator.url)

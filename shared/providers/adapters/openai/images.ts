@@ -2,7 +2,7 @@ import { isObject } from '../../../base/is-object.ts'
 import type { Usage } from '../../../base/usage.ts'
 import { type ImageOutput, type ProviderImage, sizeName } from '../../../kinds/image.ts'
 import { listOf, unsupported } from '../../../kinds/media.ts'
-import type { FormPart, InstantAdapter, ProviderDownload, ProviderLine } from '../../contract.ts'
+import type { FormPart, InstantAdapter, ProviderConnection, ProviderDownload } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
 import {
@@ -91,7 +91,7 @@ const openaiImages: ImageDialect = {
 
 const dialects: Record<string, ImageDialect> = { openai: openaiImages, openrouter: openrouterImages }
 
-function dialectOf({ provider }: ProviderLine): ImageDialect {
+function dialectOf({ provider }: ProviderConnection): ImageDialect {
   const dialect = dialects[provider.quirks?.images ?? '']
   if (!dialect) throw new ProviderError('model_unavailable', 'The provider has no images.', { unsent: true })
   return dialect

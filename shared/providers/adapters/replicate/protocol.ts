@@ -1,6 +1,6 @@
 import type { Deployment } from '../../../catalog/schema.ts'
 import type { WorkKind, WorkKinds } from '../../../kinds/index.ts'
-import type { PollReport, Protocol, ProviderCallback, ProviderLine, QueuedAdapter } from '../../contract.ts'
+import type { PollReport, Protocol, ProviderCallback, ProviderConnection, QueuedAdapter } from '../../contract.ts'
 import { isStandardWebhook } from '../../toolkit/callback-signatures.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
 import {
@@ -99,7 +99,7 @@ async function verify({ headers, raw, nowMs, secret, line, remember }: ProviderC
   return isStandardWebhook(headers, raw, key, nowMs)
 }
 
-async function accountSecret(line: ProviderLine): Promise<string> {
+async function accountSecret(line: ProviderConnection): Promise<string> {
   const { json } = await line.send({ method: 'GET', path: '/webhooks/default/secret' })
   return readText(json, 'key')
 }
