@@ -1,7 +1,6 @@
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test from 'ava'
 import { page, withCatalogTables } from '../../docs/catalog-tables.ts'
 import { CatalogError, loadCatalog } from '../../shared/catalog/catalog.ts'
 import { maxTokenRates, tokenRates } from '../../shared/catalog/prices.ts'
@@ -15,6 +14,7 @@ import {
   maxPromptTokens,
   reasonsBesideLimit,
 } from '../../shared/catalog/traits.ts'
+import { test } from '../support/test.ts'
 
 const today = '2026-11-20'
 const catalog = loadCatalog()

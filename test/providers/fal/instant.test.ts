@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { DeploymentTraits } from '../../../shared/catalog/deployment-traits.ts'
 import type { ImageInput } from '../../../shared/kinds/image.ts'
 import { fal } from '../../../shared/providers/adapters/fal/protocol.ts'
@@ -17,6 +16,7 @@ import {
   reasonOf,
   sfxCall,
 } from '../../support/media/model-calls.ts'
+import { test } from '../../support/test.ts'
 
 const one = { 'input_references.0': pictureSource('a.png') }
 const two = { ...one, 'input_references.1': pictureSource('b.png') }
