@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import dialects from './dialects.json' with { type: 'json' }
 import { servedTraits } from './provider-quirks.ts'
 
 const flag = z.boolean()
@@ -103,18 +104,18 @@ export type FieldMode = keyof z.infer<typeof fieldModes>
 
 /** Traits of models that are not of chat. */
 const mediaTraits = {
-  dialect: z.enum(['openai', 'openai_live', 'gemini', 'elevenlabs']).describe('The events of its realtime sessions.'),
+  dialect: z.enum(dialects.realtime).describe('The events of its realtime sessions.'),
   transcription: flag.describe('True: its realtime sessions may only transcribe (`intent=transcription`).'),
   diarizes: flag.describe('True: it tells speakers apart, without word timestamps (OpenAI).'),
   max_prompt_characters: z
     .int()
     .positive()
-    .describe('The end of a longer prompt of a transcription is sent (protocol `openai`).'),
+    .describe("The end of a longer prompt of a transcription is sent (OpenAI's protocol)."),
   any_language: text.describe('The language of a transcription without one, for a model without detection (Deepgram).'),
   api: z.literal('interactions').describe('Speech by `POST /interactions`; else by `generateContent` (Gemini).'),
-  transparency: flag.describe('False: it draws no transparent background (protocol `openai`).'),
-  fidelity: flag.describe('False: it takes no `input_fidelity` (protocol `openai`).'),
-  most_images: z.int().positive().describe('The most images of a request; 10 by default (protocol `openai`).'),
+  transparency: flag.describe("False: it draws no transparent background (OpenAI's protocol)."),
+  fidelity: flag.describe("False: it takes no `input_fidelity` (OpenAI's protocol)."),
+  most_images: z.int().positive().describe("The most images of a request; 10 by default (OpenAI's protocol)."),
   mode: text.describe("The provider's mode: Kling `std` or `pro`, HeyGen's lip sync `speed` or `precision` (default)."),
   orientation: z
     .enum(['image', 'video'])

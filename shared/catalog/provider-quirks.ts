@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import dialects from './dialects.json' with { type: 'json' }
 
 const flag = z.boolean()
 const text = z.string().min(1)
@@ -26,8 +27,8 @@ export const servedTraits = {
 export const ownQuirks = {
   audio: flag.describe('True: it has the routes for speech and transcriptions.'),
   batches: flag.describe("True: it has the protocol's own batches."),
-  images: z.enum(['openai', 'openrouter']).describe('The form of its image routes; without it, it has none.'),
-  videos: z.enum(['openai', 'openrouter']).describe('The form of its video routes; without it, it has none.'),
+  images: z.enum(dialects.images).describe('The form of its image routes; without it, it has none.'),
+  videos: z.enum(dialects.videos).describe('The form of its video routes; without it, it has none.'),
   request_fields: names.describe(
     'The only fields that its chat, completions and embeddings take beside those that every request needs.',
   ),
@@ -47,7 +48,7 @@ export const ownQuirks = {
   store: flag.describe('The value of `store` in every request.'),
   cost_field: text.describe('The field of `usage` in which it states what a request cost.'),
   api_version: text.describe('The version of its API (Runway).'),
-  credential_path: text.describe('What is requested to check an API key (protocol `openai`); `/models` by default.'),
+  credential_path: text.describe("What is requested to check an API key (OpenAI's protocol); `/models` by default."),
   jwks_url: z.url().describe('Where the keys are published that sign its callbacks (fal).'),
 }
 
