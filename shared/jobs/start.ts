@@ -8,8 +8,8 @@ import { isSuspended } from '../keys/suspensions.ts'
 import type { QueuedKind } from '../kinds/index.ts'
 import type { Platform } from '../platform.ts'
 import type { Operation, QueuedCall, Target } from '../providers/contract.ts'
+import { trackConnection } from '../providers/open-connection.ts'
 import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
-import { trackLine } from '../providers/tracked-line.ts'
 import { maxOpenStarts } from '../queues/crash-suspect-limiter.ts'
 import { startCall } from '../traces/calls.ts'
 import { traceStep } from '../traces/work.ts'
@@ -133,7 +133,7 @@ async function tryToStart(services: JobServices, job: Job, target: Target): Prom
   if (!connection) return { outcome: 'refused' }
   const { adapter, line } = connection
   let sent = false
-  const tracked = trackLine(line, () => {
+  const tracked = trackConnection(line, () => {
     sent = true
   })
   try {

@@ -19,8 +19,8 @@ import { type InstantKindRow, priceNano, type Quantity } from '../kinds/instant.
 import type { References } from '../kinds/media.ts'
 import type { Platform } from '../platform.ts'
 import type { Source, Target } from '../providers/contract.ts'
+import { trackConnection } from '../providers/open-connection.ts'
 import type { ProviderError } from '../providers/provider-error.ts'
-import { trackLine } from '../providers/tracked-line.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
 import { rate, scaleOf, scoreOf } from '../routing/score.ts'
 import type { Reservation } from '../wallet/admission.ts'
@@ -265,7 +265,7 @@ class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
     const { adapter } = upstreams.instant(this.#input.kind, target.provider, environment)!
     return {
       adapter,
-      line: trackLine(upstreams.line(target.provider, environment, credential?.id ?? null), onSend),
+      line: trackConnection(upstreams.connectionTo(target.provider, environment, credential?.id ?? null), onSend),
       maxMs: config.upstream.totalTimeoutMs,
       call: {
         target,

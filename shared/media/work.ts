@@ -1,13 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { InstantKind, WorkKinds } from '../kinds/index.ts'
-import type { InstantAdapter, InstantCall, Operation, ProviderLine, QueuedAdapter } from '../providers/contract.ts'
+import type {
+  InstantAdapter,
+  InstantCall,
+  Operation,
+  ProviderConnection,
+  QueuedAdapter,
+} from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 
 /** A media request for one provider and one of its API keys. */
 export type Work<K extends InstantKind> = {
   adapter: InstantAdapter<K>
   call: InstantCall<K>
-  line: ProviderLine
+  line: ProviderConnection
   /** Timeout of queued work. */
   maxMs: number
 }
@@ -44,7 +50,7 @@ export async function performWork<K extends InstantKind>({
 async function pollUntilDone<K extends InstantKind>(
   adapter: QueuedAdapter<K>,
   operation: Operation,
-  line: ProviderLine,
+  line: ProviderConnection,
   signal: AbortSignal,
 ): Promise<WorkKinds[K]['output']> {
   let delayMs = adapter.poll.firstMs

@@ -75,7 +75,7 @@ async function submitToProvider(services: BatchServices, batch: Batch): Promise<
     const { price } = offer.target.deployment
     const current = await attachHold(services, batch, reservation, { provider: provider.name, credentialId, price })
     if (current.provider === null) return current
-    const line = services.upstreams.line(provider, 'live', credentialId)
+    const line = services.upstreams.connectionTo(provider, 'live', credentialId)
     return await startAtProvider(services, current, { ...offer, line }, file)
   } finally {
     await services.files.remove([file]).catch(() => {}) // It expires.

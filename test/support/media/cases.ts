@@ -94,11 +94,7 @@ function imageCases(offer: Offer): Case[] {
 /** The kinds of files that can be asked for. */
 function formatsOf({ deployment: { provider, traits } }: Offer): string[] {
   if (provider === 'openai' || provider === 'openrouter') return [...imageFormats]
-  return traits?.format_field
-    ? String(traits.formats)
-        .split(',')
-        .map(entry => entry.split('=')[0]!)
-    : []
+  return traits?.format_field ? traits.formats! : []
 }
 
 function maxAtOnce({ deployment: { provider, traits } }: Offer): number {

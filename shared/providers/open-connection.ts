@@ -10,7 +10,14 @@ import {
   type Timeouts,
   transportFault,
 } from '../io/http.ts'
-import type { Protocol, ProviderAnswer, ProviderDownload, ProviderLine, ProviderRequest, Source } from './contract.ts'
+import type {
+  Protocol,
+  ProviderAnswer,
+  ProviderConnection,
+  ProviderDownload,
+  ProviderRequest,
+  Source,
+} from './contract.ts'
 import { ProviderError } from './provider-error.ts'
 import { type Headers, parseJsonOrNull } from './toolkit/json-fields.ts'
 import { encodeForm } from './toolkit/multipart-form.ts'
@@ -20,7 +27,7 @@ const shownBodyBytes = 64 * 1024
 /** Maximum duration of a download. */
 const downloadMs = 10 * 60_000
 
-export type LineOptions = {
+export type ConnectionOptions = {
   provider: ProviderRow
   protocol: Protocol
   pool: Dispatcher
@@ -32,7 +39,15 @@ export type LineOptions = {
 }
 
 /** Opens the connection to a provider for everything but chat: complete responses, mostly JSON, and streamed files. */
-export function openLine({ provider, protocol, pool, baseUrl, prefix, timeouts, auth }: LineOptions): ProviderLine {
+export function openConnection({
+  provider,
+  protocol,
+  pool,
+  baseUrl,
+  prefix,
+  timeouts,
+  auth,
+}: ConnectionOptions): ProviderConnection {
   const outgoing = (request: ProviderRequest) => {
     const { headers, body } = encodeRequest(request)
     return { method: request.method, path: prefix + request.path, headers: { ...headers, ...auth() }, body }
@@ -160,4 +175,15 @@ function toProviderError(error: unknown): unknown {
     return new ProviderError('timeout', 'The provider did not answer in time.', { unsent, cause })
   if (fault === 'coding') return new ProviderError('invalid_response', 'The answer cannot be decompressed.', { cause })
   return new ProviderError('connection', 'The connection to the provider failed.', { unsent, cause })
+}
+
+/** Wraps a connection so that `onSend` runs before each request is sent: from then on the provider may have received it. */
+export function trackConnection(connection: ProviderConnection, onSend: () => void): ProviderConnection {
+  const track =
+    <Request, Answer>(call: (request: Request) => Answer) =>
+    (request: Request): Answer => {
+      onSend()
+      return call(request)
+    }
+  return { ...connection, send: track(connection.send), stream: track(connection.stream) }
 }
