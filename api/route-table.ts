@@ -7,12 +7,13 @@ import type { State } from './state.ts'
 // How an endpoint is found. Those of the API whose path has no parameter, the busiest among them, by one lookup, whether
 // the request bypasses Koa (direct-dispatch.ts) or not; all others by Koa's router.
 
-const fixedPaths = new Map<string, Map<string, Endpoint>>()
-for (const endpoint of endpoints) {
-  if (endpoint.path.includes('{')) continue
-  const method = endpoint.method.toUpperCase()
-  fixedPaths.set(method, (fixedPaths.get(method) ?? new Map()).set(endpoint.path, endpoint))
-}
+const byMethod = Map.groupBy(
+  endpoints.filter(({ path }) => !path.includes('{')),
+  ({ method }) => method.toUpperCase(),
+)
+const fixedPaths = new Map(
+  Array.from(byMethod, ([method, own]) => [method, new Map(own.map(endpoint => [endpoint.path, endpoint]))]),
+)
 
 /** The endpoints of a method whose path has no parameter, by path. */
 export function fixedPathEndpoints(method: string): ReadonlyMap<string, Endpoint> | undefined {

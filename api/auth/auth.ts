@@ -25,7 +25,7 @@ import type { AuthRequest } from './auth-request.ts'
 import { refundAttempt } from './budgets.ts'
 import { emails } from './emails.ts'
 import { libraryKeys } from './encryption.ts'
-import { guessing } from './guessing.ts'
+import { guessLimits } from './guess-limits.ts'
 import { afterLeaving, auditHooks, beforeLeaving, invitationRules, organisationDefaults, userActor } from './hooks.ts'
 import { type Alone, consumeRateLimit, lockOf, withLock } from './limits.ts'
 import { ownOrigins } from './origin.ts'
@@ -185,7 +185,7 @@ function betterAuthOver(
       window: 60,
       max: 300,
       customRules: {
-        // Counts successful and failed attempts together; failed ones have limits of their own (`guessing`).
+        // Counts successful and failed attempts together; failed ones have limits of their own (`guessLimits`).
         '/sign-in/email': { window: 60, max: 300 },
         '/sign-in/oauth2': { window: 60, max: 20 },
         '/two-factor/*': { window: 60, max: 60 },
@@ -247,12 +247,12 @@ function betterAuthOver(
         },
       }),
       { id: 'encryption', init: () => ({ context: { secretConfig: libraryKeys(services.sealer, secret) } }) },
-      // Consecutive failures are bounded by `guessing`: a lockout would let strangers lock an account.
+      // Consecutive failures are bounded by `guessLimits`: a lockout would let strangers lock an account.
       twoFactor({ allowPasswordless: true, accountLockout: { enabled: false } }),
       passkey(passkeyOptions(publicUrl)),
       emailLimits(services),
       addressChanges(db),
-      guessing(services, currentRequest),
+      guessLimits(services, currentRequest),
       secondFactor(services, currentRequest, mail),
       ...(oidc
         ? [

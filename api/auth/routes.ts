@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { unprintable } from '../../shared/base/quote-name.ts'
-import { keyFates } from '../../shared/keys/departures.ts'
+import { removedMemberKeyActions } from '../../shared/keys/removed-member-keys.ts'
 import { maxNameCharacters, oidcProvider } from './accounts.ts'
 import type { Alone } from './limits.ts'
 import { passkeyCreation, passkeyUse } from './passkey-schemas.ts'
@@ -31,7 +31,7 @@ const role = z.enum(roles)
 const nothing = z.strictObject({})
 const ofInvitation = z.strictObject({ invitationId: id })
 /** What to do with the keys created by a departing member. */
-const keys = z.enum(keyFates).optional()
+const keys = z.enum(removedMemberKeyActions).optional()
 /** A code from an authenticator app. */
 const code = z.string().regex(/^\d{6}$/, 'must be six digits')
 /** Proof of identity: the password, or a code if there is none. */

@@ -5,9 +5,9 @@ import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kinds/index.ts'
 import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures, type Features } from '../../shared/routing/features.ts'
-import { worldOf } from '../../shared/routing/options.ts'
+import { snapshotOf } from '../../shared/routing/options.ts'
 import { route } from '../../shared/routing/router.ts'
-import type { NamingBody } from '../../shared/routing/session-in-metadata.ts'
+import type { NamingBody } from '../../shared/routing/session-name.ts'
 import type { Candidate } from '../../shared/wallet/routing-record.ts'
 import { admitFree } from '../auth/api-keys.ts'
 import { endpoint, endpointWithoutKoa, type RequestWithoutKoa } from '../endpoint.ts'
@@ -135,10 +135,10 @@ export const routeDecision = endpoint({
     const session = sessionOf(headers, body)
     const marksCache = services.config.cacheMarks
     const { sticky } = await findStickyTarget(services, policy, { kind: 'chat', body, session, marksCache })
-    const world = worldOf(services, services.config.marginPpm)
+    const inputs = snapshotOf(services, services.config.marginPpm)
     const learned = await services.learnedQualities.read(policy)
     const asking = { policy, kind: 'chat', request: body, features, sticky, learned } as const
-    const { mode, reason, targets, candidates } = route(world, asking, Number.POSITIVE_INFINITY)
+    const { mode, reason, targets, candidates } = route(inputs, asking, 'preview')
     const [first, ...rest] = targets
     const chosen = candidates.find(
       candidate => candidate.model === first!.model.id && candidate.provider === first!.provider.name,

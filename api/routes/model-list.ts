@@ -1,5 +1,5 @@
 import type { ModelRow } from '../../shared/catalog/schema.ts'
-import { allowedModels } from '../../shared/keys/allowlist.ts'
+import { allowedModels } from '../../shared/keys/policy.ts'
 import { type InstantKind, instantKinds } from '../../shared/kinds/index.ts'
 import { mediaTargets, servesMedia } from '../../shared/media/run.ts'
 import type { Platform } from '../../shared/platform.ts'

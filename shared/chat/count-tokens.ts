@@ -10,7 +10,7 @@ import type { Call, Forwarded, Target } from '../providers/contract.ts'
 import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
 import type { Features } from '../routing/features.ts'
 import { listedRequest } from '../routing/listed-request.ts'
-import { worldOf } from '../routing/options.ts'
+import { snapshotOf } from '../routing/options.ts'
 import { route } from '../routing/router.ts'
 import { receiveAnswer } from './attempt.ts'
 import { noMedia } from './remote-media.ts'
@@ -35,7 +35,7 @@ const tokenizerMargin = 1.15
 export async function countMessageTokens(services: RunServices, input: CountInput): Promise<number> {
   const { key, body, features } = input
   const { policy } = key
-  const world = worldOf(services, services.config.marginPpm)
+  const world = snapshotOf(services, services.config.marginPpm)
   const { targets } = route(world, { policy, kind: 'messages', request: body, features })
   const [target] = targets
   const counted = policy.environment === 'live' ? await countAtProvider(services, input, target!) : null
@@ -48,7 +48,7 @@ export async function countResponseTokens(
   services: RunServices,
   { key: { policy }, body, features }: { key: ResolvedKey; body: ResponsesRequest; features: Features },
 ): Promise<number> {
-  const world = worldOf(services, services.config.marginPpm)
+  const world = snapshotOf(services, services.config.marginPpm)
   const { targets } = route(world, { policy, kind: 'responses', request: body, features })
   return countLocally('responses', body, targets[0]!)
 }

@@ -8,7 +8,7 @@ import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { MessagesRequest } from '../kinds/messages.ts'
 import type { Platform } from '../platform.ts'
 import type { Features } from '../routing/features.ts'
-import { worldOf } from '../routing/options.ts'
+import { snapshotOf } from '../routing/options.ts'
 import { route } from '../routing/router.ts'
 import { fetchDocuments, totalSize } from './documents.ts'
 import { measureMessages } from './measure-messages.ts'
@@ -68,8 +68,8 @@ export async function measureIfAllowed<K extends DirectKind>(
   marginPpm: bigint,
 ): Promise<ChatRunInput<K>> {
   const { key, kind, body, features } = input
-  const world = worldOf(services, marginPpm)
-  await decideUnderPolicy(services, key, policy => route(world, { policy, kind, request: body, features }, 0))
+  const world = snapshotOf(services, marginPpm)
+  await decideUnderPolicy(services, key, policy => route(world, { policy, kind, request: body, features }))
   const measured = await measureRequest(services, kind, body, features, key.policy)
   // Measuring takes time, so the cached policy may be outdated.
   key.forget()

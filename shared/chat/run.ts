@@ -13,12 +13,10 @@ import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
-import { parseModelSelector } from '../routing/model-selector.ts'
-import { worldOf } from '../routing/options.ts'
+import { parseModelSelector, snapshotOf } from '../routing/options.ts'
 import { marginOf } from '../routing/pricing.ts'
 import { type Decision, route } from '../routing/router.ts'
 import type { Reservation } from '../wallet/admission.ts'
-import { maxCandidates } from '../wallet/routing-record.ts'
 import { billAborted, readOnTime, unbilled } from './abandoned-bill.ts'
 import { type Attempt, isStopped, receiveAnswer, streamAnswer } from './attempt.ts'
 import { type Billing, bill } from './bill.ts'
@@ -108,12 +106,12 @@ class Run<K extends DirectKind> extends BaseRun {
     const { services, id, startedMs } = this
     const { kind, body, features, key } = this.#input
     const { sticky } = this.#session
-    const world = worldOf(services, this.marginPpm)
+    const world = snapshotOf(services, this.marginPpm)
     // A named model needs no explanation.
-    const maxListed = parseModelSelector(services.catalog, body.model, kind).auto ? maxCandidates : 0
+    const explain = parseModelSelector(services.catalog, body.model, kind).auto ? 'log' : 'no'
     const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
-      const learned = maxListed > 0 ? services.learnedQualities.of(policy) : null
-      const decision = route(world, { policy, kind, request: body, features, sticky, learned }, maxListed)
+      const learned = explain === 'log' ? services.learnedQualities.of(policy) : null
+      const decision = route(world, { policy, kind, request: body, features, sticky, learned }, explain)
       return { decision, maxCost: maxCostOfRun(services, policy, this.#input, decision.targets, this.marginPpm) }
     })
     this.policy = key.policy

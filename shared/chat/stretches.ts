@@ -11,7 +11,6 @@ import type { Target } from '../providers/contract.ts'
 import { maxPicoPerOutputToken, reasoningStretchTokens } from '../routing/pricing.ts'
 import { mayExtendPrompt } from '../routing/web-searches.ts'
 import type { Reservation } from '../wallet/admission.ts'
-import { billingContextOf } from '../wallet/billing-context.ts'
 import type { ChatRunInput } from './run-input.ts'
 import type { Tally } from './tally.ts'
 
@@ -29,7 +28,7 @@ function extendReservation(
   // The policy was read when the request started.
   key.forget()
   return decideUnderPolicy(services, key, (policy, generation) =>
-    services.admission.extend(billingContextOf(policy), generation, id, nano, month),
+    services.admission.extend(policy, generation, id, nano, month),
   )
 }
 

@@ -17,7 +17,7 @@ import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
 import { featuresOf } from '../routing/kind-features.ts'
-import { worldOf } from '../routing/options.ts'
+import { snapshotOf } from '../routing/options.ts'
 import { marginOf, maxCostOf } from '../routing/pricing.ts'
 import { type Decision, route } from '../routing/router.ts'
 import { type Origin, traceEnqueued } from '../traces/work.ts'
@@ -104,7 +104,7 @@ function decisionOn(
   features: Features,
   marginPpm: bigint,
 ): Decision {
-  const { figures, ...world } = worldOf(services, marginPpm)
+  const { figures, ...world } = snapshotOf(services, marginPpm)
   const withoutCooldowns = { ...world, figures: (target: Target) => ({ ...figures(target), cooldownMs: 0 }) }
   return inBody(at, () => {
     try {

@@ -15,7 +15,7 @@ const difficulty = 0.5
 export function rankOffers({ upstreams }: Platform, mode: Mode, offers: readonly Offer[]): Offer[] {
   const priced = offers.map(offer => {
     const quality = offer.target.model.quality ?? 0
-    return { offer, quality, listedQuality: quality, costNano: offer.maxNano, merit: 0, pricePlace: 0 }
+    return { offer, quality, listedQuality: quality, costNano: offer.maxNano, qualityScore: 0, normalisedPrice: 0 }
   })
   const scale = scaleOf(priced, difficulty)
   for (const one of priced) rate(one, upstreams.figures(one.offer.target), scale)

@@ -64,7 +64,7 @@ export const hourlyRules: readonly Rule[] = [
   rows('incidents', 'closed incidents', ({ nowMs, periods }) =>
     olderThan('closed_at', new Date(nowMs - periods.generationRetentionMonths * maxMonthMs)),
   ),
-  rows('quality_counters', 'counters without news', ({ nowMs }) =>
+  rows('quality_counters', 'counters not updated recently', ({ nowMs }) =>
     olderThan('updated_at', new Date(nowMs - counterRetentionMs)),
   ),
   rows('idempotency_keys', 'stored answers of idempotency keys', ({ nowMs }) =>

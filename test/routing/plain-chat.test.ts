@@ -3,8 +3,7 @@ import fc from 'fast-check'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { type ChatRequest, chatRequest } from '../../shared/kinds/chat.ts'
 import type { Target } from '../../shared/providers/contract.ts'
-import { dryRunRequest } from '../../shared/routing/options.ts'
-import { isPlainChat } from '../../shared/routing/plain-chat.ts'
+import { dryRunRequest, isPlainChat } from '../../shared/routing/options.ts'
 import { audio, catalog, file, image, schema, tools, worldWith } from '../support/routing/routing.ts'
 
 const { upstreams } = worldWith()
