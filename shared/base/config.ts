@@ -69,6 +69,8 @@ export type Config = Parts & {
   routingLearning: boolean
   /** Whether the gateway marks what providers are to cache, in conversations whose clients mark nothing. */
   cacheMarks: boolean
+  /** Whether sound is converted for providers that do not take its format. */
+  convertMedia: boolean
   /** Whether providers of the same format receive fields of Messages and Responses requests that the gateway does not know. */
   passUnknownFields: boolean
   /** Storage of uploads and results: `file:<folder>` or `s3://bucket/prefix?endpoint=…&region=…&path_style=true`. */
@@ -129,7 +131,7 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the configuration from environment variables (contract §10) and from the files that `<NAME>_FILE` variables name. If DATABASE_URL or REDIS_URL is not set, a
+ * Reads the configuration from environment variables (docs/configuration.md) and from the files that `<NAME>_FILE` variables name. If DATABASE_URL or REDIS_URL is not set, a
  * development stack running on the same DATA_DIR is used. Throws a ConfigError that lists every fault.
  */
 export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
@@ -186,6 +188,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     readOnMs: v.UPSTREAM_READ_ON_MS,
     routingLearning: v.ROUTING_LEARNING,
     cacheMarks: v.CACHE_MARKS,
+    convertMedia: v.CONVERT_MEDIA,
     passUnknownFields: v.PASS_UNKNOWN_FIELDS,
     storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,
     signingSecrets: v.SIGNING_SECRET ?? [],

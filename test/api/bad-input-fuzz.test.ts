@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { errorsOf } from '../../api/openapi/errors.ts'
 import { endpoints } from '../../api/routes/index.ts'
@@ -14,12 +13,9 @@ import {
   provisioningKey,
 } from '../support/api/edge.ts'
 import { mutate, mutation } from '../support/api/mutations.ts'
-import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let gateway: Gateway
-let upstream: Emulator
-let stores: Awaited<ReturnType<typeof freshStores>>
-let account: Account
 let provisioning: string
 
 const reply: Reply = (request, response) => {
@@ -29,17 +25,11 @@ const reply: Reply = (request, response) => {
   response.writeHead(200, { 'content-type': 'text/event-stream' }).end(plainStream)
 }
 
+const upstream = use(test, () => Emulator.start(reply))
+const gateway = useGateway(test, () => ({ OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` }))
+const account = use(test, () => gateway.account({ usd: '1000' }))
 test.before(async () => {
-  stores = await freshStores()
-  upstream = await Emulator.start(reply)
-  gateway = await startGateway(stores, { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` })
-  account = await gateway.account({ usd: '1000' })
   provisioning = await provisioningKey(gateway, account.organisationId)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await upstream?.close()
-  await stores?.drop()
 })
 
 const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object', properties: {} } } }
@@ -134,7 +124,7 @@ for (const [path, body] of Object.entries(bodies) as [BodyPath, object][]) {
   })
 }
 
-/** Throws unless the answer is a success that can be read, or an error of exactly the contract's shape. */
+/** Throws unless the answer is a success that can be read, or an error of exactly the documented shape. */
 function assertProper(response: Response, text: string, documented: ReadonlySet<string>): void {
   if (response.headers.get('content-type')?.startsWith('text/event-stream')) {
     if (!/(?:data: \[DONE\]|data: \{"type":"message_stop"\})\n\n$/.test(text))
@@ -143,7 +133,7 @@ function assertProper(response: Response, text: string, documented: ReadonlySet<
   }
   if (response.status === 200 || response.status === 201) return
   const error = errorIn(response, text)
-  // The provider preferences of a request may exclude every provider, which is a 503 by the contract.
+  // The provider preferences of a request may exclude every provider, which is a documented 503.
   if (response.status >= 500 && error.code !== 'no_provider_available') throw new Error(`${response.status} ${text}`)
   const { status, type } = expectedError(response, error.code)
   if (status !== response.status || type !== error.type) throw new Error(`not of the table: ${text}`)

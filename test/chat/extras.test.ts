@@ -1,4 +1,3 @@
-import test from 'ava'
 import { sumUsages } from '../../shared/base/usage.ts'
 import { isDrift, listStatedCosts } from '../../shared/engine/stated-costs.ts'
 import { chargeNano } from '../../shared/routing/pricing.ts'
@@ -14,12 +13,10 @@ import {
   type World,
 } from '../support/chat/gateway.ts'
 import { measured } from '../support/metrics/samples.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld(measured)
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startWorld(measured))
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini, world.openrouter]) emulator.reset()
 })
@@ -51,7 +48,7 @@ test.serial('200 of a stream names them before its first byte', async t => {
   t.is(droppedIn(answer.headers), 'service_tier')
 })
 
-test.serial('200 at every dialect with what real clients send beside the contract', async t => {
+test.serial('200 at every dialect with what real clients send beside documented fields', async t => {
   const { live, test: sandbox } = await world.gateway.account()
   const marked = [{ type: 'text', text: 'Hello', cache_control: { type: 'ephemeral', ttl: '1h' } }]
   const sent = { usage: { include: true }, plugins: [], n: 1, strict: null, top_k: 5, langsmith_extra: { a: 1 } }

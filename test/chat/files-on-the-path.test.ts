@@ -1,16 +1,9 @@
 import { once } from 'node:events'
 import { join } from 'node:path'
-import test from 'ava'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
-import {
-  call,
-  eventually,
-  freshStores,
-  type Gateway,
-  type Process,
-  startGateway,
-  startProcess,
-} from '../support/gateway.ts'
+import { call, eventually, startProcess } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway, useStores } from '../support/use.ts'
 
 /** A reader follows a plain request through so many files at most. `LIST_FILES=1` in the environment prints them. */
 const maxFiles = 133
@@ -18,27 +11,16 @@ const warmUps = 5
 const measured = 4
 
 const preload = join(import.meta.dirname, '../support/chat/coverage-preload.ts')
-let gateway: Gateway
-let web: Process
-let upstream: Awaited<ReturnType<typeof startOpenAiEmulator>>
-let stores: Awaited<ReturnType<typeof freshStores>>
-
-test.before(async () => {
-  stores = await freshStores()
-  upstream = await startOpenAiEmulator()
-  gateway = await startGateway(stores)
+const stores = useStores(test)
+const gateway = useGateway(test, {}, { stores })
+const upstream = use(test, startOpenAiEmulator)
+const web = use(test, () => {
   const env = {
     OPENAI_API_KEY: 'sk-upstream',
     OPENAI_BASE_URL: `${upstream.url}/v1`,
     NODE_OPTIONS: `--import=${preload}`,
   }
-  web = await startProcess('web', stores, env, { ipc: true })
-})
-test.after.always(async () => {
-  await web?.kill()
-  await gateway?.close()
-  await upstream?.close()
-  await stores?.drop()
+  return startProcess('web', stores, env, { ipc: true })
 })
 
 /** The functions that ran in the process since the last call, by file. */

@@ -1,29 +1,29 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync, statSync } from 'node:fs'
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { existsSync, globSync, readFileSync, statSync } from 'node:fs'
+import { symlink, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { stripTypeScriptTypes } from 'node:module'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import test, { type ExecutionContext } from 'ava'
 import { commands, environmentCommands } from '../../api/operator/commands.ts'
+import { webhookEvents } from '../../api/webhook-events.ts'
 import { agentSections, withSnippets } from '../../docs/agent-snippets.ts'
+import { ruleKindNames } from '../../shared/alerts/rule-kinds.ts'
 import { errorCodes, GatewayError } from '../../shared/base/errors.ts'
 import { variables } from '../../shared/base/variables.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
 import { soundFile } from '../../shared/providers/sandbox/media/sounds.ts'
-import { eventTypes } from '../../shared/webhooks/events.ts'
 import { type CodeBlock, findAnchors, findLinks, type Page, readPages } from '../support/api/doc-examples.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
 import { inherited } from '../support/stack.ts'
-import { startWorkers, type Workers } from '../support/workers.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useFolder, useGateway, useStores } from '../support/use.ts'
+import { startWorkers } from '../support/workers.ts'
 
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '../..')
@@ -31,26 +31,21 @@ const pages = readPages()
 const blocks = pages.flatMap(page => page.blocks)
 const maxRunMs = 60_000
 const encryptionKey = 'a key of at least thirty-two characters'
-
-let stores: Stores
-let gateway: Gateway
-let workers: Workers
-let account: Account
 let provisioning: string
 let polls: NodeJS.Timeout
-let operator: Server
 /** The working directory of all examples: what one writes, a later one reads. */
-let folder: string
+const folder = useFolder(test)
 
+const stores = useStores(test)
+const gateway = useGateway(test, { ENCRYPTION_KEY: encryptionKey }, { stores })
+use(test, () => startWorkers(gateway.services))
+const account = use(test, () => gateway.account())
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { ENCRYPTION_KEY: encryptionKey })
-  workers = startWorkers(gateway.services)
-  account = await gateway.account()
   provisioning = (await gateway.services.keys.createProvisioning(account.organisationId, operatorActor)).secret
   polls = setInterval(() => void pollRunningJobs(), 200)
-  operator = await serveOperator()
-  folder = await mkdtemp(join(tmpdir(), 'headgate-docs-'))
+})
+const operator = use(test, serveOperator)
+test.before(async () => {
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
   await symlink(join(root, 'package.json'), join(folder, 'package.json'))
   const lines = blocks.find(({ language, code }) => language === 'jsonl' && code.includes('custom_id'))
@@ -63,11 +58,6 @@ test.before(async () => {
 })
 test.after.always(async () => {
   clearInterval(polls)
-  operator?.close()
-  await workers?.stop()
-  await gateway?.close()
-  await stores?.drop()
-  if (folder) await rm(folder, { recursive: true, force: true })
 })
 
 /** Runs operator commands in this process, since a process for each takes a second. Each argument ends with NUL. */
@@ -234,7 +224,13 @@ test('ok: the examples that run against a gateway are found', t => {
   t.true(count('js', ({ code }) => /from 'openai'/.test(code)) >= 3)
 })
 
-for (const page of pages) {
+const decisions = globSync('docs/decisions/*.md', { cwd: root }).map(readPage)
+
+function readPage(path: string): Page {
+  return { path, text: readFileSync(join(root, path), 'utf8'), blocks: [] }
+}
+
+for (const page of [...pages, readPage('CONTRIBUTING.md'), ...decisions]) {
   test(`ok: ${page.path} links to files and headings that exist`, t => {
     t.deepEqual(brokenLinks(page), [])
   })
@@ -248,6 +244,13 @@ function brokenLinks(page: Page): string[] {
     return findAnchors(readFileSync(file, 'utf8')).has(anchor) ? [] : [`${target}#${anchor}`]
   })
 }
+
+test('ok: the index of decisions links every one of them, once', t => {
+  const index = decisions.find(({ path }) => path === 'docs/decisions/index.md')!
+  const others = decisions.map(({ path }) => path).filter(path => path !== index.path)
+  const linked = findLinks(index).map(({ target }) => target)
+  t.deepEqual(linked.filter(target => target.startsWith('docs/decisions/')).toSorted(), others.toSorted())
+})
 
 test('ok: docs/configuration.md and .env.example have every environment variable, and no other', t => {
   const page = pages.find(({ path }) => path === 'docs/configuration.md')!.text
@@ -279,11 +282,23 @@ test('ok: docs/errors.md has every error code with its status, and no other', t 
   t.deepEqual(rows.toSorted(), errorCodes.map(code => `${code} ${new GatewayError(code, '').status}`).toSorted())
 })
 
-test('ok: docs/ names every command of the operator and every event of a webhook', t => {
+test('ok: docs/ names every command of the operator', t => {
   const guides = pages.map(({ text }) => text).join('\n')
   const names = [...commands, ...environmentCommands].map(({ name }) => name)
   t.deepEqual(
-    [...names, ...eventTypes].filter(name => !guides.includes(name)),
+    names.filter(name => !guides.includes(name)),
+    [],
+  )
+})
+
+test('ok: docs/webhooks.md has every event of a webhook and every kind of alert rule, and no other event', t => {
+  const page = pages.find(({ path }) => path === 'docs/webhooks.md')!.text
+  const section = page.slice(page.indexOf('## Events'), page.indexOf('## Endpoints'))
+  const rows = section.split('\n').filter(line => line.startsWith('| `'))
+  const documented = rows.flatMap(row => [...row.split('|')[1]!.matchAll(/`([\w.]+)`/g)].map(([, name]) => name!))
+  t.deepEqual(documented.toSorted(), Object.keys(webhookEvents).toSorted())
+  t.deepEqual(
+    ruleKindNames.filter(kind => !page.includes(`\`${kind}\``)),
     [],
   )
 })

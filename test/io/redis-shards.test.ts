@@ -1,8 +1,8 @@
-import test from 'ava'
 import { Redis } from 'ioredis'
 import { parseRedisUrl } from '../../shared/base/redis-url.ts'
 import { hashSlot, isSharded, Shards, shardsOf, shardTags, sharedTag, slotCount } from '../../shared/io/redis-shards.ts'
 import { queuePrefix } from '../../shared/queues/queues.ts'
+import { test } from '../support/test.ts'
 
 test('a URL names a server, a primary behind sentinels, or a cluster', t => {
   const credentials = { username: 'gateway', password: 'a:b@c' }

@@ -1,10 +1,10 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { type ChatRequest, chatRequest } from '../../shared/kinds/chat.ts'
 import type { Target } from '../../shared/providers/contract.ts'
 import { dryRunRequest, isPlainChat } from '../../shared/routing/options.ts'
 import { audio, catalog, file, image, schema, tools, worldWith } from '../support/routing/routing.ts'
+import { test } from '../support/test.ts'
 
 const { upstreams } = worldWith()
 /** Every chat model at every provider. */
