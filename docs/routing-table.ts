@@ -71,20 +71,25 @@ const requests: [title: string, content: unknown, more?: object][] = [
 ]
 
 const policy: Policy = {
-  ...{
-    hash: '',
-    secretHash: '',
-    secretExpiresAtMs: null,
-    version: 1,
-    keyId: '',
-    organisationId: '',
-    scopes: new Set(['*']),
-    learning: true,
-    contentLogging: null,
-    state: 'active' as const,
-    suspended: false,
-  },
-  ...{ rpmLimit: null, tpmLimit: null, sharedLimits: null, capNano: null, allowlist: null, expiresAtMs: null },
+  hash: '',
+  secretHash: '',
+  secretExpiresAtMs: null,
+  version: 1,
+  keyId: '',
+  organisationId: '',
+  scopes: new Set(['*']),
+  learning: true,
+  contentLogging: null,
+  state: 'active',
+  suspended: false,
+  rateKey: '',
+  shared: null,
+  spendsMoney: true,
+  rpmLimit: null,
+  tpmLimit: null,
+  capNano: null,
+  allowlist: null,
+  expiresAtMs: null,
   environment: 'live',
   mode: 'balanced',
 }
@@ -119,7 +124,7 @@ export function routingTable(): string {
 function cell(world: RoutingInputs, body: object): { difficulty: string; text: string } {
   const request = chatRequest.parse(body) as ChatRequest
   const features = chatFeatures(request, Buffer.byteLength(JSON.stringify(body)))
-  const decision = route(world, { policy, kind: 'chat', request: request as never, features }, 1)
+  const decision = route(world, { policy, kind: 'chat', request: request as never, features }, 'log')
   const { model, provider } = decision.targets[0]!
   const candidate = decision.candidates.find(one => one.model === model.id && one.provider === provider.name)!
   const usd = (candidate.estimatedCostNano! / 1e6).toPrecision(2)

@@ -36,7 +36,16 @@ const policy: Policy = {
     state: 'active' as const,
     suspended: false,
   },
-  ...{ rpmLimit: null, tpmLimit: null, sharedLimits: null, capNano: null, allowlist: null, expiresAtMs: null },
+  ...{
+    rpmLimit: null,
+    tpmLimit: null,
+    rateKey: 'k',
+    shared: null,
+    spendsMoney: true,
+    capNano: null,
+    allowlist: null,
+    expiresAtMs: null,
+  },
   environment: 'live',
   mode: 'balanced',
 }

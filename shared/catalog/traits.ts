@@ -73,7 +73,7 @@ export function transcribedFormats(served: ServedModel): readonly string[] | nul
 }
 
 /** Whether searches of the web by the provider's own tool have a price. Without one, the tool is not offered. */
-export function sellsWebSearches({ price }: Deployment): boolean {
+export function hasWebSearchPrice({ price }: Deployment): boolean {
   return price.unit === 'token' && price.web_search !== undefined
 }
 

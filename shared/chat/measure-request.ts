@@ -63,7 +63,7 @@ export async function measureIfAllowed<K extends DirectKind>(
 ): Promise<ChatRunInput<K>> {
   const { key, kind, body, features } = input
   const inputs = snapshotOf(services, marginPpm)
-  await decideUnderPolicy(services, key, policy => route(inputs, { policy, kind, request: body, features }, 0))
+  await decideUnderPolicy(services, key, policy => route(inputs, { policy, kind, request: body, features }))
   const measured = await measureRequest(services, format, body, features, key.policy)
   // Measuring takes time, so the cached policy may be outdated.
   key.forget()

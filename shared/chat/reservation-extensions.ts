@@ -14,7 +14,6 @@ import type { Target } from '../providers/contract.ts'
 import { maxCostOf, maxPicoPerOutputToken, reasoningExtensionTokens } from '../routing/pricing.ts'
 import { mayExtendPrompt } from '../routing/web-searches.ts'
 import type { MaxCost, Reservation } from '../wallet/admission.ts'
-import { billingContextOf } from '../wallet/billing-context.ts'
 import type { DeliveredOutput } from './delivered-output.ts'
 import type { ChatRunInput } from './run-input.ts'
 
@@ -74,7 +73,7 @@ function extendReservation(
   // The policy was read when the request started.
   key.forget()
   return decideUnderPolicy(services, key, (policy, generation) =>
-    services.admission.extend(billingContextOf(policy), generation, id, nano, month),
+    services.admission.extend(policy, generation, id, nano, month),
   )
 }
 

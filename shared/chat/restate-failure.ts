@@ -7,7 +7,7 @@ import type { DirectKind } from '../kinds/index.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { overflowCounts } from '../providers/toolkit/context-overflow.ts'
 import type { Features } from '../routing/features.ts'
-import { parseModelSelector } from '../routing/model-selector.ts'
+import { parseModelSelector } from '../routing/options.ts'
 import type { ChatFormat } from './chat-format.ts'
 
 type RefusedRequest = {

@@ -17,12 +17,10 @@ import { ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
 import type { Features } from '../routing/features.ts'
 import { listedRequest } from '../routing/listed-request.ts'
-import { parseModelSelector } from '../routing/model-selector.ts'
-import { dryRunRequest, snapshotOf } from '../routing/options.ts'
+import { dryRunRequest, parseModelSelector, snapshotOf } from '../routing/options.ts'
 import { marginOf } from '../routing/pricing.ts'
 import { type Decision, route } from '../routing/router.ts'
 import type { Reservation } from '../wallet/admission.ts'
-import { maxCandidates } from '../wallet/routing-record.ts'
 import { billAborted, unbilled } from './abandoned-usage.ts'
 import { type Attempt, isStopped, type ReceivedAnswer, receiveAnswer, serializeAnswer } from './attempt.ts'
 import { bill } from './bill.ts'
@@ -125,10 +123,10 @@ class Run<K extends DirectKind> extends BaseRun {
     const { sticky } = this.#session
     const inputs = snapshotOf(services, this.marginPpm)
     // A named model needs no explanation.
-    const maxListed = parseModelSelector(services.catalog, body.model, kind).auto ? maxCandidates : 0
+    const explain = parseModelSelector(services.catalog, body.model, kind).auto ? 'log' : 'no'
     const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
-      const learned = maxListed > 0 ? services.learnedQualities.of(policy) : null
-      const decision = route(inputs, { policy, kind, request: body, features, sticky, learned }, maxListed)
+      const learned = explain === 'log' ? services.learnedQualities.of(policy) : null
+      const decision = route(inputs, { policy, kind, request: body, features, sticky, learned }, explain)
       return { decision, maxCost: maxCostOfRun(services, policy, this.#input, decision.targets, this.marginPpm) }
     })
     this.policy = key.policy

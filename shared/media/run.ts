@@ -310,7 +310,7 @@ const assumedDifficulty = 0.5
 function rankOffers({ upstreams }: Platform, mode: Mode, offers: readonly Offer[]): Offer[] {
   const priced = offers.map(offer => {
     const quality = offer.target.model.quality ?? 0
-    return { offer, quality, listedQuality: quality, costNano: offer.maxNano, merit: 0, pricePlace: 0 }
+    return { offer, quality, listedQuality: quality, costNano: offer.maxNano, qualityScore: 0, normalisedPrice: 0 }
   })
   const scale = scaleOf(priced, assumedDifficulty)
   for (const one of priced) rate(one, upstreams.figures(one.offer.target), scale)

@@ -1,4 +1,4 @@
-import { sellsWebSearches, servesResponses } from '../catalog/traits.ts'
+import { hasWebSearchPrice, servesResponses } from '../catalog/traits.ts'
 import type { Target } from '../providers/contract.ts'
 
 /** The web searches that a request asks for. */
@@ -24,7 +24,7 @@ export function webSearchesOf(max: number, promptTokens: number, nativeOnly: boo
 
 /** Those of the web searches `asked` for that a target may make: all or none (null). */
 export function webSearchesAt(target: Target, asked: WebSearches | undefined): WebSearches | null {
-  if (asked === undefined || !sellsWebSearches(target.deployment)) return null
+  if (asked === undefined || !hasWebSearchPrice(target.deployment)) return null
   return asked.nativeOnly && !servesResponses(target) ? null : asked
 }
 

@@ -9,7 +9,6 @@ import type { BatchAnswer, Operation } from '../../providers/contract.ts'
 import { isRequestFault, ProviderError } from '../../providers/provider-error.ts'
 import { marginOf } from '../../routing/pricing.ts'
 import type { Reservation } from '../../wallet/admission.ts'
-import { billingContextOf } from '../../wallet/billing-context.ts'
 import type { BatchServices } from '../batch-services.ts'
 import type { Batch } from '../batches.ts'
 import { readLines } from '../input.ts'
@@ -173,7 +172,7 @@ class Collector {
     const { id, month, capNano } = this.#batch
     return {
       id: `${id}:${line}`,
-      billing: { ...billingContextOf(policy), capNano: capNano === null ? null : Number(capNano) },
+      billing: { ...policy, capNano: capNano === null ? null : Number(capNano) },
       month,
       reservedNano,
       maxNano: reservedNano,

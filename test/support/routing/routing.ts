@@ -59,7 +59,9 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
   const limits = {
     rpmLimit: null,
     tpmLimit: null,
-    sharedLimits: null,
+    rateKey: 'k',
+    shared: null,
+    spendsMoney: true,
     capNano: null,
     allowlist: null,
     expiresAtMs: null,
@@ -115,7 +117,7 @@ export function decide(
     sticky,
     learned,
   } as const
-  return route(world, asking, explain ? Number.POSITIVE_INFINITY : 0)
+  return route(world, asking, explain ? 'preview' : 'no')
 }
 
 export const idsOf = ({ targets }: Decision) => targets.map(({ model, provider }) => `${model.id}@${provider.name}`)

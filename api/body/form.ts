@@ -1,4 +1,3 @@
-import type { IncomingMessage } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { parseJson } from '../../shared/base/json.ts'
 import { validate } from '../../shared/base/validate.ts'
@@ -7,10 +6,8 @@ import { storeUpload } from '../../shared/files/uploads.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { Endpoint, Form, Upload } from '../endpoint.ts'
 import type { State } from '../state.ts'
-import { holdBody } from './body.ts'
-import { isMultipart, readMultipart, unknownFieldError } from './multipart.ts'
-
-export const isForm: (request: IncomingMessage) => boolean = isMultipart
+import { readMultipart, unknownFieldError } from './multipart.ts'
+import { holdBody } from './read-body.ts'
 
 /**
  * Reads the form of a request: files are stored as they arrive, fields become the body. Throws 400, 413 and 415 naming

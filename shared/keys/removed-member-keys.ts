@@ -4,8 +4,8 @@ import type { Database } from '../io/db.ts'
 import type { Keys } from './keys.ts'
 
 /** What happens to the keys of a removed member: only that member knows where their secrets are in use. */
-export const keyFates = ['revoke', 'hand_over'] as const
-export type KeyFate = (typeof keyFates)[number]
+export const removedMemberKeyActions = ['revoke', 'hand_over'] as const
+export type RemovedMemberKeyAction = (typeof removedMemberKeyActions)[number]
 
 const keysPerRound = 20
 /** Bounds the loop: a member cannot create this many keys during the removal. */
@@ -19,7 +19,7 @@ const maxRounds = 1_000
 export async function settleMemberKeys(
   { db, keys }: { db: Database; keys: Keys },
   { organisationId, userId }: { organisationId: string; userId: string },
-  fate: KeyFate,
+  fate: RemovedMemberKeyAction,
   actor: Actor,
 ): Promise<number> {
   if (fate === 'hand_over') return handOver(db, { organisationId, userId }, actor)

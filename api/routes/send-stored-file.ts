@@ -1,7 +1,6 @@
 import { GatewayError } from '../../shared/base/errors.ts'
-import type { Blobs } from '../../shared/io/storage/blobs.ts'
+import type { Blobs, ByteRange } from '../../shared/io/storage/blobs.ts'
 import type { Context, Endpoint } from '../endpoint.ts'
-import { parseRange } from './range.ts'
 
 /** Pages of any origin may embed files; opened as pages of their own, they are sandboxed. */
 const safeHeaders = {
@@ -46,4 +45,17 @@ export async function sendStoredFile(
   if (range) ctx.set('content-range', `bytes ${range.start}-${range.end}/${bytes}`)
   if (blob) ctx.body = blob.stream
   ctx.length = range ? range.end - range.start + 1 : bytes
+}
+
+/**
+ * Parses the single range of a `Range` header (RFC 9110 §14); null = the whole file, also for multiple or malformed
+ * ranges.
+ */
+export function parseRange(header: string, bytes: number): ByteRange | 'unsatisfiable' | null {
+  const [, from = '', to = ''] = /^bytes=(\d*)-(\d*)$/i.exec(header.trim()) ?? []
+  if (from === '' && to === '') return null
+  const start = from === '' ? Math.max(0, bytes - Number(to)) : Number(from)
+  const end = from === '' || to === '' ? bytes - 1 : Math.min(Number(to), bytes - 1)
+  if (from !== '' && to !== '' && Number(to) < start) return null
+  return start >= bytes || (from === '' && Number(to) === 0) ? 'unsatisfiable' : { start, end }
 }

@@ -1,21 +1,24 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Services } from '../shared/open-services.ts'
+import { isForm } from './body/read-body.ts'
 import type { Endpoint } from './endpoint.ts'
-import { isForm } from './middleware/form.ts'
-import { withSingleSlashes } from './request-head.ts'
+import { withSingleSlashes } from './http-request.ts'
 import { closeRequest, failRequest, openRequest, serveRequest } from './request-lifecycle.ts'
-import { endpoints } from './routes/index.ts'
+import { fixedPathEndpoints } from './route-table.ts'
 
 /** Anthropic's clients add it to every request. */
 const betaQuery = '?beta=true'
 
-/** Requests to direct endpoints bypass Koa (`app`), which handles all others, and those with another query or a form. */
-export function withLane(services: Services, app: RequestListener): RequestListener {
-  const lane = new Map(endpoints.filter(({ direct }) => direct).map(endpoint => [endpoint.path, endpoint]))
+/**
+ * Dispatches requests: those to endpoints that bypass Koa directly, all others, and those with another query or a form, to
+ * `app`.
+ */
+export function directDispatch(services: Services, app: RequestListener): RequestListener {
+  const posts = fixedPathEndpoints('POST')!
   return (request, response) => {
     request.url = withSingleSlashes(request.url!)
-    const endpoint = request.method === 'POST' ? lane.get(pathOf(request.url)) : undefined
-    if (endpoint && !isForm(request)) void serveDirect(services, endpoint, request, response)
+    const endpoint = request.method === 'POST' ? posts.get(pathOf(request.url)) : undefined
+    if (endpoint?.bypassesKoa && !isForm(request)) void serveDirect(services, endpoint, request, response)
     else app(request, response)
   }
 }

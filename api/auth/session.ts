@@ -1,12 +1,12 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import { rejectNul } from '../../shared/base/json.ts'
 import { organisationSuspended } from '../../shared/keys/policy.ts'
-import { clientOf } from '../auth/address.ts'
-import { noteActivity } from '../auth/last-active.ts'
-import { isOwnOrigin } from '../auth/origin.ts'
-import { hasRole, type Role } from '../auth/roles.ts'
-import { hasSecondFactor, secondFactorRequiredMessage } from '../auth/second-factor-rule.ts'
+import type { Platform } from '../../shared/platform.ts'
 import type { Context } from '../endpoint.ts'
+import { clientOf } from './address.ts'
+import { isOwnOrigin } from './origin.ts'
+import { hasRole, type Role } from './roles.ts'
+import { hasSecondFactor, secondFactorRequiredMessage } from './second-factor-rule.ts'
 
 export type SessionAccess = 'visitor' | 'person' | 'operator' | { role: Role }
 
@@ -66,4 +66,22 @@ export function assertOwnOrigin({ req, state }: Context): void {
     'origin_not_allowed',
     'Dashboard requests must come from its own pages, at the address of PUBLIC_URL.',
   )
+}
+
+/** A person's calls within this time are one write. */
+const precisionMs = 5 * 60_000
+
+/** Notes that a member uses the dashboard, at most once in five minutes. A failure is only logged: the call itself goes on. */
+export async function noteActivity(
+  { db, clock, log }: Pick<Platform, 'db' | 'clock' | 'log'>,
+  { id, lastActiveAt }: { id: string; lastActiveAt: Date | null },
+): Promise<void> {
+  const nowMs = clock.now()
+  const before = new Date(nowMs - precisionMs)
+  if (lastActiveAt !== null && lastActiveAt >= before) return
+  // Of calls at the same time only the first one writes.
+  const isDue = { OR: [{ lastActiveAt: null }, { lastActiveAt: { lt: before } }] }
+  await db.membership
+    .updateMany({ where: { id, ...isDue }, data: { lastActiveAt: new Date(nowMs) } })
+    .catch(err => log.warn({ err, membership: id }, 'the activity of a member was not noted'))
 }

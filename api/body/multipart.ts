@@ -9,7 +9,7 @@ import { type Bytes, freeBytes } from '../../shared/io/bytes.ts'
 import { compressionsIn } from '../../shared/io/content-coding.ts'
 import { pipeJoined } from '../../shared/io/pieces.ts'
 import { HttpRequest } from '../http-request.ts'
-import { discardBody, tinyPiecesError, watchSender } from './sender.ts'
+import { discardBody, isForm, tinyPiecesError, watchSender } from './read-body.ts'
 
 const defaultMaxFields = 64
 const defaultMaxFieldBytes = 256 * 1024
@@ -136,7 +136,7 @@ function openParser(
   instead = '',
 ): busboy.Busboy {
   const { 'content-type': type = '', 'content-encoding': encoding } = request.headers
-  if (!isMultipart(request) || compressionsIn(encoding).length > 0) {
+  if (!isForm(request) || compressionsIn(encoding).length > 0) {
     discardBody(request)
     const message = `Send the body as \`Content-Type: multipart/form-data\`.${instead && ` ${instead}`}`
     throw new GatewayError('unsupported_media_type', message)
@@ -161,11 +161,6 @@ function openParser(
     discardBody(request)
     throw malformedError('The Content-Type has no boundary.', undefined, cause)
   }
-}
-
-/** Whether the body of a request is a multipart form. */
-export function isMultipart(request: IncomingMessage): boolean {
-  return /^multipart\/form-data\b/i.test(request.headers['content-type'] ?? '')
 }
 
 /** The chunks of a file, each freed when the next one is requested. */

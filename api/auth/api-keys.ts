@@ -11,8 +11,8 @@ import { hashSecret, secretKind } from '../../shared/keys/secret.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { rateHeaders } from '../../shared/wallet/rates.ts'
 import { type BillingContext, flatCost } from '../../shared/wallet/reservation.ts'
-import { hasRole, type Role } from '../auth/roles.ts'
 import { DialectError } from '../error-response.ts'
+import { hasRole, type Role } from './roles.ts'
 
 /**
  * The token of an `Authorization: Bearer` header; null for other schemes. Quotes around it, as files of environment

@@ -25,7 +25,7 @@ const codeBudgetNames = (userId: string) => [`code:user:${userId}`, `code:user-d
  * are counted by known device, otherwise by address and account: strangers exhaust their own budgets, never those of a
  * known device. `currentRequest` returns the request being handled.
  */
-export function guessing(services: Platform, currentRequest: () => AuthRequest): BetterAuthPlugin {
+export function guessLimits(services: Platform, currentRequest: () => AuthRequest): BetterAuthPlugin {
   const { db, redis } = services
   const attempt = async (budgets: readonly Budget[], message: string) => {
     const retryAfterS = await takeAttempt(redis, budgets)
