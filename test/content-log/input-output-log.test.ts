@@ -235,7 +235,7 @@ test.serial('a large input and output is cut, and says so', async t => {
   t.true(content!.input_bytes <= 1024 * 1024 + 3)
 })
 
-test.serial('logging ends by itself, and when it is switched off', async t => {
+test.serial('off: logging after its time, and when it is switched off', async t => {
   const key = await keyWith(all())
   t.true(await hasContent((await ask(key, chat, say('On'))).id))
   await set(key, { mode: 'off' })

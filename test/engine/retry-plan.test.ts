@@ -166,7 +166,7 @@ test('a quick retry waits until its target has rested, and never for long', t =>
   t.deepEqual(plan.next(740), { target: other, pauseMs: 0 })
 })
 
-test('no quick retry where its pause is beyond the patience', t => {
+test('not retried when the pause is longer than the request may wait', t => {
   const steps = play(planOf([a, other], { pauseMs: 500 }), fail('rate_limited', 900))
   t.deepEqual(steps, [
     ['a', 0],

@@ -214,7 +214,7 @@ test.serial('a stream without usage is billed as it is shown; a truncated one en
   t.like(openResponseEvent.parse(last), { type: 'response.failed', response: { status: 'failed' } })
 })
 
-test.serial('test keys: the sandbox answers, streamed or not', async t => {
+test.serial('200 from the sandbox for test keys, streamed or not', async t => {
   const account = await world.gateway.account()
   const sdk = world.sdk(account.test)
   const request = { model: 'gpt-4.1', input: 'Hello gateway' }
