@@ -143,7 +143,7 @@ test('400 for what is no JSON, and for a field that is there twice', t => {
     )
 })
 
-test('undefined where there is no such value', t => {
+test('null where there is no such value', t => {
   for (const text of [
     'null',
     '[]',
