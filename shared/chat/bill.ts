@@ -34,7 +34,7 @@ type FinishedCall<K extends DirectKind> = FinishedAnswer<K> | FinishedStream<K>
 
 /**
  * The bill of a finished call: the provider's usage, or our estimate if it reported none. A generation without output
- * is not billed (contract §1).
+ * is not billed.
  */
 export function bill<K extends DirectKind>(billing: Billing, finished: FinishedCall<K>): Bill | Promise<Bill> {
   const resolved = resolveOutcome(finished, stated => statedUsage(stated, billing))

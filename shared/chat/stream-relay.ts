@@ -239,7 +239,7 @@ export abstract class StreamRelay {
   }
 }
 
-/** The error event that ends a failed stream (contract §2). */
+/** The error event that ends a failed stream (docs/errors.md). */
 export function errorEvent(shape: ChunkHead, failure: GatewayError): string {
   return formatEvent({ ...shape, error: errorInStream(failure), choices: [emptyChoice(shape.object, 'error')] })
 }

@@ -249,7 +249,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   }
 }
 
-/** Appears in the log only, since the client has disconnected (contract §2, 499). */
+/** Appears in the log only, since the client has disconnected (499). */
 export const clientClosed = 'client_closed_request'
 
 /** The outcome of a run whose client disconnected. */

@@ -167,7 +167,7 @@ const maxNamedFields = 20
 /** Field names come from the caller: names that are invalid in a header are not written to it. */
 const fieldName = /^[\w.-]{1,100}$/
 
-/** The headers of every response that used a model (contract §1), except its cost. */
+/** The headers of every response that used a model, except its cost. */
 export function answerHeaders({
   id,
   target,
