@@ -20,7 +20,7 @@ const groups: Record<string, string[]> = {
   'chat-streams': ['chat/streams'],
   'chat-translation': ['chat/translation'],
   dashboard: ['content-log', 'dashboard'],
-  delayed: ['delayed', 'queues', 'webhooks'],
+  delayed: ['delayed', 'queues'],
   files: ['files'],
   foundation: ['base', 'catalog', 'deploy', 'io', 'sandbox'],
   jobs: ['jobs'],
@@ -46,6 +46,7 @@ const groups: Record<string, string[]> = {
   routing: ['feedback', 'limiter', 'routing'],
   wallet: ['wallet'],
   'wallet-ledger': ['wallet/ledger'],
+  webhooks: ['webhooks'],
 }
 
 /**
