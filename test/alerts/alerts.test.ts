@@ -164,7 +164,7 @@ async function assertPosted(t: ExecutionContext, organisationId: string) {
   t.is((log[0]!.headers as Record<string, string>)['webhook-signature'], `${posted.slice(0, 9)}…`)
 }
 
-test.serial('told of the highest level only after a jump, and again in the next month', async t => {
+test.serial('sent: one alert of the highest level after a jump, and again in the next month', async t => {
   const { organisationId, key } = await world()
   await spend(key, 0.085)
   t.deepEqual(await percents(organisationId), [80])

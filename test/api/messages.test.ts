@@ -133,7 +133,7 @@ test.serial(
   },
 )
 
-test.serial('probes of the address: 200 without a key', async t => {
+test.serial('200 without a key for probes of the address', async t => {
   for (const address of ['/', '/api/hello']) {
     const response = await world.gateway.fetch(address, { method: 'HEAD' })
     t.is(response.status, 200)

@@ -151,7 +151,7 @@ test('ids have their prefix, are unique and sort by time', async t => {
   t.true(earlier < newId('req'))
 })
 
-test('months are those of UTC', t => {
+test('UTC: every month begins and ends in it', t => {
   const last = Date.UTC(2026, 11, 31, 23, 59, 59, 999)
   t.is(monthOf(last), '2026-12')
   t.is(monthOf(last + 1), '2027-01')

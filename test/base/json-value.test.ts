@@ -143,7 +143,7 @@ test('400 for what is no JSON, and for a field that is there twice', t => {
     )
 })
 
-test('nothing where there is no such value', t => {
+test('null where there is no such value', t => {
   for (const text of [
     'null',
     '[]',
@@ -161,7 +161,7 @@ test('nothing where there is no such value', t => {
   t.deepEqual(findValue(Buffer.from(elsewhere), ['setup', 'model'], 'It'), { value: 4, start, end: start + 1 })
 })
 
-test('what is nested deeply is walked over', t => {
+test('skipped: what is nested deeply', t => {
   const deep = `{"deep":${'[{"a":'.repeat(60)}1${'}]'.repeat(60)},"model":"x"}`
   t.is(findValue(Buffer.from(deep), ['model'], 'It')?.value, 'x')
 })

@@ -6,14 +6,14 @@ import { freePort } from '../../dev/ports.ts'
 import type { Services } from '../../shared/open-services.ts'
 import { observe } from '../support/chaos.ts'
 import { eventually, type Process, startProcess } from '../support/gateway.ts'
-import { frozenPostgres, frozenRedis, type Trouble } from '../support/io/trouble.ts'
+import { frozenPostgres, frozenRedis, type StoreFault } from '../support/io/store-faults.ts'
 import { type PrivateServer, privatePostgres, privateRedis } from '../support/stack.ts'
 
 const upWithinMs = 120_000
 const repository = join(import.meta.dirname, '../..')
 
 /** A store of the run: to be frozen, restarted or killed. Its address stays the same. */
-export type Store = PrivateServer & { frozen: Trouble }
+export type Store = PrivateServer & { frozen: StoreFault }
 
 /** A process of the gateway under a supervisor: started again whenever it has ended, as a platform would. */
 export class Supervised {

@@ -435,7 +435,7 @@ test.serial('an organisation keeps an owner, however many of them leave at a tim
   }
 })
 
-test.serial('strangers learn nothing of unconfirmed accounts, and get few emails', async t => {
+test.serial('hidden: unconfirmed accounts from strangers, who get few emails', async t => {
   const { visitor, organisationId, userId } = await signUp(gateway, { verified: false, name: 'Free money' })
   const victim = 'victim@example.com'
   const invite = async () => {

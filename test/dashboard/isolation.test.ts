@@ -110,7 +110,7 @@ test.serial('403 for non-operators, on every route of the operator area', async 
     )
 })
 
-test.serial('keys open nothing of the dashboard, and cookies nothing of the API', async t => {
+test.serial('refused: API keys at the dashboard, and cookies at the API', async t => {
   const key = await gateway.key(owner.organisationId, 'live')
   const headers = { authorization: `Bearer ${key}` }
   t.is((await fetch(`${gateway.url}${owner.base}/keys`, { headers })).status, 401)

@@ -285,7 +285,7 @@ test('a request is shown with its calls, its decision, what it belongs to and wh
   t.like(await read('job'), { job_id: ids.job, batch_id: null, type: 'video', environment: 'test' })
 })
 
-test('what a search finds is exported as CSV', async t => {
+test('exported as CSV: what a search finds', async t => {
   const { visitor, base } = owner
   const answer = await visitor.fetch(`${base}/requests.csv?type=chat&model=gpt-5`)
   t.is(answer.headers.get('content-type'), 'text/csv; charset=utf-8')

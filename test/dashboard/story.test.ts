@@ -104,7 +104,7 @@ test.serial('the first test key is shown once, and the first request appears whi
   await page.getByRole('textbox', { name: 'Message' }).waitFor()
 })
 
-test.serial('another key is refused until the address is confirmed', async t => {
+test.serial('refused: another key before the address is confirmed', async t => {
   await goTo('API keys')
   await page.getByRole('button', { name: 'Create key' }).first().click()
   const form = page.getByRole('dialog')

@@ -153,7 +153,7 @@ for (const dialect of dialects) {
   })
 }
 
-test.serial('another endpoint is refused', async t => {
+test.serial('refused: another endpoint', async t => {
   const { live } = await world.gateway.account()
   for (const endpoint of ['/v1/embeddings', 'chat', 1]) {
     const body = { ...delayed('/v1/messages', 'gpt-4o-mini'), endpoint }

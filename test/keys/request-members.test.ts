@@ -93,7 +93,7 @@ test('decided: every beta of the SDK, and every header that it sends with a mess
   )
 })
 
-test('what a beta opens is decided on, too', t => {
+test('decided: members that a beta adds', t => {
   const elsewhere = ['blocks', 'nothing']
   for (const [beta, opens] of knownBetas)
     t.true(messagesMembers.has(opens) || elsewhere.includes(opens), `${beta} opens ${opens}`)

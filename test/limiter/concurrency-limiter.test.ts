@@ -198,7 +198,7 @@ test('no growth while the limit is not used', async t => {
   t.true(limit <= 24, `${limit}: at first they may have to wait for a share`)
 })
 
-test.serial('some commands for thousands of calls, none without calls', async t => {
+test.serial('bounded: some commands for thousands of calls, none without calls', async t => {
   const world = new World(t)
   const [busy, idle, watching] = [await world.worker(), await world.worker(), await world.worker()]
   await world.drive(busy, 64, () => world.begun > 4_000)

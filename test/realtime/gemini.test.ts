@@ -344,7 +344,7 @@ test('a report that is repeated within one answer counts for what it has more', 
   ])
 })
 
-test('what is no report is not counted, and never throws', t => {
+test('ignored: what is not a report', t => {
   const strange = [
     ...[null, [], 'x', 7, {}, { promptTokenCount: -1 }, { promptTokenCount: 1e300 }, { responseTokenCount: '12' }],
     { promptTokenCount: Number.NaN, promptTokensDetails: 'x' },

@@ -111,7 +111,7 @@ const strange: [what: string, usage: unknown][] = [
   ['a length in words', { type: 'duration', seconds: 'two' }],
 ]
 for (const [what, usage] of strange) {
-  test(`realtime: a usage that is none reports nothing: ${what}`, t => {
+  test(`realtime: invalid usage reports nothing: ${what}`, t => {
     const meter = realtime.meter()
     read(meter, settings({ model: 'whisper-1' }), created('a'))
     t.deepEqual(read(meter, done('a', usage), transcribed(usage)), [])
@@ -155,7 +155,7 @@ const started = { type: 'session.started', session: { id: 'live_1', model: 'gpt-
 const lasted = (seconds: unknown) => ({ type: 'session.usage.updated', usage: { seconds } })
 const ended = (seconds: unknown) => ({ type: 'session.closed', reason: 'close_requested', usage: { seconds } })
 
-test('live: the length is the last that was told, and never falls', t => {
+test('live: the length is the last that was reported, and never falls', t => {
   const meter = live.meter()
   t.true(meter.ownClock)
   t.is(meter.sessionSeconds, 0, 'a session that was not started costs nothing')

@@ -86,7 +86,7 @@ test.serial('one that is over cannot be cancelled, and stays as it is', async t 
   t.is((await client().responses.retrieve(id)).status, 'completed')
 })
 
-test.serial('deleted while it is made, it is cancelled', async t => {
+test.serial('cancelled: a response that is deleted while it is made', async t => {
   startWorking()
   world.openai.next(hang)
   const { id, events } = await createStreamed()
@@ -169,7 +169,7 @@ test.serial('a worker that stops after events were shown fails it, at no cost', 
   t.is(await chargedNano(world, account), 0)
 })
 
-test.serial('one that is not made within an hour has failed', async t => {
+test.serial('failed: a response that is not made within an hour', async t => {
   const { id, events } = await createStreamed()
   const { db } = world.gateway.services
   await db.job.update({ where: { id }, data: { deadlineAt: new Date(Date.now() - 1) } })
@@ -179,7 +179,7 @@ test.serial('one that is not made within an hour has failed', async t => {
   t.is(await chargedNano(world, account), 0)
 })
 
-test.serial('one at which its workers died has failed', async t => {
+test.serial('failed: a response whose workers died', async t => {
   const { id } = await client().responses.create(background)
   const { db } = world.gateway.services
   const lost = { stage: 'running', claimedUntil: new Date(0), openStarts: maxOpenStarts } as const
@@ -189,7 +189,7 @@ test.serial('one at which its workers died has failed', async t => {
   t.is(await chargedNano(world, account), 0)
 })
 
-test.serial('without its events, a stream has the end of the response', async t => {
+test.serial('completed: a stream whose events are lost has the end of the response', async t => {
   startWorking()
   const { responseEvents } = world.gateway.services
   const stalled = stalling(6)

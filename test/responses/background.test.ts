@@ -144,7 +144,7 @@ test.serial('only a response in the background that was streamed can be streamed
   await untilOver(client, unstreamed.id)
 })
 
-test.serial('it needs storage, and a request that could run', async t => {
+test.serial('refused without storage, and for a request that could not run', async t => {
   const { gateway } = world
   const none = await gateway.account({ usd: '10' })
   const keeping = await keepingAccount(world)
@@ -185,7 +185,7 @@ test.serial('a repeated request with an Idempotency-Key is one response', async 
   t.is(world.openai.requests.length, 1)
 })
 
-test.serial('only its owner sees it, and it is no delayed job', async t => {
+test.serial('hidden from other organisations, and from the list of delayed jobs', async t => {
   const { gateway } = world
   const account = await keepingAccount(world)
   const client = world.sdk(account.live)
@@ -203,7 +203,7 @@ test.serial('only its owner sees it, and it is no delayed job', async t => {
   t.deepEqual(jobs.data, [])
 })
 
-test.serial('test keys have it from the sandbox, at no cost', async t => {
+test.serial('200 from the sandbox for test keys, at no cost', async t => {
   const account = await keepingAccount(world)
   const client = world.sdk(account.test)
   const streamed = await collect(await client.responses.create({ ...background, stream: true }))

@@ -11,7 +11,7 @@ function turn(text: string) {
   return { body: responsesRequest.parse(JSON.parse(text)), raw: Buffer.from(text) }
 }
 
-test('earlier items precede the new ones, and all else keeps its characters', t => {
+test('inserted: earlier items before the new ones, with all other characters unchanged', t => {
   const text = `{ "model":"m",  "temperature": 1.0, "previous_response_id":"resp_1", "input": [ {"role":"user","content":"é \\u00e9","n":1.50} ],"x":{"b":2.0} }`
   const { body, raw } = withContext(turn(text), earlier)
   t.is(

@@ -178,7 +178,7 @@ test.serial('a client that disconnects in the middle is billed for what was prod
   t.true((await chargedNano(world, account)) > 0)
 })
 
-test.serial('turns run one after another; sixteen may wait', async t => {
+test.serial('queued: turns run one after another, at most sixteen wait', async t => {
   const { live: key } = await live()
   const client = await open(key)
   world.openai.next(neverEnding('Once'))

@@ -211,7 +211,7 @@ test.serial('a stream that breaks is stored as failed, and cannot be continued',
   }
 })
 
-test.serial('test keys: the sandbox stores as well', async t => {
+test.serial('stored: answers of the sandbox to test keys', async t => {
   const { test: key } = await keepingAccount(world)
   const client = world.sdk(key)
   const first = await client.responses.create({ model: 'auto', input: 'Hello' })
@@ -220,7 +220,7 @@ test.serial('test keys: the sandbox stores as well', async t => {
   t.is((await client.responses.retrieve(second.id)).output_text, 'Again')
 })
 
-test.serial('cancel is for responses in the background', async t => {
+test.serial('refused: cancelling a response that is not in the background', async t => {
   const { live } = await keepingAccount(world)
   const client = world.sdk(live)
   const { id } = await client.responses.create({ model: 'gpt-4o-mini', input: 'Hi' })

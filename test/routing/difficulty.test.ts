@@ -164,7 +164,7 @@ test('higher with a schema, with an image, and the more thinking is asked for', 
   t.true(values[2]! < plain && plain < values[3]!)
 })
 
-test('what matters is the last user message', t => {
+test('estimated from the last user message', t => {
   const messages = [
     { role: 'user', content: hard.English[0] },
     { role: 'assistant', content: 'Here is the proof.' },

@@ -22,7 +22,7 @@ const minuteMs = 60_000
 /** Almost the same: some milliseconds pass between writing and reading. */
 const near = (value: number, expected: number) => Math.abs(value - expected) <= Math.abs(expected) * 0.02
 
-test.serial('what was counted fades to a half each minute', async t => {
+test.serial('halved each minute: what was counted', async t => {
   const [a, b] = fleet.processes
   await fleet.edit(id, { good: 8, bad: 24 }, { at: -minuteMs })
   a!.recordSuccess(target, null)

@@ -67,7 +67,7 @@ for (const kind of Object.keys(instantKinds) as InstantKind[]) {
     t.is((await providerFault(ask(kind, id, { [text]: 'sandbox:rate_limit' }).output)).reason, 'rate_limited')
   })
 
-  test(`ends when its client has disconnected: ${kind}`, async t => {
+  test(`ended when its client has disconnected: ${kind}`, async t => {
     const left = new AbortController()
     const { output } = ask(kind, id, { [text]: 'sandbox:timeout' }, left.signal)
     left.abort()

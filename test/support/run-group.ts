@@ -6,7 +6,8 @@ import { collect, TestFile } from './test.ts'
 import { Turns } from './turns.ts'
 
 const tests = join(import.meta.dirname, '..')
-const turnHook = 'turn'
+/** The name under which a hook of a file fails. */
+const hooks = 'hooks'
 
 /**
  * Runs all files of a group in this process, one after another, each as it would run alone: its serial tests, then the
@@ -24,9 +25,9 @@ export async function runGroup(group: string): Promise<void> {
       ava(fullTitle, t => run(t) as Promise<void>)
     }
   }
-  const titleOf = ({ title }: ExecutionContext) => title.slice(`${turnHook} for `.length)
-  ava.beforeEach(turnHook, t => turns.begin(titleOf(t), t))
-  ava.afterEach.always(turnHook, t => turns.end(titleOf(t), t))
+  const titleOf = ({ title }: ExecutionContext) => title.slice(`${hooks} for `.length)
+  ava.beforeEach(hooks, t => turns.begin(titleOf(t), t))
+  ava.afterEach.always(hooks, t => turns.end(titleOf(t), t))
 }
 
 /** A file that cannot be imported fails under its own name; the others of its group still run. */

@@ -169,7 +169,7 @@ test.serial('a delayed entry of a process whose clock is ahead is due by the tim
   connection.disconnect()
 })
 
-test.serial('nothing is deleted by a wrong clock', async t => {
+test.serial('kept: everything, while a clock is wrong', async t => {
   const skew = await open()
   aheadMs = 400 * dayMs
   const pruning = pruneAll({ ...gateway.services, clock: wall, clockSkew: skew }, hourlyRules)

@@ -29,7 +29,7 @@ test('reported: every status of the queue', async t => {
   ])
 })
 
-test('reported: completed only means over, the result tells how', async t => {
+test('reported: completed means final, the result says whether it succeeded', async t => {
   const down = json(503, { detail: 'Service Unavailable' })
   const runner = json(503, { detail: 'Runner disconnected', error_type: 'runner_disconnected' })
   const policy = falError(422, [{ loc: ['body', 'prompt'], msg: 'Flagged.', type: 'content_policy_violation' }])

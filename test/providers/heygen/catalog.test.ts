@@ -92,7 +92,7 @@ test('voices: by language, page by page', async t => {
   })
 })
 
-test('answers that make no sense are not understood', async t => {
+test('not understood: answers that make no sense', async t => {
   const { emulator, line } = await world(t)
   const query = { token: null, limit: 20 }
   const wrong: [(line: ProviderConnection) => Promise<unknown>, unknown][] = [

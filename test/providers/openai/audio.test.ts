@@ -108,13 +108,13 @@ test.serial('events are read however they are written', async t => {
   }
 })
 
-test.serial('nothing is waited for behind the last event', async t => {
+test.serial('ended at the last event, without waiting for more', async t => {
   emulator.next(events([framed([...deltas, done])], { end: 'hang' }))
   const { sound: made } = await speech.make(spoken('gpt-4o-mini-tts'), line)
   t.is((await buffer(made.stream)).toString(), 'firstsecond')
 })
 
-test.serial('speech without usage is speech all the same', async t => {
+test.serial('200 for speech without usage', async t => {
   emulator.next(speechReply({ usage: false }))
   const { sound: made, usage } = await speech.make(spoken('gpt-4o-mini-tts'), line)
   t.true((await buffer(made.stream)).length > 0)

@@ -159,7 +159,7 @@ async function collected(source: ReturnType<typeof fileOf>): Promise<Uint8Array<
   return new Uint8Array(Buffer.concat(await (await source.open()).toArray()))
 }
 
-test('every state is over or not', t =>
+test('known: whether each state is final', t =>
   using(async ({ emulator }, line) => {
     for (const [status, over] of Object.entries({
       ...{ validating: false, in_progress: false, finalizing: false, cancelling: false },

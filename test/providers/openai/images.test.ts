@@ -114,7 +114,7 @@ test('200 a resolution and a ratio as the one size in pixels that they are', asy
   for (const [more, model, size] of sizes) t.is((await made(callOf(more, {}, model))).request.body.size, size)
 })
 
-test('previews are handed on as they come, and no more than were asked for', async t => {
+test('streamed: previews as they come, at most as many as were requested', async t => {
   const shown: number[] = []
   const onPreview = async ({ index }: { index: number }) => void shown.push(index)
   const { output, request } = await made({ ...callOf({ previews: 2 }), onPreview })

@@ -66,7 +66,7 @@ for (const name of ['unread-streams', 'unread-letters', 'unread-answers', 'held-
   })
 
 for (const name of ['many-items', 'many-parts'])
-  test.serial(`no turn is long: ${name}`, async t => {
+  test.serial(`bounded: every turn of the event loop: ${name}`, async t => {
     const { blockMs, grownMb, refused } = await withstand(attackOf(name))
     t.deepEqual(refused, [])
     t.true(blockMs < maxBlockMs, `${Math.round(blockMs)} ms`)

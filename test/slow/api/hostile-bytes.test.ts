@@ -157,7 +157,7 @@ async function excess(begin: Parameters<typeof attacked>[0]): Promise<string | n
 const routesTogether = (form: string) => (/chunks|parts/.test(form) ? 6 : 40)
 
 for (const form of Object.keys(forms)) {
-  test.serial(`others are served: ${form}, at every route`, async t => {
+  test.serial(`served: other callers during ${form}, at every route`, async t => {
     const sent = allSent()
     t.true(sent.length > 100)
     for (let at = 0; at < sent.length; at += routesTogether(form)) {

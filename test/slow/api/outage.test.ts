@@ -11,10 +11,10 @@ import {
   frozenRedis,
   fullFolder,
   readOnlyPostgres,
-  redisTroubles,
+  redisFaults,
+  type StoreFault,
   sql,
-  type Trouble,
-} from '../../support/io/trouble.ts'
+} from '../../support/io/store-faults.ts'
 import { png } from '../../support/media/media-files.ts'
 import { privatePostgres, privateRedis } from '../../support/stack.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
@@ -174,7 +174,7 @@ const answerWithinMs = 10_000
  * Makes every call while a store is in trouble: each is served or refused with 503 within ten seconds, never a fault of ours. Of
  * `needed` all are refused. Afterwards everything works again by itself.
  */
-async function endure(t: ExecutionContext, what: string, trouble: Trouble, needed: string[]): Promise<void> {
+async function endure(t: ExecutionContext, what: string, trouble: StoreFault, needed: string[]): Promise<void> {
   await trouble.begin()
   try {
     const outcomes = await Promise.all(
@@ -201,9 +201,9 @@ async function endure(t: ExecutionContext, what: string, trouble: Trouble, neede
 
 const writes = ['chat', 'stream', 'embeddings', 'jobs', 'videos', 'client secrets', 'sign-in']
 
-for (const word of Object.keys(redisTroubles('')))
+for (const word of Object.keys(redisFaults('')))
   test.serial(`503 and never 500 while Redis says ${word}`, async t => {
-    await endure(t, word, redisTroubles(redis.url)[word]!, ['readyz', ...writes])
+    await endure(t, word, redisFaults(redis.url)[word]!, ['readyz', ...writes])
   })
 
 const rows = ['jobs', 'sandbox jobs', 'videos', 'uploads', 'key creation', 'sign-in', 'dashboard key', 'name change']

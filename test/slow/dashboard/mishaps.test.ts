@@ -287,7 +287,7 @@ test.serial('on a page of http, and with the network away, organisations are mad
   t.is(await page.getByLabel('Search keys').inputValue(), secret)
 })
 
-test.serial('a chat that was left in the middle of an answer goes on', async t => {
+test.serial('resumed: a chat that was left in the middle of an answer', async t => {
   await gateway.key(owner.organisationId, 'test')
   const page = await open(t, ofOrganisation('playground/chat'))
   await page.getByRole('textbox', { name: 'Message' }).fill('sandbox:slow=60000 Hello')

@@ -83,7 +83,7 @@ test.serial('developer: why did my call fail?', async t => {
   t.true(clicks <= maxClicks)
 })
 
-test.serial('developer: what does this error mean?', async t => {
+test.serial('shown to a developer: what an error means', async t => {
   const key = await gateway.key(owner.organisationId, 'test')
   const failed = await gateway.fetch('/v1/chat/completions', { key, body: { model: 'gpt-5-mini', messages: [] } })
   await gateway.services.refusalLog.flush()
@@ -134,7 +134,7 @@ test.serial('developer: how do I send my first request?', async t => {
   t.true(clicks <= maxClicks)
 })
 
-test.serial('lead: who spent it?', async t => {
+test.serial('shown to a lead: who spent how much', async t => {
   await standOn('~/usage')
   const table = page.getByRole('table', { name: 'Usage by group' })
   await table.getByText('Web app').first().waitFor()
@@ -145,7 +145,7 @@ test.serial('lead: who spent it?', async t => {
   t.true(clicks <= maxClicks)
 })
 
-test.serial('lead: is that more than before?', async t => {
+test.serial('shown to a lead: spend beside that of the period before', async t => {
   await standOn('~/overview')
   const spend = main().getByRole('region', { name: 'Spend', exact: true })
   await spend
@@ -164,7 +164,7 @@ test.serial('lead: can I have that as a file?', async t => {
   t.true(clicks <= maxClicks)
 })
 
-test.serial('lead: does anyone tell me before it gets expensive?', async t => {
+test.serial('shown to a lead: alerts before it gets expensive', async t => {
   const rule = { name: 'Spend of the month', kind: 'spend', threshold: 1, window: 'month', email: 'owners' }
   await owner.visitor.json(`${owner.base}/alerts/rules`, { body: rule })
   await runMaintenance('rules', null, gateway.services)

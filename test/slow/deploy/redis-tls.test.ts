@@ -92,7 +92,7 @@ test.serial('requests are served and booked over TLS with a client certificate, 
   assertServes(t, url, settings()),
 )
 
-test.serial('so are they by a cluster over TLS', async t => {
+test.serial('served by a cluster over TLS', async t => {
   const { redis, address } = await startTlsRedis(['--tls-cluster', 'yes', ...(await clusterFlags())])
   t.teardown(() => redis.stop())
   await serveAllSlots(redis)

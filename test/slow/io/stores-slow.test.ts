@@ -12,7 +12,7 @@ import {
   startProcess,
 } from '../../support/gateway.ts'
 import { startProxy, type TcpProxy } from '../../support/io/proxy.ts'
-import { frozenRedis } from '../../support/io/trouble.ts'
+import { frozenRedis } from '../../support/io/store-faults.ts'
 import { privateRedis } from '../../support/stack.ts'
 import { test } from '../../support/test.ts'
 import { useStores } from '../../support/use.ts'

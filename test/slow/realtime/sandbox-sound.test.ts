@@ -153,7 +153,7 @@ test.serial('silence and clicks are no speech, and of hours of silence nothing i
   t.deepEqual(orderOf(events), ['input_audio_buffer.cleared'])
 })
 
-test.serial('who speaks interrupts a response, unless the settings keep it from that', async t => {
+test.serial('interrupted: a response while its user speaks, unless the settings forbid it', async t => {
   const talk = await open()
   await talk.settings({ instructions: 'sandbox:slow=20000' })
   talk.append(Buffer.concat([speech(3), silence(0.6)]))

@@ -70,8 +70,8 @@ export function spareOf(id: string): string {
   return `${id}-spare`
 }
 
-type Told = { attempts: number; calls: [p1: number, p2: number] }
-type Expected = Told &
+type CallCounts = { attempts: number; calls: [p1: number, p2: number] }
+type Expected = CallCounts &
   (
     | { by: ProviderName; finish: string; estimated: boolean; costNano: number }
     | {
@@ -89,7 +89,7 @@ type Expected = Told &
 function expectedOf({ fault, shape, forGood }: Case): Expected {
   const { outcome } = fault
   const whole = (by: ProviderName) => ({ by, finish: 'stop', estimated: false, costNano: costNano(by) })
-  const once: Told = { attempts: 1, calls: [1, 0] }
+  const once: CallCounts = { attempts: 1, calls: [1, 0] }
   switch (outcome.is) {
     case 'refusal':
       return { ...once, refused: outcome }
@@ -111,7 +111,7 @@ function expectedOf({ fault, shape, forGood }: Case): Expected {
       if (shape !== 'one') return { attempts: 2, calls: [seen, 1], ...whole('p2') }
       if (outcome.is === 'passing' && !forGood) return { attempts: 2, calls: [2, 0], ...whole('p1') }
       const failures = outcome.is === 'passing' ? 3 : 1
-      const told: Told = { attempts: failures, calls: [failures * seen, 0] }
+      const told: CallCounts = { attempts: failures, calls: [failures * seen, 0] }
       return { ...told, ...errorOf(reason), failures, reason, upstream: status, retryAfter }
     }
   }

@@ -1,0 +1,43 @@
+import { execFile } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { inherited } from '../../support/stack.ts'
+import { test } from '../../support/test.ts'
+import { useFolder } from '../../support/use.ts'
+
+const run = promisify(execFile)
+const root = join(import.meta.dirname, '../../..')
+const folder = useFolder(test)
+
+/** The operator's help, which loads most of the product and needs no store. */
+async function help(env: Record<string, string> = {}): Promise<string> {
+  const { stdout, stderr } = await run(process.execPath, ['api/operator.ts', 'help'], {
+    cwd: root,
+    // The tests' own processes share a folder.
+    env: { ...inherited, NODE_COMPILE_CACHE: undefined, ...env },
+  })
+  return stdout + stderr
+}
+
+function filesIn(path: string): string[] {
+  return existsSync(path) ? readdirSync(path, { recursive: true, encoding: 'utf8' }) : []
+}
+
+test.serial('what Node compiled is kept beside the packages, or where NODE_COMPILE_CACHE says', async t => {
+  const text = await help()
+  t.regex(text, /ledger check/)
+  t.true(filesIn(join(root, 'node_modules/.cache/headgate')).length > 100)
+  const other = join(folder, 'other')
+  t.is(await help({ NODE_COMPILE_CACHE: other }), text)
+  t.true(filesIn(other).length > 100)
+  t.is(await help({ NODE_COMPILE_CACHE: other }), text, 'from what was kept')
+})
+
+test.serial('a start without a place to keep compiled code is as any other', async t => {
+  const text = await help()
+  const off = join(folder, 'off')
+  t.is(await help({ NODE_COMPILE_CACHE: off, NODE_DISABLE_COMPILE_CACHE: '1' }), text)
+  t.deepEqual(filesIn(off), [])
+  t.is(await help({ NODE_COMPILE_CACHE: '/dev/null/none' }), text)
+})

@@ -1,0 +1,121 @@
+import { newId } from '../../../shared/base/ids.ts'
+import { dayMs } from '../../../shared/base/time.ts'
+import { sumUsage } from '../../../shared/wallet/usage-query.ts'
+import { type Measure, sumSeries } from '../../../shared/wallet/usage-series.ts'
+import type { Dimension, Step, UsageFilter } from '../../../shared/wallet/usage-source.ts'
+import { breaches, observe } from '../../support/chaos.ts'
+import { createAccount } from '../../support/gateway.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
+import { use, useStores } from '../../support/use.ts'
+
+/** Usage summed from days and hours is what the request log adds up to. */
+
+const hourMs = 3_600_000
+const endMs = Date.parse('2027-03-10T12:00:00Z')
+const spanDays = 45
+const keys = ['key_1', 'key_2']
+let organisationIds: string[]
+
+const stores = useStores(test)
+const services = use(test, () => observe(stores))
+test.before(async () => {
+  organisationIds = [(await createAccount(services)).organisationId, (await createAccount(services)).organisationId]
+  await insertRequests(600)
+  await changeRequests()
+})
+
+/** The same numbers in every run. */
+let seed = 7
+function draw(below: number): number {
+  seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31
+  return Math.floor((seed / 2 ** 31) * below)
+}
+const pick = <T>(values: readonly T[]): T => values[draw(values.length)]!
+
+async function insertRequests(count: number): Promise<void> {
+  const statuses = [200, 200, 200, 400, 401, 429, 499, 502]
+  const counts = {
+    completionTokens: 7,
+    cachedTokens: 2,
+    reasoningTokens: 1,
+    attempts: 1,
+    streamed: false,
+    estimated: false,
+  }
+  const data = Array.from({ length: count }, () => {
+    const status = pick(statuses)
+    const isCharged = status === 200 && draw(4) > 0
+    return {
+      ...counts,
+      ...{ id: newId('chatcmpl'), requestId: newId('req'), organisationId: pick(organisationIds), keyId: pick(keys) },
+      // Many at the edges of hours and days.
+      createdAt: new Date(endMs - draw(spanDays * 24) * hourMs - pick([0, 1, hourMs - 1, draw(hourMs)])),
+      ...{ model: pick(['gpt-5', 'coin', '']), provider: pick(['openai', 'xai', null]), kind: pick(['chat', 'video']) },
+      ...{
+        environment: pick(['live', 'test'] as const),
+        status,
+        calls: status === 400 ? 3 : 1,
+        promptTokens: draw(1_000),
+      },
+      ...{ costNano: isCharged ? BigInt(draw(1e9)) : 0n, marginPpm: isCharged ? pick([50_000, 0, null]) : null },
+      ...{ waiver: isCharged ? null : 'no_price', durationMs: draw(200_000), firstByteMs: pick([null, draw(5_000)]) },
+    }
+  })
+  await services.db.generation.createMany({ data })
+}
+
+/** Jobs end at another provider, and are refunded. */
+async function changeRequests(): Promise<void> {
+  await services.db.$executeRaw`
+    UPDATE generations SET cost_nano = cost_nano / 2, provider = 'gemini', duration_ms = duration_ms + 70000
+    WHERE kind = 'video' AND prompt_tokens % 3 = 0`
+  await services.db.$executeRaw`UPDATE generations SET status = 502, cost_nano = 0 WHERE prompt_tokens % 7 = 0`
+}
+
+const dimensions: Dimension[] = ['key', 'member', 'model', 'provider', 'type', 'environment', 'outcome', 'organisation']
+const steps: (Step | null)[] = [null, 'hour', '4h', 'day', 'week', 'month']
+const measures: Measure[] = ['cost', 'requests', 'errors', 'tokens']
+
+/** Whole hours, as what hours know has no finer ends. */
+function drawFilter(): UsageFilter {
+  const toMs = endMs - draw(20 * 24) * hourMs
+  const fromMs = toMs - (1 + draw(30 * 24)) * hourMs
+  const [from, to] =
+    draw(4) === 0 ? [Math.floor(fromMs / dayMs) * dayMs, Math.ceil(toMs / dayMs) * dayMs] : [fromMs, toMs]
+  return {
+    ...{ organisationId: draw(5) === 0 ? null : pick(organisationIds), from: new Date(from), to: new Date(to) },
+    ...{ environment: pick([undefined, 'live']), keyId: pick([undefined, undefined, 'key_1']) },
+    ...{ model: pick([undefined, undefined, 'gpt-5']), provider: pick([undefined, undefined, 'gemini']) },
+    ...{ type: pick([undefined, undefined, 'chat']), outcome: pick([undefined, undefined, 'ok']) },
+  }
+}
+
+async function compare(t: ExecutionContext, filter: UsageFilter, step: Step | null, by: Dimension[]): Promise<number> {
+  const { db } = services
+  const shared = { step, by, order: pick(['time', 'latest', 'cost', 'errors'] as const), limit: 10_000 }
+  const said = JSON.stringify({ filter, ...shared })
+  const summed = await sumUsage(db, filter, { ...shared, source: 'hours' })
+  // The log reads from the beginning of the first period, too.
+  t.deepEqual(summed, await sumUsage(db, filter, { ...shared, source: 'log' }), said)
+  if (step === null) return summed.total?.requests ?? 0
+  const wanted = { step, by: by[0] ?? 'model', measure: pick(measures), maxSeries: 2 }
+  const inOrder = async (source: 'hours' | 'log') =>
+    (await sumSeries(db, filter, { ...wanted, source }))
+      .map(one => `${one.start.toISOString()} ${one.id} ${one.amount}`)
+      .sort()
+  t.deepEqual(await inOrder('hours'), await inOrder('log'), said)
+  return summed.total?.requests ?? 0
+}
+
+test('what days and hours add up to is what the log adds up to: any time, period, filter and group', async t => {
+  let requests = 0
+  for (let i = 0; i < 60; i++) {
+    const by = [...new Set([pick(dimensions), pick(dimensions)])].slice(0, draw(3))
+    requests += await compare(t, drawFilter(), pick(steps), by)
+  }
+  t.true(requests > 500)
+  t.deepEqual(
+    (await breaches(services)).filter(breach => breach.includes('usage')),
+    [],
+  )
+})
