@@ -14,7 +14,7 @@ import { deliverSound, type SoundKind } from '../../shared/media/sounds.ts'
 import { deliverTranscript } from '../../shared/media/transcripts.ts'
 import { type DirectRequest, direct, type Endpoint, type Form } from '../endpoint.ts'
 import { mergeObjectField, parseFields, uploadUrls } from '../middleware/form.ts'
-import { generationHeaders } from '../schemas/headers.ts'
+import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
 import { speechEvent, transcriptAnswer } from '../schemas/media.ts'
 import { instantModels } from './instant.ts'
 import { labelsOf } from './labels.ts'
@@ -85,6 +85,8 @@ const transcriptionForm: Form = {
   },
 }
 
+const transcriptHeaders: AnswerHeaderName[] = [...generationHeaders, 'x-gateway-converted']
+
 const createTranscription = direct({
   method: 'post',
   path: '/v1/audio/transcriptions',
@@ -101,7 +103,7 @@ const createTranscription = direct({
     200: {
       description: 'The transcript, in the requested format.',
       schema: transcriptAnswer,
-      headers: generationHeaders,
+      headers: transcriptHeaders,
       also: ['text/plain'],
     },
   },
@@ -134,7 +136,7 @@ const createTranslation = direct({
     200: {
       description: 'The translation, in the requested format.',
       schema: transcriptAnswer,
-      headers: generationHeaders,
+      headers: transcriptHeaders,
       also: ['text/plain'],
     },
   },

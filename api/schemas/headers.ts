@@ -93,6 +93,12 @@ export const answerHeaders = {
     schema: { type: 'string', enum: ['1'] },
     example: '1',
   },
+  'x-gateway-converted': {
+    description:
+      'The type of a file that was converted because the provider does not take it, and the type that it was converted to. Absent if the file was sent as it is.',
+    schema: text,
+    example: 'audio/amr; to=audio/flac',
+  },
   'x-gateway-cost-usd': {
     description: 'USD charged. Absent if it is not known before the body is sent.',
     schema: { type: 'string', pattern: '^\\d+(\\.\\d+)?$' },

@@ -36,7 +36,10 @@ export async function raiseAlerts(
   const nowMs = clock.now()
   const now = new Date(nowMs)
   const data = alerts.map(({ channels, ...alert }) => ({
-    ...{ id: newId('alr'), ...alert, createdAt: now, nextEmailAt: now },
+    id: newId('alr'),
+    ...alert,
+    createdAt: now,
+    nextEmailAt: now,
     ...(channels && { emailTo: channels.emailTo }),
   }))
   const chosen = new Map(alerts.map(({ cause, channels }) => [cause, channels]))

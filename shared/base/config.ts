@@ -69,6 +69,8 @@ export type Config = Parts & {
   routingLearning: boolean
   /** Whether the gateway marks what providers are to cache, in conversations whose clients mark nothing. */
   cacheMarks: boolean
+  /** Whether sound is converted for providers that do not take its format. */
+  convertMedia: boolean
   /** Whether providers of the same format receive fields of Messages and Responses requests that the gateway does not know. */
   passUnknownFields: boolean
   /** Storage of uploads and results: `file:<folder>` or `s3://bucket/prefix?endpoint=…&region=…&path_style=true`. */
@@ -186,6 +188,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     readOnMs: v.UPSTREAM_READ_ON_MS,
     routingLearning: v.ROUTING_LEARNING,
     cacheMarks: v.CACHE_MARKS,
+    convertMedia: v.CONVERT_MEDIA,
     passUnknownFields: v.PASS_UNKNOWN_FIELDS,
     storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,
     signingSecrets: v.SIGNING_SECRET ?? [],

@@ -65,6 +65,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected reasoningDropped = false
   /** Whether the current call has cache marks of the gateway. */
   protected cacheMarked = false
+  /** The types that a file of the current call was converted from and to. */
+  protected converted: string | null = null
   /** Aborts the run with a GatewayError while its client is still connected. */
   protected readonly abortController = new AbortController()
   /** The provider's own name of the model in the current call; null until the provider reports it. */
@@ -104,8 +106,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     attempts: number,
   ): Record<string, string> {
     const test = this.policy.environment === 'test'
-    const { id, dropped, adjusted, reasoningDropped, cacheMarked, upstreamModel } = this
-    const sent = { dropped, adjusted, reasoningDropped, cacheMarked, upstreamModel }
+    const { id, dropped, adjusted, reasoningDropped, cacheMarked, converted, upstreamModel } = this
+    const sent = { dropped, adjusted, reasoningDropped, cacheMarked, converted, upstreamModel }
     return answerHeaders({ id, target, mode, reservation, attempts, test, ...sent })
   }
 

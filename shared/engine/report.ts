@@ -157,6 +157,8 @@ type AnswerInfo = {
   adjusted?: readonly string[]
   reasoningDropped?: boolean
   cacheMarked?: boolean
+  /** The types that a file was converted from and to. */
+  converted?: string | null
   /** The model name in the provider's answer; null if absent. */
   upstreamModel?: string | null
 }
@@ -177,6 +179,7 @@ export function answerHeaders({
   adjusted = [],
   reasoningDropped = false,
   cacheMarked = false,
+  converted = null,
   upstreamModel = null,
 }: AnswerInfo): Record<string, string> {
   const headers = rateHeaders(reservation.rates)
@@ -194,6 +197,7 @@ export function answerHeaders({
   if (adjusted.length > 0) headers['x-gateway-adjusted'] = namesOf(adjusted)
   if (reasoningDropped) headers['x-gateway-reasoning-dropped'] = '1'
   if (cacheMarked) headers['x-gateway-cache-marked'] = '1'
+  if (converted !== null) headers['x-gateway-converted'] = converted
   if (test) headers['x-sandbox'] = 'true'
   return headers
 }

@@ -10,6 +10,7 @@ import { failureOutcome, formatUsd, type Report, type RunOutcome } from '../engi
 import type { RequestLabels } from '../engine/request-facts.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import { dropReferences, stageReferences } from '../files/references.ts'
+import { SoundConversion } from '../files/sound-conversion.ts'
 import { sourcesOf } from '../files/sources.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
@@ -17,7 +18,7 @@ import type { Policy } from '../keys/policy.ts'
 import { type InstantKind, instantKinds, type WorkKinds } from '../kinds/index.ts'
 import { type InstantKindRow, priceNano, type Quantity } from '../kinds/instant.ts'
 import type { References } from '../kinds/media.ts'
-import type { Target } from '../providers/contract.ts'
+import type { Source, Target } from '../providers/contract.ts'
 import type { ProviderError } from '../providers/provider-error.ts'
 import { trackLine } from '../providers/tracked-line.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
@@ -86,6 +87,7 @@ function keepsResults({ kind, body }: MediaRunInput<InstantKind>): boolean {
 class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
   readonly #input: MediaRunInput<K>
   readonly #row: InstantKindRow<{ model?: string | undefined }, WorkKinds[K]['input']>
+  readonly #conversion: SoundConversion
 
   constructor(services: EngineServices, input: MediaRunInput<K>, client: ResponseWriter) {
     const row = instantKinds[input.kind] as unknown as InstantKindRow<MediaRunInput<K>['body'], WorkKinds[K]['input']>
@@ -93,6 +95,7 @@ class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
     this.#input = input
     this.dropped = input.dropped ?? []
     this.#row = row
+    this.#conversion = new SoundConversion(services, input.key.policy)
   }
 
   async start(): Promise<Report> {
@@ -109,7 +112,7 @@ class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
       const { plan, reservation } = await this.#admit(references)
       return await this.#serve(plan, reservation, references)
     } finally {
-      await dropReferences(services, references)
+      await Promise.all([dropReferences(services, references), this.#conversion.drop()])
     }
   }
 
@@ -178,6 +181,7 @@ class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
     const { client, services } = this
     const { target } = monitor.route
     this.monitor = monitor
+    this.converted = null
     const disconnected = new AbortController()
     const gone = new AbortController()
     client.onGone(() => gone.abort())
@@ -267,11 +271,24 @@ class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
         target,
         jobId: this.id,
         input: this.#inputFor(target, references),
-        sources: sourcesOf(this.services, references),
+        sources: this.#sources(references),
         callbackUrl: null,
         signal,
       },
     }
+  }
+
+  /** The files of the request; the sound to transcribe can be converted. */
+  #sources(references: References): ReadonlyMap<string, Source> {
+    const sources = sourcesOf(this.services, references)
+    const sound = references.audio_url
+    if (!sound || this.#input.kind !== 'transcription' || !this.services.config.convertMedia) return sources
+    const toFlac = async (model: ModelRow) => {
+      const flac = await this.#conversion.toFlac(sound, model)
+      this.converted = `${sound.contentType}; to=${flac.contentType}`
+      return flac
+    }
+    return new Map(sources).set('audio_url', { ...sources.get('audio_url')!, toFlac })
   }
 
   /** The charge of a quantity; 0 for a test key. */

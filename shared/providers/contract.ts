@@ -101,6 +101,11 @@ export type Source = {
   base64(): Promise<string>
   /** Reads the bytes from storage, from the start on each call. */
   open(): Promise<Readable>
+  /**
+   * The same sound as FLAC, for a model whose provider does not take its format; absent where files are not converted. Throws
+   * `unsupported_capability` if that is impossible.
+   */
+  toFlac?(model: ModelRow): Promise<Source>
 }
 
 /** One job, or one request for media, on its way to a target. */

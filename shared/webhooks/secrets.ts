@@ -27,7 +27,7 @@ export async function getWebhookSecrets(
 }
 
 /** The secrets that sign each organisation's webhooks now, newest first. Throws 404 for an unknown organisation. */
-export async function listSigningSecrets(
+async function listSigningSecrets(
   store: WebhookSecretStore,
   organisationIds: string[],
   nowMs: number,

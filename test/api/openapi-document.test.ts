@@ -1,5 +1,4 @@
 import Ajv2020 from 'ajv/dist/2020.js'
-import test from 'ava'
 import { z } from 'zod'
 import { isMessagesPath, isResponsesPath } from '../../api/error-response.ts'
 import { openApiDocument } from '../../api/openapi/document.ts'
@@ -9,6 +8,7 @@ import { webhookEvents } from '../../api/webhook-events.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { messagesErrorStatus } from '../../shared/engine/messages-error.ts'
 import { type Answer, type OpenApi, objectsIn, operationsIn, resolved } from '../support/api/openapi.ts'
+import { test } from '../support/test.ts'
 
 /** What holds for the whole document, so for every route that is added. How the server answers is in `openapi.test.ts`. */
 const document = JSON.parse(JSON.stringify(openApiDocument(endpoints))) as OpenApi

@@ -1,7 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
-import test from 'ava'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
+import { test } from '../support/test.ts'
 
 /** The layer of each folder in docs/ARCHITECTURE.md. A file outside all of them is a tool or a test. */
 const layers: Record<string, number> = {
@@ -176,7 +176,12 @@ test('the environment is read only by the configuration and by tools', t => {
 })
 
 /** Where the system's clocks are read: their file, what compares both, and BullMQ's times, which are of the machine's clock. */
-const clockReaders = ['shared/base/time.ts', 'shared/io/clock-skew.ts', 'shared/queues/queues.ts', 'workers/run.ts']
+const clockReaders = [
+  'shared/base/time.ts',
+  'shared/io/clock-skew.ts',
+  'shared/queues/queues.ts',
+  'workers/run-queue.ts',
+]
 
 test('the clocks are read through shared/base/time.ts', t => {
   const reading = /\bDate\.now\b|\bperformance\.(?:now|timeOrigin)\b|\bhrtime\b|\bnew Date\(\)/

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import * as media from 'mediabunny'
 import type { SlotOwner } from '../../shared/io/fair-slots.ts'
 import type { RangeFile } from '../../shared/io/media/media-file.ts'
@@ -18,6 +17,7 @@ import {
   wav,
 } from '../support/media/media-files.ts'
 import { mp4Stating } from '../support/media/sample-tables.ts'
+import { test } from '../support/test.ts'
 
 const timeoutMs = 20_000
 const owner = { organisationId: 'org', environment: 'live' } as const
@@ -173,6 +173,7 @@ const liars: [name: string, file: () => Promise<Buffer> | Buffer, seconds: numbe
   ['the WAV file has a second, slower format', () => Buffer.concat([wav(2), format(8_000, 8)]), 2],
   ['two MP3 files follow each other', () => Buffer.concat([mp3(50, [128], 50), mp3(50, [64], 50)]), 101 * mp3FrameS],
   ['its AAC frames have other bytes between them', () => between(adts(100), 1_000, 50), 100 * adtsFrameS],
+  ['its AAC frames state several blocks, but have one', () => stating(adts(100), 4), 100 * adtsFrameS],
   ['its AAC frames hold several blocks each', () => blocks(adts(100), 4), 400 * adtsFrameS],
   ['the first AAC frame states another rate', () => fasterFirst(adts(100)), 99 * adtsFrameS + 1_024 / 96_000],
   [
@@ -220,6 +221,12 @@ function between(file: Buffer, every: number, bytes: number): Buffer {
 }
 
 function blocks(file: Buffer, count: number): Buffer {
+  const silent = Array.from({ length: count }, () => [0, 0, 0, 7]).flat()
+  for (let at = 6; at < file.length; at += 100) file.set([0xfc | (count - 1), ...silent], at)
+  return file
+}
+
+function stating(file: Buffer, count: number): Buffer {
   for (let at = 6; at < file.length; at += 100) file[at] = 0xfc | (count - 1)
   return file
 }

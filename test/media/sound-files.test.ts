@@ -1,51 +1,53 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
+import { measureMedia } from '../../shared/io/media/media-processes.ts'
 import { startDeepgram } from '../emulators/deepgram.ts'
 import { startElevenLabs } from '../emulators/elevenlabs.ts'
-import type { Emulator } from '../emulators/emulator.ts'
 import { startOpenAiAudio } from '../emulators/openai-audio.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { startGateway } from '../support/gateway.ts'
 import { formOf, formType, partOf } from '../support/io/raw-requests.ts'
-import { adts, adtsFrameS, movie, mp3, mp3FrameS } from '../support/media/media-files.ts'
+import { movie, mp3, mp3FrameS } from '../support/media/media-files.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway, useStores } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let account: Account
-let emulators: { openai: Emulator; deepgram: Emulator; elevenlabs: Emulator }
-
-test.before(async () => {
-  stores = await freshStores()
-  emulators = {
-    openai: await startOpenAiAudio(),
-    deepgram: await startDeepgram(),
-    elevenlabs: await startElevenLabs(),
-  }
-  const { openai, deepgram, elevenlabs } = emulators
-  gateway = await startGateway(stores, {
-    ...{ OPENAI_API_KEY: 'secret', OPENAI_BASE_URL: `${openai.url}/v1` },
-    ...{ GROQ_API_KEY: 'secret', GROQ_BASE_URL: `${openai.url}/openai/v1` },
-    ...{ DEEPGRAM_API_KEY: 'secret', DEEPGRAM_BASE_URL: deepgram.url },
-    ...{ ELEVENLABS_API_KEY: 'secret', ELEVENLABS_BASE_URL: elevenlabs.url },
-  })
-  account = await gateway.account()
-})
+const openai = use(test, startOpenAiAudio)
+const deepgram = use(test, startDeepgram)
+const elevenlabs = use(test, startElevenLabs)
+const emulators = [openai, deepgram, elevenlabs]
+const stores = useStores(test)
+const gateway = useGateway(
+  test,
+  () => ({
+    OPENAI_API_KEY: 'secret',
+    OPENAI_BASE_URL: `${openai.url}/v1`,
+    GROQ_API_KEY: 'secret',
+    GROQ_BASE_URL: `${openai.url}/openai/v1`,
+    DEEPGRAM_API_KEY: 'secret',
+    DEEPGRAM_BASE_URL: deepgram.url,
+    ELEVENLABS_API_KEY: 'secret',
+    ELEVENLABS_BASE_URL: elevenlabs.url,
+  }),
+  { stores },
+)
+const account = use(test, () => gateway.account())
 test.beforeEach(() => {
-  for (const emulator of Object.values(emulators)) emulator.reset()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  for (const emulator of Object.values(emulators ?? {})) await emulator.close()
-  await stores?.drop()
+  for (const emulator of emulators) emulator.reset()
 })
 
-async function transcribe(model: string, bytes: Buffer, name: string, type = 'application/octet-stream') {
+async function transcribe(
+  model: string,
+  bytes: Buffer,
+  name: string,
+  type = 'application/octet-stream',
+  { url } = gateway,
+) {
   const body = formOf(partOf('model', model), partOf('file', bytes, name, type))
   const headers = { authorization: `Bearer ${account.live}`, 'content-type': formType }
-  const response = await fetch(`${gateway.url}/v1/audio/transcriptions`, { method: 'POST', headers, body })
+  const response = await fetch(`${url}/v1/audio/transcriptions`, { method: 'POST', headers, body })
   // biome-ignore lint/suspicious/noExplicitAny: what the route answers is what is tested
   const json = (await response.json()) as any
-  return { status: response.status, json, seconds: json.usage?.seconds as number | undefined }
+  const converted = response.headers.get('x-gateway-converted')
+  return { status: response.status, json, seconds: json.usage?.seconds as number | undefined, converted }
 }
 
 const recorded = (file: string) => readFileSync(join(import.meta.dirname, '../fixtures/media', file))
@@ -69,7 +71,7 @@ const taken: [file: string, bytes: () => Buffer | Promise<Buffer>, seconds: numb
   ['obs.mkv', () => movie('mkv', { videoS: 1, audioS: 2 }), 2, notOpenAi],
   ['camera.avi', () => recorded('camera.avi'), 1.152, notOpenAi],
   ['apple.aiff', () => recorded('apple.aiff'), 1, notOpenAi],
-  ['part.aac', () => adts(200).subarray(50), 199 * adtsFrameS, notOpenAi],
+  ['part.aac', () => recorded('voice.aac').subarray(50), 1.024, notOpenAi],
   ['apple.caf', () => recorded('apple.caf'), 1, ['nova-3']],
   ['sony.w64', () => recorded('sony.w64'), 1, ['nova-3']],
   ['dictaphone.wma', () => recorded('dictaphone.wma'), 0.992, ['nova-3']],
@@ -77,23 +79,70 @@ const taken: [file: string, bytes: () => Buffer | Promise<Buffer>, seconds: numb
   ['broadcast.ts', () => recorded('broadcast.mpegts'), 1.152, ['nova-3']],
 ]
 for (const [file, bytes, seconds, models] of taken) {
-  test.serial(`200 for the sound of ${file}, by its length, of each model whose provider takes it`, async t => {
+  test.serial(`200 for the sound of ${file}, by its length, converted for providers that do not take it`, async t => {
     const content = await bytes()
     for (const model of models) {
       const answer = await transcribe(model, content, file)
       t.is(answer.status, 200, `${model}: ${answer.json.error?.message}`)
       t.true(Math.abs(answer.seconds! - seconds) < 0.04, `${model}: ${answer.seconds} s`)
+      t.is(answer.converted, null, model)
     }
     for (const model of all.filter(one => !models.includes(one))) {
-      const { status, json } = await transcribe(model, content, file)
-      t.is(status, 400, model)
-      t.like(json.error, { code: 'unsupported_capability', param: 'file' })
-      t.regex(json.error.message, /takes no (?:audio|video)\/\S+, but files of these formats: .*wav/)
+      for (const emulator of emulators) emulator.reset()
+      const answer = await transcribe(model, content, file)
+      t.is(answer.status, 200, `${model}: ${answer.json.error?.message}`)
+      t.true(Math.abs(answer.seconds! - seconds) < 0.04, `${model}: billed by the file that was sent to the gateway`)
+      t.regex(answer.converted ?? '', /^(?:audio|video)\/[\w.-]+; to=audio\/flac$/)
+      const [sent] = emulators.flatMap(({ requests }) => requests)
+      const flac = fileIn(sent!.raw, `${file}.flac`)
+      const length = await measureMedia(
+        { bytes: flac.length, read: async (start, end) => flac.subarray(start, end) },
+        ...[10_000, { organisationId: 'org', environment: 'live' as const }],
+      )
+      t.like(length, { container: 'flac', codec: 'flac', hasVideo: false })
+      t.true(Math.abs(length!.seconds - seconds) < 0.06, `${model}: ${length!.seconds} s were sent`)
     }
-    const sent = Object.values(emulators).flatMap(({ requests }) => requests)
-    t.is(sent.length, models.length, 'what a provider does not list is not sent')
   })
 }
+
+/** The file of a form. */
+function fileIn(raw: Buffer, name: string): Buffer {
+  const head = raw.indexOf(`filename="${name}"\r\n`)
+  const type = raw.toString('latin1', head).match(/content-type: (\S+)\r\n\r\n/i)!
+  if (head < 0 || type[1] !== 'audio/flac') throw new Error(`no ${name}`)
+  const start = head + type.index! + type[0].length
+  return raw.subarray(start, raw.indexOf('\r\n--', start))
+}
+
+test.serial('400 for a format that the provider does not take: its sound cannot be decoded', async t => {
+  const charges = () => gateway.services.db.ledgerEntry.count({ where: { kind: 'charge' } })
+  const file = Buffer.from(recorded('apple.caf'))
+  file.write('QDM2', file.indexOf('ulaw'), 'latin1')
+  await gateway.settled()
+  const before = await charges()
+  const { status, json } = await transcribe('whisper-1', file, 'apple.caf')
+  t.is(status, 400)
+  t.like(json.error, { code: 'unsupported_capability', param: 'file' })
+  t.regex(json.error.message, /takes no audio\/x-caf, and its sound cannot be decoded/)
+  t.is(openai.requests.length, 0)
+  await gateway.settled()
+  t.is(await charges(), before)
+})
+
+test.serial('400 for a format that the provider does not take, with CONVERT_MEDIA=false', async t => {
+  const plain = await startGateway(stores, {
+    ...{ OPENAI_API_KEY: 'secret', OPENAI_BASE_URL: `${openai.url}/v1`, CONVERT_MEDIA: 'false' },
+  })
+  t.teardown(() => plain.close())
+  for (const file of ['apple.caf', 'camera.avi', 'dictaphone.wma']) {
+    const { status, json, converted } = await transcribe('whisper-1', recorded(file), file, undefined, plain)
+    t.is(status, 400)
+    t.is(converted, null)
+    t.like(json.error, { code: 'unsupported_capability', param: 'file' })
+    t.regex(json.error.message, /takes no (?:audio|video)\/\S+, but files of these formats: .*wav/)
+  }
+  t.is(openai.requests.length, 0, 'what a provider does not list is not sent')
+})
 
 test.serial('200 under a name by which the provider knows the format, whatever its own is', async t => {
   for (const [bytes, name, sentAs] of [
@@ -103,9 +152,9 @@ test.serial('200 under a name by which the provider knows the format, whatever i
     [recorded('disc.mpg'), 'disc.mpg', 'disc.mpg.mpeg'],
     [recorded('rf64.wav'), 'long.rf64', 'long.rf64.wav'],
   ] as const) {
-    emulators.openai.reset()
+    openai.reset()
     t.is((await transcribe('whisper-1', bytes, name)).status, 200)
-    t.regex(emulators.openai.requests[0]!.raw.toString('latin1'), new RegExp(`filename="${sentAs}"`))
+    t.regex(openai.requests[0]!.raw.toString('latin1'), new RegExp(`filename="${sentAs}"`))
   }
 })
 

@@ -1,12 +1,12 @@
-import test, { type ExecutionContext } from 'ava'
 import type { Worker } from 'bullmq'
 import { openWorkerRedis } from '../../shared/io/redis.ts'
 import type { Services } from '../../shared/open-services.ts'
 import { openQueue } from '../../shared/queues/queues.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
-import { runQueue } from '../../workers/run.ts'
+import { runQueue } from '../../workers/run-queue.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 import { eventually, freshStores, type Process, type Stores, startProcess } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 import { hang, Receiver, status, verified } from '../support/webhooks/receiver.ts'
 import {
   deliveryEnv,

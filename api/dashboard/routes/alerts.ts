@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import { type AlertFields, getAlertSettings, updateAlertSettings } from '../../../shared/alerts/alert-settings.ts'
 import { type EmailTo, listAlertRecipients } from '../../../shared/alerts/emails.ts'
-import { type AlertFields, getAlertSettings, updateAlertSettings } from '../../../shared/alerts/settings.ts'
 import { alertPath, formatAlertEmail } from '../../../shared/alerts/templates.ts'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import type { Alert } from '../../../shared/generated/prisma/client.ts'

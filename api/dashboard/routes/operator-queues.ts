@@ -44,8 +44,13 @@ async function stateOf(queue: Queue): Promise<QueueState> {
   ])
   const oldestMs = [waiting, prioritized].flatMap(job => (job ? job.timestamp : [])).sort((a, b) => a - b)[0]
   return {
-    ...{ name: queue.name, paused, workers, active: counts.active ?? 0, delayed: counts.delayed ?? 0 },
-    ...{ failed: counts.failed ?? 0, waiting: (counts.waiting ?? 0) + (counts.prioritized ?? 0) },
+    name: queue.name,
+    paused,
+    workers,
+    active: counts.active ?? 0,
+    delayed: counts.delayed ?? 0,
+    failed: counts.failed ?? 0,
+    waiting: (counts.waiting ?? 0) + (counts.prioritized ?? 0),
     oldest_at: oldestMs === undefined ? null : new Date(oldestMs).toISOString(),
     // The latest comes first.
     completed: metrics.data.map(Number).reverse(),

@@ -11,7 +11,7 @@ import { presentEndpoint } from '../../routes/present-webhook-endpoint.ts'
 import { endpointPatch, newEndpoint } from '../../schemas/webhooks.ts'
 import { webhookEvents } from '../../webhook-events.ts'
 import { presentDelivery } from '../present/present-delivery.ts'
-import { noFigures, readFigures } from '../present/webhook-figures.ts'
+import { noFigures, readFigures } from '../queries/webhook-figures.ts'
 import type {
   DashboardEndpoint,
   EndpointAnswer,

@@ -1,11 +1,13 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { GatewayError } from '../../base/errors.ts'
 import { FairSlots, type SlotOwner } from '../fair-slots.ts'
 import type { MediaLength, RangeFile } from './media-file.ts'
 import type { FromThread, ReadBytes, ToThread } from './media-thread.ts'
 import type { DocumentSize } from './pdf.ts'
+import { maxPieceBytes } from './shared-piece.ts'
 import { UnmeasurableFiles } from './unmeasurable-files.ts'
 
 /** An idle process is ended after this time to release its memory. */
@@ -22,6 +24,8 @@ const busyFactor = 4
 const mib = 1024 * 1024
 
 const slots = new FairSlots({ slots: maxProcesses, testSlots: maxProcesses - 1 })
+/** Conversions leave the other processes to measurements. */
+const conversions = new FairSlots({ slots: 1, testSlots: 1 })
 const idle: Measurer[] = []
 const unmeasurable = new UnmeasurableFiles()
 
@@ -30,6 +34,8 @@ const cpuLimitMs = {
   media: (bytes: number) => Math.min(maxMeasuringMs, 500 + (2_000 * bytes) / mib),
   document: (bytes: number) => Math.min(maxMeasuringMs, 3_000 + (8_000 * bytes) / mib),
 }
+/** Of a conversion, by the length of the sound: several times what decoders and the encoder take. */
+const conversionCpuMs = (seconds: number) => Math.min(2 * maxMeasuringMs, 1_000 + 15 * seconds)
 
 /**
  * Measures a media file in a child process, so that a malicious file blocks no one else: the process exits beyond a
@@ -38,19 +44,62 @@ const cpuLimitMs = {
  * be parsed. Throws 503 if no process becomes available within 30 s, and what `file.read` throws.
  */
 export async function measureMedia(file: RangeFile, timeoutMs: number, owner: SlotOwner): Promise<MediaLength | null> {
+  const maxCpuMs = cpuLimitMs.media(file.bytes)
+  const task: Task = (job, whole) => ({ kind: 'media', job, bytes: file.bytes, whole, maxCpuMs })
+  const measured = await withFile(file, owner, task, { timeoutMs, maxCpuMs })
+  if (measured) return measured.result as MediaLength | null
+  throw tooManyFiles('measured')
+}
+
+/**
+ * Converts the sound of a media file of so many seconds to FLAC of at most `maxBytes`, one file at a time, with limits as for
+ * measuring. `unreadable` if its codec is not known or the process ended. Throws 503 as well, and what `file.read`
+ * throws.
+ */
+export async function convertMedia(
+  file: RangeFile,
+  { seconds, maxBytes }: { seconds: number; maxBytes: number },
+  owner: SlotOwner,
+): Promise<{ flac: Uint8Array[] } | 'unreadable' | 'too large'> {
+  const maxCpuMs = conversionCpuMs(seconds)
+  const task: Task = (job, whole) => ({ kind: 'conversion', job, bytes: file.bytes, whole, maxBytes, maxCpuMs })
+  const limits = { timeoutMs: busyFactor * maxCpuMs, maxCpuMs }
+  const flac: Uint8Array[] = []
+  const ran = await conversions.run(owner, { waitMs, maxWaiting }, () =>
+    withFile(file, owner, task, limits, piece => flac.push(piece)),
+  )
+  if (!ran?.result) throw tooManyFiles('converted')
+  const { result } = ran.result
+  if (result === 'converted') return { flac }
+  return result === 'too large' ? result : 'unreadable'
+}
+
+function tooManyFiles(done: 'measured' | 'converted'): GatewayError {
+  const message = `Too many files are being ${done}. Try again shortly.`
+  return new GatewayError('service_unavailable', message, { headers: { 'retry-after': '5' } })
+}
+
+/** Runs a task that reads a file in pieces. */
+async function withFile(
+  file: RangeFile,
+  owner: SlotOwner,
+  task: Task,
+  limits: TimeLimits,
+  onPiece: (piece: Uint8Array) => void = () => {},
+): Promise<{ result: Result } | undefined> {
   let fault: { error: unknown } | null = null
   const read = (start: number, end: number) =>
     file.read(start, end).catch(error => {
       fault = { error }
       throw error
     })
-  const maxCpuMs = cpuLimitMs.media(file.bytes)
-  const task = (job: number): ToThread => ({ kind: 'media', job, bytes: file.bytes, maxCpuMs })
-  const measured = await withProcess(file, owner, waitMs, measurer => measurer.run(task, read, { timeoutMs, maxCpuMs }))
+  const isSmall = file.bytes <= maxPieceBytes
+  const ran = await withProcess(file, owner, waitMs, async measurer => {
+    const whole = isSmall ? await readWithin(limits.timeoutMs, () => read(0, file.bytes)) : null
+    return isSmall && !whole ? null : measurer.run(job => task(job, whole), read, limits, onPiece)
+  })
   if (fault) throw (fault as { error: unknown }).error
-  if (measured) return measured.result as MediaLength | null
-  const message = 'Too many files are being measured. Try again shortly.'
-  throw new GatewayError('service_unavailable', message, { headers: { 'retry-after': '5' } })
+  return ran
 }
 
 /**
@@ -63,9 +112,18 @@ export async function measurePdf(bytes: Uint8Array, timeoutMs: number, owner: Sl
   const maxCpuMs = cpuLimitMs.document(bytes.length)
   const task = (job: number): ToThread => ({ kind: 'document', job, bytes, maxCpuMs })
   const measured = await withProcess(file, owner, timeoutMs, measurer =>
-    measurer.run(task, read, { timeoutMs, maxCpuMs }),
+    measurer.run(task, read, { timeoutMs, maxCpuMs }, () => {}),
   )
   return (measured?.result ?? null) as DocumentSize | null
+}
+
+/** Null if that fails, or takes longer. */
+async function readWithin(ms: number, read: () => Promise<Uint8Array>): Promise<Uint8Array | null> {
+  const late = new AbortController()
+  const timeout = sleep(ms, null, { signal: late.signal }).catch(() => null)
+  const bytes = await Promise.race([read().catch(() => null), timeout])
+  late.abort()
+  return bytes
 }
 
 /** Measures a file with a process, unless that is known to fail; undefined if no process becomes available in time. */
@@ -94,6 +152,8 @@ async function withProcess(
 
 type Result = Extract<FromThread, { kind: 'done' }>['result']
 type Read = RangeFile['read']
+/** A message; `whole` is the content of a small file, which spares its process to ask for it. */
+type Task = (job: number, whole: Uint8Array | null) => ToThread
 /** A file is not to blame for a time-out while it waits for its storage. */
 type Outcome = Result | 'unmeasurable'
 type TimeLimits = { timeoutMs: number; maxCpuMs: number }
@@ -104,8 +164,13 @@ class Measurer {
   #jobs = 0
   #retiring: NodeJS.Timeout | undefined
 
-  /** Runs a measurement. `unmeasurable` if the process dies or does not end in time. */
-  async run(task: (job: number) => ToThread, read: Read, { timeoutMs, maxCpuMs }: TimeLimits): Promise<Outcome> {
+  /** Runs a task. `unmeasurable` if the process dies or does not end in time. */
+  async run(
+    task: (job: number) => ToThread,
+    read: Read,
+    { timeoutMs, maxCpuMs }: TimeLimits,
+    onPiece: (piece: Uint8Array) => void,
+  ): Promise<Outcome> {
     clearTimeout(this.#retiring)
     if (!this.#worker?.connected) this.#worker = startProcess()
     const worker = this.#worker
@@ -118,6 +183,7 @@ class Measurer {
     const onMessage = (message: FromThread) => {
       if (message.job !== job) return
       if (message.kind === 'done') return resolve(message.result)
+      if (message.kind === 'piece') return onPiece(message.bytes)
       if (message.kind === 'begun') {
         clearTimeout(timer)
         // The process counts its own processor time; this is for one that waits for nothing, and for a busy machine.

@@ -1,24 +1,31 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import type { Conversion } from './media-conversion.ts'
 import type { MediaLength } from './media-file.ts'
 import type { MediaMeasure } from './media-length.ts'
+import type { Module } from './media-module.ts'
 import type { DocumentSize } from './pdf.ts'
-import { SharedPiece } from './shared-piece.ts'
+import { maxPieceBytes, SharedPiece } from './shared-piece.ts'
 
+/** `whole`: the content of a small file; others are read in pieces. */
+type MediaTask = { job: number; bytes: number; whole: Uint8Array | null }
 export type ToThread =
-  | { kind: 'media'; job: number; bytes: number; maxCpuMs: number }
+  | ({ kind: 'media'; maxCpuMs: number } & MediaTask)
+  | ({ kind: 'conversion'; maxBytes: number; maxCpuMs: number } & MediaTask)
   | { kind: 'document'; job: number; bytes: Uint8Array; maxCpuMs: number }
 /** The answer to a `read`; null if the file cannot be read. */
 export type ReadBytes = { kind: 'data'; bytes: Uint8Array | null }
 export type FromThread =
   | { kind: 'begun'; job: number }
   | { kind: 'read'; job: number; start: number; end: number }
-  | { kind: 'done'; job: number; result: MediaLength | DocumentSize | null }
+  | { kind: 'piece'; job: number; bytes: Uint8Array }
+  | { kind: 'done'; job: number; result: Result }
 
-type Result = MediaLength | DocumentSize | null
+/** That of a conversion is sent in pieces before. */
+type Result = MediaLength | DocumentSize | 'converted' | Exclude<Conversion, object> | null
 
 /**
- * Runs inside a thread: measures the files it receives, one after the other. The main thread reads media files on its
- * behalf, while it waits.
+ * Runs inside a thread: measures and converts the files it receives, one after the other. The main thread reads media
+ * files on its behalf, while it waits.
  */
 export function serve(): void {
   const port = parentPort as MessagePort
@@ -35,22 +42,43 @@ export function serve(): void {
     }
   }
   port.on('message', (message: ToThread) => {
-    const { job, bytes } = message
+    const { job } = message
+    const whole = message.kind === 'document' ? null : message.whole
+    const read = (start: number, end: number) =>
+      whole ? whole.subarray(start, end) : piece.take(() => send({ kind: 'read', job, start, end }))
     if (message.kind === 'document')
-      return void run(
+      void run(
         job,
         () => import('./pdf.ts'),
         ({ pdfSize }) => pdfSize(message.bytes),
       )
-    const read = (start: number, end: number) => piece.take(() => send({ kind: 'read', job, start, end }))
-    void run(job, loadMeasures, take => take().length(bytes as number, read))
+    else if (message.kind === 'media')
+      void run(job, loadMeasures, async take => {
+        const measured = take().length(message.bytes, read)
+        if (!measured?.isDoubtful) return measured?.length ?? null
+        const { module, heardLength } = await loadConversion()
+        return heardLength(module, measured, { ...message, read })
+      })
+    else
+      void run(job, loadConversion, ({ module, convertSound }) => {
+        const converted = convertSound(module, { ...message, read })
+        if (typeof converted === 'string') return converted
+        const { flac } = converted
+        for (let at = 0; at < flac.length; at += maxPieceBytes)
+          send({ kind: 'piece', job, bytes: flac.slice(at, at + maxPieceBytes) })
+        return 'converted'
+      })
   })
 }
 
 /** Loads what gives a new `MediaMeasure` for each file, which it makes while no file waits for it. */
 async function loadMeasures() {
-  const { loadMeasure, MediaMeasure } = await import('./media-length.ts')
-  const module = await loadMeasure()
+  const [{ MediaMeasure }, { loadModule }] = await Promise.all([
+    import('./media-length.ts'),
+    import('./media-module.ts'),
+  ])
+  measureModule ??= loadModule('measure')
+  const module = await measureModule
   return () => {
     const measure = spare ?? new MediaMeasure(module)
     spare = undefined
@@ -61,3 +89,11 @@ async function loadMeasures() {
   }
 }
 let spare: MediaMeasure | undefined
+let measureModule: Promise<Module> | undefined
+
+async function loadConversion() {
+  const [conversion, { loadModule }] = await Promise.all([import('./media-conversion.ts'), import('./media-module.ts')])
+  convertModule ??= loadModule('convert')
+  return { ...conversion, module: await convertModule }
+}
+let convertModule: Promise<Module> | undefined

@@ -6,11 +6,12 @@ import type { InstantCall, Source, Target } from '../contract.ts'
 
 /** Shared by the adapters of transcription. */
 
-/** The file to transcribe. Throws 400 for one of a format that the provider does not list. */
-export function soundOf({ target, sources }: InstantCall<'transcription'>): Source {
+/** The file to transcribe, converted if the provider does not list its format. Throws 400 if that is impossible. */
+export async function soundOf({ target, sources }: InstantCall<'transcription'>): Promise<Source> {
   const sound = sources.get('audio_url')!
   const formats = transcribedFormats(target)
   if (!formats || formats.includes(extensionOf(sound.contentType))) return sound
+  if (sound.toFlac && formats.includes('flac')) return sound.toFlac(target.model)
   const problem = `takes no ${sound.contentType}, but files of these formats: ${formats.join(', ')}`
   throw unsupported(target.model, 'audio_url', problem)
 }

@@ -73,13 +73,15 @@ export function mp3(frames: number, bitrates: readonly number[] = [128], xingFra
 }
 export const mp3FrameS = 1152 / 44_100
 
-/** AAC-LC at 44.1 kHz in ADTS frames of 1,024 samples. */
+/** AAC-LC at 44.1 kHz, mono, in ADTS frames of 1,024 silent samples. */
 export function adts(frames: number): Buffer {
   const size = 100
   const frame = Buffer.alloc(size)
-  frame.set([0xff, 0xf1, 0x50, 0x80, size >> 3, ((size & 7) << 5) | 0x1f, 0xfc])
+  frame.set([0xff, 0xf1, 0x50, 0x40, size >> 3, ((size & 7) << 5) | 0x1f, 0xfc, ...silentBlock])
   return Buffer.concat(Array.from({ length: frames }, () => frame))
 }
+/** A channel without bands, and the end of the block. */
+const silentBlock = [0, 0, 0, 7]
 export const adtsFrameS = 1024 / 44_100
 
 /** FLAC at 44.1 kHz, mono, 16 bits, in frames of 4,096 silent samples as they are. `statedSamples` is what the header says. */

@@ -3,10 +3,13 @@
 /** Which table states `count` samples of a sound that has two. */
 export type Overstated = 'none' | 'stts' | 'ctts' | 'stsc'
 
+/** A block of AAC: two channels without bands, and its end. */
+const silentBlock = Buffer.from([0x21, 0, 0, 0, 0, 0x1c, 0, 0])
+
 /** An MP4 file with one track of AAC sound. Its edit list plays the two seconds so many times. */
 export function mp4Stating(table: Overstated, count: number, edits = 0): Buffer {
   const ftyp = box('ftyp', Buffer.from('isom'), u32(512), Buffer.from('isomiso2mp41'))
-  const mdat = box('mdat', Buffer.alloc(64, 0x21))
+  const mdat = box('mdat', Buffer.alloc(64, silentBlock))
   const trak = track(table, count, ftyp.length + 8, edits)
   const mvhd = full(
     'mvhd',

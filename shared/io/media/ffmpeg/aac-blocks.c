@@ -290,7 +290,7 @@ int aac_blocks(const uint8_t *data, int size, const AacConfig *config)
     GetBitContext gb;
     int blocks = 0;
     make_tables();
-    if (init_get_bits8(&gb, data, size) < 0) return 1;
+    if (init_get_bits8(&gb, data, size) < 0) return 0;
     while (get_bits_left(&gb) > 0) {
         int has_sound;
         if (show_bits(&gb, 12) == 0xfff) skip_bits_long(&gb, get_bits(&gb, 16) & 1 ? 40 : 56); /* ADTS header */
@@ -298,5 +298,5 @@ int aac_blocks(const uint8_t *data, int size, const AacConfig *config)
         if (has_sound < 0) break;
         blocks += has_sound;
     }
-    return FFMAX(blocks, 1);
+    return blocks;
 }

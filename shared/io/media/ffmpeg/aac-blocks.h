@@ -5,5 +5,5 @@ typedef struct AacConfig {
     int object_type, sampling_index, is_960;
 } AacConfig;
 
-/* The number of raw data blocks in a packet, with or without ADTS headers: at least one. */
+/* The number of raw data blocks in a packet, with or without ADTS headers, that are not broken. */
 int aac_blocks(const uint8_t *data, int size, const AacConfig *config);

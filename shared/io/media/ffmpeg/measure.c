@@ -3,6 +3,7 @@
  * is not freed: each file is measured by an instance of its own.
  */
 #include "aac-blocks.h"
+#include "file-io.h"
 #include <float.h>
 #include <libavcodec/aac.h>
 #include <libavcodec/ac3_parser.h>
@@ -11,7 +12,6 @@
 #include <libavcodec/get_bits.h>
 #include <libavcodec/mpeg4audio.h>
 #include <libavcodec/mpegaudiodecheader.h>
-#include <libavformat/avformat.h>
 #include <libavformat/internal.h>
 #include <libavutil/avstring.h>
 #include <libavutil/crc.h>
@@ -23,17 +23,16 @@
 /* ffmpeg's -dts_delta_threshold and -dts_error_threshold: it takes larger steps for errors of the file, not for silence. */
 #define MAX_STEP_S 10.0
 #define MAX_ERROR_S (30 * 3600.0)
-/* Header, a constant and checksum. */
-#define MIN_FLAC_BYTES 10
 /* Two timestamps that are further apart than ffmpeg's tolerance run backwards. */
 #define MAX_BACK_S 0.1
+/* Larger gaps are parts that are missing, but in MP4, where players wait. */
+#define MAX_GAP_S 0.1
 /* ffmpeg looks for other codecs in the first 5 MB of samples, and at most one packet more. */
 #define PROBED_BYTES 6e6
 #define MAX_SAMPLE_RATE 192000
 #define MAX_PCM_CHANNELS 32
-
-/* Reads at most `size` bytes at `offset`: their number, 0 at the end, negative if the file cannot be read. */
-__attribute__((import_module("file"), import_name("read"))) int read_file(double offset, uint8_t *to, int size);
+#define MAX_IMA_INDEX 88
+#define MAX_MS_INDEX 6
 
 typedef struct Track {
     AVCodecParserContext *parser;
@@ -50,32 +49,18 @@ typedef struct Length {
     double seconds, sound_seconds;
     int has_video, has_sound;
     char container[32], codec[32];
+    int is_doubtful;
+    double decoded_seconds; /* of sound, by its packets alone */
 } Length;
 
 static Track tracks[MAX_TRACKS];
 static Length length;
-static double file_bytes, file_offset;
+static double file_bytes;
+static int is_doubtful; /* whether decoders may refuse some of what is counted */
+static int is_kept;     /* whether it counts even so */
 static int is_unclear; /* whether a decoder may find more than is counted */
 /* In formats whose times may start anew, all tracks are moved together. */
 static double moved_s, last_s;
-
-static int read_next(void *opaque, uint8_t *to, int size)
-{
-    int bytes = read_file(file_offset, to, size);
-    if (bytes <= 0) return bytes < 0 ? AVERROR(EIO) : AVERROR_EOF;
-    file_offset += bytes;
-    return bytes;
-}
-
-static int64_t seek_to(void *opaque, int64_t offset, int whence)
-{
-    if (whence & AVSEEK_SIZE) return file_bytes;
-    if ((whence & 3) == SEEK_CUR) offset += file_offset;
-    if ((whence & 3) == SEEK_END) offset += file_bytes;
-    if (offset < 0) return AVERROR(EINVAL);
-    file_offset = offset;
-    return offset;
-}
 
 static const int aac_rates[16] = { 96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350 };
 
@@ -86,7 +71,7 @@ static int aac_samples(Track *t, const AVCodecParameters *par, const AVPacket *p
     AacConfig coded = { 0 };
     int is_adts = pkt->size >= 7 && (AV_RB16(pkt->data) & 0xfff6) == 0xfff0;
     int rate = is_adts ? aac_rates[(pkt->data[2] >> 2) & 15] : 0;
-    int stated_blocks = rate ? (pkt->data[6] & 3) + 1 : 1, samples = 1024;
+    int stated_blocks = rate ? (pkt->data[6] & 3) + 1 : 1, samples = 1024, blocks;
     if (rate) {
         t->rate = t->adts_rate = rate;
         coded.object_type = (pkt->data[2] >> 6) + 1;
@@ -106,7 +91,9 @@ static int aac_samples(Track *t, const AVCodecParameters *par, const AVPacket *p
         return stated_blocks * samples;
     }
     if (coded.sampling_index > 12) return stated_blocks * samples;
-    return FFMAX(stated_blocks, aac_blocks(pkt->data, pkt->size, &coded)) * samples;
+    blocks = aac_blocks(pkt->data, pkt->size, &coded);
+    if (blocks < stated_blocks) is_doubtful = 1;
+    return FFMAX(stated_blocks, blocks) * samples;
 }
 
 /* The frames of MPEG layers I to III in a packet (ISO/IEC 11172-3 and 13818-3). */
@@ -119,7 +106,9 @@ static int mpeg_samples(Track *t, const AVPacket *pkt)
         t->rate = frame.sample_rate;
         samples += frame.layer == 1 ? 384 : frame.layer == 3 && frame.lsf ? 576 : 1152;
         at += frame.frame_size;
+        if (at > pkt->size) is_doubtful = 1;
     }
+    if (!samples) is_doubtful = 1;
     return samples;
 }
 
@@ -142,6 +131,19 @@ static int amr_samples(const AVCodecParameters *par, const AVPacket *pkt)
     int frames = 0;
     for (int at = 0; at < pkt->size; at += sizes[(pkt->data[at] >> 3) & 15]) frames++;
     return frames * (par->codec_id == AV_CODEC_ID_AMR_WB ? 320 : 160);
+}
+
+/* ADPCM in WAV: a block begins with the state of each channel, which decoders check. */
+static int adpcm_samples(AVCodecParameters *par, const AVPacket *pkt)
+{
+    int is_ima = par->codec_id == AV_CODEC_ID_ADPCM_IMA_WAV, channels = par->ch_layout.nb_channels;
+    int head = (is_ima ? 4 : 7) * channels, step = par->block_align < head ? pkt->size : par->block_align;
+    for (int block = 0; step > 0 && block + head <= pkt->size; block += step)
+        for (int i = 0; i < channels; i++) {
+            const uint8_t *state = pkt->data + block + (is_ima ? 4 * i : i);
+            if (is_ima ? AV_RL16(state + 2) > MAX_IMA_INDEX : *state > MAX_MS_INDEX) is_doubtful = 1;
+        }
+    return av_get_audio_frame_duration2(par, pkt->size);
 }
 
 /* By the parsers that decoders share. */
@@ -182,25 +184,17 @@ static int ac3_samples(Track *t, const AVCodecParameters *par, const AVPacket *p
     return FFMAX(first, samples);
 }
 
-/* Whether a FLAC frame ends in a packet, with its checksum: other bytes may follow. */
-static int has_flac_end(const AVPacket *pkt)
-{
-    uint32_t crc = 0;
-    for (int at = 0; at < pkt->size; at++) {
-        crc = av_crc(av_crc_get_table(AV_CRC_16_ANSI), crc, pkt->data + at, 1);
-        if (!crc && at >= MIN_FLAC_BYTES) return 1;
-    }
-    return 0;
-}
-
 /* FLAC (RFC 9639): further frames in a packet begin where the checksum of the one before ends. */
 static int flac_samples(Track *t, const AVCodecParameters *par, const AVPacket *pkt)
 {
     int samples = parsed_samples(t, par, pkt), from = 0;
     uint32_t crc = 0;
-    /* A frame that was cut off is not decoded. */
-    if (pkt->pos >= 0 && pkt->pos + pkt->size >= file_bytes && !has_flac_end(pkt)) return -1;
-    for (int at = 1; samples >= 0 && at + 6 <= pkt->size; at++) {
+    if (av_crc(av_crc_get_table(AV_CRC_16_ANSI), 0, pkt->data, pkt->size)) {
+        /* A frame that was cut off is for the decoder to tell; of others that are damaged, versions of ffmpeg play more or less. */
+        if (pkt->pos >= 0 && pkt->pos + pkt->size >= file_bytes) is_doubtful = 1;
+        else is_kept = 1;
+    }
+    for (int at = 1; at + 6 <= pkt->size; at++) {
         GetBitContext gb;
         FLACFrameInfo frame;
         if (pkt->data[at] != 0xff || (pkt->data[at + 1] & 0xfe) != 0xf8) continue;
@@ -235,8 +229,13 @@ static int samples_of(Track *t, AVCodecParameters *par, const AVPacket *pkt)
         return ac3_samples(t, par, pkt);
     case AV_CODEC_ID_FLAC:
         return flac_samples(t, par, pkt);
-    case AV_CODEC_ID_OPUS:
+    case AV_CODEC_ID_ADPCM_IMA_WAV:
+    case AV_CODEC_ID_ADPCM_MS:
+        return adpcm_samples(par, pkt);
     case AV_CODEC_ID_VORBIS:
+        is_doubtful = 1; /* Only a decoder reads its code books. */
+        return parsed_samples(t, par, pkt);
+    case AV_CODEC_ID_OPUS:
     case AV_CODEC_ID_DTS:
         return parsed_samples(t, par, pkt);
     default:
@@ -258,6 +257,11 @@ static double heard(Track *t, const AVCodecParameters *par, const AVPacket *pkt,
     skipped_s = FFMIN(t->skip_s, whole_s);
     t->skip_s -= skipped_s;
     return pkt->flags & AV_PKT_FLAG_DISCARD ? 0 : whole_s - skipped_s;
+}
+
+static int is_mp4(const AVFormatContext *fmt)
+{
+    return !strncmp(fmt->iformat->name, "mov", 3);
 }
 
 /* When a packet is presented, without the steps that ffmpeg takes for errors. */
@@ -285,6 +289,8 @@ static void add_packet(Track *t, const AVFormatContext *fmt, const AVStream *st,
     double whole_s = samples > 0 && t->rate > 0 ? samples / (double)t->rate : FFMAX(0, pkt->duration) * av_q2d(st->time_base);
     double at_s = samples < 0 ? 0 : time_of(t, fmt, st, pkt);
     double heard_s = is_sound ? heard(t, st->codecpar, pkt, whole_s) : pkt->flags & AV_PKT_FLAG_DISCARD ? 0 : whole_s;
+    if (is_sound && (samples < 0 || whole_s == 0 || pkt->flags & AV_PKT_FLAG_CORRUPT || st->codecpar->codec_id == AV_CODEC_ID_NONE)) is_doubtful = 1;
+    if (is_sound && t->packets && at_s > t->next_s + MAX_GAP_S && !is_mp4(fmt)) is_doubtful = 1;
     if (samples < 0) return;
     t->next_s = at_s + whole_s;
     t->packets++;
@@ -330,9 +336,8 @@ static int is_video(const AVStream *st)
 /* Tracks that are not read: subtitles, pictures, and the video of MP4 files. */
 static void choose_tracks(AVFormatContext *fmt)
 {
-    int is_mp4 = !strncmp(fmt->iformat->name, "mov", 3);
     for (unsigned i = 0; i < fmt->nb_streams; i++)
-        if (!is_sound(fmt->streams[i]) && (is_mp4 || !is_video(fmt->streams[i]))) fmt->streams[i]->discard = AVDISCARD_ALL;
+        if (!is_sound(fmt->streams[i]) && (is_mp4(fmt) || !is_video(fmt->streams[i]))) fmt->streams[i]->discard = AVDISCARD_ALL;
 }
 
 /* Whether the header describes all tracks. */
@@ -428,27 +433,41 @@ static void add_tracks(AVFormatContext *fmt)
         }
         if (!length.has_sound) av_strlcpy(length.codec, avcodec_get_name(fmt->streams[i]->codecpar->codec_id), sizeof(length.codec));
         length.sound_seconds = FFMAX(length.sound_seconds, seconds);
+        length.decoded_seconds += t->decoded_s;
         length.has_sound = 1;
     }
+}
+
+/* What the demuxers and parsers report is damage, but for what they report of sound files as well. */
+static void note_fault(void *of, int level, const char *format, va_list values)
+{
+    static const char *const harmless[] = {
+        "Estimating duration", "Could not find codec parameters", "nAvgBytesPerSec", "ignoring wrong sample_count",
+        "Ignoring maximum wav data", "stream %d, timescale not set", "Discarding ID3 tags", "Format %s detected only", "filesize and duration",
+    };
+    /* The parser of FLAC, which reports without a context, finds headers where there are none: frames have checksums. */
+    if (level > AV_LOG_WARNING || !of) return;
+    for (int i = 0; i < FF_ARRAY_ELEMS(harmless); i++)
+        if (av_strstart(format, harmless[i], NULL)) return;
+    is_doubtful = 1;
 }
 
 /* Measures a file of so many bytes; null if it cannot be parsed for sure. Once per instance. */
 __attribute__((export_name("measure"))) Length *measure(double bytes)
 {
-    AVFormatContext *fmt = avformat_alloc_context();
-    uint8_t *buffer = av_malloc(IO_BYTES);
+    AVFormatContext *fmt;
     file_bytes = bytes;
     last_s = -DBL_MAX;
     for (int i = 0; i < MAX_TRACKS; i++) tracks[i].start_s = DBL_MAX, tracks[i].end_s = -DBL_MAX;
-    av_log_set_level(AV_LOG_QUIET);
-    if (!fmt || !buffer || !(fmt->pb = avio_alloc_context(buffer, IO_BYTES, 0, NULL, read_next, NULL, seek_to))) return NULL;
-    if (avformat_open_input(&fmt, NULL, NULL, NULL) < 0) return NULL;
+    av_log_set_callback(note_fault);
+    if (!(fmt = open_file(bytes))) return NULL;
     choose_tracks(fmt);
     probe_less(fmt);
     if (!is_described(fmt) && avformat_find_stream_info(fmt, NULL) < 0) return NULL;
     read_packets(fmt);
     if (is_unclear) return NULL;
     add_tracks(fmt);
+    length.is_doubtful = is_doubtful && !is_kept;
     av_strlcpy(length.container, fmt->iformat->name, sizeof(length.container));
     return &length;
 }

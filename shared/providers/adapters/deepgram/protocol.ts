@@ -22,7 +22,7 @@ const transcription: InstantAdapter<'transcription'> = {
   async make(call, line) {
     const { target, input, signal } = call
     const path = `/v1/listen?${queryOf(target, input)}`
-    const file = soundOf(call)
+    const file = await soundOf(call)
     const { json } = await line
       .send({ method: 'POST', path, file, signal, firstByteMs: workMs, maxBytes: maxAnswerBytes })
       .catch(error => {

@@ -33,7 +33,7 @@ export const transcription: InstantAdapter<'transcription'> = {
     const fields = fieldsOf(target, input)
     const parts: FormPart[] = Object.entries(fields).map(([name, value]) => ({ name, value }))
     parts.push(...input.keywords.map(value => ({ name: 'keyterms', value })))
-    parts.push({ name: 'file', file: soundOf(call) })
+    parts.push({ name: 'file', file: await soundOf(call) })
     const { json } = await mapErrorParam(
       names,
       line.send({

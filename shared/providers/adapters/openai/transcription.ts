@@ -90,7 +90,7 @@ async function partsOf(call: TranscriptionCall): Promise<FormPart[]> {
   return [
     ...values.map(([name, value]) => ({ name, value: String(value) })),
     ...Object.entries(lists).flatMap(([name, all]) => all.map(value => ({ name: `${name}[]`, value }))),
-    { name: 'file', file: fileOf(call) },
+    { name: 'file', file: await fileOf(call) },
   ]
 }
 
@@ -133,8 +133,8 @@ function formatFor(call: TranscriptionCall): string {
 const extensions: Readonly<Record<string, string>> = { mpg: 'mpeg' }
 
 /** The audio, with a file extension that matches its bytes: the server detects the format by it. */
-function fileOf(call: TranscriptionCall): Source {
-  const sound = soundOf(call)
+async function fileOf(call: TranscriptionCall): Promise<Source> {
+  const sound = await soundOf(call)
   const usual = extensionOf(sound.contentType)
   const extension = extensions[usual] ?? usual
   const isNamed = sound.filename.endsWith(`.${extension}`)
