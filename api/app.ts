@@ -1,16 +1,15 @@
-import Router from '@koa/router'
+import type Router from '@koa/router'
 import Koa from 'koa'
 import compress from 'koa-compress'
 import type { Services } from '../shared/open-services.ts'
+import type { Auth } from './auth/accounts.ts'
 import { openAuth } from './auth/open.ts'
 import { dashboard } from './dashboard/middleware.ts'
-import { dashboardEndpoints } from './dashboard/routes/index.ts'
 import { docsSite } from './docs-site/middleware.ts'
 import type { Context, Endpoint } from './endpoint.ts'
-import { edgeMiddleware } from './middleware/edge.ts'
-import { serveRequest, statusOf } from './request-lifecycle.ts'
+import { closeRequest, failRequest, openRequest, serveRequest, statusOf } from './request-lifecycle.ts'
+import { createRouter, fixedPathEndpoints } from './route-table.ts'
 import { isAnthropic } from './routes/anthropic-models.ts'
-import { endpoints } from './routes/index.ts'
 import type { State } from './state.ts'
 import { foreignPathError, unmatchedRouteError } from './unmatched-route.ts'
 
@@ -19,28 +18,48 @@ export function createApp(services: Services): Koa<State> {
   const app = new Koa<State>()
   app.silent = true
   app.on('error', error => services.log.debug({ err: error }, 'connection'))
-  const router = new Router<State>()
-  const staticEndpoints = new Map<string, Endpoint>()
-  for (const endpoint of endpoints)
-    if (!endpoint.path.includes('{')) staticEndpoints.set(`${endpoint.method.toUpperCase()} ${endpoint.path}`, endpoint)
-  for (const endpoint of [...endpoints, ...dashboardEndpoints]) {
-    const pattern = endpoint.path.replace(/\{(\w+)\}/g, endpoint.deep ? '*$1' : ':$1')
-    router[endpoint.method](pattern, ctx => serveWithKoa(endpoint, ctx as unknown as Context))
-  }
+  const router = createRouter(serveWithKoa)
   app.use(edgeMiddleware(services, openAuth(services)))
   app.use(answerProbe)
   app.use(compressJson)
   app.use(rejectForeignClients)
-  // Paths without parameters, the busiest among them, skip route matching.
-  app.use((ctx, next) => {
-    const endpoint = staticEndpoints.get(`${ctx.method} ${ctx.path}`)
-    return endpoint ? serveWithKoa(endpoint, ctx as unknown as Context) : next()
-  })
+  app.use(serveFixedPath)
   app.use(dashboard(services))
   app.use(docsSite(services))
   app.use(router.routes() as Koa.Middleware<State>)
   app.use(rejectUnmatched(router))
   return app
+}
+
+/** The outermost middleware: request id, CORS, error responses, one log line. */
+function edgeMiddleware(services: Services, auth: () => Promise<Auth>): Koa.Middleware<State> {
+  return async (ctx, next) => {
+    const state = openRequest(services, ctx.req, ctx.res, ctx.method, ctx.path)
+    state.ctx = ctx as unknown as Context
+    state.auth = auth
+    state.client.watchForeignWrites()
+    ctx.state = state
+    try {
+      if (ctx.method === 'OPTIONS' && ctx.path.startsWith('/v1/')) preflight(ctx)
+      else await next()
+    } catch (error) {
+      ctx.respond = false
+      failRequest(state, error)
+    }
+    if (ctx.respond !== false) ctx.set(state.client.baseHeaders)
+    closeRequest(state, ctx.status)
+  }
+}
+
+function preflight(ctx: Parameters<Koa.Middleware<State>>[0]): void {
+  ctx.status = 204
+  ctx.set({
+    'access-control-allow-methods': 'GET, POST, PATCH, DELETE, OPTIONS',
+    'access-control-allow-headers':
+      ctx.get('access-control-request-headers') ||
+      'authorization, x-api-key, content-type, idempotency-key, x-request-id, x-session-id',
+    'access-control-max-age': '86400',
+  })
 }
 
 const compressed = compress({ filter: type => type === 'application/json', zstd: false })
@@ -66,11 +85,17 @@ const rejectForeignClients: Koa.Middleware<State> = (ctx, next) => {
   return next()
 }
 
+/** Serves the endpoints that need no route matching. */
+const serveFixedPath: Koa.Middleware<State> = (ctx, next) => {
+  const endpoint = fixedPathEndpoints(ctx.method)?.get(ctx.path)
+  return endpoint ? serveWithKoa(endpoint, ctx as unknown as Context) : next()
+}
+
 /** Serves an endpoint and hands the handler's return value to Koa. */
 async function serveWithKoa(endpoint: Endpoint, ctx: Context): Promise<void> {
   const { state } = ctx
   const result = await serveRequest(endpoint, state)
-  if (endpoint.direct || ctx.headerSent) ctx.respond = false
+  if (endpoint.bypassesKoa || ctx.headerSent) ctx.respond = false
   if (ctx.respond === false || result === undefined) return
   ctx.status = statusOf(endpoint)
   ctx.body = result

@@ -5,7 +5,8 @@ import { GatewayError } from '../shared/base/errors.ts'
 import { Slab } from '../shared/base/slab.ts'
 import { addMs, elapsedMs, type MonotonicMs, preciseMonotonic } from '../shared/base/time.ts'
 import { errorResponse } from './error-response.ts'
-import { baseHeaders, requestIdOf } from './request-head.ts'
+import { requestIdOf } from './http-request.ts'
+import { baseHeaders } from './http-response.ts'
 
 /** A turn of the event loop this short polled the kernel for new connections just before its end. */
 const quietTurnMs = 0.2

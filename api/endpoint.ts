@@ -11,8 +11,8 @@ import type { Platform } from '../shared/platform.ts'
 import type { Origin } from '../shared/traces/work.ts'
 import type { Person } from './auth/accounts.ts'
 import type { Role } from './auth/roles.ts'
+import type { Fields, FilePart } from './body/multipart.ts'
 import type { HttpResponse } from './http-response.ts'
-import type { Fields, FilePart } from './middleware/multipart.ts'
 import type { AnswerHeaderName } from './schemas/headers.ts'
 import type { Context, Keep, Upload } from './state.ts'
 
@@ -115,8 +115,8 @@ export type Validated<Body, Query> = {
   ctx: Context
 }
 
-/** A request as the handler of a direct endpoint receives it: without Koa's context. */
-export type DirectRequest<Body> = Omit<Validated<Body, unknown>, 'ctx' | 'params' | 'query'>
+/** A request as the handler of an endpoint that bypasses Koa receives it: without Koa's context. */
+export type RequestWithoutKoa<Body> = Omit<Validated<Body, unknown>, 'ctx' | 'params' | 'query'>
 
 export type Endpoint = {
   method: 'get' | 'post' | 'patch' | 'delete'
@@ -143,8 +143,8 @@ export type Endpoint = {
   query?: z.ZodObject
   headers?: Header[]
   answers: Record<number, ResponseSpec>
-  /** True if the handler responds through `client` and needs no Koa context: see `direct`. */
-  direct?: true
+  /** True if the handler responds through `client` and needs no Koa context: see `endpointWithoutKoa`. */
+  bypassesKoa?: true
   /** Its error codes, beyond those of every endpoint with its access. */
   errors?: ErrorCode[]
   // biome-ignore lint/suspicious/noExplicitAny: each endpoint's handler is typed by its own schemas, see `endpoint`
@@ -176,14 +176,14 @@ export function endpoint<B extends z.ZodType = z.ZodUnknown, Q extends z.ZodObje
 }
 
 /**
- * Declares an endpoint whose handler responds through `client`. Its JSON requests bypass Koa (`withLane`); the
+ * Declares an endpoint whose handler responds through `client`. Its JSON requests bypass Koa (`directDispatch`); the
  * handler's type asserts that it uses nothing of Koa.
  */
-export function direct<B extends z.ZodType>(
-  declared: Omit<Endpoint, 'handle' | 'body' | 'query' | 'direct'> & {
+export function endpointWithoutKoa<B extends z.ZodType>(
+  declared: Omit<Endpoint, 'handle' | 'body' | 'query' | 'bypassesKoa'> & {
     body: B
-    handle(request: DirectRequest<z.output<B>>): Promise<void>
+    handle(request: RequestWithoutKoa<z.output<B>>): Promise<void>
   },
 ): Endpoint {
-  return { ...declared, direct: true }
+  return { ...declared, bypassesKoa: true }
 }

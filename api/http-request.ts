@@ -1,4 +1,5 @@
 import { IncomingMessage } from 'node:http'
+import { newId } from '../shared/base/ids.ts'
 import { PieceCollector, PieceCounter } from '../shared/io/pieces.ts'
 
 /**
@@ -40,4 +41,19 @@ export class HttpRequest extends IncomingMessage {
     this.#waiting = null
     if (waiting) super.push(waiting.take())
   }
+}
+
+/** The request id: a valid inbound one, otherwise a new one. */
+export function requestIdOf(inbound: unknown): string {
+  return typeof inbound === 'string' && validRequestId.test(inbound) ? inbound : newId('req')
+}
+
+const validRequestId = /^[A-Za-z0-9._:-]{1,128}$/
+
+/** A URL whose path has single slashes: a base URL that ends in one makes two of them. */
+export function withSingleSlashes(url: string): string {
+  if (!url.includes('//')) return url
+  const pathEnd = url.indexOf('?')
+  const path = pathEnd < 0 ? url : url.slice(0, pathEnd)
+  return path.replace(/\/{2,}/g, '/') + url.slice(path.length)
 }

@@ -1,11 +1,11 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { elapsedMs, preciseMonotonic } from '../shared/base/time.ts'
 import type { ContentCopy } from '../shared/content-log/content-copy.ts'
 import type { Encoding, ResponseWriter } from '../shared/engine/response-writer.ts'
 import type { HeldBytes } from '../shared/io/byte-budget.ts'
 import { WriteBurst } from '../shared/io/write-burst.ts'
 import type { Trace } from '../shared/traces/trace.ts'
-import type { OwnTime } from './own-time.ts'
 
 /** Larger files are streamed and not kept for their Idempotency-Key. */
 const maxKeptBytes = 32 * 1024 * 1024
@@ -281,5 +281,37 @@ export class HttpResponse implements ResponseWriter {
     if (this.#response.chunkedEncoding) this.#response.destroy()
     else this.#response.socket?.resetAndDestroy()
     return false
+  }
+}
+
+/** Measures the gateway's own part of a request: its duration without the time spent waiting for others. */
+export class OwnTime {
+  readonly #startedMs = preciseMonotonic.now()
+  #waitedMs = 0
+  #waitingSinceMs = this.#startedMs
+  /** Whether its waits for providers are measured: those of media requests are not. */
+  hasCalls = false
+
+  beginWait(): void {
+    this.#waitingSinceMs = preciseMonotonic.now()
+  }
+
+  endWait(): void {
+    this.#waitedMs += elapsedMs(this.#waitingSinceMs, preciseMonotonic.now())
+  }
+
+  /** The gateway's own time so far. */
+  get ms(): number {
+    return elapsedMs(this.#startedMs, preciseMonotonic.now()) - this.#waitedMs
+  }
+}
+
+/** The headers of every response; pages of any origin may call /v1 and read every header . */
+export function baseHeaders(requestId: string, isPublic: boolean): Record<string, string> {
+  if (!isPublic) return { 'x-request-id': requestId }
+  return {
+    'x-request-id': requestId,
+    'access-control-allow-origin': '*',
+    'access-control-expose-headers': '*',
   }
 }

@@ -3,7 +3,7 @@ import type { ResolvedKey } from '../shared/keys/policies.ts'
 import { instantKinds, queuedKinds } from '../shared/kinds/index.ts'
 import type { Platform } from '../shared/platform.ts'
 import type { Refusal } from '../shared/wallet/refusal-log.ts'
-import { refusedKeyOf } from './middleware/key.ts'
+import { refusedKeyOf } from './auth/api-keys.ts'
 import type { ServedEndpoint, State } from './state.ts'
 
 /** The kind of work of each endpoint that runs a model or accepts work, by its path. */

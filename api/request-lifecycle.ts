@@ -6,19 +6,11 @@ import { elapsedMs } from '../shared/base/time.ts'
 import { validate, validateRequest } from '../shared/base/validate.ts'
 import { requestLogger } from '../shared/io/log.ts'
 import { isOutage, storeUnavailable } from '../shared/io/outage.ts'
-import { allowedModels } from '../shared/keys/allowlist.ts'
 import type { ResolvedKey } from '../shared/keys/policies.ts'
-import { authorise } from '../shared/keys/policy.ts'
+import { allowedModels, authorise } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/open-services.ts'
 import type { Platform } from '../shared/platform.ts'
 import { clientOf } from './auth/address.ts'
-import { copyContent, logContent } from './content-logging.ts'
-import { type Access, type Context, type Endpoint, isKeyAccess, takesNulls, type Validated } from './endpoint.ts'
-import { errorResponse, isMessagesPath } from './error-response.ts'
-import { logRefusedRequest } from './log-refusal.ts'
-import { readJsonBody, releaseWhenSent } from './middleware/body.ts'
-import { deleteUploads, isForm, receiveForm, withFormNames } from './middleware/form.ts'
-import { type IdempotentRequest, idempotencyKeyOf, runOnce } from './middleware/idempotency.ts'
 import {
   admitFree,
   keyHeader,
@@ -26,16 +18,24 @@ import {
   parseBearer,
   resolveProvisioningKey,
   resolveStandardKey,
-} from './middleware/key.ts'
-import { authenticateSession, type SessionAccess } from './middleware/session.ts'
-import type { StoredAnswer } from './middleware/stored-answer.ts'
-import { baseHeaders, requestIdOf } from './request-head.ts'
+} from './auth/api-keys.ts'
+import { authenticateSession, type SessionAccess } from './auth/session.ts'
+import { deleteUploads, receiveForm, withFormNames } from './body/form.ts'
+import { isForm, readJsonBody, releaseWhenSent } from './body/read-body.ts'
+import { copyContent, logContent } from './content-logging.ts'
+import { type Access, type Context, type Endpoint, isKeyAccess, takesNulls, type Validated } from './endpoint.ts'
+import { errorResponse, isMessagesPath } from './error-response.ts'
+import { requestIdOf } from './http-request.ts'
+import { baseHeaders } from './http-response.ts'
+import { type IdempotentRequest, idempotencyKeyOf, runOnce } from './idempotency/run-once.ts'
+import type { StoredAnswer } from './idempotency/stored-answer.ts'
+import { logRefusedRequest } from './log-refusal.ts'
 import { recordRequest } from './request-metrics.ts'
 import { beginTrace, endTrace } from './request-trace.ts'
 import { State } from './state.ts'
 
 // The lifecycle of every request: opened, served or failed, closed. Requests enter through Koa (app.ts) if they need a
-// query, parameters, cookies or files, otherwise through the lane (lane.ts), which bypasses it.
+// query, parameters, cookies or files, otherwise past it (direct-dispatch.ts).
 
 /** Larger bodies take milliseconds to parse and validate. */
 export const largeBytes = 256 * 1024
@@ -157,7 +157,8 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
     }
     // Provisioning bodies are stored verbatim; the text of a prompt may contain anything.
     if (!isKeyAccess(endpoint.access)) rejectNul(state.body)
-    key = isRepeatable(endpoint) ? idempotencyKeyOf(request.headers['idempotency-key']) : null
+    const named = request.headers['idempotency-key']
+    key = named !== undefined && isRepeatable(endpoint) ? idempotencyKeyOf(named) : null
   } catch (error) {
     // A revoked key is reported before any fault of the request.
     await deleteUploads(state)
@@ -281,7 +282,7 @@ async function recordAnswer(endpoint: Endpoint, state: State): Promise<StoredAns
     answer = { status, headers, body }
   }
   const result = await handle(endpoint, state)
-  if (answer || endpoint.direct) return answer
+  if (answer || endpoint.bypassesKoa) return answer
   return jsonAnswer(state, result === undefined ? ctx!.status : statusOf(endpoint), result ?? ctx!.body)
 }
 

@@ -19,7 +19,10 @@ export function endTrace(state: State, trace: Trace, status: number): void {
   const served = run.status ?? status
   trace.root.set(
     requestAttributes({
-      ...{ method, path, requestId, errorCode },
+      method,
+      path,
+      requestId,
+      errorCode,
       route: endpoint?.path ?? null,
       status: served,
       userAgent: request.headers['user-agent'],
@@ -51,7 +54,13 @@ export function endSocketTrace(
   const errorCode = run.errorCode ?? null
   trace.root.set(
     requestAttributes({
-      ...{ method: 'GET', route: path, path, requestId, errorCode, status: served, userAgent: undefined },
+      method: 'GET',
+      route: path,
+      path,
+      requestId,
+      errorCode,
+      status: served,
+      userAgent: undefined,
       organisationId: run.organisation,
       keyId: run.key,
     }),

@@ -11,8 +11,7 @@ import type { Services } from '../shared/open-services.ts'
 import type { Origin } from '../shared/traces/work.ts'
 import type { Auth, Person } from './auth/accounts.ts'
 import type { Role } from './auth/roles.ts'
-import { HttpResponse } from './http-response.ts'
-import { OwnTime } from './own-time.ts'
+import { HttpResponse, OwnTime } from './http-response.ts'
 
 export type Context = ParameterizedContext<State>
 
@@ -97,7 +96,7 @@ export class State {
     this.client.time = new OwnTime()
   }
 
-  /** Parameters of the path; a direct endpoint has none. */
+  /** Parameters of the path; an endpoint that bypasses Koa has none. */
   get params(): Record<string, string> {
     return this.ctx?.params ?? {}
   }

@@ -7,7 +7,7 @@ import { type ChatRequest, chatRequest } from '../shared/kinds/chat.ts'
 import { unknownFigures } from '../shared/providers/health.ts'
 import { protocols } from '../shared/providers/protocols.ts'
 import { chatFeatures } from '../shared/routing/features.ts'
-import type { RoutingWorld } from '../shared/routing/options.ts'
+import type { RoutingInputs } from '../shared/routing/options.ts'
 import { route } from '../shared/routing/router.ts'
 
 export const page = join(import.meta.dirname, 'routing.md')
@@ -71,28 +71,33 @@ const requests: [title: string, content: unknown, more?: object][] = [
 ]
 
 const policy: Policy = {
-  ...{
-    hash: '',
-    secretHash: '',
-    secretExpiresAtMs: null,
-    version: 1,
-    keyId: '',
-    organisationId: '',
-    scopes: new Set(['*']),
-    learning: true,
-    contentLogging: null,
-    state: 'active' as const,
-    suspended: false,
-  },
-  ...{ rpmLimit: null, tpmLimit: null, sharedLimits: null, capNano: null, allowlist: null, expiresAtMs: null },
+  hash: '',
+  secretHash: '',
+  secretExpiresAtMs: null,
+  version: 1,
+  keyId: '',
+  organisationId: '',
+  scopes: new Set(['*']),
+  learning: true,
+  contentLogging: null,
+  state: 'active',
+  suspended: false,
+  rateKey: '',
+  shared: null,
+  spendsMoney: true,
+  rpmLimit: null,
+  tpmLimit: null,
+  capNano: null,
+  allowlist: null,
+  expiresAtMs: null,
   environment: 'live',
   mode: 'balanced',
 }
 
 /** Every provider that takes a key is configured, and nothing is known yet of how any of them does. */
-function freshWorld(): RoutingWorld {
+function freshWorld(): RoutingInputs {
   const catalog = loadCatalog()
-  const upstreams: RoutingWorld['upstreams'] = {
+  const upstreams: RoutingInputs['upstreams'] = {
     isConfigured: provider => catalog.providers.get(provider)!.auth !== 'none',
     adapter(kind, { provider }) {
       const protocol = protocols[provider.protocol]
@@ -116,10 +121,10 @@ export function routingTable(): string {
 }
 
 /** What a request is given: the model, its quality for the task, and USD for 1,000 such requests. */
-function cell(world: RoutingWorld, body: object): { difficulty: string; text: string } {
+function cell(world: RoutingInputs, body: object): { difficulty: string; text: string } {
   const request = chatRequest.parse(body) as ChatRequest
   const features = chatFeatures(request, Buffer.byteLength(JSON.stringify(body)))
-  const decision = route(world, { policy, kind: 'chat', request: request as never, features }, 1)
+  const decision = route(world, { policy, kind: 'chat', request: request as never, features }, 'log')
   const { model, provider } = decision.targets[0]!
   const candidate = decision.candidates.find(one => one.model === model.id && one.provider === provider.name)!
   const usd = (candidate.estimatedCostNano! / 1e6).toPrecision(2)

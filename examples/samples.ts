@@ -1,15 +1,18 @@
 import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { png } from '../shared/providers/sandbox/media/media.ts'
-import { videoFile } from '../shared/providers/sandbox/media/mp4.ts'
+import sharp from 'sharp'
 import { soundFile } from '../shared/providers/sandbox/media/sounds.ts'
+import { videoFile } from '../shared/providers/sandbox/media/video-file.ts'
 import { upload } from './client.ts'
 
 /** Files to refer to: your own, named on the command line, or made-up ones. Real models want a real face and voice. */
 
 const made = {
-  'face.png': async () => png(512),
-  'clip.mp4': () => videoFile({ seconds: 3, width: 640, height: 360 }),
+  'face.png': () =>
+    sharp({ create: { width: 512, height: 512, channels: 3, background: 'gray' } })
+      .png()
+      .toBuffer(),
+  'clip.mp4': () => videoFile({ seconds: 3 }),
   'speech.wav': async () => soundFile('wav', 2.5),
 }
 

@@ -41,7 +41,7 @@ const groups: Record<string, string[]> = {
     'media/{answers,kinds,subtitles}.test.ts',
     'realtime/{meters,spelling}.test.ts',
     'routing/{learned-offsets,output-history,read-words,retry-plan,router,routing-mode,task}.test.ts',
-    'sandbox/!(mp4).test.ts',
+    'sandbox/*.test.ts',
     'webhooks/schedule.test.ts',
   ],
   realtime: ['realtime/{close,deaths,funds,gemini,hostile,live,money,openai}.test.ts'],

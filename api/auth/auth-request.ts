@@ -1,4 +1,4 @@
-import type { KeyFate } from '../../shared/keys/departures.ts'
+import type { RemovedMemberKeyAction } from '../../shared/keys/removed-member-keys.ts'
 import type { Budget } from './budgets.ts'
 
 /** Context of a request while the accounts library handles it, since its hooks see only parts of the request. */
@@ -16,7 +16,7 @@ export type AuthRequest = {
   /** The person whose password this request replaced. */
   resetUserId?: string
   /** How the keys of the member whom this request removes were settled. */
-  keys?: { fate: KeyFate; settled: number }
+  keys?: { fate: RemovedMemberKeyAction; settled: number }
   /** True if this request confirms an authenticator app that was not yet in use. */
   confirmsApp?: boolean
 }

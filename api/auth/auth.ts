@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { passkey } from '@better-auth/passkey'
+import { type PasskeyOptions, passkey } from '@better-auth/passkey'
 import type { BetterAuthOptions } from 'better-auth'
 import { prismaAdapter } from 'better-auth/adapters/prisma'
-import { isAPIError } from 'better-auth/api'
+import { APIError, isAPIError } from 'better-auth/api'
 import { betterAuth } from 'better-auth/minimal'
 import { genericOAuth } from 'better-auth/plugins/generic-oauth'
 import { organization } from 'better-auth/plugins/organization'
@@ -25,11 +25,10 @@ import type { AuthRequest } from './auth-request.ts'
 import { refundAttempt } from './budgets.ts'
 import { emails } from './emails.ts'
 import { libraryKeys } from './encryption.ts'
-import { guessing } from './guessing.ts'
+import { guessLimits } from './guess-limits.ts'
 import { afterLeaving, auditHooks, beforeLeaving, invitationRules, organisationDefaults, userActor } from './hooks.ts'
 import { type Alone, consumeRateLimit, lockOf, withLock } from './limits.ts'
 import { ownOrigins } from './origin.ts'
-import { passkeyOptions } from './passkeys.ts'
 import { assertClock, assertInvited, emailLimits } from './rules.ts'
 import { secondFactor } from './second-factor.ts'
 import { suspensionHooks } from './suspension-hooks.ts'
@@ -186,7 +185,7 @@ function betterAuthOver(
       window: 60,
       max: 300,
       customRules: {
-        // Counts successful and failed attempts together; failed ones have limits of their own (`guessing`).
+        // Counts successful and failed attempts together; failed ones have limits of their own (`guessLimits`).
         '/sign-in/email': { window: 60, max: 300 },
         '/sign-in/oauth2': { window: 60, max: 20 },
         '/two-factor/*': { window: 60, max: 60 },
@@ -248,12 +247,12 @@ function betterAuthOver(
         },
       }),
       { id: 'encryption', init: () => ({ context: { secretConfig: libraryKeys(services.sealer, secret) } }) },
-      // Consecutive failures are bounded by `guessing`: a lockout would let strangers lock an account.
+      // Consecutive failures are bounded by `guessLimits`: a lockout would let strangers lock an account.
       twoFactor({ allowPasswordless: true, accountLockout: { enabled: false } }),
       passkey(passkeyOptions(publicUrl)),
       emailLimits(services),
       addressChanges(db),
-      guessing(services, currentRequest),
+      guessLimits(services, currentRequest),
       secondFactor(services, currentRequest, mail),
       ...(oidc
         ? [
@@ -298,3 +297,27 @@ function logLevel(level: string): 'error' | 'warn' | 'info' | 'debug' {
 function describeErrors(details: readonly unknown[]): string[] {
   return details.flatMap(detail => (detail instanceof Error ? `${detail.name}: ${detail.message}` : []))
 }
+
+/**
+ * A passkey replaces the whole sign-in: the device must verify the user (fingerprint, face or PIN) and the passkey must
+ * be discoverable without an email.
+ */
+export function passkeyOptions(publicUrl: string): PasskeyOptions {
+  const assertUserVerified = (is: boolean | undefined) => {
+    if (!is) throw new APIError('BAD_REQUEST', { code: 'USER_NOT_VERIFIED', message: notVerified })
+  }
+  return {
+    rpID: new URL(publicUrl).hostname,
+    rpName: 'Headgate',
+    authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
+    advanced: { webAuthnChallengeCookie: 'passkey_challenge' },
+    registration: {
+      afterVerification: async ({ verification }) => assertUserVerified(verification.registrationInfo?.userVerified),
+    },
+    authentication: {
+      afterVerification: async ({ verification }) => assertUserVerified(verification.authenticationInfo.userVerified),
+    },
+  }
+}
+
+const notVerified = 'Your device did not verify you: use one with a fingerprint, face recognition or a PIN.'

@@ -1,7 +1,7 @@
 import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'better-auth/api'
 import { newId } from '../../shared/base/ids.ts'
 import { type Actor, type AuditEntry, audit, type Changes } from '../../shared/io/audit.ts'
-import { type KeyFate, settleMemberKeys } from '../../shared/keys/departures.ts'
+import { type RemovedMemberKeyAction, settleMemberKeys } from '../../shared/keys/removed-member-keys.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { clientOfHeaders } from './address.ts'
 import type { AuthRequest } from './auth-request.ts'
@@ -51,7 +51,7 @@ async function withdrawInvitations({ db }: Platform, { organizationId, userId }:
 
 /** Settles the keys of a departing member as the request says: see `settleMemberKeys`. */
 async function settleKeys(services: Platform, { organizationId, userId }: Member, actor: Actor, request: AuthRequest) {
-  const fate = (request.input.keys as KeyFate | undefined) ?? 'revoke'
+  const fate = (request.input.keys as RemovedMemberKeyAction | undefined) ?? 'revoke'
   const settled = await settleMemberKeys(services, { organisationId: organizationId, userId }, fate, actor)
   request.keys = { fate, settled: (request.keys?.settled ?? 0) + settled }
 }

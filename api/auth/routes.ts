@@ -1,13 +1,23 @@
 import { z } from 'zod'
-import { keyFates } from '../../shared/keys/departures.ts'
-import { oidcProvider } from './accounts.ts'
+import { unprintable } from '../../shared/base/quote-name.ts'
+import { removedMemberKeyActions } from '../../shared/keys/removed-member-keys.ts'
+import { maxNameCharacters, oidcProvider } from './accounts.ts'
 import type { Alone } from './limits.ts'
-import { nameSchema as name } from './names.ts'
 import { passkeyCreation, passkeyUse } from './passkey-schemas.ts'
 import { roles } from './roles.ts'
 
 const id = z.string().min(1).max(64)
 const token = z.string().min(1).max(2_000)
+const webAddress = /:\/\/|\/\/|\bwww\.|[\p{L}\d]\.\p{L}{2,}/iu
+
+/** A name of a person or organisation, which appears in emails to others: one line without links. */
+const name = z
+  .string()
+  .trim()
+  .min(1)
+  .max(maxNameCharacters)
+  .refine(text => !unprintable.test(text), 'must be one line')
+  .refine(text => !webAddress.test(text), 'must not contain a web address; put a space after a full stop')
 /** Maximum length of an email address (RFC 5321). */
 const email = z.email().max(254)
 /** The library reports passwords that are too short. */
@@ -21,7 +31,7 @@ const role = z.enum(roles)
 const nothing = z.strictObject({})
 const ofInvitation = z.strictObject({ invitationId: id })
 /** What to do with the keys created by a departing member. */
-const keys = z.enum(keyFates).optional()
+const keys = z.enum(removedMemberKeyActions).optional()
 /** A code from an authenticator app. */
 const code = z.string().regex(/^\d{6}$/, 'must be six digits')
 /** Proof of identity: the password, or a code if there is none. */

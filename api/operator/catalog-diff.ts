@@ -131,7 +131,7 @@ function changesOf({ model, deployment }: Offer, listed: ListedModel | undefined
   const of = (field: string, catalog: string | number | null, now: string | number): Change[] =>
     catalog === now ? [] : [{ id: model.id, upstream_model, field, catalog, listed: now }]
   const prices = price.unit === 'token' ? Object.entries(listed.prices ?? {}) : []
-  const context = typeof traits?.context_length === 'number' ? traits.context_length : model.context_length
+  const context = traits?.context_length ?? model.context_length
   return [
     ...prices.flatMap(([field, usd]) => {
       const own = price.unit === 'token' ? (price[field as keyof ListedModel['prices']] ?? null) : null

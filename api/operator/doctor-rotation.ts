@@ -2,7 +2,6 @@ import type { Config } from '../../shared/base/config.ts'
 import { type Database, openDatabase } from '../../shared/io/db.ts'
 import { onConnectionError, openRequestRedis, waitUntilReady } from '../../shared/io/redis.ts'
 import { listReportedKeys } from '../../shared/keys/reported-keys.ts'
-import type { Finding } from './finding.ts'
 
 const connectTimeoutMs = 5_000
 const statementTimeoutMs = 10_000
@@ -101,3 +100,6 @@ async function listUsedKeys(db: Database): Promise<string[]> {
     UNION SELECT DISTINCT lpad(to_hex(substring(secret FROM '^\\$ba\\$([0-9]+)\\$')::bigint), 8, '0') FROM two_factors`
   return rows.flatMap(({ id }) => id ?? [])
 }
+
+/** One line of the doctor's report. A `warning` works but needs attention. */
+export type Finding = { state: 'ok' | 'warning' | 'failed'; check: string; detail: string }

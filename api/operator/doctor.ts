@@ -19,8 +19,7 @@ import { isOverdue, readRuns, type TaskRun } from '../../shared/queues/housekeep
 import { openQueue, queueAddress } from '../../shared/queues/queues.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
 import { startWarnings } from '../start-warnings.ts'
-import { examineRotation } from './doctor-rotation.ts'
-import type { Finding } from './finding.ts'
+import { examineRotation, type Finding } from './doctor-rotation.ts'
 import type { Environment, EnvironmentCommand } from './parse.ts'
 
 export type { Finding }

@@ -12,13 +12,13 @@ import {
 import { runMedia } from '../../shared/media/run.ts'
 import { deliverSound, type SoundKind } from '../../shared/media/sounds.ts'
 import { deliverTranscript } from '../../shared/media/transcripts.ts'
-import { type DirectRequest, direct, type Endpoint, type Form } from '../endpoint.ts'
-import { mergeObjectField, parseFields, uploadUrls } from '../middleware/form.ts'
+import { mergeObjectField, parseFields, uploadUrls } from '../body/form.ts'
+import { type Endpoint, endpointWithoutKoa, type Form, type RequestWithoutKoa } from '../endpoint.ts'
 import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
 import { speechEvent, transcriptAnswer } from '../schemas/media.ts'
-import { instantModels } from './instant.ts'
-import { labelsOf } from './labels.ts'
 import { modelErrors } from './model-errors.ts'
+import { instantModels } from './model-list.ts'
+import { labelsOf } from './request-headers.ts'
 
 const tag = 'Audio'
 type Body = { model?: string | undefined }
@@ -33,14 +33,14 @@ const soundAnswer = {
 }
 
 /** Generates audio and streams it. */
-async function createSound(kind: SoundKind, request: DirectRequest<Body>, asEvents = false): Promise<void> {
+async function createSound(kind: SoundKind, request: RequestWithoutKoa<Body>, asEvents = false): Promise<void> {
   const { services, apiKey, body, requestId, client, headers, wide } = request
   const input = { kind, key: apiKey, requestId, body, labels: labelsOf(headers), stream: true, events: asEvents }
   const report = await runMedia(services, { ...input, deliver: delivery => deliverSound(delivery, asEvents) }, client)
   Object.assign(wide, report)
 }
 
-const createSpeech = direct({
+const createSpeech = endpointWithoutKoa({
   method: 'post',
   path: '/v1/audio/speech',
   operationId: 'createSpeech',
@@ -87,7 +87,7 @@ const transcriptionForm: Form = {
 
 const transcriptHeaders: AnswerHeaderName[] = [...generationHeaders, 'x-gateway-converted']
 
-const createTranscription = direct({
+const createTranscription = endpointWithoutKoa({
   method: 'post',
   path: '/v1/audio/transcriptions',
   operationId: 'createTranscription',
@@ -111,7 +111,7 @@ const createTranscription = direct({
   handle: request => transcribe(request, request.body),
 })
 
-const createTranslation = direct({
+const createTranslation = endpointWithoutKoa({
   method: 'post',
   path: '/v1/audio/translations',
   operationId: 'createTranslation',
@@ -146,7 +146,7 @@ const createTranslation = direct({
 
 /** Transcribes audio and responds with the transcript. */
 async function transcribe(
-  { services, apiKey, requestId, client, headers, wide }: DirectRequest<unknown>,
+  { services, apiKey, requestId, client, headers, wide }: RequestWithoutKoa<unknown>,
   body: TranscriptionRequest,
 ): Promise<void> {
   const events = body.stream === true
@@ -163,7 +163,7 @@ async function transcribe(
   Object.assign(wide, report)
 }
 
-const createMusic = direct({
+const createMusic = endpointWithoutKoa({
   method: 'post',
   path: '/v1/audio/music',
   operationId: 'createMusic',
@@ -178,7 +178,7 @@ const createMusic = direct({
   handle: request => createSound('music', request),
 })
 
-const createSfx = direct({
+const createSfx = endpointWithoutKoa({
   method: 'post',
   path: '/v1/audio/sfx',
   operationId: 'createSoundEffect',

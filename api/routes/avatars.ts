@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import type { ErrorCode } from '../../shared/base/errors.ts'
 import { listCatalog } from '../../shared/jobs/avatar-catalogs.ts'
+import { admitFree } from '../auth/api-keys.ts'
 import { endpoint } from '../endpoint.ts'
-import { admitFree } from '../middleware/key.ts'
 import { avatar, catalogPage, voice } from '../schemas/jobs.ts'
 
 const paging = {

@@ -7,14 +7,17 @@ import type { ResponsesRequest } from '../../shared/kinds/responses.ts'
 import type { ResponsesObject } from '../../shared/kinds/responses-answer.ts'
 import type { ResponseRow } from '../../shared/responses/stored-responses.ts'
 import { openBackground } from '../../shared/responses/turn.ts'
-import type { DirectRequest } from '../endpoint.ts'
-import { sessionOf } from './session-name.ts'
+import type { RequestWithoutKoa } from '../endpoint.ts'
+import { sessionOf } from './request-headers.ts'
 
 /** A response in the background that was created, with the headers of its answer. */
 type Created = { response: ResponsesObject; headers: Record<string, string> }
 
 /** Creates a response in the background. What it continues counts towards `held`. */
-export async function createBackground(request: DirectRequest<ResponsesRequest>, held: HeldBytes): Promise<Created> {
+export async function createBackground(
+  request: RequestWithoutKoa<ResponsesRequest>,
+  held: HeldBytes,
+): Promise<Created> {
   const { services, apiKey, body: sent, raw, origin, headers: sentHeaders, keep, wide } = request
   const session = sessionOf(sentHeaders, sent)
   const { raw: _, ...turn } = await openBackground(services, apiKey, { body: sent, raw }, { held, session })
@@ -36,7 +39,7 @@ export async function createBackground(request: DirectRequest<ResponsesRequest>,
 
 /** Answers with a response that was created, or with its events. */
 export async function answerBackground(
-  request: DirectRequest<ResponsesRequest>,
+  request: RequestWithoutKoa<ResponsesRequest>,
   { response, headers }: Created,
 ): Promise<void> {
   const { services, apiKey, body, client } = request
@@ -47,7 +50,7 @@ export async function answerBackground(
 
 /** Streams the events of a response in the background until its end, or until the client, its key or this process is gone. */
 export async function streamEvents(
-  { services, apiKey, client }: Pick<DirectRequest<unknown>, 'services' | 'apiKey' | 'client'>,
+  { services, apiKey, client }: Pick<RequestWithoutKoa<unknown>, 'services' | 'apiKey' | 'client'>,
   row: ResponseRow,
   answer: { after: number; headers: Record<string, string> },
 ): Promise<void> {

@@ -5,8 +5,8 @@ import { boundTtl } from '../../shared/io/redis.ts'
 import { connectionOf, isCallbackToken } from '../../shared/jobs/connection.ts'
 import type { Job } from '../../shared/jobs/jobs.ts'
 import type { Platform } from '../../shared/platform.ts'
+import { readJsonBody } from '../body/read-body.ts'
 import { type Context, endpoint } from '../endpoint.ts'
-import { readJsonBody } from '../middleware/body.ts'
 
 const shared = { method: 'post', tag: 'Service', access: 'public' } as const
 const answers = { 200: { description: 'Acknowledged.', schema: z.strictObject({ status: z.literal('ok') }) } }

@@ -1,18 +1,27 @@
+import { run } from '../../shared/chat/run.ts'
+import type { ChatRunInput } from '../../shared/chat/run-input.ts'
 import { findStickyTarget } from '../../shared/chat/sticky-target.ts'
-import { directKinds } from '../../shared/kinds/index.ts'
+import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
+import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kinds/index.ts'
 import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
-import { chatFeatures, completionFeatures, embeddingFeatures } from '../../shared/routing/features.ts'
-import { worldOf } from '../../shared/routing/options.ts'
+import { chatFeatures, completionFeatures, embeddingFeatures, type Features } from '../../shared/routing/features.ts'
+import { snapshotOf } from '../../shared/routing/options.ts'
 import { route } from '../../shared/routing/router.ts'
+import type { NamingBody } from '../../shared/routing/session-name.ts'
 import type { Candidate } from '../../shared/wallet/routing-record.ts'
-import { direct, endpoint } from '../endpoint.ts'
-import { admitFree } from '../middleware/key.ts'
+import { admitFree } from '../auth/api-keys.ts'
+import { endpoint, endpointWithoutKoa, type RequestWithoutKoa } from '../endpoint.ts'
 import { chatCompletion, completion, embeddings, routingDecision } from '../schemas/core.ts'
 import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
-import { labelHeaders } from './labels.ts'
 import { modelErrors } from './model-errors.ts'
-import { runDirect } from './run-direct.ts'
-import { cacheMarksHeader, sessionHeaders, sessionOf } from './session-name.ts'
+import {
+  allowsCacheMarks,
+  cacheMarksHeader,
+  labelHeaders,
+  labelsOf,
+  sessionHeaders,
+  sessionOf,
+} from './request-headers.ts'
 
 const answerHeaders: AnswerHeaderName[] = [
   ...generationHeaders,
@@ -34,7 +43,7 @@ const example = {
 }
 const chatErrors = ['context_length_exceeded', ...modelFaultCodes, 'url_not_allowed', ...modelErrors] as const
 
-export const chatCompletions = direct({
+export const chatCompletions = endpointWithoutKoa({
   method: 'post',
   path: '/v1/chat/completions',
   operationId: 'createChatCompletion',
@@ -53,7 +62,7 @@ export const chatCompletions = direct({
   handle: request => runDirect('chat', request, chatFeatures(request.body, request.raw.length)),
 })
 
-export const completions = direct({
+export const completions = endpointWithoutKoa({
   method: 'post',
   path: '/v1/completions',
   operationId: 'createCompletion',
@@ -72,7 +81,7 @@ export const completions = direct({
   handle: request => runDirect('completion', request, completionFeatures(request.body, request.raw.length)),
 })
 
-export const createEmbeddings = direct({
+export const createEmbeddings = endpointWithoutKoa({
   method: 'post',
   path: '/v1/embeddings',
   operationId: 'createEmbedding',
@@ -126,10 +135,10 @@ export const routeDecision = endpoint({
     const session = sessionOf(headers, body)
     const marksCache = services.config.cacheMarks
     const { sticky } = await findStickyTarget(services, policy, { kind: 'chat', body, session, marksCache })
-    const world = worldOf(services, services.config.marginPpm)
+    const inputs = snapshotOf(services, services.config.marginPpm)
     const learned = await services.learnedQualities.read(policy)
     const asking = { policy, kind: 'chat', request: body, features, sticky, learned } as const
-    const { mode, reason, targets, candidates } = route(world, asking, Number.POSITIVE_INFINITY)
+    const { mode, reason, targets, candidates } = route(inputs, asking, 'preview')
     const [first, ...rest] = targets
     const chosen = candidates.find(
       candidate => candidate.model === first!.model.id && candidate.provider === first!.provider.name,
@@ -170,4 +179,58 @@ export function presentCandidate({
     latency_ms: latencyMs === null ? null : Math.round(latencyMs),
     excluded,
   }
+}
+
+type Streamable = {
+  stream?: boolean | null | undefined
+  stream_options?: { include_usage?: boolean | undefined } | null | undefined
+}
+
+type OwnInput<K extends DirectKind> = {
+  /** The fields that may name the conversation; the body itself by default. */
+  naming?: NamingBody
+  /** Whether nothing but the gateway names the conversation, which may have this request only. */
+  begins?: boolean
+  forwarded?: ChatRunInput<K>['forwarded']
+  /** What runs instead of the request as the client sent it. */
+  turn?: { body: DirectKinds[K]['request']; raw: Buffer }
+  storage?: ChatRunInput<K>['storage']
+}
+
+/** What a run needs of its request. */
+export type RunRequest<Body> = Pick<
+  RequestWithoutKoa<Body>,
+  'services' | 'apiKey' | 'body' | 'raw' | 'requestId' | 'headers' | 'wide'
+> & { client: ResponseWriter }
+
+/** Runs a validated request; the run responds through the request's own client. */
+export async function runDirect<K extends DirectKind>(
+  kind: K,
+  { services, apiKey, body: sent, raw, requestId, client, headers, wide }: RunRequest<DirectKinds[K]['request']>,
+  features: Features,
+  { naming = sent as NamingBody, begins = false, forwarded, turn, storage }: OwnInput<K> = {},
+): Promise<void> {
+  const { stream, stream_options } = sent as Streamable
+  const report = await run(
+    services,
+    {
+      kind,
+      key: apiKey,
+      body: turn?.body ?? sent,
+      raw: turn?.raw ?? raw,
+      features,
+      requestId,
+      session: sessionOf(headers, naming),
+      begins,
+      marksCache: (kind === 'chat' || kind === 'responses') && allowsCacheMarks(headers) && services.config.cacheMarks,
+      labels: labelsOf(headers),
+      stream: stream === true,
+      includeUsage: stream_options?.include_usage === true,
+      ...(forwarded && { forwarded }),
+      ...(storage && { storage }),
+      bulk: null,
+    },
+    client,
+  )
+  Object.assign(wide, report)
 }

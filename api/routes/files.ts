@@ -8,13 +8,13 @@ import { closeBody, limitBytes, peek } from '../../shared/io/bytes.ts'
 import { inlineDisposition } from '../../shared/io/disposition.ts'
 import { sniffedBytes, sniffType } from '../../shared/io/media/media-type.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
+import { admitFree } from '../auth/api-keys.ts'
+import { parseFields } from '../body/form.ts'
+import type { FilePart } from '../body/multipart.ts'
 import { type Endpoint, endpoint, type Form } from '../endpoint.ts'
-import { parseFields } from '../middleware/form.ts'
-import { admitFree } from '../middleware/key.ts'
-import type { FilePart } from '../middleware/multipart.ts'
-import { rangeHeader, sendStoredFile, storedFileAnswers } from '../middleware/stored-file.ts'
 import { page } from '../schemas/core.ts'
 import { type Page, paging, readPage } from './paging.ts'
+import { rangeHeader, sendStoredFile, storedFileAnswers } from './send-stored-file.ts'
 
 const mib = 1024 * 1024
 const maxMib = 200

@@ -3,15 +3,15 @@ import type { References } from '../../shared/kinds/media.ts'
 import type { Delivery } from '../../shared/media/delivery.ts'
 import { checkPictures, deliverImages } from '../../shared/media/images.ts'
 import { runMedia } from '../../shared/media/run.ts'
-import { type DirectRequest, direct, type Endpoint, type Form } from '../endpoint.ts'
-import { parseFields, uploadUrls, withFieldNames } from '../middleware/form.ts'
+import { parseFields, uploadUrls, withFieldNames } from '../body/form.ts'
+import { type Endpoint, endpointWithoutKoa, type Form, type RequestWithoutKoa } from '../endpoint.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { imagesAnswer } from '../schemas/media.ts'
-import { instantModels } from './instant.ts'
-import { labelsOf } from './labels.ts'
 import { modelErrors } from './model-errors.ts'
+import { instantModels } from './model-list.ts'
+import { labelsOf } from './request-headers.ts'
 
-async function createImages(request: DirectRequest<ImageRequest>): Promise<void> {
+async function createImages(request: RequestWithoutKoa<ImageRequest>): Promise<void> {
   const { services, apiKey, body, requestId, client, headers, wide } = request
   const input = {
     kind: 'image' as const,
@@ -72,7 +72,7 @@ const text =
   'Creates images from a prompt, or edits `input_references`. Billed per image or per token, depending on the model; an image that cannot be decoded is not billed.'
 
 export const imageRoutes: Endpoint[] = [
-  direct({
+  endpointWithoutKoa({
     ...common,
     path: '/v1/images',
     operationId: 'createImage',
@@ -81,7 +81,7 @@ export const imageRoutes: Endpoint[] = [
     example: { model: 'gpt-image-1.5', prompt: 'A fox in the snow', size: '1024x1024' },
     form: { ...editForm, jsonFirst: true },
   }),
-  direct({
+  endpointWithoutKoa({
     ...common,
     path: '/v1/images/generations',
     operationId: 'createImageGeneration',
@@ -89,7 +89,7 @@ export const imageRoutes: Endpoint[] = [
     example: { model: 'gpt-image-1.5', prompt: 'A fox in the snow', n: 1 },
     description: 'Alias of `POST /v1/images` for OpenAI’s SDKs.',
   }),
-  direct({
+  endpointWithoutKoa({
     ...common,
     path: '/v1/images/edits',
     operationId: 'createImageEdit',

@@ -7,15 +7,14 @@ import { countTokensRequest } from '../../shared/kinds/messages.ts'
 import type { Forwarded } from '../../shared/providers/contract.ts'
 import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { messagesFeatures } from '../../shared/routing/messages-features.ts'
-import { direct, type Header } from '../endpoint.ts'
-import { admitFree } from '../middleware/key.ts'
+import { admitFree } from '../auth/api-keys.ts'
+import { endpointWithoutKoa, type Header } from '../endpoint.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { message, messageEvent, tokenCount } from '../schemas/messages.ts'
 import { anthropicVersion } from './anthropic-models.ts'
-import { labelHeaders } from './labels.ts'
+import { runDirect } from './chat.ts'
 import { modelErrors } from './model-errors.ts'
-import { runDirect } from './run-direct.ts'
-import { sessionHeaders } from './session-name.ts'
+import { labelHeaders, sessionHeaders } from './request-headers.ts'
 
 /** As at Anthropic: images and documents are inline. */
 const maxBodyBytes = 32 * 1024 * 1024
@@ -37,7 +36,7 @@ const example = {
 }
 const errors = ['context_length_exceeded', ...modelFaultCodes, 'url_not_allowed', ...modelErrors] as const
 
-export const createMessage = direct({
+export const createMessage = endpointWithoutKoa({
   method: 'post',
   path: '/v1/messages',
   operationId: 'createMessage',
@@ -77,7 +76,7 @@ export const createMessage = direct({
   },
 })
 
-export const countTokens = direct({
+export const countTokens = endpointWithoutKoa({
   method: 'post',
   path: '/v1/messages/count_tokens',
   operationId: 'countMessageTokens',

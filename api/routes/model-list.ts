@@ -1,9 +1,11 @@
 import type { ModelRow } from '../../shared/catalog/schema.ts'
-import { allowedModels } from '../../shared/keys/allowlist.ts'
+import { allowedModels } from '../../shared/keys/policy.ts'
+import { type InstantKind, instantKinds } from '../../shared/kinds/index.ts'
+import { mediaTargets, servesMedia } from '../../shared/media/run.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { Target } from '../../shared/providers/contract.ts'
+import { admitFree } from '../auth/api-keys.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
-import { admitFree } from '../middleware/key.ts'
 import { modelSlugs } from '../schemas/jobs.ts'
 
 type Listed = {
@@ -44,5 +46,17 @@ export function modelList({ path, operationId, summary, tag, serves, targets, fi
         }))
       return { object: 'list', data }
     },
+  })
+}
+
+/** The model list of one synchronous media kind. */
+export function instantModels(kind: InstantKind, tag: string, operationId: string, summary: string): Endpoint {
+  return modelList({
+    path: `${instantKinds[kind].path}/models`,
+    operationId,
+    summary,
+    tag,
+    serves: model => servesMedia(kind, model),
+    targets: (services, model, environment) => mediaTargets(services, kind, model, environment),
   })
 }

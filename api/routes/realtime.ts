@@ -8,8 +8,8 @@ import type { Platform } from '../../shared/platform.ts'
 import { checkUnpriced } from '../../shared/providers/toolkit/tool-guard.ts'
 import { sessionTargets } from '../../shared/realtime/opening.ts'
 import { intentOf, type SessionRequest, settingsOf } from '../../shared/realtime/settings.ts'
+import { admitFree } from '../auth/api-keys.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
-import { admitFree } from '../middleware/key.ts'
 
 const tag = 'Realtime'
 const access = { scope: '*' } as const

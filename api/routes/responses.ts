@@ -1,22 +1,20 @@
 import { countResponseTokens } from '../../shared/chat/count-tokens.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { directKinds } from '../../shared/kinds/index.ts'
-import { countInputRequest } from '../../shared/kinds/responses.ts'
+import { countInputRequest, type ResponsesRequest } from '../../shared/kinds/responses.ts'
 import { refusePrompt } from '../../shared/kinds/stored-responses.ts'
 import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
-import { expandTurn, isStateless, openTurn } from '../../shared/responses/turn.ts'
+import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../shared/responses/turn.ts'
 import { responsesFeatures } from '../../shared/routing/responses-features.ts'
-import { type DirectRequest, direct } from '../endpoint.ts'
-import { admitFree } from '../middleware/key.ts'
+import { admitFree } from '../auth/api-keys.ts'
+import { endpointWithoutKoa, type RequestWithoutKoa } from '../endpoint.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { inputTokens, responseEvent, responseObject } from '../schemas/responses.ts'
 import { answerBackground, createBackground } from './background-response.ts'
-import { labelHeaders } from './labels.ts'
+import { type RunRequest, runDirect } from './chat.ts'
 import { modelErrors } from './model-errors.ts'
 import { codexEtag } from './models.ts'
-import { runDirect } from './run-direct.ts'
-import { runResponse } from './run-response.ts'
-import { cacheMarksHeader, sessionHeaders, sessionOf } from './session-name.ts'
+import { cacheMarksHeader, labelHeaders, sessionHeaders, sessionOf } from './request-headers.ts'
 
 /** Every turn may have the whole conversation, with its images and documents. */
 export const maxResponsesBytes = 32 * 1024 * 1024
@@ -29,7 +27,7 @@ const errors = [
   ...modelErrors,
 ] as const
 
-export const createResponse = direct({
+export const createResponse = endpointWithoutKoa({
   ...shared,
   path: '/v1/responses',
   operationId: 'createResponse',
@@ -73,7 +71,7 @@ export const createResponse = direct({
   },
 })
 
-export const countInputTokens = direct({
+export const countInputTokens = endpointWithoutKoa({
   ...shared,
   path: '/v1/responses/input_tokens',
   operationId: 'countResponseInputTokens',
@@ -98,7 +96,7 @@ export const countInputTokens = direct({
 
 /** Runs work on stored items, whose memory counts with that of the request meanwhile. */
 async function withMemory<T>(
-  { heldBody }: Pick<DirectRequest<unknown>, 'heldBody'>,
+  { heldBody }: Pick<RequestWithoutKoa<unknown>, 'heldBody'>,
   work: (held: HeldBytes) => Promise<T>,
 ): Promise<T> {
   const held = heldBody!
@@ -108,4 +106,14 @@ async function withMemory<T>(
   } finally {
     held.hold(ownBytes - held.bytes)
   }
+}
+
+/** Runs a request for a response with what it continues, and stores the response where the turn says so. */
+export async function runResponse(
+  request: RunRequest<ResponsesRequest>,
+  { storage, session, begins, ...turn }: OpenTurn,
+): Promise<void> {
+  const features = responsesFeatures(turn.body, turn.raw.length)
+  const naming = session === null ? request.body : { prompt_cache_key: session }
+  await runDirect('responses', request, features, { naming, begins, turn, ...(storage && { storage }) })
 }

@@ -3,7 +3,7 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { inlineDisposition } from '../../shared/io/disposition.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { endpoint } from '../endpoint.ts'
-import { rangeHeader, sendStoredFile, storedFileAnswers } from '../middleware/stored-file.ts'
+import { rangeHeader, sendStoredFile, storedFileAnswers } from './send-stored-file.ts'
 
 const signed = z.strictObject({
   type: z.string().max(200).describe('The content type.'),

@@ -7,8 +7,8 @@ import type { FileOwner } from '../../shared/files/files.ts'
 import { presentInput, presentResponse } from '../../shared/responses/present.ts'
 import type { ResponseServices } from '../../shared/responses/response-services.ts'
 import type { ResponseRow } from '../../shared/responses/stored-responses.ts'
-import { type DirectRequest, type Endpoint, endpoint } from '../endpoint.ts'
-import { admitFree } from '../middleware/key.ts'
+import { admitFree } from '../auth/api-keys.ts'
+import { type Endpoint, endpoint, type RequestWithoutKoa } from '../endpoint.ts'
 import { page } from '../schemas/core.ts'
 import { responseEvent, responseItem, responseObject } from '../schemas/responses.ts'
 import { streamEvents } from './background-response.ts'
@@ -30,7 +30,7 @@ async function find({ storedResponses }: ResponseServices, id: string, owner: Fi
 
 /** The same, whose content will be read: it counts towards the memory of buffered answers. Throws 404, 429, 503. */
 async function findToRead(
-  { services, apiKey, client }: Pick<DirectRequest<unknown>, 'services' | 'apiKey' | 'client'>,
+  { services, apiKey, client }: Pick<RequestWithoutKoa<unknown>, 'services' | 'apiKey' | 'client'>,
   id: string,
 ): Promise<ResponseRow> {
   const row = await find(services, id, apiKey.policy)

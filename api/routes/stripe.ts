@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { readJsonBody } from '../body/read-body.ts'
 import { endpoint } from '../endpoint.ts'
-import { readJsonBody } from '../middleware/body.ts'
 
 const bodyErrors = ['request_too_large', 'request_timeout', 'rate_limit_exceeded', 'unsupported_media_type'] as const
 /** An event contains one Stripe object. */

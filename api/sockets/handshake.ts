@@ -3,9 +3,9 @@ import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { ClientPresence } from '../../shared/engine/response-writer.ts'
+import { keyHeader, missingKeyError } from '../auth/api-keys.ts'
 import { errorResponse } from '../error-response.ts'
-import { keyHeader, missingKeyError } from '../middleware/key.ts'
-import { baseHeaders } from '../request-head.ts'
+import { baseHeaders } from '../http-response.ts'
 
 /** The handshake of a WebSocket, up to its acceptance or refusal. */
 

@@ -1,6 +1,6 @@
 /** JSON bodies of up to 10 MiB that cost as much as a text may, each in another way. */
 
-import { maxBodyBytes } from '../../api/middleware/body.ts'
+import { maxBodyBytes } from '../../api/body/read-body.ts'
 
 const maxBytes = maxBodyBytes - 4_096
 

@@ -6,7 +6,7 @@ import type { Target } from '../../shared/providers/contract.ts'
 import { unknownFigures } from '../../shared/providers/health.ts'
 import { protocols } from '../../shared/providers/protocols.ts'
 import { chatFeatures, type Features } from '../../shared/routing/features.ts'
-import type { RoutingWorld } from '../../shared/routing/options.ts'
+import type { RoutingInputs } from '../../shared/routing/options.ts'
 import { estimateNano, expectedUse } from '../../shared/routing/pricing.ts'
 import { route } from '../../shared/routing/router.ts'
 import { type Labelled, type Row, requestOf } from './data.ts'
@@ -14,7 +14,7 @@ import { type Labelled, type Row, requestOf } from './data.ts'
 export type Name = 'weak' | 'strong'
 /** A catalog of two models, what the router knows of each prompt, and what an answer is expected to cost. */
 export type Pair = {
-  world: RoutingWorld
+  world: RoutingInputs
   features: ReadonlyMap<Row, Features>
   costUsd(row: Row, name: Name): number
 }
@@ -36,7 +36,16 @@ const policy: Policy = {
     state: 'active' as const,
     suspended: false,
   },
-  ...{ rpmLimit: null, tpmLimit: null, sharedLimits: null, capNano: null, allowlist: null, expiresAtMs: null },
+  ...{
+    rpmLimit: null,
+    tpmLimit: null,
+    rateKey: 'k',
+    shared: null,
+    spendsMoney: true,
+    capNano: null,
+    allowlist: null,
+    expiresAtMs: null,
+  },
   environment: 'live',
   mode: 'balanced',
 }

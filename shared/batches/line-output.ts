@@ -1,5 +1,6 @@
 import type { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import { chatFormatOf } from '../chat/chat-formats.ts'
 import { receivedError } from '../engine/messages-error.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Reservation } from '../wallet/admission.ts'
@@ -42,7 +43,7 @@ export function unansweredLine(line: number, customId: string, why: LineError): 
 
 /** The status and the body of a line that failed: the provider's own refusal where it speaks the line's format. */
 export function refusalOf(kind: DirectKind, error: GatewayError): { status: number; body: string } {
-  const received = kind === 'messages' ? receivedError(error) : null
+  const received = chatFormatOf(kind).passesRefusals ? receivedError(error) : null
   return received ?? { status: error.status, body: JSON.stringify(error.body) }
 }
 

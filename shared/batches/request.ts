@@ -3,9 +3,8 @@ import { type ErrorCode, GatewayError } from '../base/errors.ts'
 import { parseJson } from '../base/json.ts'
 import { withoutNulls } from '../base/null-members.ts'
 import { validateRequest } from '../base/validate.ts'
+import { chatFormatOf } from '../chat/chat-formats.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../kinds/index.ts'
-import type { ResponsesRequest } from '../kinds/responses.ts'
-import { refuseStored } from '../kinds/stored-responses.ts'
 
 /** The endpoints that batches support, and the kind of each. */
 export const batchEndpoints = {
@@ -44,7 +43,8 @@ export function parseRequest(bytes: Buffer, endpoint: BatchEndpoint): BatchReque
     throw new GatewayError('invalid_request', 'A batch cannot stream: leave out `stream`.', {
       param: 'body.stream',
     })
-  if (batchEndpoints[endpoint] === 'responses') refuseStored(body as ResponsesRequest, 'body.')
+  const format = chatFormatOf(batchEndpoints[endpoint])
+  format.refuseStored?.(body, 'body.')
   return { customId: custom_id, body }
 }
 

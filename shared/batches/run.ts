@@ -8,7 +8,7 @@ import { isBusy } from '../engine/failures.ts'
 import type { Line } from '../io/lines.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import { maxOpenStarts, poisonError } from '../queues/crash-suspect-limiter.ts'
-import { featuresOf } from '../routing/kind-features.ts'
+import { requestFormatOf } from '../routing/request-formats.ts'
 import type { Resume } from './batch-journal.ts'
 import { BatchKey, type KeyVerdict } from './batch-key.ts'
 import type { BatchServices } from './batch-services.ts'
@@ -252,7 +252,7 @@ class LineRunner {
       kind,
       key: key.key,
       body,
-      features: featuresOf(kind, body, bytes),
+      features: requestFormatOf(kind).readFeatures(body, bytes),
       requestId,
       bulk: { owner, discountPpm: this.#services.config.discountsPpm.batch, deadlineMs: deadlineAt.getTime() },
     }

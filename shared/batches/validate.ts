@@ -4,7 +4,7 @@ import { endpointOf, modelNotFoundError } from '../catalog/model-not-found.ts'
 import type { Bytes } from '../io/bytes.ts'
 import { type Line, splitLines } from '../io/lines.ts'
 import type { Platform } from '../platform.ts'
-import { parseModelSelector, serves } from '../routing/model-selector.ts'
+import { parseModelSelector, serves } from '../routing/options.ts'
 import { maxLineBytes } from './input.ts'
 import {
   type BatchEndpoint,

@@ -163,7 +163,9 @@ export class CatalogOverrides {
 
   #apply(rows: readonly CatalogOverride[]) {
     const overrides = rows.flatMap(row => parseRow(row) ?? [])
-    return { overrides, ...applyOverrides(this.#base, overrides) }
+    const { catalog, faults } = applyOverrides(this.#base, overrides)
+    const unread = rows.filter(row => parseRow(row) === null).map(faultOfUnread)
+    return { overrides, catalog, faults: [...unread, ...faults] }
   }
 
   async #poll(): Promise<void> {
@@ -252,6 +254,12 @@ async function save(
     const data = { ...row, value: row.value as object }
     await tx.catalogOverride.upsert({ where, create: data, update: data })
   } else await tx.catalogOverride.delete({ where })
+}
+
+/** A row that this version does not read, by its name. Its kind may be unknown as well. */
+function faultOfUnread({ kind, name }: CatalogOverride): OverrideFault {
+  const message = 'It was stored by another version of the gateway, which has another form of it.'
+  return { kind: kind as OverrideKind, name, field: 'value', message }
 }
 
 /** Null for a row of another version of the gateway. */

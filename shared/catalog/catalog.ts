@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { z } from 'zod'
+import { nearestName } from '../base/near-misses.ts'
 import { aliasFaults, dropTakenAliases, namesOf } from './aliases.ts'
 import {
   type Deployment,
@@ -120,15 +121,43 @@ function parseRows<Row>(schema: z.ZodType<Row>, rows: unknown[], key: string, wh
       continue
     }
     const named = typeof raw === 'object' && raw !== null ? (raw as Record<string, unknown>)[key] : undefined
-    faults.push(...formatIssues(`${where}[${typeof named === 'string' ? named : index}]:`, row.error))
+    faults.push(...formatIssues(`${where}[${typeof named === 'string' ? named : index}]:`, row.error, schema))
   }
   return good
 }
 
-function formatIssues(where: string, error: z.ZodError): string[] {
-  return error.issues.map(issue =>
-    [where, issue.path.length > 0 && `${issue.path.join('.')}:`, issue.message].filter(Boolean).join(' '),
-  )
+/** `schema`: of which the faults name a member that may be meant by an unknown one. */
+function formatIssues(where: string, { issues }: z.ZodError, schema?: z.ZodType): string[] {
+  return issues.flatMap(issue => {
+    const { path, message } = issue
+    if (issue.code !== 'unrecognized_keys') return formatFault(where, path, message)
+    const names = schema && namesAt(schema, path)
+    return issue.keys.map(key => {
+      const meant = nearestName(key, names ?? [], minMeantLength)
+      const text = `Unrecognized key: "${key}"${meant === null ? '' : ` (did you mean "${meant}"?)`}`
+      return formatFault(where, path.length > 0 ? [...path, key] : [], text)
+    })
+  })
+}
+
+function formatFault(where: string, path: readonly PropertyKey[], message: string): string {
+  return [where, path.length > 0 && `${path.join('.')}:`, message].filter(Boolean).join(' ')
+}
+
+/** Shorter names resemble too many others. */
+const minMeantLength = 4
+
+/** The names that the object at a path of a schema may have; none if it is not found. */
+function namesAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault)
+    return namesAt(schema.unwrap() as z.ZodType, path)
+  if (schema instanceof z.ZodPipe) return namesAt(schema.out as z.ZodType, path)
+  const [name, ...rest] = path
+  if (schema instanceof z.ZodArray) return namesAt(schema.element as z.ZodType, rest)
+  if (!(schema instanceof z.ZodObject)) return []
+  if (name === undefined) return Object.keys(schema.shape)
+  const member: z.ZodType | undefined = schema.shape[name as string]
+  return member ? namesAt(member, rest) : []
 }
 
 /** Merges rows of several files by id and name; duplicates and the reserved id `auto` are faults. */

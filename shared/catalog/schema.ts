@@ -1,5 +1,8 @@
 import { z } from 'zod'
 import { chatProfile } from './chat-profile.ts'
+import { deploymentTraits, foreignToChat } from './deployment-traits.ts'
+import { currentQuirks, currentTraits } from './former-notation.ts'
+import { providerQuirks } from './provider-quirks.ts'
 
 /** Decimal string in USD, at most 12 decimals. Per million for tokens and characters, per unit for the rest. */
 const usd = z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'a decimal string in USD')
@@ -63,39 +66,13 @@ export type ModelType = keyof typeof endpoints
 const modality = z.enum(['text', 'image', 'audio', 'video', 'file', 'embedding', 'mesh'])
 const slug = z.string().regex(/^[a-z0-9][a-z0-9._:/@-]{0,99}$/i, 'a model slug')
 
-/**
- * Properties of a chat model at a provider beside its profile. Media models have names of their own, which are the
- * fields of their provider's API (docs/providers.md).
- */
-const chatTraits = z.strictObject({
-  /** A model of OpenAI that reasons, and `reasons`: one of another provider. */
-  reasoning: z.boolean().optional(),
-  reasons: z.boolean().optional(),
-  /** How Anthropic's and Gemini's models take an effort. */
-  thinking: z.enum(['adaptive', 'budget', 'level']).optional(),
-  thinking_off: z.boolean().optional(),
-  min_thinking: z.literal('low').optional(),
-  min_thinking_budget: z.int().positive().optional(),
-  effort: z.boolean().optional(),
-  image_output: z.boolean().optional(),
-  responses: z.boolean().optional(),
-  namespace_tools: z.boolean().optional(),
-  tokenizer: z.literal('o200k').optional(),
-  context_length: z.int().positive().optional(),
-  image_tokens_max: z.int().positive().optional(),
-  audio_tokens_per_second: z.number().positive().optional(),
-  page_tokens_max: z.int().positive().optional(),
-  documents_text: z.boolean().optional(),
-  reasoning_beside_limit: z.boolean().optional(),
-})
-
 /** A model as offered by one provider. */
 export const deployment = z.strictObject({
   provider: z.string(),
   upstream_model: z.string().min(1),
   price,
-  /** Traits of this model at this provider that an adapter needs, e.g. `{"sampling":false}`. */
-  traits: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).optional(),
+  /** Facts about this model at this provider that an adapter needs. */
+  traits: z.preprocess(currentTraits, deploymentTraits).optional(),
   /** What the model accepts in a chat request, where it differs from its provider. */
   profile: chatProfile.optional(),
   /** Source and date of this price, if they differ from the row's own. */
@@ -148,52 +125,14 @@ export const modelRow = z
   .superRefine(({ type, providers }, context) => {
     if (type !== 'chat') return
     for (const [index, { traits }] of providers.entries())
-      for (const { path, message } of chatTraits.safeParse(traits ?? {}).error?.issues ?? [])
-        context.addIssue({ code: 'custom', message, path: ['providers', index, 'traits', ...path] })
+      for (const name of foreignToChat(traits ?? {}))
+        context.addIssue({
+          code: 'custom',
+          message: 'no chat model has it',
+          path: ['providers', index, 'traits', name],
+        })
   })
 export type ModelRow = z.infer<typeof modelRow>
-
-const names = z.array(z.string().min(1))
-
-/** Differences of a provider from its protocol's common form. */
-const quirks = z.strictObject({
-  /** The endpoints that its server has. */
-  audio: z.boolean().optional(),
-  batches: z.boolean().optional(),
-  completions: z.boolean().optional(),
-  images: z.string().optional(),
-  responses: z.boolean().optional(),
-  videos: z.string().optional(),
-  /** Which request fields it takes, and under which names. */
-  request_fields: names.optional(),
-  extra_fields: names.optional(),
-  responses_fields: names.optional(),
-  max_tokens_field: z.enum(['max_tokens', 'max_completion_tokens']).optional(),
-  seed_field: z.string().optional(),
-  stream_usage: z.boolean().optional(),
-  /** False: prompts and embedding inputs must be text, not token ids. */
-  token_inputs: z.boolean().optional(),
-  /** Of the files that it transcribes, by the usual extensions. Without a list, any. */
-  file_formats: names.optional(),
-  cache_control: z.boolean().optional(),
-  reasoning_details: z.boolean().optional(),
-  namespace_tools: z.boolean().optional(),
-  service_tier: z.string().optional(),
-  store: z.boolean().optional(),
-  /** What it bills. */
-  cost_field: z.string().optional(),
-  tokenizer: z.literal('o200k').optional(),
-  image_tokens_max: z.int().positive().optional(),
-  audio_tokens_per_second: z.number().positive().optional(),
-  page_tokens_max: z.int().positive().optional(),
-  documents_text: z.boolean().optional(),
-  reasoning_beside_limit: z.boolean().optional(),
-  /** How it is called. */
-  anthropic_version: z.string().optional(),
-  api_version: z.string().optional(),
-  credential_path: z.string().optional(),
-  jwks_url: z.url().optional(),
-})
 
 /** An upstream provider: its protocol, base URL, and how the API key is sent. */
 export const providerRow = z.strictObject({
@@ -202,7 +141,7 @@ export const providerRow = z.strictObject({
   base_url: z.url(),
   auth: z.enum(['bearer', 'x-api-key', 'x-goog-api-key', 'xi-api-key', 'key', 'token', 'x-key', 'jwt', 'none']),
   /** Differences from the protocol's common form, as data, e.g. `{"max_tokens_field":"max_completion_tokens"}`. */
-  quirks: quirks.optional(),
+  quirks: z.preprocess(currentQuirks, providerQuirks).optional(),
   /** What its models accept in a chat request. */
   profile: chatProfile.optional(),
 })

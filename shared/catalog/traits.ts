@@ -1,31 +1,31 @@
 import { profileOf } from './chat-profile.ts'
+import type { ProviderQuirks, servedTraits } from './provider-quirks.ts'
 import type { Deployment, ModelRow, ProviderRow } from './schema.ts'
 
 /** A model at a provider, reduced to its limits. */
 type ServedModel = { deployment: Deployment; provider: ProviderRow }
 
 /** A deployment's own trait, else its provider's quirk of the same name. */
-function traitOf({ deployment, provider }: ServedModel, name: string): unknown {
-  return deployment.traits?.[name] ?? provider.quirks?.[name as keyof NonNullable<ProviderRow['quirks']>]
-}
-
-function positive(value: unknown): number | null {
-  return typeof value === 'number' && value > 0 ? value : null
+function traitOf<Name extends keyof typeof servedTraits>(
+  { deployment, provider }: ServedModel,
+  name: Name,
+): ProviderQuirks[Name] {
+  return deployment.traits?.[name] ?? provider.quirks?.[name]
 }
 
 /** The maximum tokens one input image can be billed as; null if unknown. */
 export function maxImageTokens(served: ServedModel): number | null {
-  return positive(traitOf(served, 'image_tokens_max'))
+  return traitOf(served, 'image_tokens_max') ?? null
 }
 
 /** The maximum tokens one second of input audio can be billed as; null if unknown. */
 export function maxAudioTokensPerSecond(served: ServedModel): number | null {
-  return positive(traitOf(served, 'audio_tokens_per_second'))
+  return traitOf(served, 'audio_tokens_per_second') ?? null
 }
 
 /** The maximum tokens the image of one document page can be billed as, beside its text; null if unknown. */
 export function maxPageTokens(served: ServedModel): number | null {
-  return positive(traitOf(served, 'page_tokens_max')) ?? maxImageTokens(served)
+  return traitOf(served, 'page_tokens_max') ?? maxImageTokens(served)
 }
 
 /**
@@ -41,7 +41,7 @@ export function billsDocumentText(served: ServedModel): boolean {
  * it is longer. Null if neither is known.
  */
 export function maxPromptTokens({ model, deployment }: { model: ModelRow; deployment: Deployment }): number | null {
-  return positive(deployment.traits?.context_length) ?? model.context_length
+  return deployment.traits?.context_length ?? model.context_length
 }
 
 /**
@@ -57,7 +57,7 @@ export function reasonsBesideLimit(served: ServedModel): boolean {
  * only a part of the billed output.
  */
 export function canReason({ traits = {} }: Deployment): boolean {
-  return traits.reasoning === true || traits.reasons === true || traits.thinking !== undefined
+  return traits.reasoning === true || traits.thinking !== undefined
 }
 
 /**
@@ -69,13 +69,11 @@ export function servesResponses(served: ServedModel): boolean {
 
 /** The formats of the files that the provider transcribes, by their usual extensions; null for any. */
 export function transcribedFormats(served: ServedModel): readonly string[] | null {
-  const formats = traitOf(served, 'file_formats')
-  if (typeof formats === 'string') return formats.split(' ')
-  return Array.isArray(formats) ? formats : null
+  return traitOf(served, 'file_formats') ?? null
 }
 
 /** Whether searches of the web by the provider's own tool have a price. Without one, the tool is not offered. */
-export function sellsWebSearches({ price }: Deployment): boolean {
+export function hasWebSearchPrice({ price }: Deployment): boolean {
   return price.unit === 'token' && price.web_search !== undefined
 }
 

@@ -1,18 +1,25 @@
+import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import type { Usage } from '../base/usage.ts'
+import { clientLeft, noOutcome, type RunServices } from '../engine/base-run.ts'
+import type { Bill } from '../engine/report.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
+import { chargeNano } from '../routing/pricing.ts'
 import { maxMediaTokens, promptTokensBound, withinContext } from '../routing/prompt-bound.ts'
+import type { Reservation } from '../wallet/admission.ts'
 import { statedUsage } from './bill.ts'
-import { countUsage, type Delivered, deliveredByAnswer, deliveredByStream } from './delivered.ts'
+import type { ChatFormat } from './chat-format.ts'
+import { countUsage, type Delivered, deliveredByAnswer, deliveredByStream } from './delivered-output.ts'
+import type { ChatRunInput } from './run-input.ts'
 import type { AnswerRelay } from './stream-relay.ts'
 
 /** Assumed output speed of a model when no higher one was observed. */
 const minTokensPerSecond = 100
 
 /** A call that was aborted while its provider was working. */
-export type AbandonedCall<K extends DirectKind> = {
-  kind: K
+type AbandonedCall<K extends DirectKind> = {
+  format: Pick<ChatFormat<K>, 'countPrompt'>
   body: DirectKinds[K]['request']
   features: Features
   target: Target
@@ -30,12 +37,12 @@ export type AbandonedCall<K extends DirectKind> = {
 }
 
 /** Reads what a call had delivered when it was aborted; `relay` null = its answer was not streamed. */
-export async function readDelivered(
+async function readDelivered(
   relay: AnswerRelay | null,
 ): Promise<Pick<AbandonedCall<DirectKind>, 'delivered' | 'reported'>> {
   if (!relay) return { delivered: deliveredByAnswer([], 0), reported: null }
-  const verdicts = await Promise.all(relay.tally.images ?? [])
-  return { delivered: deliveredByStream(relay.tally, verdicts), reported: relay.reported }
+  const verdicts = await Promise.all(relay.output.images ?? [])
+  return { delivered: deliveredByStream(relay.output, verdicts), reported: relay.reported }
 }
 
 /**
@@ -44,9 +51,9 @@ export async function readDelivered(
  * model produces in the elapsed time, up to the request's limit.
  */
 export async function estimateAbandonedUsage<K extends DirectKind>(abandoned: AbandonedCall<K>): Promise<Usage> {
-  const { kind, body, features, target, delivered } = abandoned
+  const { format, body, features, target, delivered } = abandoned
   const reported = statedUsage(abandoned.reported, abandoned)
-  const estimate = await countUsage(kind, body, delivered)
+  const estimate = await countUsage(format.countPrompt(body), delivered)
   const { images, sound } = maxMediaTokens(features.media, target)
   const { audio_tokens = 0, image_tokens = 0 } = estimate.prompt_tokens_details ?? {}
   const textTokens = estimate.prompt_tokens - audio_tokens - image_tokens
@@ -86,4 +93,44 @@ function hiddenTokens<K extends DirectKind>(abandoned: AbandonedCall<K>): number
   if (!hidesOutput) return 0
   const perSecond = Math.max(tokensPerSecond ?? 0, minTokensPerSecond)
   return Math.min(Math.ceil((elapsedMs / 1_000) * perSecond), maxOutputTokens)
+}
+
+/** A call that was aborted after its provider had received it. */
+type AbortedCall = {
+  target: Target
+  reservation: Reservation
+  marginPpm: bigint
+  /** When the provider received the request. */
+  sentMs: MonotonicMs
+  /** Whether the model reasons unseen. */
+  reasons: boolean
+  /** What it delivered; null = it was not streamed. */
+  relay: AnswerRelay | null
+}
+
+/** The estimated bill of an aborted call. */
+export async function billAborted<K extends DirectKind>(
+  services: Pick<RunServices, 'monotonic' | 'upstreams'>,
+  format: ChatFormat<K>,
+  { body, features }: ChatRunInput<K>,
+  { target, reservation, marginPpm, sentMs, reasons, relay }: AbortedCall,
+): Promise<Bill> {
+  const usage = await estimateAbandonedUsage({
+    format,
+    body,
+    features,
+    target,
+    elapsedMs: elapsedMs(sentMs, services.monotonic.now()),
+    tokensPerSecond: services.upstreams.figures(target).tokensPerSecond,
+    maxOutputTokens: reservation.outputTokens * features.choices,
+    ...(await readDelivered(relay)),
+    hidesOutput: relay === null || reasons,
+  })
+  const costNano = chargeNano(target.deployment, usage, marginPpm)
+  return { ...noOutcome, ...clientLeft, target, usage, shownUsage: { ...usage, cost: costNano / 1e9 }, costNano }
+}
+
+/** The bill of a call that is not charged. */
+export function unbilled(target: Target): Bill {
+  return { ...noOutcome, ...clientLeft, target, shownUsage: noOutcome.usage }
 }

@@ -1,10 +1,10 @@
 import { plausibleUsage, type ShownUsage, type Usage } from '../base/usage.ts'
 import type { Bill } from '../engine/report.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
-import type { Target } from '../providers/contract.ts'
-import type { Features } from '../routing/features.ts'
+import { ProviderError } from '../providers/provider-error.ts'
 import { cacheDiscountNano, chargeNano } from '../routing/pricing.ts'
 import { maxStatedTokens } from '../routing/prompt-bound.ts'
+import type { BilledAnswer, Billing, ChatFormat, ProviderAnswer } from './chat-format.ts'
 import {
   type AnswerChoice,
   countUsage,
@@ -13,18 +13,19 @@ import {
   hasContent,
   includesLostMedia,
   subtractLostMedia,
-} from './delivered.ts'
+} from './delivered-output.ts'
 import type { AnswerRelay } from './stream-relay.ts'
 
-/**
- * Target and margin of a call, and the features that bound its usage; without them, it is bounded by what no request
- * uses. `free` for test keys.
- */
-export type Billing = { target: Target; features?: Features; marginPpm: bigint; free: boolean }
 type CallLimits = Pick<Billing, 'target' | 'features'>
 /** Checks what a provider states. */
 type Check = (stated: Usage | null | undefined) => Usage | null
-type CallInfo<K extends DirectKind> = { kind: K; body: DirectKinds[K]['request']; upstreamId: string | null }
+/** What of a dialect its bills depend on. */
+type BilledFormat<K extends DirectKind> = Pick<ChatFormat<K>, 'countPrompt' | 'countsOutput' | 'countsPromptFirst'>
+type CallInfo<K extends DirectKind> = {
+  format: BilledFormat<K>
+  body: DirectKinds[K]['request']
+  upstreamId: string | null
+}
 type FinishedAnswer<K extends DirectKind> = CallInfo<K> & {
   answer: { usage?: unknown; choices?: unknown; data?: unknown }
   lostImages: number
@@ -59,7 +60,7 @@ function billOf<K extends DirectKind>(
   return {
     target,
     usage,
-    shownUsage: presentUsage(finished.kind, usage, costNano / 1e9, discountNano / 1e9),
+    shownUsage: presentUsage(finished.format, usage, costNano / 1e9, discountNano / 1e9),
     costNano,
     waiver: free || costNano > 0 ? undefined : owedNano > 0 ? 'nothing_produced' : 'no_price',
     status: 200,
@@ -70,11 +71,16 @@ function billOf<K extends DirectKind>(
 }
 
 /** A usage in OpenAI's format. Its details are always complete: clients that read one count expect the others. */
-function presentUsage(kind: DirectKind, usage: Usage, costUsd: number, cacheDiscountUsd: number): ShownUsage {
+function presentUsage(
+  { countsOutput }: Pick<ChatFormat<DirectKind>, 'countsOutput'>,
+  usage: Usage,
+  costUsd: number,
+  cacheDiscountUsd: number,
+): ShownUsage {
   const { prompt_tokens, completion_tokens, total_tokens, estimated } = usage
   const ours = estimated && { estimated }
   // Embeddings have no completion: OpenAI's own usage object has only two figures.
-  if (kind === 'embedding') return { prompt_tokens, total_tokens, cost: costUsd, ...ours }
+  if (!countsOutput) return { prompt_tokens, total_tokens, cost: costUsd, ...ours }
   return {
     prompt_tokens,
     completion_tokens,
@@ -93,7 +99,7 @@ type Outcome = { usage: Usage; produced: boolean; finishReason: string | null }
 function resolveOutcome<K extends DirectKind>(finished: FinishedCall<K>, check: Check): Outcome | Promise<Outcome> {
   if ('relay' in finished) return streamOutcome(finished, check)
   if (finished.answer.data) return embeddingOutcome(finished, check)
-  const { kind, body, answer, lostImages } = finished
+  const { format, body, answer, lostImages } = finished
   const choices = (answer.choices ?? []) as AnswerChoice[]
   const delivered = deliveredByAnswer(choices, lostImages)
   const outcomeOf = (usage: Usage) => ({
@@ -102,44 +108,78 @@ function resolveOutcome<K extends DirectKind>(finished: FinishedCall<K>, check: 
     finishReason: choices[0]?.finish_reason ?? null,
   })
   const reported = check(answer.usage as Usage | undefined)
-  if (!reported) return countUsage(kind, body, delivered).then(outcomeOf)
+  if (!reported) return countUsage(format.countPrompt(body), delivered).then(outcomeOf)
   return includesLostMedia(reported, delivered)
     ? subtractLostMedia(reported, delivered).then(outcomeOf)
     : outcomeOf(reported)
 }
 
 async function embeddingOutcome<K extends DirectKind>(
-  { kind, body, answer }: FinishedAnswer<K>,
+  { format, body, answer }: FinishedAnswer<K>,
   check: Check,
 ): Promise<Outcome> {
   const stated = answer.usage as { prompt_tokens: number; total_tokens: number } | undefined
   const reported = check(stated && { completion_tokens: 0, ...stated })
-  const usage = reported ?? (await countUsage(kind, body, deliveredByAnswer([], 0)))
+  const usage = reported ?? (await countUsage(format.countPrompt(body), deliveredByAnswer([], 0)))
   return { usage, produced: true, finishReason: null }
 }
 
 async function streamOutcome<K extends DirectKind>(
-  { kind, body, relay, broken }: FinishedStream<K>,
+  { format, body, relay, broken }: FinishedStream<K>,
   check: Check,
 ): Promise<Outcome> {
-  const verdicts = relay.tally.images ? await Promise.all(relay.tally.images) : []
-  const delivered = deliveredByStream(relay.tally, verdicts)
+  const verdicts = relay.output.images ? await Promise.all(relay.output.images) : []
+  const delivered = deliveredByStream(relay.output, verdicts)
   const stated = check(relay.usage)
   const reported = stated && includesLostMedia(stated, delivered) ? await subtractLostMedia(stated, delivered) : stated
   // For a broken stream, the delivered text decides: an early usage may not include it.
   const counts = !broken && delivered.lostImages === 0 && (reported?.completion_tokens ?? 0) > 0
   const produced = counts || hasContent(delivered)
+  const promptFirst = format.countsPromptFirst ? check(relay.reported) : null
   const usage =
-    reported ?? (produced ? withPrompt(await countUsage(kind, body, delivered), kind, check(relay.reported)) : zero)
+    reported ?? (produced ? withPrompt(await countUsage(format.countPrompt(body), delivered), promptFirst) : zero)
   return { usage, produced, finishReason: relay.finishReason }
 }
 
-/** An estimate with the provider's own count of the prompt, which a Messages stream begins with. */
-function withPrompt(estimate: Usage, kind: DirectKind, reported: Usage | null): Usage {
-  if (kind !== 'messages' || !reported) return estimate
+/** An estimate with the provider's own count of the prompt. */
+function withPrompt(estimate: Usage, reported: Usage | null): Usage {
+  if (!reported) return estimate
   const { prompt_tokens, prompt_tokens_details } = reported
   const total_tokens = prompt_tokens + estimate.completion_tokens
   return { ...estimate, prompt_tokens, total_tokens, ...(prompt_tokens_details && { prompt_tokens_details }) }
 }
 
 const zero: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
+
+type ReadAnswer = { usage: Usage | null | undefined; texts: readonly string[]; finishReason: string | null | undefined }
+
+/**
+ * Bills a complete answer of a dialect whose answers have an id of the provider's: a native one is shown as it was received,
+ * a translated one with our id and name of the model. `read`: what its bill needs.
+ */
+export async function billMessage<K extends 'messages' | 'responses'>(
+  format: BilledFormat<K>,
+  { adapter, call, json, id }: ProviderAnswer<K>,
+  terms: Omit<Billing, 'target'>,
+  read: (answer: DirectKinds[K]['answer']) => ReadAnswer,
+): Promise<BilledAnswer> {
+  const { target, body } = call
+  const answer: DirectKinds[K]['answer'] = understood(() => adapter.answer(json, call))
+  const { usage, texts, finishReason } = read(answer)
+  const choices = [{ finish_reason: finishReason, message: { content: texts.join('') } }]
+  const upstreamId = adapter.native ? answer.id : null
+  const billing = { target, ...terms }
+  const billed = await bill(billing, { format, body, answer: { usage, choices }, lostImages: 0, upstreamId })
+  const shown = adapter.native ? answer : { ...answer, id, model: target.model.id }
+  return { billed, shown, upstreamModel: answer.model || null }
+}
+
+/** What `read` returns. Throws a ProviderError if it fails on an unexpected form: then the answer is malformed. */
+export function understood<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error
+    throw new ProviderError('invalid_response', 'The provider’s answer is not understood.', { cause: error })
+  }
+}

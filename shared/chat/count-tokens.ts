@@ -10,11 +10,13 @@ import type { Call, Forwarded, Target } from '../providers/contract.ts'
 import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
 import type { Features } from '../routing/features.ts'
 import { listedRequest } from '../routing/listed-request.ts'
-import { worldOf } from '../routing/options.ts'
+import { snapshotOf } from '../routing/options.ts'
 import { route } from '../routing/router.ts'
 import { receiveAnswer } from './attempt.ts'
+import type { ChatFormat } from './chat-format.ts'
+import { messagesFormat } from './messages-format.ts'
 import { noMedia } from './remote-media.ts'
-import { countPrompt } from './tokens.ts'
+import { responsesFormat } from './responses-format.ts'
 
 type CountInput = {
   key: ResolvedKey
@@ -35,12 +37,12 @@ const tokenizerMargin = 1.15
 export async function countMessageTokens(services: RunServices, input: CountInput): Promise<number> {
   const { key, body, features } = input
   const { policy } = key
-  const world = worldOf(services, services.config.marginPpm)
-  const { targets } = route(world, { policy, kind: 'messages', request: body, features })
+  const inputs = snapshotOf(services, services.config.marginPpm)
+  const { targets } = route(inputs, { policy, kind: 'messages', request: body, features })
   const [target] = targets
   const counted = policy.environment === 'live' ? await countAtProvider(services, input, target!) : null
   if (counted !== null) return counted
-  return countLocally('messages', body, target!)
+  return countLocally(messagesFormat, body, target!)
 }
 
 /** Counts the input tokens of a Responses request by our tokenizer, as above. Throws a GatewayError as routing does. */
@@ -48,17 +50,17 @@ export async function countResponseTokens(
   services: RunServices,
   { key: { policy }, body, features }: { key: ResolvedKey; body: ResponsesRequest; features: Features },
 ): Promise<number> {
-  const world = worldOf(services, services.config.marginPpm)
-  const { targets } = route(world, { policy, kind: 'responses', request: body, features })
-  return countLocally('responses', body, targets[0]!)
+  const inputs = snapshotOf(services, services.config.marginPpm)
+  const { targets } = route(inputs, { policy, kind: 'responses', request: body, features })
+  return countLocally(responsesFormat, body, targets[0]!)
 }
 
 async function countLocally<K extends DirectKind>(
-  kind: K,
+  format: ChatFormat<K>,
   body: DirectKinds[K]['request'],
   target: Target,
 ): Promise<number> {
-  const { prompt_tokens } = await countPrompt(kind, body)
+  const { prompt_tokens } = await format.countPrompt(body)
   return hasOurTokenizer(target) ? prompt_tokens : Math.ceil(prompt_tokens * tokenizerMargin)
 }
 
@@ -77,15 +79,19 @@ async function countAtProvider(services: RunServices, input: CountInput, target:
   try {
     const { json } = await receiveAnswer(
       {
-        ...{ upstreams, adapter, protocol, call, client },
+        upstreams,
+        adapter,
+        protocol,
+        call,
+        client,
         route: { target, ...upstreams.credential(target), ...limits },
         requests: [adapter.countTokens(call)],
-        departures: disconnectedCalls,
+        disconnectedCalls,
         reasons: canReason(target.deployment),
         readOnMs: 0,
         signal: new AbortController().signal,
         onSent: () => {},
-        stretches: null,
+        extensions: null,
       },
       () => {},
     )

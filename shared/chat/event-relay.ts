@@ -2,8 +2,8 @@ import type { GatewayError } from '../base/errors.ts'
 import type { Usage } from '../base/usage.ts'
 import type { MessageEvent } from '../kinds/messages.ts'
 import type { ResponsesEvent, ResponsesObject } from '../kinds/responses-answer.ts'
+import { DeliveredOutput } from './delivered-output.ts'
 import { type AnswerRelay, maxOpeningCharacters, type StreamEnding } from './stream-relay.ts'
-import { Tally } from './tally.ts'
 
 /**
  * Relays a stream whose events have types, in Anthropic's or OpenAI's Responses format. Nothing is written before there
@@ -13,7 +13,7 @@ export abstract class EventRelay implements AnswerRelay {
   abstract readonly encoding: 'latin1' | 'utf8'
   abstract readonly usage: Usage | null
   abstract readonly reported: Usage | null
-  readonly tally = new Tally()
+  readonly output = new DeliveredOutput()
   upstreamId: string | null = null
   upstreamModel: string | null = null
   finishReason: string | null = null

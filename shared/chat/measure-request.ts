@@ -1,61 +1,54 @@
+import { GatewayError } from '../base/errors.ts'
 import { decideUnderPolicy } from '../engine/admit-request.ts'
 import type { RunServices } from '../engine/base-run.ts'
 import type { SlotOwner } from '../io/fair-slots.ts'
 import { measureDocument, measureSound } from '../io/media/measure.ts'
 import type { DocumentSize } from '../io/media/pdf.ts'
+import { fetchPublic } from '../io/safe-url.ts'
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
-import type { MessagesRequest } from '../kinds/messages.ts'
+import { isBlock, type MessagesBlock, type MessagesRequest, type MessagesResultBlock } from '../kinds/messages.ts'
+import { countDocuments } from '../kinds/messages-members.ts'
 import type { Platform } from '../platform.ts'
 import type { Features } from '../routing/features.ts'
-import { worldOf } from '../routing/options.ts'
+import { snapshotOf } from '../routing/options.ts'
 import { route } from '../routing/router.ts'
-import { fetchDocuments, totalSize } from './documents.ts'
-import { measureMessages } from './measure-messages.ts'
+import type { ChatFormat } from './chat-format.ts'
 import type { ChatRunInput } from './run-input.ts'
-
-const base64Uri = /^data:[^,;]{1,100}(?:;[^,;]{1,100})*;base64,/i
-
-type UserPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number]
-type LocatedPart = { part: UserPart; param: string }
 
 /**
  * Measures the audio and the documents of a request, so that its `features` reflect their cost, and returns the request
  * to send: documents behind a URL are fetched and inlined, so that the provider receives what was measured. Those of
- * other kinds than chat and Messages keep an unknown size. Throws 400 `url_not_allowed`,
- * `invalid_request`, 413.
+ * dialects that measure nothing keep an unknown size. Throws 400 `url_not_allowed`, `invalid_request`, 413.
  */
 export async function measureRequest<K extends DirectKind>(
   services: Pick<Platform, 'urlPolicy'>,
-  kind: K,
+  format: MeasuringFormat<K>,
   body: DirectKinds[K]['request'],
   features: Features,
   owner: SlotOwner,
 ): Promise<DirectKinds[K]['request']> {
-  if (!hasMeasured(kind, features)) return body
-  return kind === 'messages'
-    ? measureMessages(services, body as MessagesRequest, features, owner)
-    : measureChat(services, body as ChatRequest, features, owner)
-}
-
-async function measureChat(
-  services: Pick<Platform, 'urlPolicy'>,
-  body: ChatRequest,
-  features: Features,
-  owner: SlotOwner,
-): Promise<ChatRequest> {
-  const inlined = features.inputs.file ? await inlineDocuments(services, body) : body
-  await measureInline(inlined, features, owner)
+  if (!hasMeasured(format, features)) return body
+  const inlined = features.inputs.file ? await format.inlineDocuments!(services, body) : body
+  await format.measure!(inlined, features, owner)
   return inlined
 }
 
-/** Whether a live chat or Messages request has content that has to be measured. */
-export function needsMeasuring<K extends DirectKind>({ key, kind, features }: ChatRunInput<K>): boolean {
-  return hasMeasured(kind, features) && key.policy.environment === 'live'
+/** Measures what is inside a request, as above: documents behind a URL are not fetched, and keep an unknown size. */
+export async function measureInline<K extends DirectKind>(
+  format: MeasuringFormat<K>,
+  body: DirectKinds[K]['request'],
+  features: Features,
+  owner: SlotOwner,
+): Promise<void> {
+  if (hasMeasured(format, features)) await format.measure!(body, features, owner)
 }
 
-function hasMeasured(kind: DirectKind, { inputs }: Features): boolean {
-  return (kind === 'chat' || kind === 'messages') && (inputs.audio || inputs.file)
+type MeasuringFormat<K extends DirectKind> = Pick<ChatFormat<K>, 'measure' | 'inlineDocuments'>
+
+/** Whether a request has content that has to be measured. */
+function hasMeasured({ measure }: MeasuringFormat<DirectKind>, { inputs }: Features): boolean {
+  return measure !== undefined && (inputs.audio || inputs.file)
 }
 
 /**
@@ -64,20 +57,26 @@ function hasMeasured(kind: DirectKind, { inputs }: Features): boolean {
  */
 export async function measureIfAllowed<K extends DirectKind>(
   services: RunServices,
+  format: MeasuringFormat<K>,
   input: ChatRunInput<K>,
   marginPpm: bigint,
 ): Promise<ChatRunInput<K>> {
   const { key, kind, body, features } = input
-  const world = worldOf(services, marginPpm)
-  await decideUnderPolicy(services, key, policy => route(world, { policy, kind, request: body, features }, 0))
-  const measured = await measureRequest(services, kind, body, features, key.policy)
+  const inputs = snapshotOf(services, marginPpm)
+  await decideUnderPolicy(services, key, policy => route(inputs, { policy, kind, request: body, features }))
+  const measured = await measureRequest(services, format, body, features, key.policy)
   // Measuring takes time, so the cached policy may be outdated.
   key.forget()
-  return measured === body ? input : { ...input, body: measured as typeof body, raw: null }
+  return measured === body ? input : { ...input, body: measured, raw: null }
 }
 
-/** The same without fetching: documents behind a URL keep an unknown size. */
-export async function measureInline(body: ChatRequest, features: Features, owner: SlotOwner): Promise<void> {
+const base64Uri = /^data:[^,;]{1,100}(?:;[^,;]{1,100})*;base64,/i
+
+type UserPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number]
+type LocatedPart = { part: UserPart; param: string }
+
+/** Measures the audio and the inline documents of a chat request. */
+export async function measureChat(body: ChatRequest, features: Features, owner: SlotOwner): Promise<void> {
   const parts = userParts(body).map(({ part }) => part)
   const sounds = parts.filter(part => part.type === 'input_audio').map(part => part.input_audio.data)
   const files = parts.filter(part => part.type === 'file').map(part => part.file.file_data)
@@ -109,7 +108,11 @@ function userParts({ messages }: ChatRequest): LocatedPart[] {
   )
 }
 
-async function inlineDocuments(services: Pick<Platform, 'urlPolicy'>, body: ChatRequest): Promise<ChatRequest> {
+/** Inlines the files of a chat request that are behind a URL. */
+export async function inlineChatDocuments(
+  services: Pick<Platform, 'urlPolicy'>,
+  body: ChatRequest,
+): Promise<ChatRequest> {
   const remote = userParts(body).filter(
     ({ part }) => part.type === 'file' && /^https?:/i.test(part.file.file_data ?? ''),
   )
@@ -131,4 +134,110 @@ async function inlineDocuments(services: Pick<Platform, 'urlPolicy'>, body: Chat
       : message,
   )
   return { ...body, messages }
+}
+
+const maxDocuments = 16
+const maxBytes = 32 * 1024 * 1024
+const timeoutMs = 15_000
+
+/** A document by URL, and the field of the request that names it. */
+type RemoteDocument = { url: string; param: string }
+
+/**
+ * Fetches the documents of a request, 32 MiB in all, with their media types without parameters. Throws 400
+ * `url_not_allowed`, `invalid_request`, 413 naming the field.
+ */
+async function fetchDocuments(
+  { urlPolicy }: Pick<Platform, 'urlPolicy'>,
+  remote: readonly RemoteDocument[],
+): Promise<{ contentType: string; bytes: Buffer }[]> {
+  if (remote.length > maxDocuments) {
+    const message = `At most ${maxDocuments} documents can be sent by URL; send the others inline.`
+    throw new GatewayError('invalid_request', message, { param: remote[maxDocuments]!.param })
+  }
+  const files: { contentType: string; bytes: Buffer }[] = []
+  let bytesLeft = maxBytes
+  for (const { url, param } of remote) {
+    const { contentType, bytes } = await fetchPublic(url, { ...urlPolicy, maxBytes: bytesLeft, timeoutMs, param })
+    bytesLeft -= bytes.length
+    const [type] = contentType.split(';')
+    files.push({ contentType: type!.trim() || 'application/octet-stream', bytes })
+  }
+  return files
+}
+
+/** The size of all documents; null if one is unknown. */
+function totalSize(sizes: readonly (DocumentSize | null)[]): DocumentSize | null {
+  const total = { pages: 0, textBytes: 0 }
+  for (const size of sizes) {
+    if (size === null) return null
+    total.pages += size.pages
+    total.textBytes += size.textBytes
+  }
+  return total
+}
+
+type Block = MessagesBlock | MessagesResultBlock
+type Document = Extract<MessagesBlock, { type: 'document' }>
+
+/**
+ * Measures the inline documents of a Messages request. Documents behind a URL or in the provider's file storage, and those in
+ * results of tools that the provider runs, have an unknown size.
+ */
+export async function measureMessages(body: MessagesRequest, features: Features, owner: SlotOwner): Promise<void> {
+  const located = documentsIn(body)
+  const sizes = located.map(({ document: { source } }) =>
+    source.type === 'base64' ? measureDocument(Buffer.from(source.data ?? '', 'base64'), owner) : null,
+  )
+  const isComplete = located.length === countDocuments(body)
+  features.media = { ...features.media, documents: isComplete ? totalSize(await Promise.all(sizes)) : null }
+}
+
+/** Inlines the documents of a Messages request that are behind a URL. */
+export async function inlineMessagesDocuments(
+  services: Pick<Platform, 'urlPolicy'>,
+  body: MessagesRequest,
+): Promise<MessagesRequest> {
+  const remote = documentsIn(body).filter(({ document }) => document.source.type === 'url')
+  if (remote.length === 0) return body
+  const urls = remote.map(({ document, param }) => ({ url: document.source.url ?? '', param: `${param}.source.url` }))
+  const files = await fetchDocuments(services, urls)
+  const inlined = new Map(remote.map(({ document }, i) => [document, withFile(document, files[i]!)]))
+  const replace = (block: Block): Block => {
+    if (isBlock(block, 'tool_result') && Array.isArray(block.content))
+      return { ...block, content: block.content.map(replace) } as Block
+    return inlined.get(block as Document) ?? block
+  }
+  const messages = body.messages.map(message =>
+    typeof message.content === 'string' ? message : { ...message, content: message.content.map(replace) },
+  )
+  return { ...body, messages } as MessagesRequest
+}
+
+/** Whether a request has documents behind a URL. */
+export function hasRemoteDocuments(body: MessagesRequest): boolean {
+  return documentsIn(body).some(({ document }) => document.source.type === 'url')
+}
+
+/** The documents that are files, with their places; those of text are counted as text. */
+function documentsIn({ messages }: MessagesRequest): { document: Document; param: string }[] {
+  const found: { document: Document; param: string }[] = []
+  const visit = (block: Block, param: string) => {
+    if (isBlock(block, 'document') && block.source.type !== 'text' && block.source.type !== 'content')
+      found.push({ document: block, param })
+    else if (isBlock(block, 'tool_result') && Array.isArray(block.content))
+      for (const [i, inner] of block.content.entries()) visit(inner, `${param}.content.${i}`)
+  }
+  for (const [i, { content }] of messages.entries())
+    if (typeof content !== 'string')
+      for (const [j, block] of content.entries()) visit(block, `messages.${i}.content.${j}`)
+  return found
+}
+
+const pdfType = 'application/pdf'
+
+/** The document with its bytes; servers often give no type of their own for PDFs. */
+function withFile(document: Document, { contentType, bytes }: { contentType: string; bytes: Buffer }): Document {
+  const media_type = contentType === 'application/octet-stream' ? pdfType : contentType
+  return { ...document, source: { type: 'base64', media_type, data: bytes.toString('base64') } }
 }

@@ -7,11 +7,11 @@ import { isSearchResult, type MessageEvent, messageTexts } from '../kinds/messag
 import { finishReasonOf, usageOfMessages } from '../kinds/messages-usage.ts'
 import type { Call, DirectAdapter } from '../providers/contract.ts'
 import type { StreamDecoder } from '../providers/stream-decoder.ts'
-import { DeltaRepeats } from './delta-repeats.ts'
+import { ignoreIncomplete, parseOrThrow } from './choices-relay.ts'
 import { EventRelay, formatTypedEvent } from './event-relay.ts'
+import { DeltaRepeats } from './repeats.ts'
 import { asBytes } from './splice.ts'
 import { type AnswerRelay, invalidResponse, truncatedError } from './stream-relay.ts'
-import { ignoreIncomplete, parseOrThrow } from './stream-relays.ts'
 
 /** The run's id of the answer, and the id of its request for errors. */
 type RunIds = { id: string; requestId: string }
@@ -82,11 +82,11 @@ abstract class MessagesRelay extends EventRelay {
       case 'content_block_start':
         this.hasOutput = true
         this.#openBlocks.add(event.index)
-        for (const text of messageTexts([event.content_block])) this.tally.addText(text)
-        if (isSearchResult(event.content_block)) this.tally.webSearches++
+        for (const text of messageTexts([event.content_block])) this.output.addText(text)
+        if (isSearchResult(event.content_block)) this.output.webSearches++
         break
       case 'content_block_delta':
-        this.tally.addText(textOf(event.delta))
+        this.output.addText(textOf(event.delta))
         break
       case 'content_block_stop':
         this.#openBlocks.delete(event.index)
@@ -139,7 +139,7 @@ class PassingMessagesRelay extends MessagesRelay {
     let position = 0
     if (!this.#cutter.isEmpty || this.over) return position
     for (let repeat = this.#repeats.match(bytes, 0); repeat; repeat = this.#repeats.match(bytes, position)) {
-      this.tally.addText(repeat.text)
+      this.output.addText(repeat.text)
       position = repeat.end
     }
     if (position > 0) this.pass(bytes.toString('latin1', 0, position))
@@ -154,7 +154,7 @@ class PassingMessagesRelay extends MessagesRelay {
     for (const [i, raw] of raws.entries()) {
       if (this.over) return
       const repeat = this.#repeats.match(bytes, start)
-      if (repeat) this.tally.addText(repeat.text)
+      if (repeat) this.output.addText(repeat.text)
       else this.#read(texts[i]!, texts[i] === raw)
       if (this.over) this.assertComplete()
       else this.pass(raw)

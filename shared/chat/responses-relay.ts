@@ -9,13 +9,13 @@ import { finishReasonOfResponse, itemTexts, usageOfResponses } from '../kinds/re
 import { isBilledSearch } from '../kinds/web-search.ts'
 import type { Call, DirectAdapter } from '../providers/contract.ts'
 import type { StreamDecoder } from '../providers/stream-decoder.ts'
+import { ignoreIncomplete, parseOrThrow } from './choices-relay.ts'
 import { EventRelay, formatTypedEvent } from './event-relay.ts'
 import { asBytes } from './splice.ts'
 import { type AnswerRelay, invalidResponse, truncatedError } from './stream-relay.ts'
-import { ignoreIncomplete, parseOrThrow } from './stream-relays.ts'
 
 /** The answer as the run knows it: its id, our name of its model, when it began (Unix time in seconds), its request. */
-export type ResponseInfo = {
+type ResponseInfo = {
   id: string
   model: string
   created: number
@@ -107,11 +107,11 @@ abstract class ResponsesRelay extends EventRelay {
         return
       case 'response.output_item.added':
         this.hasOutput = true
-        if ('name' in event.item) this.tally.addText(event.item.name)
+        if ('name' in event.item) this.output.addText(event.item.name)
         return
       case 'response.output_item.done':
         this.hasOutput = true
-        if (isBilledSearch(event.item)) this.tally.webSearches++
+        if (isBilledSearch(event.item)) this.output.webSearches++
         if (!this.#told.has(event.output_index)) this.#addItem(event.item)
         this.#told.add(event.output_index)
         return
@@ -122,7 +122,7 @@ abstract class ResponsesRelay extends EventRelay {
     }
     if (!('delta' in event) || typeof event.delta !== 'string') return
     this.hasOutput = true
-    this.tally.addText(event.delta)
+    this.output.addText(event.delta)
     if ('output_index' in event) this.#told.add(event.output_index)
   }
 
@@ -131,14 +131,14 @@ abstract class ResponsesRelay extends EventRelay {
     this.upstreamId ??= response.id
     this.upstreamModel ??= response.model || null
     const output = response.output ?? []
-    if (this.tally.length === 0) for (const item of output) this.#addItem(item)
+    if (this.output.length === 0) for (const item of output) this.#addItem(item)
     this.finishReason = finishReasonOfResponse({ incomplete_details: response.incomplete_details, output })
     this.hasOutput = true
     this.over = true
   }
 
   #addItem(item: object): void {
-    for (const text of itemTexts(item)) this.tally.addText(text)
+    for (const text of itemTexts(item)) this.output.addText(text)
   }
 }
 

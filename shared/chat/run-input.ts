@@ -1,5 +1,5 @@
 import type { BulkContext } from '../engine/failover.ts'
-import type { RequestLabels } from '../engine/request-facts.ts'
+import type { RequestLabels } from '../engine/report.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
@@ -39,12 +39,3 @@ export type ChatRunInput<K extends DirectKind> = {
   /** Context of delayed work; null for interactive requests. */
   bulk: BulkContext | null
 }
-
-/** Prefixes of answer ids. */
-export const idPrefix = {
-  chat: 'chatcmpl',
-  completion: 'cmpl',
-  embedding: 'emb',
-  messages: 'msg',
-  responses: 'resp',
-} as const

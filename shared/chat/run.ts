@@ -1,42 +1,45 @@
+import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import type { MonotonicMs } from '../base/time.ts'
 import { canReason } from '../catalog/traits.ts'
 import { admitRequest } from '../engine/admit-request.ts'
 import { BaseRun, clientLeft, type RoutingPlan, type RunServices } from '../engine/base-run.ts'
-import type { CallMonitor } from '../engine/call-monitor.ts'
+import { type CallMonitor, timingOf } from '../engine/call-monitor.ts'
 import { failover, withoutSecret } from '../engine/failover.ts'
 import { ClientGone } from '../engine/failures.ts'
 import { type Bill, failureOutcome, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
 import type { DirectKind } from '../kinds/index.ts'
-import type { Target } from '../providers/contract.ts'
+import type { ResponsesObject } from '../kinds/responses-answer.ts'
+import type { Call, Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
-import { parseModelSelector } from '../routing/model-selector.ts'
-import { worldOf } from '../routing/options.ts'
+import type { Features } from '../routing/features.ts'
+import { listedRequest } from '../routing/listed-request.ts'
+import { dryRunRequest, parseModelSelector, snapshotOf } from '../routing/options.ts'
 import { marginOf } from '../routing/pricing.ts'
 import { type Decision, route } from '../routing/router.ts'
 import type { Reservation } from '../wallet/admission.ts'
-import { maxCandidates } from '../wallet/routing-record.ts'
-import { billAborted, readOnTime, unbilled } from './abandoned-bill.ts'
-import { type Attempt, isStopped, receiveAnswer, streamAnswer } from './attempt.ts'
-import { type Billing, bill } from './bill.ts'
-import { billAnswer } from './complete-answer.ts'
-import { firstTokenTimeout } from './first-token.ts'
-import { maxCostOfRun, recordOutput } from './max-cost.ts'
-import { measureIfAllowed, needsMeasuring } from './measure-request.ts'
-import { prepareCall } from './prepare-call.ts'
-import { withoutRefusedState } from './refused-state.ts'
+import { billAborted, unbilled } from './abandoned-usage.ts'
+import { type Attempt, isStopped, type ReceivedAnswer, receiveAnswer, serializeAnswer } from './attempt.ts'
+import { bill } from './bill.ts'
+import type { Billing, ChatFormat, StreamInfo } from './chat-format.ts'
+import { chatFormats } from './chat-formats.ts'
+import { measureIfAllowed } from './measure-request.ts'
+import { fetchMedia, noMedia } from './remote-media.ts'
+import {
+  maxCostOfRun,
+  openReservationExtensions,
+  type ReservationExtensions,
+  recordOutput,
+} from './reservation-extensions.ts'
 import { restateFailure } from './restate-failure.ts'
-import { type ChatRunInput, idPrefix } from './run-input.ts'
-import { type ReceivedAnswer, serializeAnswer } from './serialize-answer.ts'
+import type { ChatRunInput } from './run-input.ts'
 import { hasUnusableCalls, signalsOf } from './signals.ts'
-import { type FoundSession, findStickyTarget } from './sticky-target.ts'
-import { storeAnswer, storeStreamed } from './store-response.ts'
-import { createRelay, failureEvent, keepAliveFrames, type StreamInfo, streamInfo } from './stream-formats.ts'
+import { type FoundSession, findStickyTarget, reasoningOf } from './sticky-target.ts'
+import { streamAnswer } from './stream-answer.ts'
 import type { AnswerRelay } from './stream-relay.ts'
-import { openStretches, type Stretches } from './stretches.ts'
 
 /**
  * Runs one request from admission to settlement: routes, reserves, calls providers until one answers, relays, charges.
@@ -51,6 +54,9 @@ export function run<K extends DirectKind>(
   return new Run(services, input, client).start()
 }
 
+/** A request translated for its target. */
+type PreparedCall<K extends DirectKind> = Pick<Attempt<K>, 'adapter' | 'protocol' | 'call' | 'requests'>
+
 /** A call to a provider, with the decision and the reservation that it belongs to. */
 type RunAttempt<K extends DirectKind> = Attempt<K> & {
   monitor: CallMonitor
@@ -59,6 +65,7 @@ type RunAttempt<K extends DirectKind> = Attempt<K> & {
 }
 
 class Run<K extends DirectKind> extends BaseRun {
+  readonly #format: ChatFormat<K>
   #input: ChatRunInput<K>
   readonly #billing: Omit<Billing, 'target'>
   #session: FoundSession = { sticky: null, sessionKey: null, marksCache: false }
@@ -66,79 +73,110 @@ class Run<K extends DirectKind> extends BaseRun {
   #sentMs: MonotonicMs | null = null
   /** The bill of a call that was stopped before its client received anything. */
   #stopped: Bill | undefined
-  #stretches: Stretches | null = null
+  #extensions: ReservationExtensions | null = null
   /** Whether the current call has reasoning state. */
   #isStateSent = false
 
   constructor(services: RunServices, input: ChatRunInput<K>, client: ResponseWriter) {
+    const format: ChatFormat<K> = chatFormats[input.kind]
     const marginPpm = marginOf(services.config, input.kind, input.bulk?.discountPpm ?? 0n)
-    super(services, client, idPrefix[input.kind], input.key.policy, input, marginPpm)
+    super(services, client, format.idPrefix, input.key.policy, input, marginPpm)
+    if (client.trace) client.trace.operation = format.operation
+    this.#format = format
     this.#input = input
     this.#billing = { marginPpm, features: input.features, free: this.policy.environment === 'test' }
   }
 
   async start(): Promise<Report> {
     try {
-      const { services, policy } = this
-      if (needsMeasuring(this.#input)) this.#input = await measureIfAllowed(services, this.#input, this.marginPpm)
-      const found = findStickyTarget(services, policy, this.#input)
+      if (this.#needsMeasuring)
+        this.#input = await measureIfAllowed(this.services, this.#format, this.#input, this.marginPpm)
+      const found = findStickyTarget(this.services, this.policy, this.#input)
       this.#session = found instanceof Promise ? await found : found
       const { decision, reservation } = await this.#admit()
       try {
         const bill = await this.#serve(decision, reservation)
         return this.settle(reservation, decision, bill)
       } catch (error) {
-        const eventOf = (failure: GatewayError, target: Target) => failureEvent(this.#info(target), failure)
+        const eventOf = (failure: GatewayError, target: Target) =>
+          this.#format.failureEvent(this.#streamInfo(target), failure)
         return this.settleFailure(error, decision, reservation, eventOf, this.#stopped)
       } finally {
-        this.#stretches?.release()
+        this.#extensions?.release()
       }
     } catch (error) {
       throw error instanceof GatewayError ? this.toPublicError(error) : error
     }
   }
 
-  protected override settle(reservation: Reservation, plan: RoutingPlan, outcome: RunOutcome): Report {
-    reservation.extraNano = (reservation.extraNano ?? 0) + (this.#stretches?.reservedNano ?? 0)
-    const signals = plan.reason ? signalsOf(this.services.config, this.policy, this.#input, outcome) : null
-    return super.settle(reservation, signals ? { ...plan, signals } : plan, outcome)
+  /** Whether the request has audio or documents, on which its cost depends. */
+  get #needsMeasuring(): boolean {
+    const { inputs } = this.#input.features
+    const isMeasured = this.#format.measure !== undefined && (inputs.audio || inputs.file)
+    return isMeasured && this.policy.environment === 'live'
   }
 
+  /** Chooses the targets and reserves the maximum cost at them, under the key's current policy. */
   async #admit(): Promise<{ decision: Decision; reservation: Reservation }> {
     const { services, id, startedMs } = this
     const { kind, body, features, key } = this.#input
     const { sticky } = this.#session
-    const world = worldOf(services, this.marginPpm)
+    const inputs = snapshotOf(services, this.marginPpm)
     // A named model needs no explanation.
-    const maxListed = parseModelSelector(services.catalog, body.model, kind).auto ? maxCandidates : 0
+    const explain = parseModelSelector(services.catalog, body.model, kind).auto ? 'log' : 'no'
     const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
-      const learned = maxListed > 0 ? services.learnedQualities.of(policy) : null
-      const decision = route(world, { policy, kind, request: body, features, sticky, learned }, maxListed)
+      const learned = explain === 'log' ? services.learnedQualities.of(policy) : null
+      const decision = route(inputs, { policy, kind, request: body, features, sticky, learned }, explain)
       return { decision, maxCost: maxCostOfRun(services, policy, this.#input, decision.targets, this.marginPpm) }
     })
     this.policy = key.policy
     return admitted
   }
 
+  /** Calls the targets in order until one answers its client. */
   #serve(decision: Decision, reservation: Reservation): Promise<Bill> {
-    const { kind, bulk, features, stream } = this.#input
-    const { targets, overflow } = decision
+    const { bulk, features, stream } = this.#input
     const { beganMs, client, failedAttempts, services } = this
-    const { sticky } = this.#session
-    const live = this.policy.environment === 'live'
-    const maxSilenceMs = firstTokenTimeout(services.config.upstream, features, stream)
-    const { signal } = this.abortController
-    const options = { targets, overflow, live, sticky, beganMs, client, failedAttempts, bulk, signal, maxSilenceMs }
-    const heartbeat = stream ? this.createHeartbeat(decision, reservation, keepAliveFrames[kind]) : null
-    const call = (monitor: CallMonitor) =>
-      withoutRefusedState({ monitor, failedAttempts, isSent: () => this.#isStateSent }, isRefused =>
-        this.#attempt(monitor, decision, reservation, heartbeat, isRefused),
-      )
+    const options = {
+      targets: decision.targets,
+      overflow: decision.overflow,
+      live: this.policy.environment === 'live',
+      sticky: this.#session.sticky,
+      beganMs,
+      client,
+      failedAttempts,
+      bulk,
+      signal: this.abortController.signal,
+      maxSilenceMs: firstTokenTimeout(services.config.upstream, features, stream),
+    }
+    const heartbeat = stream ? this.createHeartbeat(decision, reservation, this.#format.keepAliveFrame) : null
+    const call = (monitor: CallMonitor) => this.#callWithState(monitor, decision, reservation, heartbeat)
     const serve = () => failover(services, options, call)
     return heartbeat ? this.serveStream(heartbeat, this.#input.key, serve) : this.abortOnRestart(serve)
   }
 
-  async #attempt(
+  /**
+   * Makes a call, and makes it once more without reasoning state if the provider refuses the state in it: the client would
+   * otherwise repeat the refused history at every turn.
+   */
+  async #callWithState(
+    monitor: CallMonitor,
+    decision: Decision,
+    reservation: Reservation,
+    heartbeat: Heartbeat | null,
+  ): Promise<Bill> {
+    try {
+      return await this.#call(monitor, decision, reservation, heartbeat, false)
+    } catch (error) {
+      if (!this.#isStateSent || !isStateRefusal(error)) throw error
+      const timing = timingOf(monitor)
+      this.failedAttempts.push({ target: monitor.route.target, error, durationMs: monitor.elapsedMs, ...timing })
+      return this.#call(monitor, decision, reservation, heartbeat, true)
+    }
+  }
+
+  /** Makes one call to a provider: translates the request, sends it, and answers the client. */
+  async #call(
     monitor: CallMonitor,
     decision: Decision,
     reservation: Reservation,
@@ -149,30 +187,23 @@ class Run<K extends DirectKind> extends BaseRun {
     const { target, credential } = monitor.route
     this.monitor = monitor
     this.upstreamModel = null
-    const maxTokens = reservation.clamped ? reservation.outputTokens : null
-    const { sessionKey, marksCache } = this.#session
-    const info = { policy, input: this.#input, marksCache, route: monitor.route, maxTokens, isStateRefused }
-    const { dialect, call, requests, dropped, adjusted } = await prepareCall(services, info)
-    ;[this.dropped, this.adjusted] = [dropped, adjusted]
-    const { reasoningDropped = false, reasoningSent = false, cacheMarked = false } = requests[0]!
-    ;[this.reasoningDropped, this.#isStateSent, this.cacheMarked] = [reasoningDropped, reasoningSent, cacheMarked]
+    const prepared = await this.#prepare(monitor.route, reservation, isStateRefused)
     this.#sentMs = null
-    if (policy.environment === 'live') this.#openStretches(target, reservation)
+    if (policy.environment === 'live') this.#openExtensions(target, reservation)
     const attempt: RunAttempt<K> = {
-      ...{ monitor, decision, reservation },
+      monitor,
+      decision,
+      reservation,
       upstreams: services.upstreams,
       route: monitor.route,
-      adapter: dialect.adapter,
-      protocol: dialect.protocol,
-      call,
-      requests,
+      ...prepared,
       client: this.client,
-      departures: services.disconnectedCalls,
+      disconnectedCalls: services.disconnectedCalls,
       reasons: canReason(target.deployment),
       readOnMs: policy.environment === 'live' ? readOnTime(services.config, this.#input.features) : 0,
       signal: this.abortController.signal,
       onSent: () => void (this.#sentMs ??= services.monotonic.now()),
-      stretches: this.#stretches,
+      extensions: this.#extensions,
     }
     if (services.admission.recordCall) await services.admission.recordCall(target)
     const bill = await (heartbeat ? this.#stream(attempt, heartbeat) : this.#fetch(attempt))
@@ -180,6 +211,7 @@ class Run<K extends DirectKind> extends BaseRun {
     if (bill.errorCode) return bill
     monitor.recordSuccess(bill.usage.completion_tokens, { streamed: this.#input.stream })
     recordOutput(services, policy, this.#input, bill)
+    const { sessionKey } = this.#session
     if (sessionKey) {
       const sticky = { model: target.model.id, provider: target.provider.name, credentialId: credential?.id ?? null }
       services.stickySessions.remember(sessionKey, sticky)
@@ -187,6 +219,63 @@ class Run<K extends DirectKind> extends BaseRun {
     return bill
   }
 
+  /**
+   * Translates the request for the target of a route, with the files and the reasoning state that it needs. Throws a
+   * GatewayError 400 naming the field that the target cannot express, and what fetching a file throws.
+   */
+  async #prepare(
+    { target, credential }: Route,
+    reservation: Reservation,
+    isStateRefused: boolean,
+  ): Promise<PreparedCall<K>> {
+    const { services, policy } = this
+    const { environment } = policy
+    const { kind, forwarded, features } = this.#input
+    const { body: listed, raw, dropped: unlisted } = listedRequest(this.#input, features)
+    const body = this.#format.complete?.(listed) ?? listed
+    this.#format.noteUnknown?.(this.#input.body, forwarded)
+    // The sandbox supports everything; the emulated provider may not.
+    const dryRun = environment === 'test' ? dryRunRequest(services.upstreams, kind, target, body) : null
+    if (dryRun instanceof GatewayError) throw dryRun
+    const { adapter, protocol } = services.upstreams.adapter(kind, target, environment, body)!
+    const media = adapter.remoteMedia ? await fetchMedia(services, adapter, body) : noMedia
+    const reasoning = reasoningOf(services, policy, { kind, credential, refused: isStateRefused })
+    const maxTokens = reservation.clamped ? reservation.outputTokens : null
+    const call: Call<K> = {
+      target,
+      body,
+      raw: body === listed ? raw : null,
+      // What is reserved may allow more than this model, of several, takes.
+      maxTokens: maxTokens && Math.min(maxTokens, target.model.max_output_tokens ?? maxTokens),
+      media,
+      ...(reasoning instanceof Promise ? await reasoning : reasoning),
+      marksCache: this.#session.marksCache && environment === 'live',
+      ...(forwarded && { forwarded }),
+      passesUnknown: services.config.passUnknownFields,
+    }
+    const requests = adapter.requests?.(call) ?? [adapter.request(call)]
+    const { dropped = [], adjusted = [] } = dryRun ?? requests[0]!
+    const { reasoningDropped = false, reasoningSent = false, cacheMarked = false } = requests[0]!
+    this.dropped = unlisted.length > 0 ? [...new Set([...unlisted, ...dropped])] : dropped
+    this.adjusted = adjusted
+    this.reasoningDropped = reasoningDropped
+    this.#isStateSent = reasoningSent
+    this.cacheMarked = cacheMarked
+    return { adapter, protocol, call, requests }
+  }
+
+  /** Reserves in increments while a call runs that can cost more than its reservation. */
+  #openExtensions(target: Target, reservation: Reservation): void {
+    this.#extensions?.release()
+    this.#extensions = openReservationExtensions(this.services, this.#input, target, this.marginPpm, {
+      reservation,
+      id: `${reservation.id}.${this.failedAttempts.length}`,
+      release: extra => this.release(extra),
+      end: error => this.abortController.abort(error),
+    })
+  }
+
+  /** Answers with a complete answer. */
   async #fetch(attempt: RunAttempt<K>): Promise<Bill> {
     const { adapter, call, monitor, decision, reservation } = attempt
     let received: ReceivedAnswer
@@ -194,37 +283,41 @@ class Run<K extends DirectKind> extends BaseRun {
       received = await receiveAnswer(attempt, () => monitor.recordFirstByte({ streamed: false }))
     } catch (error) {
       if (error instanceof ClientGone) return this.#billAbandoned(attempt, null)
-      throw await this.#noteStopped(attempt, error, null)
+      throw await this.#recordStopped(attempt, error, null)
     }
-    const providerAnswer = { kind: this.#input.kind, adapter, call, json: received.json, id: this.id }
-    const { billed: uncovered, shown, upstreamModel } = await billAnswer(providerAnswer, this.#billing)
+    const providerAnswer = { adapter, call, json: received.json, id: this.id }
+    const { billed: uncovered, shown, upstreamModel } = await this.#format.billAnswer(providerAnswer, this.#billing)
     const billed = await this.#cover(uncovered)
     this.upstreamModel = upstreamModel
     if (decision.reason) billed.unusableCalls = hasUnusableCalls(billed, shown)
     const headers = this.headers(call.target, decision, reservation, this.failedAttempts.length + 1)
     headers['x-gateway-cost-usd'] = formatUsd(billed.costNano)
     const { storage } = this.#input
-    const answer =
-      storage && (!this.client.gone || this.client.hold) ? await storeAnswer(storage, this.id, shown) : shown
+    const isStored = storage && (!this.client.gone || this.client.hold)
+    const answer = isStored
+      ? await storage.store({ ...(shown as ResponsesObject), id: this.id, ...storage.fields })
+      : shown
     this.client.answer(headers, serializeAnswer(answer, received))
     return this.client.gone ? { ...billed, ...clientLeft } : billed
   }
 
+  /** Answers with a stream. */
   async #stream(attempt: RunAttempt<K>, heartbeat: Heartbeat): Promise<Bill> {
     const { call, adapter, monitor, decision, reservation } = attempt
     const { target } = call
-    const { kind, body, storage } = this.#input
-    const relay = createRelay(attempt, this.#info(target))
+    const { body } = this.#input
+    const format = this.#format
+    const relay = format.createRelay(attempt, this.#streamInfo(target))
     const open = () => this.openStream(target, decision, reservation, relay.upstreamModel)
     const onFirstByte = () => monitor.recordFirstByte({ streamed: true })
     const { answered, error } = await streamAnswer(attempt, relay, heartbeat, open, onFirstByte)
     if (error instanceof ClientGone) return this.#billAbandoned(attempt, relay)
-    if (error && !answered) throw await this.#noteStopped(attempt, error, relay)
+    if (error && !answered) throw await this.#recordStopped(attempt, error, relay)
     const upstreamId = adapter.native ? relay.upstreamId : null
     const billed = isStopped(attempt, error)
       ? await this.#estimate(attempt, relay)
       : await this.#cover(
-          await bill({ target, ...this.#billing }, { kind, body, relay, broken: error !== null, upstreamId }),
+          await bill({ target, ...this.#billing }, { format, body, relay, broken: error !== null, upstreamId }),
         )
     if (this.client.gone) {
       monitor.recordAbandonment()
@@ -232,22 +325,34 @@ class Run<K extends DirectKind> extends BaseRun {
     }
     if (error) return { ...billed, ...(await this.#endBroken(monitor, relay, withoutSecret(error, monitor.route))) }
     open()
-    const ending = { usage: billed.shownUsage, provider: target.provider.name }
-    const stored = storage && (await storeStreamed(storage, relay))
-    this.client.write(relay.formatEnding({ ...ending, ...stored }), relay.encoding)
+    const stored = await this.#store(relay)
+    const ending = { usage: billed.shownUsage, provider: target.provider.name, ...(stored && { response: stored }) }
+    this.client.write(relay.formatEnding(ending), relay.encoding)
     this.client.end()
     return billed
   }
 
-  /** Reserves in increments while a call runs that can cost more than its reservation. */
-  #openStretches(target: Target, reservation: Reservation): void {
-    this.#stretches?.release()
-    this.#stretches = openStretches(this.services, this.#input, target, this.marginPpm, {
-      reservation,
-      id: `${reservation.id}.${this.failedAttempts.length}`,
-      release: extra => this.release(extra),
-      end: error => this.abortController.abort(error),
-    })
+  /** Ends a stream whose provider failed in the middle. */
+  async #endBroken(monitor: CallMonitor, relay: AnswerRelay, error: unknown): Promise<Partial<Bill>> {
+    if (error instanceof ProviderError) monitor.recordFailure(error)
+    else monitor.recordAbandonment()
+    const failure = this.toPublicError(error, monitor.route)
+    const stored = await this.#store(relay, failure)
+    this.client.write(relay.formatFailure(failure, stored), relay.encoding)
+    this.client.end()
+    return { ...failureOutcome(failure), finishReason: 'error' }
+  }
+
+  /** Stores the response of a stream, as it failed if it did; returns it as the client is to see it, if that differs. */
+  async #store(relay: AnswerRelay, failure?: GatewayError): Promise<ResponsesObject | undefined> {
+    const { storage } = this.#input
+    const response = storage && relay.response?.(failure)
+    return response ? storage.store(response) : undefined
+  }
+
+  /** The bill of a call, whose cost is reserved. */
+  #cover(bill: Bill): Bill | Promise<Bill> {
+    return this.#extensions?.cover(bill) ?? bill
   }
 
   /** The bill of a call that was aborted because its client disconnected. */
@@ -257,7 +362,7 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   /** Records the usage of a call that the gateway stopped; returns its error. */
-  async #noteStopped(attempt: RunAttempt<K>, error: unknown, relay: AnswerRelay | null): Promise<unknown> {
+  async #recordStopped(attempt: RunAttempt<K>, error: unknown, relay: AnswerRelay | null): Promise<unknown> {
     if (isStopped(attempt, error)) this.#stopped = await this.#estimate(attempt, relay)
     return error
   }
@@ -269,32 +374,71 @@ class Run<K extends DirectKind> extends BaseRun {
     const free = this.policy.environment === 'test' || this.client.leaving === 'unbilled'
     if (free || this.#sentMs === null) return unbilled(target)
     const call = { target, reservation, marginPpm: this.marginPpm, sentMs: this.#sentMs, reasons, relay }
-    return this.#cover(await billAborted(this.services, this.#input, call))
+    return this.#cover(await billAborted(this.services, this.#format, this.#input, call))
   }
 
-  /** The bill of a call, whose cost is reserved. */
-  #cover(bill: Bill): Bill | Promise<Bill> {
-    return this.#stretches?.cover(bill) ?? bill
+  #streamInfo({ model }: Target): StreamInfo<K> {
+    const { features, includeUsage, requestId, body, storage } = this.#input
+    return {
+      id: this.id,
+      created: Math.floor(this.startedMs / 1000),
+      model: model.id,
+      choices: features.choices,
+      includeUsage,
+      requestId,
+      request: body,
+      ...(storage && { fields: storage.fields }),
+    }
   }
 
-  /** Ends a stream whose provider failed in the middle. */
-  async #endBroken(monitor: CallMonitor, relay: AnswerRelay, error: unknown): Promise<Partial<Bill>> {
-    if (error instanceof ProviderError) monitor.recordFailure(error)
-    else monitor.recordAbandonment()
-    const failure = this.toPublicError(error, monitor.route)
-    const { storage } = this.#input
-    const stored = storage && (await storeStreamed(storage, relay, failure))
-    this.client.write(relay.formatFailure(failure, stored?.response), relay.encoding)
-    this.client.end()
-    return { ...failureOutcome(failure), finishReason: 'error' }
-  }
-
-  #info({ model }: Target): StreamInfo {
-    return streamInfo(this.#input, { id: this.id, created: Math.floor(this.startedMs / 1000), model: model.id })
+  protected override settle(reservation: Reservation, plan: RoutingPlan, outcome: RunOutcome): Report {
+    reservation.extraNano = (reservation.extraNano ?? 0) + (this.#extensions?.reservedNano ?? 0)
+    const signals = plan.reason ? signalsOf(this.services.config, this.policy, this.#input, outcome) : null
+    return super.settle(reservation, signals ? { ...plan, signals } : plan, outcome)
   }
 
   protected override toPublicError(error: unknown, brokenRoute?: Route): GatewayError {
-    const failure = super.toPublicError(error, brokenRoute)
-    return restateFailure(failure, this.#input, this.failedAttempts, this.services.catalog)
+    const { kind, body, features } = this.#input
+    const { catalog } = this.services
+    const request = { format: this.#format, kind, body, features, failed: this.failedAttempts, catalog }
+    return restateFailure(super.toPublicError(error, brokenRoute), request)
   }
+}
+
+/** Time per token of a slow model. */
+const maxMsPerToken = 50
+
+/**
+ * How long to wait for a target's first output when another target is available: in a stream until its first token; for
+ * a complete answer with an output limit until all of it must have been produced. Infinite for models that may work
+ * silently: reasoning, images, audio.
+ */
+function firstTokenTimeout(
+  { firstTokenTimeoutMs }: Config['upstream'],
+  { maxTokens, choices, outputs }: Features,
+  stream: boolean,
+): (target: Target) => number {
+  const bufferedTokens = stream ? 0 : (maxTokens || Number.POSITIVE_INFINITY) * choices
+  const maxMs = firstTokenTimeoutMs + bufferedTokens * maxMsPerToken
+  const isSilentWork = outputs.image || outputs.audio
+  return ({ deployment }) => (isSilentWork || canReason(deployment) ? Number.POSITIVE_INFINITY : maxMs)
+}
+
+/**
+ * How providers say that they do not accept reasoning state which they made: "Invalid `signature` in `thinking` block",
+ * "bound to a different conversation", "Thought signature is not valid", "The encrypted content could not be verified".
+ */
+const stateRefusal =
+  /invalid `?(?:signature|data)`?|thought[ _]signature|encrypted[ _]content|redacted_thinking|bound to a different conversation/i
+
+function isStateRefusal(error: unknown): error is ProviderError {
+  return error instanceof ProviderError && error.reason === 'invalid_request' && stateRefusal.test(error.message)
+}
+
+/**
+ * How long a call continues without its client, so that its usage is known. One that reads pages or calls MCP servers continues
+ * to its end: only then is known what they returned, which costs most.
+ */
+function readOnTime({ readOnMs, upstream }: Config, { toolReads = 0 }: Features): number {
+  return toolReads > 0 ? upstream.totalTimeoutMs : readOnMs
 }

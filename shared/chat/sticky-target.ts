@@ -8,8 +8,8 @@ import type { Credential } from '../providers/upstreams.ts'
 import type { RoutingRequest } from '../routing/options.ts'
 import { type Conversation, findReasoningOrigin, hasReasoningState } from '../routing/reasoning-origin.ts'
 import type { StickyTarget } from '../routing/router.ts'
+import { unnamedSession } from '../routing/session-name.ts'
 import { stickySessionKey } from '../routing/sticky-sessions.ts'
-import { unnamedSession } from '../routing/unnamed-session.ts'
 
 type Asked = {
   kind: DirectKind

@@ -6,8 +6,7 @@ import type { ServerSentEvent } from '../io/sse.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { Choices, type ChunkChoice, emptyChoice, onlyFinish, withoutFinish } from './choices.ts'
-import { SkippedEvents } from './skipped-events.ts'
-import { Tally } from './tally.ts'
+import { DeliveredOutput } from './delivered-output.ts'
 
 /** The members common to all chunks of one streamed answer; `model` is our own name. */
 export type ChunkHead = { id: string; object: string; created: number; model: string; system_fingerprint?: unknown }
@@ -25,7 +24,7 @@ export type StreamOptions = { choices: number; includeUsage: boolean }
 export type AnswerRelay = Pick<
   StreamRelay,
   | 'encoding'
-  | 'tally'
+  | 'output'
   | 'upstreamId'
   | 'upstreamModel'
   | 'finishReason'
@@ -54,7 +53,7 @@ export const maxOpeningCharacters = 16 * 1024
 export abstract class StreamRelay {
   /** Encoding for writing the text: latin1 for bytes forwarded unchanged. */
   abstract readonly encoding: Encoding
-  readonly tally = new Tally()
+  readonly output = new DeliveredOutput()
   upstreamId: string | null = null
   /** The provider's name of the model. */
   upstreamModel: string | null = null
@@ -88,8 +87,8 @@ export abstract class StreamRelay {
   /** The provider's usage; null unless it covers everything delivered. */
   get usage(): Usage | null {
     if (this.#isIncomplete) return null
-    const hasNone = this.tally.length > 0 && this.#usage?.completion_tokens === 0
-    return hasNone || this.tally.length > this.#lengthAtUsage ? null : this.#usage
+    const hasNone = this.output.length > 0 && this.#usage?.completion_tokens === 0
+    return hasNone || this.output.length > this.#lengthAtUsage ? null : this.#usage
   }
 
   /** The provider's latest usage, which may not include the latest output. */
@@ -111,7 +110,7 @@ export abstract class StreamRelay {
 
   /** True once there is output to write: until then another provider can still take over. */
   get hasOutput(): boolean {
-    return this.tally.length > 0 || this.finishReason !== null || this.#pendingText.length > maxOpeningCharacters
+    return this.output.length > 0 || this.finishReason !== null || this.#pendingText.length > maxOpeningCharacters
   }
 
   flush(): string {
@@ -159,19 +158,19 @@ export abstract class StreamRelay {
 
   /** Records what a chunk adds to its choices. */
   protected record(chunk: Pick<Chunk, 'choices'>): void {
-    this.tally.add(chunk)
+    this.output.add(chunk)
     for (const choice of chunk.choices) this.choices.record(choice)
   }
 
   /** Records a chunk, holds its usage and a finishing chunk; the rest is written. */
   protected accept(chunk: Chunk): void {
-    const lengthBefore = this.tally.length
+    const lengthBefore = this.output.length
     this.record(chunk)
     if (chunk.usage) {
       this.#usage = chunk.usage
-      this.#lengthAtUsage = this.tally.length
+      this.#lengthAtUsage = this.output.length
     }
-    const isSilent = this.tally.length === lengthBefore
+    const isSilent = this.output.length === lengthBefore
     if (isSilent && chunk.choices.every(({ index }) => this.choices.hasFinished(index))) return
     const { usage: _usage, system_fingerprint, ...rest } = chunk
     const model = this.#model
@@ -203,7 +202,7 @@ export abstract class StreamRelay {
       if (this.#isIncomplete) throw fault
       return
     }
-    const isImplied = isDeclaredDone && this.tally.length > 0 && !mayHoldAnswer
+    const isImplied = isDeclaredDone && this.output.length > 0 && !mayHoldAnswer
     const choices = isImplied ? this.choices.impliedFinishes(this.#shape.object) : []
     if (choices.length === 0)
       throw fault ?? (this.hasChunks ? truncatedError() : invalidResponse('the provider sent no answer'))
@@ -214,7 +213,7 @@ export abstract class StreamRelay {
   get #isIncomplete(): boolean {
     if (!this.#skipped.mayHoldAnswer) return false
     const counted = this.#usage?.completion_tokens ?? 0
-    return counted === 0 || this.tally.additions < counted
+    return counted === 0 || this.output.additions < counted
   }
 
   #write(chunk: Chunk): void {
@@ -260,4 +259,38 @@ export function invalidResponse(message: string, cause?: unknown): ProviderError
 /** The provider's answer ends too early. */
 export function truncatedError(): ProviderError {
   return new ProviderError('truncated', 'the provider ended the stream before the answer was whole')
+}
+
+/** More indicate a systematic fault. */
+const maxEvents = 8
+/** A text without any of these cannot be part of a JSON object. */
+const partOfObject = /["{}[\]]/
+
+/** The unreadable events of a stream that were skipped (see docs/decisions/failover.md). */
+class SkippedEvents {
+  /** The error of the first skipped event; null = none. */
+  fault: ProviderError | null = null
+  /** Whether a skipped event may have contained part of the answer. */
+  mayHoldAnswer = false
+  #events = 0
+
+  /** Skips an event that could not be read because of `error`; throws the error if the event must not be lost. */
+  skip({ event, data }: ServerSentEvent, error: unknown, canProveWhole: boolean): void {
+    const holdsAnswer = partOfObject.test(data)
+    const isMalformed = error instanceof ProviderError && error.reason === 'invalid_response' && !isJsonObject(data)
+    const isLost = event === 'error' || (holdsAnswer && !canProveWhole)
+    if (!isMalformed || isLost || ++this.#events > maxEvents) throw error
+    this.fault ??= error
+    this.mayHoldAnswer ||= holdsAnswer
+  }
+}
+
+/** Valid JSON with wrong content is not a transport error. */
+function isJsonObject(data: string): boolean {
+  try {
+    const value: unknown = JSON.parse(data)
+    return typeof value === 'object' && value !== null
+  } catch {
+    return false
+  }
 }

@@ -1,7 +1,6 @@
 import type { Usage } from '../base/usage.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
-import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import { isBlock, type MessagesBlock, type MessagesRequest, type MessagesResultBlock } from '../kinds/messages.ts'
 import { isMessageItem, isPart, type ResponsesRequest } from '../kinds/responses.ts'
 import { declaredTools } from '../kinds/responses-tools.ts'
@@ -15,17 +14,13 @@ export async function countTokens(text: string): Promise<number> {
   return text === '' ? 0 : (await tokenizer()).count(text)
 }
 
-/** What a Messages request has to count. */
-export type CountableMessages = Pick<MessagesRequest, 'system' | 'messages' | 'tools'>
+/** The usage of a prompt. */
+export type PromptUsage = Pick<Usage, 'prompt_tokens' | 'prompt_tokens_details'>
 
-type Prompt = Pick<Usage, 'prompt_tokens' | 'prompt_tokens_details'>
+type Inputs = string | readonly unknown[]
 
-/** Counts the prompt tokens of a request, for providers that report no usage. */
-export async function countPrompt<K extends DirectKind>(kind: K, body: DirectKinds[K]['request']): Promise<Prompt> {
-  if (kind === 'chat') return countChat(body as ChatRequest)
-  if (kind === 'messages') return countMessages(body as MessagesRequest)
-  if (kind === 'responses') return countResponses(body as ResponsesRequest)
-  const input = 'input' in body ? body.input : (body as DirectKinds['completion']['request']).prompt
+/** Counts the texts, or tokens, of which embeddings or a completion are requested. */
+export async function countInputs(input: Inputs): Promise<PromptUsage> {
   const parts = Array.isArray(input) ? (input as unknown[]) : [input]
   let tokens = 0
   const texts: string[] = []
@@ -38,7 +33,8 @@ export async function countPrompt<K extends DirectKind>(kind: K, body: DirectKin
   return { prompt_tokens: tokens }
 }
 
-async function countChat(body: ChatRequest): Promise<Prompt> {
+/** Counts a chat request without its documents. */
+export async function countChat(body: ChatRequest): Promise<PromptUsage> {
   let text = body.tools ? JSON.stringify(body.tools) : ''
   let tokens = 3
   let images = 0
@@ -62,7 +58,11 @@ async function countChat(body: ChatRequest): Promise<Prompt> {
 }
 
 /** Counts a Messages request without its documents, which only their provider can count. */
-async function countMessages({ system, messages, tools }: CountableMessages): Promise<Prompt> {
+export async function countMessages({
+  system,
+  messages,
+  tools,
+}: Pick<MessagesRequest, 'system' | 'messages' | 'tools'>): Promise<PromptUsage> {
   const texts: string[] = tools ? [JSON.stringify(tools)] : []
   let images = 0
   const visit = (block: MessagesBlock | MessagesResultBlock) => {
@@ -86,7 +86,7 @@ async function countMessages({ system, messages, tools }: CountableMessages): Pr
 }
 
 /** Counts a Responses request without its documents and its encrypted reasoning. */
-async function countResponses({ instructions, input, tools }: ResponsesRequest): Promise<Prompt> {
+export async function countResponses({ instructions, input, tools }: ResponsesRequest): Promise<PromptUsage> {
   const offered = declaredTools({ tools, input }).map(({ tool }) => tool)
   const texts: string[] = [instructions ?? '', offered.length > 0 ? JSON.stringify(offered) : '']
   let images = 0

@@ -1,6 +1,7 @@
 import { type ErrorCode, GatewayError } from '../base/errors.ts'
 import { canReason } from '../catalog/traits.ts'
 import { estimateAbandonedUsage } from '../chat/abandoned-usage.ts'
+import { chatFormatOf } from '../chat/chat-formats.ts'
 import { endJob, failedEnd } from '../jobs/end.ts'
 import type { JobServices } from '../jobs/job-services.ts'
 import type { End, Job } from '../jobs/jobs.ts'
@@ -117,7 +118,7 @@ async function endOf(services: ResponseServices, job: Job): Promise<End> {
   const isStreamed = call.isStreamed ?? shown !== ''
   const endedMs = job.cancelRequestedAt?.getTime() ?? clock.now()
   const usage = await estimateAbandonedUsage({
-    kind,
+    format: chatFormatOf(kind),
     body,
     features,
     target,

@@ -1,7 +1,7 @@
 import { delayedKind, type Job } from '../jobs/jobs.ts'
 import type { DirectKinds } from '../kinds/index.ts'
 import type { Features } from '../routing/features.ts'
-import { featuresOf } from '../routing/kind-features.ts'
+import { requestFormatOf } from '../routing/request-formats.ts'
 
 /** A delayed job without its request, which may be long and only its run needs. */
 export type DelayedJob = Omit<Job, 'input'>
@@ -70,5 +70,5 @@ export function readWork({ input }: Pick<Job, 'input'>): DelayedWork {
   const { kind = 'chat', body: text } = input as DelayedInput
   const body = JSON.parse(text) as DirectKinds[DelayedKind]['request']
   const raw = Buffer.from(text)
-  return { kind, body, raw, features: featuresOf(kind, body, raw.length) }
+  return { kind, body, raw, features: requestFormatOf(kind).readFeatures(body, raw.length) }
 }

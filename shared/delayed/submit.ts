@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import { chatFormatOf } from '../chat/chat-formats.ts'
 import { measureRequest } from '../chat/measure-request.ts'
 import { admitRequest, decideUnderPolicy } from '../engine/admit-request.ts'
-import { inResponsesTerms } from '../engine/responses-error.ts'
 import type { TransactionStep } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
 import { createJob } from '../jobs/create.ts'
@@ -12,13 +12,10 @@ import type { ResolvedKey } from '../keys/policies.ts'
 import type { Policy } from '../keys/policy.ts'
 import { type DirectKinds, directKinds } from '../kinds/index.ts'
 import { common } from '../kinds/media.ts'
-import type { ResponsesRequest } from '../kinds/responses.ts'
-import { refuseStored } from '../kinds/stored-responses.ts'
 import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
-import { featuresOf } from '../routing/kind-features.ts'
-import { worldOf } from '../routing/options.ts'
+import { snapshotOf } from '../routing/options.ts'
 import { marginOf, maxCostOf } from '../routing/pricing.ts'
 import { type Decision, route } from '../routing/router.ts'
 import { type Origin, traceEnqueued } from '../traces/work.ts'
@@ -95,7 +92,8 @@ export type DelayedSubmission = {
 export function submissionOf({ config }: Pick<Platform, 'config'>, request: DelayedRequest): DelayedSubmission {
   const { endpoint = '/v1/chat/completions', body, completion_window: window, webhook_url, metadata } = request
   const kind = delayedEndpoints[endpoint]
-  if (kind === 'responses') refuseStored(body as ResponsesRequest, 'body.')
+  const format = chatFormatOf(kind)
+  format.refuseStored?.(body, 'body.')
   const terms = {
     discountPpm: config.discountsPpm[window],
     holdBackMs: config.minDelaysMs[window],
@@ -127,7 +125,8 @@ export async function submitDelayed(
   const { config, urlPolicy } = services
   const { id, kind, body, at, webhookUrl } = submission
   const text = JSON.stringify(body)
-  const features = featuresOf(kind, body, Buffer.byteLength(text))
+  const format = chatFormatOf(kind)
+  const features = format.readFeatures(body, Buffer.byteLength(text))
   const { discountPpm } = submission.terms
   const marginPpm = marginOf(config, kind, discountPpm)
   const decide = (policy: Policy) => decisionOn(services, policy, submission, features, marginPpm)
@@ -135,7 +134,7 @@ export async function submitDelayed(
   if (webhookUrl !== null) await assertPublicUrl(webhookUrl, { ...urlPolicy, param: 'webhook_url' })
   await services.files.quota.assertRoom(key.policy)
   if (key.policy.environment === 'live') {
-    await inBody(at, () => measureRequest(services, kind, body, features, key.policy))
+    await inBody(at, () => measureRequest(services, format, body, features, key.policy))
     key.forget()
   }
   const startedMs = services.clock.now()
@@ -160,13 +159,13 @@ function decisionOn(
   features: Features,
   marginPpm: bigint,
 ): Decision {
-  const { figures, ...world } = worldOf(services, marginPpm)
+  const { figures, ...world } = snapshotOf(services, marginPpm)
   const withoutCooldowns = { ...world, figures: (target: Target) => ({ ...figures(target), cooldownMs: 0 }) }
   return inBody(at, () => {
     try {
       return route(withoutCooldowns, { policy, kind, request: body, features })
     } catch (error) {
-      throw kind === 'responses' && error instanceof GatewayError ? inResponsesTerms(error) : error
+      throw error instanceof GatewayError ? chatFormatOf(kind).inOwnTerms(error) : error
     }
   })
 }

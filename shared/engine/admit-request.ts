@@ -2,7 +2,6 @@ import { monthOf } from '../base/time.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import { authorise, type Policy } from '../keys/policy.ts'
 import type { AdmissionGate, Reservation, StalePolicy } from '../wallet/admission.ts'
-import { billingContextOf } from '../wallet/billing-context.ts'
 import type { BillingContext, MaxCost } from '../wallet/reservation.ts'
 import type { RunServices } from './base-run.ts'
 
@@ -45,7 +44,7 @@ export function admitRequest<T extends { maxCost: MaxCost }>(
   return decideUnderPolicy<T & { reservation: Reservation }>(services, key, async (policy, generation) => {
     const chosen = choose(policy)
     const reservation = await services.admission.admit(
-      billing(billingContextOf(policy)),
+      billing(policy),
       generation,
       id,
       chosen.maxCost,

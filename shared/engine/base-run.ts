@@ -16,10 +16,19 @@ import type { UsageEvent, UsageSignals } from '../wallet/usage-event.ts'
 import type { CallMonitor } from './call-monitor.ts'
 import type { EngineServices } from './engine-services.ts'
 import { ClientGone, type FailedAttempt, failureOf, internalError } from './failures.ts'
-import { answerHeaders, failureOutcome, type Report, type RunOutcome, reportOf, usageEvent } from './report.ts'
-import { factsOf, type RequestLabels } from './request-facts.ts'
+import {
+  answerHeaders,
+  type Explanation,
+  factsOf,
+  failureOutcome,
+  type Report,
+  type RequestLabels,
+  type RunOutcome,
+  reportOf,
+  routingRecord,
+  usageEvent,
+} from './report.ts'
 import type { HeldSettlement, ResponseWriter } from './response-writer.ts'
-import { type Explanation, routingRecord } from './routing-record.ts'
 
 /** The services that a run depends on. */
 export type RunServices = Omit<EngineServices, 'admission'> & { admission: AdmissionGate }
@@ -90,7 +99,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     this.policy = policy
     this.marginPpm = marginPpm
     this.#info = info
-    if (client.trace) client.trace.kind = info.kind
+    if (client.trace) client.trace.operation = info.kind
   }
 
   /** Runs work and aborts it if the process shuts down first. */

@@ -5,7 +5,7 @@ import type { Permit } from '../limiter/concurrency-limiter.ts'
 import type { Target } from '../providers/contract.ts'
 import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
-import { mayTakeLonger } from '../routing/larger-context.ts'
+import { hasLargerContext } from '../routing/larger-context.ts'
 import { noTargetNowError } from '../routing/no-target-errors.ts'
 import type { StickyTarget } from '../routing/router.ts'
 import type { Pause } from '../wallet/routing-record.ts'
@@ -110,7 +110,7 @@ export async function failover<T>(
       if (isRequestFault(error)) {
         if (error.reason !== 'context_length') throw overflow ?? error
         overflow ??= error
-        plan.keepOnly(other => mayTakeLonger(other, target))
+        plan.keepOnly(other => hasLargerContext(other, target))
         continue
       }
       // Overload caused by delayed work does not count against the provider's health for interactive requests.

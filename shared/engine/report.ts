@@ -1,14 +1,18 @@
 import type { GatewayError } from '../base/errors.ts'
 import { redactMessage } from '../base/redact.ts'
+import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import { maxTokens, type ShownUsage, type Usage } from '../base/usage.ts'
 import type { Policy } from '../keys/policy.ts'
+import { toolsOfItems } from '../kinds/responses-tools.ts'
 import type { Target } from '../providers/contract.ts'
+import type { ProviderError } from '../providers/provider-error.ts'
+import { redactCredentials } from '../providers/redact-credentials.ts'
 import { cacheDiscountNano } from '../routing/pricing.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { rateHeaders } from '../wallet/rates.ts'
-import type { RoutingRecord } from '../wallet/routing-record.ts'
+import { type Candidate, maxAttempts, type RoutedAttempt, type RoutingRecord } from '../wallet/routing-record.ts'
 import type { UsageEvent, UsageSignals, Waiver } from '../wallet/usage-event.ts'
-import type { RequestFacts } from './request-facts.ts'
+import type { CallTiming, FailedAttempt } from './failures.ts'
 
 /** Summary of a finished run for the request log. */
 export type Report = {
@@ -226,3 +230,162 @@ export function formatUsd(nano: number): string {
 
 const zero = 0x30
 const point = 0x2e
+
+/** What the request log keeps of what a request asked for; absent fields were not sent. */
+type RequestFacts = {
+  /** Settings such as `temperature`, and the number of tools; never texts of the prompt. */
+  parameters?: Record<string, string | number | boolean>
+  /** The caller's name of its own user. */
+  endUser?: string
+  metadata?: Record<string, string>
+  /** The caller's name of the conversation. */
+  session?: string
+}
+
+/** What the headers of a request attribute it to. */
+export type RequestLabels = { user?: string; tags?: Record<string, string> }
+
+/** The settings that are kept, by their name in the body: numbers, booleans and short words. */
+const settings = [
+  ...['temperature', 'top_p', 'top_k', 'max_tokens', 'max_completion_tokens', 'max_output_tokens', 'n', 'seed'],
+  ...['frequency_penalty', 'presence_penalty', 'reasoning_effort', 'verbosity', 'service_tier', 'tool_choice'],
+  ...['parallel_tool_calls', 'logprobs', 'top_logprobs', 'truncation', 'background', 'store', 'max_tool_calls'],
+  ...['dimensions', 'encoding_format', 'size', 'quality', 'style', 'voice', 'format', 'output_format', 'language'],
+  ...['duration', 'aspect_ratio', 'resolution'],
+]
+/** Settings inside an object of the body: the field of that object. */
+const nested = { response_format: 'type', reasoning: 'effort', thinking: 'type' }
+/** Lists of which only the length is kept. */
+const lists = ['tools', 'models']
+
+/** What is kept of a member of the body: itself, one field of it, or its length. */
+type Kept = { name: string; valueOf(value: unknown): unknown }
+const keptMembers = new Map<string, Kept>([
+  ...settings.map(name => [name, { name, valueOf: (value: unknown) => value }] as const),
+  ...Object.entries(nested).map(
+    ([name, field]) => [name, { name: `${name}.${field}`, valueOf: (value: unknown) => Object(value)[field] }] as const,
+  ),
+  ...lists.map(
+    name => [name, { name, valueOf: (value: unknown) => (Array.isArray(value) ? value.length : null) }] as const,
+  ),
+])
+/** Members of a body that are read; bodies have a dozen. */
+const maxMembers = 500
+const maxWordLength = 64
+const maxNameLength = 200
+const maxMetadata = 16
+const maxMetadataLength = 128
+
+type Body = Record<string, unknown>
+
+/**
+ * The facts of a validated body. `session`: the conversation that the request names, if any; `labels`: what its headers add,
+ * which takes precedence.
+ */
+export function factsOf(body: object, session: string | null, labels: RequestLabels | null = null): RequestFacts {
+  const given = body as Body
+  const facts: RequestFacts = {}
+  const itemTools = toolsOfItems(given.input).length
+  let parameters = parametersOf(given)
+  if (itemTools > 0) parameters = { ...parameters, tools: Number(parameters?.tools ?? 0) + itemTools }
+  if (parameters) facts.parameters = parameters
+  const metadata = given.metadata
+  if (typeof metadata === 'object' && metadata !== null) {
+    const kept = metadataOf(metadata as Body)
+    if (kept) facts.metadata = kept
+  }
+  const endUser = given.safety_identifier ?? given.user ?? (metadata as Body | null | undefined)?.user_id
+  // Coding agents put an object into `user_id`: the session, which is known by then.
+  if (typeof endUser === 'string' && endUser !== '' && !endUser.startsWith('{'))
+    facts.endUser = endUser.slice(0, maxNameLength)
+  if (labels?.user) facts.endUser = labels.user
+  if (labels?.tags) facts.metadata = { ...facts.metadata, ...labels.tags }
+  if (session) facts.session = session.slice(0, maxNameLength)
+  return facts
+}
+
+/** Reads the members that the body has: looking up all that it may have takes microseconds. */
+function parametersOf(body: Body): RequestFacts['parameters'] {
+  let parameters: RequestFacts['parameters']
+  let members = 0
+  for (const member in body) {
+    if (members++ === maxMembers) break
+    const kept = keptMembers.get(member)
+    if (!kept) continue
+    const value = kept.valueOf(body[member])
+    const isWord = typeof value === 'string' && value.length <= maxWordLength
+    if (typeof value === 'number' || typeof value === 'boolean' || isWord) (parameters ??= {})[kept.name] = value
+  }
+  return parameters
+}
+
+function metadataOf(metadata: Body): Record<string, string> | null {
+  const kept: Record<string, string> = {}
+  let count = 0
+  for (const name in metadata) {
+    const value = metadata[name]
+    if (typeof value !== 'string' || (name === 'user_id' && value.startsWith('{'))) continue
+    if (count++ === maxMetadata) break
+    kept[name.slice(0, maxWordLength)] = value.slice(0, maxMetadataLength)
+  }
+  return count > 0 ? kept : null
+}
+
+/** The reason for a routing decision; empty when the request named the model. */
+export type Explanation = { reason: string; candidates: readonly Candidate[] }
+
+/** The final call of a run, if it ended with one: its duration so far, and its timing. */
+type LastCall = CallTiming & { elapsedMs: number }
+
+/**
+ * The routing record of a run in the request log; null for a single call to a named model, which needs none. Times of calls
+ * count from `fromMs`.
+ */
+export function routingRecord(
+  { reason, candidates }: Partial<Explanation>,
+  failedAttempts: readonly FailedAttempt[],
+  outcome: Pick<RunOutcome, 'target' | 'status' | 'errorCode'>,
+  last: LastCall | null,
+  fromMs: MonotonicMs,
+): RoutingRecord | null {
+  if (!reason && failedAttempts.length === 0) return null
+  return {
+    ...(reason && { reason, candidates: candidates ?? [] }),
+    ...(failedAttempts.length > 0 && {
+      attempts: attemptsOf(failedAttempts, outcome, last, fromMs).slice(0, maxAttempts),
+    }),
+  }
+}
+
+function attemptsOf(
+  failedAttempts: readonly FailedAttempt[],
+  { target, status, errorCode }: Pick<RunOutcome, 'target' | 'status' | 'errorCode'>,
+  last: LastCall | null,
+  fromMs: MonotonicMs,
+): RoutedAttempt[] {
+  const attempts: RoutedAttempt[] = failedAttempts.map(({ target, error, durationMs, ...timing }) => ({
+    ...targetNames(target),
+    status: error.status,
+    fault: error.reason,
+    durationMs,
+    ...placeOf(timing, fromMs),
+    ...messageOf(error),
+  }))
+  if (!target) return attempts
+  const call = { status: errorCode ? null : status, fault: errorCode, durationMs: last?.elapsedMs ?? 0 }
+  return [...attempts, { ...targetNames(target), ...call, ...(last && placeOf(last, fromMs)) }]
+}
+
+function targetNames({ provider, model }: Target): { provider: string; model: string } {
+  return { provider: provider.name, model: model.id }
+}
+
+function placeOf({ startedMs, pause }: CallTiming, fromMs: MonotonicMs): Pick<RoutedAttempt, 'startedMs' | 'pause'> {
+  return { startedMs: Math.max(0, elapsedMs(fromMs, startedMs)), ...(pause && { pause }) }
+}
+
+/** What a provider answered to a failed call. Errors about our account there are left out. */
+export function messageOf({ reason, message }: ProviderError): Pick<RoutedAttempt, 'message'> {
+  if (reason === 'auth' || reason === 'quota' || message === '') return {}
+  return { message: redactCredentials(message) }
+}

@@ -1,7 +1,7 @@
 import type { Bytes } from '../io/bytes.ts'
 import { maxRedirects, openPublic, UrlRefused } from '../io/safe-url.ts'
 import type { Platform } from '../platform.ts'
-import type { ProviderLine } from '../providers/contract.ts'
+import type { ProviderConnection } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 
 export const maxProviderFileBytes = 1024 ** 3
@@ -15,7 +15,7 @@ type Download = { body: Bytes; contentType: string }
  */
 export async function openProviderFile(
   services: Platform,
-  line: ProviderLine,
+  line: ProviderConnection,
   address: string,
   signal?: AbortSignal,
 ): Promise<Download> {

@@ -1,7 +1,6 @@
 import type { Cluster, Redis } from 'ioredis'
 import type { RedisAddress } from '../base/redis-settings.ts'
 import { parseRedisUrl } from '../base/redis-url.ts'
-import { hashSlot, slotCount } from './hash-slot.ts'
 
 type Connection = Redis | Cluster
 
@@ -98,4 +97,19 @@ function hash(text: string): number {
   let value = 0x811c9dc5
   for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193)
   return value >>> 0
+}
+
+/** The number of hash slots of a Redis Cluster. */
+export const slotCount = 16_384
+
+const polynomial = 0x1021
+
+/** The slot of a hash tag: CRC16 (XMODEM), as Redis Cluster defines it. */
+export function hashSlot(tag: string): number {
+  let crc = 0
+  for (const byte of Buffer.from(tag)) {
+    crc ^= byte << 8
+    for (let bit = 0; bit < 8; bit++) crc = ((crc & 0x8000 ? (crc << 1) ^ polynomial : crc << 1) & 0xffff) >>> 0
+  }
+  return crc % slotCount
 }

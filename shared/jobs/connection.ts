@@ -2,18 +2,18 @@ import { createHmac } from 'node:crypto'
 import { isEqual } from '../base/is-equal.ts'
 import type { QueuedKind } from '../kinds/index.ts'
 import type { Platform } from '../platform.ts'
-import type { Protocol, ProviderLine, QueuedAdapter } from '../providers/contract.ts'
+import type { Protocol, ProviderConnection, QueuedAdapter } from '../providers/contract.ts'
 import type { RunningJob } from './jobs.ts'
 
 /** The adapter and authenticated client of the provider that runs a job. */
-export type Connection = { adapter: QueuedAdapter<QueuedKind>; protocol: Protocol; line: ProviderLine }
+export type Connection = { adapter: QueuedAdapter<QueuedKind>; protocol: Protocol; line: ProviderConnection }
 
 /** Connects to a job's provider; null when it is no longer configured. */
 export function connectionOf({ catalog, upstreams }: Platform, job: RunningJob): Connection | null {
   const provider = catalog.providers.get(job.provider ?? '')
   if (!provider || !upstreams.isConfigured(provider.name, job.environment)) return null
   const served = upstreams.queued(job.kind as QueuedKind, provider, job.environment)
-  return served && { ...served, line: upstreams.line(provider, job.environment, job.credentialId) }
+  return served && { ...served, line: upstreams.connectionTo(provider, job.environment, job.credentialId) }
 }
 
 /** Whether a provider reports a job's completion by callback: it signs its requests and can reach this gateway. */

@@ -9,7 +9,7 @@ import { maxMeasuringMs, measureMedia } from '../io/media/media-processes.ts'
 import { formatOf, peekHead, sniff } from '../io/media/media-type.ts'
 import type { ProviderFile } from '../kinds/media.ts'
 import type { Platform } from '../platform.ts'
-import type { ProviderLine } from '../providers/contract.ts'
+import type { ProviderConnection } from '../providers/contract.ts'
 
 /** `durationS` is measured, in seconds; null for files without a duration and for unmeasurable ones. */
 export type StoredResult = StoredFile & { durationS: number | null }
@@ -22,7 +22,7 @@ export type StoredResult = StoredFile & { durationS: number | null }
  */
 export async function storeResult(
   services: FileServices,
-  line: ProviderLine,
+  line: ProviderConnection,
   job: { id: string } & FileOwner,
   file: ProviderFile,
   name: string,

@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import { elapsedMs } from '../base/time.ts'
-import { messageOf } from '../engine/routing-record.ts'
+import { messageOf } from '../engine/report.ts'
 import { sourcesOf } from '../files/sources.ts'
 import { organisationSuspended } from '../keys/policy.ts'
 import { isSuspended } from '../keys/suspensions.ts'
 import type { QueuedKind } from '../kinds/index.ts'
 import type { Platform } from '../platform.ts'
 import type { Operation, QueuedCall, Target } from '../providers/contract.ts'
+import { trackConnection } from '../providers/open-connection.ts'
 import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
-import { trackLine } from '../providers/tracked-line.ts'
 import { maxOpenStarts } from '../queues/crash-suspect-limiter.ts'
 import { startCall } from '../traces/calls.ts'
 import { traceStep } from '../traces/work.ts'
@@ -119,7 +119,7 @@ function traceStart(services: JobServices, job: Job, target: Target): Promise<At
   const { id, kind, traceparent } = job
   const step = { traceparent, queue: 'media', name: `process ${kind}`, id }
   return traceStep(services.tracing, step, async trace => {
-    if (trace) trace.kind = kind
+    if (trace) trace.operation = kind
     const call = trace && startCall(trace, { target })
     const attempt = await tryToStart(services, job, target)
     const error = attempt.outcome === 'started' ? null : attempt.error
@@ -133,7 +133,7 @@ async function tryToStart(services: JobServices, job: Job, target: Target): Prom
   if (!connection) return { outcome: 'refused' }
   const { adapter, line } = connection
   let sent = false
-  const tracked = trackLine(line, () => {
+  const tracked = trackConnection(line, () => {
     sent = true
   })
   try {

@@ -96,7 +96,7 @@ type NewKey = z.output<typeof newKey>
 /** A key with its new secret, which is not stored, and the secret that this replaced, if that still works. */
 export type CreatedKey = { row: ApiKey; secret: string; replaced: OverlappingSecret | null }
 
-/** The standard and provisioning keys. Only this class and `departures.ts` write their tables, with the audit event in the same transaction. */
+/** The standard and provisioning keys. Only this class and `removed-member-keys.ts` write their tables, with the audit event in the same transaction. */
 export class Keys {
   readonly #db: Database
   readonly #policies: Policies

@@ -1,5 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import { keyBlocked, keyDisabled, keyExpired, keyRevoked, secretReplaced } from '../base/key-refusals.ts'
+import { formatNames } from '../base/names.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 import { type ContentColumns, type ContentLogging, contentLoggingOf } from './content-logging.ts'
 
@@ -24,11 +26,15 @@ export type Policy = {
   keyId: string
   organisationId: string
   environment: 'live' | 'test'
+  /** False for test keys: nothing is reserved or charged. */
+  spendsMoney: boolean
   mode: Mode
   rpmLimit: number | null
   tpmLimit: number | null
-  /** The limits of all test keys of the organisation together; null for a live key. */
-  sharedLimits: Limits | null
+  /** The rate-limit windows that it counts in. */
+  rateKey: string
+  /** The limits of all test keys of the organisation together, and their windows; null for a live key. */
+  shared: (Limits & { rateKey: string }) | null
   capNano: number | null
   /** Null = all models. */
   allowlist: ReadonlySet<string> | null
@@ -76,10 +82,12 @@ export function policyOf(
     keyId: row.id,
     organisationId: row.organisationId,
     environment: row.environment,
+    spendsMoney: row.environment === 'live',
     mode: row.mode,
     rpmLimit: minLimit(row.rpmLimit, bounds.rpm),
     tpmLimit: minLimit(row.tpmLimit, bounds.tpm),
-    sharedLimits: row.environment === 'test' ? testLimits : null,
+    rateKey: row.id,
+    shared: row.environment === 'test' ? { rateKey: `test:${row.organisationId}`, ...testLimits } : null,
     capNano: row.monthlySpendCapNano === null ? null : Number(row.monthlySpendCapNano),
     allowlist: row.modelAllowlist.length > 0 ? new Set(row.modelAllowlist) : null,
     scopes: new Set(row.scopes),
@@ -161,4 +169,26 @@ function refusalOf(policy: Policy, scope: Scope | null, nowMs: number): GatewayE
 export function insufficientScope(scope: Scope): GatewayError {
   const needed = scope === '*' ? '`*`' : `\`${scope}\` or \`*\``
   return new GatewayError('insufficient_scope', `This key’s scopes do not allow this route (it needs ${needed}).`)
+}
+
+type Resolved = { models: Catalog['models']; ids: ReadonlySet<string> }
+
+/** Model ids by allowlist: an allowlist may name models by any of their slugs, and is resolved once per policy and catalog. */
+const idsByAllowlist = new WeakMap<ReadonlySet<string>, Resolved>()
+
+/** The ids of the models a key may use; null = all. */
+export function allowedModels(catalog: Catalog, { allowlist }: Policy): ReadonlySet<string> | null {
+  if (!allowlist) return null
+  const { models } = catalog
+  const resolved = idsByAllowlist.get(allowlist)
+  if (resolved?.models === models) return resolved.ids
+  const ids = new Set([...allowlist].map(slug => catalog.find(slug)?.id ?? slug))
+  idsByAllowlist.set(allowlist, { models, ids })
+  return ids
+}
+
+/** The 400 of a request for automatic model selection when the key's allowlist has no model of its kind. */
+export function noAllowedModelError(allowlist: Iterable<string>): GatewayError {
+  const message = `The allowlist of this key has no model that this request can be sent to. It has: ${formatNames([...allowlist])}.`
+  return new GatewayError('invalid_request', message, { param: 'model' })
 }

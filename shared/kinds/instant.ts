@@ -76,7 +76,7 @@ function picoOf(price: Price, { usage, pieces, size, characters, seconds, option
       return added.reduce((sum, pico) => sum + pico, lengthCost(price, ms))
     }
     case 'credit':
-      throw new Error('media that is waited for has no invoice')
+      throw new Error('price unit `credit` is not supported for synchronous media')
   }
 }
 

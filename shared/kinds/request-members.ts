@@ -1,3 +1,5 @@
+import { noteUnknown } from '../base/unknown-names.ts'
+import { accountHeaders, knownBetas, sentHeaders } from './anthropic-headers.ts'
 import { paidFields } from './paid-fields.ts'
 
 /**
@@ -243,3 +245,29 @@ export function asksFor({ allows }: Member, value: unknown): boolean {
 
 /** The tables of the formats whose requests reach a provider of the same format as they are. */
 export const memberTables = { messages: messagesMembers, responses: responsesMembers }
+
+/** A request may have thousands of either. */
+const maxNoted = 50
+
+type ForwardedNames = { headers: Record<string, string>; dropped?: readonly string[] }
+
+/** Notes the members of a request, and the headers and betas of its client, that the gateway does not know. */
+export function noteUnknownMembers(kind: keyof typeof memberTables, body: object, forwarded?: ForwardedNames): void {
+  const members = memberTables[kind]
+  let noted = 0
+  for (const name in body) {
+    if (members.has(name)) continue
+    noteUnknown('field', `${kind}.${name}`)
+    if (++noted === maxNoted) break
+  }
+  if (!forwarded) return
+  const { headers, dropped = [] } = forwarded
+  for (const name of [...Object.keys(headers), ...dropped])
+    if (!sentHeaders.has(name) && !accountHeaders.has(name)) noteUnknown('header', name)
+  const betas = headers['anthropic-beta']
+  if (!betas) return
+  for (const text of betas.split(',', maxNoted)) {
+    const name = text.trim()
+    if (name !== '' && !knownBetas.has(name)) noteUnknown('beta', name)
+  }
+}

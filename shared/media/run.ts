@@ -6,27 +6,27 @@ import type { CallMonitor } from '../engine/call-monitor.ts'
 import type { EngineServices } from '../engine/engine-services.ts'
 import { failover, withoutSecret } from '../engine/failover.ts'
 import { ClientGone } from '../engine/failures.ts'
-import { failureOutcome, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
-import type { RequestLabels } from '../engine/request-facts.ts'
+import { failureOutcome, formatUsd, type Report, type RequestLabels, type RunOutcome } from '../engine/report.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import { dropReferences, stageReferences } from '../files/references.ts'
 import { SoundConversion } from '../files/sound-conversion.ts'
 import { sourcesOf } from '../files/sources.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
-import type { Policy } from '../keys/policy.ts'
+import type { Mode, Policy } from '../keys/policy.ts'
 import { type InstantKind, instantKinds, type WorkKinds } from '../kinds/index.ts'
 import { type InstantKindRow, priceNano, type Quantity } from '../kinds/instant.ts'
 import type { References } from '../kinds/media.ts'
+import type { Platform } from '../platform.ts'
 import type { Source, Target } from '../providers/contract.ts'
+import { trackConnection } from '../providers/open-connection.ts'
 import type { ProviderError } from '../providers/provider-error.ts'
-import { trackLine } from '../providers/tracked-line.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
+import { rate, scaleOf, scoreOf } from '../routing/score.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { flatCost } from '../wallet/reservation.ts'
 import type { Delivery, DeliveryResult } from './delivery.ts'
 import { failedEvent } from './events.ts'
-import { type Offer, rankOffers } from './rank-offers.ts'
 import type { Work } from './work.ts'
 
 /** One validated media request and its delivery. */
@@ -265,7 +265,7 @@ class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
     const { adapter } = upstreams.instant(this.#input.kind, target.provider, environment)!
     return {
       adapter,
-      line: trackLine(upstreams.line(target.provider, environment, credential?.id ?? null), onSend),
+      line: trackConnection(upstreams.connectionTo(target.provider, environment, credential?.id ?? null), onSend),
       maxMs: config.upstream.totalTimeoutMs,
       call: {
         target,
@@ -296,4 +296,26 @@ class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
     if (this.policy.environment === 'test') return 0
     return Number(priceNano(deployment.price, quantity, this.services.config.marginPpm))
   }
+}
+
+/** A target and the maximum cost of the request there, in nano-dollars. */
+type Offer = { target: Target; maxNano: number }
+
+/** Maximum targets of one request. */
+const maxTargets = 5
+/** Of image and audio requests. */
+const assumedDifficulty = 0.5
+
+/** Ranks targets by quality, price and live figures, weighted by the mode. Ties keep the catalog's order. */
+function rankOffers({ upstreams }: Platform, mode: Mode, offers: readonly Offer[]): Offer[] {
+  const priced = offers.map(offer => {
+    const quality = offer.target.model.quality ?? 0
+    return { offer, quality, listedQuality: quality, costNano: offer.maxNano, qualityScore: 0, normalisedPrice: 0 }
+  })
+  const scale = scaleOf(priced, assumedDifficulty)
+  for (const one of priced) rate(one, upstreams.figures(one.offer.target), scale)
+  return priced
+    .sort((a, b) => scoreOf(b, mode) - scoreOf(a, mode))
+    .slice(0, maxTargets)
+    .map(({ offer }) => offer)
 }

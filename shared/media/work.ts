@@ -1,13 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { InstantKind, WorkKinds } from '../kinds/index.ts'
-import type { InstantAdapter, InstantCall, Operation, ProviderLine, QueuedAdapter } from '../providers/contract.ts'
+import type {
+  InstantAdapter,
+  InstantCall,
+  Operation,
+  ProviderConnection,
+  QueuedAdapter,
+} from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 
 /** A media request for one provider and one of its API keys. */
 export type Work<K extends InstantKind> = {
   adapter: InstantAdapter<K>
   call: InstantCall<K>
-  line: ProviderLine
+  line: ProviderConnection
   /** Timeout of queued work. */
   maxMs: number
 }
@@ -44,7 +50,7 @@ export async function performWork<K extends InstantKind>({
 async function pollUntilDone<K extends InstantKind>(
   adapter: QueuedAdapter<K>,
   operation: Operation,
-  line: ProviderLine,
+  line: ProviderConnection,
   signal: AbortSignal,
 ): Promise<WorkKinds[K]['output']> {
   let delayMs = adapter.poll.firstMs
@@ -54,7 +60,7 @@ async function pollUntilDone<K extends InstantKind>(
       const report = await adapter.check(operation, line)
       if (report.status === 'completed') return report.output
       if (report.status === 'failed') throw new WorkFailed(report.error)
-      if (report.status === 'next') throw new Error('work that is waited for has one part')
+      if (report.status === 'next') throw new Error('synchronous media has one part')
       failedPolls = 0
     } catch (error) {
       if (!(error instanceof ProviderError) || ++failedPolls >= maxFailedPolls) throw error

@@ -69,8 +69,6 @@ const statusClasses = ['', '1xx', '2xx', '3xx', '4xx', '5xx']
 const streamedLabel = { true: 'true', false: 'false' } as const
 /** The codes of the API, that of a client which disconnected, and none. */
 const knownCodes = new Set<string>([...errorCodes, 'client_closed_request', ''])
-/** OpenTelemetry's names of operations, where they differ from our types of models. */
-const operations: Partial<Record<string, string>> = { completion: 'text_completion' }
 
 export type MetricsOptions = {
   catalog: Catalog
@@ -276,9 +274,9 @@ export class Metrics {
   }
 
   #genAiLabels({ model = '', provider = '' }: Record<string, string>): Record<string, string> {
-    const type = this.#catalog.models.get(model)?.type ?? ''
     return {
-      gen_ai_operation_name: operations[type] ?? type,
+      // The types of models are the conventions' names of operations, or names of ours where these have none.
+      gen_ai_operation_name: this.#catalog.models.get(model)?.type ?? '',
       gen_ai_provider_name: provider,
       gen_ai_request_model: model,
     }

@@ -4,7 +4,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { ProviderRow } from '../catalog/schema.ts'
 import { authHeader } from './auth.ts'
 import { type Connection, Connections, type Credential } from './connections.ts'
-import { openLine } from './line.ts'
+import { openConnection } from './open-connection.ts'
 import { protocols } from './protocols.ts'
 import { ProviderError } from './provider-error.ts'
 
@@ -56,7 +56,7 @@ async function checkCredential(
   const protocol = protocols[provider.protocol]!
   const request = protocol.credentialCheck?.(provider)
   if (!request) return { ...report, outcome: 'unknown', reason: null }
-  const line = openLine({
+  const line = openConnection({
     ...{ provider, protocol, pool, baseUrl, prefix },
     timeouts: { ...config.upstream, firstByteTimeoutMs: timeoutMs, totalTimeoutMs: timeoutMs },
     auth: () => authHeader(auth, secret, clock.now()),

@@ -5,7 +5,7 @@ import { serverProtocol } from '../catalog/overrides.ts'
 import type { Timeouts } from '../io/http.ts'
 import { openPool } from '../io/http.ts'
 import { authHeader } from './auth.ts'
-import { openLine } from './line.ts'
+import { openConnection } from './open-connection.ts'
 import { protocols } from './protocols.ts'
 import { ProviderError } from './provider-error.ts'
 
@@ -29,7 +29,7 @@ export async function listServerModels(
     auth: apiKey === null ? 'none' : 'bearer',
   } as const
   const pool = openPool(base.origin, timeouts, 1)
-  const line = openLine({
+  const line = openConnection({
     ...{ provider, protocol: protocols[serverProtocol]!, pool, baseUrl: base.href.replace(/\/+$/, '') },
     prefix: base.pathname.replace(/\/+$/, ''),
     timeouts: { ...timeouts, firstByteTimeoutMs: timeoutMs, totalTimeoutMs: timeoutMs },

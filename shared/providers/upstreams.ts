@@ -15,14 +15,14 @@ import type {
   DirectAdapter,
   InstantAdapter,
   Protocol,
-  ProviderLine,
+  ProviderConnection,
   QueuedAdapter,
   Target,
   UpstreamRequest,
 } from './contract.ts'
 import { CredentialSelector } from './credential-selector.ts'
 import type { Figures, Health } from './health.ts'
-import { openLine } from './line.ts'
+import { openConnection } from './open-connection.ts'
 import { protocols } from './protocols.ts'
 import { type ProviderPauses, pausedCooldownMs } from './provider-pauses.ts'
 import type { RealtimeAdapter } from './realtime-contract.ts'
@@ -235,16 +235,16 @@ export class Upstreams {
   }
 
   /** The connection to a provider with one API key. A key that is no longer configured is replaced by the first one. */
-  line(provider: ProviderRow, environment: Environment, credentialId: string | null): ProviderLine {
+  connectionTo(provider: ProviderRow, environment: Environment, credentialId: string | null): ProviderConnection {
     if (environment === 'test') {
-      const none = () => Promise.reject(new Error('the sandbox has no line'))
+      const none = () => Promise.reject(new Error('the sandbox has no connection'))
       return { provider, baseUrl: '', send: none, stream: none, open: none }
     }
     const { pool, baseUrl, prefix, credentials, auth: scheme } = this.#connections.get(provider.name)
     const credential = credentials.find(({ id }) => id === credentialId) ?? credentials[0]!
     const auth = () => authHeader(scheme, credential.secret, this.#clock.now())
     const protocol = protocols[provider.protocol]!
-    return openLine({ provider, protocol, pool, baseUrl, prefix, timeouts: this.#timeouts, auth })
+    return openConnection({ provider, protocol, pool, baseUrl, prefix, timeouts: this.#timeouts, auth })
   }
 
   /** The catalogs of the providers that serve an avatar model in this environment, in the models' order. */
@@ -255,7 +255,7 @@ export class Upstreams {
     return [...providers].flatMap(provider => {
       const catalog = protocols[provider.protocol]?.catalog
       if (!catalog || this.isPaused(provider.name)) return []
-      const line = this.line(provider, environment, null)
+      const line = this.connectionTo(provider, environment, null)
       return {
         provider: provider.name,
         avatars: query => catalog.avatars(query, line),

@@ -7,8 +7,8 @@ import type { EngineServices } from '../engine/engine-services.ts'
 import { failover } from '../engine/failover.ts'
 import type { FailedAttempt } from '../engine/failures.ts'
 import { ClientGone } from '../engine/failures.ts'
+import { routingRecord } from '../engine/report.ts'
 import type { ClientPresence } from '../engine/response-writer.ts'
-import { routingRecord } from '../engine/routing-record.ts'
 import type { WebSocket } from '../io/socket.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { Policy } from '../keys/policy.ts'
@@ -69,7 +69,7 @@ function checkIntent({ id, providers }: ModelRow, intent: SessionRequest['intent
  * Reserves an increment of a session under `id`. Only the first counts as a request. Throws what denies the key the
  * model: 401, 402, 403, 404, 429, 503.
  */
-export async function reserveStretch(
+export async function reserveExtension(
   services: Platform,
   input: SessionInput,
   id: string,

@@ -10,7 +10,6 @@ import type { PendingWork, RealtimeMeter, RealtimeUse } from '../providers/realt
 import type { Admission, Reservation } from '../wallet/admission.ts'
 import { endsImmediately, toGatewayError } from './closing.ts'
 import { UnreportedCost } from './unreported-cost.ts'
-import { addUsage, noUsage } from './usage.ts'
 
 type Charge = { reservation: Reservation; costNano: number; tokens: number }
 /** One charge, made at `chargedMs`, and the current figures of the whole session. */
@@ -39,7 +38,7 @@ const maxReservationAgeMs = 4.5 * 60_000
 /** Backoff after a refusal. */
 const retryMs = 5_000
 /** When a full increment cannot be reserved for work in progress, this fraction of it may be. */
-const minStretchPart = 8
+const minExtensionPart = 8
 
 /**
  * The rolling reservation of one session. An increment is reserved in advance; usage is charged in parts, each on its
@@ -185,7 +184,7 @@ export class RollingReservation {
       await this.#addReservation(missingNano + this.#nextNano())
     } catch (error) {
       if (toGatewayError(error).status !== 402) throw error
-      await this.#addReservation(missingNano + Math.ceil(this.#intervalHoldNano() / minStretchPart))
+      await this.#addReservation(missingNano + Math.ceil(this.#intervalHoldNano() / minExtensionPart))
     }
   }
 
@@ -288,4 +287,25 @@ export class RollingReservation {
   #nano(pico: bigint): number {
     return Number(nanoFromPico(withMargin(pico, this.#options.marginPpm)))
   }
+}
+
+/** An empty usage. */
+function noUsage() {
+  return {
+    prompt_tokens: 0,
+    completion_tokens: 0,
+    total_tokens: 0,
+    prompt_tokens_details: { cached_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: 0 },
+    estimated: false,
+  }
+}
+
+/** Adds a usage to the session's total. */
+function addUsage(sum: ReturnType<typeof noUsage>, usage: Usage): void {
+  sum.prompt_tokens += usage.prompt_tokens
+  sum.completion_tokens += usage.completion_tokens
+  sum.total_tokens += usage.total_tokens
+  sum.prompt_tokens_details.cached_tokens += usage.prompt_tokens_details?.cached_tokens ?? 0
+  sum.completion_tokens_details.reasoning_tokens += usage.completion_tokens_details?.reasoning_tokens ?? 0
 }

@@ -8,7 +8,7 @@ import type { ResolvedKey } from '../keys/policies.ts'
 import { definitions } from '../metrics/definitions.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { restartError } from './closing.ts'
-import { connect, recheck, reserveStretch, type SessionInput } from './opening.ts'
+import { connect, recheck, reserveExtension, type SessionInput } from './opening.ts'
 import { Session, type SessionStart } from './session.ts'
 import { renewSlotsEveryMs, type SessionSlot, SessionSlots } from './session-slots.ts'
 
@@ -86,7 +86,7 @@ export class SessionRegistry {
 
   async #start(id: string, input: SessionInput, client: ClientPresence): Promise<SessionStart> {
     const services = this.#services
-    const { reservation, targets } = await reserveStretch(services, input, id, { nano: null, first: true })
+    const { reservation, targets } = await reserveExtension(services, input, id, { nano: null, first: true })
     const failedAttempts: FailedAttempt[] = []
     try {
       const opened = await connect(services, input, targets, client, failedAttempts)

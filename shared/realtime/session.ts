@@ -13,7 +13,7 @@ import { ClientFrames } from './client-frames.ts'
 import { closeCodeOf, connectionLostError, sessionExpiredError, spendLimitError } from './closing.ts'
 import {
   type OpenedSession,
-  reserveStretch,
+  reserveExtension,
   type SessionBegin,
   type SessionInput,
   sessionRoutingRecord,
@@ -83,7 +83,7 @@ export class Session {
       reservation,
       nowMs: began.beganMs,
       reserve: async (number, nano) =>
-        (await reserveStretch(services, input, `${id}.${number}`, { nano, first: false })).reservation,
+        (await reserveExtension(services, input, `${id}.${number}`, { nano, first: false })).reservation,
       settle: (part, isLast) => this.#settlePart(part, isLast),
       release: reservation => services.admission.release(reservation),
     })

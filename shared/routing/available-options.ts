@@ -1,7 +1,7 @@
+import { GatewayError } from '../base/errors.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import type { Deployment } from '../catalog/schema.ts'
-import { allowedModels } from '../keys/allowlist.ts'
-import { serves } from './model-selector.ts'
+import type { Deployment, ModelRow } from '../catalog/schema.ts'
+import { allowedModels, noAllowedModelError } from '../keys/policy.ts'
 import {
   estimateOption,
   exclusionReason,
@@ -9,9 +9,16 @@ import {
   newOption,
   type Option,
   type RoutingContext,
-  type RoutingWorld,
+  type RoutingInputs,
+  serves,
 } from './options.ts'
-import { capabilitiesOf, unmetCapability, unmetLimit } from './requirements.ts'
+import {
+  capabilitiesOf,
+  type UnmetRequirement,
+  unmetAutoRequirement,
+  unmetCapability,
+  unmetLimit,
+} from './requirements.ts'
 
 /** Options by model. */
 type List = readonly Option[][]
@@ -23,7 +30,7 @@ type Known = {
 }
 
 /** What is known of each version of a catalog, by its upstreams: it ends with these. */
-const cache = new WeakMap<Catalog['models'], WeakMap<RoutingWorld['upstreams'], Known>>()
+const cache = new WeakMap<Catalog['models'], WeakMap<RoutingInputs['upstreams'], Known>>()
 /** Stands for the allowlist of the policies without one. */
 const everything: ReadonlySet<string> = new Set()
 /** Maximum lists of one allowlist; requests differ in few of the needs that distinguish them. */
@@ -54,8 +61,8 @@ export function listAvailableOptions(context: RoutingContext): Option[][] {
  * caller.
  */
 function availableOptions(context: RoutingContext): List {
-  const { world, policy, kind, features } = context
-  const known = knownOf(world)
+  const { inputs, policy, kind, features } = context
+  const known = knownOf(inputs)
   const allowlist = policy.allowlist ?? everything
   let lists = known.lists.get(allowlist)
   if (!lists) known.lists.set(allowlist, (lists = new Map()))
@@ -69,7 +76,7 @@ function availableOptions(context: RoutingContext): List {
   return list
 }
 
-function knownOf({ catalog, upstreams }: RoutingWorld): Known {
+function knownOf({ catalog, upstreams }: RoutingInputs): Known {
   let byUpstreams = cache.get(catalog.models)
   if (!byUpstreams) cache.set(catalog.models, (byUpstreams = new WeakMap()))
   let known = byUpstreams.get(upstreams)
@@ -78,17 +85,17 @@ function knownOf({ catalog, upstreams }: RoutingWorld): Known {
 }
 
 function findOptions(context: RoutingContext, known: Known['options']): List {
-  const { world, policy, request, features } = context
-  const allowed = allowedModels(world.catalog, policy)
+  const { inputs, policy, request, features } = context
+  const allowed = allowedModels(inputs.catalog, policy)
   const unrestricted = { ...context, request: { ...request, provider: undefined } }
   const list: Option[][] = []
-  for (const model of world.catalog.models.values()) {
+  for (const model of inputs.catalog.models.values()) {
     if (model.disabled || !serves(model, 'chat') || model.quality === null) continue
     if (allowed?.has(model.id) === false || unmetCapability(model, features)) continue
     const options: Option[] = []
-    for (const { deployment, provider } of world.catalog.targets(model)) {
+    for (const { deployment, provider } of inputs.catalog.targets(model)) {
       const target = { model, deployment, provider }
-      if (exclusionReason(world, unrestricted, target, true) !== null) continue
+      if (exclusionReason(inputs, unrestricted, target, true) !== null) continue
       let option = known.get(deployment)
       if (!option) known.set(deployment, (option = newOption(target, true)))
       options.push(option)
@@ -97,3 +104,34 @@ function findOptions(context: RoutingContext, known: Known['options']): List {
   }
   return list
 }
+
+/** The models `auto` may choose from. Throws 400 when none of them can accept the request. */
+export function listEligibleModels({ inputs, policy, features, excluded: listed }: RoutingContext): ModelRow[] {
+  const models: ModelRow[] = []
+  const allowed = allowedModels(inputs.catalog, policy)
+  const unmetRequirements: UnmetRequirement[] = []
+  for (const model of inputs.catalog.models.values()) {
+    if (model.disabled || !serves(model, 'chat')) continue
+    const isDisallowed = allowed?.has(model.id) === false
+    const missing = isDisallowed ? null : unmetAutoRequirement(model, features)
+    if (missing) unmetRequirements.push(missing)
+    const excluded = isDisallowed
+      ? 'not in the key’s allowlist'
+      : (missing?.why ?? (model.quality === null ? 'has no quality figure' : null))
+    if (!excluded) models.push(model)
+    else listed?.push({ ...unknown, model: model.id, quality: model.quality, excluded })
+  }
+  if (models.length === 0 && unmetRequirements.length === 0 && policy.allowlist)
+    throw noAllowedModelError(policy.allowlist)
+  if (models.length > 0 || unmetRequirements.length === 0) return models
+  const [nearest] = unmetRequirements.sort((a, b) => nearness(b) - nearness(a) || (a.param < b.param ? -1 : 1))
+  const message = 'No model that this key may use can take this request.'
+  throw new GatewayError(nearest!.code, message, { param: nearest!.param })
+}
+
+/** How close a model is to accepting a request. Later checks imply the earlier ones passed. */
+function nearness({ code, param }: UnmetRequirement): number {
+  return param === 'max_tokens' ? 2 : code === 'context_length_exceeded' ? 1 : 0
+}
+
+const unknown = { provider: null, score: null, estimatedCostNano: null, latencyMs: null }

@@ -2,8 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { modelNotFoundError } from '../catalog/model-not-found.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { allowedModels, noAllowedModelError } from '../keys/allowlist.ts'
-import type { Policy } from '../keys/policy.ts'
+import { allowedModels, noAllowedModelError, type Policy } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
 
 export type TargetQuery = {

@@ -2,8 +2,7 @@ import type { RatedTask } from '../catalog/schema.ts'
 import type { Figures } from '../providers/health.ts'
 import { pausedCooldownMs } from '../providers/provider-pauses.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
-import type { ModelSelector, Option, RoutingContext, Sort } from './options.ts'
-import { shownQuality } from './quality.ts'
+import { type ModelSelector, type Option, type RoutingContext, type Sort, shownQuality } from './options.ts'
 import { setPoints } from './score.ts'
 
 const sortDescriptions: Record<Sort, string> = {

@@ -3,6 +3,7 @@ import { formatPath } from '../base/json.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Unlisted } from '../kinds/member-reader.ts'
 import type { Features } from './features.ts'
+import { requestFormats } from './request-formats.ts'
 
 type Request<K extends DirectKind> = { body: DirectKinds[K]['request']; raw: Buffer | null }
 /** A request that may be sent, and the members that it lacks, by path without indexes. */
@@ -27,8 +28,8 @@ export function listedRequest<K extends DirectKind>(
 }
 
 function refusalOf(kind: DirectKind, { path, why }: Unlisted): GatewayError {
-  // Anthropic's API names the block.
-  const place = kind === 'messages' && why === 'stored' && path.at(-1) === 'source' ? path.slice(0, -1) : path
+  const place =
+    requestFormats[kind].namesBlocks && why === 'stored' && path.at(-1) === 'source' ? path.slice(0, -1) : path
   const param = formatPath(place.map(String))
   const message =
     why === 'stored'

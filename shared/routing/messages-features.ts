@@ -11,8 +11,7 @@ import { readMessagesMembers } from '../kinds/messages-members.ts'
 import { maxWebSearches } from '../kinds/web-search.ts'
 import { isEnvelope } from '../providers/toolkit/reasoning-envelope.ts'
 import { difficultyOf } from './difficulty.ts'
-import { type Features, messageOverhead, toolOverhead } from './features.ts'
-import { FoundFiles } from './found-files.ts'
+import { type Features, FoundFiles, messageOverhead, toolOverhead } from './features.ts'
 import { lastTextOf } from './last-text.ts'
 import { webSearchesOf } from './web-searches.ts'
 
@@ -49,7 +48,7 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
     jsonSchema: outputFormatOf(body)?.type === 'json_schema',
     jsonObject: false,
     logprobs: false,
-    ...webSearchesOf(webSearchLimit(body), firstPrompt, 'messages'),
+    ...webSearchesOf(webSearchLimit(body), firstPrompt, false),
     ...(extendsPrompt(body) && { extendsPrompt: true }),
     ...(reads > 0 && { toolReads: reads * prompts }),
     signedThinking,

@@ -8,8 +8,8 @@ import { isExcludedByRequest, type RoutingContext } from './options.ts'
  * The error of a request without targets: 400 when its own provider preferences exclude all, else the 503 that names the
  * providers to enable.
  */
-export function noTargetError({ world, policy, kind, request, features, considered }: RoutingContext): GatewayError {
-  const { upstreams, catalog } = world
+export function noTargetError({ inputs, policy, kind, request, features, considered }: RoutingContext): GatewayError {
+  const { upstreams, catalog } = inputs
   const { environment } = policy
   const excluded = new Set<string>()
   const acceptable = new Set<string>()

@@ -4,18 +4,14 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
-import type { ChatRequest } from '../kinds/chat.ts'
-import { completeChat } from '../kinds/complete-chat.ts'
-import type { DirectKind, DirectKinds } from '../kinds/index.ts'
+import { type DirectKind, type DirectKinds, isConversation } from '../kinds/index.ts'
 import type { Target, UpstreamRequest } from '../providers/contract.ts'
 import { type Figures, unknownFigures } from '../providers/health.ts'
-import { fitChat } from '../providers/profile/fit-chat.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import type { Features } from './features.ts'
-import { isPlainChat } from './plain-chat.ts'
 import { type ExpectedUse, estimateNano } from './pricing.ts'
-import { qualityOf, shownQuality } from './quality.ts'
+import { requestFormatOf } from './request-formats.ts'
 import { type Rated, secondsOf } from './score.ts'
 import type { Task } from './task.ts'
 
@@ -26,7 +22,7 @@ export type RoutingRequest = DirectKinds[DirectKind]['request'] & {
 }
 
 /** The inputs of a routing decision apart from the request and its key's policy. */
-export type RoutingWorld = {
+export type RoutingInputs = {
   catalog: Catalog
   upstreams: Pick<Upstreams, 'isConfigured' | 'adapter'>
   figures(target: Target): Figures
@@ -38,26 +34,26 @@ export type RoutingWorld = {
 type SnapshotSources = { catalog: Catalog; upstreams: Upstreams; config: Pick<Config, 'retry'> }
 
 /** The routing inputs as this process currently knows them. */
-export function worldOf({ catalog, upstreams, config }: SnapshotSources, marginPpm: bigint): RoutingWorld {
+export function snapshotOf({ catalog, upstreams, config }: SnapshotSources, marginPpm: bigint): RoutingInputs {
   const { pauseMs: maxPauseMs } = config.retry
   return { catalog, upstreams, figures: target => upstreams.figures(target), marginPpm, maxPauseMs }
 }
 
-/** The state of one routing decision. */
+/** One routing decision: what it is about, and what its steps have found so far. */
 export type RoutingContext = {
-  world: RoutingWorld
-  policy: Policy
-  kind: DirectKind
-  mode: Mode
-  request: RoutingRequest
-  features: Features
-  use: ExpectedUse
+  readonly inputs: RoutingInputs
+  readonly policy: Policy
+  readonly kind: DirectKind
+  readonly mode: Mode
+  readonly request: RoutingRequest
+  readonly features: Features
+  readonly use: ExpectedUse
+  /** What feedback taught about models, for `auto`; null = nothing. */
+  readonly learned: QualityOffsets | null
+  /** Whether the decision is explained, by the options that were compared. */
+  readonly explains: boolean
   /** The class of the request's task; `general` unless the router chooses the model. */
   task: Task
-  /** What feedback taught about models, for `auto`; null = nothing. */
-  learned: QualityOffsets | null
-  /** Whether the decision is explained, by the options that were compared. */
-  explains: boolean
   /** The options that were compared, if the decision is explained. */
   compared: readonly Option[]
   /** What was excluded before; null when not requested. */
@@ -106,13 +102,13 @@ const unlistedRank = Number.MAX_SAFE_INTEGER
  * The providers that may serve a model, not rated yet and in catalog order. `isAutomatic`: the router chooses the model.
  */
 export function listOptions(context: RoutingContext, model: ModelRow, isAutomatic: boolean): Option[] {
-  const { world, use, excluded } = context
+  const { inputs, use, excluded } = context
   const options: Option[] = []
   context.considered.push(model)
   const quality = qualityOf(model, context.task, isAutomatic ? context.learned : null)
-  for (const { deployment, provider } of world.catalog.targets(model)) {
+  for (const { deployment, provider } of inputs.catalog.targets(model)) {
     const target = { model, deployment, provider }
-    const reason = exclusionReason(world, context, target, isAutomatic)
+    const reason = exclusionReason(inputs, context, target, isAutomatic)
     if (!reason) options.push(estimateOption(context, newOption(target, isAutomatic)))
     else
       excluded?.push({
@@ -122,7 +118,7 @@ export function listOptions(context: RoutingContext, model: ModelRow, isAutomati
         quality: shownQuality(model, quality),
         learned: quality.learned,
         estimatedCostNano: estimateNano(target, use),
-        latencyMs: world.figures(target).firstByteMs,
+        latencyMs: inputs.figures(target).firstByteMs,
         excluded: reason,
       })
   }
@@ -143,14 +139,14 @@ export function newOption(target: Target, isAutomatic: boolean): Option {
     seconds: 0,
     isAutomatic,
     refusal: null,
-    merit: 0,
-    pricePlace: 0,
+    qualityScore: 0,
+    normalisedPrice: 0,
     score: 0,
   }
 }
 
 /** Sets the cost, quality and health of an option for a request, and returns it. */
-export function estimateOption({ world, request, task, learned, use }: RoutingContext, option: Option): Option {
+export function estimateOption({ inputs, request, task, learned, use }: RoutingContext, option: Option): Option {
   const { target, isAutomatic } = option
   const rank = request.provider?.order?.indexOf(target.provider.name) ?? -1
   const quality = qualityOf(target.model, task, isAutomatic ? learned : null)
@@ -158,7 +154,7 @@ export function estimateOption({ world, request, task, learned, use }: RoutingCo
   option.learned = quality.learned
   option.quality = quality.listedQuality + quality.learned
   option.costNano = estimateNano(target, use)
-  option.figures = world.figures(target)
+  option.figures = inputs.figures(target)
   option.preference = rank < 0 ? unlistedRank : rank
   option.seconds = secondsOf(option.figures, use.choiceTokens)
   option.refusal = null
@@ -178,7 +174,7 @@ export function isExcludedByRequest({ provider }: RoutingRequest, name: string):
  * model.
  */
 export function exclusionReason(
-  world: RoutingWorld,
+  inputs: RoutingInputs,
   { policy, kind, request, features }: Pick<RoutingContext, 'policy' | 'kind' | 'request' | 'features'>,
   target: Target,
   isAutomatic: boolean,
@@ -186,9 +182,9 @@ export function exclusionReason(
   const { name, auth } = target.provider
   // Test keys need no configured provider, but an unconfigured local server appears free and would always win.
   const environment = isAutomatic && auth === 'none' ? 'live' : policy.environment
-  if (!world.upstreams.isConfigured(name, environment)) return 'provider is not configured'
+  if (!inputs.upstreams.isConfigured(name, environment)) return 'provider is not configured'
   if (isExcludedByRequest(request, name)) return 'excluded by the request’s provider preferences'
-  const served = world.upstreams.adapter(kind, target, policy.environment)
+  const served = inputs.upstreams.adapter(kind, target, policy.environment)
   if (!served) return 'provider’s protocol does not serve this route'
   if (features.signedThinking && policy.environment === 'live' && !served.adapter.native)
     return 'provider cannot read the signed thinking of this conversation'
@@ -197,11 +193,11 @@ export function exclusionReason(
 
 /** Returns true, and notes the reason in the option, when the provider's dialect cannot express the request. */
 export function markIfUnsupported(context: RoutingContext, option: Option): boolean {
-  const { world, kind, request } = context
-  context.isPlain ??= kind === 'chat' && isPlainChat(request as ChatRequest)
+  const { inputs, kind, request } = context
+  context.isPlain ??= requestFormatOf(kind).isPlain?.(request) ?? false
   if (context.isPlain) return false
   context.outline ??= isLong(context.features) ? (outlineOf(request) as RoutingRequest) : request
-  const refusal = unsupportedError(world.upstreams, kind, option.target, context.outline)
+  const refusal = unsupportedError(inputs.upstreams, kind, option.target, context.outline)
   option.refusal = refusal?.message ?? null
   return refusal !== null
 }
@@ -223,7 +219,7 @@ function outlineOf(value: unknown): unknown {
 
 /** The 400 for a request that the provider's dialect cannot express; null when it can. */
 export function unsupportedError(
-  upstreams: RoutingWorld['upstreams'],
+  upstreams: RoutingInputs['upstreams'],
   kind: DirectKind,
   target: Target,
   request: RoutingRequest,
@@ -238,22 +234,69 @@ export function unsupportedError(
  * chat model excludes. `onlyRefusal`: only whether it is refused matters.
  */
 export function dryRunRequest(
-  upstreams: RoutingWorld['upstreams'],
+  upstreams: RoutingInputs['upstreams'],
   kind: DirectKind,
   target: Target,
   request: RoutingRequest,
   onlyRefusal = false,
 ): GatewayError | Pick<UpstreamRequest, 'dropped' | 'adjusted'> | null {
   const adapter = upstreams.adapter(kind, target, 'live', request as never)?.adapter
-  if (!adapter || (adapter.native && kind !== 'chat')) return null
+  const format = requestFormatOf(kind)
+  if (!adapter || (adapter.native && !format.fit)) return null
   try {
-    const body = kind === 'chat' ? completeChat(request as ChatRequest) : request
+    const body = format.complete?.(request) ?? request
     // Then it is not written for dialects that are almost ours.
-    if (adapter.native && onlyRefusal) return fitChat(body as ChatRequest, target)
+    if (adapter.native && onlyRefusal) return format.fit!(body, target)
     const call = { target, body: body as never, raw: null, maxTokens: null, media: new Map() }
     return adapter.request(call)
   } catch (error) {
     if (error instanceof GatewayError && error.code === 'unsupported_capability') return error
     return null // Other errors surface when the request is sent.
   }
+}
+
+const suffixes: readonly [suffix: string, sort: Sort][] = [
+  [':floor', 'price'],
+  [':nitro', 'speed'],
+]
+
+/**
+ * Parses the `model` of a request: a model id or `auto`, optionally with a suffix. An exact model id takes precedence
+ * over a suffix.
+ */
+export function parseModelSelector(catalog: Catalog, slug: string, kind: DirectKind): ModelSelector {
+  const model = catalog.find(slug) ?? null
+  const auto = isConversation(kind)
+  if (model || slug === 'auto') return { slug, auto: !model && auto, model, sort: 'score' }
+  for (const [suffix, sort] of suffixes) {
+    if (!slug.endsWith(suffix)) continue
+    const base = slug.slice(0, -suffix.length)
+    return { slug, auto: auto && base === 'auto', model: catalog.find(base) ?? null, sort }
+  }
+  return { slug, auto: false, model: null, sort: 'score' }
+}
+
+/** Whether a kind's route serves a model. */
+export function serves(model: ModelRow, kind: DirectKind): boolean {
+  if (kind === 'embedding') return model.type === 'embeddings'
+  if (isConversation(kind)) return model.type === 'chat' && !model.endpoint
+  return model.type === 'chat'
+}
+
+/**
+ * The quality of a model for a task: the catalog's figure for the class of the task, else its general one, from 0 to 100,
+ * and the offset learned from feedback. The router reads a model's quality only here.
+ */
+export function qualityOf(
+  model: ModelRow,
+  task: Task,
+  offsets: QualityOffsets | null,
+): { listedQuality: number; learned: number } {
+  const ofTask = task === 'general' ? undefined : model.task_qualities?.[task]
+  return { listedQuality: ofTask ?? model.quality ?? 0, learned: offsets?.get(model.id) ?? 0 }
+}
+
+/** A model's quality as candidates show it; null for a model without a figure. */
+export function shownQuality({ quality }: ModelRow, { listedQuality }: { listedQuality: number }): number | null {
+  return quality === null ? null : listedQuality
 }

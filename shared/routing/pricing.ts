@@ -17,7 +17,7 @@ const million = 1_000_000n
 const usualOutputTokens = 512
 const maxOutputTokens = 4_096
 /** Unbounded reasoning is reserved in increments of this many tokens. */
-export const reasoningStretchTokens = 16_384
+export const reasoningExtensionTokens = 16_384
 
 /** Parts per million added to a provider's price: the margin or surcharge of the kind, less a discount, rounded up. */
 export function marginOf(
@@ -93,7 +93,7 @@ export function maxCostOf(targets: readonly Target[], features: Features, margin
   let fixedNano = 0
   let picoPerOutputToken = 0
   let outputTokens = features.maxTokens ?? 0
-  let stretchNano = 0
+  let extensionNano = 0
   for (const target of targets) {
     const promptTokens = promptTokensBound(features, target)
     const { input, output } = maxRates(target, features, promptTokens)
@@ -102,11 +102,11 @@ export function maxCostOf(targets: readonly Target[], features: Features, margin
     const pico = Number(withMargin(output * BigInt(features.choices), marginPpm))
     picoPerOutputToken = Math.max(picoPerOutputToken, pico)
     if (reasonsBesideLimit(target))
-      stretchNano = Math.max(stretchNano, Math.ceil((reasoningStretchTokens * pico) / 1_000))
+      extensionNano = Math.max(extensionNano, Math.ceil((reasoningExtensionTokens * pico) / 1_000))
     if (features.maxTokens === null) outputTokens = Math.max(outputTokens, target.model.max_output_tokens ?? 8_192)
   }
   // A chat template may add a token or two after the limit; they are reserved as well.
-  fixedNano += stretchNano
+  fixedNano += extensionNano
   if (features.maxTokens !== 0) fixedNano += Math.ceil((2 * picoPerOutputToken) / 1000)
   const estimatedTokens =
     features.promptTokensEstimate + Math.min(features.maxTokens ?? usualOutputTokens, 100_000) * features.choices

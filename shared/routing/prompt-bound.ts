@@ -6,8 +6,7 @@ import {
   maxPromptTokens,
 } from '../catalog/traits.ts'
 import type { Target } from '../providers/contract.ts'
-import type { Features } from './features.ts'
-import type { PromptMedia } from './found-files.ts'
+import type { Features, PromptMedia } from './features.ts'
 import { webSearchesAt } from './web-searches.ts'
 
 type Bounded = Pick<Features, 'textTokensBound' | 'media' | 'prompts' | 'webSearches' | 'toolReads'>

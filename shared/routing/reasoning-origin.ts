@@ -1,6 +1,6 @@
 import type { Catalog } from '../catalog/catalog.ts'
 import { isEnvelope, type ReasoningSealer } from '../providers/toolkit/reasoning-envelope.ts'
-import { parseModelSelector } from './model-selector.ts'
+import { parseModelSelector } from './options.ts'
 import type { StickyTarget } from './router.ts'
 
 /** Envelopes that are opened in search of one that is valid. */

@@ -2,7 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Features } from './features.ts'
-import { overflowMessage } from './overflow-message.ts'
+import { requestFormats } from './request-formats.ts'
 
 /** A requirement of the request that a model does not meet. */
 export type UnmetRequirement = {
@@ -20,13 +20,12 @@ export function unmetError(
   kind: DirectKind,
   { maxPromptEstimate }: Features,
 ): GatewayError {
+  const { words } = requestFormats[kind]
   if (rejected === 'prompt_too_long') {
     const counts = { input: maxPromptEstimate, output: null, limit: context_length! }
-    return new GatewayError(code, overflowMessage(kind, counts), { param })
+    return new GatewayError(code, words.overflow(counts), { param })
   }
-  const words = `\`${id}\` ${why}`
-  if (kind !== 'messages' || !rejected) return new GatewayError(code, `${words}.`, { param })
-  return new GatewayError(code, `${words} (capability_rejected: ${rejected})`, { param })
+  return new GatewayError(code, words.unmet(`\`${id}\` ${why}`, rejected), { param })
 }
 
 /** The first requirement that a model does not meet; null when it meets all. */

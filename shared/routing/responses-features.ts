@@ -4,8 +4,7 @@ import { readResponsesMembers } from '../kinds/responses-members.ts'
 import { declaredTools } from '../kinds/responses-tools.ts'
 import { webSearchLimit } from '../kinds/web-search.ts'
 import { difficultyOf } from './difficulty.ts'
-import { type Features, messageOverhead, toolOverhead } from './features.ts'
-import { FoundFiles } from './found-files.ts'
+import { type Features, FoundFiles, messageOverhead, toolOverhead } from './features.ts'
 import { lastTextOf } from './last-text.ts'
 import { webSearchesOf } from './web-searches.ts'
 
@@ -39,7 +38,7 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
     cache1h: false,
     jsonSchema: format === 'json_schema',
     jsonObject: format === 'json_object',
-    ...webSearchesOf(webSearchLimit(body), promptTokensEstimate + toolOverhead, 'responses'),
+    ...webSearchesOf(webSearchLimit(body), promptTokensEstimate + toolOverhead, true),
     logprobs: (body.top_logprobs ?? 0) > 0 || (body.include?.includes('message.output_text.logprobs') ?? false),
     signedThinking: false,
     ...(unlisted.length > 0 && { unlisted }),

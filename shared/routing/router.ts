@@ -2,17 +2,14 @@ import { GatewayError } from '../base/errors.ts'
 import { modelNotFoundError } from '../catalog/model-not-found.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
-import { allowedModels } from '../keys/allowlist.ts'
-import type { Mode, Policy } from '../keys/policy.ts'
+import { allowedModels, type Mode, type Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
-import type { Candidate } from '../wallet/routing-record.ts'
-import { listAvailableOptions } from './available-options.ts'
-import { listEligibleModels } from './eligible-models.ts'
+import { type Candidate, maxCandidates } from '../wallet/routing-record.ts'
+import { listAvailableOptions, listEligibleModels } from './available-options.ts'
 import { reasonOf, topCandidates } from './explain.ts'
 import type { Features } from './features.ts'
-import { withLarger } from './larger-context.ts'
-import { parseModelSelector, serves } from './model-selector.ts'
+import { addLargerContext } from './larger-context.ts'
 import { noTargetError, noTargetNowError } from './no-target-errors.ts'
 import {
   exclusionReason,
@@ -20,15 +17,16 @@ import {
   type ModelSelector,
   markIfUnsupported,
   type Option,
+  parseModelSelector,
   type RoutingContext,
+  type RoutingInputs,
   type RoutingRequest,
-  type RoutingWorld,
   type Sort,
+  serves,
   unsupportedError,
 } from './options.ts'
-import { bringForward, byCooldown, joined } from './ordering.ts'
 import { expectedUse } from './pricing.ts'
-import { breakTie, compareBy, rankProviders } from './rank-providers.ts'
+import { breakTie, bringForward, byCooldown, compareBy, joined, rankProviders } from './rank-providers.ts'
 import { unmetError, unmetRequirement } from './requirements.ts'
 import { chooseBest, scaleOf } from './score.ts'
 import { taskOf } from './task.ts'
@@ -58,6 +56,12 @@ const maxOfBestModel = 2
 /** A session moves to another model only if its quality is higher by this much. */
 const qualityToMoveFor = 10
 
+/**
+ * How much of a decision is explained: nothing, for a request that names its model; for the request log the reason and
+ * the best candidates; for a preview all candidates, also those that cannot serve the request.
+ */
+export type Explain = 'no' | 'log' | 'preview'
+
 type RoutingQuery = {
   policy: Policy
   kind: DirectKind
@@ -69,30 +73,29 @@ type RoutingQuery = {
 }
 
 /**
- * Routes a request: hard requirements first, then a score. Pure: equal inputs give equal decisions. Returns the reason
- * and up to `maxListed` candidates, neither when that is 0; only when it is infinite also those that cannot serve the
- * request. Throws a GatewayError: 400 when the named model cannot accept the request, or when its preferences or the
+ * Routes a request: hard requirements first, then a score. Equal inputs give equal decisions, and nothing outside is
+ * changed: the steps note in a `RoutingContext`, which is this decision's own, what they find. Throws a GatewayError: 400 when the named model cannot accept the request, or when its preferences or the
  * allowlist exclude all targets, 403 outside the allowlist, 404 for an unknown model, 503 when no configured provider
  * can serve it now.
  */
-export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): Decision {
+export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Explain = 'no'): Decision {
   const { policy, kind, request, features, sticky = null, learned = null } = query
   const mode = request.mode ?? policy.mode
-  const only = maxListed === 0 ? onlyTarget(world, query) : null
+  const only = explain === 'no' ? onlyTarget(inputs, query) : null
   if (only) return { mode, reason: '', targets: [only], candidates: [], overflow: null }
   const context: RoutingContext = {
-    world,
+    inputs,
     policy,
     kind,
     mode,
     request,
     features,
-    use: expectedUse(features, world.marginPpm),
+    use: expectedUse(features, inputs.marginPpm),
     task: 'general',
     learned,
-    explains: maxListed > 0,
+    explains: explain !== 'no',
     compared: [],
-    excluded: maxListed === Number.POSITIVE_INFINITY ? [] : null,
+    excluded: explain === 'preview' ? [] : null,
     difficulty: null,
     overflow: null,
     considered: [],
@@ -101,7 +104,7 @@ export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): 
   const selectors = new Map<ModelRow, ModelSelector>()
   for (const slug of request.models ? new Set([request.model, ...request.models]) : [request.model]) {
     try {
-      const selector = parseModelSelector(world.catalog, slug, kind)
+      const selector = parseModelSelector(inputs.catalog, slug, kind)
       const selected = selector.auto
         ? selectAutomatically(context, selector, sticky)
         : selectPinned(context, selector, sticky)
@@ -120,42 +123,48 @@ export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): 
   if (options.length === 0) throw overflow ?? noTargetError(context)
   const chosen = excludeCoolingDown(context, options).slice(0, maxTargets)
   const targets = chosen.map(({ target }) => target)
-  if (maxListed === 0) return { mode, reason: '', targets, candidates: [], overflow }
+  if (explain === 'no') return { mode, reason: '', targets, candidates: [], overflow }
   const reason = reasonOf(context, selectors.get(targets[0]!.model)!, chosen, sticky)
-  return { mode, reason, targets, candidates: topCandidates(context, chosen, maxListed), overflow }
+  return {
+    mode,
+    reason,
+    targets,
+    candidates: topCandidates(context, chosen, explain === 'log' ? maxCandidates : Number.POSITIVE_INFINITY),
+    overflow,
+  }
 }
 
 /**
  * Fast path: the only target of a request that names a model with one available provider. Null when there may be more
  * to decide or to reject.
  */
-function onlyTarget(world: RoutingWorld, query: RoutingQuery): Target | null {
+function onlyTarget(inputs: RoutingInputs, query: RoutingQuery): Target | null {
   const { policy, kind, request, features } = query
-  const model = request.models ? undefined : world.catalog.find(request.model)
+  const model = request.models ? undefined : inputs.catalog.find(request.model)
   if (!model || model.disabled || !serves(model, kind)) return null
-  const [served, other] = world.catalog.targets(model)
+  const [served, other] = inputs.catalog.targets(model)
   if (
     !served ||
     other ||
-    allowedModels(world.catalog, policy)?.has(model.id) === false ||
+    allowedModels(inputs.catalog, policy)?.has(model.id) === false ||
     unmetRequirement(model, features)
   )
     return null
   const target = { model, deployment: served.deployment, provider: served.provider }
-  if (exclusionReason(world, query, target, false) || world.figures(target).cooldownMs > 0) return null
+  if (exclusionReason(inputs, query, target, false) || inputs.figures(target).cooldownMs > 0) return null
   return target
 }
 
 /**
  * The options without cooldown; if there are none, those whose cooldown ends soonest. Throws 503 when that is too late.
  */
-function excludeCoolingDown({ world, policy, overflow }: RoutingContext, options: readonly Option[]): Option[] {
+function excludeCoolingDown({ inputs, policy, overflow }: RoutingContext, options: readonly Option[]): Option[] {
   // The sandbox, which serves test keys, has no cooldown.
   const ready = options.filter(({ figures }) => figures.cooldownMs === 0)
   if (ready.length > 0) return ready
   const soonest = [...options].sort((a, b) => a.figures.cooldownMs - b.figures.cooldownMs)
   const { cooldownMs } = soonest[0]!.figures
-  if (cooldownMs > world.maxPauseMs && policy.environment === 'live')
+  if (cooldownMs > inputs.maxPauseMs && policy.environment === 'live')
     throw overflow ?? noTargetNowError(options.map(({ figures }) => figures))
   return soonest
 }
@@ -165,14 +174,14 @@ function selectPinned(
   { slug, model, sort }: ModelSelector,
   sticky: StickyTarget | null,
 ): Option[] {
-  const { world, policy, kind, request, features } = context
+  const { inputs, policy, kind, request, features } = context
   if (!model || model.disabled || !serves(model, kind)) {
     const isServed = (row: ModelRow) => serves(row, kind)
     // The error of a fallback is never shown.
     const suggests = slug === request.model
-    throw modelNotFoundError(world.catalog, { slug, model, list: '/v1/models', serves: isServed, suggests })
+    throw modelNotFoundError(inputs.catalog, { slug, model, list: '/v1/models', serves: isServed, suggests })
   }
-  if (allowedModels(world.catalog, policy)?.has(model.id) === false) {
+  if (allowedModels(inputs.catalog, policy)?.has(model.id) === false) {
     throw new GatewayError('model_not_allowed', `This key may not use \`${slug}\`.`, { param: 'model' })
   }
   const missing = unmetRequirement(model, features)
@@ -187,7 +196,7 @@ function selectPinned(
   const [only] = options
   const isOnlyOption = !context.explains && !request.models && options.length === 1 && only!.figures.cooldownMs === 0
   const able = isOnlyOption ? options : options.filter(option => !markIfUnsupported(context, option))
-  if (only && able.length === 0) throw unsupportedError(world.upstreams, kind, only.target, request)!
+  if (only && able.length === 0) throw unsupportedError(inputs.upstreams, kind, only.target, request)!
   return able.slice(0, fallsBack(request) ? maxPerModel : 1)
 }
 
@@ -252,7 +261,7 @@ function chooseAmong(
   }
   const among = (isFit: (option: Option) => boolean) =>
     joined(groups.sort(compareGroups)).find(option => isFit(option) && able(option))
-  return withLarger(chosen.slice(0, max), features, among)
+  return addLargerContext(chosen.slice(0, max), features, among)
 }
 
 /** The first option, among those with the shortest cooldown (usually none). Null when none can accept the request. */

@@ -83,19 +83,19 @@ function priceLogOf(costNano: number): number {
   return Math.log10(negligibleNano + costNano)
 }
 
-/** A rated offer: its merit for a prompt without its price, and its price's place in the scale. */
-export type Rated = Offer & { merit: number; pricePlace: number }
+/** A rated offer: its qualityScore for a prompt without its price, and its price's place in the scale. */
+export type Rated = Offer & { qualityScore: number; normalisedPrice: number }
 
-/** Sets the merit and the price's place of an offer. */
+/** Sets the qualityScore and the price's place of an offer. */
 export function rate(offer: Rated, figures: Figures, scale: Scale): void {
   const qualityPlace = Math.max(-maxBeyond, (offer.quality - scale.minQuality) / scale.qualityRange)
-  offer.merit = scale.qualityWeight * qualityPlace - penaltyOf(figures)
-  offer.pricePlace = Math.min(1 + maxBeyond, (priceLogOf(offer.costNano) - scale.minPriceLog) / scale.priceRange)
+  offer.qualityScore = scale.qualityWeight * qualityPlace - penaltyOf(figures)
+  offer.normalisedPrice = Math.min(1 + maxBeyond, (priceLogOf(offer.costNano) - scale.minPriceLog) / scale.priceRange)
 }
 
 /** The score of a candidate: higher is better. Only the weight of the price depends on the mode. */
-export function scoreOf({ merit, pricePlace }: Rated, mode: Mode): number {
-  return merit - priceWeight[mode] * pricePlace
+export function scoreOf({ qualityScore, normalisedPrice }: Rated, mode: Mode): number {
+  return qualityScore - priceWeight[mode] * normalisedPrice
 }
 
 /** Penalty for failures and slowness; unknown figures count as usual ones. */
@@ -144,8 +144,8 @@ function bestOf<R extends Rated>(
   let bestScore = Number.NEGATIVE_INFINITY
   const weight = priceWeight[mode]
   for (const candidate of candidates) {
-    const { quality, merit, pricePlace } = candidate
-    const score = merit - weight * pricePlace
+    const { quality, qualityScore, normalisedPrice } = candidate
+    const score = qualityScore - weight * normalisedPrice
     if (quality < minQuality || score < bestScore) continue
     if (best && score === bestScore && compare(best, candidate) <= 0) continue
     best = candidate

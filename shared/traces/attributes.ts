@@ -12,24 +12,10 @@ const providerNames: Record<string, string> = {
   xai: 'x_ai',
 }
 
-/** Names of operations in the conventions, by kind; other kinds are their own operation. */
-const operations: Record<string, string> = {
-  chat: 'chat',
-  response: 'chat',
-  message: 'chat',
-  completion: 'text_completion',
-  embedding: 'embeddings',
-}
-
-/** The operation of a kind of request. */
-export function operationOf(kind: string): string {
-  return operations[kind] ?? kind
-}
-
 /** The attributes of a call to a model at a provider. */
-export function callAttributes(kind: string, model: string, provider: string): Attributes {
+export function callAttributes(operation: string, model: string, provider: string): Attributes {
   return {
-    'gen_ai.operation.name': operationOf(kind),
+    'gen_ai.operation.name': operation,
     'gen_ai.provider.name': providerNames[provider] ?? provider,
     'gen_ai.request.model': model,
   }

@@ -1,5 +1,5 @@
 import type { UsageEvent } from '../wallet/usage-event.ts'
-import { callAttributes, operationOf, runAttributes, usageAttributes } from './attributes.ts'
+import { callAttributes, runAttributes, usageAttributes } from './attributes.ts'
 import { type Span, SpanKind, type Trace } from './trace.ts'
 
 type CallRoute = {
@@ -13,8 +13,8 @@ type CallRoute = {
  */
 export function startCall(trace: Trace, route: CallRoute): Span {
   const { model, provider } = route.target
-  const name = `${operationOf(trace.kind)} ${model.id}`
-  const span = trace.startSpan(name, SpanKind.CLIENT, callAttributes(trace.kind, model.id, provider.name))
+  const name = `${trace.operation} ${model.id}`
+  const span = trace.startSpan(name, SpanKind.CLIENT, callAttributes(trace.operation, model.id, provider.name))
   if (provider.auth === 'none') route.traceparent = span.traceparent
   return span
 }

@@ -68,8 +68,8 @@ export class Trace {
   /** The same for all its spans, so that these have their durations and order. */
   readonly clock = steadyClock()
   readonly root: Span
-  /** The kind of request that is served, for the names of its calls. */
-  kind = 'chat'
+  /** The operation that is served, for the names of its calls: of the conventions, or the kind of media. */
+  operation = 'chat'
   readonly spans: Span[] = []
   readonly #onEnd: (trace: Trace) => void
   #isOver = false

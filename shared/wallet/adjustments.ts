@@ -91,7 +91,10 @@ async function reserveDebit({ admission }: Wallets, { organisationId, amountNano
     keyId: organisationId,
     rateKey: organisationId,
     organisationId,
-    ...{ expiresAtMs: null, rpmLimit: null, tpmLimit: null, capNano: null },
+    expiresAtMs: null,
+    rpmLimit: null,
+    tpmLimit: null,
+    capNano: null,
     spendsMoney: true,
   }
   try {

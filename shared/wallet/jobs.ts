@@ -138,8 +138,22 @@ export async function logJob(tx: Connection, job: JobLine, costNano: bigint, mar
   const tokens = { promptTokens: 0, completionTokens: 0, cachedTokens: 0, reasoningTokens: 0 }
   await tx.generation.create({
     data: {
-      ...{ id, createdAt, organisationId, keyId, requestId, kind, environment, model, costNano, ...tokens },
-      ...{ status: 202, streamed: false, attempts: 0, estimated: false, durationMs: 0, marginPpm: Number(marginPpm) },
+      id,
+      createdAt,
+      organisationId,
+      keyId,
+      requestId,
+      kind,
+      environment,
+      model,
+      costNano,
+      ...tokens,
+      status: 202,
+      streamed: false,
+      attempts: 0,
+      estimated: false,
+      durationMs: 0,
+      marginPpm: Number(marginPpm),
     },
   })
 }

@@ -149,8 +149,16 @@ function newRow({ policy, failure, startedMs, ...refusal }: Refusal): Row {
   const errorParam = param && redactMessage(param)
   return {
     ...refusal,
-    ...{ id: newId('call'), at: startedMs, org, key, environment, errorCode, errorMessage, errorParam },
-    ...{ calls: 0, saved: false },
+    id: newId('call'),
+    at: startedMs,
+    org,
+    key,
+    environment,
+    errorCode,
+    errorMessage,
+    errorParam,
+    calls: 0,
+    saved: false,
   }
 }
 

@@ -4,7 +4,7 @@ import { fieldSeparator } from './scripts.ts'
 /** The rate limits of several keys together, and their windows. Each bounds the key's own limit, and holds only where that is set. */
 export type SharedLimits = Readonly<{ rateKey: string; rpm: number | null; tpm: number | null }>
 
-/** The policy fields that admission and settlement use. */
+/** The fields of a key's policy that admission and settlement use. Every policy is one (`shared/keys/policy.ts`). */
 export type BillingContext = Readonly<{
   hash: string
   version: number

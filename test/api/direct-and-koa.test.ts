@@ -24,7 +24,7 @@ type Shot = {
 type Seen = { answer: RawAnswer; line: Record<string, unknown> }
 
 /** Sends a request by one entrance: a query makes it the framework's. */
-async function send(shot: Shot, entrance: 'lane' | 'framework'): Promise<Seen> {
+async function send(shot: Shot, entrance: 'direct' | 'koa'): Promise<Seen> {
   const {
     path = '/v1/chat/completions',
     key = account.test,
@@ -36,7 +36,7 @@ async function send(shot: Shot, entrance: 'lane' | 'framework'): Promise<Seen> {
   const raw = Buffer.isBuffer(body) ? body : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
   const answer = await rawCall(web.url, {
     method: 'POST',
-    path: entrance === 'lane' ? path : `${path}?`,
+    path: entrance === 'direct' ? path : `${path}?`,
     headers: {
       'content-type': 'application/json',
       ...(key !== null && { authorization: `Bearer ${key}` }),
@@ -79,10 +79,10 @@ function lasting({ answer, line }: Seen) {
 
 async function same(t: ExecutionContext, shot: Shot, status: number): Promise<void> {
   for (let i = 0; i < (shot.times ?? 1); i++) {
-    const [byLane, byFramework] = [await send(shot, 'lane'), await send(shot, 'framework')]
-    t.deepEqual(lasting(byLane), lasting(byFramework))
-    t.is(byLane.answer.status, status)
-    t.is(byLane.line.status, status)
+    const [direct, byKoa] = [await send(shot, 'direct'), await send(shot, 'koa')]
+    t.deepEqual(lasting(direct), lasting(byKoa))
+    t.is(direct.answer.status, status)
+    t.is(direct.line.status, status)
   }
 }
 
@@ -136,7 +136,7 @@ test('402, 403 and 429 the same by both entrances', async t => {
   await same(t, { key: await gateway.key(account.organisationId, 'test', { scopes: 'embeddings' }) }, 403)
   await same(t, { key: await gateway.key(account.organisationId, 'test', { model_allowlist: ['gpt-5-mini'] }) }, 403)
   const limited = await gateway.key(account.organisationId, 'test', { rpm_limit: 1 })
-  t.is((await send({ key: limited }, 'lane')).answer.status, 200)
+  t.is((await send({ key: limited }, 'direct')).answer.status, 200)
   await same(t, { key: limited }, 429)
 })
 

@@ -1,4 +1,4 @@
-import { textureFile } from '../../shared/providers/sandbox/media/glb.ts'
+import { textureFile } from '../../shared/providers/sandbox/media/mesh-files.ts'
 import { answersError } from '../support/api/edge.ts'
 import { chatLine, jsonLines } from '../support/batches/gateway.ts'
 import { delayed } from '../support/delayed/jobs.ts'

@@ -1,6 +1,7 @@
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { page, withCatalogTables } from '../../docs/catalog-tables.ts'
 import { CatalogError, loadCatalog } from '../../shared/catalog/catalog.ts'
 import { maxTokenRates, tokenRates } from '../../shared/catalog/prices.ts'
 import { type Deployment, endpoints, type ModelRow } from '../../shared/catalog/schema.ts'
@@ -324,6 +325,104 @@ test('refused: every fault of an operator file is one line with file, row and pa
   ]
   for (const start of expected) t.is(faults.filter(fault => fault.startsWith(start)).length, 1, start)
   for (const fault of faults) t.notRegex(fault, /\n/)
+})
+
+const withTraits = (traits: object, more: object = {}) => ({
+  providers: [ownProvider],
+  models: [{ ...ownRow, ...more, providers: [{ ...ownRow.providers[0], traits }] }],
+})
+
+test('refused: a misspelt trait or quirk, with its place and the name that is meant', t => {
+  const [place, media] = ['models.json: models[house-model]: providers.0.traits', { type: 'video', kind: {} }]
+  const refusals: [file: object, faults: string[]][] = [
+    [
+      withTraits({ contxt_length: 9, context_lenth: 9, wings: 2 }),
+      [
+        `${place}.contxt_length: Unrecognized key: "contxt_length" (did you mean "context_length"?)`,
+        `${place}.context_lenth: Unrecognized key: "context_lenth" (did you mean "context_length"?)`,
+        `${place}.wings: Unrecognized key: "wings"`,
+      ],
+    ],
+    [
+      withTraits({ image_feild: 'image_url', by_mode: { image: { modle: 'x' }, images: {} } }, media),
+      [
+        `${place}.by_mode.image.modle: Unrecognized key: "modle" (did you mean "model"?)`,
+        `${place}.by_mode.images: Unrecognized key: "images" (did you mean "image"?)`,
+        `${place}.image_feild: Unrecognized key: "image_feild" (did you mean "image_field"?)`,
+      ],
+    ],
+    [withTraits({ image_field: 'image_url' }), [`${place}.image_field: no chat model has it`]],
+    [
+      { providers: [{ ...ownProvider, quirks: { stream_usages: false } }] },
+      [
+        'models.json: providers[house]: quirks.stream_usages: Unrecognized key: "stream_usages" (did you mean "stream_usage"?)',
+      ],
+    ],
+  ]
+  for (const [file, faults] of refusals) t.deepEqual(faultsOf(file), faults)
+})
+
+test('refused: a trait or quirk of another form, with its place', t => {
+  const formed = (traits: object) => faultsOf(withTraits(traits, { type: 'video', kind: {} }))
+  const refusals = {
+    reasoning: 'yes',
+    needs_prompt: 1,
+    duration_format: 'minutes',
+    formats: 7,
+    format_names: ['jpg'],
+    most_pixels: '1048576',
+    input: { fps: [24] },
+    dialect: 'morse',
+  }
+  for (const [name, value] of Object.entries(refusals)) {
+    const faults = formed({ [name]: value })
+    t.is(faults.length, 1, name)
+    t.true(faults[0]!.startsWith(`models.json: models[house-model]: providers.0.traits.${name}`), faults[0])
+  }
+  const quirks = faultsOf({ providers: [{ ...ownProvider, quirks: { videos: 'vhs', extra_fields: 'top_k' } }] })
+  t.deepEqual(
+    quirks.map(fault => fault.split(': ')[2]),
+    ['quirks.videos', 'quirks.extra_fields'],
+  )
+})
+
+test('read: traits and quirks in the notation before they were objects, unless in both', t => {
+  const traitsOf = (traits: object, more: object) => {
+    const { models } = loadCatalog(operatorFile(withTraits(traits, more)))
+    return models.get('house-model')!.providers[0]!.traits
+  }
+  const media = { type: 'image', kind: {} }
+  const fields = {
+    ...{ image_field: 'image', 'input.fps': 24, 'input.safe': true, aspect_ratios: '1:1,16:9', view_fields: 'a,b' },
+    ...{ formats: 'webp,jpeg=jpg,png', size_field: 'w,h', size_format: 'fields', edit_model: 'acme/edit' },
+    ...{ multi_image_formats: 'glb', text_aspect_ratio_field: 'ratio', file_formats: 'mp3 wav' },
+  }
+  t.deepEqual(traitsOf(fields, media), {
+    image_field: 'image',
+    input: { fps: 24, safe: true },
+    aspect_ratios: ['1:1', '16:9'],
+    view_fields: ['a', 'b'],
+    formats: ['webp', 'jpeg', 'png'],
+    format_names: { jpeg: 'jpg' },
+    width_field: 'w',
+    height_field: 'h',
+    file_formats: ['mp3', 'wav'],
+    by_mode: { edit: { model: 'acme/edit' }, multi_image: { formats: ['glb'] }, text: { aspect_ratio_field: 'ratio' } },
+  })
+  t.deepEqual(traitsOf({ reasons: true, image_output: true }, {}), { reasoning: true })
+  const quirks = { completions: true, anthropic_version: '2023-06-01', seed_field: 'random_seed' }
+  const own = loadCatalog(operatorFile({ providers: [{ ...ownProvider, quirks }] }))
+  t.deepEqual(own.providers.get('house')!.quirks, { seed_field: 'random_seed' })
+  for (const both of [
+    { input: {}, 'input.fps': 24 },
+    { by_mode: {}, edit_model: 'acme/edit' },
+  ])
+    t.is(faultsOf(withTraits(both, media)).length, 1)
+})
+
+test('documented: docs/providers.md has each trait and quirk with its values and meaning', t => {
+  const text = readFileSync(page, 'utf8')
+  t.true(text === withCatalogTables(text), 'run `node docs/catalog-tables.ts`')
 })
 
 test('refused: a file that is missing, is not JSON or has another shape', t => {

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { messageEvents, sse } from '../emulators/anthropic.ts'
 import { Emulator, json, type Recorded, type Reply } from '../emulators/emulator.ts'
 import { startRunway } from '../emulators/runway.ts'
+import { png } from '../support/media/png.ts'
 
 export type Providers = {
   /** The environment that points the gateway's processes here. */

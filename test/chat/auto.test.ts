@@ -1,6 +1,6 @@
-import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { reset } from '../emulators/emulator.ts'
 import { chargedNano, dataOf, expectedNano, generationOf, startWorld } from '../support/chat/gateway.ts'
+import { png } from '../support/media/png.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
+import { relayFor } from '../../shared/chat/choices-relay.ts'
 import type { StreamRelay } from '../../shared/chat/stream-relay.ts'
-import { relayFor } from '../../shared/chat/stream-relays.ts'
 import { parseEvents, SseParser } from '../../shared/io/sse.ts'
 import type { Call, DirectAdapter } from '../../shared/providers/contract.ts'
 import { protocols } from '../../shared/providers/protocols.ts'
@@ -58,7 +58,7 @@ function relayed(relay: StreamRelay, pieces: Buffer[]) {
     finishes,
     ends,
     usage: relay.usage,
-    counted: relay.tally.text(),
+    counted: relay.output.text(),
     last: chunks.at(-1),
     chunks,
   }
@@ -267,7 +267,7 @@ for (const dialect of Object.keys(answers) as Dialect[]) {
         const chunks = parseEvents(Buffer.from(out, relay.encoding).toString()).map(event => JSON.parse(event.data))
         const content = chunks.map(({ choices }) => choices[0].delta.content ?? '').join('')
         t.is(content, (goesOn ? texts : texts.slice(0, place)).join(''))
-        t.is(relay.tally.text(), content)
+        t.is(relay.output.text(), content)
       }),
       { numRuns: 200 },
     )
@@ -367,7 +367,7 @@ for (const dialect of Object.keys(answers) as Dialect[]) {
           relay.encoding,
         ).toString()
         for (const { data } of parseEvents(out)) t.true(Array.isArray(JSON.parse(data).choices))
-        t.is(typeof relay.tally.text(), 'string')
+        t.is(typeof relay.output.text(), 'string')
       }),
       { numRuns: 1_000, examples: misread[dialect] ?? [] },
     )
@@ -398,8 +398,8 @@ test('an endless stream is counted, but kept only as far as the cap', t => {
     relay.feed(packet)
     relay.flush()
   }
-  t.is(relay.tally.length, 6_400_000)
-  t.true(relay.tally.text().length <= 4 * 1024 * 1024 + 1_000)
+  t.is(relay.output.length, 6_400_000)
+  t.true(relay.output.text().length <= 4 * 1024 * 1024 + 1_000)
 })
 
 test('a stream in our dialect passes byte by byte, whatever fields it has', t => {
@@ -423,7 +423,7 @@ test('what came before a fault in the same packet is still flushed', t => {
   })
   t.is((error as ProviderError).reason, 'overloaded')
   t.true(relay.flush().includes('two'))
-  t.is(relay.tally.text(), 'onetwo')
+  t.is(relay.output.text(), 'onetwo')
 })
 
 test('a long event in many pieces is joined once', t => {

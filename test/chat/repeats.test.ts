@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
+import { relayFor } from '../../shared/chat/choices-relay.ts'
 import { messagesRelayFor } from '../../shared/chat/messages-relay.ts'
 import type { AnswerRelay, StreamRelay } from '../../shared/chat/stream-relay.ts'
-import { relayFor } from '../../shared/chat/stream-relays.ts'
 import type { Call, DirectAdapter } from '../../shared/providers/contract.ts'
 import { protocols } from '../../shared/providers/protocols.ts'
 import { ProviderError } from '../../shared/providers/provider-error.ts'
@@ -43,8 +43,14 @@ function outcome(relay: AnswerRelay, packets: Buffer[]) {
   out += relay.flush()
   const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2, cost: 0 }
   const hasChunks = 'hasChunks' in relay && relay.hasChunks
-  const { tally, over, hasOutput, finishReason, reported, upstreamId, upstreamModel } = relay
-  const counted = { text: tally.text(), length: tally.length, additions: tally.additions, usage: relay.usage, reported }
+  const { output, over, hasOutput, finishReason, reported, upstreamId, upstreamModel } = relay
+  const counted = {
+    text: output.text(),
+    length: output.length,
+    additions: output.additions,
+    usage: relay.usage,
+    reported,
+  }
   const end = relay.formatEnding({ usage, provider: 'p' })
   return { out, fault, counted, over, hasChunks, hasOutput, finishReason, upstreamId, upstreamModel, end }
 }
@@ -223,8 +229,8 @@ test('the text of repeated events is counted, and their frame is ours', t => {
     .replaceAll('"up","system_fingerprint":null', '"ours"')
     .replaceAll(',"usage":null', '')
   t.is(relay.flush(), ours)
-  t.is(relay.tally.text(), 'a b c d e')
-  t.is(relay.tally.additions, 5)
+  t.is(relay.output.text(), 'a b c d e')
+  t.is(relay.output.additions, 5)
 })
 
 function messagesRelay(): AnswerRelay {
@@ -337,6 +343,6 @@ test('a repeated delta of Messages is passed on byte for byte and not parsed', t
     JSON.parse = parse
   }
   t.is(relay.flush(), rest.toString())
-  t.is(relay.tally.text(), 'a b c d e')
-  t.is(relay.tally.additions, 5)
+  t.is(relay.output.text(), 'a b c d e')
+  t.is(relay.output.additions, 5)
 })

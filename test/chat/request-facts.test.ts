@@ -1,4 +1,4 @@
-import { factsOf } from '../../shared/engine/request-facts.ts'
+import { factsOf } from '../../shared/engine/report.ts'
 import { asksFor1hCache } from '../../shared/kinds/cache-marks.ts'
 import { test } from '../support/test.ts'
 

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { memberText } from '../../shared/base/json-member.ts'
-import { billAnswer } from '../../shared/chat/complete-answer.ts'
-import { serializeAnswer } from '../../shared/chat/serialize-answer.ts'
+import { serializeAnswer } from '../../shared/chat/attempt.ts'
+import { chatFormatOf } from '../../shared/chat/chat-formats.ts'
 import type { OpenAiKind } from '../../shared/kinds/index.ts'
 import { openai } from '../../shared/providers/adapters/openai/protocol.ts'
 import { ProviderError } from '../../shared/providers/provider-error.ts'
@@ -19,9 +19,9 @@ const bodies = {
 /** What the client of a provider's answer gets, and what serialising all of it would give; null for an answer that is refused. */
 async function shownOf(kind: OpenAiKind, text: string, body: object = bodies[kind]) {
   const json = JSON.parse(text)
-  const whole = { kind, adapter: openai.direct[kind]!, call: call<typeof kind>(body), json, id: 'gen-1' }
+  const whole = { adapter: openai.direct[kind]!, call: call<typeof kind>(body), json, id: 'gen-1' }
   try {
-    const { shown } = await billAnswer(whole, { marginPpm: 0n, free: true })
+    const { shown } = await chatFormatOf(kind).billAnswer(whole, { marginPpm: 0n, free: true })
     return { shown: serializeAnswer(shown, { json, text }), serialised: JSON.stringify(shown), json }
   } catch (error) {
     if (error instanceof ProviderError && error.reason === 'invalid_response') return null

@@ -15,10 +15,10 @@ import { ruleKindNames } from '../../shared/alerts/rule-kinds.ts'
 import { errorCodes, GatewayError } from '../../shared/base/errors.ts'
 import { variables } from '../../shared/base/variables.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
-import { png } from '../../shared/providers/sandbox/media/media.ts'
-import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
 import { soundFile } from '../../shared/providers/sandbox/media/sounds.ts'
+import { videoFile } from '../../shared/providers/sandbox/media/video-file.ts'
 import { type CodeBlock, findAnchors, findLinks, type Page, readPages } from '../support/api/doc-examples.ts'
+import { png } from '../support/media/png.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
 import { inherited } from '../support/stack.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
@@ -51,7 +51,7 @@ test.before(async () => {
   const lines = blocks.find(({ language, code }) => language === 'jsonl' && code.includes('custom_id'))
   await writeFile(join(folder, 'requests.jsonl'), lines!.code)
   await writeFile(join(folder, 'face.png'), await png(512))
-  await writeFile(join(folder, 'clip.mp4'), await videoFile({ seconds: 1, width: 320, height: 240 }))
+  await writeFile(join(folder, 'clip.mp4'), await videoFile({ seconds: 1 }))
   await writeFile(join(folder, 'speech.wav'), await soundFile('wav', 2))
   const user = { id: 'user_docs', name: 'Operator', email: 'you@example.com', emailVerified: true }
   await gateway.services.db.user.create({ data: user })

@@ -1,4 +1,4 @@
-import { png } from '../../shared/providers/sandbox/media/media.ts'
+import { png } from '../support/media/png.ts'
 import { file, type Model, sizes } from './fal-rules.ts'
 import type { Json } from './slow-work.ts'
 

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { fakeInstance } from '../../shared/providers/sandbox/chat/schema-faker.ts'
-import { png } from '../../shared/providers/sandbox/media/media.ts'
+import { png } from '../support/media/png.ts'
 import { Emulator, json, type Reply } from './emulator.ts'
 import { audioTokensIn, refusalOfSound, speaks, spoken } from './openai-chat-sound.ts'
 import { responsesReply } from './openai-responses.ts'

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import sharp from 'sharp'
 import { type SoundFormat, soundTypes } from '../../shared/kinds/sound.ts'
-import { meshFile, mtlFile, objFile, textureFile } from '../../shared/providers/sandbox/media/glb.ts'
-import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
+import { meshFile, mtlFile, objFile, textureFile } from '../../shared/providers/sandbox/media/mesh-files.ts'
 import { soundFile } from '../../shared/providers/sandbox/media/sounds.ts'
+import { videoFile } from '../../shared/providers/sandbox/media/video-file.ts'
 import { Emulator, type Recorded, type Reply } from './emulator.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies are checked by each provider's rules before they are read
@@ -84,7 +84,7 @@ export async function startWork(
 type File = [contentType: string, make: () => Buffer | Promise<Buffer>]
 const fbxHeader = Buffer.from('Kaydara FBX Binary  \x00\x1a\x00', 'latin1')
 const files: Record<string, File> = {
-  'video.mp4': ['video/mp4', () => videoFile({ seconds: 1, width: 160, height: 90 })],
+  'video.mp4': ['video/mp4', () => videoFile({ seconds: 1 })],
   'model.glb': ['model/gltf-binary', () => meshFile()],
   'model.fbx': ['application/octet-stream', () => fbxHeader],
   'model.obj': ['text/plain', () => objFile()],

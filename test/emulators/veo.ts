@@ -1,4 +1,4 @@
-import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
+import { videoFile } from '../../shared/providers/sandbox/media/video-file.ts'
 import { json, type Recorded, type Reply } from './emulator.ts'
 import { geminiError, invalidApiKey } from './gemini.ts'
 import {
@@ -58,9 +58,7 @@ export async function startVeo({ redirect = false, error = internal, ...options 
     if (desk.works.get(id)?.status !== 'finished') return null
     if (redirect && !request.query.has('again')) return redirected(`${request.path}?alt=media&again=1`)
     return async (_request, response) =>
-      void response
-        .writeHead(200, { 'content-type': 'video/mp4' })
-        .end(await videoFile({ seconds: 1, width: 160, height: 90 }))
+      void response.writeHead(200, { 'content-type': 'video/mp4' }).end(await videoFile({ seconds: 1 }))
   }
   const world = await startWork(
     (request, desk) => keyFault(request) ?? operations(request, desk) ?? downloads(request, desk),

@@ -1,7 +1,6 @@
 import { Redis } from 'ioredis'
 import { parseRedisUrl } from '../../shared/base/redis-url.ts'
-import { hashSlot, slotCount } from '../../shared/io/hash-slot.ts'
-import { isSharded, Shards, shardsOf, shardTags, sharedTag } from '../../shared/io/redis-shards.ts'
+import { hashSlot, isSharded, Shards, shardsOf, shardTags, sharedTag, slotCount } from '../../shared/io/redis-shards.ts'
 import { queuePrefix } from '../../shared/queues/queues.ts'
 import { test } from '../support/test.ts'
 

@@ -195,6 +195,19 @@ test('passed: fields that clients rely on and that cost nothing, to targets that
   t.deepEqual(sentBy(requestOf(extra, 'chat', { ...plain.chat, my_field: 1 }, true)), { ...plain.chat, my_field: 1 })
 })
 
+test('passed: a field of one provider alone, which its row names, to a server that is strict as well', t => {
+  const openai = providers.find(({ name }) => name === 'openai')!
+  const taking = { ...openai, quirks: { ...openai.quirks, extra_fields: ['my_field'] } }
+  for (const kind of kinds) {
+    const request = requestOf(taking, kind, { ...plain[kind], my_field: 1 }, true)
+    t.is(sentBy(request).my_field, 1, kind)
+    t.is(request.dropped, undefined, kind)
+    const other = requestOf(openai, kind, { ...plain[kind], my_field: 1 }, true)
+    t.false('my_field' in sentBy(other), kind)
+    t.deepEqual(other.dropped, ['my_field'], kind)
+  }
+})
+
 test('no field that is refused or dropped is on a list of those that pass', t => {
   for (const kind of kinds)
     for (const name of [...Object.keys(paidFields), ...Object.keys(unpriced)])

@@ -2,7 +2,7 @@ import type { SpeechInput } from '../../shared/kinds/speech.ts'
 import { elevenlabs } from '../../shared/providers/adapters/elevenlabs/protocol.ts'
 import { gemini } from '../../shared/providers/adapters/gemini/protocol.ts'
 import { openai } from '../../shared/providers/adapters/openai/protocol.ts'
-import type { InstantAdapter, InstantCall, ProviderLine } from '../../shared/providers/contract.ts'
+import type { InstantAdapter, InstantCall, ProviderConnection } from '../../shared/providers/contract.ts'
 import { startElevenLabs } from '../emulators/elevenlabs.ts'
 import { type Emulator, framed, json, type Reply, text } from '../emulators/emulator.ts'
 import { streamed } from '../emulators/gemini-interactions.ts'
@@ -34,7 +34,7 @@ async function faultOf(provider: Provider, call: InstantCall<'speech'>, reply: R
   const emulator = await starts[provider]()
   emulator.next(reply)
   const adapter = protocols[provider].instant!.speech as InstantAdapter<'speech'>
-  const make = (line: ProviderLine) =>
+  const make = (line: ProviderConnection) =>
     'make' in adapter ? adapter.make(call, line) : Promise.reject(new Error('slow'))
   try {
     return await providerFault(

@@ -1,5 +1,5 @@
-import { textureFile } from '../../shared/providers/sandbox/media/glb.ts'
-import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
+import { textureFile } from '../../shared/providers/sandbox/media/mesh-files.ts'
+import { videoFile } from '../../shared/providers/sandbox/media/video-file.ts'
 import { eventually } from '../support/gateway.ts'
 import { answerOf, audio, dataUri, image } from '../support/jobs/gateway.ts'
 import { wav } from '../support/media/sounds.ts'
@@ -101,7 +101,7 @@ for (const environment of ['live', 'test'] as const) {
       const response = await send('/v1/audio/transcriptions', { model: 'whisper-1' }, { file }, account[environment])
       await refused(t, title, response, expected)
     }
-    const silent = { bytes: await videoFile({ seconds: 1, width: 64, height: 64 }), name: 'a.mp4', type: 'video/mp4' }
+    const silent = { bytes: await videoFile({ seconds: 1 }), name: 'a.mp4', type: 'video/mp4' }
     const response = await send(
       '/v1/audio/transcriptions',
       { model: 'whisper-1' },

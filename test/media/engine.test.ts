@@ -54,7 +54,7 @@ async function served(t: ExecutionContext, { kind, deployment }: Offer, asked: C
   await billed(t, what, headers.get('x-generation-id')!, costNano)
   const shown = headers.get('x-gateway-cost-usd')
   if (shown !== null) t.is(Math.round(Number(shown) * 1e9), costNano, what)
-  const model = (asked.references.length > 0 && deployment.traits?.edit_model) || deployment.upstream_model
+  const model = (asked.references.length > 0 && deployment.traits?.by_mode?.edit?.model) || deployment.upstream_model
   upstream(t, deployment.provider, String(model).split(':').at(-1)!, asked)
   expectedNano += costNano
   requests++

@@ -216,6 +216,31 @@ test.serial('each request is charged the price it was admitted with, however oft
   await patch({ prices: { openai: null } })
 })
 
+test.serial(
+  'reported by name: changes that another version stored in a form of its own; the others are in force',
+  async t => {
+    const { db } = first.services
+    const row = { name: 'gpt-4o', updatedBy: 'another version' }
+    const rows = [
+      { ...row, kind: 'model', value: { prices: { openai: 'cheap' } } },
+      { ...row, kind: 'discount', value: { percent: 5 } },
+    ]
+    await db.catalogOverride.createMany({ data: rows })
+    await run('model', 'disable', '--model', model)
+    const { data, faults } = await operator.visitor.json<OperatorModels>(`${base}/models`)
+    t.deepEqual(
+      faults.filter(({ name }) => name === 'gpt-4o').map(({ kind, field }) => [kind, field]),
+      [
+        ['discount', 'value'],
+        ['model', 'value'],
+      ],
+    )
+    t.is(data.find(({ id }) => id === model)?.disabled, true)
+    await db.catalogOverride.deleteMany({ where: { name: 'gpt-4o' } })
+    await run('model', 'reset', '--model', model)
+  },
+)
+
 test.serial('changes are audited without secrets, and by command', async t => {
   await run('model', 'disable', '--model', model)
   await run(

@@ -1,5 +1,5 @@
-import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { chargedNano, saying, startWorld } from '../support/chat/gateway.ts'
+import { png } from '../support/media/png.ts'
 import { failure, targetOf } from '../support/routing/health.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
 import { use } from '../support/use.ts'

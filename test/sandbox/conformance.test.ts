@@ -5,7 +5,7 @@ import type { InstantKindRow } from '../../shared/kinds/instant.ts'
 import type { References } from '../../shared/kinds/media.ts'
 import type { SoundFormat } from '../../shared/kinds/sound.ts'
 import { servesMedia } from '../../shared/media/run.ts'
-import type { InstantAdapter, InstantCall, ProviderLine } from '../../shared/providers/contract.ts'
+import type { InstantAdapter, InstantCall, ProviderConnection } from '../../shared/providers/contract.ts'
 import { createSandboxProtocol } from '../../shared/providers/sandbox/media/protocol.ts'
 import { providerFault } from '../support/jobs/queued-adapter.ts'
 import { audioSource, imageSource } from '../support/jobs/sources.ts'
@@ -16,7 +16,7 @@ import { test } from '../support/test.ts'
 
 const catalog = loadCatalog()
 const { instant } = createSandboxProtocol(systemClock, 60_000)
-const line = {} as ProviderLine
+const line = {} as ProviderConnection
 const sources = new Map([
   ['audio_url', audioSource],
   ['input_references.0', imageSource],
@@ -33,7 +33,7 @@ const bodies: Record<InstantKind, object> = {
   sfx: { prompt: 'A door' },
 }
 
-type Made = { make(call: InstantCall<InstantKind>, line: ProviderLine): Promise<InstantOutput> }
+type Made = { make(call: InstantCall<InstantKind>, line: ProviderConnection): Promise<InstantOutput> }
 
 /** The sandbox's answer for one model, and the format that sound must have. */
 function ask(kind: InstantKind, id: string, more: object = {}, signal = new AbortController().signal) {

@@ -3,7 +3,7 @@ import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import type { ModelRow } from '../../shared/catalog/schema.ts'
 import { type QueuedKind, type QueuedKinds, queuedKinds } from '../../shared/kinds/index.ts'
 import type { QueuedKindRow, References } from '../../shared/kinds/media.ts'
-import type { PollReport, ProviderLine, QueuedAdapter } from '../../shared/providers/contract.ts'
+import type { PollReport, ProviderConnection, QueuedAdapter } from '../../shared/providers/contract.ts'
 import { ProviderError } from '../../shared/providers/provider-error.ts'
 import { createSandboxProtocol } from '../../shared/providers/sandbox/media/protocol.ts'
 import { sourceOf } from '../support/jobs/sources.ts'
@@ -12,7 +12,7 @@ import { type ExecutionContext, test } from '../support/test.ts'
 const catalog = loadCatalog()
 const kinds = Object.keys(queuedKinds) as QueuedKind[]
 const nothing = () => Promise.reject(new Error('the sandbox opens no connection'))
-const line: ProviderLine = {
+const line: ProviderConnection = {
   provider: [...catalog.providers.values()][0]!,
   baseUrl: '',
   send: nothing,

@@ -20,6 +20,18 @@ const [answered, failedOver, refused, unsampled, queued, batched] = traceIds as 
   string,
   string,
 ]
+/** A request of each dialect, and OpenTelemetry's name of its operation. */
+const dialects = [
+  { path: '/v1/chat/completions', operation: 'chat', body: { model, messages: [{ role: 'user', content: 'Hello' }] } },
+  { path: '/v1/completions', operation: 'text_completion', body: { model, prompt: 'Hello' } },
+  {
+    path: '/v1/messages',
+    operation: 'chat',
+    body: { model, max_tokens: 50, messages: [{ role: 'user', content: 'Hello' }] },
+  },
+  { path: '/v1/responses', operation: 'chat', body: { model, input: 'Hello' } },
+  { path: '/v1/embeddings', operation: 'embeddings', body: { model: 'text-embedding-3-small', input: 'Hello' } },
+].map((dialect, i) => ({ ...dialect, traceId: `d${i}`.repeat(16) }))
 const callerSpan = 'a'.repeat(16)
 const parentOf = (traceId: string, flags = '01') => ({ traceparent: `00-${traceId}-${callerSpan}-${flags}` })
 const hello = { model, messages: [{ role: 'user', content: 'A secret prompt' }], max_tokens: 50 }
@@ -55,6 +67,10 @@ test.before(async () => {
   await ask(world, parentOf(refused), { ...hello, model: 'no-such-model' })
   await ask(world, parentOf(unsampled, '00'))
   await ask(world, { traceparent: 'nonsense' })
+  for (const { path, body, traceId } of dialects) {
+    const response = await world.gateway.fetch(path, { key: account.live, body, headers: parentOf(traceId) })
+    await response.text()
+  }
   const job = { ...(await mediaBodies['/v1/videos']()), webhook_url: receiver.url }
   const submitted = await world.gateway.fetch('/v1/videos', { key: account.test, body: job, headers: parentOf(queued) })
   jobId = ((await submitted.json()) as { id: string }).id
@@ -73,7 +89,8 @@ test.before(async () => {
   toReceiver = receiver.received.map(({ headers }) => headers.traceparent)
   await workers.stop()
   await world.close()
-  own = [...new Set(collector.spans.map(({ traceId }) => traceId))].filter(id => !traceIds.includes(id))
+  const known = [...traceIds, ...dialects.map(({ traceId }) => traceId)]
+  own = [...new Set(collector.spans.map(({ traceId }) => traceId))].filter(id => !known.includes(id))
 })
 test.after.always(async () => {
   await receiver?.close()
@@ -116,6 +133,15 @@ test('a request continues its caller’s trace, with the call to the provider be
   t.deepEqual(call.attributes['gen_ai.response.finish_reasons'], ['stop'])
   t.like(server.resource, { 'service.name': 'headgate' })
 })
+
+for (const { path, operation, body, traceId } of dialects)
+  test(`200 from ${path}: the call has the operation ${operation} of the conventions`, t => {
+    const [server, call, ...others] = collector.trace(traceId) as [ReceivedSpan, ReceivedSpan]
+    t.deepEqual(others, [])
+    t.is(server.attributes['http.response.status_code'], 200)
+    t.is(call.name, `${operation} ${body.model}`)
+    t.is(call.attributes['gen_ai.operation.name'], operation)
+  })
 
 test('each attempt is a span; the one that failed says why', t => {
   const [server, first, second] = collector.trace(failedOver) as [ReceivedSpan, ReceivedSpan, ReceivedSpan]

@@ -12,13 +12,14 @@ import {
 } from '../../shared/catalog/traits.ts'
 import { estimateAbandonedUsage } from '../../shared/chat/abandoned-usage.ts'
 import { bill } from '../../shared/chat/bill.ts'
-import { deliveredByAnswer } from '../../shared/chat/delivered.ts'
+import { chatFormatOf } from '../../shared/chat/chat-formats.ts'
+import { deliveredByAnswer } from '../../shared/chat/delivered-output.ts'
 import type { ChatRequest } from '../../shared/kinds/chat.ts'
 import type { MessagesRequest } from '../../shared/kinds/messages.ts'
 import type { Target } from '../../shared/providers/contract.ts'
 import { chatFeatures, type Features } from '../../shared/routing/features.ts'
 import { messagesFeatures } from '../../shared/routing/messages-features.ts'
-import { chargeNano, maxCostOf, reasoningStretchTokens } from '../../shared/routing/pricing.ts'
+import { chargeNano, maxCostOf, reasoningExtensionTokens } from '../../shared/routing/pricing.ts'
 import { promptTokensBound } from '../../shared/routing/prompt-bound.ts'
 import { test } from '../support/test.ts'
 
@@ -134,7 +135,7 @@ function mostPrompt({ target, features: { media } }: Given, text: number): numbe
 function usageOf(it: Given, text: number, outputLimit: number, work: WorkCase): Usage {
   const { prompt, output, cached, written, writtenFor1h } = work
   const prompt_tokens = Math.max(1, Math.floor(mostPrompt(it, text) * prompt))
-  const beside = reasonsBesideLimit(it.target) ? reasoningStretchTokens : 0
+  const beside = reasonsBesideLimit(it.target) ? reasoningExtensionTokens : 0
   const completion_tokens = Math.floor((outputLimit + beside) * it.features.choices * output)
   const cached_tokens = Math.floor(prompt_tokens * cached)
   const cache_write_tokens = Math.floor((prompt_tokens - cached_tokens) * written)
@@ -169,7 +170,7 @@ test(`charged at least the provider's price and margin, and within the reservati
       // What the model wrote until then is within what it can write in the time.
       const elapsedMs = Math.ceil((usage.completion_tokens / 100) * 1_000)
       const estimate = await estimateAbandonedUsage({
-        ...{ kind, body, features, target },
+        ...{ format: chatFormatOf(kind), body, features, target },
         ...{ elapsedMs, tokensPerSecond: null, maxOutputTokens: bound.outputTokens * features.choices },
         ...{ delivered: deliveredByAnswer([], 0), reported: null, hidesOutput: true },
       })
@@ -186,7 +187,7 @@ test(`charged at least the provider's price and margin, and within the reservati
     // Whether its client waits or a call is read on: the provider's own count is billed.
     const message = { role: 'assistant', content: usage.completion_tokens > 0 ? 'x' : '' }
     const answer = { usage, choices: [{ index: 0, message, finish_reason: 'stop' }] }
-    const finished = { kind, body, upstreamId: null, answer, lostImages: 0 }
+    const finished = { format: chatFormatOf(kind), body, upstreamId: null, answer, lostImages: 0 }
     const { costNano, waiver } = await bill({ target, marginPpm, free: false }, finished)
     if (costNano > reservedNano) throw new Error(`${costNano} charged, ${reservedNano} reserved`)
     if (costNano < priceNano(it, usage)) {

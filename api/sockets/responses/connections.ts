@@ -7,7 +7,7 @@ import { ClientGone } from '../../../shared/engine/failures.ts'
 import type { ClientPresence } from '../../../shared/engine/response-writer.ts'
 import type { Services } from '../../../shared/open-services.ts'
 import { renewSlotsEveryMs, type SessionSlot, SessionSlots } from '../../../shared/realtime/session-slots.ts'
-import { resolveStandardKey } from '../../middleware/key.ts'
+import { resolveStandardKey } from '../../auth/api-keys.ts'
 import { confirmKey } from '../../request-lifecycle.ts'
 import { ResponsesConnection } from './connection.ts'
 

@@ -1,7 +1,6 @@
 import { newId } from '../../base/ids.ts'
-import { billAnswer } from '../../chat/complete-answer.ts'
+import { chatFormatOf } from '../../chat/chat-formats.ts'
 import { noMedia } from '../../chat/remote-media.ts'
-import { idPrefix } from '../../chat/run-input.ts'
 import { failureOf } from '../../engine/failures.ts'
 import type { Bill } from '../../engine/report.ts'
 import { usageEvent } from '../../engine/report.ts'
@@ -10,7 +9,6 @@ import type { BatchAnswer, Operation } from '../../providers/contract.ts'
 import { isRequestFault, ProviderError } from '../../providers/provider-error.ts'
 import { marginOf } from '../../routing/pricing.ts'
 import type { Reservation } from '../../wallet/admission.ts'
-import { billingContextOf } from '../../wallet/billing-context.ts'
 import type { BatchServices } from '../batch-services.ts'
 import type { Batch } from '../batches.ts'
 import { readLines } from '../input.ts'
@@ -107,6 +105,7 @@ class Collector {
   async #bill(line: number, bytes: Buffer, answer: BatchAnswer): Promise<FinishedLine> {
     const { customId, body } = readRequest(bytes)
     const { target, direct, kind } = this.#providerBatch
+    const format = chatFormatOf(kind)
     const requestId = newId('req')
     const result = { line, customId, reservation: null }
     const refused = (error: ProviderError): FinishedLine => {
@@ -116,16 +115,16 @@ class Collector {
       return { ...result, failed: true, text, event: null }
     }
     if ('error' in answer) return refused(answer.error)
-    const id = newId(idPrefix[kind])
+    const id = newId(format.idPrefix)
     const call = { target, body, raw: null, maxTokens: null, media: noMedia }
-    const features = await measuredFeatures(this.#services, kind, body, bytes.length, this.#batch)
+    const features = await measuredFeatures(kind, body, bytes.length, this.#batch)
     const reservation = await this.#reservationFor(
       line,
       Number(maxLineNano(this.#services, this.#batch, target, features)),
     )
     try {
-      const whole = { kind, adapter: direct, call, json: answer.json, id }
-      const { billed, shown } = await billAnswer(whole, { features, marginPpm: this.#marginPpm, free: false })
+      const whole = { adapter: direct, call, json: answer.json, id }
+      const { billed, shown } = await format.billAnswer(whole, { features, marginPpm: this.#marginPpm, free: false })
       const text = answeredText(customId, requestId, 200, JSON.stringify(shown))
       return {
         ...result,
@@ -173,7 +172,7 @@ class Collector {
     const { id, month, capNano } = this.#batch
     return {
       id: `${id}:${line}`,
-      billing: { ...billingContextOf(policy), capNano: capNano === null ? null : Number(capNano) },
+      billing: { ...policy, capNano: capNano === null ? null : Number(capNano) },
       month,
       reservedNano,
       maxNano: reservedNano,

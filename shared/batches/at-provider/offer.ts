@@ -1,7 +1,7 @@
 import type { Price } from '../../catalog/schema.ts'
 import type { DirectKind } from '../../kinds/index.ts'
 import type { Platform } from '../../platform.ts'
-import type { BatchAdapter, DirectAdapter, Operation, ProviderLine, Target } from '../../providers/contract.ts'
+import type { BatchAdapter, DirectAdapter, Operation, ProviderConnection, Target } from '../../providers/contract.ts'
 import { releaseHolds } from '../../wallet/holds.ts'
 import type { BatchServices } from '../batch-services.ts'
 import type { Batch } from '../batches.ts'
@@ -13,7 +13,7 @@ export type ProviderBatch = {
   target: Target
   direct: DirectAdapter<DirectKind>
   adapter: BatchAdapter
-  line: ProviderLine
+  line: ProviderConnection
 }
 
 /** The operation of a batch that the gateway runs: never submitted to a provider, or moved back from it. */
@@ -53,7 +53,7 @@ export function providerBatchOf(services: Platform, batch: Batch): ProviderBatch
   const { provider, deployment } = offer.target
   const price = (batch.price as Price | null) ?? deployment.price
   const target = { ...offer.target, deployment: { ...deployment, price } }
-  return { ...offer, target, line: services.upstreams.line(provider, 'live', batch.credentialId) }
+  return { ...offer, target, line: services.upstreams.connectionTo(provider, 'live', batch.credentialId) }
 }
 
 /** Moves a batch's open lines to the gateway, and releases the reservation for the provider's run. */

@@ -1,25 +1,20 @@
 import { GatewayError } from '../../base/errors.ts'
 import type { Price } from '../../catalog/schema.ts'
-import { hasRemoteDocuments } from '../../chat/measure-messages.ts'
-import { measureInline, measureRequest } from '../../chat/measure-request.ts'
-import { noteUnknownMembers } from '../../chat/note-unknown-members.ts'
+import { chatFormatOf } from '../../chat/chat-formats.ts'
+import { measureInline } from '../../chat/measure-request.ts'
 import { noMedia } from '../../chat/remote-media.ts'
 import { admitRequest } from '../../engine/admit-request.ts'
 import type { StoredFile } from '../../files/files.ts'
 import { sourceOf } from '../../files/sources.ts'
 import type { SlotOwner } from '../../io/fair-slots.ts'
 import { hadNoEffect } from '../../jobs/start.ts'
-import { allowedModels } from '../../keys/allowlist.ts'
 import type { ResolvedKey } from '../../keys/policies.ts'
-import type { ChatRequest } from '../../kinds/chat.ts'
+import { allowedModels } from '../../keys/policy.ts'
 import type { DirectKind, DirectKinds } from '../../kinds/index.ts'
-import type { MessagesRequest } from '../../kinds/messages.ts'
 import type { Platform } from '../../platform.ts'
 import type { Call } from '../../providers/contract.ts'
 import { ProviderError } from '../../providers/provider-error.ts'
-import { hasFunctions } from '../../providers/toolkit/functions-over-tools.ts'
 import type { Features } from '../../routing/features.ts'
-import { featuresOf } from '../../routing/kind-features.ts'
 import { marginOf, maxCostOf } from '../../routing/pricing.ts'
 import { mayExtendPrompt } from '../../routing/web-searches.ts'
 import { flatCost, type Reservation } from '../../wallet/reservation.ts'
@@ -80,7 +75,7 @@ async function submitToProvider(services: BatchServices, batch: Batch): Promise<
     const { price } = offer.target.deployment
     const current = await attachHold(services, batch, reservation, { provider: provider.name, credentialId, price })
     if (current.provider === null) return current
-    const line = services.upstreams.line(provider, 'live', credentialId)
+    const line = services.upstreams.connectionTo(provider, 'live', credentialId)
     return await startAtProvider(services, current, { ...offer, line }, file)
   } finally {
     await services.files.remove([file]).catch(() => {}) // It expires.
@@ -173,16 +168,16 @@ async function writeProviderInput(
 }
 
 async function* readCalls(services: BatchServices, batch: Batch, target: ProviderBatch['target'], kind: DirectKind) {
+  const format = chatFormatOf(kind)
   for await (const group of readLines(services.blobs, batch, { line: 1, byte: 0 })) {
     for (const { bytes, number } of group) {
       if (isBlank(bytes!)) continue
       const { body } = readRequest(bytes!)
       if ('models' in body || 'provider' in body) throw cannot(`line ${number} has a choice of providers or models`)
-      if (kind === 'chat' && hasFunctions(body as ChatRequest)) throw cannot(`line ${number} has functions, not tools`)
-      if (kind === 'messages' && hasRemoteDocuments(body as MessagesRequest))
-        throw cannot(`line ${number} refers to files by URL`)
-      if (kind === 'messages' || kind === 'responses') noteUnknownMembers(kind, body)
-      const features = await measuredFeatures(services, kind, body, bytes!.length, batch)
+      const obstacle = format.batchObstacle?.(body) ?? null
+      if (obstacle !== null) throw cannot(`line ${number} ${obstacle}`)
+      format.noteUnknown?.(body)
+      const features = await measuredFeatures(kind, body, bytes!.length, batch)
       if (features.unlisted) throw cannot(`line ${number} has members that cannot be sent`)
       const passesUnknown = services.config.passUnknownFields
       const call: Call<DirectKind> = { target, body, raw: null, maxTokens: null, media: noMedia, passesUnknown }
@@ -195,18 +190,15 @@ async function* readCalls(services: BatchServices, batch: Batch, target: Provide
 
 /** The features of a line with the measured sizes of its audio and documents. */
 export async function measuredFeatures<K extends DirectKind>(
-  services: BatchServices,
   kind: K,
   body: DirectKinds[K]['request'],
   bytes: number,
   owner: SlotOwner,
 ): Promise<Features> {
   // The length of the whole line, which exceeds its body's.
-  const features = featuresOf(kind, body, bytes)
-  const hasMedia = features.inputs.audio || features.inputs.file
-  if (hasMedia && kind === 'chat') await measureInline(body as ChatRequest, features, owner)
-  if (hasMedia && kind === 'messages')
-    await measureRequest(services, 'messages', body as MessagesRequest, features, owner)
+  const format = chatFormatOf(kind)
+  const features = format.readFeatures(body, bytes)
+  await measureInline(format, body, features, owner)
   return features
 }
 

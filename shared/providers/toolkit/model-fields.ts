@@ -1,4 +1,5 @@
 import type { GatewayError } from '../../base/errors.ts'
+import type { DeploymentTraits, FieldMode, FieldTraits } from '../../catalog/deployment-traits.ts'
 import type { WorkKind } from '../../kinds/index.ts'
 import { listOf, unsupported } from '../../kinds/media.ts'
 import type { QueuedCall, Source } from '../contract.ts'
@@ -7,31 +8,10 @@ import { sourcesIn } from './list-sources.ts'
 
 /**
  * The input of a model whose fields are its own, as providers with thousands of models have them. A deployment's traits name
- * the fields:
- *
- * - `prompt_field` (default `prompt`), `needs_prompt`
- * - `image_field`, `end_image_field`, `video_field`, `audio_field`, `face_field`, `mask_field`: where the files go
- * - `images_field`, `videos_field`, `audios_field`: lists of references; `view_fields`: further views of a mesh, by comma
- * - `duration_format` `string` (`"5"`), `string_s` (`"5s"`), `number` or `number_ms`, with `duration_field` (default `duration`)
- * - `resolution_field`, `aspect_ratio_field`, `negative_prompt_field`, `seed_field`, `sound_field`
- * - `avatar_field`, `script_field`, `voice_field`
- * - `texture_field`, `pbr_field`, `texture_prompt_field`, `target_polycount_field`, `topology_field`
- * - `n_field`: how many images; a model without one draws them one at a time
- * - `size_field`: a size in pixels as `{width, height}`; with `size_format` `text` as `"1024x1024"`, with `fields` in the two
- *   that it names by comma. `most_pixels`: above it an image costs more than the row's price
- * - `aspect_ratios`: those that the model takes, by comma; default the row's own list. A size in pixels becomes one of these
- *   where the model takes no sizes, but has about the `pixels` that it draws (default 1024 x 1024)
- * - `quality_field`, `background_field`, `compression_field`, `fidelity_field`, `moderation_field`
- * - `lyrics_field`, `needs_lyrics`, `instrumental_field`
- * - `formats`: the kinds of files it gives, by comma, its own first, as `png` or with the model's own name as `jpeg=jpg`;
- *   `format_field`: where it is told which, without it only the first is given
- * - `model`: another model than `upstream_model`
- * - `input.<name>`: a value that is sent as `<name>` where nothing else is
- *
- * A trait after the mode's name and `_` is that mode's own: `image_model`, `text_aspect_ratio_field`. The modes are those of
- * videos (`text`, `image`, `reference`, `motion_control`, `video`), what a lip sync takes (`image`, `video`), what an avatar
- * is made from (`image`, `avatar`), what a mesh is made from (`text`, `image`, `multi_image`) and whether an image is drawn
- * from references (`edit`, else `text`).
+ * the fields (`shared/catalog/deployment-traits.ts`), in general or by the mode. The modes are those of videos (`text`,
+ * `image`, `reference`, `motion_control`, `video`), what a lip sync takes (`image`, `video`), what an avatar is made from
+ * (`image`, `avatar`), what a mesh is made from (`text`, `image`, `multi_image`) and whether an image is drawn from
+ * references (`edit`, else `text`).
  */
 export type ModelInput = { model: string; input: Json; params: Params }
 
@@ -44,7 +24,8 @@ export type Params = Record<string, string>
  */
 export type InputOptions = { inlineBytes: number; sizeNames?: Readonly<Record<string, string>> }
 
-const constantPrefix = 'input.'
+/** The traits that name a field of the model. */
+type FieldName = Extract<keyof FieldTraits, `${string}_field`>
 
 /**
  * Builds a model's input under the names that a deployment's traits give. Throws a GatewayError 400 for an input
@@ -52,34 +33,28 @@ const constantPrefix = 'input.'
  */
 export class ModelInputBuilder<K extends WorkKind> {
   readonly #call: QueuedCall<K>
-  readonly #mode: string
+  readonly #mode: FieldMode
   readonly #inlineBytes: number
-  readonly #json: Json = {}
+  readonly #json: Json
   readonly #params: Params = {}
 
-  constructor(call: QueuedCall<K>, mode: string, { inlineBytes }: InputOptions) {
+  constructor(call: QueuedCall<K>, mode: FieldMode, { inlineBytes }: InputOptions) {
     this.#call = call
     this.#mode = mode
     this.#inlineBytes = inlineBytes
-    for (const [name, value] of Object.entries(this.#traits))
-      if (name.startsWith(constantPrefix)) this.#json[name.slice(constantPrefix.length)] = value
+    this.#json = { ...this.#traits.input }
   }
 
-  get #traits() {
+  get #traits(): DeploymentTraits {
     return this.#call.target.deployment.traits ?? {}
   }
 
-  trait(name: string): string | null {
-    const value = this.#traits[`${this.#mode}_${name}`] ?? this.#traits[name]
-    return value === undefined ? null : String(value)
+  /** A trait of the mode, else of the model; null if there is none. */
+  trait<Name extends keyof FieldTraits>(name: Name): NonNullable<FieldTraits[Name]> | null {
+    return this.#traits.by_mode?.[this.#mode]?.[name] ?? this.#traits[name] ?? null
   }
 
-  /** A comma-separated trait. */
-  list(name: string): string[] {
-    return this.trait(name)?.split(',') ?? []
-  }
-
-  has(trait: string): boolean {
+  has(trait: keyof FieldTraits): boolean {
     return this.trait(trait) !== null
   }
 
@@ -92,7 +67,7 @@ export class ModelInputBuilder<K extends WorkKind> {
    * Sets a value under the name that the trait gives; omits null, and values that are the default of a model without
    * that field.
    */
-  value(trait: string, param: string, value: unknown, defaultValue: unknown = null): void {
+  value(trait: FieldName, param: string, value: unknown, defaultValue: unknown = null): void {
     if (value === null || (value === defaultValue && !this.has(trait))) return
     const name = this.trait(trait)
     if (name === null) throw this.unsupported(param)
@@ -107,11 +82,11 @@ export class ModelInputBuilder<K extends WorkKind> {
 
   prompt(prompt: string | null): void {
     if (prompt !== null) this.set(this.trait('prompt_field') ?? 'prompt', 'prompt', prompt)
-    else if (this.has('needs_prompt')) throw unsupported(this.#call.target.model, 'prompt', 'needs a `prompt`')
+    else if (this.trait('needs_prompt')) throw unsupported(this.#call.target.model, 'prompt', 'needs a `prompt`')
   }
 
   /** Sets a choice from the row's list; it is omitted for models that offer only one. */
-  choice(trait: string, param: string, value: string | null): void {
+  choice(trait: FieldName, param: string, value: string | null): void {
     if (this.has(trait) || listOf(this.#call.target.model, `${param}s`).length !== 1) this.value(trait, param, value)
   }
 
@@ -122,35 +97,33 @@ export class ModelInputBuilder<K extends WorkKind> {
     // The billed option must be the one produced.
     if (format === null && !only) throw this.unsupported(param)
     if (format === null) return
-    const texts: Record<string, unknown> = {
+    const lengths = {
       number: seconds,
       number_ms: Math.round(seconds * 1_000),
       string: String(seconds),
       string_s: `${seconds}s`,
     }
-    if (!(format in texts)) throw new Error(`${this.#call.target.model.id} has a strange duration_format`)
-    this.set(this.trait('duration_field') ?? 'duration', param, texts[format])
+    this.set(this.trait('duration_field') ?? 'duration', param, lengths[format])
   }
 
   /** Sets the file format. `defaultValue`: the default of models whose traits name none. */
   format(requested: string | null, defaultValue: string | null = null): void {
     if (requested === null) return
     const field = this.trait('format_field')
-    const given = this.has('formats') ? this.list('formats') : defaultValue === null ? [] : [defaultValue]
-    const offered = field === null ? given.slice(0, 1) : given
-    const found = offered.map(entry => entry.split('=')).find(([name]) => name === requested)
-    if (!found) throw this.unsupported('output_format', `gives no ${requested}`)
-    if (field !== null) this.set(field, 'output_format', found.at(-1))
+    const formats = this.trait('formats') ?? (defaultValue === null ? [] : [defaultValue])
+    const offered = field === null ? formats.slice(0, 1) : formats
+    if (!offered.includes(requested)) throw this.unsupported('output_format', `gives no ${requested}`)
+    if (field !== null) this.set(field, 'output_format', this.trait('format_names')?.[requested] ?? requested)
   }
 
-  async file(trait: string, field: string): Promise<void> {
+  async file(trait: FieldName, field: string): Promise<void> {
     const source = this.#call.sources.get(field)
     if (!source) return
     if (!this.has(trait)) throw this.unsupported(field)
     this.value(trait, field, await this.#address(source))
   }
 
-  async files(trait: string, field: string): Promise<void> {
+  async files(trait: FieldName, field: string): Promise<void> {
     const sources = sourcesIn(this.#call.sources, field)
     if (sources.length === 0) return
     if (!this.has(trait)) throw this.unsupported(field)
@@ -159,8 +132,8 @@ export class ModelInputBuilder<K extends WorkKind> {
 
   /** Sets the views of one object: in one list, or one field each with the front first. */
   async views(): Promise<void> {
-    const further = this.list('view_fields')
-    if (further.length === 0) return this.files('images_field', 'image_urls')
+    const further = this.trait('view_fields')
+    if (further === null) return this.files('images_field', 'image_urls')
     const names = [this.trait('image_field'), ...further]
     for (const [i, source] of sourcesIn(this.#call.sources, 'image_urls').entries()) {
       const name = names[i]

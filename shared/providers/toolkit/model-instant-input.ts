@@ -31,7 +31,7 @@ export async function musicInput(call: QueuedCall<'music'>, options: InputOption
   const { input } = call
   const fields = new ModelInputBuilder(call, 'text', options)
   fields.prompt(input.prompt)
-  if (input.lyrics === null && fields.has('needs_lyrics')) throw fields.unsupported('lyrics', 'needs `lyrics`')
+  if (input.lyrics === null && fields.trait('needs_lyrics')) throw fields.unsupported('lyrics', 'needs `lyrics`')
   fields.value('lyrics_field', 'lyrics', input.lyrics)
   fields.value('instrumental_field', 'instrumental', input.instrumental, false)
   if (input.durationS !== null) fields.duration(input.durationS, 'duration_s')
@@ -61,18 +61,20 @@ function usualFormat({ model }: Target): string {
 function size(fields: ModelInputBuilder<'image'>, { input, target }: QueuedCall<'image'>): void {
   if (input.size === null) return
   const { width, height } = input.size
-  const max = Number(fields.trait('most_pixels') ?? Number.POSITIVE_INFINITY)
+  const max = fields.trait('most_pixels') ?? Number.POSITIVE_INFINITY
   if (width * height > max) throw fields.unsupported('size', `gives at most ${max} pixels`)
-  const format = fields.trait('size_format')
-  if (!fields.has('size_field')) {
+  const [widthField, heightField] = [fields.trait('width_field'), fields.trait('height_field')]
+  if (widthField !== null && heightField !== null) {
+    fields.set(widthField, 'size', width)
+    fields.set(heightField, 'size', height)
+  } else if (!fields.has('size_field')) {
     const ratio = isOfUsualSize(fields, input.size) && ratiosOf(fields, target).find(one => hasRatio(input.size!, one))
     if (!ratio) throw fields.unsupported('size', `does not take size ${width}x${height}`)
     fields.value('aspect_ratio_field', 'size', ratio)
-  } else if (format === 'fields') {
-    const [x, y] = fields.list('size_field')
-    fields.set(x!, 'size', width)
-    fields.set(y!, 'size', height)
-  } else fields.value('size_field', 'size', format === 'text' ? `${width}x${height}` : { width, height })
+  } else {
+    const isText = fields.trait('size_format') === 'text'
+    fields.value('size_field', 'size', isText ? `${width}x${height}` : { width, height })
+  }
 }
 
 function aspectRatio(
@@ -83,7 +85,8 @@ function aspectRatio(
   const { aspectRatio: ratio } = input
   if (ratio === null) return
   const name = options.sizeNames?.[ratio]
-  const isNamed = fields.has('size_field') && !fields.has('size_format') && !fields.has('aspect_ratio_field')
+  const takesNames = fields.has('size_field') && fields.trait('size_format') !== 'text'
+  const isNamed = takesNames && !fields.has('aspect_ratio_field')
   if (isNamed && name) {
     fields.value('size_field', 'aspect_ratio', name)
     return
@@ -95,7 +98,7 @@ function aspectRatio(
 }
 
 function ratiosOf(fields: ModelInputBuilder<'image'>, { model }: Target): string[] {
-  return fields.has('aspect_ratios') ? fields.list('aspect_ratios') : listOf(model, 'aspect_ratios')
+  return fields.trait('aspect_ratios') ?? listOf(model, 'aspect_ratios')
 }
 
 const usualPixels = 1024 * 1024
@@ -105,6 +108,6 @@ function isOfUsualSize(
   fields: ModelInputBuilder<'image'>,
   { width, height }: NonNullable<ImageInput['size']>,
 ): boolean {
-  const share = (width * height) / Number(fields.trait('pixels') ?? usualPixels)
+  const share = (width * height) / (fields.trait('pixels') ?? usualPixels)
   return share >= 1 / 2 && share <= 2
 }

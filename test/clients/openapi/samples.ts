@@ -1,4 +1,4 @@
-import { textureFile } from '../../../shared/providers/sandbox/media/glb.ts'
+import { textureFile } from '../../../shared/providers/sandbox/media/mesh-files.ts'
 import { soundFile } from '../../../shared/providers/sandbox/media/sounds.ts'
 
 const fileOf = (bytes: Uint8Array, name: string, type: string) => new File([new Uint8Array(bytes)], name, { type })

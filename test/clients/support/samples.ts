@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { textureFile } from '../../../shared/providers/sandbox/media/glb.ts'
+import { textureFile } from '../../../shared/providers/sandbox/media/mesh-files.ts'
 
 export { wav } from '../../support/media/sounds.ts'
 

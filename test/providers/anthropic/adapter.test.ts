@@ -169,7 +169,7 @@ test('stream: any split of a message decodes to the same as its whole answer', t
   )
 })
 
-const adaptive = { thinking: 'adaptive', effort: true }
+const adaptive: Traits = { thinking: 'adaptive', effort: true }
 const schema = { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false }
 const jsonSchema = { type: 'json_schema', json_schema: { name: 'out', schema } }
 

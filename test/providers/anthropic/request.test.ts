@@ -14,8 +14,8 @@ import { test } from '../../support/test.ts'
 const schema = { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false }
 const jsonSchema = { type: 'json_schema', json_schema: { name: 'out', schema } }
 const inputSchema = tool.function.parameters
-const budget = { thinking: 'budget' }
-const adaptive = { thinking: 'adaptive', effort: true }
+const budget: Traits = { thinking: 'budget' }
+const adaptive: Traits = { thinking: 'adaptive', effort: true }
 
 /** Fields of the client's request → fields of the upstream request (`undefined`: not sent). */
 const mappings: [title: string, body: object, expected: object, traits?: Traits][] = [

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { fal } from '../../../shared/providers/adapters/fal/protocol.ts'
-import type { ProviderCallback, ProviderLine } from '../../../shared/providers/contract.ts'
+import type { ProviderCallback, ProviderConnection } from '../../../shared/providers/contract.ts'
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { json } from '../../emulators/emulator.ts'
 import { signed, startFal } from '../../emulators/fal.ts'
@@ -14,7 +14,7 @@ async function world() {
   const started = await startFal()
   const line = lineTo('fal', fal, started.url)
   const quirks = { jwks_url: `${started.url}/.well-known/jwks.json` }
-  const known: ProviderLine = { ...line, provider: { ...line.provider, quirks } }
+  const known: ProviderConnection = { ...line, provider: { ...line.provider, quirks } }
   const operation = await fal.queued!.video!.start(falVideo('kling-v3-pro'), line, null)
   started.finish()
   const id = String(operation.request)

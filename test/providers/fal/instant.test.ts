@@ -1,3 +1,4 @@
+import type { DeploymentTraits } from '../../../shared/catalog/deployment-traits.ts'
 import type { ImageInput } from '../../../shared/kinds/image.ts'
 import { fal } from '../../../shared/providers/adapters/fal/protocol.ts'
 import type { InstantCall, Source } from '../../../shared/providers/contract.ts'
@@ -35,7 +36,7 @@ conforms(test, {
   call: () => imageCall('fal', 'flux-schnell', { n: 2, format: 'png' }),
   others: {
     'an edit': () => imageCall('fal', 'nano-banana', {}, two),
-    'in the answer itself': () => imageCallWith('fal', 'fal-ai/flux/schnell', { 'input.sync_mode': true }),
+    'in the answer itself': () => imageCallWith('fal', 'fal-ai/flux/schnell', { input: { sync_mode: true } }),
   },
 })
 conforms(test, {
@@ -125,10 +126,14 @@ test('started and completed: the exact request of every row, and images of the s
 test('started: an edit, a mask and everything else that an operator describes', async t => {
   const traits = {
     ...{ size_field: 'image_size', size_format: 'text', n_field: 'num_images', quality_field: 'quality' },
-    ...{ background_field: 'background', format_field: 'output_format', formats: 'png,jpeg,webp' },
-    ...{ edit_model: 'fal-ai/gpt-image-1.5/edit', images_field: 'image_urls', mask_field: 'mask_image_url' },
+    ...{ background_field: 'background', format_field: 'output_format', formats: ['png', 'jpeg', 'webp'] },
+    ...{
+      by_mode: { edit: { model: 'fal-ai/gpt-image-1.5/edit' } },
+      images_field: 'image_urls',
+      mask_field: 'mask_image_url',
+    },
     fidelity_field: 'input_fidelity',
-  }
+  } as const satisfies DeploymentTraits
   const size = { width: 1536, height: 1024 }
   const asked = { n: 2, size, quality: 'high', background: 'transparent', format: 'webp', fidelity: 'high' } as const
   const call = imageCallWith('fal', 'fal-ai/gpt-image-1.5', traits, asked, { ...one, mask: pictureSource('mask.png') })
@@ -141,8 +146,8 @@ test('started: an edit, a mask and everything else that an operator describes', 
   })
   t.is(outputOf(report).images.length, 2)
   const fields = {
-    size_field: 'width,height',
-    size_format: 'fields',
+    width_field: 'width',
+    height_field: 'height',
     resolution_field: 'tier',
     moderation_field: 'safety',
   }

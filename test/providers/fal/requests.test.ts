@@ -1,4 +1,5 @@
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
+import type { DeploymentTraits } from '../../../shared/catalog/deployment-traits.ts'
 import type { QueuedKind } from '../../../shared/kinds/index.ts'
 import { video as videoKind } from '../../../shared/kinds/video.ts'
 import { fal } from '../../../shared/providers/adapters/fal/protocol.ts'
@@ -199,16 +200,16 @@ test('started: any model an operator describes', async t => {
       'input_audio_references.0': audioSource,
     },
   )
-  const traits = {
+  const traits: DeploymentTraits = {
     prompt_field: 'text',
-    reference_model: 'fal-ai/trellis',
     images_field: 'image_urls',
     videos_field: 'clips',
     audios_field: 'voices',
     duration_format: 'string_s',
     duration_field: 'length',
     resolution_field: 'quality',
-    'input.safety': 4,
+    input: { safety: 4 },
+    by_mode: { reference: { model: 'fal-ai/trellis' } },
   }
   const deployment = { ...call.target.deployment, traits }
   const asked = async (more: object) =>
@@ -232,7 +233,11 @@ test('started: any model an operator describes', async t => {
 
 test('started: talking avatars and face swaps that an operator describes', async t => {
   const traits = { image_field: 'image_url', audio_field: 'audio_url', script_field: 'text', voice_field: 'voice' }
-  const more = { avatar_field: 'avatar_id', avatar_model: 'fal-ai/trellis', resolution_field: 'resolution' }
+  const more = {
+    avatar_field: 'avatar_id',
+    by_mode: { avatar: { model: 'fal-ai/trellis' } },
+    resolution_field: 'resolution',
+  }
   const { target } = falVideo('kling-v3-pro')
   const deployment = { ...target.deployment, traits: { ...traits, ...more, aspect_ratio_field: 'ratio' } }
   const avatar = { avatarId: null, script: null, voiceId: null, resolution: '720p', aspectRatio: null }

@@ -5,7 +5,6 @@ import { type ImageInput, type ImageRequest, image, imageRequest } from '../../.
 import { performWork } from '../../../shared/media/work.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import type { InstantCall, Source } from '../../../shared/providers/contract.ts'
-import { png } from '../../../shared/providers/sandbox/media/media.ts'
 import type { Reply } from '../../emulators/emulator.ts'
 import { json } from '../../emulators/emulator.ts'
 import { blockedPrompt, countTokens, finished, geminiError, tokenCounts } from '../../emulators/gemini.ts'
@@ -14,6 +13,7 @@ import { chargedNano, expectedNano, upstreamSecret, type World } from '../../sup
 import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
 import { instantCallOf } from '../../support/media/adapter.ts'
+import { png } from '../../support/media/png.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 

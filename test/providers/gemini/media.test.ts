@@ -1,12 +1,12 @@
 import { type ImageInput, image, imageRequest } from '../../../shared/kinds/image.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import type { Source } from '../../../shared/providers/contract.ts'
-import { png } from '../../../shared/providers/sandbox/media/media.ts'
 import { geminiError } from '../../emulators/gemini.ts'
 import { interactionError } from '../../emulators/gemini-interactions.ts'
 import { startGeminiMedia } from '../../emulators/gemini-media.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
 import { conforms, instantCallOf } from '../../support/media/adapter.ts'
+import { png } from '../../support/media/png.ts'
 import { musicCall, speechCall } from '../../support/providers/gemini-sound.ts'
 import { test } from '../../support/test.ts'
 

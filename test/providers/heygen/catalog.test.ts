@@ -1,7 +1,7 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { heygen } from '../../../shared/providers/adapters/heygen/protocol.ts'
 import type { CatalogPage } from '../../../shared/providers/avatar-catalog.ts'
-import type { ProviderLine } from '../../../shared/providers/contract.ts'
+import type { ProviderConnection } from '../../../shared/providers/contract.ts'
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { json } from '../../emulators/emulator.ts'
 import { startHeygen } from '../../emulators/heygen.ts'
@@ -95,7 +95,7 @@ test('voices: by language, page by page', async t => {
 test('answers that make no sense are not understood', async t => {
   const { emulator, line } = await world(t)
   const query = { token: null, limit: 20 }
-  const wrong: [(line: ProviderLine) => Promise<unknown>, unknown][] = [
+  const wrong: [(line: ProviderConnection) => Promise<unknown>, unknown][] = [
     [line => avatars(query, line), {}],
     [line => avatars(query, line), { data: [{ name: 'no id' }], has_more: false }],
     [line => avatars(query, line), { data: [], has_more: true, next_token: null }],

@@ -183,7 +183,7 @@ for (const [title, input, sources, field] of refusals)
 
 test('400 before anything is sent: a motion of 11 s in the direction of the image', async t => {
   const { emulator, url, close } = await startKling()
-  const traits = { mode: 'std', orientation: 'image' }
+  const traits = { mode: 'std', orientation: 'image' } as const
   const call = videoCall('kling', pro, { ...motionInput, seconds: 11 }, motion, { traits })
   t.is(await refusedField(adapter.start(call, lineTo('kling', kling, url), null)), 'input_video_url')
   t.is(emulator.requests.length, 0)

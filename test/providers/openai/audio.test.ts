@@ -2,7 +2,7 @@ import { buffer } from 'node:stream/consumers'
 import { soundFormats } from '../../../shared/kinds/sound.ts'
 import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
-import type { InstantCall, ProviderLine } from '../../../shared/providers/contract.ts'
+import type { InstantCall, ProviderConnection } from '../../../shared/providers/contract.ts'
 import type { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { dripped, events, framed, json, type Reply } from '../../emulators/emulator.ts'
 import {
@@ -22,9 +22,11 @@ import { decodedSeconds } from '../../support/media/sounds.ts'
 import { test } from '../../support/test.ts'
 import { use } from '../../support/use.ts'
 
-const speech = openai.instant!.speech as { make: (call: InstantCall<'speech'>, line: ProviderLine) => Promise<Spoken> }
+const speech = openai.instant!.speech as {
+  make: (call: InstantCall<'speech'>, line: ProviderConnection) => Promise<Spoken>
+}
 const transcription = openai.instant!.transcription as {
-  make: (call: InstantCall<'transcription'>, line: ProviderLine) => Promise<Heard>
+  make: (call: InstantCall<'transcription'>, line: ProviderConnection) => Promise<Heard>
 }
 type Spoken = { sound: { stream: AsyncIterable<Uint8Array> }; usage(): unknown }
 type Heard = Awaited<

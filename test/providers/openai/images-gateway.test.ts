@@ -1,6 +1,5 @@
 import OpenAI, { toFile } from 'openai'
 import type { Usage } from '../../../shared/base/usage.ts'
-import { png } from '../../../shared/providers/sandbox/media/media.ts'
 import {
   startOpenAiImages,
   streamedImage,
@@ -10,6 +9,7 @@ import {
 } from '../../emulators/openai-images.ts'
 import { chargedNano, expectedNano, upstreamSecret, type World } from '../../support/chat/gateway.ts'
 import type { Account } from '../../support/gateway.ts'
+import { png } from '../../support/media/png.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 

@@ -19,7 +19,7 @@ function at<K extends QueuedKind>(call: QueuedCall<K>, upstream_model: string, t
   return { ...call, target: { ...call.target, provider, deployment } }
 }
 
-const traits = { image_field: 'image', duration_format: 'number', resolution_field: 'resolution' }
+const traits = { image_field: 'image', duration_format: 'number', resolution_field: 'resolution' } as const
 const version = 'a'.repeat(64)
 const first = { start_image_url: imageSource }
 const call = () => at(falVideo('seedance-1.5-pro'), 'acme/films', traits)

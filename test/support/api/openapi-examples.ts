@@ -1,5 +1,5 @@
-import { textureFile } from '../../../shared/providers/sandbox/media/glb.ts'
-import { videoFile } from '../../../shared/providers/sandbox/media/mp4.ts'
+import { textureFile } from '../../../shared/providers/sandbox/media/mesh-files.ts'
+import { videoFile } from '../../../shared/providers/sandbox/media/video-file.ts'
 import { chatLine } from '../batches/gateway.ts'
 import { dataUri } from '../jobs/gateway.ts'
 import { wav } from '../media/sounds.ts'
@@ -13,7 +13,7 @@ async function sampleFiles(): Promise<Files> {
   return {
     png: textureFile(),
     wav: wav(2_000),
-    mp4: await videoFile({ seconds: 2, width: 320, height: 240 }),
+    mp4: await videoFile({ seconds: 2 }),
     jsonl: Buffer.from(JSON.stringify(chatLine('a', 'gpt-4o-mini', 'Hello'))),
   }
 }

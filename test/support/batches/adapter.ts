@@ -6,7 +6,7 @@ import type {
   Call,
   Operation,
   Protocol,
-  ProviderLine,
+  ProviderConnection,
   Source,
 } from '../../../shared/providers/contract.ts'
 import type { BatchEmulator, BatchScript } from '../../emulators/batches.ts'
@@ -56,10 +56,10 @@ export function batchBench<World extends BatchEmulator>({ provider, protocol, mo
     call,
     fileOf,
     line: (url: string) => lineTo(provider, protocol, url),
-    started: (line: ProviderLine, ...contents: string[]) =>
+    started: (line: ProviderConnection, ...contents: string[]) =>
       adapter.start(fileOf(contents), { kind: 'chat', batchId: 'batch_1' }, line),
     /** Runs with an emulator whose batches are scripted. */
-    using: async <T>(body: (world: World, line: ProviderLine) => Promise<T>, script?: Partial<BatchScript>) => {
+    using: async <T>(body: (world: World, line: ProviderConnection) => Promise<T>, script?: Partial<BatchScript>) => {
       const world = await start(script)
       try {
         return await body(world, lineTo(provider, protocol, world.url))
@@ -68,7 +68,7 @@ export function batchBench<World extends BatchEmulator>({ provider, protocol, mo
       }
     },
     /** The outcome of each request by id: the text of its answer, or its error. */
-    async outcomes(operation: Operation, line: ProviderLine): Promise<Record<string, string>> {
+    async outcomes(operation: Operation, line: ProviderConnection): Promise<Record<string, string>> {
       const found: Record<string, string> = {}
       for (const answer of await all(adapter.results(operation, line))) {
         if (answer.id in found) throw new Error(`two answers of ${answer.id}`)
@@ -83,7 +83,7 @@ export function batchBench<World extends BatchEmulator>({ provider, protocol, mo
 }
 
 /** Looks until a batch is over. */
-async function ended(adapter: BatchAdapter, operation: Operation, line: ProviderLine) {
+async function ended(adapter: BatchAdapter, operation: Operation, line: ProviderConnection) {
   for (let look = 0; look < 5; look++) {
     const report = await adapter.check(operation, line)
     if (report.isOver) return report

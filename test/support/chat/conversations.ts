@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { textureFile } from '../../../shared/providers/sandbox/media/glb.ts'
+import { textureFile } from '../../../shared/providers/sandbox/media/mesh-files.ts'
 import { pdfOfPages } from '../media/documents.ts'
 
 /** A conversation apart from any dialect. */

@@ -3,10 +3,11 @@ import fc from 'fast-check'
 import type { Usage } from '../../../shared/base/usage.ts'
 import type { ProviderRow } from '../../../shared/catalog/schema.ts'
 import { bill } from '../../../shared/chat/bill.ts'
-import { billAnswer } from '../../../shared/chat/complete-answer.ts'
+import { chatFormat } from '../../../shared/chat/choices-format.ts'
+import { relayFor } from '../../../shared/chat/choices-relay.ts'
+import { messagesFormat } from '../../../shared/chat/messages-format.ts'
 import { messagesRelayFor } from '../../../shared/chat/messages-relay.ts'
 import type { AnswerRelay } from '../../../shared/chat/stream-relay.ts'
-import { relayFor } from '../../../shared/chat/stream-relays.ts'
 import type { Bill } from '../../../shared/engine/report.ts'
 import type { MessagesUsage } from '../../../shared/kinds/messages.ts'
 import type { Call } from '../../../shared/providers/contract.ts'
@@ -185,9 +186,9 @@ async function checkChat(dialect: Dialect, native: Native, { classes, includeUsa
   const head = { id: 'gen-1', object: 'chat.completion.chunk', created: 1, model: 'm' }
   const stream = relayFor({ adapter, call, requests: [null] }, head, { choices: 1, includeUsage })
   const { relay } = relayed(stream, native, packetBytes)
-  const { billed } = await billAnswer({ kind: 'chat', adapter, call, json: native.whole, id: 'gen-1' }, margin)
+  const { billed } = await chatFormat.billAnswer({ adapter, call, json: native.whole, id: 'gen-1' }, margin)
   checkBill(billed, native, classes)
-  const info = { kind: 'chat', body: call.body, upstreamId: null, broken: false } as const
+  const info = { format: chatFormat, body: call.body, upstreamId: null, broken: false } as const
   checkBill(await bill({ target: call.target, ...margin }, { ...info, relay }), native, classes)
 }
 
@@ -197,11 +198,11 @@ async function checkMessages(dialect: Dialect, native: Native, { classes, packet
   const adapter = direct.messages ?? messagesOverChat(direct.chat!)
   const stream = messagesRelayFor({ adapter, call, requests: [null] }, { id: 'gen-1', requestId: 'req' })
   const { relay, written } = relayed(stream, native, packetBytes)
-  const whole = { kind: 'messages', adapter, call, json: native.whole, id: 'gen-1' } as const
-  const { billed, shown } = await billAnswer(whole, margin)
+  const whole = { adapter, call, json: native.whole, id: 'gen-1' }
+  const { billed, shown } = await messagesFormat.billAnswer(whole, margin)
   checkBill(billed, native, classes)
   deepEqual(classesOfMessage((shown as { usage: MessagesUsage }).usage), native.classes)
-  const info = { kind: 'messages', body: call.body, upstreamId: null, broken: false } as const
+  const info = { format: messagesFormat, body: call.body, upstreamId: null, broken: false } as const
   checkBill(await bill({ target: call.target, ...margin }, { ...info, relay }), native, classes)
   deepEqual(classesOfMessage(usageOfEvents(written)), native.classes)
 }

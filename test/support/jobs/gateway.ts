@@ -1,5 +1,5 @@
-import { textureFile } from '../../../shared/providers/sandbox/media/glb.ts'
-import { videoFile } from '../../../shared/providers/sandbox/media/mp4.ts'
+import { textureFile } from '../../../shared/providers/sandbox/media/mesh-files.ts'
+import { videoFile } from '../../../shared/providers/sandbox/media/video-file.ts'
 import { type Account, eventually, type Gateway } from '../gateway.ts'
 import { wav } from '../media/sounds.ts'
 
@@ -11,8 +11,7 @@ export const dataUri = (type: string, bytes: Uint8Array) =>
 
 export const image = dataUri('image/png', textureFile())
 export const audio = (seconds: number) => dataUri('audio/wav', wav(seconds * 1_000))
-export const clip = async (seconds: number) =>
-  dataUri('video/mp4', await videoFile({ seconds, width: 320, height: 240 }))
+export const clip = async (seconds: number) => dataUri('video/mp4', await videoFile({ seconds }))
 
 /** Uploads a file; gives its address. */
 export async function upload(gateway: Gateway, key: string, bytes: Buffer, contentType: string): Promise<string> {

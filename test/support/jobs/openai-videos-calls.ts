@@ -1,6 +1,6 @@
 import type { Deployment } from '../../../shared/catalog/schema.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
-import type { Protocol, ProviderLine, QueuedCall, Source } from '../../../shared/providers/contract.ts'
+import type { Protocol, ProviderConnection, QueuedCall, Source } from '../../../shared/providers/contract.ts'
 import { falVideo } from './fal-calls.ts'
 
 const traits: Deployment['traits'] = {}
@@ -17,9 +17,12 @@ export function shapedCall(
 }
 
 /** The protocol as a provider whose quirk `videos` is this one gets it. */
-export function shapedProtocol(videos: string): Protocol {
+export function shapedProtocol(videos: 'openai' | 'openrouter'): Protocol {
   const adapter = openai.queued!.video!
-  const shaped = (line: ProviderLine): ProviderLine => ({ ...line, provider: { ...line.provider, quirks: { videos } } })
+  const shaped = (line: ProviderConnection): ProviderConnection => ({
+    ...line,
+    provider: { ...line.provider, quirks: { videos } },
+  })
   return {
     ...openai,
     queued: {

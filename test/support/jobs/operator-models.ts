@@ -61,7 +61,7 @@ export const operatorModels: ModelRow[] = [
     price: second('0.05'),
     traits: {
       ...{ image_field: 'first_frame', end_image_field: 'last_frame', video_field: 'video', duration_format },
-      ...{ aspect_ratio_field: 'aspect_ratio', seed_field: 'seed', sound_field: 'sound', 'input.fps': 24 },
+      ...{ aspect_ratio_field: 'aspect_ratio', seed_field: 'seed', sound_field: 'sound', input: { fps: 24 } },
     },
   }),
   described('replicate-lipsync', 'replicate', `acme/lips:${'a'.repeat(64)}`, {

@@ -6,7 +6,8 @@ import { described } from './operator-models.ts'
 const flat = (usd: string) => ({ unit: 'flat', usd }) as const
 const elevenLabsFormats = {
   format_field: 'output_format',
-  formats: 'mp3=mp3_44100_128,opus=opus_48000_128,pcm=pcm_24000',
+  formats: ['mp3', 'opus', 'pcm'],
+  format_names: { mp3: 'mp3_44100_128', opus: 'opus_48000_128', pcm: 'pcm_24000' },
 }
 
 export const operatorSounds: ModelRow[] = [
@@ -29,13 +30,13 @@ export const operatorSounds: ModelRow[] = [
     type: 'music',
     kind: { lyrics: true, formats: ['wav', 'mp3', 'flac'] },
     price: flat('0.075'),
-    traits: { lyrics_field: 'lyrics_prompt', format_field: 'output_format', formats: 'wav,mp3,flac' },
+    traits: { lyrics_field: 'lyrics_prompt', format_field: 'output_format', formats: ['wav', 'mp3', 'flac'] },
   }),
   described('fal-cassette-music', 'fal', 'CassetteAI/music-generator', {
     type: 'music',
     kind: { max_duration_s: 180, formats: ['wav'] },
     price: flat('0.02'),
-    traits: { duration_format: 'number', 'input.duration': 30 },
+    traits: { duration_format: 'number', input: { duration: 30 } },
   }),
   described('fal-eleven-sfx', 'fal', 'fal-ai/elevenlabs/sound-effects/v2', {
     type: 'sfx',
@@ -50,7 +51,7 @@ export const operatorSounds: ModelRow[] = [
     type: 'sfx',
     kind: { max_duration_s: 30, formats: ['wav'] },
     price: flat('0.01'),
-    traits: { duration_format: 'number', 'input.duration': 5 },
+    traits: { duration_format: 'number', input: { duration: 5 } },
   }),
   described('replicate-music', 'replicate', `acme/songs:${'b'.repeat(64)}`, {
     type: 'music',
@@ -58,7 +59,7 @@ export const operatorSounds: ModelRow[] = [
     price: flat('0.04'),
     traits: {
       ...{ lyrics_field: 'lyrics', duration_format: 'number', instrumental_field: 'instrumental' },
-      ...{ format_field: 'output_format', formats: 'mp3,wav' },
+      ...{ format_field: 'output_format', formats: ['mp3', 'wav'] },
     },
   }),
   described('replicate-sfx', 'replicate', 'acme/noises', {

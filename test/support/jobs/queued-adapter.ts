@@ -6,12 +6,12 @@ import { authHeader } from '../../../shared/providers/auth.ts'
 import type {
   Operation,
   Protocol,
-  ProviderLine,
+  ProviderConnection,
   QueuedAdapter,
   QueuedCall,
   Source,
 } from '../../../shared/providers/contract.ts'
-import { openLine } from '../../../shared/providers/line.ts'
+import { openConnection } from '../../../shared/providers/open-connection.ts'
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { type Emulator, json, type Reply, reset, text } from '../../emulators/emulator.ts'
 import type { ExecutionContext, Test } from '../test.ts'
@@ -21,13 +21,13 @@ const timeouts = { connectTimeoutMs: 2_000, firstByteTimeoutMs: 5_000, idleTimeo
 const catalog = loadCatalog()
 
 /** A line to an emulator at `url`, as the gateway would open one to the provider of this catalog name. */
-export function lineTo(name: string, protocol: Protocol, url: string): ProviderLine {
+export function lineTo(name: string, protocol: Protocol, url: string): ProviderConnection {
   const provider = catalog.providers.get(name)!
   // The path of the real base URL stays, so that paths are tested whole.
   const prefix = new URL(provider.base_url).pathname.replace(/\/+$/, '')
   const pool = openPool(url, timeouts, 16)
   const auth = () => authHeader(provider.auth, secret, Date.now())
-  return openLine({ provider, protocol, pool, baseUrl: url + prefix, prefix, timeouts, auth })
+  return openConnection({ provider, protocol, pool, baseUrl: url + prefix, prefix, timeouts, auth })
 }
 
 /** A call of a catalog model at one provider. */
@@ -88,7 +88,7 @@ export function queuedConformance<K extends QueuedKind>(test: Test, subject: Sub
   const { name, protocol, provider } = subject
   const adapter = protocol.queued![subject.kind] as QueuedAdapter<K>
   type World = Awaited<ReturnType<typeof subject.start>>
-  const run = (title: string, body: (t: ExecutionContext, world: World, line: ProviderLine) => Promise<void>) =>
+  const run = (title: string, body: (t: ExecutionContext, world: World, line: ProviderConnection) => Promise<void>) =>
     test(`${name}: ${title}`, async t => {
       const world = await subject.start()
       try {

@@ -3,7 +3,7 @@ import type {
   Operation,
   PollReport,
   Protocol,
-  ProviderLine,
+  ProviderConnection,
   QueuedAdapter,
   QueuedCall,
 } from '../../../shared/providers/contract.ts'
@@ -21,7 +21,7 @@ export function bench<K extends QueuedKind>(
   start: () => Promise<WorkEmulator>,
 ) {
   const adapter = protocol.queued![kind] as QueuedAdapter<K>
-  const using = async <T>(body: (world: WorkEmulator, line: ProviderLine) => Promise<T>): Promise<T> => {
+  const using = async <T>(body: (world: WorkEmulator, line: ProviderConnection) => Promise<T>): Promise<T> => {
     const world = await start()
     try {
       return await body(world, lineTo(provider, protocol, world.url))

@@ -2,7 +2,13 @@ import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { InstantKind, WorkKinds } from '../../../shared/kinds/index.ts'
 import type { SoundFormat } from '../../../shared/kinds/sound.ts'
 import { authHeader } from '../../../shared/providers/auth.ts'
-import type { InstantAdapter, InstantCall, Protocol, ProviderLine, Source } from '../../../shared/providers/contract.ts'
+import type {
+  InstantAdapter,
+  InstantCall,
+  Protocol,
+  ProviderConnection,
+  Source,
+} from '../../../shared/providers/contract.ts'
 import { type FailureReason, ProviderError } from '../../../shared/providers/provider-error.ts'
 import { hang, json, type Recorded, type Reply, reset, text } from '../../emulators/emulator.ts'
 import { lineTo, providerFault, secret } from '../jobs/queued-adapter.ts'
@@ -57,7 +63,7 @@ type Bench<K extends InstantKind> = {
   subject: Subject<K>
   relay: Relay
   /** Has a call done and takes its output to the end; null = it is pending for ever. */
-  run(call?: InstantCall<K>, line?: ProviderLine): Promise<Taken | null>
+  run(call?: InstantCall<K>, line?: ProviderConnection): Promise<Taken | null>
 }
 type State = (title: string, body: (t: ExecutionContext, bench: Bench<InstantKind>) => Promise<void>) => void
 
@@ -247,7 +253,7 @@ async function within<T>(work: Promise<T>, what: string): Promise<T> {
 async function outputOf<K extends InstantKind>(
   adapter: InstantAdapter<K>,
   call: InstantCall<K>,
-  line: ProviderLine,
+  line: ProviderConnection,
   finish: () => void,
 ): Promise<WorkKinds[K]['output'] | null> {
   if ('make' in adapter) return adapter.make(call, line)

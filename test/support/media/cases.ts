@@ -1,7 +1,6 @@
 import { imageFormats } from '../../../shared/kinds/image.ts'
 import { instantKinds } from '../../../shared/kinds/index.ts'
 import { charactersOf } from '../../../shared/kinds/instant.ts'
-import { png } from '../../../shared/providers/sandbox/media/media.ts'
 import { countTokens, tokenCounts } from '../../emulators/gemini.ts'
 import { tokensPerSecond } from '../../emulators/gemini-interactions.ts'
 import { caption, painters } from '../../emulators/gemini-media.ts'
@@ -11,6 +10,7 @@ import * as openai from '../../emulators/openai-images.ts'
 import * as openrouter from '../../emulators/openrouter-images.ts'
 import { dataUri } from '../jobs/gateway.ts'
 import type { Offer } from './offers.ts'
+import { png } from './png.ts'
 import type { Used } from './price.ts'
 import { wav } from './sounds.ts'
 
@@ -94,11 +94,7 @@ function imageCases(offer: Offer): Case[] {
 /** The kinds of files that can be asked for. */
 function formatsOf({ deployment: { provider, traits } }: Offer): string[] {
   if (provider === 'openai' || provider === 'openrouter') return [...imageFormats]
-  return traits?.format_field
-    ? String(traits.formats)
-        .split(',')
-        .map(entry => entry.split('=')[0]!)
-    : []
+  return traits?.format_field ? traits.formats! : []
 }
 
 function maxAtOnce({ deployment: { provider, traits } }: Offer): number {

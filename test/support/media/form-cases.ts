@@ -1,5 +1,5 @@
-import { png } from '../../../shared/providers/sandbox/media/media.ts'
-import { videoFile } from '../../../shared/providers/sandbox/media/mp4.ts'
+import { videoFile } from '../../../shared/providers/sandbox/media/video-file.ts'
+import { png } from './png.ts'
 import { wav } from './sounds.ts'
 
 /** The engine's requests by path: every provider, every kind it serves, every way to start. */
@@ -39,7 +39,7 @@ const picture = (side: number): File => ({ bytes: png(side), type: 'image/png' }
 const [image, other, third] = [picture(8), picture(9), picture(10)]
 const voice = (seconds: number): File => ({ bytes: wav(seconds * 1_000), type: 'audio/wav' })
 const clip = async (seconds: number): Promise<File> => ({
-  bytes: await videoFile({ seconds, width: 320, height: 240 }),
+  bytes: await videoFile({ seconds }),
   type: 'video/mp4',
 })
 const [short, long] = [await clip(3), await clip(4)]

@@ -1,7 +1,7 @@
 import type { ImageInput } from '../../../shared/kinds/image.ts'
 import type { Source } from '../../../shared/providers/contract.ts'
-import { png } from '../../../shared/providers/sandbox/media/media.ts'
 import { sourceOf } from '../jobs/sources.ts'
+import { png } from './png.ts'
 
 /** An image as an adapter is asked for it when nothing but the prompt is given. */
 export const plainImage: ImageInput = {

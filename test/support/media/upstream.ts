@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { png } from '../../../shared/providers/sandbox/media/media.ts'
+import { png } from './png.ts'
 import { sound } from './sounds.ts'
 
 /** How a provider takes one call. `held`: it stops in the middle for a while, and then breaks off. */

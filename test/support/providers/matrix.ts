@@ -1,4 +1,4 @@
-import { textureFile } from '../../../shared/providers/sandbox/media/glb.ts'
+import { textureFile } from '../../../shared/providers/sandbox/media/mesh-files.ts'
 import { emptyEnvelope } from '../../../shared/providers/toolkit/messages-over-chat/reasoning-state.ts'
 import { pdfOfPages } from '../media/documents.ts'
 

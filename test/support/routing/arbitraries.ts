@@ -3,7 +3,7 @@ import { buildCatalog, type Catalog } from '../../../shared/catalog/catalog.ts'
 import { type ModelRow, modelRow, ratedTasks } from '../../../shared/catalog/schema.ts'
 import type { Figures } from '../../../shared/providers/health.ts'
 import type { Features } from '../../../shared/routing/features.ts'
-import type { RoutingWorld } from '../../../shared/routing/options.ts'
+import type { RoutingInputs } from '../../../shared/routing/options.ts'
 import { audio, file, image, livingWorld, names, schema, catalog as shipped, tools, worldWith } from './routing.ts'
 
 /** Few different prices and qualities, so that ties are common. */
@@ -117,7 +117,7 @@ const measures = fc.record({
 /** A catalog, what is known of its providers, a key's allowlist, and one request without its model. */
 export type Case = {
   models: ModelRow[]
-  world: RoutingWorld
+  world: RoutingInputs
   needs: Needs
   allowlist: string[] | null
   preferences: Preferences | undefined
@@ -127,8 +127,8 @@ export type Case = {
   body: object
 }
 
-const worlds = new Map<string, RoutingWorld>()
-function worldFor(providers: string[]): RoutingWorld {
+const worlds = new Map<string, RoutingInputs>()
+function worldFor(providers: string[]): RoutingInputs {
   const key = providers.join()
   if (!worlds.has(key)) worlds.set(key, worldWith(providers))
   return worlds.get(key)!

@@ -9,7 +9,7 @@ import { type Figures, Health, unknownFigures } from '../../../shared/providers/
 import { createSandbox } from '../../../shared/providers/sandbox/upstream.ts'
 import { Upstreams } from '../../../shared/providers/upstreams.ts'
 import { chatFeatures, type Features } from '../../../shared/routing/features.ts'
-import { type RoutingRequest, type RoutingWorld, worldOf } from '../../../shared/routing/options.ts'
+import { type RoutingInputs, type RoutingRequest, snapshotOf } from '../../../shared/routing/options.ts'
 import { type Decision, route, type StickyTarget } from '../../../shared/routing/router.ts'
 import { monotonicOf } from '../clocks/monotonic.ts'
 
@@ -29,7 +29,7 @@ export const names = [
 ]
 
 /** A world in which these providers are configured and nothing is known of how they do. */
-export function worldWith(providers = names, from: Catalog = catalog, env: Record<string, string> = {}): RoutingWorld {
+export function worldWith(providers = names, from: Catalog = catalog, env: Record<string, string> = {}): RoutingInputs {
   const keys = Object.fromEntries(providers.map(name => [`${name.toUpperCase()}_API_KEY`, 'k']))
   const config = loadConfig({ DATABASE_URL: 'postgres://x/x', REDIS_URL: 'redis://x', ...keys, ...env })
   // No calls are made here: the only live figures are those a test sets.
@@ -44,11 +44,11 @@ export function worldWith(providers = names, from: Catalog = catalog, env: Recor
     sandbox: createSandbox(),
     clock: systemClock,
   })
-  return worldOf({ catalog: from, upstreams, config }, config.marginPpm)
+  return snapshotOf({ catalog: from, upstreams, config }, config.marginPpm)
 }
 
 /** A world in which some deployments, by `model@provider`, have these live figures. */
-export function livingWorld(figures: Record<string, Partial<Figures>>, world = worldWith()): RoutingWorld {
+export function livingWorld(figures: Record<string, Partial<Figures>>, world = worldWith()): RoutingInputs {
   return {
     ...world,
     figures: ({ model, provider }) => ({ ...unknownFigures, ...figures[`${model.id}@${provider.name}`] }),
@@ -59,7 +59,9 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
   const limits = {
     rpmLimit: null,
     tpmLimit: null,
-    sharedLimits: null,
+    rateKey: 'k',
+    shared: null,
+    spendsMoney: true,
     capNano: null,
     allowlist: null,
     expiresAtMs: null,
@@ -81,7 +83,7 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
 }
 
 export type Circumstances = {
-  world?: RoutingWorld
+  world?: RoutingInputs
   policy?: Policy
   features?: Partial<Features>
   explain?: boolean
@@ -115,7 +117,7 @@ export function decide(
     sticky,
     learned,
   } as const
-  return route(world, asking, explain ? Number.POSITIVE_INFINITY : 0)
+  return route(world, asking, explain ? 'preview' : 'no')
 }
 
 export const idsOf = ({ targets }: Decision) => targets.map(({ model, provider }) => `${model.id}@${provider.name}`)

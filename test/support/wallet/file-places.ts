@@ -9,9 +9,9 @@ import { responsesRequest } from '../../../shared/kinds/responses.ts'
 import { anthropic } from '../../../shared/providers/adapters/anthropic/protocol.ts'
 import { openai as openaiDialect } from '../../../shared/providers/adapters/openai/protocol.ts'
 import type { Target } from '../../../shared/providers/contract.ts'
-import { featuresOf } from '../../../shared/routing/kind-features.ts'
 import { listedRequest } from '../../../shared/routing/listed-request.ts'
 import { promptTokensBound } from '../../../shared/routing/prompt-bound.ts'
+import { requestFormatOf } from '../../../shared/routing/request-formats.ts'
 import { messageReply } from '../../emulators/anthropic.ts'
 import { json, type Recorded, type Reply } from '../../emulators/emulator.ts'
 import { expectedNano, type World } from '../chat/gateway.ts'
@@ -222,7 +222,7 @@ export function translate({ sample: { route, model }, body: asked }: Pick<Case, 
   const refused = (param: string | null) => ({ status: 400, param, body: null, reservedNano: 0 })
   if (!parsed.success) return refused(parsed.error.issues[0]!.path.join('.'))
   const raw = Buffer.from(JSON.stringify(body))
-  const features = featuresOf(kind, parsed.data as never, raw.length)
+  const features = requestFormatOf(kind).readFeatures(parsed.data as never, raw.length)
   const target = targetOf(model)
   try {
     const listed = listedRequest<DirectKind>({ kind, body: parsed.data as never, raw }, features)

@@ -1,4 +1,4 @@
-import type { Operation, PollReport, Protocol, ProviderLine, QueuedAdapter, QueuedCall } from '../../contract.ts'
+import type { Operation, PollReport, Protocol, ProviderConnection, QueuedAdapter, QueuedCall } from '../../contract.ts'
 import type { FailureReason } from '../../provider-error.ts'
 import { classifyResponse, classifyWorkFailure } from '../../toolkit/classify-by-message.ts'
 import {
@@ -44,7 +44,7 @@ const failed = 4
 
 async function start(
   { target: { deployment }, sources }: QueuedCall<'face_swap'>,
-  line: ProviderLine,
+  line: ProviderConnection,
 ): Promise<Operation> {
   const { model_style, face_enhance } = deployment.traits ?? {}
   const { json } = await line.send({
@@ -62,7 +62,7 @@ async function start(
   return { id: readHandle(json, 'data._id') }
 }
 
-async function check({ id }: Operation, line: ProviderLine): Promise<PollReport<'face_swap'>> {
+async function check({ id }: Operation, line: ProviderConnection): Promise<PollReport<'face_swap'>> {
   const { json } = await line.send({ method: 'GET', path: `/api/open/v3/faceswap/result/listbyids?_ids=${id}` })
   assertSuccess(json)
   const entry = readList(json, 'data.result').find(candidate => valueAt(candidate, '_id') === id)

@@ -1,5 +1,5 @@
 import type { DirectKind } from '../../../kinds/index.ts'
-import type { BatchAdapter, DirectAdapter, ProviderLine } from '../../contract.ts'
+import type { BatchAdapter, DirectAdapter, ProviderConnection } from '../../contract.ts'
 import { fittedChat } from '../../profile/fitted-chat.ts'
 import { type BatchOutcome, batchAnswers, batchCancelled, batchExpired } from '../../toolkit/batch-answers.ts'
 import { invalidResponse, readHandle, readOptionalAmount, readText, valueAt } from '../../toolkit/json-fields.ts'
@@ -59,7 +59,7 @@ export const batch: BatchAdapter = {
   },
 }
 
-async function pollBatch(id: unknown, line: ProviderLine): Promise<unknown> {
+async function pollBatch(id: unknown, line: ProviderConnection): Promise<unknown> {
   const { json } = await line.send({ method: 'GET', path: `${path}/${id}`, headers: version })
   return json
 }
@@ -68,7 +68,7 @@ async function pollBatch(id: unknown, line: ProviderLine): Promise<unknown> {
  * The path of the results. The reference says that it may change, so it is taken from `results_url`; the origin is not,
  * because the API key is sent with the request.
  */
-function pathOf(resultsUrl: string, { baseUrl }: ProviderLine): string {
+function pathOf(resultsUrl: string, { baseUrl }: ProviderConnection): string {
   const url = URL.parse(resultsUrl)
   if (!url?.pathname.startsWith('/')) throw invalidResponse('its `results_url` is no URL')
   const prefix = new URL(baseUrl).pathname.replace(/\/$/, '')

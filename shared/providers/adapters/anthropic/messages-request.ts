@@ -1,7 +1,7 @@
 import { GatewayError } from '../../../base/errors.ts'
 import { editBody, memberText } from '../../../base/json-member.ts'
 import { profileOf } from '../../../catalog/chat-profile.ts'
-import { sellsWebSearches } from '../../../catalog/traits.ts'
+import { hasWebSearchPrice } from '../../../catalog/traits.ts'
 import { asksFor1hCache } from '../../../kinds/cache-marks.ts'
 import {
   isBlock,
@@ -144,7 +144,7 @@ function refuseTunnels({ mcp_servers: servers }: MessagesRequest): void {
 
 function checkTool({ type, max_uses: max }: MessagesTool, index: number, { deployment }: Target): void {
   if (!type || freeTools.test(type)) return
-  if (webSearch.test(type) && sellsWebSearches(deployment)) {
+  if (webSearch.test(type) && hasWebSearchPrice(deployment)) {
     if (max != null && max <= maxWebSearches) return
     const param = `tools.${index}.max_uses`
     const message = `${param}: each web search is charged, so set the most that may be made, from 1 to ${maxWebSearches}.`

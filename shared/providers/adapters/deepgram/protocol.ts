@@ -51,7 +51,7 @@ function queryOf({ model, deployment, provider }: Target, input: TranscriptionIn
   if (input.languages.length > 0)
     for (const one of new Set(input.languages.map(isoLanguage))) query.append('detect_language', one)
   else if (language === undefined) query.set('detect_language', 'true')
-  else query.set('language', String(language))
+  else query.set('language', language)
   if (input.segments) query.set('utterances', 'true')
   if (input.speakers) query.set('diarize', 'true')
   for (const keyword of input.keywords) query.append('keyterm', keyword)

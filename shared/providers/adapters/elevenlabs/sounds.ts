@@ -3,7 +3,7 @@ import { waveHeader } from '../../../io/media/wave.ts'
 import { unsupported } from '../../../kinds/media.ts'
 import type { MusicInput } from '../../../kinds/music.ts'
 import type { SoundFormat, SoundOutput } from '../../../kinds/sound.ts'
-import type { InstantAdapter, InstantCall, ProviderLine, ProviderRequest } from '../../contract.ts'
+import type { InstantAdapter, InstantCall, ProviderConnection, ProviderRequest } from '../../contract.ts'
 import { audioOf } from '../../toolkit/audio-bytes.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
 
@@ -107,7 +107,7 @@ function promptOf({ prompt, lyrics }: MusicInput): string {
   return lyrics === null ? prompt : `${prompt}\n\nLyrics:\n${lyrics}`
 }
 
-async function sound(call: SoundCall, line: ProviderLine, soundRequest: SoundRequest): Promise<SoundOutput> {
+async function sound(call: SoundCall, line: ProviderConnection, soundRequest: SoundRequest): Promise<SoundOutput> {
   const { input, target, signal } = call
   const format = soundRequest.formats[input.format]
   if (!format) throw unsupported(target.model, soundRequest.formatField, `gives no ${input.format} at this provider`)

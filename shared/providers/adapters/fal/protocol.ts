@@ -1,6 +1,13 @@
 import { isObject } from '../../../base/is-object.ts'
 import type { WorkKind } from '../../../kinds/index.ts'
-import type { Operation, PollReport, Protocol, ProviderAnswer, ProviderLine, QueuedAdapter } from '../../contract.ts'
+import type {
+  Operation,
+  PollReport,
+  Protocol,
+  ProviderAnswer,
+  ProviderConnection,
+  QueuedAdapter,
+} from '../../contract.ts'
 import { mapErrorParam, withParam } from '../../toolkit/error-param.ts'
 import {
   invalidResponse,
@@ -60,11 +67,10 @@ function adapter<K extends WorkKind>(
         line.send({ method: 'POST', path: `/${model}${query}`, json: input }),
         modelFieldOf,
       )
-      const field = call.target.deployment.traits?.output_field
       return {
         app: appOf(model),
         request: readHandle(json, 'request_id'),
-        output: field === undefined ? null : String(field),
+        output: call.target.deployment.traits?.output_field ?? null,
         ...Object.fromEntries(Object.entries(params).map(([name, param]) => [fieldPrefix + name, param])),
       }
     },
@@ -91,7 +97,7 @@ const finalStatuses = [400, 405, 406, 409, 410, 413, 415, 422, 424, 451, 500, 50
 
 async function check<K extends WorkKind>(
   operation: Operation,
-  line: ProviderLine,
+  line: ProviderConnection,
   readOutput: ReadOutput<K>,
 ): Promise<PollReport<K>> {
   const { json } = await line.send({ method: 'GET', path: `${pathOf(operation)}/status` })

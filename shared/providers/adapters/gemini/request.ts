@@ -117,7 +117,7 @@ function thinkingConfig({ body, target }: Call<'chat'>): object | undefined {
     return { thinkingLevel: isBelow ? 'LOW' : levels[effort], ...shown }
   }
   if (thinking !== 'budget') return undefined
-  return { thinkingBudget: Math.max(budgets[effort], Number(min_thinking_budget ?? 0)), ...shown }
+  return { thinkingBudget: Math.max(budgets[effort], min_thinking_budget ?? 0), ...shown }
 }
 
 function tools(body: ChatRequest): [{ functionDeclarations: object[] }] | undefined {

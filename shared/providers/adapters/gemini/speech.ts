@@ -1,7 +1,7 @@
 import type { Usage } from '../../../base/usage.ts'
 import { unsupported } from '../../../kinds/media.ts'
 import type { SoundOutput } from '../../../kinds/sound.ts'
-import type { InstantAdapter, InstantCall, ProviderLine } from '../../contract.ts'
+import type { InstantAdapter, InstantCall, ProviderConnection } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { decodeAudio } from '../../toolkit/audio-bytes.ts'
 import { withParam } from '../../toolkit/error-param.ts'
@@ -40,7 +40,7 @@ function assignVoiceParam(error: unknown): unknown {
 /** The text is spoken verbatim; the style instructions are metadata. */
 async function byInteraction(
   { input, target, signal }: InstantCall<'speech'>,
-  line: ProviderLine,
+  line: ProviderConnection,
 ): Promise<StreamedSpeech> {
   const { text, voice, instructions } = input
   const annotations = instructions === null ? undefined : [{ type: 'speech_metadata', style: instructions }]
@@ -69,7 +69,7 @@ async function byInteraction(
 /** These models take no system instruction: text before the transcript is the style instruction. */
 async function byGeneration(
   { input, target, signal }: InstantCall<'speech'>,
-  line: ProviderLine,
+  line: ProviderConnection,
 ): Promise<StreamedSpeech> {
   const { text, voice, instructions } = input
   const prompt = instructions === null ? text : `${instructions}\n\n#### TRANSCRIPT\n${text}`

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../../base/errors.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from '../../avatar-catalog.ts'
-import type { AvatarCatalog, ProviderLine } from '../../contract.ts'
+import type { AvatarCatalog, ProviderConnection } from '../../contract.ts'
 import {
   invalidResponse,
   readList,
@@ -35,7 +35,7 @@ async function pageOf(
   path: string,
   query: Record<string, string>,
   token: CatalogQuery['token'],
-  line: ProviderLine,
+  line: ProviderConnection,
 ): Promise<CatalogPage<unknown>> {
   const parameters = new URLSearchParams({ ...query, ...(token && { token }) })
   const { json } = await line.send({ method: 'GET', path: `${path}?${parameters}` })

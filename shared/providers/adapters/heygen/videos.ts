@@ -1,5 +1,5 @@
 import { unsupported } from '../../../kinds/media.ts'
-import type { Operation, PollReport, ProviderLine, QueuedAdapter, QueuedCall, Source } from '../../contract.ts'
+import type { Operation, PollReport, ProviderConnection, QueuedAdapter, QueuedCall, Source } from '../../contract.ts'
 import { assertOneResolution } from '../../toolkit/assert-one-resolution.ts'
 import { classifyWorkFailure } from '../../toolkit/classify-by-message.ts'
 import {
@@ -81,7 +81,7 @@ async function asset(source: Source): Promise<object> {
 async function pollVideo(
   path: string,
   id: Operation[string] | undefined,
-  line: ProviderLine,
+  line: ProviderConnection,
 ): Promise<PollReport<'avatar' | 'lipsync'>> {
   const { json } = await line.send({ method: 'GET', path: `${path}/${id}` })
   switch (readText(json, 'data.status')) {

@@ -83,7 +83,7 @@ async function fromReferences(call: Call): Promise<Body> {
 
 async function fromMotion(call: Call): Promise<Body> {
   const { aspectRatio, audio, negativePrompt, seconds } = call.input
-  const orientation = call.target.deployment.traits?.orientation === 'image' ? 'image' : 'video'
+  const orientation = call.target.deployment.traits?.orientation ?? 'video'
   const { min, max } = motionSeconds
   if (seconds < min || seconds > max[orientation])
     throw unsupportedField(call, 'input_video_url', `takes motions of ${min} to ${max[orientation]} s`)

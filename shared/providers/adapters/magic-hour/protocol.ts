@@ -1,5 +1,5 @@
 import { unsupported } from '../../../kinds/media.ts'
-import type { Operation, PollReport, Protocol, ProviderLine, QueuedAdapter, QueuedCall } from '../../contract.ts'
+import type { Operation, PollReport, Protocol, ProviderConnection, QueuedAdapter, QueuedCall } from '../../contract.ts'
 import { classifyResponse, classifyWorkFailure } from '../../toolkit/classify-by-message.ts'
 import {
   type Headers,
@@ -24,7 +24,7 @@ export const magicHour: Protocol = { direct: {}, queued: { face_swap: faceSwap }
 /** Minimum duration of a video segment, exclusive. */
 const minSeconds = 0.1
 
-async function start(call: QueuedCall<'face_swap'>, line: ProviderLine): Promise<Operation> {
+async function start(call: QueuedCall<'face_swap'>, line: ProviderConnection): Promise<Operation> {
   const { json } = await line.send({ method: 'POST', path: '/v1/face-swap', json: await project(call) })
   return { id: readHandle(json, 'id') }
 }
@@ -46,7 +46,7 @@ async function project({ target, jobId, input, sources }: QueuedCall<'face_swap'
   }
 }
 
-async function check({ id }: Operation, line: ProviderLine): Promise<PollReport<'face_swap'>> {
+async function check({ id }: Operation, line: ProviderConnection): Promise<PollReport<'face_swap'>> {
   const { json } = await line.send({ method: 'GET', path: `/v1/video-projects/${id}` })
   switch (readText(json, 'status')) {
     case 'draft':

@@ -1,6 +1,6 @@
 import { type MediaOutput, unsupported } from '../../../kinds/media.ts'
 import type { MeshInput, MeshRole } from '../../../kinds/mesh.ts'
-import type { Operation, PollReport, Protocol, ProviderLine, QueuedAdapter, QueuedCall } from '../../contract.ts'
+import type { Operation, PollReport, Protocol, ProviderConnection, QueuedAdapter, QueuedCall } from '../../contract.ts'
 import { classifyResponse, classifyWorkFailure } from '../../toolkit/classify-by-message.ts'
 import {
   type Headers,
@@ -39,7 +39,7 @@ const progressShares: Record<string, { offset: number; size: number }> = {
   refine: { offset: 50, size: 50 },
 }
 
-async function start(call: QueuedCall<'mesh'>, line: ProviderLine, after: Operation | null): Promise<Operation> {
+async function start(call: QueuedCall<'mesh'>, line: ProviderConnection, after: Operation | null): Promise<Operation> {
   const { input } = call
   assertOptions(call)
   const path = paths[input.from]
@@ -90,7 +90,7 @@ function texture({ pbr, texturePrompt }: MeshInput): object {
   return { enable_pbr: pbr, ...(texturePrompt !== null && { texture_prompt: texturePrompt }) }
 }
 
-async function check(operation: Operation, line: ProviderLine): Promise<PollReport<'mesh'>> {
+async function check(operation: Operation, line: ProviderConnection): Promise<PollReport<'mesh'>> {
   const { json } = await line.send({ method: 'GET', path: `${operation.path}/${operation.id}` })
   const { offset, size } = progressShares[String(operation.part)]!
   switch (readText(json, 'status')) {
@@ -113,7 +113,7 @@ async function check(operation: Operation, line: ProviderLine): Promise<PollRepo
   }
 }
 
-async function cancel({ path, id }: Operation, line: ProviderLine): Promise<void> {
+async function cancel({ path, id }: Operation, line: ProviderConnection): Promise<void> {
   // A missing task needs no cancellation.
   await line.send({ method: 'DELETE', path: `${path}/${id}`, allow: [404] })
 }

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import { isObject } from '../../../base/is-object.ts'
-import type { ProviderLine } from '../../contract.ts'
+import type { ProviderConnection } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
 import { type JsonEvent, jsonEvents } from '../../toolkit/json-events.ts'
@@ -11,7 +11,7 @@ import { count } from './usage.ts'
 /** Shared by speech and transcriptions. */
 
 /** Asserts that a provider has these endpoints (its quirk `audio`). Throws a ProviderError before anything is sent. */
-export function assertAudioSupport({ provider }: ProviderLine): void {
+export function assertAudioSupport({ provider }: ProviderConnection): void {
   if (provider.quirks?.audio === true) return
   throw new ProviderError('model_unavailable', 'The provider has no audio routes.', { unsent: true })
 }

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/is-object.ts'
 import type { DirectKind } from '../../../kinds/index.ts'
-import type { BatchAdapter, DirectAdapter, ProviderLine, Source, Target } from '../../contract.ts'
+import type { BatchAdapter, DirectAdapter, ProviderConnection, Source, Target } from '../../contract.ts'
 import { fittedChat } from '../../profile/fitted-chat.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { type BatchOutcome, batchAnswers, batchCancelled, batchExpired } from '../../toolkit/batch-answers.ts'
@@ -132,7 +132,7 @@ function withoutServiceTier(target: Target): Target {
 }
 
 /** The id of the uploaded file. Nothing runs before the batch exists: a failure until then certainly had no effect. */
-async function uploadFile(file: Source, line: ProviderLine): Promise<string> {
+async function uploadFile(file: Source, line: ProviderConnection): Promise<string> {
   try {
     const { json } = await line.send({
       method: 'POST',

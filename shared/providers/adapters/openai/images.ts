@@ -2,7 +2,7 @@ import { isObject } from '../../../base/is-object.ts'
 import type { Usage } from '../../../base/usage.ts'
 import { type ImageOutput, type ProviderImage, sizeName } from '../../../kinds/image.ts'
 import { listOf, unsupported } from '../../../kinds/media.ts'
-import type { FormPart, InstantAdapter, ProviderDownload, ProviderLine } from '../../contract.ts'
+import type { FormPart, InstantAdapter, ProviderConnection, ProviderDownload } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
 import {
@@ -32,7 +32,7 @@ const maxImages = 10
  * transparent backgrounds and without `input_fidelity`; `most_images` is the maximum per call.
  */
 export const image: InstantAdapter<'image'> = {
-  maxPieces: ({ deployment }) => Number(deployment.traits?.most_images ?? maxImages),
+  maxPieces: ({ deployment }) => deployment.traits?.most_images ?? maxImages,
   async make(call, line) {
     const dialect = dialectOf(line)
     refuseTraits(call)
@@ -91,8 +91,8 @@ const openaiImages: ImageDialect = {
 
 const dialects: Record<string, ImageDialect> = { openai: openaiImages, openrouter: openrouterImages }
 
-function dialectOf({ provider }: ProviderLine): ImageDialect {
-  const dialect = dialects[String(provider.quirks?.images ?? '')]
+function dialectOf({ provider }: ProviderConnection): ImageDialect {
+  const dialect = dialects[provider.quirks?.images ?? '']
   if (!dialect) throw new ProviderError('model_unavailable', 'The provider has no images.', { unsent: true })
   return dialect
 }

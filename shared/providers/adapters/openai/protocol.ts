@@ -14,26 +14,21 @@ import { speech } from './speech.ts'
 import { transcription } from './transcription.ts'
 import { verify, videos } from './videos.ts'
 
-const sessions = new Map<unknown, RealtimeAdapter>([
-  ['openai', realtime],
-  ['openai_live', live],
-])
+const sessions: Record<string, RealtimeAdapter> = { openai: realtime, openai_live: live }
 
 /**
- * OpenAI's dialect, which many providers and local servers support. Their differences are quirks of the provider's row:
- * `max_tokens_field`, `seed_field`, `stream_usage`, `request_fields`, `metadata`, `responses` (it has the endpoint of that name; also a trait of deployments), `namespace_tools`, `videos`, `images`, `audio` (it has
- * the endpoints for speech and transcriptions) `batches` (it has those for files and batches) and `credential_path` (what is requested to check a key; default `/models`); the deployment trait
- * `reasoning` marks models that reject sampling fields, `diarizes` models that identify speakers.
+ * OpenAI's dialect, which many providers and local servers support. Their differences are quirks of the provider's row
+ * (`shared/catalog/provider-quirks.ts`).
  */
 export const openai: Protocol = {
   direct: { chat: fittedChat(chat), completion, embedding, responses },
   queued: { video: videos },
   instant: { image, speech, transcription },
-  realtime: ({ traits }) => sessions.get(traits?.dialect) ?? null,
+  realtime: ({ traits }) => sessions[traits?.dialect ?? ''] ?? null,
   batch,
   verify,
   verifiesBySecret: true,
   // OpenRouter lists its models without a key.
-  credentialCheck: ({ quirks }) => ({ path: String(quirks?.credential_path ?? '/models') }),
+  credentialCheck: ({ quirks }) => ({ path: quirks?.credential_path ?? '/models' }),
   failure,
 }

@@ -58,10 +58,9 @@ function allowedFieldTest<K extends OpenAiKind>(kind: K, { target }: Call<K>): (
   const { request_fields: requestFields, extra_fields: extra, cache_control: marks } = target.provider.quirks ?? {}
   const isExtra = (field: string) => {
     if (field === 'cache_control') return marks === true && kind === 'chat'
-    return Array.isArray(extra) && extra.includes(field)
+    return extra?.includes(field) === true
   }
-  if (Array.isArray(requestFields))
-    return field => requestFields.includes(field) || requiredFields.has(field) || isExtra(field)
+  if (requestFields) return field => requestFields.includes(field) || requiredFields.has(field) || isExtra(field)
   return field => allowedFields[kind].has(field) || isExtra(field)
 }
 
@@ -130,7 +129,7 @@ export function limitTokens({ call: { target, body, maxTokens }, changes }: Draf
 /** Sends `seed` under the server's name (quirk `seed_field`). */
 export function renameSeed({ call: { target, body }, changes }: Draft<'chat'>): void {
   const field = target.provider.quirks?.seed_field
-  if (typeof field !== 'string' || typeof body.seed !== 'number') return
+  if (field === undefined || typeof body.seed !== 'number') return
   changes.seed = undefined
   changes[field] = body.seed
 }

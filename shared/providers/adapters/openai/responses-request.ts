@@ -29,7 +29,7 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
     if (fields[name] !== value) changes[name] = value
   }
   const { responses_fields: own } = target.provider.quirks ?? {}
-  const takes = (name: string) => Array.isArray(own) && own.includes(name)
+  const takes = (name: string) => own?.includes(name) === true
   const unsent = unsentMembers('responses', body, call.passesUnknown)
   for (const name of unsent.removed) if (!takes(name)) changes[name] = undefined
   const dropped = unsent.dropped.filter(name => !takes(name))

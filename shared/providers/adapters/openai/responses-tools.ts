@@ -1,6 +1,6 @@
 import { GatewayError } from '../../../base/errors.ts'
 import { profileOf } from '../../../catalog/chat-profile.ts'
-import { sellsWebSearches, takesNamespaces } from '../../../catalog/traits.ts'
+import { hasWebSearchPrice, takesNamespaces } from '../../../catalog/traits.ts'
 import type { ResponsesRequest } from '../../../kinds/responses.ts'
 import { declaredTools, type ResponsesTool } from '../../../kinds/responses-tools.ts'
 import { isWebSearch } from '../../../kinds/web-search.ts'
@@ -30,7 +30,7 @@ const clientTools: ReadonlySet<string> = new Set(['function', 'custom', 'apply_p
 function isSent({ type, tools: inner }: Pick<ResponsesTool, 'type' | 'tools'>, target: Target): boolean {
   return (
     clientTools.has(type) ||
-    (isWebSearch({ type }) && sellsWebSearches(target.deployment)) ||
+    (isWebSearch({ type }) && hasWebSearchPrice(target.deployment)) ||
     (type === 'tool_search' && profileOf(target).tool_search) ||
     (type === 'namespace' && takesNamespaces(target) && (inner ?? []).every(one => clientTools.has(one.type)))
   )

@@ -97,7 +97,7 @@ async function partsOf(call: TranscriptionCall): Promise<FormPart[]> {
 /** The end of a prompt, where the provider refuses a longer one: Whisper reads its last 224 tokens. */
 function readPart(prompt: string, { target }: TranscriptionCall): string {
   const max = target.deployment.traits?.max_prompt_characters
-  return max === undefined ? prompt : [...prompt].slice(-Number(max)).join('')
+  return max === undefined ? prompt : [...prompt].slice(-max).join('')
 }
 
 async function dataUriOf(sample: Source): Promise<string> {

@@ -92,7 +92,7 @@ const ticksPerUsd = 1e10
 /** The provider's stated cost of a call, in nano-dollars: the field of `usage` that its quirk `cost_field` names. */
 function statedCostNano(usage: Json, { quirks }: ProviderRow): number | undefined {
   const field = quirks?.cost_field
-  if (typeof field !== 'string') return undefined
+  if (field === undefined) return undefined
   const value = usage[field]
   // Perplexity states an object of its parts and their total.
   const statedCost = amount(isObject(value) ? value.total_cost : value)

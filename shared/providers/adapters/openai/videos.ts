@@ -5,7 +5,7 @@ import type {
   Operation,
   PollReport,
   ProviderCallback,
-  ProviderLine,
+  ProviderConnection,
   ProviderRequest,
   QueuedAdapter,
   QueuedCall,
@@ -31,7 +31,7 @@ import { reportedFailure } from './failure.ts'
 type VideoCall = QueuedCall<'video'>
 type Dialect = {
   request(call: VideoCall): Promise<ProviderRequest>
-  report(json: unknown, line: ProviderLine): PollReport<'video'>
+  report(json: unknown, line: ProviderConnection): PollReport<'video'>
 }
 
 /**
@@ -140,8 +140,8 @@ const openai: Dialect = {
 
 const dialects: Record<string, Dialect> = { openrouter, openai }
 
-function dialectOf({ provider }: ProviderLine): Dialect {
-  const dialect = dialects[String(provider.quirks?.videos ?? '')]
+function dialectOf({ provider }: ProviderConnection): Dialect {
+  const dialect = dialects[provider.quirks?.videos ?? '']
   if (!dialect) throw new ProviderError('model_unavailable', 'The provider has no videos.', { unsent: true })
   return dialect
 }

@@ -1,6 +1,6 @@
 import type { Deployment } from '../../../catalog/schema.ts'
 import type { WorkKind, WorkKinds } from '../../../kinds/index.ts'
-import type { PollReport, Protocol, ProviderCallback, ProviderLine, QueuedAdapter } from '../../contract.ts'
+import type { PollReport, Protocol, ProviderCallback, ProviderConnection, QueuedAdapter } from '../../contract.ts'
 import { isStandardWebhook } from '../../toolkit/callback-signatures.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
 import {
@@ -49,8 +49,7 @@ function adapter<K extends WorkKind>(
       const callback = call.callbackUrl && { webhook: call.callbackUrl, webhook_events_filter: ['completed'] }
       const body = { ...version, ...callback, input }
       const { json } = await mapErrorParam(params, line.send({ method: 'POST', path, json: body }), modelFieldOf)
-      const field = traits?.output_field
-      return { id: readHandle(json, 'id'), output: field === undefined ? null : String(field) }
+      return { id: readHandle(json, 'id'), output: traits?.output_field ?? null }
     },
     async check({ id, output }, line) {
       const { json } = await line.send({ method: 'GET', path: `/predictions/${id}`, maxBytes: maxResultBytes })
@@ -100,7 +99,7 @@ async function verify({ headers, raw, nowMs, secret, line, remember }: ProviderC
   return isStandardWebhook(headers, raw, key, nowMs)
 }
 
-async function accountSecret(line: ProviderLine): Promise<string> {
+async function accountSecret(line: ProviderConnection): Promise<string> {
   const { json } = await line.send({ method: 'GET', path: '/webhooks/default/secret' })
   return readText(json, 'key')
 }

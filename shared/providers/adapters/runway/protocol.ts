@@ -1,5 +1,5 @@
 import type { WorkKind, WorkKinds } from '../../../kinds/index.ts'
-import type { Operation, PollReport, Protocol, ProviderLine, QueuedAdapter, QueuedCall } from '../../contract.ts'
+import type { Operation, PollReport, Protocol, ProviderConnection, QueuedAdapter, QueuedCall } from '../../contract.ts'
 import {
   invalidResponse,
   readHandle,
@@ -54,8 +54,8 @@ function adapter<K extends WorkKind>(
   }
 }
 
-function versionOf({ provider }: Pick<ProviderLine, 'provider'>): Record<string, string> {
-  return { 'x-runway-version': String(provider.quirks?.api_version ?? '2024-11-06') }
+function versionOf({ provider }: Pick<ProviderConnection, 'provider'>): Record<string, string> {
+  return { 'x-runway-version': provider.quirks?.api_version ?? '2024-11-06' }
 }
 
 function pathOf({ task }: Operation): string {

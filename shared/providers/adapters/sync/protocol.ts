@@ -1,5 +1,5 @@
 import { unsupported } from '../../../kinds/media.ts'
-import type { Operation, PollReport, Protocol, ProviderLine, QueuedAdapter, QueuedCall } from '../../contract.ts'
+import type { Operation, PollReport, Protocol, ProviderConnection, QueuedAdapter, QueuedCall } from '../../contract.ts'
 import { assertOneResolution } from '../../toolkit/assert-one-resolution.ts'
 import { classifyResponse, classifyWorkFailure } from '../../toolkit/classify-by-message.ts'
 import {
@@ -27,7 +27,7 @@ export const sync: Protocol = {
   failure,
 }
 
-async function start(call: QueuedCall<'lipsync'>, line: ProviderLine): Promise<Operation> {
+async function start(call: QueuedCall<'lipsync'>, line: ProviderConnection): Promise<Operation> {
   const { json } = await line.send({ method: 'POST', path: '/v2/generate', json: await generation(call) })
   return { id: readHandle(json, 'id') }
 }
@@ -48,7 +48,7 @@ async function generation({ target, jobId, input, sources }: QueuedCall<'lipsync
   }
 }
 
-async function check({ id }: Operation, line: ProviderLine): Promise<PollReport<'lipsync'>> {
+async function check({ id }: Operation, line: ProviderConnection): Promise<PollReport<'lipsync'>> {
   const { json } = await line.send({ method: 'GET', path: `/v2/generate/${id}` })
   switch (readText(json, 'status')) {
     case 'PENDING':

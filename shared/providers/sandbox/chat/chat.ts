@@ -4,7 +4,7 @@ import type { Usage } from '../../../base/usage.ts'
 import { imageTokens } from '../../../catalog/image-tokens.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, FinishReason, ToolCall } from '../../../kinds/chat.ts'
 import type { Tokenizer } from '../../../kinds/tokenizer.ts'
-import { png } from '../media/media.ts'
+import { textureFile } from '../media/mesh-files.ts'
 import { soundFile } from '../media/sounds.ts'
 import { describeMedia } from './describe-media.ts'
 import {
@@ -25,7 +25,6 @@ type Message = ChatCompletion['choices'][number]['message']
 /** The output of every choice. `tokens` counts one of them. */
 type Output = { message: Message; finish: FinishReason; tokens: number; audioTokens: number; imageTokens: number }
 
-const imageSide = 64
 export const spokenCharactersPerSecond = 15
 export const audioTokensPerSecond = 20
 /** For all choices together: the response contains their base64. */
@@ -112,7 +111,7 @@ function textOutput(text: string, body: ChatRequest, tokenizer: Tokenizer): Outp
 }
 
 function draw(output: Output): void {
-  const url = `data:image/png;base64,${png(imageSide).toString('base64')}`
+  const url = `data:image/png;base64,${textureFile().toString('base64')}`
   output.message.images = [{ type: 'image_url', image_url: { url } }]
   output.tokens += imageTokens.sandbox.chat
   output.imageTokens = imageTokens.sandbox.chat

@@ -5,11 +5,11 @@ import type { MeshRole } from '../../../kinds/mesh.ts'
 import { realtime } from '../../adapters/openai/realtime.ts'
 import type { Operation, Protocol } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
-import { type SimulatedWork, simulateWork } from '../simulated-work.ts'
 import { sandboxCatalog } from './avatars.ts'
-import { meshFile, mtlFile, objFile, textureFile } from './glb.ts'
-import { createInstant } from './instant.ts'
-import { videoFile } from './mp4.ts'
+import { meshFile, mtlFile, objFile, textureFile } from './mesh-files.ts'
+import { type SimulatedWork, simulateWork } from './simulated-work.ts'
+import { createSyncMedia } from './sync-media.ts'
+import { videoFile } from './video-file.ts'
 
 /**
  * The media provider of test keys. `upstream.ts` serves the direct kinds in OpenAI's dialect. Queued work is complete a
@@ -27,7 +27,7 @@ export function createSandboxProtocol(clock: Clock, firstByteTimeoutMs: number):
       avatar: adapter(avatar),
       mesh: adapter(mesh),
     },
-    instant: createInstant(firstByteTimeoutMs),
+    instant: createSyncMedia(firstByteTimeoutMs),
     realtime: () => realtime,
     catalog: sandboxCatalog,
     failure: status => new ProviderError('server_error', 'The sandbox failed.', { status }),

@@ -28,7 +28,7 @@ const topSpace = 6
 const labelWidth = 78
 const maxBarWidth = 36
 
-/** Bars stacked by series, or lines, over time. SVG rather than a library: the smallest one with both would double the page's weight. */
+/** Bars stacked by series, or lines, over time. SVG rather than a library: docs/decisions/dashboard.md, Charts. */
 export function TimeChart({ label, kind, times, stepMs, series, text, height = 200, onPick }: TimeChartProps) {
   const { ref, width } = useElementSize()
   const [hovered, setHovered] = useState<number | null>(null)

@@ -6,12 +6,12 @@ import { usePlace } from '../../session.tsx'
 import { useChange } from '../../use-change.ts'
 import type { Member } from './member.ts'
 
-type KeyFate = 'revoke' | 'hand_over'
+type RemovedMemberKeyAction = 'revoke' | 'hand_over'
 
 /** Confirms the removal of a member, and asks what happens to the API keys that they created. */
 export function Removal({ member, onClose }: { member: Member; onClose: () => void }) {
   const place = usePlace()
-  const [keys, setKeys] = useState<KeyFate>('revoke')
+  const [keys, setKeys] = useState<RemovedMemberKeyAction>('revoke')
   const isSelf = member.user_id === place.me.id
   const remove = useChange<void, unknown>(
     { path: '', queryKey: ['members'] },
@@ -36,7 +36,7 @@ export function Removal({ member, onClose }: { member: Member; onClose: () => vo
         <Radio.Group
           label={`The API keys that ${whose} created here`}
           value={keys}
-          onChange={value => setKeys(value as KeyFate)}
+          onChange={value => setKeys(value as RemovedMemberKeyAction)}
         >
           <Stack gap="xs" mt="xs">
             <Radio

@@ -1,0 +1,183 @@
+import { createHash, type Hash } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import busboy from 'busboy'
+import { GatewayError } from '../../shared/base/errors.ts'
+import { parsedBytes } from '../../shared/base/json-scan.ts'
+import type { HeldBytes } from '../../shared/io/byte-budget.ts'
+import { type Bytes, freeBytes } from '../../shared/io/bytes.ts'
+import { compressionsIn } from '../../shared/io/content-coding.ts'
+import { pipeJoined } from '../../shared/io/pieces.ts'
+import { HttpRequest } from '../http-request.ts'
+import { discardBody, isForm, tinyPiecesError, watchSender } from './read-body.ts'
+
+const defaultMaxFields = 64
+const defaultMaxFieldBytes = 256 * 1024
+const maxNameBytes = 200
+/** A field as part of a body. */
+const oneString = { parts: 1, values: 1 }
+/** Parts are as large as the connection's reads, so a high-water mark of one part is sufficient. */
+const bufferBytes = 16 * 1024
+
+/** A file as it arrives. Each chunk is valid until the next one is requested. */
+export type FilePart = { name: string; filename: string; contentType: string; body: Bytes }
+export type Fields = Record<string, string | string[]>
+
+/** The content of a form. `digest` is the same for the same fields and files, however the body was encoded. */
+export type Multipart<T> = { fields: Fields; files: { name: string; file: T }[]; digest: Buffer }
+
+export type MultipartRules<T> = {
+  /** The file fields, with the maximum number of files of each name. */
+  files: Readonly<Record<string, number>>
+  /** Text fields that may be repeated. Their names, and those of multiple files, may end with `[]`. */
+  lists: readonly string[]
+  /** Maximum length of a text field; default 256 KiB. */
+  maxFieldBytes?: number | undefined
+  /** Maximum number of text fields; default 64. */
+  maxFields?: number | undefined
+  /** Stores a file as it arrives; must read it to its end or throw. */
+  take(part: FilePart): Promise<T>
+  /** The body budget of the text fields; files are not counted. */
+  held: HeldBytes
+  /** What a caller without a form is told beside that. */
+  instead?: string | undefined
+  /** Discards the result of `take` if the rest of the form is invalid. */
+  undo(results: T[]): Promise<void>
+}
+
+/**
+ * Reads a `multipart/form-data` request of text fields and files, which are passed on as they arrive, one after
+ * another. Throws 415 for another content type, 400 for a malformed form, tiny pieces, too many files or a repeated field, 408
+ * for a slow sender, 429 and 503 for an exhausted budget, and what `take` throws.
+ */
+export async function readMultipart<T>(request: IncomingMessage, rules: MultipartRules<T>): Promise<Multipart<T>> {
+  const maxFiles = Object.values(rules.files).reduce((sum, max) => sum + max, 0)
+  const { maxFields = defaultMaxFields, maxFieldBytes = defaultMaxFieldBytes } = rules
+  const parser = openParser(request, { maxFiles, maxFields, maxFieldBytes }, rules.instead)
+  const fields: Fields = {}
+  let stop = () => {}
+  let unwatch = () => {}
+  const pending: { name: string; described: string[]; hash: Hash; file: Promise<T> }[] = []
+  try {
+    await new Promise<void>((resolve, reject) => {
+      const rejectCount = (param: string, max: number) =>
+        reject(
+          new GatewayError('invalid_request', max === 1 ? 'Send one file.' : `Send at most ${max} files.`, { param }),
+        )
+      parser.on('file', (sent, stream, { filename = '', mimeType }) => {
+        stream.on('error', () => {}) // The parser reports it as well.
+        const name = listName(sent)
+        const max = Object.hasOwn(rules.files, name) ? rules.files[name]! : 0
+        if (max === 0) return reject(unknownFieldError(sent))
+        if (pending.filter(other => other.name === name).length >= max) return rejectCount(name, max)
+        const hash = createHash('sha256')
+        const body = hashChunks(stream, hash)
+        const file = rules.take({ name, filename, contentType: mimeType, body })
+        file.catch(reject)
+        pending.push({ name, described: [name, filename, mimeType], hash, file })
+      })
+      parser.on('field', (sent, value, { valueTruncated, nameTruncated }) => {
+        const name = rules.lists.includes(listName(sent)) ? listName(sent) : sent
+        const isList = rules.lists.includes(name)
+        try {
+          rules.held.take(value.length)
+          rules.held.grow(parsedBytes(value.length, oneString))
+        } catch (error) {
+          return reject(error)
+        }
+        if (valueTruncated || nameTruncated) reject(malformedError(`\`${name}\` is too long.`, name))
+        else if (!isList && Object.hasOwn(fields, name)) reject(malformedError(`The form has \`${name}\` twice.`, name))
+        else {
+          const all = isList ? [...(fields[name] ?? []), value] : value
+          Object.defineProperty(fields, name, { value: all, enumerable: true, configurable: true })
+        }
+      })
+      parser.on('filesLimit', () => rejectCount(Object.keys(rules.files)[0]!, maxFiles))
+      for (const limit of ['fieldsLimit', 'partsLimit'] as const)
+        parser.on(limit, () => reject(malformedError(`The form has more than ${maxFields} fields.`)))
+      parser.on('error', cause => reject(malformedError('The form is malformed or was cut off.', undefined, cause)))
+      parser.on('close', resolve)
+      request.on('close', () => {
+        if (!request.complete) reject(malformedError('The request body was cut off.'))
+      })
+      stop = pipeJoined(request, parser, HttpRequest.countPieces(request), () => reject(tinyPiecesError()))
+      unwatch = watchSender(request, reject, undefined, rules.held)
+    })
+    const files = await Promise.all(pending.map(async ({ name, file }) => ({ name, file: await file })))
+    const sorted = Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1))
+    // Files may arrive concurrently: each has its own digest.
+    const described = pending.map(({ described, hash }) => [...described, hash.digest('hex')])
+    const digest = createHash('sha256')
+      .update(JSON.stringify([described, sorted]))
+      .digest()
+    return { fields, files, digest }
+  } catch (error) {
+    stop()
+    parser.destroy()
+    discardBody(request)
+    const results = await Promise.allSettled(pending.map(({ file }) => file))
+    await rules.undo(results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))).catch(() => {})
+    throw error
+  } finally {
+    unwatch()
+  }
+}
+
+/** The name of a list field without its optional suffix: `image[]`. */
+function listName(name: string): string {
+  return name.endsWith('[]') ? name.slice(0, -2) : name
+}
+
+type Limits = { maxFiles: number; maxFields: number; maxFieldBytes: number }
+
+function openParser(
+  request: IncomingMessage,
+  { maxFiles, maxFields, maxFieldBytes }: Limits,
+  instead = '',
+): busboy.Busboy {
+  const { 'content-type': type = '', 'content-encoding': encoding } = request.headers
+  if (!isForm(request) || compressionsIn(encoding).length > 0) {
+    discardBody(request)
+    const message = `Send the body as \`Content-Type: multipart/form-data\`.${instead && ` ${instead}`}`
+    throw new GatewayError('unsupported_media_type', message)
+  }
+  try {
+    return busboy({
+      headers: { 'content-type': type },
+      highWaterMark: bufferBytes,
+      // The next part is read on request, not while the previous one is being stored.
+      fileHwm: 0,
+      defParamCharset: 'utf8',
+      limits: {
+        files: maxFiles,
+        fields: maxFields,
+        parts: maxFields + maxFiles,
+        fieldSize: maxFieldBytes,
+        fieldNameSize: maxNameBytes,
+        headerPairs: 32,
+      },
+    })
+  } catch (cause) {
+    discardBody(request)
+    throw malformedError('The Content-Type has no boundary.', undefined, cause)
+  }
+}
+
+/** The chunks of a file, each freed when the next one is requested. */
+async function* hashChunks(stream: Readable, hash: Hash): Bytes {
+  for await (const part of stream) {
+    hash.update(part)
+    yield part
+    freeBytes(part)
+  }
+}
+
+/** The error for an unknown field of a form. */
+export function unknownFieldError(name: string): GatewayError {
+  const param = name.slice(0, maxNameBytes)
+  return new GatewayError('unknown_field', `Unknown field \`${param}\`.`, { param })
+}
+
+function malformedError(message: string, param?: string, cause?: unknown): GatewayError {
+  return new GatewayError('invalid_request', message, { ...(param && { param }), cause })
+}

@@ -1,0 +1,122 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { GatewayError } from '../../shared/base/errors.ts'
+import type { RequestLabels } from '../../shared/engine/report.ts'
+import { type NamingBody, sessionInMetadata } from '../../shared/routing/session-name.ts'
+import type { Header } from '../endpoint.ts'
+
+const maxLength = 256
+
+const ownHeader = {
+  name: 'x-session-id',
+  maxLength,
+  description:
+    'Identifies the conversation, like `prompt_cache_key`, over which it takes precedence: its requests stay with one model, provider and API key to hit prompt caches.',
+}
+
+/** The headers in which coding agents send the id of their session, in order of precedence. */
+const agentHeaders = [
+  { name: 'x-claude-code-session-id', maxLength, description: 'The session of Claude Code; read like `x-session-id`.' },
+  { name: 'session-id', maxLength, description: 'The session of Codex; read like `x-session-id`.' },
+  { name: 'x-opencode-session', maxLength, description: 'The session of opencode; read like `x-session-id`.' },
+  { name: 'x-session-affinity', maxLength, description: 'The session of opencode and pi; read like `x-session-id`.' },
+]
+
+const marksName = 'x-gateway-cache-marks'
+
+/** The header by which a caller switches off the gateway's own cache marks. */
+export const cacheMarksHeader: Header = {
+  name: marksName,
+  maxLength: 8,
+  description:
+    '`off`: the gateway does not mark what the provider is to cache. By default it does for conversations with models that cache marked prompts only, if the request has no marks.',
+}
+
+/** Whether a request leaves it to the gateway to mark what providers are to cache. Throws 400. */
+export function allowsCacheMarks(headers: IncomingHttpHeaders): boolean {
+  const wish = headers[marksName]
+  if (wish === undefined || wish === 'on') return true
+  if (wish === 'off') return false
+  throw new GatewayError('invalid_request', `${marksName} must be \`on\` or \`off\`.`, { param: marksName })
+}
+
+/** The headers that name the conversation of a request, for the routes that keep conversations together. */
+export const sessionHeaders: Header[] = [ownHeader, ...agentHeaders]
+
+/**
+ * The caller's conversation id: the header `x-session-id`, else `prompt_cache_key`, else the session of a coding agent
+ * in its header or in `metadata.user_id`. Throws 400.
+ */
+export function sessionOf(headers: IncomingHttpHeaders, body: NamingBody): string | null {
+  const own = readHeader(headers, ownHeader.name) || body.prompt_cache_key
+  if (own) return own
+  for (const { name } of agentHeaders) {
+    const id = readHeader(headers, name)
+    if (id) return id
+  }
+  return sessionInMetadata(body)
+}
+
+function readHeader(headers: IncomingHttpHeaders, name: string): string {
+  const id = String(headers[name] ?? '')
+  if (id.length <= maxLength) return id
+  throw new GatewayError('invalid_request', `${name} must have at most ${maxLength} characters.`, { param: name })
+}
+
+const tagsName = 'x-gateway-tags'
+const userName = 'x-gateway-user'
+const maxTags = 16
+const maxNameLength = 64
+const maxValueLength = 128
+const maxUserLength = 200
+/** As much as the tags may be at most. */
+const maxHeaderLength = maxTags * (maxNameLength + maxValueLength + 3)
+
+/** The headers that attribute a request, in the request log and in usage. */
+export const labelHeaders: Header[] = [
+  {
+    name: tagsName,
+    maxLength: maxHeaderLength,
+    description: `Tags of the request, such as \`project:acme,env:prod\`: at most ${maxTags} pairs. They are added to \`metadata\` in the request log, and usage can be grouped by them.`,
+  },
+  {
+    name: userName,
+    maxLength: maxUserLength,
+    description: 'The end user of the request in the request log and in usage; takes precedence over `user`.',
+  },
+]
+
+/** What the headers of a request attribute it to; null if they name nothing. Throws 400. */
+export function labelsOf(headers: IncomingHttpHeaders): RequestLabels | null {
+  const tags = headers[tagsName]
+  const user = headers[userName]
+  if (tags === undefined && user === undefined) return null
+  const labels: RequestLabels = {}
+  if (user !== undefined && user !== '') labels.user = assertShort(userName, String(user), maxUserLength)
+  if (tags !== undefined && tags !== '') labels.tags = parseTags(assertShort(tagsName, String(tags), maxHeaderLength))
+  return labels
+}
+
+function parseTags(text: string): Record<string, string> {
+  const tags: Record<string, string> = Object.create(null)
+  const pairs = text.split(',').filter(pair => pair.trim() !== '')
+  if (pairs.length > maxTags) throw invalid(tagsName, `has at most ${maxTags} tags`)
+  for (const pair of pairs) {
+    const colon = pair.indexOf(':')
+    const name = pair.slice(0, Math.max(0, colon)).trim()
+    const value = pair.slice(colon + 1).trim()
+    if (name === '' || value === '') throw invalid(tagsName, 'must be pairs such as project:acme, separated by commas')
+    if (name.length > maxNameLength || value.length > maxValueLength)
+      throw invalid(tagsName, `takes names of up to ${maxNameLength} and values of up to ${maxValueLength} characters`)
+    tags[name] = value
+  }
+  return tags
+}
+
+function assertShort(name: string, text: string, max: number): string {
+  if (text.length <= max) return text
+  throw invalid(name, `must have at most ${max} characters`)
+}
+
+function invalid(param: string, fault: string): GatewayError {
+  return new GatewayError('invalid_request', `${param} ${fault}.`, { param })
+}

@@ -1,0 +1,33 @@
+import { inResponsesTerms } from '../engine/responses-error.ts'
+import { noteUnknownMembers } from '../kinds/request-members.ts'
+import { finishReasonOfResponse, itemTexts, usageOfResponses } from '../kinds/responses-usage.ts'
+import { refuseStored } from '../kinds/stored-responses.ts'
+import { requestFormats } from '../routing/request-formats.ts'
+import { billMessage } from './bill.ts'
+import type { ChatFormat } from './chat-format.ts'
+import { failedStream, responsesRelayFor } from './responses-relay.ts'
+import { countResponses } from './tokens.ts'
+
+/** OpenAI's Responses. */
+export const responsesFormat: ChatFormat<'responses'> = {
+  ...requestFormats.responses,
+  idPrefix: 'resp',
+  operation: 'chat',
+  keepAliveFrame: ': keep-alive\n\n',
+  marksCache: true,
+  passesRefusals: false,
+  countsOutput: true,
+  countsPromptFirst: false,
+  noteUnknown: (body, forwarded) => noteUnknownMembers('responses', body, forwarded),
+  refuseStored,
+  countPrompt: countResponses,
+  billAnswer: (answer, terms) =>
+    billMessage(responsesFormat, answer, terms, ({ usage, incomplete_details, output = [] }) => ({
+      usage: answer.adapter.usage ? answer.adapter.usage(answer.json, answer.call) : usageOfResponses(usage),
+      texts: output.flatMap(itemTexts),
+      finishReason: finishReasonOfResponse({ incomplete_details, output }),
+    })),
+  createRelay: responsesRelayFor,
+  inOwnTerms: inResponsesTerms,
+  failureEvent: failedStream,
+}

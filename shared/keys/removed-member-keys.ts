@@ -1,0 +1,56 @@
+import { GatewayError } from '../base/errors.ts'
+import { type Actor, audit } from '../io/audit.ts'
+import type { Database } from '../io/db.ts'
+import type { Keys } from './keys.ts'
+
+/** What happens to the keys of a removed member: only that member knows where their secrets are in use. */
+export const removedMemberKeyActions = ['revoke', 'hand_over'] as const
+export type RemovedMemberKeyAction = (typeof removedMemberKeyActions)[number]
+
+const keysPerRound = 20
+/** Bounds the loop: a member cannot create this many keys during the removal. */
+const maxRounds = 1_000
+
+/**
+ * Revokes the keys that a member created in an organisation, effective at once on every process, or hands them over: then they
+ * have no creator, and the organisation's admins manage them. Returns how many. Throws what Redis and Postgres throw; safe to
+ * retry.
+ */
+export async function settleMemberKeys(
+  { db, keys }: { db: Database; keys: Keys },
+  { organisationId, userId }: { organisationId: string; userId: string },
+  fate: RemovedMemberKeyAction,
+  actor: Actor,
+): Promise<number> {
+  if (fate === 'hand_over') return handOver(db, { organisationId, userId }, actor)
+  let revoked = 0
+  for (let round = 0; round < maxRounds; round++) {
+    const where = { organisationId, createdById: userId, revokedAt: null }
+    const rows = await db.apiKey.findMany({ where, select: { hash: true }, take: keysPerRound })
+    if (rows.length === 0) break
+    const outcomes = await Promise.all(rows.map(({ hash }) => revokeUnlessRolled(keys, organisationId, hash, actor)))
+    revoked += outcomes.filter(Boolean).length
+  }
+  return revoked
+}
+
+/** Returns false for a key that was rolled concurrently: the next round finds it under its new hash. */
+async function revokeUnlessRolled(keys: Keys, organisationId: string, hash: string, actor: Actor): Promise<boolean> {
+  try {
+    await keys.revoke(organisationId, hash, actor)
+    return true
+  } catch (error) {
+    if (error instanceof GatewayError && error.code === 'not_found') return false
+    throw error
+  }
+}
+
+function handOver(db: Database, member: { organisationId: string; userId: string }, actor: Actor): Promise<number> {
+  const { organisationId, userId } = member
+  return db.$transaction(async tx => {
+    const where = { organisationId, createdById: userId, revokedAt: null }
+    const keys = await tx.apiKey.updateManyAndReturn({ where, data: { createdById: null } })
+    for (const target of keys) await audit(tx, { organisationId, actor, action: 'key.handed_over', target })
+    return keys.length
+  })
+}
