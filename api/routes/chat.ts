@@ -1,3 +1,4 @@
+import { chatFormats } from '../../shared/chat/chat-formats.ts'
 import { run } from '../../shared/chat/run.ts'
 import type { ChatRunInput } from '../../shared/chat/run-input.ts'
 import { findStickyTarget } from '../../shared/chat/sticky-target.ts'
@@ -222,7 +223,7 @@ export async function runDirect<K extends DirectKind>(
       requestId,
       session: sessionOf(headers, naming),
       begins,
-      marksCache: (kind === 'chat' || kind === 'responses') && allowsCacheMarks(headers) && services.config.cacheMarks,
+      marksCache: chatFormats[kind].marksCache && allowsCacheMarks(headers) && services.config.cacheMarks,
       labels: labelsOf(headers),
       stream: stream === true,
       includeUsage: stream_options?.include_usage === true,
