@@ -245,6 +245,17 @@ function brokenLinks(page: Page): string[] {
   })
 }
 
+test('ok: docs/ARCHITECTURE.md and CONTRIBUTING.md name files and folders that exist', t => {
+  const texts = ['docs/ARCHITECTURE.md', 'CONTRIBUTING.md'].map(path => readPage(path).text)
+  const named = [...texts.join('\n').matchAll(/`((?:api|shared|workers|test|docs|prisma|dev|bench)\/[\w./-]+)`/g)]
+  const paths = [...new Set(named.map(([, path]) => path!))]
+  t.true(paths.length > 100)
+  t.deepEqual(
+    paths.filter(path => !existsSync(join(root, path))),
+    [],
+  )
+})
+
 test('ok: the index of decisions links every one of them, once', t => {
   const index = decisions.find(({ path }) => path === 'docs/decisions/index.md')!
   const others = decisions.map(({ path }) => path).filter(path => path !== index.path)

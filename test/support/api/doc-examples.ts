@@ -53,15 +53,15 @@ export function findLinks({ path, text }: Page): { target: string; anchor: strin
   })
 }
 
-/** The anchors that GitHub gives to the headings of a page. */
+/** The anchors that GitHub gives to the headings of a page, and those that the page names itself. */
 export function findAnchors(text: string): Set<string> {
   const prose = text.replace(/^```[\s\S]*?^```/gm, '')
-  return new Set(
-    [...prose.matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
-      heading!
-        .toLowerCase()
-        .replace(/[^\p{L}\p{N} _-]/gu, '')
-        .replaceAll(' ', '-'),
-    ),
+  const headings = [...prose.matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
+    heading!
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
   )
+  const named = [...prose.matchAll(/<a id="([^"]+)">/g)].map(([, id]) => id!)
+  return new Set([...headings, ...named])
 }
