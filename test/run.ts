@@ -1,6 +1,6 @@
 // The tests' runner: one PostgreSQL and one Redis in a fresh folder for all test files, a migrated template database,
-// then AVA with the arguments of the command line. Without arguments it runs the groups of test files and all files
-// without a group. Everything is stopped and removed however the run ends.
+// then AVA with the arguments of the command line, which may name groups (test/groups.ts). Without a file it runs all
+// groups and all files of no group. Everything is stopped and removed however the run ends.
 import { type SpawnOptions, spawn } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { signalProcess } from '../dev/processes.ts'
 import { startRedis } from '../dev/redis.ts'
 import { openDatabase } from '../shared/io/db.ts'
 import { maintainPartitions } from '../shared/wallet/partitions.ts'
-import { quickSet } from './support/groups/groups.ts'
+import { avaArguments, writeEntries } from './groups.ts'
 import { makeScratchDir } from './support/scratch.ts'
 import { redisBinaryDir, setLedgerTime, shortLived, templateDatabase } from './support/stack.ts'
 
@@ -25,10 +25,7 @@ const cleanups: (() => Promise<void>)[] = [() => rm(dataDir, { recursive: true, 
 const aborted = Promise.withResolvers<number>()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => aborted.resolve(failed))
 
-const exitCode = await Promise.race([
-  runTests(process.argv.length > 2 ? process.argv.slice(2) : quickSet()),
-  aborted.promise,
-]).catch(error => {
+const exitCode = await Promise.race([runTests(avaArguments(process.argv.slice(2))), aborted.promise]).catch(error => {
   console.error(error)
   return failed
 })
@@ -45,7 +42,7 @@ async function runTests(args: string[]): Promise<number> {
   // What the tests leave behind goes with the folder.
   const env = { ...process.env, ...urls, TMPDIR: dataDir, NODE_COMPILE_CACHE: join(dataDir, 'compiled') }
   // Once, before several test files want the pages or the compiled product at the same time.
-  await Promise.all([makeTemplate(postgres.url), buildPages(), compileProduct(env)])
+  await Promise.all([makeTemplate(postgres.url), buildPages(), compileProduct(env), writeEntries()])
   const ava = join(root, 'node_modules/ava/entrypoints/cli.mjs')
   return runNode([ava, `--node-arguments=${shortLived.join(' ')}`, ...args], env)
 }

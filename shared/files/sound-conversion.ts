@@ -4,8 +4,8 @@ import type { Reference } from '../kinds/media.ts'
 import { unsupported } from '../kinds/media.ts'
 import { maxTranscribedBytes } from '../kinds/transcription-request.ts'
 import type { Source } from '../providers/contract.ts'
-import type { Services } from '../services.ts'
-import { type FileOwner, retainedForJobsMs, type StoredFile } from '../store/files.ts'
+import type { FileServices } from './file-services.ts'
+import { type FileOwner, retainedForJobsMs, type StoredFile } from './files.ts'
 import { rangesOf } from './ranges.ts'
 import { sourceOf } from './sources.ts'
 
@@ -14,11 +14,11 @@ const flac = 'audio/flac'
 
 /** Converts the sound of one request, once, when the first provider is called that does not take its format. */
 export class SoundConversion {
-  readonly #services: Services
+  readonly #services: FileServices
   readonly #owner: FileOwner
   #converted: Promise<Converted> | null = null
 
-  constructor(services: Services, owner: FileOwner) {
+  constructor(services: FileServices, owner: FileOwner) {
     this.#services = services
     this.#owner = owner
   }
@@ -42,8 +42,12 @@ export class SoundConversion {
     if (typeof converted === 'string') return converted
     const { organisationId, environment } = this.#owner
     const file = {
-      ...{ organisationId, environment, purpose: 'reference' as const, filename: `${filename}.flac` },
-      ...{ contentType: flac, expiresAtMs: clock.now() + retainedForJobsMs },
+      organisationId,
+      environment,
+      purpose: 'reference' as const,
+      filename: `${filename}.flac`,
+      contentType: flac,
+      expiresAtMs: clock.now() + retainedForJobsMs,
     }
     const stored = await files.store(streamOf(converted.flac), file)
     return { stored, source: sourceOf(this.#services, { ...stored, filename: file.filename, durationS }) }

@@ -1,19 +1,18 @@
-import test, { type ExecutionContext } from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { keyPatch } from '../../shared/keys/key-requests.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { getWebhookSecrets } from '../../shared/webhooks/secrets.ts'
 import { sendEmails } from '../../workers/emails.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 import { Emulator } from '../emulators/emulator.ts'
-import { join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { join, signUp } from '../support/dashboard/dashboard.ts'
 import { MailServer } from '../support/io/mail-server.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useGateway, useStores } from '../support/use.ts'
 import { moneyEnvironment, nanoPerOutputToken, testClock } from '../support/wallet/money.ts'
 import { Receiver, signedBy } from '../support/webhooks/receiver.ts'
 import { webhookServices } from '../support/webhooks/webhooks.ts'
@@ -21,19 +20,13 @@ import { webhookServices } from '../support/webhooks/webhooks.ts'
 const now = '2027-03-10T12:00:00Z'
 const minuteMs = 60_000
 const clock = testClock(now)
-let stores: Stores
-let upstream: Emulator
-let mail: MailServer
-let receiver: Receiver
-let gateway: Gateway
 /** Another worker process. */
-let other: Services
-let people: Record<'owner' | 'admin' | 'member' | 'unverified', SignedUp>
 
-test.before(async () => {
-  stores = await freshStores()
-  ;[mail, receiver] = await Promise.all([MailServer.start(), Receiver.start()])
-  upstream = await Emulator.start(({ body }, response) => {
+const stores = useStores(test)
+const mail = use(test, () => MailServer.start())
+const receiver = use(test, () => Receiver.start())
+const upstream = use(test, () =>
+  Emulator.start(({ body }, response) => {
     const message = { role: 'assistant', content: 'Spent.' }
     const usage = { prompt_tokens: 0, completion_tokens: body.max_completion_tokens, total_tokens: 0 }
     const choices = [{ index: 0, message, finish_reason: 'stop' }]
@@ -41,25 +34,22 @@ test.before(async () => {
     response.end(
       JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: 'm', choices, usage }),
     )
-  })
-  const env = { ...(await moneyEnvironment(upstream.url)), SMTP_URL: mail.url, ALLOW_PRIVATE_URLS: 'true' }
-  gateway = await startGateway(stores, env, clock)
-  other = await webhookServices(stores, clock, { SMTP_URL: mail.url })
+  }),
+)
+const gateway = useGateway(
+  test,
+  async () => ({ ...(await moneyEnvironment(upstream.url)), SMTP_URL: mail.url, ALLOW_PRIVATE_URLS: 'true' }),
+  { stores, clock },
+)
+const other = use(test, () => webhookServices(stores, clock, { SMTP_URL: mail.url }))
+const people = use(test, async () => {
   const [owner, admin, member] = await Promise.all([signUp(gateway), signUp(gateway), signUp(gateway)])
-  people = { owner, admin, member, unverified: await signUp(gateway, { verified: false }) }
+  return { owner, admin, member, unverified: await signUp(gateway, { verified: false }) }
 })
 test.beforeEach(() => {
   clock.set(now)
   mail.received.length = 0
   receiver.received.length = 0
-})
-test.after.always(async () => {
-  await other?.close()
-  await gateway?.close()
-  await upstream?.close()
-  await receiver?.close()
-  await mail?.close()
-  await stores?.drop()
 })
 
 /** An organisation with credits, a live key with a cap, and an owner. */

@@ -1,36 +1,32 @@
 // Housekeeping that no worker completes: an incident, a metric and a finding of the doctor, also with no worker left.
-import test from 'ava'
+
 import { examine } from '../../api/operator/doctor.ts'
 import { HousekeepingWatch } from '../../shared/alerts/housekeeping-watch.ts'
 import { openWorkerRedis } from '../../shared/io/redis.ts'
 import { readRuns, recordRun } from '../../shared/queues/housekeeping.ts'
 import { openQueue, type QueueName, type QueueRow, queueAddress, queues } from '../../shared/queues/queues.ts'
 import { done, runQueue } from '../../workers/run.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { measured } from '../support/metrics/samples.ts'
 import { storesEnv } from '../support/operator.ts'
+import { test } from '../support/test.ts'
+import { useGateway, useStores } from '../support/use.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 const clock = testClock('2027-03-10T12:00:00Z')
-let stores: Stores
-let gateway: Gateway
 let watch: HousekeepingWatch
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, measured, clock)
+const stores = useStores(test)
+const gateway = useGateway(test, measured, { stores, clock })
+test.before(() => {
   watch = new HousekeepingWatch(gateway.services)
 })
 test.beforeEach(async () => {
   clock.advance(24 * hourMs)
   await gateway.services.redis.del('housekeeping')
   await watch.look()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
 })
 
 /** Every task ran now. */

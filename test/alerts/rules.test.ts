@@ -1,5 +1,5 @@
 // Alert rules through the dashboard's routes: what raises and resolves them, and where they go.
-import test, { type ExecutionContext } from 'ava'
+
 import type { AlertRuleAnswer, AlertRulesAnswer, ChannelTestAnswer } from '../../api/dashboard/wire/alert-rules.ts'
 import type { AlertsAnswer } from '../../api/dashboard/wire/alerts.ts'
 import type { AuditAnswer } from '../../api/dashboard/wire/audit.ts'
@@ -11,37 +11,24 @@ import { sendEmails } from '../../workers/emails.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 import { join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { MailServer } from '../support/io/mail-server.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 import { testClock } from '../support/wallet/money.ts'
 import { type Answer, Receiver, status } from '../support/webhooks/receiver.ts'
 
 const minuteMs = 60_000
 const clock = testClock('2027-03-10T12:00:00Z')
-let stores: Stores
-let gateway: Gateway
-let mail: MailServer
-let receiver: Receiver
-let deliveries: WebhookDeliveries
 
-test.before(async () => {
-  stores = await freshStores()
-  ;[mail, receiver] = await Promise.all([MailServer.start(), Receiver.start()])
-  gateway = await startGateway(stores, { SMTP_URL: mail.url, ALLOW_PRIVATE_URLS: 'true' }, clock)
-  deliveries = new WebhookDeliveries(gateway.services)
-})
+const mail = use(test, () => MailServer.start())
+const receiver = use(test, () => Receiver.start())
+const gateway = useGateway(test, () => ({ SMTP_URL: mail.url, ALLOW_PRIVATE_URLS: 'true' }), { clock })
+const deliveries = use(test, () => new WebhookDeliveries(gateway.services))
 test.beforeEach(() => {
   clock.set('2027-03-10T12:00:00Z')
   mail.received.length = 0
   receiver.received.length = 0
   receiver.always = status(200)
-})
-test.after.always(async () => {
-  await deliveries?.close()
-  await gateway?.close()
-  await receiver?.close()
-  await mail?.close()
-  await stores?.drop()
 })
 
 const rulesOf = async ({ visitor, base }: SignedUp) =>

@@ -1,6 +1,6 @@
 // Every route of the API against every kind of caller that must not use it, and against those whom its things do not belong to.
 // New routes are covered by being in the table.
-import test from 'ava'
+
 import type { Access, Endpoint } from '../../api/endpoint.ts'
 import { endpoints } from '../../api/routes/index.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
@@ -10,23 +10,16 @@ import { hashSecret } from '../../shared/keys/secret.ts'
 import { setSuspension } from '../../shared/keys/suspensions.ts'
 import { errorIn, provisioningKey } from '../support/api/edge.ts'
 import { exampleRequest } from '../support/api/openapi-examples.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { keepingAccount } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let account: Account
 let provisioning: string
 
+const gateway = useGateway(test, { ALLOW_PRIVATE_URLS: 'true' })
+const account = use(test, () => keepingAccount({ gateway }))
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { ALLOW_PRIVATE_URLS: 'true' })
-  account = await keepingAccount({ gateway })
   provisioning = await provisioningKey(gateway, account.organisationId)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
 })
 
 const nameOf = ({ method, path }: Endpoint) => `${method.toUpperCase()} ${path}`

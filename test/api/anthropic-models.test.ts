@@ -1,36 +1,25 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import { anthropicModelList } from '../../api/schemas/anthropic.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { answersError } from '../support/api/edge.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useFolder, useGateway } from '../support/use.ts'
 
-let folder: string
-let stores: Stores
-let gateway: Gateway
-let account: Account
+const folder = useFolder(test)
 const version = { 'anthropic-version': '2023-06-01' }
 
 /** An operator's model whose id has a slash, under a name that Claude Code shows. */
 const { aliases: _, ...gpt } = loadCatalog().models.get('gpt-4o')!
 const own = { ...gpt, id: 'acme/fast', aliases: ['claude-via-acme'], name: 'Acme Fast', expires_on: '2027-01-31' }
 
+const file = join(folder, 'catalog.json')
 test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'anthropic-models-'))
-  const file = join(folder, 'catalog.json')
   await writeFile(file, JSON.stringify({ models: [own] }))
-  stores = await freshStores()
-  gateway = await startGateway(stores, { MODEL_CATALOG: file })
-  account = await gateway.account({ usd: '0' })
 })
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-  await rm(folder, { recursive: true, force: true })
-})
+const gateway = useGateway(test, { MODEL_CATALOG: file })
+const account = use(test, () => gateway.account({ usd: '0' }))
 
 function clientOf(key = account.test): Anthropic {
   return new Anthropic({ apiKey: key, authToken: null, baseURL: gateway.url, maxRetries: 0 })

@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { z } from 'zod'
 import { newKey } from '../../shared/keys/key-requests.ts'
 import { chatRequest } from '../../shared/kinds/chat.ts'
@@ -6,23 +5,16 @@ import { completionRequest } from '../../shared/kinds/completion.ts'
 import { embeddingRequest } from '../../shared/kinds/embedding.ts'
 import { paidFields } from '../../shared/kinds/paid-fields.ts'
 import { answersError, type BodyPath, provisioningKey, validBodies } from '../support/api/edge.ts'
-import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let gateway: Gateway
-let stores: Awaited<ReturnType<typeof freshStores>>
-let account: Account
 let provisioning: string
 
 // A provider that is configured but not there: no request of this file may get as far as calling it.
+const gateway = useGateway(test, { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' })
+const account = use(test, () => gateway.account())
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' })
-  account = await gateway.account()
   provisioning = await provisioningKey(gateway, account.organisationId)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
 })
 
 type Wrong = Record<string, unknown[]>

@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { errorsOf } from '../../api/openapi/errors.ts'
 import { endpoints } from '../../api/routes/index.ts'
@@ -14,12 +13,9 @@ import {
   provisioningKey,
 } from '../support/api/edge.ts'
 import { mutate, mutation } from '../support/api/mutations.ts'
-import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let gateway: Gateway
-let upstream: Emulator
-let stores: Awaited<ReturnType<typeof freshStores>>
-let account: Account
 let provisioning: string
 
 const reply: Reply = (request, response) => {
@@ -29,17 +25,11 @@ const reply: Reply = (request, response) => {
   response.writeHead(200, { 'content-type': 'text/event-stream' }).end(plainStream)
 }
 
+const upstream = use(test, () => Emulator.start(reply))
+const gateway = useGateway(test, () => ({ OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` }))
+const account = use(test, () => gateway.account({ usd: '1000' }))
 test.before(async () => {
-  stores = await freshStores()
-  upstream = await Emulator.start(reply)
-  gateway = await startGateway(stores, { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` })
-  account = await gateway.account({ usd: '1000' })
   provisioning = await provisioningKey(gateway, account.organisationId)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await upstream?.close()
-  await stores?.drop()
 })
 
 const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object', properties: {} } } }

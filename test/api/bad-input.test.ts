@@ -1,34 +1,24 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import test from 'ava'
 import type { ErrorCode } from '../../shared/base/errors.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { answersError, bodyPaths, provisioningKey, rawCall, validBodies } from '../support/api/edge.ts'
-import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
 import { headOf } from '../support/io/raw-requests.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let gateway: Gateway
-let upstream: Awaited<ReturnType<typeof startOpenAiEmulator>>
-let stores: Awaited<ReturnType<typeof freshStores>>
-let account: Account
 let provisioning: string
 
+const upstream = use(test, startOpenAiEmulator)
+const gateway = useGateway(test, () => ({ OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` }))
+const account = use(test, () => gateway.account())
 test.before(async () => {
-  stores = await freshStores()
-  upstream = await startOpenAiEmulator()
-  gateway = await startGateway(stores, { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` })
-  account = await gateway.account()
   provisioning = await provisioningKey(gateway, account.organisationId)
 })
 test.afterEach.always('nothing stays reserved', async t => {
   if (!account) return
   t.deepEqual(await gateway.settled(), [])
   t.is((await gateway.services.accounts.view(account.organisationId)).reservedNano, 0n)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await upstream?.close()
-  await stores?.drop()
 })
 
 const keyFor = (path: string) => (path.startsWith('/api/') ? provisioning : account.live)

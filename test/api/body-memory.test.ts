@@ -1,21 +1,13 @@
-import test from 'ava'
 import type { GatewayError } from '../../shared/base/errors.ts'
 import { ByteBudget } from '../../shared/io/byte-budget.ts'
-import { eventually, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { useGateway } from '../support/use.ts'
 
 const mib = 1024 * 1024
 const chat = '/v1/chat/completions'
-let gateway: Gateway
-let stores: Awaited<ReturnType<typeof freshStores>>
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { MAX_BODY_MIB_IN_FLIGHT: '20' })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test, { MAX_BODY_MIB_IN_FLIGHT: '20' })
 
 const bodies = () => gateway.services.budgets.bodies.bytes
 

@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import type { RequestListener, ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
-import test, { type ExecutionContext } from 'ava'
 import { createHttpServer } from '../../api/http-server.ts'
 import { eventually } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 const request = 'GET / HTTP/1.1\r\nhost: x\r\n\r\n'
 

@@ -1,19 +1,18 @@
-import test from 'ava'
 import { responsesReply } from '../emulators/openai-responses.ts'
 import { provisioningKey } from '../support/api/edge.ts'
-import { keepingAccount, startWorld, type World } from '../support/responses/world.ts'
+import { keepingAccount, startWorld } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
 let key: string
 let provisioning: string
 
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '', ALLOW_PRIVATE_URLS: 'true', LOG_LEVEL: 'fatal' }))
 test.before(async () => {
-  world = await startWorld({ OPENROUTER_API_KEY: '', ALLOW_PRIVATE_URLS: 'true', LOG_LEVEL: 'fatal' })
   const account = await keepingAccount(world)
   key = account.live
   provisioning = await provisioningKey(world.gateway, account.organisationId)
 })
-test.after.always(() => world?.close())
 
 /** Long enough for a file in storage. */
 const long = 'long '.repeat(60_000)

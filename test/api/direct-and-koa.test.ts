@@ -1,33 +1,16 @@
-import test, { type ExecutionContext } from 'ava'
 import { bodyPaths, provisioningKey, type RawAnswer, rawCall, validBodies } from '../support/api/edge.ts'
-import {
-  type Account,
-  eventually,
-  freshStores,
-  type Gateway,
-  type Process,
-  type Stores,
-  startGateway,
-  startProcess,
-} from '../support/gateway.ts'
+import { eventually, startProcess } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useGateway, useStores } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let web: Process
-let account: Account
 let number = 0
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-  web = await startProcess('web', stores, { OPENAI_API_KEY: 'unused', OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' })
-  account = await gateway.account({ usd: '0' })
-})
-test.after.always(async () => {
-  await web?.kill()
-  await gateway?.close()
-  await stores?.drop()
-})
+const stores = useStores(test)
+const gateway = useGateway(test, {}, { stores })
+const web = use(test, () =>
+  startProcess('web', stores, { OPENAI_API_KEY: 'unused', OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' }),
+)
+const account = use(test, () => gateway.account({ usd: '0' }))
 
 type Shot = {
   path?: string

@@ -1,23 +1,15 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { errorCodes } from '../../shared/base/errors.ts'
-import { createAccount, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { createAccount } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { useGateway } from '../support/use.ts'
 
 /** The documentation as the gateway serves it. */
 
 const docs = join(import.meta.dirname, '../../docs')
-let gateway: Gateway
-let stores: Stores
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test)
 
 const get = (path: string, headers: Record<string, string> = {}) =>
   fetch(gateway.url + path, { headers, redirect: 'manual' })

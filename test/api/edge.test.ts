@@ -1,6 +1,5 @@
 import { once } from 'node:events'
 import http from 'node:http'
-import test from 'ava'
 import { Emulator, json, type Reply } from '../emulators/emulator.ts'
 import {
   answersError,
@@ -10,12 +9,9 @@ import {
   rawCall,
   validBodies,
 } from '../support/api/edge.ts'
-import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let gateway: Gateway
-let upstream: Emulator
-let stores: Awaited<ReturnType<typeof freshStores>>
-let account: Account
 let provisioning: string
 
 const reply: Reply = (request, response) => {
@@ -23,17 +19,11 @@ const reply: Reply = (request, response) => {
   response.writeHead(200, { 'content-type': 'text/event-stream' }).end(plainStream)
 }
 
+const upstream = use(test, () => Emulator.start(reply))
+const gateway = useGateway(test, () => ({ OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` }))
+const account = use(test, () => gateway.account())
 test.before(async () => {
-  stores = await freshStores()
-  upstream = await Emulator.start(reply)
-  gateway = await startGateway(stores, { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` })
-  account = await gateway.account()
   provisioning = await provisioningKey(gateway, account.organisationId)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await upstream?.close()
-  await stores?.drop()
 })
 
 const chat = '/v1/chat/completions'

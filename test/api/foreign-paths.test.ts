@@ -1,22 +1,12 @@
 import { once } from 'node:events'
-import test from 'ava'
 import { WebSocket } from 'ws'
 import { findForeignPath } from '../../api/foreign-paths.ts'
 import { endpoints } from '../../api/routes/index.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let gateway: Gateway
-let stores: Stores
-let account: Account
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-  account = await gateway.account()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test)
+const account = use(test, () => gateway.account())
 
 type Case = [method: string, path: string, names: string]
 

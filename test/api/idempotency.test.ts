@@ -1,4 +1,3 @@
-import test from 'ava'
 import { Emulator, type Reply } from '../emulators/emulator.ts'
 import {
   answersError,
@@ -8,11 +7,10 @@ import {
   provisioningKey,
   validBodies,
 } from '../support/api/edge.ts'
-import { type Account, eventually, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { type Account, eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let gateway: Gateway
-let upstream: Emulator
-let stores: Awaited<ReturnType<typeof freshStores>>
 let account: Account
 
 /** A clock that runs with the real one, moved ahead by `aheadMs`. */
@@ -25,20 +23,15 @@ const reply: Reply = (request, response) => {
   response.writeHead(200, { 'content-type': 'text/event-stream' }).end(plainStream)
 }
 
-test.before(async () => {
-  stores = await freshStores()
-  upstream = await Emulator.start(reply)
-  const env = { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1`, RUNWAY_API_KEY: 'key_1' }
-  gateway = await startGateway(stores, env, clock)
-})
+const upstream = use(test, () => Emulator.start(reply))
+const gateway = useGateway(
+  test,
+  () => ({ OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1`, RUNWAY_API_KEY: 'key_1' }),
+  { clock },
+)
 test.beforeEach(async () => {
   account = await gateway.account({ rpm_limit: 1_000 })
   upstream.reset()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await upstream?.close()
-  await stores?.drop()
 })
 
 const chat = '/v1/chat/completions'

@@ -1,9 +1,9 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { parseJson } from '../../shared/base/json.ts'
 import { validate } from '../../shared/base/validate.ts'
 import { directKinds } from '../../shared/kinds/index.ts'
+import { test } from '../support/test.ts'
 
 const maxBytes = 4 * 1024 * 1024
 

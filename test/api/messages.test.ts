@@ -1,14 +1,11 @@
 import Anthropic from '@anthropic-ai/sdk'
-import test, { type ExecutionContext } from 'ava'
 import { messageReply } from '../emulators/anthropic.ts'
 import { answersError } from '../support/api/edge.ts'
-import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, startWorld } from '../support/chat/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 test.beforeEach(() => world.anthropic.reset())
 
 const path = '/v1/messages'

@@ -1,4 +1,3 @@
-import test from 'ava'
 import OpenAI from 'openai'
 import { z } from 'zod'
 import { modelList, modelRow } from '../../api/schemas/models.ts'
@@ -7,26 +6,19 @@ import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { endpoints } from '../../shared/catalog/schema.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { answersError } from '../support/api/edge.ts'
-import { type Account, freshStores, type Gateway, type KeyOptions, startGateway } from '../support/gateway.ts'
+import type { KeyOptions } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 type Row = z.infer<typeof modelRow> & Record<string, unknown>
-
-let gateway: Gateway
-let stores: Awaited<ReturnType<typeof freshStores>>
-let account: Account
 const catalog = loadCatalog()
 const enabled = [...catalog.models.values()].filter(model => !model.disabled)
 
-test.before(async () => {
-  stores = await freshStores()
+const gateway = useGateway(test, () => {
   const nowhere = { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1', OLLAMA_BASE_URL: 'http://127.0.0.1:9/v1' }
-  gateway = await startGateway(stores, { OPENAI_API_KEY: 'sk-a', GEMINI_API_KEY: 'g-a', ...nowhere })
-  account = await gateway.account({ usd: '0' })
+  return { OPENAI_API_KEY: 'sk-a', GEMINI_API_KEY: 'g-a', ...nowhere }
 })
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const account = use(test, () => gateway.account({ usd: '0' }))
 
 async function list(key: string, query = ''): Promise<Row[]> {
   const response = await gateway.fetch(`/v1/models${query}`, { key })

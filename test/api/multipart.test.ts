@@ -1,27 +1,23 @@
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import http from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import fc from 'fast-check'
 import { readMultipart } from '../../api/middleware/multipart.ts'
 import { ByteBudget } from '../../shared/io/byte-budget.ts'
 import { freeBytes, peek, readWhole } from '../../shared/io/bytes.ts'
 import { writeFile } from '../../shared/io/write-file.ts'
+import { test } from '../support/test.ts'
+import { useFolder } from '../support/use.ts'
 
 const boundary = 'edge'
 const peekedBytes = 16 * 1024
 type Taken = { fields: Record<string, unknown>; files: Buffer[]; digest: Buffer }
 
-let folder: string
+const folder = useFolder(test)
 let written = 0
-test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'headgate-multipart-'))
-})
-test.after.always(() => rm(folder, { recursive: true, force: true }))
 
 /** What a server takes of a form that is sent in writes of these sizes, over and over, with or without time between them. */
 async function sent(form: Buffer, writes: number[], pauseMs = 0): Promise<Taken> {

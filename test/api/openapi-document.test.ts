@@ -1,5 +1,4 @@
 import Ajv2020 from 'ajv/dist/2020.js'
-import test from 'ava'
 import { isMessagesPath, isResponsesPath } from '../../api/error-response.ts'
 import { openApiDocument } from '../../api/openapi/document.ts'
 import { errorsOf } from '../../api/openapi/errors.ts'
@@ -7,6 +6,7 @@ import { endpoints } from '../../api/routes/index.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { messagesErrorStatus } from '../../shared/engine/messages-error.ts'
 import { type Answer, type OpenApi, objectsIn, operationsIn, resolved } from '../support/api/openapi.ts'
+import { test } from '../support/test.ts'
 
 /** What holds for the whole document, so for every route that is added. How the server answers is in `openapi.test.ts`. */
 const document = JSON.parse(JSON.stringify(openApiDocument(endpoints))) as OpenApi

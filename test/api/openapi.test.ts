@@ -1,5 +1,4 @@
 import Ajv2020, { type ValidateFunction } from 'ajv/dist/2020.js'
-import test, { type ExecutionContext } from 'ava'
 import { errorsOf } from '../../api/openapi/errors.ts'
 import { endpoints } from '../../api/routes/index.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
@@ -13,36 +12,28 @@ import { exampleRequest } from '../support/api/openapi-examples.ts'
 import { madeEndpoint, webhookEndpointCalls, withAddress } from '../support/api/webhook-endpoint-calls.ts'
 import { batchCalls } from '../support/batches/calls.ts'
 import { delayedCalls } from '../support/delayed/calls.ts'
-import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
 import { mediaCalls } from '../support/jobs/calls.ts'
 import { instantCalls } from '../support/media/calls.ts'
 import { realtimeCalls } from '../support/realtime/calls.ts'
 import { conversationPath, storedResponseCalls } from '../support/responses/calls.ts'
 import { keepingAccount } from '../support/responses/world.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 import { paymentCalls, paymentEnvironment } from '../support/wallet/payments.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document whose shape is what these tests check
 type Json = any
-
-let gateway: Gateway
-let stores: Awaited<ReturnType<typeof freshStores>>
-let account: Account
 let provisioning: string
-let document: OpenApi
-let ajv: Ajv2020.default
 
+const gateway = useGateway(test, paymentEnvironment({ url: 'http://127.0.0.1:9' }))
+const account = use(test, () => keepingAccount({ gateway }, { usd: '25' }))
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, paymentEnvironment({ url: 'http://127.0.0.1:9' }))
-  account = await keepingAccount({ gateway }, { usd: '25' })
   provisioning = await provisioningKey(gateway, account.organisationId)
-  document = (await (await gateway.fetch('/openapi.json')).json()) as OpenApi
-  ajv = new Ajv2020.default({ strict: false, validateFormats: false, allErrors: true })
-  ajv.addSchema(document, 'document')
 })
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
+const document = use(test, async () => (await (await gateway.fetch('/openapi.json')).json()) as OpenApi)
+const ajv = use(test, () => new Ajv2020.default({ strict: false, validateFormats: false, allErrors: true }))
+test.before(() => {
+  ajv.addSchema(document, 'document')
 })
 
 test.serial('streamed answers, guards and idempotency are documented', t => {
@@ -279,7 +270,7 @@ test.serial('every endpoint has its calls here', t => {
 
 /** The first answer of each operation; `UPDATE_EXAMPLES=1` writes them into the document. */
 const seen: Record<string, unknown> = {}
-test.after(() => {
+test.after.always(() => {
   if (process.env.UPDATE_EXAMPLES) writeExamples(seen)
 })
 

@@ -1,31 +1,23 @@
-import test from 'ava'
 import { textureFile } from '../../shared/providers/sandbox/media/glb.ts'
 import { answersError } from '../support/api/edge.ts'
 import { chatLine, jsonLines } from '../support/batches/gateway.ts'
 import { delayed } from '../support/delayed/jobs.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import type { Account } from '../support/gateway.ts'
 import { answerOf, image } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
+import { useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
 let account: Account
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, {
-    TEST_MAX_STORED_GB: '0.003',
-    TEST_MAX_STORED_FILES: '8',
-    TEST_MAX_UNFINISHED_JOBS: '3',
-    TEST_MAX_UNFINISHED_BATCHES: '2',
-    TEST_KEY_RPM: '40',
-    TEST_KEY_TPM: '100000',
-  })
+const gateway = useGateway(test, {
+  TEST_MAX_STORED_GB: '0.003',
+  TEST_MAX_STORED_FILES: '8',
+  TEST_MAX_UNFINISHED_JOBS: '3',
+  TEST_MAX_UNFINISHED_BATCHES: '2',
+  TEST_KEY_RPM: '40',
+  TEST_KEY_TPM: '100000',
 })
 test.beforeEach(async () => {
   account = await gateway.account()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
 })
 
 const model = 'gpt-5.6-luna'

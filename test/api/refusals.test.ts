@@ -1,31 +1,29 @@
-import test from 'ava'
 import type { RequestDetail, RequestsPage } from '../../api/dashboard/wire/requests.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { failure } from '../emulators/openai.ts'
-import { saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { saying, startWorld } from '../support/chat/gateway.ts'
 import { openResponses } from '../support/chat/responses-socket.ts'
-import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
+import { signUp } from '../support/dashboard/dashboard.ts'
 import { refusedSession } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 /** Refused calls in the request log. */
 
-let world: World
-let owner: SignedUp
 const startedMs = Date.now()
 /** The middle of a minute, so that what a test counts per minute is counted in one. */
 const nowMs = Math.floor(startedMs / 60_000) * 60_000 + 1_000
 let minutes = 0
 
+const world = use(test, () => startWorld({}, { now: () => nowMs + minutes * 60_000 }))
+const owner = use(test, () => signUp(world.gateway))
 test.before(async () => {
-  world = await startWorld({}, { now: () => nowMs + minutes * 60_000 })
-  owner = await signUp(world.gateway)
   await world.gateway.services.accounts.deposit({
     organisationId: owner.organisationId,
     amountNano: 5_000_000_000n,
     method: 'grant',
   })
 })
-test.after.always(() => world?.close())
 
 const chat = '/v1/chat/completions'
 const logged = async (requestId: string) => {

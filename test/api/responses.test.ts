@@ -1,14 +1,11 @@
-import test, { type ExecutionContext } from 'ava'
 import { openReasoningSealer } from '../../shared/providers/toolkit/reasoning-envelope.ts'
 import { answersError } from '../support/api/edge.ts'
-import { chargedNano, dataOf, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, generationOf, startWorld } from '../support/chat/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  // A model must have one provider, so that its failures are not made good by the other.
-  world = await startWorld({ OPENROUTER_API_KEY: '' })
-})
-test.after.always(() => world?.close())
+// A model must have one provider, so that its failures are not made good by the other.
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '' }))
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic]) emulator.reset()
 })

@@ -1,18 +1,11 @@
-import test from 'ava'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
 let key: string
 
+const gateway = useGateway(test)
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
   key = (await gateway.account()).test
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
 })
 
 test('404 for a retired name on every route, with what replaces it; 200 for today’s names of the makers', async t => {

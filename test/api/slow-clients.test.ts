@@ -3,7 +3,6 @@ import http from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
-import test from 'ava'
 import { HttpResponse } from '../../api/http-response.ts'
 import { releaseWhenSent } from '../../api/middleware/body.ts'
 import { watchSender } from '../../api/middleware/sender.ts'
@@ -12,23 +11,15 @@ import type { State } from '../../api/state.ts'
 import type { GatewayError } from '../../shared/base/errors.ts'
 import { ByteBudget } from '../../shared/io/byte-budget.ts'
 import { answersError, validBodies } from '../support/api/edge.ts'
-import { type Account, eventually, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const mib = 1024 * 1024
 const chat = '/v1/chat/completions'
-let gateway: Gateway
-let stores: Awaited<ReturnType<typeof freshStores>>
-let account: Account
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { MAX_BODY_MIB_IN_FLIGHT: '20', HEYGEN_API_KEY: 'key' })
-  account = await gateway.account()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test, { MAX_BODY_MIB_IN_FLIGHT: '20', HEYGEN_API_KEY: 'key' })
+const account = use(test, () => gateway.account())
 
 /** Begins a request with a body of `bytes`, of which `sent` are sent; what comes back is gathered. */
 function begin(path: string, headers: string[], bytes: number, sent: number): { socket: Socket; answer(): string } {

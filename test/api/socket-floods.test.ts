@@ -1,24 +1,15 @@
 import { connect } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
-import test from 'ava'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { frameOf, opcodes, RawPeer, realtimeModel, upgradeHead } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const sockets = ['/v1/responses', `/v1/realtime?model=${realtimeModel}`]
 const mib = 1024 * 1024
-let stores: Stores
-let gateway: Gateway
-let account: Account
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { OPENAI_API_KEY: 'sk-upstream' })
-  account = await gateway.account()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test, { OPENAI_API_KEY: 'sk-upstream' })
+const account = use(test, () => gateway.account())
 
 async function open(path: string): Promise<RawPeer> {
   const { hostname, port } = new URL(gateway.url)

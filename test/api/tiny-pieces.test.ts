@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
-import test from 'ava'
 import fc from 'fast-check'
 import { createHttpServer } from '../../api/http-server.ts'
 import { discardBody, watchSender } from '../../api/middleware/sender.ts'
@@ -10,27 +9,19 @@ import type { GatewayError } from '../../shared/base/errors.ts'
 import { ByteBudget } from '../../shared/io/byte-budget.ts'
 import { PieceCollector } from '../../shared/io/pieces.ts'
 import { provisioningKey } from '../support/api/edge.ts'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { connectTo, formOf, formType, headOf, partOf } from '../support/io/raw-requests.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const kib = 1024
-let stores: Stores
-let gateway: Gateway
-let account: Account
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, {
-    HEYGEN_API_KEY: 'key',
-    STRIPE_SECRET_KEY: 'sk_test_x',
-    STRIPE_WEBHOOK_SECRET: 'whsec_x',
-  })
-  account = await gateway.account()
+const gateway = useGateway(test, {
+  HEYGEN_API_KEY: 'key',
+  STRIPE_SECRET_KEY: 'sk_test_x',
+  STRIPE_WEBHOOK_SECRET: 'whsec_x',
 })
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const account = use(test, () => gateway.account())
 
 const jsonHeaders = { 'content-type': 'application/json', 'transfer-encoding': 'chunked' }
 

@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { errorCodes, GatewayError } from '../../shared/base/errors.ts'
 import { type IdPrefix, newId } from '../../shared/base/ids.ts'
@@ -13,6 +12,7 @@ import {
   withMargin,
 } from '../../shared/base/money.ts'
 import { monthOf, nextMonthStart } from '../../shared/base/time.ts'
+import { test } from '../support/test.ts'
 
 /** The table of contract §2, word for word. */
 const table: [number, string, string[]][] = [

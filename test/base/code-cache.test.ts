@@ -1,22 +1,14 @@
 import { execFile } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import test from 'ava'
 import { inherited } from '../support/stack.ts'
+import { test } from '../support/test.ts'
+import { useFolder } from '../support/use.ts'
 
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '../..')
-let folder: string
-
-test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'headgate-code-'))
-})
-test.after.always(async () => {
-  await rm(folder, { recursive: true, force: true })
-})
+const folder = useFolder(test)
 
 /** The operator's help, which loads most of the product and needs no store. */
 async function help(env: Record<string, string> = {}): Promise<string> {

@@ -1,10 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { cp, mkdtemp, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import test from 'ava'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { startWarnings } from '../../api/start-warnings.ts'
@@ -14,17 +12,12 @@ import { nearMisses } from '../../shared/base/near-misses.ts'
 import { variables } from '../../shared/base/variables.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { inherited, redisBinaryDir, shortLived } from '../support/stack.ts'
+import { test } from '../support/test.ts'
+import { useFolder } from '../support/use.ts'
 
 const root = join(import.meta.dirname, '../..')
 const stores = { DATABASE_URL: 'postgresql://user:hunter2@127.0.0.1:9/x', REDIS_URL: 'redis://127.0.0.1:9' }
-let dataDir: string
-
-test.before(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'headgate-config-'))
-})
-test.after.always(async () => {
-  await rm(dataDir, { recursive: true, force: true })
-})
+const dataDir = useFolder(test)
 
 function load(env: Record<string, string>): Config {
   return loadConfig({ DATA_DIR: dataDir, ...env })

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
-import test from 'ava'
 import fc from 'fast-check'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { parseJson } from '../../shared/base/json.ts'
+import { test } from '../support/test.ts'
 
 /** What a text says, put down beside the text itself. */
 type Written = {

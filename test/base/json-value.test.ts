@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
-import test from 'ava'
 import fc from 'fast-check'
 import { findValue, insertMember, replaceValue } from '../../shared/providers/toolkit/json-value.ts'
+import { test } from '../support/test.ts'
 
 type Json = Record<string, unknown>
 

@@ -1,9 +1,9 @@
-import test from 'ava'
 import type { z } from 'zod'
 import { validateRequest } from '../../shared/base/validate.ts'
 import { directKinds } from '../../shared/kinds/index.ts'
 import { countTokensRequest } from '../../shared/kinds/messages.ts'
 import { countInputRequest } from '../../shared/kinds/responses.ts'
+import { test } from '../support/test.ts'
 
 type Schema = z.core.$ZodType
 type Json = Record<string, unknown>

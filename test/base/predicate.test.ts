@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
-import test from 'ava'
 import fc from 'fast-check'
 import { z } from 'zod'
 import { compilePredicate } from '../../shared/base/predicate.ts'
 import { validate } from '../../shared/base/validate.ts'
 import { directKinds } from '../../shared/kinds/index.ts'
 import { mutate, mutation } from '../support/api/mutations.ts'
+import { test } from '../support/test.ts'
 
 /**
  * Asserts that a predicate is true only where parsing succeeds and changes nothing, and that it is false only where parsing

@@ -1,5 +1,5 @@
-import test from 'ava'
 import { redact, withoutFiles } from '../../shared/base/redact.ts'
+import { test } from '../support/test.ts'
 
 const parts = ['eyJhbGciOiJIUzI1NiJ9', 'eyJzdWIiOiIxMjM0NTY3ODkwIn0', 'dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U']
 const token = parts.join('.')

@@ -1,6 +1,6 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { storable, storableJson } from '../../shared/wallet/storable-json.ts'
+import { test } from '../support/test.ts'
 
 const text = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 20 }),

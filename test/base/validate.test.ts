@@ -1,7 +1,7 @@
-import test from 'ava'
 import { z } from 'zod'
 import type { GatewayError } from '../../shared/base/errors.ts'
 import { validate } from '../../shared/base/validate.ts'
+import { test } from '../support/test.ts'
 
 const schema = z.object({
   list: z.array(z.string()).min(1).max(3).optional(),

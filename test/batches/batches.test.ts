@@ -1,4 +1,3 @@
-import test from 'ava'
 import { operatorActor } from '../../shared/io/audit.ts'
 import type { Reply } from '../emulators/emulator.ts'
 import { contextLength, failure, serverError } from '../emulators/openai.ts'
@@ -15,20 +14,20 @@ import {
   resultsOf,
   uploadInput,
 } from '../support/batches/gateway.ts'
-import { chargedNano, expectedNano, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, expectedNano, saying, startWorld } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { Receiver } from '../support/webhooks/receiver.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
-let world: World
 let workers: Workers
-test.before(async () => {
-  world = await startWorld({ ALLOW_PRIVATE_URLS: 'true' })
+const world = use(test, () => startWorld({ ALLOW_PRIVATE_URLS: 'true' }))
+test.before(() => {
   workers = startWorkers(world.gateway.services)
 })
 test.after.always(async () => {
   await workers?.stop()
-  await world?.close()
 })
 
 const doorOf = ({ live }: Pick<Account, 'live'>): Door => ({ url: world.gateway.url, key: live })

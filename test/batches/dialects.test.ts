@@ -1,4 +1,3 @@
-import test from 'ava'
 import { startAnthropicBatches } from '../emulators/anthropic-batches.ts'
 import type { BatchEmulator } from '../emulators/batches.ts'
 import { json, text } from '../emulators/emulator.ts'
@@ -13,34 +12,27 @@ import {
   uploadInput,
 } from '../support/batches/gateway.ts'
 import { asking, type Dialect, dialects, foreignModel, nativeModel, readAnswer } from '../support/chat/dialects.ts'
-import { chargedNano, expectedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, expectedNano, startWorld } from '../support/chat/gateway.ts'
 import type { Account } from '../support/gateway.ts'
-import { startWorkers, type Workers } from '../support/workers.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
+import { startWorkers } from '../support/workers.ts'
 
-let openai: BatchEmulator
-let anthropic: BatchEmulator
-let world: World
-let workers: Workers
-test.before(async () => {
-  openai = await startOpenAiBatches({ polls: 1 })
-  anthropic = await startAnthropicBatches({ polls: 1 })
-  world = await startWorld({
+const openai = use(test, () => startOpenAiBatches({ polls: 1 }))
+const anthropic = use(test, () => startAnthropicBatches({ polls: 1 }))
+const world = use(test, () =>
+  startWorld({
     OPENAI_BASE_URL: `${openai.url}/v1`,
     ANTHROPIC_BASE_URL: anthropic.url,
     OPENROUTER_API_KEY: '',
-  })
-  workers = startWorkers(world.gateway.services)
-})
+  }),
+)
+use(test, () => startWorkers(world.gateway.services))
 test.beforeEach(() => {
   for (const { script, emulator } of [openai, anthropic]) {
     Object.assign(script, { polls: 1, answers: Number.POSITIVE_INFINITY, instead: () => null, refusals: [], lost: 0 })
     emulator.reset()
   }
-})
-test.after.always(async () => {
-  await workers?.stop()
-  await world?.close()
-  await Promise.all([openai?.close(), anthropic?.close()])
 })
 
 /** 5 % margin, less half. */

@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { after, type Emulator, hang, json, type Reply } from '../emulators/emulator.ts'
 import {
   cancelBatch,
@@ -14,6 +13,7 @@ import {
 } from '../support/batches/gateway.ts'
 import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 import { testClock } from '../support/wallet/money.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { journalEntry } from '../../shared/batches/batch-journal.ts'
 import type { Batch } from '../../shared/batches/batches.ts'
@@ -10,6 +9,8 @@ import { reply as usual } from '../emulators/openai.ts'
 import { batchOf, cancelBatch, chatLine, type ResultLine, resultsOf } from '../support/batches/gateway.ts'
 import { BatchWorld, broken, coinLines, idsOf } from '../support/batches/world.ts'
 import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { testClock } from '../support/wallet/money.ts'
 import { usageEventOf } from '../support/wallet/usage-event.ts'
 
@@ -20,15 +21,11 @@ function usageOf({ organisationId, keyId, month, requestId, createdAt }: Batch, 
 }
 
 const clock = testClock('2026-11-20T12:00:00Z')
-let world: BatchWorld
-test.before(async () => {
-  world = await BatchWorld.start({ BULK_CONCURRENCY: '4' }, clock)
-})
+const world = use(test, () => BatchWorld.start({ BULK_CONCURRENCY: '4' }, clock))
 test.beforeEach(() => {
   world.asked.clear()
   world.answers = () => usual
 })
-test.after.always(() => world?.close())
 
 const lost = () => new Error('the connection broke')
 

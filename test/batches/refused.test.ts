@@ -1,17 +1,12 @@
-import test from 'ava'
 import { batchOf, createBatch, jsonLines, resultsOf, uploadInput } from '../support/batches/gateway.ts'
 import { BatchWorld, coinLines, idsOf } from '../support/batches/world.ts'
-import type { Account } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 const clock = testClock('2026-11-20T12:00:00Z')
-let world: BatchWorld
-let account: Account
-test.before(async () => {
-  world = await BatchWorld.start({ ALLOW_PRIVATE_URLS: 'false' }, clock)
-  account = await world.gateway.account()
-})
-test.after.always(() => world?.close())
+const world = use(test, () => BatchWorld.start({ ALLOW_PRIVATE_URLS: 'false' }, clock))
+const account = use(test, () => world.gateway.account())
 
 const endpoint = '/v1/chat/completions'
 const requests = coinLines(2)

@@ -1,20 +1,19 @@
 import { Readable } from 'node:stream'
-import test from 'ava'
 import OpenAI, { toFile } from 'openai'
 import { chatLine, jsonLines } from '../support/batches/gateway.ts'
-import { startWorld, type World } from '../support/chat/gateway.ts'
+import { startWorld } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
-let world: World
 let workers: Workers
-test.before(async () => {
-  world = await startWorld()
+const world = use(test, startWorld)
+test.before(() => {
   workers = startWorkers(world.gateway.services)
 })
 test.after.always(async () => {
   await workers?.stop()
-  await world?.close()
 })
 
 type Endpoint = '/v1/chat/completions' | '/v1/embeddings' | '/v1/completions' | '/v1/responses'

@@ -1,8 +1,7 @@
-import test from 'ava'
 import { stepBatch } from '../../shared/batches/step.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import type { Services } from '../../shared/open-services.ts'
-import { type OpenAiBatchEmulator, startOpenAiBatches } from '../emulators/openai-batches.ts'
+import { startOpenAiBatches } from '../emulators/openai-batches.ts'
 import {
   batchOf,
   cancelBatch,
@@ -16,23 +15,18 @@ import {
   uploadInput,
 } from '../support/batches/gateway.ts'
 import { broken } from '../support/batches/world.ts'
-import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, startWorld } from '../support/chat/gateway.ts'
 import type { Account } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 // Only the test runs steps of these batches.
-let openai: OpenAiBatchEmulator
-let world: World
-test.before(async () => {
-  openai = await startOpenAiBatches({ polls: 1 })
-  world = await startWorld({ OPENAI_BASE_URL: `${openai.url}/v1` })
-})
+
+const openai = use(test, () => startOpenAiBatches({ polls: 1 }))
+const world = use(test, () => startWorld({ OPENAI_BASE_URL: `${openai.url}/v1` }))
 test.beforeEach(() => {
   Object.assign(openai.script, { polls: 1, answers: Number.POSITIVE_INFINITY, refusals: [], lost: 0 })
   openai.emulator.reset()
-})
-test.after.always(async () => {
-  await world?.close()
-  await openai?.close()
 })
 
 const lines = Array.from({ length: 5 }, (_, i) =>

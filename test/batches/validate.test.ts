@@ -1,11 +1,11 @@
 import { setImmediate } from 'node:timers/promises'
-import test, { type ExecutionContext } from 'ava'
 import fc from 'fast-check'
 import type { ErrorCode } from '../../shared/base/errors.ts'
 import { type BatchEndpoint, batchEndpoints, isBlank, parseRequest, readRequest } from '../../shared/batches/request.ts'
 import { validateInput } from '../../shared/batches/validate.ts'
 import { buildCatalog, loadCatalog } from '../../shared/catalog/catalog.ts'
 import { validBodies } from '../support/api/edge.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 const chat = '/v1/chat/completions'
 const shipped = loadCatalog()

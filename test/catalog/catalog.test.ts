@@ -1,7 +1,6 @@
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test from 'ava'
 import { CatalogError, loadCatalog } from '../../shared/catalog/catalog.ts'
 import { maxTokenRates, tokenRates } from '../../shared/catalog/prices.ts'
 import { type Deployment, endpoints, type ModelRow } from '../../shared/catalog/schema.ts'
@@ -14,6 +13,7 @@ import {
   maxPromptTokens,
   reasonsBesideLimit,
 } from '../../shared/catalog/traits.ts'
+import { test } from '../support/test.ts'
 
 const today = '2026-11-20'
 const catalog = loadCatalog()

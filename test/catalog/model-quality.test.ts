@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { catalogFile, type RatedTask } from '../../shared/catalog/schema.ts'
+import { test } from '../support/test.ts'
 
 const page = readFileSync(join(import.meta.dirname, '../../docs/decisions/model-quality.md'), 'utf8')
 const tasks = ['code', 'maths', 'vision'] satisfies RatedTask[]

@@ -1,10 +1,10 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { usdPerUnit } from '../../shared/base/money.ts'
 import type { Usage } from '../../shared/base/usage.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { maxTokenRates, publicPricing, type TokenPrice, tokenCost, tokenRates } from '../../shared/catalog/prices.ts'
 import type { Price } from '../../shared/catalog/schema.ts'
+import { test } from '../support/test.ts'
 
 const catalog = loadCatalog()
 

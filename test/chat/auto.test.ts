@@ -1,13 +1,10 @@
-import test from 'ava'
 import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { reset } from '../emulators/emulator.ts'
-import { chargedNano, dataOf, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, expectedNano, generationOf, startWorld } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 
 const url = `data:image/png;base64,${png(1).toString('base64')}`
 const bodies: [title: string, body: object][] = [

@@ -1,24 +1,13 @@
-import test, { type ExecutionContext } from 'ava'
 import { KeepAlive } from '../../shared/io/keep-alive.ts'
 import { cutMidStream, errorMidStream } from '../emulators/anthropic.ts'
 import { events, type Reply, reset } from '../emulators/emulator.ts'
 import { cutStream } from '../emulators/gemini.ts'
 import { chatReply } from '../emulators/openai.ts'
-import {
-  chargedNano,
-  dataOf,
-  expectedNano,
-  generationOf,
-  saying,
-  startWorld,
-  type World,
-} from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, expectedNano, generationOf, saying, startWorld } from '../support/chat/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini, world.openrouter]) emulator.reset()
 })

@@ -1,8 +1,9 @@
-import test from 'ava'
 import { PromptCache } from '../emulators/prompt-cache.ts'
-import { chargedNano, dataOf, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, generationOf, startWorld } from '../support/chat/gateway.ts'
 import { openResponses } from '../support/chat/responses-socket.ts'
 import { keepingAccount } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies of every shape
@@ -10,13 +11,11 @@ type Any = any
 type Headers = Record<string, string>
 
 const clock = testClock('2027-03-10T12:00:15Z')
-let world: World
-let off: World
-test.before(async () => {
+const world = use(test, () => {
   const keys = { ANTHROPIC_API_KEY: 'first,second,third' }
-  ;[world, off] = await Promise.all([startWorld(keys, clock), startWorld({ CACHE_MARKS: 'false' })])
+  return startWorld(keys, clock)
 })
-test.after.always(() => Promise.all([world?.close(), off?.close()]))
+const off = use(test, () => startWorld({ CACHE_MARKS: 'false' }))
 test.beforeEach(() => {
   for (const emulator of [world.anthropic, world.openrouter, world.openai, off.anthropic]) emulator.reset()
 })

@@ -1,21 +1,9 @@
-import test from 'ava'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
-import { freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let gateway: Gateway
-let upstream: Awaited<ReturnType<typeof startOpenAiEmulator>>
-let stores: Awaited<ReturnType<typeof freshStores>>
-
-test.before(async () => {
-  stores = await freshStores()
-  upstream = await startOpenAiEmulator()
-  gateway = await startGateway(stores, { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await upstream?.close()
-  await stores?.drop()
-})
+const upstream = use(test, startOpenAiEmulator)
+const gateway = useGateway(test, () => ({ OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` }))
 
 test.serial('200 with the answer, its cost and the gateway’s headers', async t => {
   const { live, organisationId } = await gateway.account()

@@ -1,37 +1,31 @@
 import http from 'node:http'
-import test from 'ava'
 import { hang, type Reply } from '../emulators/emulator.ts'
 import { reply, serverError } from '../emulators/openai.ts'
-import type { SessionEmulator } from '../emulators/sessions.ts'
 import { startXaiRealtime } from '../emulators/xai-realtime.ts'
-import { chargedNano, expectedNano, generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, expectedNano, generationOf, saying, startWorld } from '../support/chat/gateway.ts'
 import { MachineClocks } from '../support/clocks/monotonic.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { growth, measured } from '../support/metrics/samples.ts'
 import { byMinute, dial, type Listener, spentNano } from '../support/realtime/sessions.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 const clocks = new MachineClocks('2027-03-10T12:00:15Z')
 const hourMs = 3_600_000
-let world: World
-let xai: SessionEmulator
 let account: Account
 
-test.before(async () => {
-  xai = await startXaiRealtime()
+const xai = use(test, startXaiRealtime)
+const world = use(test, () => {
   const env = {
     ...measured,
     ...{ XAI_API_KEY: 'xai-provider', XAI_BASE_URL: `${xai.url}/v1`, REALTIME_MAX_MINUTES: '5' },
     ...{ UPSTREAM_READ_ON_MS: '0', OPENROUTER_API_KEY: '', UPSTREAM_MAX_PAUSE_MS: '600000' },
   }
-  world = await startWorld(env, clocks.wall, clocks.monotonic)
+  return startWorld(env, clocks.wall, clocks.monotonic)
 })
 test.beforeEach(async () => {
   world.openai.reset()
   account = await world.gateway.account()
-})
-test.after.always(async () => {
-  await world?.close()
-  await xai?.close()
 })
 
 /** Takes three seconds, in the middle of which the wall clock steps. */

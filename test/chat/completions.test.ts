@@ -1,19 +1,12 @@
-import test from 'ava'
-import type { Emulator, Reply } from '../emulators/emulator.ts'
+import type { Reply } from '../emulators/emulator.ts'
 import { startOpenAiEmulator, tokensIn } from '../emulators/openai.ts'
-import { chargedNano, dataOf, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, expectedNano, generationOf, startWorld } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-let local: Emulator
-test.before(async () => {
-  local = await startOpenAiEmulator()
-  // The emulator wants a key; a local server behind a proxy may, too.
-  world = await startWorld({ OLLAMA_BASE_URL: `${local.url}/v1`, OLLAMA_API_KEY: 'local' })
-})
-test.after.always(async () => {
-  await world?.close()
-  await local?.close()
-})
+const local = use(test, startOpenAiEmulator)
+// The emulator wants a key; a local server behind a proxy may, too.
+const world = use(test, () => startWorld({ OLLAMA_BASE_URL: `${local.url}/v1`, OLLAMA_API_KEY: 'local' }))
 
 /** The one model of the catalog that only completes. */
 const native = 'qwen2.5-coder-7b-base-local'

@@ -1,15 +1,13 @@
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
-import test from 'ava'
 import type { Reply } from '../emulators/emulator.ts'
 import { chatChunk } from '../emulators/openai.ts'
-import { saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { saying, startWorld } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 /** Answers that a provider, or a proxy before it, has compressed though it was asked not to. */
-let world: World
-test.before(async () => {
-  world = await startWorld({ OPENROUTER_API_KEY: '' })
-})
-test.after.always(() => world?.close())
+
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '' }))
 test.beforeEach(() => world.openai.reset())
 
 const message = { role: 'assistant', content: 'zipped' }

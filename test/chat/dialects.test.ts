@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import test from 'ava'
 import fc from 'fast-check'
 import type { Emulator } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
@@ -11,19 +10,16 @@ import {
   paths,
   requestIn,
 } from '../support/chat/conversations.ts'
-import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, startWorld } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 /** One conversation costs the same in every dialect, and its provider gets the same request. */
-let world: World
-let together: Emulator
-test.before(async () => {
-  together = await startOpenAiEmulator()
+
+const together = use(test, startOpenAiEmulator)
+const world = use(test, () => {
   const env = { TOGETHER_API_KEY: 'k', TOGETHER_BASE_URL: `${together.url}/v1`, OPENROUTER_API_KEY: '' }
-  world = await startWorld(env)
-})
-test.after.always(async () => {
-  await world?.close()
-  await together?.close()
+  return startWorld(env)
 })
 
 /** A target of each protocol: one dialect is passed on at the first two, and all are translated at the third. */

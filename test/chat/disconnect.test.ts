@@ -1,19 +1,15 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { messageEvents, sse } from '../emulators/anthropic.ts'
 import { type Emulator, events, hang, type Recorded, type Reply } from '../emulators/emulator.ts'
-import { chargedNano, expectedNano, generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, expectedNano, generationOf, saying, startWorld } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 const readOnMs = 400
-
-let world: World
-test.before(async () => {
-  world = await startWorld({ UPSTREAM_READ_ON_MS: String(readOnMs) })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startWorld({ UPSTREAM_READ_ON_MS: String(readOnMs) }))
 
 const words = 'the quick brown fox jumps over the lazy dog '.repeat(40)
 const whole = { prompt_tokens: 200, completion_tokens: 1000, total_tokens: 1200 }

@@ -1,14 +1,11 @@
-import test from 'ava'
 import { json } from '../emulators/emulator.ts'
 import { failure, serverError, vectorOf } from '../emulators/openai.ts'
-import { chargedNano, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, expectedNano, generationOf, startWorld } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  // What is refused before it is sent needs no provider.
-  world = await startWorld({ MISTRAL_API_KEY: 'unused', OLLAMA_BASE_URL: 'http://127.0.0.1:9/v1' })
-})
-test.after.always(() => world?.close())
+// What is refused before it is sent needs no provider.
+const world = use(test, () => startWorld({ MISTRAL_API_KEY: 'unused', OLLAMA_BASE_URL: 'http://127.0.0.1:9/v1' }))
 test.beforeEach(() => {
   world.openai.reset()
   world.gemini.reset()

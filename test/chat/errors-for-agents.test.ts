@@ -1,15 +1,12 @@
-import test from 'ava'
 import { cutMidStream, errorMidStream } from '../emulators/anthropic.ts'
 import { events, framed, type Reply } from '../emulators/emulator.ts'
 import { cutStream, geminiError } from '../emulators/gemini.ts'
 import { chatChunk, chatReply, failure, insufficientQuota } from '../emulators/openai.ts'
-import { saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { saying, startWorld } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini, world.openrouter]) emulator.reset()
 })

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { sumUsages } from '../../shared/base/usage.ts'
 import { isDrift, listStatedCosts } from '../../shared/engine/stated-costs.ts'
 import { chargeNano } from '../../shared/routing/pricing.ts'
@@ -14,12 +13,10 @@ import {
   type World,
 } from '../support/chat/gateway.ts'
 import { measured } from '../support/metrics/samples.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld(measured)
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startWorld(measured))
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini, world.openrouter]) emulator.reset()
 })

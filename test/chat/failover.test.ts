@@ -1,4 +1,3 @@
-import test from 'ava'
 import { overloaded } from '../emulators/anthropic.ts'
 import { type Reply, reset } from '../emulators/emulator.ts'
 import { geminiError } from '../emulators/gemini.ts'
@@ -12,7 +11,6 @@ import {
   rateLimited,
   serverError,
 } from '../emulators/openai.ts'
-import type { World } from '../support/chat/gateway.ts'
 import {
   chargedNano,
   dataOf,
@@ -22,12 +20,10 @@ import {
   startWorld,
   upstreamSecret,
 } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini, world.openrouter]) emulator.reset()
 })

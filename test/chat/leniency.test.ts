@@ -1,20 +1,18 @@
-import test from 'ava'
 import { chatRequest } from '../../shared/kinds/chat.ts'
 import { completionRequest } from '../../shared/kinds/completion.ts'
 import { embeddingRequest } from '../../shared/kinds/embedding.ts'
 import { messagesRequest } from '../../shared/kinds/messages.ts'
 import { responsesRequest } from '../../shared/kinds/responses.ts'
-import { startWorld, type World } from '../support/chat/gateway.ts'
+import { startWorld } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 type Json = Record<string, unknown>
-
-let world: World
 let key: string
+const world = use(test, startWorld)
 test.before(async () => {
-  world = await startWorld()
   key = (await world.gateway.account()).live
 })
-test.after.always(() => world?.close())
 
 async function answerTo(path: string, body: Json) {
   const response = await world.gateway.fetch(path, { key, body })

@@ -1,16 +1,13 @@
 import Anthropic from '@anthropic-ai/sdk'
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema'
-import test from 'ava'
 import type { GatewayError } from '../../shared/base/errors.ts'
 import { parseRequest } from '../../shared/batches/request.ts'
-import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, startWorld } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  // A model must have one provider, so that its requests are found there.
-  world = await startWorld({ OPENROUTER_API_KEY: '' })
-})
-test.after.always(() => world?.close())
+// A model must have one provider, so that its requests are found there.
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '' }))
 
 const threads = 'message-threads-2026-08-12'
 const claude = 'claude-sonnet-4-6'

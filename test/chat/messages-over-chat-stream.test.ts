@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import type { Usage } from '../../shared/base/usage.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta } from '../../shared/kinds/chat.ts'
@@ -9,6 +8,7 @@ import { MessageEventEncoder } from '../../shared/providers/toolkit/messages-ove
 import { OverChatDecoder } from '../../shared/providers/toolkit/over-chat/decoder.ts'
 import { toolArguments } from '../support/chat/arbitraries.ts'
 import { assertOrdered, chunk, encode, finalMessage, result, toolDelta, translate } from '../support/chat/messages.ts'
+import { test } from '../support/test.ts'
 
 test('ccNexus#89: calls whose deltas alternate become one block after the other', async t => {
   const events = encode([

@@ -1,6 +1,6 @@
-import test, { type ExecutionContext } from 'ava'
 import type { GatewayError } from '../../shared/base/errors.ts'
 import { result, sol, targetOf, tool, translate, translateFitted, use } from '../support/chat/messages.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 /** Neither reasons nor takes system messages after the first. */
 const plain = targetOf('deepseek-v3.2')

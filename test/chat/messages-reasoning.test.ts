@@ -1,17 +1,15 @@
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import type OpenAI from 'openai'
 import { failed, messageReply, overloaded } from '../emulators/anthropic.ts'
 import { json, type Reply } from '../emulators/emulator.ts'
-import { startWorld, type World } from '../support/chat/gateway.ts'
+import { startWorld } from '../support/chat/gateway.ts'
 import { geminiParts, routerDetails, routerReply } from '../support/chat/reasoning.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 /** Reasoning state in conversations by `/v1/messages`, and state that its provider no longer accepts. */
-let world: World
-test.before(async () => {
-  world = await startWorld({ ANTHROPIC_API_KEY: 'first,second', OPENROUTER_API_KEY: 'third,fourth' })
-})
-test.after.always(() => world?.close())
+
+const world = use(test, () => startWorld({ ANTHROPIC_API_KEY: 'first,second', OPENROUTER_API_KEY: 'third,fourth' }))
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini, world.openrouter]) emulator.reset()
 })

@@ -1,14 +1,12 @@
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import { chatReply } from '../emulators/openai.ts'
-import { chargedNano, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, expectedNano, generationOf, startWorld } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 /** `/v1/messages` over providers without it, by Anthropic's own SDK. What is translated how is in `messages-over-chat`. */
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+
+const world = use(test, startWorld)
 
 function sdkOf(authToken: string): Anthropic {
   return new Anthropic({ authToken, apiKey: null, baseURL: world.gateway.url, maxRetries: 0 })

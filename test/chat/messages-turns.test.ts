@@ -1,25 +1,25 @@
 import { mock } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import { KeepAlive } from '../../shared/io/keep-alive.ts'
 import { messageEvents, messageReply, overloaded, sse } from '../emulators/anthropic.ts'
 import { events, json, type Reply } from '../emulators/emulator.ts'
 import { chatChunk, chatReply, serverError } from '../emulators/openai.ts'
-import { chargedNano, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, expectedNano, generationOf, startWorld } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 /** What happens to the turns of agents on `/v1/messages`: sessions, silence, departures, repetitions and fallbacks. */
-let world: World
-test.before(async () => {
+
+const world = use(test, () => {
   const keys = 'first,second,third'
-  world = await startWorld({
+  return startWorld({
     ANTHROPIC_API_KEY: keys,
     OPENAI_API_KEY: keys,
     OPENROUTER_API_KEY: '',
     UPSTREAM_READ_ON_MS: '400',
   })
 })
-test.after.always(() => world?.close())
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic]) emulator.reset()
 })

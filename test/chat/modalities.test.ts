@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { examineImage } from '../../shared/io/media/images.ts'
 import type { SoundFormat } from '../../shared/kinds/sound.ts'
 import { png } from '../../shared/providers/sandbox/media/media.ts'
@@ -6,23 +5,13 @@ import { events, json, type Reply } from '../emulators/emulator.ts'
 import { tokenCounts } from '../emulators/gemini.ts'
 import { chatReply, promptTokens, tokensIn } from '../emulators/openai.ts'
 import { audioTokensIn, spokenSeconds } from '../emulators/openai-chat-sound.ts'
-import {
-  chargedNano,
-  dataOf,
-  expectedNano,
-  generationOf,
-  saying,
-  startWorld,
-  type World,
-} from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, expectedNano, generationOf, saying, startWorld } from '../support/chat/gateway.ts'
 import type { Account } from '../support/gateway.ts'
 import { decodedSeconds } from '../support/media/sounds.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.gemini, world.openrouter, world.anthropic]) emulator.reset()
 })

@@ -1,11 +1,8 @@
-import test from 'ava'
-import { chargedNano, dataOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, saying, startWorld } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini]) emulator.reset()
 })

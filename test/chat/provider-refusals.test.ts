@@ -1,22 +1,20 @@
-import test, { type ExecutionContext } from 'ava'
 import { noTargetNowError } from '../../shared/routing/no-target-errors.ts'
-import { type Emulator, events, json, type Reply, text } from '../emulators/emulator.ts'
+import { events, json, type Reply, text } from '../emulators/emulator.ts'
 import { chatChunk, chatReply, insufficientQuota, invalidKey, startOpenAiEmulator } from '../emulators/openai.ts'
-import { chargedNano, dataOf, saying, startWorld, upstreamSecret, type World } from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, saying, startWorld, upstreamSecret } from '../support/chat/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-let mistral: Emulator
-let groq: Emulator
-test.before(async () => {
-  ;[mistral, groq] = await Promise.all([startOpenAiEmulator(), startOpenAiEmulator()])
-  world = await startWorld({
+const mistral = use(test, startOpenAiEmulator)
+const groq = use(test, startOpenAiEmulator)
+const world = use(test, () =>
+  startWorld({
     MISTRAL_API_KEY: upstreamSecret,
     MISTRAL_BASE_URL: `${mistral.url}/v1`,
     GROQ_API_KEY: upstreamSecret,
     GROQ_BASE_URL: `${groq.url}/v1`,
-  })
-})
-test.after.always(() => Promise.all([world?.close(), mistral?.close(), groq?.close()]))
+  }),
+)
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.openrouter, world.anthropic, mistral, groq]) emulator.reset()
 })

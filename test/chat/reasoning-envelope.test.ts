@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import type { ChatMessage } from '../../shared/kinds/chat.ts'
 import type { ReasoningDetail } from '../../shared/kinds/reasoning.ts'
@@ -7,6 +6,7 @@ import type { Call } from '../../shared/providers/contract.ts'
 import { DetailSealer, restoreReasoning } from '../../shared/providers/toolkit/reasoning-details.ts'
 import { openReasoningSealer, ReasoningSealer } from '../../shared/providers/toolkit/reasoning-envelope.ts'
 import { callOf } from '../support/providers/anthropic.ts'
+import { test } from '../support/test.ts'
 
 const secret = 'a signing secret of 32 characters'
 const ours = { organisationId: 'org_1', environment: 'live' } as const

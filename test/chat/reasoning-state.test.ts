@@ -1,16 +1,13 @@
-import test from 'ava'
 import type OpenAI from 'openai'
 import { messageReply, rateLimited } from '../emulators/anthropic.ts'
 import type { Reply } from '../emulators/emulator.ts'
 import { answersError } from '../support/api/edge.ts'
-import { saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { saying, startWorld } from '../support/chat/gateway.ts'
 import { geminiParts, routerDetails, routerReply } from '../support/chat/reasoning.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld({ ANTHROPIC_API_KEY: 'first,second', OPENROUTER_API_KEY: 'third,fourth' })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startWorld({ ANTHROPIC_API_KEY: 'first,second', OPENROUTER_API_KEY: 'third,fourth' }))
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini, world.openrouter]) emulator.reset()
 })

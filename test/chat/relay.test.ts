@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
@@ -10,6 +9,7 @@ import { protocols } from '../../shared/providers/protocols.ts'
 import { ProviderError } from '../../shared/providers/provider-error.ts'
 import { framed } from '../emulators/emulator.ts'
 import { answers, type Dialect, models, type Payloads } from '../support/chat/streams.ts'
+import { test } from '../support/test.ts'
 
 const catalog = loadCatalog()
 const shape = { id: 'chatcmpl-ours', object: 'chat.completion.chunk', created: 1, model: 'ours' }

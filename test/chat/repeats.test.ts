@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { relayFor } from '../../shared/chat/choices-relay.ts'
@@ -7,6 +6,7 @@ import type { AnswerRelay, StreamRelay } from '../../shared/chat/stream-relay.ts
 import type { Call, DirectAdapter } from '../../shared/providers/contract.ts'
 import { protocols } from '../../shared/providers/protocols.ts'
 import { ProviderError } from '../../shared/providers/provider-error.ts'
+import { test } from '../support/test.ts'
 
 const catalog = loadCatalog()
 const { chat, completion } = protocols.openai!.direct

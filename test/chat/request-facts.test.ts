@@ -1,6 +1,6 @@
-import test from 'ava'
 import { factsOf } from '../../shared/engine/report.ts'
 import { asksFor1hCache } from '../../shared/kinds/cache-marks.ts'
+import { test } from '../support/test.ts'
 
 const parametersOf = (body: object) => factsOf(body, null).parameters
 

@@ -1,25 +1,21 @@
-import test, { type ExecutionContext } from 'ava'
 import type { ResponsesEvent, ResponsesObject } from '../../shared/kinds/responses-answer.ts'
 import { answersError } from '../support/api/edge.ts'
-import { dataOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { dataOf, startWorld } from '../support/chat/gateway.ts'
 import { openResponse } from '../support/chat/open-responses.ts'
 import { assertOrdered } from '../support/chat/responses.ts'
-import type { Account } from '../support/gateway.ts'
 import { pdfOfPages } from '../support/media/documents.ts'
 import { png } from '../support/media/media-files.ts'
 import { keepingAccount } from '../support/responses/world.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 /**
  * The requests of the compliance suite of Open Responses (version 2026-04-24), by its names of them, to a native provider
  * and to those that are translated. Each answer and event has to have every field of the specification.
  */
-let world: World
-let account: Account
-test.before(async () => {
-  world = await startWorld({ OPENROUTER_API_KEY: '' })
-  account = await world.gateway.account()
-})
-test.after.always(() => world?.close())
+
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '' }))
+const account = use(test, () => world.gateway.account())
 
 /** The first two are native, and their provider’s web searches have a price. */
 const models = {

@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import type { Usage } from '../../shared/base/usage.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../shared/kinds/chat.ts'
@@ -17,6 +16,7 @@ import {
   respond,
   translate,
 } from '../support/chat/responses.ts'
+import { test } from '../support/test.ts'
 
 const patch = { type: 'custom', name: 'apply_patch' }
 const agents = { type: 'namespace', name: 'agents', tools: [{ type: 'function', name: 'spawn' }] }

@@ -1,9 +1,9 @@
-import test, { type ExecutionContext } from 'ava'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { Call, DirectAdapter, UpstreamRequest } from '../../shared/providers/contract.ts'
 import { responsesOverChat } from '../../shared/providers/toolkit/responses-over-chat/adapter.ts'
 import { sol, targetOf } from '../support/chat/messages.ts'
 import { requestOf, translate, translateFitted } from '../support/chat/responses.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 /** Neither reasons nor takes system messages after the first. */
 const plain = targetOf('deepseek-v3.2')

@@ -1,26 +1,21 @@
-import test from 'ava'
 import type OpenAI from 'openai'
 import { zodTextFormat } from 'openai/helpers/zod'
 import { z } from 'zod'
 import type { Usage } from '../../shared/base/usage.ts'
 import type { ResponsesObject } from '../../shared/kinds/responses-answer.ts'
-import type { Emulator } from '../emulators/emulator.ts'
 import { chatReply, startOpenAiEmulator } from '../emulators/openai.ts'
-import { chargedNano, dataOf, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, expectedNano, generationOf, startWorld } from '../support/chat/gateway.ts'
 import { openResponse, openResponseEvent } from '../support/chat/open-responses.ts'
 import { withoutSdkFields } from '../support/chat/responses.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 /** `/v1/responses` over providers without it, by OpenAI's own SDK. What is translated how is in `responses-over-chat`. */
-let world: World
-let together: Emulator
-test.before(async () => {
-  together = await startOpenAiEmulator()
+
+const together = use(test, startOpenAiEmulator)
+const world = use(test, () => {
   const { url } = together
-  world = await startWorld({ TOGETHER_API_KEY: 'k', TOGETHER_BASE_URL: `${url}/v1`, OPENROUTER_API_KEY: '' })
-})
-test.after.always(async () => {
-  await world?.close()
-  await together?.close()
+  return startWorld({ TOGETHER_API_KEY: 'k', TOGETHER_BASE_URL: `${url}/v1`, OPENROUTER_API_KEY: '' })
 })
 
 type Input = OpenAI.Responses.ResponseInputItem[]

@@ -1,15 +1,13 @@
 // Streams of a key that is revoked while they run.
-import test from 'ava'
+
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { events } from '../emulators/emulator.ts'
-import { chargedNano, dataOf, generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, generationOf, saying, startWorld } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 
 const words = 'the quick brown fox jumps over the lazy dog '.repeat(40)
 const chunk = `data: ${JSON.stringify({ id: 'c1', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta: { content: words }, finish_reason: null }] })}\n\n`

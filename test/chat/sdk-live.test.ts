@@ -1,14 +1,11 @@
-import test from 'ava'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { z } from 'zod'
 import { tokensIn } from '../emulators/openai.ts'
-import { chargedNano, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, expectedNano, generationOf, startWorld } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 
 /** One model of each protocol; `thinks` is what its emulator adds to every answer. */
 const models = [

@@ -1,16 +1,13 @@
-import test from 'ava'
 import OpenAI from 'openai'
 import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { tokenCounts } from '../emulators/gemini.ts'
 import { rateLimited, serverError, tokensIn, vectorOf } from '../emulators/openai.ts'
-import { chargedNano, expectedNano, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, expectedNano, saying, startWorld } from '../support/chat/gateway.ts'
 import { wav } from '../support/media/sounds.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 
 const sound = wav(20).toString('base64')
 

@@ -1,22 +1,16 @@
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import type OpenAI from 'openai'
-import { type Emulator, events, json } from '../emulators/emulator.ts'
+import { events, json } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { type Said, serverReply, servers } from '../emulators/openai-servers.ts'
-import { dataOf, generationOf, startWorld, upstreamSecret, type World } from '../support/chat/gateway.ts'
+import { dataOf, generationOf, startWorld, upstreamSecret } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
 /** A server that has chat completions only. */
-let chatOnly: Emulator
-test.before(async () => {
-  chatOnly = await startOpenAiEmulator()
-  world = await startWorld({ MISTRAL_API_KEY: upstreamSecret, MISTRAL_BASE_URL: `${chatOnly.url}/v1` })
-})
-test.after.always(async () => {
-  await world?.close()
-  await chatOnly?.close()
-})
+
+const chatOnly = use(test, startOpenAiEmulator)
+const world = use(test, () => startWorld({ MISTRAL_API_KEY: upstreamSecret, MISTRAL_BASE_URL: `${chatOnly.url}/v1` }))
 test.beforeEach(() => {
   for (const emulator of [world.openai, chatOnly]) emulator.reset()
 })

@@ -1,7 +1,7 @@
 // Agents ask for 128,000 output tokens with every call: small wallets and caps serve them, and are never exceeded.
-import test from 'ava'
+
 import { tokens } from '../support/chat/agent-calls.ts'
-import { chargedNano, dataOf, generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, generationOf, saying, startWorld } from '../support/chat/gateway.ts'
 import {
   checkConcurrentCalls,
   dearModels,
@@ -11,15 +11,13 @@ import {
   StreamingProvider,
 } from '../support/chat/small-wallets.ts'
 import { type Account, eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 const clock = testClock('2027-03-10T12:00:15Z')
-let world: World
-test.before(async () => {
-  world = await startWorld(await dearModels(), clock)
-})
+const world = use(test, async () => startWorld(await dearModels(), clock))
 test.beforeEach(() => world.openai.reset())
-test.after.always(() => world?.close())
 
 const large = { max_tokens: 128_000 }
 const body = saying('dear', 'Say hi', { ...large, stream: true })

@@ -1,8 +1,7 @@
-import test, { type ExecutionContext } from 'ava'
 import { framed, type Reply } from '../emulators/emulator.ts'
 import { piece } from '../emulators/gemini.ts'
 import { chatChunk } from '../emulators/openai.ts'
-import { chargedNano, dataOf, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, expectedNano, generationOf, startWorld } from '../support/chat/gateway.ts'
 import {
   answers,
   contentOf,
@@ -13,15 +12,15 @@ import {
   type Payloads,
   readStream,
 } from '../support/chat/streams.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
 /** The key of what is asked only to close circuits. */
 let healer: string
+const world = use(test, startWorld)
 test.before(async () => {
-  world = await startWorld()
   healer = (await world.gateway.account()).live
 })
-test.after.always(() => world?.close())
 
 const texts = ['Once upon', ' a 🚀 time']
 const good = texts.join('')

@@ -1,9 +1,8 @@
-import test, { type ExecutionContext } from 'ava'
 import type { Usage } from '../../shared/base/usage.ts'
 import { dripped, type Framing, framed, type Reply } from '../emulators/emulator.ts'
 import { piece } from '../emulators/gemini.ts'
 import { chatChunk } from '../emulators/openai.ts'
-import { chargedNano, dataOf, expectedNano, generationOf, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, expectedNano, generationOf, startWorld } from '../support/chat/gateway.ts'
 import {
   answers,
   contentOf,
@@ -17,12 +16,10 @@ import {
   streaming,
 } from '../support/chat/streams.ts'
 import type { Account } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 
 const texts = ['Grüße', ', 🚀 日本', ' "quoted" \\ [DONE]', '\r\n\n"error": \u2028data: x']
 const content = texts.join('')

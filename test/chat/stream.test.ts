@@ -1,25 +1,14 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { events, type Reply } from '../emulators/emulator.ts'
 import { type ChatReplyOptions, chatReply, promptTokens, tokensIn } from '../emulators/openai.ts'
-import {
-  chargedNano,
-  dataOf,
-  expectedNano,
-  generationOf,
-  saying,
-  startWorld,
-  type World,
-} from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, expectedNano, generationOf, saying, startWorld } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 
 const question = 'Grüße, 🚀 "quoted" \\ back\u2028slash [DONE] "error": \n\n data: x'
 const model = 'gpt-4.1'

@@ -1,24 +1,15 @@
-import test from 'ava'
 import { after, events, hang } from '../emulators/emulator.ts'
 import { chatChunk, reply } from '../emulators/openai.ts'
-import {
-  chargedNano,
-  dataOf,
-  expectedNano,
-  generationOf,
-  saying,
-  startWorld,
-  type World,
-} from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, expectedNano, generationOf, saying, startWorld } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld({
+const world = use(test, () =>
+  startWorld({
     ...{ UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '1200', UPSTREAM_IDLE_TIMEOUT_MS: '1200' },
     UPSTREAM_TOTAL_TIMEOUT_MS: '5000',
-  })
-})
-test.after.always(() => world?.close())
+  }),
+)
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini, world.openrouter]) emulator.reset()
 })

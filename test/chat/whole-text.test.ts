@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util'
-import test from 'ava'
 import fc from 'fast-check'
 import { memberText } from '../../shared/base/json-member.ts'
 import { serializeAnswer } from '../../shared/chat/attempt.ts'
@@ -8,6 +7,7 @@ import type { OpenAiKind } from '../../shared/kinds/index.ts'
 import { openai } from '../../shared/providers/adapters/openai/protocol.ts'
 import { ProviderError } from '../../shared/providers/provider-error.ts'
 import { call } from '../support/providers/openai-call.ts'
+import { test } from '../support/test.ts'
 
 const messages = [{ role: 'user', content: 'Hi' }]
 const bodies = {

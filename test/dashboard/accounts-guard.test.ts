@@ -1,22 +1,16 @@
 // What keeps accounts from strangers, and an organisation from those who have left it.
-import test from 'ava'
+
 import { quoteName } from '../../shared/base/quote-name.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { errorCode, join, password, type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { useGateway, useStores } from '../support/use.ts'
 
 const auth = '/dashboard/api/auth'
-let stores: Stores
-let gateway: Gateway
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { DEV_OUTBOX: 'true' })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const stores = useStores(test)
+const gateway = useGateway(test, { DEV_OUTBOX: 'true' }, { stores })
 
 /** The statuses of sign-ins tried one after the other. */
 async function signIns(visitor: Visitor, email: string, passwords: string[]): Promise<number[]> {

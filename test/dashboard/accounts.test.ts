@@ -1,35 +1,29 @@
 import type { IncomingMessage } from 'node:http'
-import test from 'ava'
 import { clientAddress } from '../../api/auth/address.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { OidcEmulator, type Profile } from '../emulators/oidc.ts'
 import { errorCode, join, password, type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually, startGateway } from '../support/gateway.ts'
 import { MailServer } from '../support/io/mail-server.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway, useStores } from '../support/use.ts'
 
 const auth = '/dashboard/api/auth'
-let stores: Stores
-let gateway: Gateway
-let ada: SignedUp
-let oidc: OidcEmulator
 
-test.before(async () => {
-  stores = await freshStores()
-  oidc = await OidcEmulator.start()
-  gateway = await startGateway(stores, {
+const stores = useStores(test)
+const oidc = use(test, () => OidcEmulator.start())
+const gateway = useGateway(
+  test,
+  () => ({
     DEV_OUTBOX: 'true',
     OIDC_ISSUER: oidc.issuer,
     OIDC_CLIENT_ID: 'headgate',
     OIDC_CLIENT_SECRET: 'secret',
-  })
-  ada = await signUp(gateway)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  oidc?.close()
-  await stores?.drop()
-})
+  }),
+  { stores },
+)
+const ada = use(test, () => signUp(gateway))
 
 /** The token in the latest email to an address. */
 async function tokenFor(email: string, subject: RegExp): Promise<string> {

@@ -1,25 +1,24 @@
-import test from 'ava'
 import type { Activity, Attention, Notice, UsageChart, UsageGroups, UsageRow } from '../../api/dashboard/wire/usage.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import type { Prisma } from '../../shared/generated/prisma/client.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { percentileMs } from '../../shared/wallet/usage-hours.ts'
-import { generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
-import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
+import { generationOf, saying, startWorld } from '../support/chat/gateway.ts'
+import { signUp } from '../support/dashboard/dashboard.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 /** What the Overview and Usage pages show of the hours of usage. */
 
 const nowMs = Date.parse('2026-11-21T14:20:00Z')
 const hourMs = 3_600_000
-let world: World
-let owner: SignedUp
 let keyId: string
 let key: string
 
+const world = use(test, () => startWorld({}, { now: () => nowMs }))
+const owner = use(test, () => signUp(world.gateway))
 test.before(async () => {
-  world = await startWorld({}, { now: () => nowMs })
-  owner = await signUp(world.gateway)
   key = await world.gateway.key(owner.organisationId, 'live', { name: 'Shop', monthly_spend_cap_usd: 1 })
   keyId = await idOf(key)
   await log({ at: '2026-11-21T13:10:00Z', durationMs: 300, firstByteMs: 60 }, 90)
@@ -30,7 +29,6 @@ test.before(async () => {
     await log({ at: `2026-11-20T${hour}:30:00Z`, status: 502, provider: 'anthropic', model: 'claude-haiku-4-5' }, 10)
   await log({ at: '2026-11-20T08:40:00Z', provider: 'anthropic', model: 'claude-haiku-4-5' }, 5)
 })
-test.after.always(() => world?.close())
 
 const idOf = async (secret: string) =>
   (await world.gateway.services.db.apiKey.findFirstOrThrow({ where: { hash: hashSecret(secret) } })).id

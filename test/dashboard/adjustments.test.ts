@@ -1,26 +1,17 @@
-import test, { type ExecutionContext } from 'ava'
 import type { AuditAnswer } from '../../api/dashboard/wire/audit.ts'
 import type { Billing, LedgerPage } from '../../api/dashboard/wire/billing.ts'
 import type { OrganisationDetail } from '../../api/dashboard/wire/operator.ts'
 import { commands } from '../../api/operator/commands.ts'
 import { parseCommand, UsageError } from '../../api/operator/parse.ts'
 import { newId } from '../../shared/base/ids.ts'
-import { errorCode, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { errorCode, signUp } from '../support/dashboard/dashboard.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let operator: SignedUp
-
+const gateway = useGateway(test)
+const operator = use(test, () => signUp(gateway, { name: 'Op' }))
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-  operator = await signUp(gateway, { name: 'Op' })
   await run('user', 'promote', '--email', operator.visitor.email)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
 })
 
 /** A command of the operator's command line, in this process. */

@@ -1,27 +1,17 @@
 // Every change that can be made in the dashboard is in an audit log, with who made it. New routes are covered by being in the table.
-import test from 'ava'
+
 import { dashboardEndpoints } from '../../api/dashboard/routes/index.ts'
-import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
-import { type Filled, fill } from '../support/dashboard/fixtures.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { signUp } from '../support/dashboard/dashboard.ts'
+import { fill } from '../support/dashboard/fixtures.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let person: SignedUp
-let other: SignedUp
-let filled: Filled
-
+const gateway = useGateway(test, { ALLOW_PRIVATE_URLS: 'true' })
+const person = use(test, () => signUp(gateway))
+const other = use(test, () => signUp(gateway))
+const filled = use(test, () => fill(gateway, person.organisationId))
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { ALLOW_PRIVATE_URLS: 'true' })
-  person = await signUp(gateway)
-  other = await signUp(gateway)
-  filled = await fill(gateway, person.organisationId)
   await gateway.services.db.user.update({ where: { id: person.userId }, data: { operator: true } })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
 })
 
 const root = '/dashboard/api/organisations/{organisation}'

@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { LedgerLine, MonthTotals } from '../../api/dashboard/wire/billing.ts'
 import { csvLine } from '../../shared/base/csv.ts'
 import { formatUsd } from '../../shared/base/money.ts'
@@ -6,22 +5,14 @@ import { bookUsage } from '../../shared/wallet/booking.ts'
 import type { UsageEvent } from '../../shared/wallet/usage-event.ts'
 import { answersError } from '../support/api/edge.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { useGateway } from '../support/use.ts'
 import { usageEventOf } from '../support/wallet/usage-event.ts'
 
-let stores: Stores
-let gateway: Gateway
 const startMs = Date.UTC(2026, 9, 31, 23)
 let nowMs = startMs
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, {}, { now: () => nowMs })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test, {}, { clock: { now: () => nowMs } })
 
 const hourMs = 3_600_000
 const minuteMs = 60_000

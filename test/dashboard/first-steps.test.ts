@@ -1,23 +1,14 @@
 // What a new account can do before its email address is confirmed.
-import test from 'ava'
+
 import type { FirstRequestAnswer } from '../../api/dashboard/wire/first-steps.ts'
 import type { KeySecretAnswer } from '../../api/dashboard/wire/keys.ts'
 import type { PlaygroundSecretAnswer } from '../../api/dashboard/wire/playground.ts'
 import type { ErrorBody } from '../../shared/base/errors.ts'
 import { join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test)
 
 const firstKey = ({ visitor, base }: SignedUp) => visitor.fetch(`${base}/first-key`, { method: 'POST' })
 const errorOf = async (response: Response) => {

@@ -1,7 +1,6 @@
 // Input and output logging, with real storage and sandbox answers: off, nothing of a request is anywhere.
 import { readdir, readFile } from 'node:fs/promises'
 import { join as joinPath } from 'node:path'
-import test from 'ava'
 import { WebSocket } from 'undici'
 import type { ContentSettings, RequestContent } from '../../api/dashboard/wire/contents.ts'
 import type { DashboardKey } from '../../api/dashboard/wire/keys.ts'
@@ -10,24 +9,16 @@ import { newId } from '../../shared/base/ids.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
-import { errorCode, join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { errorCode, join, signUp } from '../support/dashboard/dashboard.ts'
+import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let owner: SignedUp
 let offsetMs = 0
 const now = () => Date.now() + offsetMs
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { ENCRYPTION_KEY: 'an operator’s key '.repeat(3) }, { now })
-  owner = await signUp(gateway)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test, { ENCRYPTION_KEY: 'an operator’s key '.repeat(3) }, { clock: { now } })
+const owner = use(test, () => signUp(gateway))
 
 const until = () => new Date(now() + dayMs).toISOString()
 const all = () => ({ mode: 'all', until: until() })

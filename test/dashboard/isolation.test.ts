@@ -1,28 +1,16 @@
 // Every route of the dashboard against every role that must not use it. New routes are covered by being in the table.
-import test from 'ava'
+
 import { dashboardEndpoints } from '../../api/dashboard/routes/index.ts'
 import type { Endpoint } from '../../api/endpoint.ts'
-import { errorCode, join, type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
-import { type Filled, fill } from '../support/dashboard/fixtures.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { errorCode, join, signUp, Visitor } from '../support/dashboard/dashboard.ts'
+import { fill } from '../support/dashboard/fixtures.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let owner: SignedUp
-let stranger: SignedUp
-let filled: Filled
-
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { ALLOW_PRIVATE_URLS: 'true' })
-  owner = await signUp(gateway)
-  stranger = await signUp(gateway)
-  filled = await fill(gateway, owner.organisationId)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test, { ALLOW_PRIVATE_URLS: 'true' })
+const owner = use(test, () => signUp(gateway))
+const stranger = use(test, () => signUp(gateway))
+const filled = use(test, () => fill(gateway, owner.organisationId))
 
 const ofOrganisations = dashboardEndpoints.filter(({ access }) => typeof access === 'object' && 'role' in access)
 const ofOperators = dashboardEndpoints.filter(({ access }) => access === 'operator')

@@ -1,36 +1,28 @@
-import test from 'ava'
 import type { BatchDetail, BatchErrors, BatchesPage } from '../../api/dashboard/wire/batches.ts'
 import type { JobDetail, JobsPage } from '../../api/dashboard/wire/jobs.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
 import { newKey } from '../../shared/keys/key-requests.ts'
 import { chatLine, createBatch, ended, jsonLines, uploadInput } from '../support/batches/gateway.ts'
 import { join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { image, over, submit } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
-let stores: Stores
-let gateway: Gateway
 let workers: Workers | null = null
-let owner: SignedUp
-let admin: SignedUp
-let member: SignedUp
-let stranger: SignedUp
 
+// No worker runs: live jobs wait until they are cancelled.
+const gateway = useGateway(test, {
+  FAL_API_KEY: 'unused',
+  FAL_BASE_URL: 'http://127.0.0.1:9',
+  ALLOW_PRIVATE_URLS: 'true',
+})
+const owner = use(test, () => signUp(gateway))
+const admin = use(test, () => signUp(gateway))
+const member = use(test, () => signUp(gateway))
+const stranger = use(test, () => signUp(gateway))
 test.before(async () => {
-  stores = await freshStores()
-  // No worker runs: live jobs wait until they are cancelled.
-  gateway = await startGateway(stores, {
-    FAL_API_KEY: 'unused',
-    FAL_BASE_URL: 'http://127.0.0.1:9',
-    ALLOW_PRIVATE_URLS: 'true',
-  })
-  ;[owner, admin, member, stranger] = await Promise.all([
-    signUp(gateway),
-    signUp(gateway),
-    signUp(gateway),
-    signUp(gateway),
-  ])
   await join(gateway, admin.userId, owner.organisationId, 'admin')
   await join(gateway, member.userId, owner.organisationId, 'member')
   const { organisationId } = owner
@@ -38,8 +30,6 @@ test.before(async () => {
 })
 test.after.always(async () => {
   await workers?.stop()
-  await gateway?.close()
-  await stores?.drop()
 })
 
 /** A key as its creator would make it on the Keys page. */

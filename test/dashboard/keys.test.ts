@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { AuditAnswer, AuditEvent } from '../../api/dashboard/wire/audit.ts'
 import type { KeyAnswer, KeySecretAnswer, KeysAnswer } from '../../api/dashboard/wire/keys.ts'
 import { commands } from '../../api/operator/commands.ts'
@@ -10,23 +9,15 @@ import type { KeyRecord } from '../../shared/keys/keys.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { rotateWebhookSecret } from '../../shared/webhooks/secrets.ts'
 import { join, type SignedUp, signUp, type Visitor } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let people: Record<'owner' | 'member' | 'admin' | 'stranger', SignedUp>
-
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { FAL_API_KEY: 'unused', FAL_BASE_URL: 'http://127.0.0.1:9' })
+const gateway = useGateway(test, { FAL_API_KEY: 'unused', FAL_BASE_URL: 'http://127.0.0.1:9' })
+const people = use(test, async () => {
   const [owner, member, admin, stranger] = await Promise.all(
     ['Ada', 'Grace', 'Alan', 'Mallory'].map(name => signUp(gateway, { name })),
   )
-  people = { owner: owner!, member: member!, admin: admin!, stranger: stranger! }
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
+  return { owner: owner!, member: member!, admin: admin!, stranger: stranger! }
 })
 
 const policy = {

@@ -1,15 +1,14 @@
 // What requests are attributed to by headers: tags and end users, in the request log and in usage.
-import test from 'ava'
+
 import type { RequestDetail, RequestNeighbours, RequestsPage } from '../../api/dashboard/wire/requests.ts'
 import type { UsageChart, UsageGroups } from '../../api/dashboard/wire/usage.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
-import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { signUp } from '../support/dashboard/dashboard.ts'
+import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 import { startWorkers } from '../support/workers.ts'
 
-let stores: Stores
-let gateway: Gateway
-let owner: SignedUp
 let key: string
 const ids: string[] = []
 
@@ -21,10 +20,9 @@ async function ask(headers: Record<string, string>, more: object = {}): Promise<
   ids.push(answer.headers.get('x-generation-id')!)
 }
 
+const gateway = useGateway(test)
+const owner = use(test, () => signUp(gateway))
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-  owner = await signUp(gateway)
   key = await gateway.key(owner.organisationId, 'test')
   await ask({ 'x-gateway-tags': 'project:acme, env:prod', 'x-gateway-user': 'ada' }, { user: 'somebody' })
   await ask({ 'x-gateway-tags': 'project:acme' }, { metadata: { env: 'dev', project: 'other' } })
@@ -32,10 +30,6 @@ test.before(async () => {
   await ask({})
   const { db } = gateway.services
   await eventually(async () => (await db.generation.count({ where: { id: { in: ids } } })) === 4, 'all are logged')
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
 })
 
 const read = <T>(path: string) => owner.visitor.json<T>(`${owner.base}${path}`)

@@ -1,23 +1,14 @@
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { provisioningKey } from '../support/api/edge.ts'
 import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { useGateway } from '../support/use.ts'
 
 const auth = '/dashboard/api/auth'
 const maxTestKeys = 5
 /** The limit of the accounts library, which is not ours to configure in a test. */
 const maxMembers = 500
-let stores: Stores
-let gateway: Gateway
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { MAX_TEST_KEYS: String(maxTestKeys), ALLOW_PRIVATE_URLS: 'true' })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test, { MAX_TEST_KEYS: String(maxTestKeys), ALLOW_PRIVATE_URLS: 'true' })
 
 /** Something of which there may be only so many. */
 type Limited = {

@@ -3,22 +3,14 @@ import { readdirSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import test from 'ava'
 import { builtPages } from '../../api/dashboard/middleware.ts'
 import { errorCode } from '../support/dashboard/dashboard.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { useGateway, useStores } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const stores = useStores(test)
+const gateway = useGateway(test, {}, { stores })
 
 const assets = join(builtPages, 'assets')
 const get = (path: string, headers: Record<string, string> = {}) => fetch(gateway.url + path, { headers })

@@ -1,4 +1,3 @@
-import test from 'ava'
 import type {
   EntriesChanged,
   IncidentsPage,
@@ -16,34 +15,26 @@ import type { UsageChart } from '../../api/dashboard/wire/usage.ts'
 import { queues as queueRows } from '../../shared/queues/queues.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { failure, serverError } from '../emulators/openai.ts'
-import { expectedNano, generationOf, saying, startWorld, upstreamSecret, type World } from '../support/chat/gateway.ts'
-import { errorCode, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
-import { type Account, eventually, type Gateway, startGateway } from '../support/gateway.ts'
-import { startWorkers, type Workers } from '../support/workers.ts'
+import { expectedNano, generationOf, saying, startWorld, upstreamSecret } from '../support/chat/gateway.ts'
+import { errorCode, signUp } from '../support/dashboard/dashboard.ts'
+import { eventually, type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
+import { startWorkers } from '../support/workers.ts'
 
 /** The operator area's Home, Providers and Queues pages. */
 
 const base = '/dashboard/api/operator'
-let world: World
-/** Another web process of the same service. */
-let other: Gateway
-let workers: Workers
-let operator: SignedUp
-let account: Account
 
+const world = use(test, () => startWorld({ SERVICE_MARGIN_PERCENT: '10', REDIS_KEY_PREFIX: 'home:' }))
+/** Another web process of the same service. */
+const other = use(test, join)
+use(test, () => startWorkers(world.gateway.services))
+const operator = use(test, () => signUp(world.gateway, { name: 'Op' }))
 test.before(async () => {
-  world = await startWorld({ SERVICE_MARGIN_PERCENT: '10', REDIS_KEY_PREFIX: 'home:' })
-  other = await join()
-  workers = startWorkers(world.gateway.services)
-  operator = await signUp(world.gateway, { name: 'Op' })
   await world.gateway.services.db.user.update({ where: { id: operator.userId }, data: { operator: true } })
-  account = await world.gateway.account({ usd: '100' })
 })
-test.after.always(async () => {
-  await workers?.stop()
-  await other?.close()
-  await world?.close()
-})
+const account = use(test, () => world.gateway.account({ usd: '100' }))
 
 const get = <T>(path: string) => operator.visitor.json<T>(base + path)
 const post = <T>(path: string, body: object = {}) => operator.visitor.json<T>(base + path, { body })

@@ -1,5 +1,5 @@
 // What operators see of an organisation that they do not belong to: its figures and records, never contents, and nothing to change.
-import test from 'ava'
+
 import { dashboardEndpoints } from '../../api/dashboard/routes/index.ts'
 import type { AuditAnswer } from '../../api/dashboard/wire/audit.ts'
 import type { LedgerPage } from '../../api/dashboard/wire/billing.ts'
@@ -11,6 +11,7 @@ import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 const hourMs = 3_600_000
 const prompt = `prompt ${newId('req')}`

@@ -1,7 +1,6 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import test from 'ava'
 import type {
   NewProvisioningKey,
   OrganisationDetail,
@@ -13,34 +12,29 @@ import { commands } from '../../api/operator/commands.ts'
 import { parseCommand, UsageError } from '../../api/operator/parse.ts'
 import { seedDemo } from '../../dev/seed.ts'
 import { ProviderError } from '../../shared/providers/provider-error.ts'
-import { type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
-import { startWorkers, type Workers } from '../support/workers.ts'
+import { signUp, Visitor } from '../support/dashboard/dashboard.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway, useStores } from '../support/use.ts'
+import { startWorkers } from '../support/workers.ts'
 
 const base = '/dashboard/api/operator'
 const secret = 'sk-secret-of-the-operator'
 
-let stores: Stores
-let gateway: Gateway
-let workers: Workers
-let operator: SignedUp
-let customer: SignedUp
-
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, {
+const stores = useStores(test)
+const gateway = useGateway(
+  test,
+  {
     OPENAI_API_KEY: `${secret},${secret}-2`,
     FAL_API_KEY: secret,
     REDIS_KEY_PREFIX: 'operated:',
-  })
-  workers = startWorkers(gateway.services)
-  ;[operator, customer] = await Promise.all([signUp(gateway, { name: 'Op' }), signUp(gateway, { name: 'Customer' })])
+  },
+  { stores },
+)
+use(test, () => startWorkers(gateway.services))
+const operator = use(test, () => signUp(gateway, { name: 'Op' }))
+const customer = use(test, () => signUp(gateway, { name: 'Customer' }))
+test.before(async () => {
   await run('user', 'promote', '--email', operator.visitor.email)
-})
-test.after.always(async () => {
-  await workers?.stop()
-  await gateway?.close()
-  await stores?.drop()
 })
 
 /** A command of the operator's command line, in this process. */

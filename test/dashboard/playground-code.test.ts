@@ -1,33 +1,22 @@
 // The code that the playground shows beside every tab, run as a user would.
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import test from 'ava'
 import type { PlainRequest } from '../../api/dashboard/web/pages/playground/plain-request.ts'
 import { nodeCode, pythonCode } from '../../api/dashboard/web/pages/playground/request-code.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { mp3 } from '../support/media/media-files.ts'
+import { test } from '../support/test.ts'
+import { use, useFolder, useGateway } from '../support/use.ts'
 
 const run = promisify(execFile)
-let stores: Stores
-let gateway: Gateway
-let folder: string
-let env: NodeJS.ProcessEnv
+const folder = useFolder(test)
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
+const gateway = useGateway(test)
+const env = use(test, async () => {
   const { organisationId } = await signUp(gateway)
-  folder = await mkdtemp(join(tmpdir(), 'playground-code-'))
-  env = { ...process.env, HEADGATE_API_KEY: await gateway.key(organisationId, 'test') }
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-  await rm(folder, { recursive: true, force: true })
+  return { ...process.env, HEADGATE_API_KEY: await gateway.key(organisationId, 'test') }
 })
 
 /** Runs the shown Node.js code in the folder. */

@@ -1,9 +1,7 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import test, { type ExecutionContext } from 'ava'
 import { ApiError } from '../../api/dashboard/web/api.ts'
 import { chat } from '../../api/dashboard/web/pages/playground/chat/formats/chat.ts'
 import type { Format, Prompt } from '../../api/dashboard/web/pages/playground/chat/formats/format.ts'
@@ -21,25 +19,19 @@ import {
 } from '../../api/dashboard/web/pages/playground/chat/turns.ts'
 import { chatReply } from '../emulators/openai.ts'
 import { responsesReply } from '../emulators/openai-responses.ts'
-import { startWorld, type World } from '../support/chat/gateway.ts'
-import type { Account } from '../support/gateway.ts'
+import { startWorld } from '../support/chat/gateway.ts'
 import { png } from '../support/media/media-files.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useFolder } from '../support/use.ts'
 
 /** The formats of the playground's chat, as its page uses them, against a gateway with emulated providers. */
 const run = promisify(execFile)
 const maxRunMs = 60_000
-let world: World
-let account: Account
-let folder: string
+const folder = useFolder(test)
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '' }))
+const account = use(test, () => world.gateway.account())
 test.before(async () => {
-  world = await startWorld({ OPENROUTER_API_KEY: '' })
-  account = await world.gateway.account()
-  folder = await mkdtemp(join(tmpdir(), 'headgate-playground-'))
   await symlink(join(import.meta.dirname, '../../node_modules'), join(folder, 'node_modules'))
-})
-test.after.always(async () => {
-  await world?.close()
-  if (folder) await rm(folder, { recursive: true, force: true })
 })
 
 const models = {

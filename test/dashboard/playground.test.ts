@@ -1,33 +1,25 @@
-import test from 'ava'
 import { pino } from 'pino'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { provisioningKey } from '../support/api/edge.ts'
-import { join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { join, signUp } from '../support/dashboard/dashboard.ts'
+import { eventually } from '../support/gateway.ts'
 import { png } from '../support/media/media-files.ts'
 import { joined, RealtimeClient, refusedSession } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const quarterHourMs = 15 * 60_000
 const realtimeModel = 'gpt-realtime-2.1'
 const hello = { model: 'auto', messages: [{ role: 'user', content: 'Hello' }] }
-
-let stores: Stores
-let gateway: Gateway
-let owner: SignedUp
 let nowMs = Date.now()
 let logged = ''
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { OPENAI_API_KEY: 'sk-a' }, { now: () => nowMs })
+const gateway = useGateway(test, { OPENAI_API_KEY: 'sk-a' }, { clock: { now: () => nowMs } })
+test.before(() => {
   gateway.services.log = pino({ level: 'trace' }, { write: line => void (logged += line) })
-  owner = await signUp(gateway)
 })
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const owner = use(test, () => signUp(gateway))
 
 type Refusal = { error: { code: string; message: string; param: string | null } }
 type Made = { secret: string; expires_at: string }

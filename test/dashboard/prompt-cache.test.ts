@@ -1,15 +1,12 @@
-import test from 'ava'
 import type { KeysAnswer } from '../../api/dashboard/wire/keys.ts'
 import type { RequestDetail } from '../../api/dashboard/wire/requests.ts'
 import type { UsageGroups } from '../../api/dashboard/wire/usage.ts'
-import { generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { generationOf, saying, startWorld } from '../support/chat/gateway.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 
 test('what a prompt wrote to the cache and read from it is logged, priced by class, and shown as the hit rate of its key', async t => {
   const { gateway } = world

@@ -1,9 +1,10 @@
-import test from 'ava'
 import type { RequestCount, RequestNeighbours, RequestsPage } from '../../api/dashboard/wire/requests.ts'
 import { newId } from '../../shared/base/ids.ts'
 import type { Prisma } from '../../shared/generated/prisma/client.ts'
-import { startWorld, type World } from '../support/chat/gateway.ts'
-import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
+import { startWorld } from '../support/chat/gateway.ts'
+import { signUp } from '../support/dashboard/dashboard.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 /** Searches read the hours that may have matches. They find what a search of all rows would. */
 
@@ -11,13 +12,11 @@ type Row = Prisma.GenerationCreateManyInput & { createdAt: Date; costNano: bigin
 const nowMs = Date.parse('2026-11-21T14:20:00Z')
 const hourMs = 3_600_000
 const hours = 12 * 24
-let world: World
-let owner: SignedUp
 let rows: Row[]
 
+const world = use(test, () => startWorld({}, { now: () => nowMs }))
+const owner = use(test, () => signUp(world.gateway))
 test.before(async () => {
-  world = await startWorld({}, { now: () => nowMs })
-  owner = await signUp(world.gateway)
   const stranger = await signUp(world.gateway)
   rows = Array.from({ length: 400 }, () => drawRow(owner.organisationId))
   const others = Array.from({ length: 100 }, () => drawRow(stranger.organisationId))
@@ -28,7 +27,6 @@ test.before(async () => {
   for (const row of refunded) row.costNano = 0n
   await db.generation.updateMany({ where: { id: { in: refunded.map(({ id }) => id!) } }, data: { costNano: 0n } })
 })
-test.after.always(() => world?.close())
 
 /** The same numbers in every run. */
 let seed = 11

@@ -1,6 +1,6 @@
-import test from 'ava'
 import { typeName } from '../../api/dashboard/web/pages/requests/types.ts'
 import { directKinds, instantKinds, queuedKinds } from '../../shared/kinds/index.ts'
+import { test } from '../support/test.ts'
 
 test('every kind of request has a name on the pages', t => {
   const kinds = [...Object.keys({ ...directKinds, ...instantKinds, ...queuedKinds }), 'realtime']

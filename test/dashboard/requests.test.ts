@@ -1,4 +1,3 @@
-import test from 'ava'
 import pg from 'pg'
 import { runSearch } from '../../api/dashboard/present/run-search.ts'
 import type {
@@ -12,13 +11,14 @@ import { newId } from '../../shared/base/ids.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { failure, serverError } from '../emulators/openai.ts'
-import { generationOf, saying, startWorld, upstreamSecret, type World } from '../support/chat/gateway.ts'
+import { generationOf, saying, startWorld, upstreamSecret } from '../support/chat/gateway.ts'
 import { errorCode, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { eventually } from '../support/gateway.ts'
 import { answerOf, over, submit } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { startWorkers } from '../support/workers.ts'
 
-let world: World
 let owner: SignedUp
 let stranger: SignedUp
 let live: string
@@ -29,8 +29,8 @@ const chat = '/v1/chat/completions'
 const tool = { type: 'function', function: { name: 'weather', parameters: { type: 'object', properties: {} } } }
 
 /** One request of every sort, by two keys. */
+const world = use(test, startWorld)
 test.before(async () => {
-  world = await startWorld()
   const { gateway, openai, openrouter } = world
   ;[owner, stranger] = [await signUp(gateway), await signUp(gateway)]
   const { organisationId } = owner
@@ -60,7 +60,6 @@ test.before(async () => {
   await workers.stop()
   for (const id of Object.values(ids)) await generationOf(world, id)
 })
-test.after.always(() => world?.close())
 
 const nameOf = ({ id }: RequestRow) => Object.keys(ids).find(name => ids[name] === id)
 const list = (query = '', { visitor, base } = owner) => visitor.json<RequestsPage>(`${base}/requests${query}`)

@@ -1,5 +1,5 @@
 // The dashboard as a newcomer walks through it, in a real browser against a whole gateway.
-import anyTest from 'ava'
+
 import OpenAI from 'openai'
 import type { Browser, Page } from 'playwright-core'
 import { nanoFromUsd } from '../../shared/base/money.ts'
@@ -7,10 +7,10 @@ import { chatLine } from '../support/batches/gateway.ts'
 import { startWorld, type World } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
 import { startBrowser } from '../support/io/chromium.ts'
+import { test } from '../support/test.ts'
 import { Receiver, status } from '../support/webhooks/receiver.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
-const test = anyTest.serial
 const person = { name: 'Ada', email: 'ada@example.com', password: 'correct horse battery' }
 
 let world: World
@@ -62,7 +62,7 @@ const sdk = (apiKey: string) => new OpenAI({ apiKey, baseURL: `${world.gateway.u
 const ask = (apiKey: string, content: string) =>
   sdk(apiKey).chat.completions.create({ model: 'gpt-5-mini', messages: [{ role: 'user', content }] })
 
-test('a visitor signs up and names an organisation', async t => {
+test.serial('a visitor signs up and names an organisation', async t => {
   await open('/')
   await heading('Sign in')
   await page.getByRole('link', { name: 'Create an account' }).click()
@@ -77,7 +77,7 @@ test('a visitor signs up and names an organisation', async t => {
   t.regex(organisationId, /^org_/)
 })
 
-test('the first test key is shown once, and the first request appears while the page waits for it', async t => {
+test.serial('the first test key is shown once, and the first request appears while the page waits for it', async t => {
   const steps = page.getByRole('region', { name: 'Getting started' })
   const firstKey = (await steps.getByRole('region', { name: 'Secret' }).innerText()).trim()
   t.regex(firstKey, /^svc_sk_test_[0-9A-Za-z]{40}$/)
@@ -104,7 +104,7 @@ test('the first test key is shown once, and the first request appears while the 
   await page.getByRole('textbox', { name: 'Message' }).waitFor()
 })
 
-test('another key is refused until the address is confirmed', async t => {
+test.serial('another key is refused until the address is confirmed', async t => {
   await goTo('API keys')
   await page.getByRole('button', { name: 'Create key' }).first().click()
   const form = page.getByRole('dialog')
@@ -119,7 +119,7 @@ test('another key is refused until the address is confirmed', async t => {
   await heading('Overview')
 })
 
-test('a live key is created, shown once, and works with the official SDK', async t => {
+test.serial('a live key is created, shown once, and works with the official SDK', async t => {
   const amountNano = nanoFromUsd('25')
   await world.gateway.services.accounts.deposit({ organisationId, amountNano, method: 'grant' })
   await goTo('API keys')
@@ -147,7 +147,7 @@ test('a live key is created, shown once, and works with the official SDK', async
   t.deepEqual(await world.gateway.settled(), [])
 })
 
-test('the request, its score, its spend and the chart are there to see', async t => {
+test.serial('the request, its score, its spend and the chart are there to see', async t => {
   const { id } = await world.gateway.services.db.generation.findFirstOrThrow({
     where: { organisationId, environment: 'live' },
   })
@@ -173,7 +173,7 @@ test('the request, its score, its spend and the chart are there to see', async t
   await page.getByRole('table', { name: 'Usage by group' }).getByText('gpt-5-mini').first().waitFor()
 })
 
-test('search finds pages and ids, a way back keeps the filters, and times can be in UTC', async t => {
+test.serial('search finds pages and ids, a way back keeps the filters, and times can be in UTC', async t => {
   await open(`/${organisationId}/requests?status=ok`)
   await page
     .getByRole('link', { name: /^Chat request of/ })
@@ -206,7 +206,7 @@ test('search finds pages and ids, a way back keeps the filters, and times can be
   await page.keyboard.press('Escape')
 })
 
-test('the key is edited, rolled and revoked, each in force at once', async t => {
+test.serial('the key is edited, rolled and revoked, each in force at once', async t => {
   const statusOf = async (key: string) => (await world.gateway.fetch('/v1/models', { key })).status
   await goTo('API keys')
   await page.getByRole('link', { name: 'Production' }).click()
@@ -246,7 +246,7 @@ test('the key is edited, rolled and revoked, each in force at once', async t => 
   t.pass()
 })
 
-test('the playground’s chat streams', async t => {
+test.serial('the playground’s chat streams', async t => {
   await goTo('API keys')
   await page.getByRole('button', { name: 'Create key' }).first().click()
   const form = page.getByRole('dialog')
@@ -266,7 +266,7 @@ test('the playground’s chat streams', async t => {
   t.true((await conversation.innerText()).split('Let the water in').length > 2)
 })
 
-test('text and sound of the other tabs are made, each with its place in the request log', async t => {
+test.serial('text and sound of the other tabs are made, each with its place in the request log', async t => {
   const logged = page.getByRole('link', { name: 'view in request log' })
   const run = async (tab: string, field: RegExp, button: string) => {
     await page.getByRole('tab', { name: tab, exact: true }).click()
@@ -284,7 +284,7 @@ test('text and sound of the other tabs are made, each with its place in the requ
   t.pass()
 })
 
-test('a video is submitted, followed and played', async t => {
+test.serial('a video is submitted, followed and played', async t => {
   await page.getByRole('tab', { name: 'Video' }).click()
   await page.getByLabel('Prompt', { exact: true }).fill('A lock gate opens at dawn')
   await page.getByRole('button', { name: 'Generate' }).click()
@@ -302,7 +302,7 @@ test('a video is submitted, followed and played', async t => {
   t.is(new URL(page.url()).pathname.split('/').at(-1), id)
 })
 
-test('a batch shows its progress, and what failed', async t => {
+test.serial('a batch shows its progress, and what failed', async t => {
   const requests = Array.from({ length: 30 }, (_, i) =>
     chatLine(`line-${i}`, 'auto', i === 7 ? 'sandbox:fail' : `Line ${i}`),
   )
@@ -320,7 +320,7 @@ test('a batch shows its progress, and what failed', async t => {
   t.is(lines.length, 29)
 })
 
-test('a webhook is sent again by hand, under the same id', async t => {
+test.serial('a webhook is sent again by hand, under the same id', async t => {
   receiver.once(status(500))
   const body = { prompt: 'A boat passes', webhook_url: receiver.url }
   t.is((await world.gateway.fetch('/v1/videos', { key: secret, body })).status, 202)
@@ -334,7 +334,7 @@ test('a webhook is sent again by hand, under the same id', async t => {
   t.is(receiver.received[0]!.headers['webhook-id'], receiver.received[1]!.headers['webhook-id'])
 })
 
-test('nothing broke on the way, and the books are right', async t => {
+test.serial('nothing broke on the way, and the books are right', async t => {
   t.deepEqual(problems, [])
   t.deepEqual(await world.gateway.settled(), [])
 })

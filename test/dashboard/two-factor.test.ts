@@ -1,22 +1,15 @@
 // Second factors over HTTP: what their routes take, who may change them, how often codes are guessed.
-import test from 'ava'
+
 import { errorCode, join, password, type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
 import { totp } from '../support/dashboard/totp.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { operatorJson } from '../support/operator.ts'
+import { test } from '../support/test.ts'
+import { useGateway, useStores } from '../support/use.ts'
 
 const auth = '/dashboard/api/auth'
-let stores: Stores
-let gateway: Gateway
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { DEV_OUTBOX: 'true' })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const stores = useStores(test)
+const gateway = useGateway(test, { DEV_OUTBOX: 'true' }, { stores })
 
 const wrong = '000000'
 const post = async (visitor: Visitor, path: string, body: object) =>

@@ -1,30 +1,22 @@
-import test from 'ava'
 import type { Overview, UsageChart } from '../../api/dashboard/wire/usage.ts'
 import { usdFromNano } from '../../shared/base/money.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import { failure } from '../emulators/openai.ts'
-import { chargedNano, saying, startWorld, type World } from '../support/chat/gateway.ts'
-import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
+import { chargedNano, saying, startWorld } from '../support/chat/gateway.ts'
+import { signUp } from '../support/dashboard/dashboard.ts'
 import { over, submit } from '../support/jobs/gateway.ts'
-import { startWorkers, type Workers } from '../support/workers.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
+import { startWorkers } from '../support/workers.ts'
 
 /** A noon in the middle of a month; the gateway's clock goes from there, or from some days before. */
 const noonMs = Date.parse('2026-11-18T12:00:00Z')
 const startedMs = Date.now()
 let daysAgo = 0
-let world: World
-let owner: SignedUp
-let workers: Workers
 
-test.before(async () => {
-  world = await startWorld({}, { now: () => noonMs - daysAgo * dayMs + Date.now() - startedMs })
-  workers = startWorkers(world.gateway.services)
-  owner = await signUp(world.gateway)
-})
-test.after.always(async () => {
-  await workers?.stop()
-  await world?.close()
-})
+const world = use(test, () => startWorld({}, { now: () => noonMs - daysAgo * dayMs + Date.now() - startedMs }))
+use(test, () => startWorkers(world.gateway.services))
+const owner = use(test, () => signUp(world.gateway))
 
 const overview = ({ visitor, base } = owner) => visitor.json<Overview>(`${base}/overview`)
 const chart = (query = '', { visitor, base } = owner) => visitor.json<UsageChart>(`${base}/usage${query}`)

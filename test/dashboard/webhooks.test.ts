@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { AlertSettings } from '../../api/dashboard/wire/alerts.ts'
 import type { AuditAnswer } from '../../api/dashboard/wire/audit.ts'
 import type {
@@ -10,32 +9,24 @@ import type {
 import type { ErrorBody } from '../../shared/base/errors.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
-import { join, type SignedUp, signUp, type Visitor } from '../support/dashboard/dashboard.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { join, signUp, type Visitor } from '../support/dashboard/dashboard.ts'
+import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 import { Receiver, signedBy, status, verified } from '../support/webhooks/receiver.ts'
 import { newDelivery } from '../support/webhooks/webhooks.ts'
-import { startWorkers, type Workers } from '../support/workers.ts'
+import { startWorkers } from '../support/workers.ts'
 
-let stores: Stores
-let gateway: Gateway
-let workers: Workers
-let admin: SignedUp
-let member: SignedUp
-let stranger: SignedUp
 let base: string
 
+const gateway = useGateway(test, { ALLOW_PRIVATE_URLS: 'true' })
+use(test, () => startWorkers(gateway.services))
+const admin = use(test, () => signUp(gateway))
+const member = use(test, () => signUp(gateway))
+const stranger = use(test, () => signUp(gateway))
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { ALLOW_PRIVATE_URLS: 'true' })
-  workers = startWorkers(gateway.services)
-  ;[admin, member, stranger] = await Promise.all([signUp(gateway), signUp(gateway), signUp(gateway)])
   base = admin.base
   await join(gateway, member.userId, admin.organisationId, 'member')
-})
-test.after.always(async () => {
-  await workers?.stop()
-  await gateway?.close()
-  await stores?.drop()
 })
 
 async function refused(visitor: Visitor, path: string, options?: Parameters<Visitor['fetch']>[1]) {

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { delayedJob } from '../../api/schemas/delayed.ts'
 import type { ErrorCode } from '../../shared/base/errors.ts'
 import type { DelayedInput } from '../../shared/delayed/delayed-row.ts'
@@ -7,18 +6,19 @@ import { hang, json } from '../emulators/emulator.ts'
 import { serverError } from '../emulators/openai.ts'
 import { answersError } from '../support/api/edge.ts'
 import { asking, type Dialect, dialects, foreignModel, nativeModel, readAnswer } from '../support/chat/dialects.ts'
-import { chargedNano, expectedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, expectedNano, startWorld } from '../support/chat/gateway.ts'
 import { path } from '../support/delayed/jobs.ts'
 import { eventually } from '../support/gateway.ts'
 import { over, rowOf, type Shown, submit, wallet } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
-let world: World
 let workers: Workers | null = null
 
-test.before(async () => {
-  world = await startWorld({ OPENROUTER_API_KEY: '', ALLOW_PRIVATE_URLS: 'true', UPSTREAM_MAX_ATTEMPTS: '1' })
-})
+const world = use(test, () =>
+  startWorld({ OPENROUTER_API_KEY: '', ALLOW_PRIVATE_URLS: 'true', UPSTREAM_MAX_ATTEMPTS: '1' }),
+)
 test.beforeEach(() => {
   workers = startWorkers(world.gateway.services)
 })
@@ -27,7 +27,6 @@ test.afterEach.always(async () => {
   workers = null
   for (const emulator of [world.openai, world.anthropic]) emulator.reset()
 })
-test.after.always(() => world?.close())
 
 const emulatorOf = (dialect: Dialect) => (dialect === '/v1/responses' ? world.openai : world.anthropic)
 const delayed = (endpoint: Dialect, model: string, more: object = {}) => ({

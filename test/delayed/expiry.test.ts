@@ -1,28 +1,23 @@
-import test from 'ava'
 import { hang } from '../emulators/emulator.ts'
-import { type DelayedWorld, delayed, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
+import { delayed, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
 import { eventually } from '../support/gateway.ts'
 import { answerOf, over, rowOf, type Shown, wallet } from '../support/jobs/gateway.ts'
-import { type TestClock, testClock } from '../support/wallet/money.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
+import { testClock } from '../support/wallet/money.ts'
 import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
-
-let world: DelayedWorld
-let clock: TestClock
 let workers: Workers | null = null
 
-test.before(async () => {
-  clock = testClock('2026-11-10T12:00:00Z')
-  world = await startDelayedWorld({}, clock)
-})
+const clock = use(test, () => testClock('2026-11-10T12:00:00Z'))
+const world = use(test, () => startDelayedWorld({}, clock))
 test.afterEach.always(async () => {
   await workers?.stop()
   workers = null
   world.upstream.reset()
 })
-test.after.always(() => world?.close())
 
 const shown = async (key: string, id: string): Promise<Shown> =>
   answerOf(await world.gateway.fetch(`${path}/${id}`, { key }))

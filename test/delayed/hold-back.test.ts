@@ -1,6 +1,6 @@
-import test from 'ava'
 import { delayed, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
 import { answerOf } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 for (const [window, seconds] of [

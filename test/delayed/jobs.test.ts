@@ -1,27 +1,20 @@
-import test from 'ava'
 import { delayedJob } from '../../api/schemas/delayed.ts'
 import { getWebhookSecrets } from '../../shared/webhooks/secrets.ts'
 import { failure } from '../emulators/openai.ts'
 import { answersError } from '../support/api/edge.ts'
-import {
-  type DelayedWorld,
-  delayed,
-  expectedNano,
-  path,
-  startDelayedWorld,
-  submitDelayed,
-} from '../support/delayed/jobs.ts'
+import { delayed, expectedNano, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
 import { eventually } from '../support/gateway.ts'
 import { answerOf, booked, over, rowOf, type Shown, submit, wallet } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { inputBoundNano, nanoPerOutputToken } from '../support/wallet/money.ts'
 import { Receiver, verified } from '../support/webhooks/receiver.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
-let world: DelayedWorld
 let workers: Workers
 
-test.before(async () => {
-  world = await startDelayedWorld()
+const world = use(test, startDelayedWorld)
+test.before(() => {
   workers = startWorkers(world.gateway.services)
 })
 test.afterEach.always(async () => {
@@ -31,7 +24,6 @@ test.afterEach.always(async () => {
 })
 test.after.always(async () => {
   await workers?.stop()
-  await world?.close()
 })
 
 const ended = (key: string, id: string) => over(world.gateway, key, path, id)

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { retryDecisionFor } from '../../shared/delayed/retry.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
@@ -8,28 +7,20 @@ import type { RoutedAttempt, RoutingRecord } from '../../shared/wallet/routing-r
 import { hang, json } from '../emulators/emulator.ts'
 import { rateLimited, serverError } from '../emulators/openai.ts'
 import { answersError } from '../support/api/edge.ts'
-import {
-  asked,
-  type DelayedWorld,
-  delayed,
-  expectedNano,
-  gated,
-  path,
-  startDelayedWorld,
-  submitDelayed,
-} from '../support/delayed/jobs.ts'
+import { asked, delayed, expectedNano, gated, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { answerOf, booked, over, rowOf, running, type Shown, wallet } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
 
 /** One job at a time, and a run gives up at once when its provider fails. */
 const env = { WORKER_CONCURRENCY: '1', UPSTREAM_MAX_ATTEMPTS: '1', UPSTREAM_READ_ON_MS: '300' }
-let world: DelayedWorld
 let workers: Workers
 let account: Account
 
-test.before(async () => {
-  world = await startDelayedWorld(env)
+const world = use(test, () => startDelayedWorld(env))
+test.before(() => {
   workers = startWorkers(world.gateway.services)
 })
 test.beforeEach(async () => {
@@ -38,7 +29,6 @@ test.beforeEach(async () => {
 test.afterEach.always(() => world.upstream.reset())
 test.after.always(async () => {
   await workers?.stop()
-  await world?.close()
 })
 
 const ended = (id: string, key = account.live) => over(world.gateway, key, path, id)

@@ -1,7 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
-import test from 'ava'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
+import { test } from '../support/test.ts'
 
 /** The layer of each folder in docs/ARCHITECTURE.md. A file outside all of them is a tool or a test. */
 const layers: Record<string, number> = {

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { formatPlan, plan, readModel } from '../../bench/capacity.ts'
 import { answersOf, askedBy, dialects, emptyStamp } from '../../bench/lib/dialects.ts'
 import { secretOf } from '../../bench/lib/many-keys.ts'
@@ -9,6 +8,7 @@ import { quartiles } from '../../bench/lib/statistics.ts'
 import { type Row, targetTable } from '../../bench/report.ts'
 import { alternate, type Figures, pairs } from '../../bench/rounds.ts'
 import { secretKind } from '../../shared/keys/secret.ts'
+import { test } from '../support/test.ts'
 
 const plain = { latencyMs: 0, chunks: 1, intervalMs: 0 }
 

@@ -1,15 +1,13 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync, statSync } from 'node:fs'
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { symlink, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { stripTypeScriptTypes } from 'node:module'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import test, { type ExecutionContext } from 'ava'
 import { commands, environmentCommands } from '../../api/operator/commands.ts'
 import { agentSections, withSnippets } from '../../docs/agent-snippets.ts'
 import { errorCodes, GatewayError } from '../../shared/base/errors.ts'
@@ -20,10 +18,11 @@ import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
 import { soundFile } from '../../shared/providers/sandbox/media/sounds.ts'
 import { eventTypes } from '../../shared/webhooks/events.ts'
 import { type CodeBlock, findAnchors, findLinks, type Page, readPages } from '../support/api/doc-examples.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
 import { inherited } from '../support/stack.ts'
-import { startWorkers, type Workers } from '../support/workers.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useFolder, useGateway, useStores } from '../support/use.ts'
+import { startWorkers } from '../support/workers.ts'
 
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '../..')
@@ -31,26 +30,21 @@ const pages = readPages()
 const blocks = pages.flatMap(page => page.blocks)
 const maxRunMs = 60_000
 const encryptionKey = 'a key of at least thirty-two characters'
-
-let stores: Stores
-let gateway: Gateway
-let workers: Workers
-let account: Account
 let provisioning: string
 let polls: NodeJS.Timeout
-let operator: Server
 /** The working directory of all examples: what one writes, a later one reads. */
-let folder: string
+const folder = useFolder(test)
 
+const stores = useStores(test)
+const gateway = useGateway(test, { ENCRYPTION_KEY: encryptionKey }, { stores })
+use(test, () => startWorkers(gateway.services))
+const account = use(test, () => gateway.account())
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { ENCRYPTION_KEY: encryptionKey })
-  workers = startWorkers(gateway.services)
-  account = await gateway.account()
   provisioning = (await gateway.services.keys.createProvisioning(account.organisationId, operatorActor)).secret
   polls = setInterval(() => void pollRunningJobs(), 200)
-  operator = await serveOperator()
-  folder = await mkdtemp(join(tmpdir(), 'headgate-docs-'))
+})
+const operator = use(test, serveOperator)
+test.before(async () => {
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
   await symlink(join(root, 'package.json'), join(folder, 'package.json'))
   const lines = blocks.find(({ language, code }) => language === 'jsonl' && code.includes('custom_id'))
@@ -63,11 +57,6 @@ test.before(async () => {
 })
 test.after.always(async () => {
   clearInterval(polls)
-  operator?.close()
-  await workers?.stop()
-  await gateway?.close()
-  await stores?.drop()
-  if (folder) await rm(folder, { recursive: true, force: true })
 })
 
 /** Runs operator commands in this process, since a process for each takes a second. Each argument ends with NUL. */

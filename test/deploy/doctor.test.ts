@@ -1,44 +1,38 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
-import test from 'ava'
 import { Worker } from 'bullmq'
 import { examine, type Finding } from '../../api/operator/doctor.ts'
 import { systemClock } from '../../shared/base/time.ts'
 import { noteUnknown } from '../../shared/base/unknown-names.ts'
 import { openDatabase } from '../../shared/io/db.ts'
 import { queueAddress, queuePrefix } from '../../shared/queues/queues.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { MailServer } from '../support/io/mail-server.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
 import { freshDatabase, inherited, privateRedis } from '../support/stack.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway, useStores } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let providers: Server
 let providersUrl: string
 const requests: IncomingMessage[] = []
 const secret = 'sk-doctor-secret'
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-  providers = createServer((request, response) => {
+const stores = useStores(test)
+const gateway = useGateway(test, {}, { stores })
+const providers = use(test, () =>
+  createServer((request, response) => {
     requests.push(request)
     const isRefused = JSON.stringify(request.headers).includes('refused')
     const body = isRefused ? { error: { message: `Incorrect API key: ${secret}-refused`, type: 'auth' } } : { data: [] }
     response.writeHead(isRefused ? 401 : 200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
-  }).listen(0, '127.0.0.1')
+  }).listen(0, '127.0.0.1'),
+)
+test.before(async () => {
   await once(providers, 'listening')
   providersUrl = `http://127.0.0.1:${(providers.address() as AddressInfo).port}`
-})
-test.after.always(async () => {
-  providers?.close()
-  await gateway?.close()
-  await stores?.drop()
 })
 
 const env = (more: Record<string, string> = {}) => ({

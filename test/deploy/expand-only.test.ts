@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { listMigrations } from '../../shared/io/migrations.ts'
 import { findContractions } from '../support/expand-only.ts'
 import { readReleases } from '../support/releases.ts'
+import { test } from '../support/test.ts'
 
 const folder = join(import.meta.dirname, '../../prisma/migrations')
 const { previous, contractions } = readReleases()

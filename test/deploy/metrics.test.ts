@@ -1,40 +1,23 @@
 import { once } from 'node:events'
-import test from 'ava'
 import { freePort } from '../../dev/ports.ts'
-import type { Services } from '../../shared/open-services.ts'
-import type { Emulator } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { observe } from '../support/chaos.ts'
-import {
-  call,
-  createAccount,
-  eventually,
-  freshStores,
-  type Process,
-  type Stores,
-  startProcess,
-} from '../support/gateway.ts'
+import { call, createAccount, eventually, type Process, startProcess } from '../support/gateway.ts'
 import { type Sample, samplesOf, total } from '../support/metrics/samples.ts'
+import { test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 
 /** METRICS_PORT of real processes. */
 
-let stores: Stores
-let upstream: Emulator
-let env: Record<string, string>
-let services: Services
 const processes: Process[] = []
 
-test.before(async () => {
-  ;[stores, upstream] = await Promise.all([freshStores(), startOpenAiEmulator()])
-  env = await moneyEnvironment(upstream.url)
-  services = await observe(stores, env)
-})
+const stores = useStores(test)
+const upstream = use(test, startOpenAiEmulator)
+const env = use(test, () => moneyEnvironment(upstream.url))
+const services = use(test, () => observe(stores, env))
 test.after.always(async () => {
   await Promise.all(processes.map(({ kill }) => kill()))
-  await services?.close()
-  await upstream?.close()
-  await stores?.drop()
 })
 
 async function start(what: 'web' | 'worker', own: Record<string, string> = {}): Promise<Process> {

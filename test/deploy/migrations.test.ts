@@ -4,11 +4,11 @@ import { cp, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import test, { type ExecutionContext } from 'ava'
 import pg from 'pg'
 import { dieWithParent } from '../../dev/daemon.ts'
 import { applyMigrations, markRolledBack } from '../../shared/io/migrations.ts'
 import { freshDatabase, inherited } from '../support/stack.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 const root = join(import.meta.dirname, '../..')
 const shipped = join(root, 'prisma/migrations')

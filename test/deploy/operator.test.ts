@@ -1,28 +1,22 @@
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test, { type ExecutionContext } from 'ava'
 import { commands } from '../../api/operator/commands.ts'
 import { parseCommand, UsageError } from '../../api/operator/parse.ts'
 import { devStackFile } from '../../shared/base/dev-stack.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { KeyRecord } from '../../shared/keys/keys.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { operatorJson, runOperator, spawnOperator, storesEnv } from '../support/operator.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { useGateway, useStores } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
 let organisation: string
 
+const stores = useStores(test)
+const gateway = useGateway(test, {}, { stores })
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
   organisation = await newOrganisation('Operated')
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
 })
 
 const json = <T>(...args: string[]) => operatorJson<T>(stores, ...args)

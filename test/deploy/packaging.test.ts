@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { variables } from '../../shared/base/variables.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
+import { test } from '../support/test.ts'
 
 const root = join(import.meta.dirname, '../..')
 const read = (path: string) => readFileSync(join(root, path), 'utf8')

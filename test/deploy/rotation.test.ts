@@ -1,11 +1,12 @@
 // What the doctor says about a rotation of ENCRYPTION_KEY or SIGNING_SECRET.
-import test from 'ava'
+
 import { examineRotation, rotationFinding } from '../../api/operator/doctor-rotation.ts'
 import { loadConfig } from '../../shared/base/config.ts'
 import { keyIdsOf, reportKeys } from '../../shared/keys/reported-keys.ts'
 import { getWebhookSecrets } from '../../shared/webhooks/secrets.ts'
 import { freshStores, startGateway } from '../support/gateway.ts'
 import { storesEnv } from '../support/operator.ts'
+import { test } from '../support/test.ts'
 
 const [one, two] = ['first key '.repeat(4).trim(), 'second key '.repeat(4).trim()]
 

@@ -1,31 +1,22 @@
 import type { ServerResponse } from 'node:http'
-import test from 'ava'
 import { Emulator, hang, type Recorded } from '../emulators/emulator.ts'
 import { dataOf } from '../support/chat/gateway.ts'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { dataUri } from '../support/jobs/gateway.ts'
 import { wav } from '../support/media/sounds.ts'
 import { speech } from '../support/media/upstream.ts'
 import { instantEnvironment } from '../support/media/world.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 /** What becomes of requests that are under way when the grace period of a stopping process ends. */
 
-let stores: Stores
-let gateway: Gateway
-let upstream: Emulator
-let account: Account
-
-test.before(async () => {
-  ;[stores, upstream] = await Promise.all([freshStores(), Emulator.start(begin)])
+const upstream = use(test, () => Emulator.start(begin))
+const gateway = useGateway(test, async () => {
   const env = { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/openai` }
-  gateway = await startGateway(stores, { ...(await instantEnvironment(upstream.url)), ...env })
-  account = await gateway.account()
+  return { ...(await instantEnvironment(upstream.url)), ...env }
 })
-test.after.always(async () => {
-  await gateway?.close()
-  await upstream?.close()
-  await stores?.drop()
-})
+const account = use(test, () => gateway.account())
 
 const chunk = (content: string) =>
   `data: ${JSON.stringify({ id: 'c1', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta: { content }, finish_reason: null }] })}\n\n`

@@ -5,7 +5,6 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import test from 'ava'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { dieWithParent } from '../../dev/daemon.ts'
@@ -13,6 +12,7 @@ import { loopback, onFreePort } from '../../dev/ports.ts'
 import { startPostgres } from '../../dev/postgres.ts'
 import { startRedis } from '../../dev/redis.ts'
 import { freshDatabase, freshRedis, privatePostgres, privateRedis, redisBinaryDir } from '../support/stack.ts'
+import { test } from '../support/test.ts'
 
 async function query(connectionString: string, statement: string): Promise<unknown[]> {
   const client = new pg.Client({ connectionString })

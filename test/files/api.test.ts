@@ -6,29 +6,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { gzipSync } from 'node:zlib'
-import test from 'ava'
 import { NotFoundError, OpenAI, toFile } from 'openai'
 import { newId } from '../../shared/base/ids.ts'
 import { answersError, rawCall } from '../support/api/edge.ts'
 import { resolved } from '../support/api/openapi.ts'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { png } from '../support/media/media-files.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const mib = 1024 * 1024
 const hourMs = 3_600_000
-let stores: Stores
-let gateway: Gateway
-let account: Account
 const nowMs = Math.floor(Date.now() / 1000) * 1000
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, {}, { now: () => nowMs })
-  account = await gateway.account()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test, {}, { clock: { now: () => nowMs } })
+const account = use(test, () => gateway.account())
 
 const line = '{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{}}\n'
 // biome-ignore lint/suspicious/noExplicitAny: what the routes answer is what is tested

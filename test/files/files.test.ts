@@ -1,23 +1,17 @@
 import type { ReadStream } from 'node:fs'
 import { createConnection } from 'node:net'
 import type { Readable } from 'node:stream'
-import test from 'ava'
 import type { StoredFile } from '../../shared/files/files.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
 let organisationId: string
 let nowMs = Math.floor(Date.now() / 1000) * 1000
+const gateway = useGateway(test, {}, { clock: { now: () => nowMs } })
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, {}, { now: () => nowMs })
   organisationId = (await gateway.account()).organisationId
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
 })
 
 const contentType = 'video/mp4'

@@ -1,26 +1,17 @@
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import type { File } from '../../shared/files/files.ts'
 import type { Connection } from '../../shared/io/db.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { answersError } from '../support/api/edge.ts'
 import { uploadInput } from '../support/batches/gateway.ts'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const dayMs = 24 * 3_600_000
-let stores: Stores
-let gateway: Gateway
-let account: Account
 let nowMs = Math.floor(Date.now() / 1000) * 1000
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, {}, { now: () => nowMs })
-  account = await gateway.account()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test, {}, { clock: { now: () => nowMs } })
+const account = use(test, () => gateway.account())
 
 const upload = () => uploadInput({ url: gateway.url, key: account.live }, '{}\n')
 const rowOf = (id: string) => gateway.services.db.file.findUnique({ where: { id } })

@@ -1,26 +1,21 @@
 import { readdir } from 'node:fs/promises'
-import test from 'ava'
 import { stageReferences } from '../../shared/files/references.ts'
 import { sourcesOf } from '../../shared/files/sources.ts'
 import type { MediaType, ReferenceField } from '../../shared/kinds/media.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
-import { openSsrfWorld, type SsrfWorld } from '../support/io/ssrf.ts'
+import { openSsrfWorld } from '../support/io/ssrf.ts'
 import { movie, mp3, mp3FrameS, mp3Of, mp4Of, png, wav } from '../support/media/media-files.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let world: SsrfWorld
-let account: Account
 /** What the public server of the world serves, by path. */
 const served = new Map<string, Buffer>()
 let maxAtOnce = 0
 let atOnce = 0
 
-test.before(async () => {
-  stores = await freshStores()
-  world = await openSsrfWorld()
-  gateway = await startGateway(stores)
-  account = await gateway.account()
+const world = use(test, openSsrfWorld)
+const gateway = useGateway(test)
+const account = use(test, () => gateway.account())
+test.before(() => {
   Object.assign(gateway.services.urlPolicy, world.door)
   world.respond = (request, response) => {
     maxAtOnce = Math.max(maxAtOnce, ++atOnce)
@@ -29,11 +24,6 @@ test.before(async () => {
     if (file) setImmediate(() => response.end(file))
     else response.writeHead(404).end()
   }
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await world?.close()
-  await stores?.drop()
 })
 
 const field = (url: string, type: MediaType = 'image', measured = false, name = `${type}_url`): ReferenceField => ({

@@ -1,25 +1,15 @@
 import { once } from 'node:events'
 import { createConnection } from 'node:net'
-import test from 'ava'
 import { resolved } from '../support/api/openapi.ts'
-import type { Account } from '../support/gateway.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { flac, movie, mp3, mp3Of, mp4Of, png, wav } from '../support/media/media-files.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const mib = 1024 * 1024
-let stores: Stores
-let gateway: Gateway
-let account: Account
 let nowMs = Math.floor(Date.now() / 1000) * 1000
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, {}, { now: () => nowMs })
-  account = await gateway.account()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test, {}, { clock: { now: () => nowMs } })
+const account = use(test, () => gateway.account())
 
 type Sent = { bytes: Buffer; field?: string; name?: string; type?: string }
 

@@ -1,6 +1,6 @@
-import test from 'ava'
 import { FairSlots, type SlotOwner } from '../../shared/io/fair-slots.ts'
 import { monotonicAt } from '../support/clocks/monotonic.ts'
+import { test } from '../support/test.ts'
 
 const live = (organisationId: string): SlotOwner => ({ organisationId, environment: 'live' })
 const trial = (organisationId: string): SlotOwner => ({ organisationId, environment: 'test' })

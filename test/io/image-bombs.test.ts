@@ -1,6 +1,6 @@
-import test from 'ava'
 import { examineImage } from '../../shared/io/media/images.ts'
 import { type PngShape, blankPng as png } from '../support/media/bombs.ts'
+import { test } from '../support/test.ts'
 
 /** The header of a lossless WebP, which states its size; there is no image behind it. */
 function webp(side: number): Buffer {

@@ -1,6 +1,6 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { type Line, splitLines } from '../../shared/io/lines.ts'
+import { test } from '../support/test.ts'
 
 const max = 1024
 

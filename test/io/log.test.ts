@@ -2,9 +2,9 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import fc from 'fast-check'
 import { createLog, requestLogger } from '../../shared/io/log.ts'
+import { test } from '../support/test.ts'
 
 /** A log whose lines are kept, without their times. */
 function keptLog(level: string, base: Record<string, unknown>) {

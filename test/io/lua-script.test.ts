@@ -1,19 +1,14 @@
-import test from 'ava'
 import { Redis } from 'ioredis'
 import { defineScript } from '../../shared/io/lua-script.ts'
-import { freshStores, type Stores } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 
-let stores: Stores
-let redis: Redis
-
-test.before(async () => {
-  stores = await freshStores()
-  redis = new Redis(stores.redisUrl)
-})
-test.after.always(async () => {
-  redis?.disconnect()
-  await stores?.drop()
-})
+const stores = useStores(test)
+const redis = use(
+  test,
+  () => new Redis(stores.redisUrl),
+  it => it.disconnect(),
+)
 
 const addPoints = defineScript({
   name: 'test:add-points',

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import * as media from 'mediabunny'
 import type { SlotOwner } from '../../shared/io/fair-slots.ts'
 import type { RangeFile } from '../../shared/io/media/media-file.ts'
@@ -18,6 +17,7 @@ import {
   wav,
 } from '../support/media/media-files.ts'
 import { mp4Stating } from '../support/media/sample-tables.ts'
+import { test } from '../support/test.ts'
 
 const timeoutMs = 20_000
 const owner = { organisationId: 'org', environment: 'live' } as const

@@ -1,5 +1,5 @@
-import test from 'ava'
 import { mp3Frame } from '../../shared/io/media/mp3.ts'
+import { test } from '../support/test.ts'
 
 test('frames are as long as the standard says', t => {
   const cases: [header: number, bytes: number, samples: number, rateHz: number][] = [

@@ -1,39 +1,34 @@
-import test from 'ava'
 import { Redis } from 'ioredis'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { reconcile } from '../../shared/wallet/reconcile.ts'
-import type { Emulator } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { delayed, path as jobsPath } from '../support/delayed/jobs.ts'
 import { eventually, type Gateway, startGateway } from '../support/gateway.ts'
 import { answerOf, over, submit } from '../support/jobs/gateway.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
 import { freshDatabase, freshRedis } from '../support/stack.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 import { startWorkers } from '../support/workers.ts'
 
 /** Two gateways with databases of their own on one Redis. */
 type Tenant = { prefix: string; gateway: Gateway; database: Awaited<ReturnType<typeof freshDatabase>> }
 
-let redis: Awaited<ReturnType<typeof freshRedis>>
-let upstream: Emulator
-let observer: Redis
-let one: Tenant
-let two: Tenant
-
-test.before(async () => {
-  ;[redis, upstream] = await Promise.all([freshRedis(), startOpenAiEmulator()])
-  observer = new Redis(redis.url)
-  ;[one, two] = await Promise.all([startTenant('one:'), startTenant(`{two-${process.pid}}:`)])
-})
+const redis = use(test, freshRedis)
+const upstream = use(test, startOpenAiEmulator)
+const observer = use(
+  test,
+  () => new Redis(redis.url),
+  it => it.disconnect(),
+)
+const one = use(test, () => startTenant('one:'))
+const two = use(test, () => startTenant(`{two-${process.pid}}:`))
 test.after.always(async () => {
   for (const tenant of [one, two]) {
     await tenant?.gateway.close()
     await tenant?.database.drop()
   }
-  observer?.disconnect()
-  await upstream?.close()
-  await redis?.release()
 })
 
 async function startTenant(prefix: string): Promise<Tenant> {

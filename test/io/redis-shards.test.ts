@@ -1,9 +1,9 @@
-import test from 'ava'
 import { Redis } from 'ioredis'
 import { parseRedisUrl } from '../../shared/base/redis-url.ts'
 import { hashSlot, slotCount } from '../../shared/io/hash-slot.ts'
 import { isSharded, Shards, shardsOf, shardTags, sharedTag } from '../../shared/io/redis-shards.ts'
 import { queuePrefix } from '../../shared/queues/queues.ts'
+import { test } from '../support/test.ts'
 
 test('a URL names a server, a primary behind sentinels, or a cluster', t => {
   const credentials = { username: 'gateway', password: 'a:b@c' }

@@ -3,7 +3,6 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
-import test from 'ava'
 import {
   assertPublicUrl,
   type FetchRules,
@@ -13,6 +12,7 @@ import {
   type UrlRefused,
 } from '../../shared/io/safe-url.ts'
 import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 const publicAddress = { address: '93.184.216.34', family: 4 }
 const rules: FetchRules = { allowPrivate: true, maxBytes: 1000, timeoutMs: 10_000, param: 'image_url' }

@@ -1,13 +1,10 @@
-import test from 'ava'
 import { assertPublicUrl, fetchPublic } from '../../shared/io/safe-url.ts'
-import { openSsrfWorld, type SsrfWorld } from '../support/io/ssrf.ts'
+import { openSsrfWorld } from '../support/io/ssrf.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 const limits = { maxBytes: 1000, timeoutMs: 10_000, param: 'image_url' }
-let world: SsrfWorld
-test.before(async () => {
-  world = await openSsrfWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, openSsrfWorld)
 
 test('200 from the public part of the world, by address and by name', async t => {
   world.respond = (_request, response) => response.end('public')

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import test, { type ExecutionContext } from 'ava'
 import type { Blobs } from '../../shared/io/storage/blobs.ts'
 import { openBlobs } from '../../shared/io/storage/open-blobs.ts'
 import { type S3Server, startS3 } from '../support/io/s3.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 /** One suite for every kind of storage. */
 

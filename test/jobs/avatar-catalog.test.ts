@@ -1,31 +1,22 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import test, { type ExecutionContext } from 'ava'
 import type { z } from 'zod'
 import { avatar, catalogPage, voice } from '../../api/schemas/jobs.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { json, reset } from '../emulators/emulator.ts'
 import { heygenError, startHeygen } from '../emulators/heygen.ts'
 import { answersError } from '../support/api/edge.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type Gateway, startGateway } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { useFolder, useStores } from '../support/use.ts'
 
 const minuteMs = 60_000
 const secret = 'secret-key-of-the-gateway'
-
-let stores: Stores
-let folder: string
+const folder = useFolder(test)
 /** Time of every gateway here stands still until a test moves it. */
 const clock = { nowMs: Date.now(), now: () => clock.nowMs }
 
-test.before(async () => {
-  stores = await freshStores()
-  folder = await mkdtemp(join(tmpdir(), 'catalog-'))
-})
-test.after.always(async () => {
-  await stores?.drop()
-  if (folder) await rm(folder, { recursive: true })
-})
+const stores = useStores(test)
 
 type Emulator = Awaited<ReturnType<typeof startHeygen>>
 type World = { gateway: Gateway; live: string; test: string; first: Emulator; second: Emulator; asked(): number }

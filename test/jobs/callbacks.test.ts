@@ -1,7 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test from 'ava'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { startFal } from '../emulators/fal.ts'
 import { heygenEvent, startHeygen } from '../emulators/heygen.ts'
@@ -10,6 +9,7 @@ import { startReplicate } from '../emulators/replicate.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { answerOf, image, rowOf, running, submit } from '../support/jobs/gateway.ts'
 import { operatorModels } from '../support/jobs/operator-models.ts'
+import { test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 let stores: Stores

@@ -1,7 +1,5 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import test from 'ava'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { type QueuedKind, queuedKinds } from '../../shared/kinds/index.ts'
 import { protocols } from '../../shared/providers/protocols.ts'
@@ -23,6 +21,8 @@ import { answerOf, booked, dataUri, ended, running, submit, upload } from '../su
 import { filesIn } from '../support/jobs/handed-on.ts'
 import { acmeProvider, operatorModels } from '../support/jobs/operator-models.ts'
 import { type Case, type File, mediaCases } from '../support/media/form-cases.ts'
+import { test } from '../support/test.ts'
+import { useFolder } from '../support/use.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 /** Every provider and every kind it serves, through the whole engine: door, queue, worker, watch, storage, ledger. */
@@ -43,7 +43,7 @@ const starts: Record<string, () => Promise<WorkEmulator>> = {
   acme: startOpenAiVideos,
 }
 
-let folder: string
+const folder = useFolder(test)
 let stores: Stores
 let gateway: Gateway
 let workers: Workers
@@ -51,7 +51,6 @@ let account: Account
 const providers = new Map<string, WorkEmulator>()
 
 test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'headgate-catalog-'))
   const catalog = join(folder, 'catalog.json')
   await writeFile(catalog, JSON.stringify({ providers: [acmeProvider], models: operatorModels }))
   const env: Record<string, string> = { MODEL_CATALOG: catalog }
@@ -72,7 +71,6 @@ test.after.always(async () => {
   await gateway?.close()
   for (const provider of providers.values()) await provider.close()
   await stores?.drop()
-  await rm(folder, { recursive: true, force: true })
 })
 
 /** The body with its files: uploads and `data:` URIs in turn. */

@@ -1,16 +1,13 @@
-import test from 'ava'
 import { WorkerSlots } from '../../workers/worker-slots.ts'
 import { monotonicAt } from '../support/clocks/monotonic.ts'
-import { type DelayedWorld, delayed, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
+import { delayed, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { answerOf } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { startWorkers } from '../support/workers.ts'
 
-let world: DelayedWorld
-test.before(async () => {
-  world = await startDelayedWorld({ WORKER_CONCURRENCY: '8' })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startDelayedWorld({ WORKER_CONCURRENCY: '8' }))
 
 const submitted = async (key: string, count: number, text = 'hello', window: '1h' | '6h' = '1h') => {
   const ids: string[] = []

@@ -1,23 +1,15 @@
-import test from 'ava'
 import type { ErrorCode } from '../../shared/base/errors.ts'
 import { answersError } from '../support/api/edge.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { audio, clip, image } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let account: Account
 let video: string
 
+const gateway = useGateway(test)
+const account = use(test, () => gateway.account())
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-  account = await gateway.account()
   video = await clip(3)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
 })
 
 type Case = [what: string, path: string, body: () => object, code: ErrorCode, param: string | null]

@@ -1,33 +1,20 @@
-import test from 'ava'
 import { json, reset } from '../emulators/emulator.ts'
 import { startRunway } from '../emulators/runway.ts'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type Account, eventually } from '../support/gateway.ts'
 import { answerOf, booked, image, over, rowOf, running, submit, wallet } from '../support/jobs/gateway.ts'
-import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
-
-let stores: Stores
-let gateway: Gateway
-let workers: Workers
-let runway: Awaited<ReturnType<typeof startRunway>>
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
+import { keepHouse, startWorkers } from '../support/workers.ts'
 
 const path = '/v1/videos'
 // 0.12 USD a second and 5 % margin.
 const body = { model: 'runway-gen4.5', prompt: 'A lighthouse at dusk', seconds: 5, aspect_ratio: '16:9' }
 const priceUsd = 0.63
 
-test.before(async () => {
-  stores = await freshStores()
-  runway = await startRunway()
-  gateway = await startGateway(stores, { RUNWAY_API_KEY: 'key_1', RUNWAY_BASE_URL: `${runway.url}/v1` })
-  workers = startWorkers(gateway.services)
-})
+const runway = use(test, startRunway)
+const gateway = useGateway(test, () => ({ RUNWAY_API_KEY: 'key_1', RUNWAY_BASE_URL: `${runway.url}/v1` }))
+use(test, () => startWorkers(gateway.services))
 test.beforeEach(() => runway.emulator.reset())
-test.after.always(async () => {
-  await workers?.stop()
-  await gateway?.close()
-  await runway?.close()
-  await stores?.drop()
-})
 
 const creates = () => runway.emulator.requests.filter(({ method }) => method === 'POST').length
 const accountOf = (options = {}): Promise<Account> => gateway.account(options)

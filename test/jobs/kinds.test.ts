@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { startHeygen } from '../emulators/heygen.ts'
 import { realRate, startMagicHour } from '../emulators/magic-hour.ts'
 import { startMeshy } from '../emulators/meshy.ts'
@@ -20,6 +19,7 @@ import {
   submit,
   wallet,
 } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 let stores: Stores

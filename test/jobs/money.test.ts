@@ -1,22 +1,15 @@
-import test from 'ava'
 import fc from 'fast-check'
 import type { End } from '../../shared/jobs/job-end.ts'
 import { checkLedger, openReservations } from '../../shared/wallet/check.ts'
 import { maintainPartitions } from '../../shared/wallet/partitions.ts'
-import { freshStores, type Stores } from '../support/gateway.ts'
 import { type EndCrash, JobWorld, type Known, leaseMs, type SubmitCrash } from '../support/jobs/history.ts'
+import { test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 
-let stores: Stores
-let jobWorld: JobWorld
-
+const stores = useStores(test)
+const jobWorld = use(test, () => new JobWorld(stores))
 test.before(async () => {
-  stores = await freshStores()
-  jobWorld = new JobWorld(stores)
   await maintainPartitions(jobWorld.world.db, Date.parse('2027-01-30T10:00:00Z'), 13)
-})
-test.after.always(async () => {
-  await jobWorld?.close()
-  await stores?.drop()
 })
 
 const which = fc.nat(2)

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { publicPricing } from '../../shared/catalog/prices.ts'
 import { avatar } from '../../shared/kinds/avatar.ts'
@@ -7,6 +6,7 @@ import { lipsync } from '../../shared/kinds/lipsync.ts'
 import { listOf, type Quote } from '../../shared/kinds/media.ts'
 import { mesh } from '../../shared/kinds/mesh.ts'
 import { video } from '../../shared/kinds/video.ts'
+import { test } from '../support/test.ts'
 
 const catalog = loadCatalog()
 const marginPpm = 50_000n

@@ -1,49 +1,34 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import test from 'ava'
 import { type Emulator, json } from '../emulators/emulator.ts'
 import { startFal } from '../emulators/fal.ts'
 import { klingError, startKling } from '../emulators/kling.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { over, rowOf, running, submit } from '../support/jobs/gateway.ts'
-import { startWorkers, type Workers } from '../support/workers.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
+import { startWorkers } from '../support/workers.ts'
 
-let stores: Stores
-let gateway: Gateway
-let workers: Workers
-let kling: Awaited<ReturnType<typeof startKling>>
 let losing = false
-let fal: Awaited<ReturnType<typeof startFal>>
 
 const path = '/v1/videos'
 const body = { model: 'kling-v3-pro', prompt: 'A lighthouse at dusk', seconds: 5 }
 const alone = { ...body, model: 'kling-v3-standard' }
 
-test.before(async () => {
-  ;[stores, kling, fal] = await Promise.all([
-    freshStores(),
-    startKling({ accounts: { access: 'secret' }, losesAnswer: () => losing }),
-    startFal(),
-  ])
-  gateway = await startGateway(stores, {
-    KLING_API_KEY: 'access:secret',
-    KLING_BASE_URL: `${kling.url}/v1`,
-    FAL_API_KEY: 'key:secret',
-    FAL_BASE_URL: fal.url,
-    UPSTREAM_CONNECT_TIMEOUT_MS: '1000',
-  })
-  workers = startWorkers(gateway.services)
-})
+const kling = use(test, () => startKling({ accounts: { access: 'secret' }, losesAnswer: () => losing }))
+const fal = use(test, startFal)
+const gateway = useGateway(test, () => ({
+  KLING_API_KEY: 'access:secret',
+  KLING_BASE_URL: `${kling.url}/v1`,
+  FAL_API_KEY: 'key:secret',
+  FAL_BASE_URL: fal.url,
+  UPSTREAM_CONNECT_TIMEOUT_MS: '1000',
+}))
+use(test, () => startWorkers(gateway.services))
 test.beforeEach(() => {
   kling.emulator.reset()
   fal.emulator.reset()
-})
-test.after.always(async () => {
-  await workers?.stop()
-  await gateway?.close()
-  await Promise.all([kling?.close(), fal?.close()])
-  await stores?.drop()
 })
 
 const creates = ({ emulator }: { emulator: Emulator }) =>

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
 import { cancelJob } from '../../shared/jobs/cancel.ts'
@@ -14,31 +13,25 @@ import { startFal } from '../emulators/fal.ts'
 import { klingError, startKling } from '../emulators/kling.ts'
 import { startMagicHour } from '../emulators/magic-hour.ts'
 import { startRunway } from '../emulators/runway.ts'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type Account, eventually, startGateway } from '../support/gateway.ts'
 import { answerOf, booked, clip, image, rowOf, submit } from '../support/jobs/gateway.ts'
 import { privateRedis } from '../support/stack.ts'
-
-let stores: Stores
-let gateway: Gateway
-let runway: Awaited<ReturnType<typeof startRunway>>
-let kling: Awaited<ReturnType<typeof startKling>>
-let fal: Awaited<ReturnType<typeof startFal>>
-let magicHour: Awaited<ReturnType<typeof startMagicHour>>
+import { test } from '../support/test.ts'
+import { use, useGateway, useStores } from '../support/use.ts'
 
 const path = '/v1/videos'
 const body = { model: 'runway-gen4.5', prompt: 'A lighthouse at dusk', seconds: 5, aspect_ratio: '16:9' }
 const priceUsd = 0.63
 
 // No worker runs: the tests take its steps one by one.
-test.before(async () => {
-  ;[stores, runway, kling, fal, magicHour] = await Promise.all([
-    freshStores(),
-    startRunway(),
-    startKling({ accounts: { access: 'secret' } }),
-    startFal(),
-    startMagicHour(),
-  ])
-  gateway = await startGateway(stores, {
+const runway = use(test, startRunway)
+const kling = use(test, () => startKling({ accounts: { access: 'secret' } }))
+const fal = use(test, startFal)
+const magicHour = use(test, startMagicHour)
+const stores = useStores(test)
+const gateway = useGateway(
+  test,
+  () => ({
     RUNWAY_API_KEY: 'key_1',
     RUNWAY_BASE_URL: `${runway.url}/v1`,
     KLING_API_KEY: 'access:secret',
@@ -47,15 +40,11 @@ test.before(async () => {
     FAL_BASE_URL: fal.url,
     MAGIC_HOUR_API_KEY: 'key',
     MAGIC_HOUR_BASE_URL: magicHour.url,
-  })
-})
+  }),
+  { stores },
+)
 test.beforeEach(() => {
   for (const { emulator } of [runway, kling, fal, magicHour]) emulator.reset()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await Promise.all([runway, kling, fal, magicHour].map(it => it?.close()))
-  await stores?.drop()
 })
 
 /** A face swap, begun and finished at the provider, whose invoice is what it says now. */

@@ -1,43 +1,34 @@
-import test from 'ava'
 import { storeResult } from '../../shared/jobs/results.ts'
 import type { ProviderFile } from '../../shared/kinds/media.ts'
-import type { ProviderLine } from '../../shared/providers/contract.ts'
 import { protocols } from '../../shared/providers/protocols.ts'
 import { Emulator, type Reply, reset } from '../emulators/emulator.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
-import { openSsrfWorld, type SsrfWorld } from '../support/io/ssrf.ts'
+import { openSsrfWorld } from '../support/io/ssrf.ts'
 import { lineTo, secret } from '../support/jobs/queued-adapter.ts'
 import { movie, mp3, mp3FrameS, png } from '../support/media/media-files.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let world: SsrfWorld
-let provider: Emulator
-let line: ProviderLine
 let organisationId: string
 const replies = new Map<string, Reply>()
 const authorizations: (string | undefined)[] = []
 
+const world = use(test, openSsrfWorld)
+const gateway = useGateway(test)
 test.before(async () => {
-  stores = await freshStores()
-  world = await openSsrfWorld()
-  gateway = await startGateway(stores)
   organisationId = (await gateway.account()).organisationId
   Object.assign(gateway.services.urlPolicy, world.door)
-  provider = await Emulator.start((request, response) =>
+})
+const provider = use(test, () =>
+  Emulator.start((request, response) =>
     (replies.get(request.path) ?? ((_, answer) => void answer.writeHead(404).end()))(request, response),
-  )
-  line = lineTo('openai', protocols.openai!, provider.url)
+  ),
+)
+const line = use(test, () => lineTo('openai', protocols.openai!, provider.url))
+test.before(() => {
   world.respond = (request, response) => {
     authorizations.push(request.headers.authorization)
     void replies.get(request.url ?? '')?.(undefined as never, response)
   }
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await world?.close()
-  await provider?.close()
-  await stores?.drop()
 })
 
 function bytes(body: Buffer | string, contentType = 'application/octet-stream', status = 200): Reply {

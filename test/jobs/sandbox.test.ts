@@ -1,31 +1,18 @@
-import test from 'ava'
 import { ALL_FORMATS, BufferSource, Input } from 'mediabunny'
 import OpenAI, { toFile } from 'openai'
 import { dayMs } from '../../shared/base/time.ts'
 import { forgetJobs } from '../../shared/jobs/retention.ts'
 import { textureFile } from '../../shared/providers/sandbox/media/glb.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { type MediaPath, mediaBodies } from '../support/jobs/calls.ts'
 import { answerOf, audio, image, over, rowOf, running, submit } from '../support/jobs/gateway.ts'
-import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
+import { keepHouse, startWorkers } from '../support/workers.ts'
 
-let stores: Stores
-let gateway: Gateway
-let workers: Workers
-let account: Account
-
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-  workers = startWorkers(gateway.services)
-  account = await gateway.account({ usd: '0' })
-})
-test.after.always(async () => {
-  await workers?.stop()
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test)
+use(test, () => startWorkers(gateway.services))
+const account = use(test, () => gateway.account({ usd: '0' }))
 
 for (const path of Object.keys(mediaBodies) as MediaPath[]) {
   test(`completed for free, without credits: a test key’s job of ${path}`, async t => {

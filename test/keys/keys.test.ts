@@ -1,14 +1,12 @@
 import { Agent, request } from 'node:http'
-import test from 'ava'
 import type { ErrorBody } from '../../shared/base/errors.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import type { Services } from '../../shared/open-services.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
-import { freshStores, type Gateway, type KeyOptions, type Stores, startGateway } from '../support/gateway.ts'
+import type { KeyOptions } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let gateway: Gateway
-let upstream: Awaited<ReturnType<typeof startOpenAiEmulator>>
-let stores: Stores
 /** What the gateway's clock is ahead of the real one. */
 let aheadMs = 0
 const clock = { now: () => Date.now() + aheadMs }
@@ -18,16 +16,9 @@ const messages = [{ role: 'user', content: 'Hello' }]
 const chat = { model, messages }
 const dayMs = 86_400_000
 
-test.before(async () => {
-  stores = await freshStores()
-  upstream = await startOpenAiEmulator()
-  const env = { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` }
-  gateway = await startGateway(stores, env, clock)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await upstream?.close()
-  await stores?.drop()
+const upstream = use(test, startOpenAiEmulator)
+const gateway = useGateway(test, () => ({ OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` }), {
+  clock,
 })
 test.afterEach.always(() => {
   aheadMs = 0

@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { GatewayError } from '../../shared/base/errors.ts'
 import { validate } from '../../shared/base/validate.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
@@ -8,6 +7,7 @@ import { paidFields } from '../../shared/kinds/paid-fields.ts'
 import type { Call, UpstreamRequest } from '../../shared/providers/contract.ts'
 import { protocols } from '../../shared/providers/protocols.ts'
 import { allowedFields } from '../../shared/providers/toolkit/request-fields.ts'
+import { test } from '../support/test.ts'
 
 /** Fields that some provider has a price for, or may come to have: none of them may reach any. */
 const unpriced: Record<string, unknown> = {

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { Emulator, type Recorded, type Reply } from '../emulators/emulator.ts'
 import {
   chatReply,
@@ -21,6 +20,7 @@ import {
   startProcess,
 } from '../support/gateway.ts'
 import { dumpRedis } from '../support/io/leaks.ts'
+import { test } from '../support/test.ts'
 
 const secrets = ['upstream-first-7f3a', 'upstream-second-9c1b', 'upstream-third-2e8d']
 

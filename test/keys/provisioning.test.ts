@@ -1,4 +1,3 @@
-import test from 'ava'
 import { key as recordSchema } from '../../api/schemas/account.ts'
 import { page } from '../../api/schemas/core.ts'
 import type { ErrorBody } from '../../shared/base/errors.ts'
@@ -6,22 +5,12 @@ import { operatorActor } from '../../shared/io/audit.ts'
 import type { KeyRecord } from '../../shared/keys/keys.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let gateway: Gateway
-let upstream: Awaited<ReturnType<typeof startOpenAiEmulator>>
-let stores: Stores
-
-test.before(async () => {
-  stores = await freshStores()
-  upstream = await startOpenAiEmulator()
-  gateway = await startGateway(stores, { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await upstream?.close()
-  await stores?.drop()
-})
+const upstream = use(test, startOpenAiEmulator)
+const gateway = useGateway(test, () => ({ OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` }))
 
 type Page = { data: KeyRecord[]; has_more: boolean; first_id: string | null; last_id: string | null }
 

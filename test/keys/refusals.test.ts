@@ -1,23 +1,15 @@
 // A key that does not work says what happened to it and who can undo that: on every route, in its dialect, and on both sockets.
 import { once } from 'node:events'
-import test from 'ava'
 import { WebSocket } from 'ws'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { blockKey } from '../../shared/keys/cost-control.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { answerOf } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
+import { useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test)
 
 type Change = (key: string, hash: string) => Promise<unknown>
 const states: [state: string, code: string, words: RegExp, change: Change][] = [

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { accountHeaders, knownBetas, sentHeaders } from '../../shared/kinds/anthropic-headers.ts'
 import {
   type MemberTable,
@@ -9,6 +8,7 @@ import {
   unsentChatMembers,
 } from '../../shared/kinds/request-members.ts'
 import { allowedFields } from '../../shared/providers/toolkit/request-fields.ts'
+import { test } from '../support/test.ts'
 
 /**
  * The tables of members against the types of the installed SDKs: a new version that adds a member, a beta or a header

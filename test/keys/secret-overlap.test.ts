@@ -1,29 +1,22 @@
 // Secrets that keep working for a while after a roll.
-import test from 'ava'
+
 import { operatorActor } from '../../shared/io/audit.ts'
 import type { KeyRecord } from '../../shared/keys/keys.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { setSuspension } from '../../shared/keys/suspensions.ts'
 import { errorCode } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { useGateway, useStores } from '../support/use.ts'
 
-let stores: Stores
-let first: Gateway
-let second: Gateway
 /** What the clock of both processes is ahead of the real one. */
 let aheadMs = 0
 const clock = { now: () => Date.now() + aheadMs }
 const hourMs = 3_600_000
 
-test.before(async () => {
-  stores = await freshStores()
-  ;[first, second] = await Promise.all([startGateway(stores, {}, clock), startGateway(stores, {}, clock)])
-})
-test.after.always(async () => {
-  await first?.close()
-  await second?.close()
-  await stores?.drop()
-})
+const stores = useStores(test)
+const first = useGateway(test, {}, { stores, clock })
+const second = useGateway(test, {}, { stores, clock })
 test.afterEach.always(() => {
   aheadMs = 0
 })

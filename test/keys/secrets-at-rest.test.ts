@@ -1,5 +1,5 @@
 // What a reader of the database or the log learns: no secret that opens or signs anything.
-import test from 'ava'
+
 import { openSlackUrl } from '../../shared/alerts/rules.ts'
 import { loadConfig } from '../../shared/base/config.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
@@ -9,17 +9,15 @@ import { Sealer } from '../../shared/io/sealer.ts'
 import { getWebhookSecrets, rotateWebhookSecret } from '../../shared/webhooks/secrets.ts'
 import { password, signUp, Visitor } from '../support/dashboard/dashboard.ts'
 import { totp } from '../support/dashboard/totp.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type Gateway, startGateway } from '../support/gateway.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
+import { test } from '../support/test.ts'
+import { useStores } from '../support/use.ts'
 
 const auth = '/dashboard/api/auth'
 const [first, second] = ['first key '.repeat(4), 'second key '.repeat(4)]
-let stores: Stores
 
-test.before(async () => {
-  stores = await freshStores()
-})
-test.after.always(() => stores?.drop())
+const stores = useStores(test)
 
 /** All that lies in the database by way of secrets, as text. */
 async function stored({ services: { db } }: Gateway): Promise<string> {

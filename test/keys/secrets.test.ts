@@ -1,20 +1,15 @@
-import test from 'ava'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { failure, startOpenAiEmulator } from '../emulators/openai.ts'
-import { call, eventually, freshStores, type Stores, startProcess } from '../support/gateway.ts'
+import { call, eventually, startProcess } from '../support/gateway.ts'
 import { dumpRedis } from '../support/io/leaks.ts'
 import { operatorJson, spawnOperator, storesEnv } from '../support/operator.ts'
+import { test } from '../support/test.ts'
+import { useStores } from '../support/use.ts'
 
 const upstreamSecret = 'sk-upstream-Qm93bGluZw0123456789abcdefghijkl'
-let stores: Stores
 
-test.before(async () => {
-  stores = await freshStores()
-})
-test.after.always(async () => {
-  await stores?.drop()
-})
+const stores = useStores(test)
 
 /** Every row of every table as text. */
 async function databaseText(): Promise<string> {

@@ -1,21 +1,18 @@
 // SIGNING_SECRET while it is rotated: the first one signs, all verify.
 import { randomUUID } from 'node:crypto'
-import test from 'ava'
 import { ConfigError, loadConfig } from '../../shared/base/config.ts'
 import { callbackUrl, isCallbackToken } from '../../shared/jobs/connection.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import { openReasoningSealer } from '../../shared/providers/toolkit/reasoning-envelope.ts'
 import { signUp, Visitor } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { useStores } from '../support/use.ts'
 
 const [one, two] = ['signing secret one '.repeat(2).trim(), 'signing secret two '.repeat(2).trim()]
 const policy = { organisationId: 'org_1', environment: 'live' } as Policy
-let stores: Stores
 
-test.before(async () => {
-  stores = await freshStores()
-})
-test.after.always(() => stores?.drop())
+const stores = useStores(test)
 
 /** What a gateway signs, as a question which of it another gateway accepts. */
 async function signAll(gateway: Gateway): Promise<(other: Gateway) => Promise<string[]>> {

@@ -1,26 +1,19 @@
-import test from 'ava'
 import { commands } from '../../api/operator/commands.ts'
 import { parseCommand } from '../../api/operator/parse.ts'
-import { errorCode, join, password, type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { errorCode, join, password, signUp, Visitor } from '../support/dashboard/dashboard.ts'
+import { eventually, type Gateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway, useStores } from '../support/use.ts'
 import { startWorkers } from '../support/workers.ts'
 
-let stores: Stores
-let first: Gateway
-let second: Gateway
-let operator: SignedUp
 const env = { ALLOW_PRIVATE_URLS: 'true' }
 
+const stores = useStores(test)
+const first = useGateway(test, env, { stores })
+const second = useGateway(test, env, { stores })
+const operator = use(test, () => signUp(first, { name: 'Op' }))
 test.before(async () => {
-  stores = await freshStores()
-  ;[first, second] = await Promise.all([startGateway(stores, env), startGateway(stores, env)])
-  operator = await signUp(first, { name: 'Op' })
   await run('user', 'promote', '--email', operator.visitor.email)
-})
-test.after.always(async () => {
-  await first?.close()
-  await second?.close()
-  await stores?.drop()
 })
 
 /** A command of the operator's command line, in this process. */

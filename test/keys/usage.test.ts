@@ -1,22 +1,22 @@
-import test from 'ava'
 import { usageList } from '../../api/schemas/usage.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { failure } from '../emulators/openai.ts'
 import { provisioningKey } from '../support/api/edge.ts'
-import { chargedNano, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, saying, startWorld } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 /** GET /api/v1/usage: what an organisation used, for its own books. */
 
-let world: World
 let organisationId: string
 let live: string
 let provisioning: string
 const nowMs = Date.parse('2026-11-18T12:30:00Z')
 let hoursAgo = 0
 
+const world = use(test, () => startWorld({}, { now: () => nowMs - hoursAgo * 3_600_000 }))
 test.before(async () => {
-  world = await startWorld({}, { now: () => nowMs - hoursAgo * 3_600_000 })
   const { gateway, openai } = world
   ;({ organisationId, live } = await gateway.account({ usd: '20' }))
   provisioning = await provisioningKey(gateway, organisationId)
@@ -32,7 +32,6 @@ test.before(async () => {
   await gateway.services.refusalLog.flush()
   await gateway.settled()
 })
-test.after.always(() => world?.close())
 
 async function usage(query = '', key = provisioning) {
   const response = await world.gateway.fetch(`/api/v1/usage${query}`, { key })

@@ -1,18 +1,15 @@
 import { getEventListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test, { type ExecutionContext } from 'ava'
 import type { GatewayError } from '../../shared/base/errors.ts'
 import { openRequestRedis, primariesOf, type Redis, waitUntilReady } from '../../shared/io/redis.ts'
 import { ConcurrencyLimiter, type Permit } from '../../shared/limiter/concurrency-limiter.ts'
 import { monotonicAt } from '../support/clocks/monotonic.ts'
 import { eventually } from '../support/gateway.ts'
 import { freshRedis, privateRedis } from '../support/stack.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let stores: { url: string; release(): Promise<void> }
-test.before(async () => {
-  stores = await freshRedis()
-})
-test.after.always(() => stores?.release())
+const stores = use(test, freshRedis)
 
 /** A worker as far as its lanes go. */
 type Worker = { lanes: ConcurrencyLimiter; redis: Redis; commands(): number; die(): void }

@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { SpeechInput } from '../../shared/kinds/speech.ts'
 import { elevenlabs } from '../../shared/providers/adapters/elevenlabs/protocol.ts'
 import { gemini } from '../../shared/providers/adapters/gemini/protocol.ts'
@@ -13,6 +12,7 @@ import { lineTo, providerFault } from '../support/jobs/queued-adapter.ts'
 import { instantCallOf } from '../support/media/adapter.ts'
 import { taken } from '../support/media/output.ts'
 import { speechCall } from '../support/providers/gemini-sound.ts'
+import { test } from '../support/test.ts'
 
 /** Answers that are no sound, which of samples without a header only the adapter can tell. */
 

@@ -1,20 +1,16 @@
-import test, { type ExecutionContext } from 'ava'
 import { textureFile } from '../../shared/providers/sandbox/media/glb.ts'
 import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
-import { type Account, eventually, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { answerOf, audio, dataUri, image } from '../support/jobs/gateway.ts'
 import { wav } from '../support/media/sounds.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 /** Invalid requests are refused before any call: no provider of these tests can be reached. */
 
-let gateway: Gateway
-let stores: Awaited<ReturnType<typeof freshStores>>
-let account: Account
-
-test.before(async () => {
-  stores = await freshStores()
+const gateway = useGateway(test, () => {
   const nowhere = 'http://127.0.0.1:9/v1'
-  gateway = await startGateway(stores, {
+  return {
     OPENAI_API_KEY: 'key',
     OPENAI_BASE_URL: nowhere,
     FAL_API_KEY: 'key',
@@ -25,13 +21,9 @@ test.before(async () => {
     RUNWAY_BASE_URL: nowhere,
     GEMINI_API_KEY: 'key',
     GEMINI_BASE_URL: nowhere,
-  })
-  account = await gateway.account()
+  }
 })
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const account = use(test, () => gateway.account())
 
 type Part = { bytes: Uint8Array; name?: string; type?: string }
 type Refusal = { status: number; code: string; param: string | null }

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { heardLength } from '../../shared/io/media/media-conversion.ts'
 import { MediaMeasure } from '../../shared/io/media/media-length.ts'
 import { loadModule } from '../../shared/io/media/media-module.ts'
 import { damaged } from '../support/media/damage.ts'
+import { test } from '../support/test.ts'
 
 const folder = join(import.meta.dirname, '../fixtures/media')
 /** What ffmpeg decodes of the files damaged by the seeds from 0 on, as `fuzz.ts` there does. */

@@ -1,44 +1,30 @@
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import test, { type ExecutionContext } from 'ava'
 import sharp from 'sharp'
 import { type SoundFormat, soundTypes } from '../../shared/kinds/sound.ts'
 import type { Recorded } from '../emulators/emulator.ts'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { wallet } from '../support/jobs/gateway.ts'
 import { type Case, casesOf } from '../support/media/cases.ts'
 import { type Offer, offers, operatorCatalog, unserved } from '../support/media/offers.ts'
 import { priceOf } from '../support/media/price.ts'
-import { type Providers, startProviders, upstreamSecret } from '../support/media/providers.ts'
+import { startProviders, upstreamSecret } from '../support/media/providers.ts'
 import { decodedSeconds } from '../support/media/sounds.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useFolder, useGateway } from '../support/use.ts'
 
 /** Every model of images and sound at every provider, through the whole gateway: what is given, what it costs, who was asked. */
 
-let folder: string
-let storage: string
-let stores: Stores
-let gateway: Gateway
-let providers: Providers
-let account: Account
+const folder = useFolder(test)
+const storage = useFolder(test)
 let expectedNano = 0
 let requests = 0
 
-test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'headgate-catalog-'))
-  storage = await mkdtemp(join(tmpdir(), 'headgate-stored-'))
-  const catalog = join(folder, 'catalog.json')
-  await writeFile(catalog, JSON.stringify(operatorCatalog))
-  ;[stores, providers] = await Promise.all([freshStores(), startProviders()])
-  gateway = await startGateway(stores, { ...providers.env, MODEL_CATALOG: catalog, STORAGE_URL: `file:${storage}` })
-  account = await gateway.account({ usd: '1000' })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await providers?.close()
-  await stores?.drop()
-  for (const path of [folder, storage]) await rm(path, { recursive: true, force: true })
-})
+const catalog = join(folder, 'catalog.json')
+test.before(() => writeFile(catalog, JSON.stringify(operatorCatalog)))
+const providers = use(test, startProviders)
+const gateway = useGateway(test, () => ({ ...providers.env, MODEL_CATALOG: catalog, STORAGE_URL: `file:${storage}` }))
+const account = use(test, () => gateway.account({ usd: '1000' }))
 
 for (const offer of offers) {
   const { kind, row, deployment } = offer
@@ -162,7 +148,7 @@ function handedOn({ raw }: Recorded, files: Buffer[]): number {
   return addresses || files.filter(bytes => raw.includes(bytes) || raw.includes(bytes.toString('base64'))).length
 }
 
-test.after('clean: the ledger, the log and the storage after all of them', async t => {
+test.after.always('clean: the ledger, the log and the storage after all of them', async t => {
   t.deepEqual(await gateway.settled(), [])
   const { organisationId } = account
   t.is(await gateway.services.db.generation.count({ where: { organisationId } }), requests)

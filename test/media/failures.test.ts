@@ -1,7 +1,5 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import test, { type ExecutionContext } from 'ava'
 import { instantKinds } from '../../shared/kinds/index.ts'
 import { error as deepgramError } from '../emulators/deepgram.ts'
 import { error as elevenLabsError, invalid as elevenLabsInvalid } from '../emulators/elevenlabs.ts'
@@ -14,37 +12,32 @@ import { openAiImageError } from '../emulators/openai-images.ts'
 import { openRouterImageError } from '../emulators/openrouter-images.ts'
 import { replicateError } from '../emulators/replicate.ts'
 import { invalidBody } from '../emulators/runway.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import type { Account } from '../support/gateway.ts'
 import { answerOf, audio, image, wallet } from '../support/jobs/gateway.ts'
 import { offers, operatorCatalog } from '../support/media/offers.ts'
-import { type Providers, startProviders, upstreamSecret } from '../support/media/providers.ts'
+import { startProviders, upstreamSecret } from '../support/media/providers.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useFolder, useGateway } from '../support/use.ts'
 
 /** What every provider of images and sound refuses, and what happens when it fails: who is asked next, and that it is free. */
 
 const maxAttempts = 2
-let folder: string
-let stores: Stores
-let gateway: Gateway
-let providers: Providers
+const folder = useFolder(test)
 let account: Account
 
+const catalog = join(folder, 'catalog.json')
 test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'headgate-catalog-'))
-  const catalog = join(folder, 'catalog.json')
   await writeFile(catalog, JSON.stringify(operatorCatalog))
-  ;[stores, providers] = await Promise.all([freshStores(), startProviders()])
-  const env = { ...providers.env, MODEL_CATALOG: catalog, UPSTREAM_MAX_ATTEMPTS: String(maxAttempts) }
-  gateway = await startGateway(stores, env)
 })
+const providers = use(test, startProviders)
+const gateway = useGateway(test, () => ({
+  ...providers.env,
+  MODEL_CATALOG: catalog,
+  UPSTREAM_MAX_ATTEMPTS: String(maxAttempts),
+}))
 test.beforeEach(async () => {
   for (const emulator of providers.emulators.values()) emulator.reset()
   account = await gateway.account()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await providers?.close()
-  await stores?.drop()
-  await rm(folder, { recursive: true, force: true })
 })
 
 const emulator = (provider: string) => providers.emulators.get(provider)!

@@ -2,39 +2,36 @@ import { once } from 'node:events'
 import http from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
-import test from 'ava'
 import { HttpResponse } from '../../api/http-response.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { Emulator, json, type Reply } from '../emulators/emulator.ts'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type Account, eventually, startGateway } from '../support/gateway.ts'
 import { connectTo, headOf, readAll } from '../support/io/raw-requests.ts'
 import { answerOf } from '../support/jobs/gateway.ts'
 import { sound } from '../support/media/sounds.ts'
 import { instantEnvironment } from '../support/media/world.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway, useStores } from '../support/use.ts'
 
-let stores: Stores
-let emulator: Emulator
-let gateway: Gateway
 let account: Account
 const speech = await sound('mp3', 2)
 
-test.before(async () => {
-  stores = await freshStores()
-  emulator = await Emulator.start((_request, response) => void response.end(speech))
-  const environment = await instantEnvironment(emulator.url)
-  const settings = { ALLOW_PRIVATE_URLS: 'true', UPSTREAM_MAX_PAUSE_MS: '1', UPSTREAM_READ_ON_MS: '300' }
-  gateway = await startGateway(stores, { ...environment, ...settings })
-})
+const stores = useStores(test)
+const emulator = use(test, () => Emulator.start((_request, response) => void response.end(speech)))
+const gateway = useGateway(
+  test,
+  async () => {
+    const environment = await instantEnvironment(emulator.url)
+    const settings = { ALLOW_PRIVATE_URLS: 'true', UPSTREAM_MAX_PAUSE_MS: '1', UPSTREAM_READ_ON_MS: '300' }
+    return { ...environment, ...settings }
+  },
+  { stores },
+)
 test.beforeEach(async () => {
   emulator.reset()
   account = await gateway.account()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await emulator?.close()
-  await stores?.drop()
 })
 
 const mib = 1024 * 1024

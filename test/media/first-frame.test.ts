@@ -1,9 +1,9 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { soundFormats } from '../../shared/kinds/sound.ts'
 import { awaitFirstFrame } from '../../shared/media/first-frame.ts'
 import { ProviderError } from '../../shared/providers/provider-error.ts'
 import { sound } from '../support/media/sounds.ts'
+import { test } from '../support/test.ts'
 
 /** A file's bytes in pieces of random sizes; counts how it is closed. */
 function inPieces(bytes: Buffer, sizes: readonly number[]) {

@@ -1,36 +1,26 @@
 import { randomBytes } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
-import test from 'ava'
 import sharp from 'sharp'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { Emulator, json } from '../emulators/emulator.ts'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type Account, eventually } from '../support/gateway.ts'
 import { connectTo, formOf, formType, headOf, partOf, readAll } from '../support/io/raw-requests.ts'
 import { answerOf } from '../support/jobs/gateway.ts'
 import { wav } from '../support/media/sounds.ts'
 import { instantEnvironment } from '../support/media/world.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let stores: Stores
-let emulator: Emulator
-let gateway: Gateway
 let account: Account
 const images = json(200, { created: 1, data: [{ b64_json: png(8).toString('base64') }] })
 
-test.before(async () => {
-  stores = await freshStores()
-  emulator = await Emulator.start(images)
-  gateway = await startGateway(stores, await instantEnvironment(emulator.url))
-})
+const emulator = use(test, () => Emulator.start(images))
+const gateway = useGateway(test, async () => await instantEnvironment(emulator.url))
 test.beforeEach(async () => {
   emulator.reset()
   account = await gateway.account()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await emulator?.close()
-  await stores?.drop()
 })
 
 async function countFiles(): Promise<number> {

@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { Usage } from '../../shared/base/usage.ts'
@@ -13,6 +12,7 @@ import {
   zeroQuantity,
 } from '../../shared/kinds/instant.ts'
 import type { References } from '../../shared/kinds/media.ts'
+import { test } from '../support/test.ts'
 
 const catalog = loadCatalog()
 const modelOf = (id: string) => catalog.models.get(id)!

@@ -1,38 +1,36 @@
 import { readdir } from 'node:fs/promises'
-import test from 'ava'
 import fc from 'fast-check'
 import { KeepAlive } from '../../shared/io/keep-alive.ts'
 import { openReservations } from '../../shared/wallet/check.ts'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type Account, eventually } from '../support/gateway.ts'
 import { check, describe, isReplay, type Row, type Seen, type Step, type Told } from '../support/media/told.ts'
 import { behaviours, type Script, ScriptedUpstream } from '../support/media/upstream.ts'
 import { instantEnvironment, models, requestOf } from '../support/media/world.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 /** No history begins later than this: on a slow machine there are fewer of them. */
 const enoughMs = 25_000
 const histories = 50
 const clock = testClock('2027-01-30T10:00:00Z')
-let stores: Stores
-let upstream: ScriptedUpstream
-let gateway: Gateway
 
-test.before(async () => {
-  stores = await freshStores()
-  upstream = await ScriptedUpstream.start()
-  const patience = {
-    UPSTREAM_MAX_ATTEMPTS: '3',
-    UPSTREAM_MAX_PAUSE_MS: '300',
-    UPSTREAM_TOTAL_TIMEOUT_MS: '1500',
-    UPSTREAM_READ_ON_MS: '200',
-  }
-  gateway = await startGateway(stores, { ...(await instantEnvironment(upstream.url)), ...patience }, clock)
+const upstream = use(test, () => ScriptedUpstream.start())
+const gateway = useGateway(
+  test,
+  async () => {
+    const patience = {
+      UPSTREAM_MAX_ATTEMPTS: '3',
+      UPSTREAM_MAX_PAUSE_MS: '300',
+      UPSTREAM_TOTAL_TIMEOUT_MS: '1500',
+      UPSTREAM_READ_ON_MS: '200',
+    }
+    return { ...(await instantEnvironment(upstream.url)), ...patience }
+  },
+  { clock },
+)
+test.before(() => {
   gateway.services.keepAlive = new KeepAlive(20)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await upstream?.close()
-  await stores?.drop()
 })
 
 const leaves: Step['leaves'][] = ['stays', 'stays', 'stays', 'stays', 'at once', 'midway', 'midway', 'during', 'after']

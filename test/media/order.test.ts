@@ -1,17 +1,8 @@
-import test from 'ava'
-import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import type { Account } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { useGateway } from '../support/use.ts'
 
-let gateway: Gateway
-let stores: Awaited<ReturnType<typeof freshStores>>
-
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test)
 
 /** The model that a request without one gets. */
 async function chosen(account: Account, path: string, body: object): Promise<string> {

@@ -1,43 +1,37 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { measureMedia } from '../../shared/io/media/media-processes.ts'
 import { startDeepgram } from '../emulators/deepgram.ts'
 import { startElevenLabs } from '../emulators/elevenlabs.ts'
-import type { Emulator } from '../emulators/emulator.ts'
 import { startOpenAiAudio } from '../emulators/openai-audio.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { startGateway } from '../support/gateway.ts'
 import { formOf, formType, partOf } from '../support/io/raw-requests.ts'
 import { movie, mp3, mp3FrameS } from '../support/media/media-files.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway, useStores } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let account: Account
-let emulators: { openai: Emulator; deepgram: Emulator; elevenlabs: Emulator }
-
-test.before(async () => {
-  stores = await freshStores()
-  emulators = {
-    openai: await startOpenAiAudio(),
-    deepgram: await startDeepgram(),
-    elevenlabs: await startElevenLabs(),
-  }
-  const { openai, deepgram, elevenlabs } = emulators
-  gateway = await startGateway(stores, {
-    ...{ OPENAI_API_KEY: 'secret', OPENAI_BASE_URL: `${openai.url}/v1` },
-    ...{ GROQ_API_KEY: 'secret', GROQ_BASE_URL: `${openai.url}/openai/v1` },
-    ...{ DEEPGRAM_API_KEY: 'secret', DEEPGRAM_BASE_URL: deepgram.url },
-    ...{ ELEVENLABS_API_KEY: 'secret', ELEVENLABS_BASE_URL: elevenlabs.url },
-  })
-  account = await gateway.account()
-})
+const openai = use(test, startOpenAiAudio)
+const deepgram = use(test, startDeepgram)
+const elevenlabs = use(test, startElevenLabs)
+const emulators = [openai, deepgram, elevenlabs]
+const stores = useStores(test)
+const gateway = useGateway(
+  test,
+  () => ({
+    OPENAI_API_KEY: 'secret',
+    OPENAI_BASE_URL: `${openai.url}/v1`,
+    GROQ_API_KEY: 'secret',
+    GROQ_BASE_URL: `${openai.url}/openai/v1`,
+    DEEPGRAM_API_KEY: 'secret',
+    DEEPGRAM_BASE_URL: deepgram.url,
+    ELEVENLABS_API_KEY: 'secret',
+    ELEVENLABS_BASE_URL: elevenlabs.url,
+  }),
+  { stores },
+)
+const account = use(test, () => gateway.account())
 test.beforeEach(() => {
-  for (const emulator of Object.values(emulators)) emulator.reset()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  for (const emulator of Object.values(emulators ?? {})) await emulator.close()
-  await stores?.drop()
+  for (const emulator of emulators) emulator.reset()
 })
 
 async function transcribe(
@@ -94,12 +88,12 @@ for (const [file, bytes, seconds, models] of taken) {
       t.is(answer.converted, null, model)
     }
     for (const model of all.filter(one => !models.includes(one))) {
-      for (const emulator of Object.values(emulators)) emulator.reset()
+      for (const emulator of emulators) emulator.reset()
       const answer = await transcribe(model, content, file)
       t.is(answer.status, 200, `${model}: ${answer.json.error?.message}`)
       t.true(Math.abs(answer.seconds! - seconds) < 0.04, `${model}: billed by the file that was sent to the gateway`)
       t.regex(answer.converted ?? '', /^(?:audio|video)\/[\w.-]+; to=audio\/flac$/)
-      const [sent] = Object.values(emulators).flatMap(({ requests }) => requests)
+      const [sent] = emulators.flatMap(({ requests }) => requests)
       const flac = fileIn(sent!.raw, `${file}.flac`)
       const length = await measureMedia(
         { bytes: flac.length, read: async (start, end) => flac.subarray(start, end) },
@@ -130,14 +124,14 @@ test.serial('400 for a format that the provider does not take: its sound cannot 
   t.is(status, 400)
   t.like(json.error, { code: 'unsupported_capability', param: 'file' })
   t.regex(json.error.message, /takes no audio\/x-caf, and its sound cannot be decoded/)
-  t.is(emulators.openai.requests.length, 0)
+  t.is(openai.requests.length, 0)
   await gateway.settled()
   t.is(await charges(), before)
 })
 
 test.serial('400 for a format that the provider does not take, with CONVERT_MEDIA=false', async t => {
   const plain = await startGateway(stores, {
-    ...{ OPENAI_API_KEY: 'secret', OPENAI_BASE_URL: `${emulators.openai.url}/v1`, CONVERT_MEDIA: 'false' },
+    ...{ OPENAI_API_KEY: 'secret', OPENAI_BASE_URL: `${openai.url}/v1`, CONVERT_MEDIA: 'false' },
   })
   t.teardown(() => plain.close())
   for (const file of ['apple.caf', 'camera.avi', 'dictaphone.wma']) {
@@ -147,7 +141,7 @@ test.serial('400 for a format that the provider does not take, with CONVERT_MEDI
     t.like(json.error, { code: 'unsupported_capability', param: 'file' })
     t.regex(json.error.message, /takes no (?:audio|video)\/\S+, but files of these formats: .*wav/)
   }
-  t.is(emulators.openai.requests.length, 0, 'what a provider does not list is not sent')
+  t.is(openai.requests.length, 0, 'what a provider does not list is not sent')
 })
 
 test.serial('200 under a name by which the provider knows the format, whatever its own is', async t => {
@@ -158,9 +152,9 @@ test.serial('200 under a name by which the provider knows the format, whatever i
     [recorded('disc.mpg'), 'disc.mpg', 'disc.mpg.mpeg'],
     [recorded('rf64.wav'), 'long.rf64', 'long.rf64.wav'],
   ] as const) {
-    emulators.openai.reset()
+    openai.reset()
     t.is((await transcribe('whisper-1', bytes, name)).status, 200)
-    t.regex(emulators.openai.requests[0]!.raw.toString('latin1'), new RegExp(`filename="${sentAs}"`))
+    t.regex(openai.requests[0]!.raw.toString('latin1'), new RegExp(`filename="${sentAs}"`))
   }
 })
 

@@ -1,6 +1,6 @@
-import test from 'ava'
 import type { Segment, Transcript } from '../../shared/kinds/transcription.ts'
 import { segmentsOf, srt, vtt } from '../../shared/media/subtitles.ts'
+import { test } from '../support/test.ts'
 
 const transcript = (parts: Partial<Transcript>): Transcript => ({
   text: '',

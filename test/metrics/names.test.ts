@@ -1,32 +1,23 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { HousekeepingWatch } from '../../shared/alerts/housekeeping-watch.ts'
 import { StoreMetrics } from '../../workers/store-metrics.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { measured, typesOf } from '../support/metrics/samples.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 /** The metrics that the dashboard, the alerts and the documentation name are those that processes have. */
 
 const root = join(import.meta.dirname, '../..')
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
 
-let stores: Stores
-let gateway: Gateway
-let types: Map<string, string>
-
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, measured)
+const gateway = useGateway(test, measured)
+test.before(() => {
   gateway.services.metrics!.addProcessMetrics()
   new StoreMetrics(gateway.services)
   new HousekeepingWatch(gateway.services)
-  types = typesOf(await gateway.services.metrics!.render())
 })
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const types = use(test, async () => typesOf(await gateway.services.metrics!.render()))
 
 /** The metrics that a text names; a histogram by one of its parts. */
 function namedIn(text: string): string[] {

@@ -1,26 +1,19 @@
-import test from 'ava'
 import { RealtimeEmulator } from '../emulators/openai-realtime.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { grown, growth, measured, scrape, total } from '../support/metrics/samples.ts'
 import { openTalk } from '../support/realtime/sdk.ts'
 import { bookedSession } from '../support/realtime/talks.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const model = 'gpt-realtime-2.1'
 const target = { model, provider: 'openai' }
 
-let stores: Stores
-let openai: RealtimeEmulator
-let gateway: Gateway
-
-test.before(async () => {
-  ;[stores, openai] = await Promise.all([freshStores(), RealtimeEmulator.start()])
-  gateway = await startGateway(stores, { ...measured, OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: openai.baseUrl })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await openai?.close()
-  await stores?.drop()
-})
+const openai = use(test, () => RealtimeEmulator.start())
+const gateway = useGateway(test, () => ({
+  ...measured,
+  OPENAI_API_KEY: 'sk-upstream',
+  OPENAI_BASE_URL: openai.baseUrl,
+}))
 
 test('a session is a gauge while it is open, then a request with its tokens and its money', async t => {
   const by = await growth(gateway)

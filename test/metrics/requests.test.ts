@@ -1,37 +1,25 @@
-import test from 'ava'
 import { hang, reset } from '../emulators/emulator.ts'
 import { contextLength, rateLimited, serverError } from '../emulators/openai.ts'
-import {
-  chargedNano,
-  expectedNano,
-  generationOf,
-  saying,
-  startWorld,
-  upstreamSecret,
-  type World,
-} from '../support/chat/gateway.ts'
+import { chargedNano, expectedNano, generationOf, saying, startWorld, upstreamSecret } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { grown, growth, measured, scrape, total } from '../support/metrics/samples.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 const model = 'gpt-4o-mini'
 const requests = 'headgate_requests_total'
 const calls = 'headgate_upstream_attempts_total'
 const chat = { endpoint: 'POST /v1/chat/completions' }
 const tokens = (of: string) => `gen_ai_client_inference_usage_${of}_tokens_total`
-
-let world: World
 let account: Account
 
-test.before(async () => {
-  world = await startWorld({ ...measured, UPSTREAM_MAX_PAUSE_MS: '1', UPSTREAM_READ_ON_MS: '0' })
-})
+const world = use(test, () => startWorld({ ...measured, UPSTREAM_MAX_PAUSE_MS: '1', UPSTREAM_READ_ON_MS: '0' }))
 test.beforeEach(async () => {
   account = await world.gateway.account()
 })
 test.afterEach.always(() => {
   for (const emulator of [world.openai, world.openrouter]) emulator.reset()
 })
-test.after.always(() => world?.close())
 
 const ask = (body: object, key = account.live, headers: Record<string, string> = {}) =>
   world.gateway.fetch('/v1/chat/completions', { key, body, headers })

@@ -1,6 +1,6 @@
-import test from 'ava'
 import { histogramValues } from '../../shared/metrics/registry.ts'
 import { Count, Histogram, SeriesTree } from '../../shared/metrics/series.ts'
+import { test } from '../support/test.ts'
 
 const labels = [{ name: 'model', known: new Set(['a', 'b', '']) }, { name: 'outcome' }]
 

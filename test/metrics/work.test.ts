@@ -1,37 +1,29 @@
-import test from 'ava'
 import pg from 'pg'
 import { newId } from '../../shared/base/ids.ts'
 import { StoreMetrics } from '../../workers/store-metrics.ts'
 import { chatLine, createBatch, ended, jsonLines, uploadInput } from '../support/batches/gateway.ts'
 import { chargedNano } from '../support/chat/gateway.ts'
-import { type DelayedWorld, delayed, gated, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
+import { delayed, gated, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
 import { type Account, eventually, startGateway } from '../support/gateway.ts'
 import { mediaBodies } from '../support/jobs/calls.ts'
 import { over, submit } from '../support/jobs/gateway.ts'
 import { grown, growth, measured, scrape, total } from '../support/metrics/samples.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { Receiver, status } from '../support/webhooks/receiver.ts'
-import { startWorkers, type Workers } from '../support/workers.ts'
+import { startWorkers } from '../support/workers.ts'
 
 const spend = 'headgate_spend_usd_total'
 const cost = 'headgate_provider_cost_usd_total'
 const coin = { model: 'coin', provider: 'openai' }
-
-let world: DelayedWorld
-let workers: Workers
 let account: Account
 
-test.before(async () => {
-  world = await startDelayedWorld({ ...measured, ALLOW_PRIVATE_URLS: 'true' })
-  workers = startWorkers(world.gateway.services)
-})
+const world = use(test, () => startDelayedWorld({ ...measured, ALLOW_PRIVATE_URLS: 'true' }))
+use(test, () => startWorkers(world.gateway.services))
 test.beforeEach(async () => {
   account = await world.gateway.account()
 })
 test.afterEach.always(() => world.upstream.reset())
-test.after.always(async () => {
-  await workers?.stop()
-  await world?.close()
-})
 
 /** Whether the spend equals the ledger, and its margin these parts per million. */
 async function spent(by: Awaited<ReturnType<typeof growth>>): Promise<{ nano: number; ratio: number }> {

@@ -1,6 +1,6 @@
-import test from 'ava'
 import Stripe from 'stripe'
 import { StripeEmulator, secretKey } from '../emulators/stripe.ts'
+import { test } from '../support/test.ts'
 
 test('the emulator is what the official library takes for Stripe', async t => {
   const stripe = await StripeEmulator.start()

@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import type { TopUp } from '../../api/dashboard/wire/billing.ts'
 import { usdFromNano } from '../../shared/base/money.ts'
 import { dayMs } from '../../shared/base/time.ts'
@@ -6,26 +5,18 @@ import { operatorActor } from '../../shared/io/audit.ts'
 import { event, type Session, StripeEmulator, type StripeEvent, signature } from '../emulators/stripe.ts'
 import { answersError } from '../support/api/edge.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { startGateway } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useGateway, useStores } from '../support/use.ts'
 import { deliver, payer, paymentEnvironment, standing, take } from '../support/wallet/payments.ts'
 
-let stores: Stores
-let gateway: Gateway
-let stripe: StripeEmulator
 let nowMs = Date.now()
 
-test.before(async () => {
-  stores = await freshStores()
-  stripe = await StripeEmulator.start()
-  gateway = await startGateway(stores, paymentEnvironment(stripe), { now: () => nowMs })
-})
-test.after('the ledger holds together', async t => {
+const stores = useStores(test)
+const stripe = use(test, () => StripeEmulator.start())
+const gateway = useGateway(test, () => paymentEnvironment(stripe), { stores, clock: { now: () => nowMs } })
+test.after.always('the ledger holds together', async t => {
   t.deepEqual(await gateway.settled(), [])
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stripe?.close()
-  await stores?.drop()
 })
 
 test.serial('ACH is held, released by time, and reversed after that', async t => {

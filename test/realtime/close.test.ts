@@ -1,4 +1,3 @@
-import test from 'ava'
 import { eventually } from '../support/gateway.ts'
 import {
   frameOf,
@@ -8,15 +7,12 @@ import {
   openSession,
   RawPeer,
   RealtimeClient,
-  type RealtimeWorld,
   startRealtime,
 } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: RealtimeWorld
-test.before(async () => {
-  world = await startRealtime()
-})
-test.after.always(() => world?.close())
+const world = use(test, startRealtime)
 
 const passed = [1000, 1001, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 3999, 4000, 4401, 4999]
 

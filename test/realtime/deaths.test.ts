@@ -1,8 +1,7 @@
-import test from 'ava'
 import { migrate } from '../../dev/migrate.ts'
 import { SessionSlots } from '../../shared/realtime/session-slots.ts'
 import { sweepReservations } from '../../shared/wallet/reconcile.ts'
-import { eventually, freshStores, type Process, type Stores, startProcess } from '../support/gateway.ts'
+import { eventually, type Process, type Stores, startProcess } from '../support/gateway.ts'
 import {
   byMinute,
   chargeEveryMs,
@@ -15,12 +14,11 @@ import {
   talk,
   tokensNano,
 } from '../support/realtime/sessions.ts'
-import { type PrivateServer, privatePostgres, privateRedis } from '../support/stack.ts'
+import { privatePostgres, privateRedis } from '../support/stack.ts'
+import { test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 import { passForSweeper } from '../support/wallet/ageing.ts'
 
-let stores: Stores
-let postgres: PrivateServer
-let redis: PrivateServer
 const worlds: SessionWorld[] = []
 const processes: Process[] = []
 
@@ -30,15 +28,15 @@ async function world(on: Stores = stores, at?: string): Promise<SessionWorld> {
   return started
 }
 
+const stores = useStores(test)
+const postgres = use(test, privatePostgres)
+const redis = use(test, privateRedis)
 test.before(async () => {
-  ;[stores, postgres, redis] = await Promise.all([freshStores(), privatePostgres(), privateRedis()])
   await migrate(postgres.url)
 })
 test.after.always(async () => {
   await Promise.all(processes.map(({ kill }) => kill()))
   await Promise.all(worlds.map(it => it.close()))
-  await Promise.all([postgres?.stop(), redis?.stop()])
-  await stores?.drop()
 })
 
 const tokens = { input: 1_000, output: 500 }

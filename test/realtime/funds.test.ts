@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { handleExcesses } from '../../shared/alerts/excesses.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
-import { eventually, freshStores, type Stores } from '../support/gateway.ts'
+import { eventually, freshStores } from '../support/gateway.ts'
 import {
   byMinute,
   byToken,
@@ -20,8 +19,9 @@ import {
   talk,
   tokensNano,
 } from '../support/realtime/sessions.ts'
+import { test } from '../support/test.ts'
+import { useStores } from '../support/use.ts'
 
-let stores: Stores
 const worlds: SessionWorld[] = []
 
 async function world(env: Record<string, string> = {}): Promise<SessionWorld> {
@@ -30,12 +30,9 @@ async function world(env: Record<string, string> = {}): Promise<SessionWorld> {
   return started
 }
 
-test.before(async () => {
-  stores = await freshStores()
-})
+const stores = useStores(test)
 test.after.always(async () => {
   await Promise.all(worlds.map(it => it.close()))
-  await stores?.drop()
 })
 
 /** A session looks at its money every second. */

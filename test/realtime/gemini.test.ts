@@ -1,30 +1,19 @@
 import { GoogleGenAI, type LiveServerMessage, Modality } from '@google/genai'
-import test from 'ava'
 import type { Deployment } from '../../shared/catalog/schema.ts'
 import { gemini } from '../../shared/providers/adapters/gemini/protocol.ts'
 import { LiveEmulator, type Turn, usualUsage } from '../emulators/gemini-live.ts'
 import type { Frame, ProviderSession } from '../emulators/sessions.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { dial, type Listener, spentNano } from '../support/realtime/sessions.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const model = 'gemini-3.1-flash-live-preview'
 const setup = JSON.stringify({ setup: { model: `models/${model}` } })
 const path = '/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent'
 const secret = 'AIza-provider'
-
-let stores: Stores
-let emulator: LiveEmulator
-let gateway: Gateway
-test.before(async () => {
-  stores = await freshStores()
-  emulator = await LiveEmulator.start()
-  gateway = await startGateway(stores, { GEMINI_API_KEY: secret, GEMINI_BASE_URL: emulator.url, DATABASE_POOL: '3' })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await emulator?.close()
-  await stores?.drop()
-})
+const emulator = use(test, () => LiveEmulator.start())
+const gateway = useGateway(test, () => ({ GEMINI_API_KEY: secret, GEMINI_BASE_URL: emulator.url, DATABASE_POOL: '3' }))
 
 /** A session as its client has it, with every frame as it came. */
 async function open(key: string) {

@@ -1,34 +1,19 @@
-import test from 'ava'
-import { type Account, eventually, freshStores, type Stores } from '../support/gateway.ts'
+import { type Account, eventually } from '../support/gateway.ts'
 import { openTalk } from '../support/realtime/sdk.ts'
-import {
-  type SessionWorld,
-  spentNano,
-  startSessions,
-  type Talk,
-  talk,
-  tokensNano,
-} from '../support/realtime/sessions.ts'
+import { spentNano, startSessions, type Talk, talk, tokensNano } from '../support/realtime/sessions.ts'
 import { refusedSession } from '../support/realtime/sockets.ts'
 import { millionthsNano, minutesNano } from '../support/realtime/talks.ts'
+import { test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 
 const liveModel = 'gpt-live-1'
 const transcription = 'conversation.item.input_audio_transcription'
-
-let stores: Stores
-let world: SessionWorld
 let account: Account
 
-test.before(async () => {
-  stores = await freshStores()
-  world = await startSessions(stores)
-})
+const stores = useStores(test)
+const world = use(test, () => startSessions(stores))
 test.beforeEach(async () => {
   account = await world.gateway.account()
-})
-test.after.always(async () => {
-  await world?.close()
-  await stores?.drop()
 })
 
 /** The frames that the provider got after the client broke off. */

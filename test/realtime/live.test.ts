@@ -1,37 +1,19 @@
-import test from 'ava'
 import type { SessionConfig } from 'openai/resources/live/live'
 import { delegatedUsage, LiveEmulator } from '../emulators/openai-live.ts'
-import {
-  type Account,
-  eventually,
-  freshStores,
-  type Gateway,
-  type KeyOptions,
-  type Stores,
-  startGateway,
-} from '../support/gateway.ts'
+import { type Account, eventually, type KeyOptions } from '../support/gateway.ts'
 import { type LiveTalk, openLive } from '../support/realtime/sdk.ts'
 import { bookedSession, millionthsNano, minutesNano, silence } from '../support/realtime/talks.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 const model = 'gpt-live-1'
 const usdPerMinute = '0.05'
 const secret = 'upstream-secret-0123456789'
-
-let stores: Stores
-let openai: LiveEmulator
-let gateway: Gateway
 const clock = testClock('2026-11-22T10:00:00Z')
 
-test.before(async () => {
-  ;[stores, openai] = await Promise.all([freshStores(), LiveEmulator.start()])
-  gateway = await startGateway(stores, { OPENAI_API_KEY: secret, OPENAI_BASE_URL: openai.baseUrl }, clock)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await openai?.close()
-  await stores?.drop()
-})
+const openai = use(test, () => LiveEmulator.start())
+const gateway = useGateway(test, () => ({ OPENAI_API_KEY: secret, OPENAI_BASE_URL: openai.baseUrl }), { clock })
 
 async function open(options?: KeyOptions & { usd?: string }): Promise<{ account: Account; session: LiveTalk }> {
   const account = await gateway.account(options)

@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { live as gemini } from '../../shared/providers/adapters/gemini/live.ts'
@@ -10,6 +9,7 @@ import { delegatedUsage } from '../emulators/openai-live.ts'
 import { usualUsage } from '../emulators/openai-realtime.ts'
 import { monotonicAt } from '../support/clocks/monotonic.ts'
 import { silence } from '../support/realtime/talks.ts'
+import { test } from '../support/test.ts'
 
 const catalog = loadCatalog()
 const liveModel = catalog.find('gpt-live-1')!

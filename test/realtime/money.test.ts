@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { bookUsage } from '../../shared/wallet/booking.ts'
 import { sweepReservations } from '../../shared/wallet/reconcile.ts'
 import type { UsageEvent } from '../../shared/wallet/usage-event.ts'
 import { refuse } from '../emulators/sessions.ts'
 import { breaches } from '../support/chaos.ts'
-import { eventually, freshStores, type Stores } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import {
   byMinute,
   byToken,
@@ -22,12 +21,11 @@ import {
   talk,
   tokensNano,
 } from '../support/realtime/sessions.ts'
+import { test } from '../support/test.ts'
+import { useStores } from '../support/use.ts'
 import { passForSweeper } from '../support/wallet/ageing.ts'
 import { usageEventOf } from '../support/wallet/usage-event.ts'
 
-let stores: Stores
-/** Of the process whose clock is ahead: to its sweeper all others would be long gone. */
-let ownStores: Stores
 const worlds: SessionWorld[] = []
 
 async function world(at?: string, on = stores): Promise<SessionWorld> {
@@ -36,12 +34,11 @@ async function world(at?: string, on = stores): Promise<SessionWorld> {
   return started
 }
 
-test.before(async () => {
-  ;[stores, ownStores] = await Promise.all([freshStores(), freshStores()])
-})
+const stores = useStores(test)
+/** Of the process whose clock is ahead: to its sweeper all others would be long gone. */
+const ownStores = useStores(test)
 test.after.always(async () => {
   await Promise.all(worlds.map(it => it.close()))
-  await Promise.all([stores?.drop(), ownStores?.drop()])
 })
 
 const uses: Tokens[] = [

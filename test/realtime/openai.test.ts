@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import test, { type ExecutionContext } from 'ava'
 import { WebSocket } from 'ws'
 import {
   type Answer,
@@ -12,9 +11,11 @@ import {
   sendsHuge,
   usualUsage,
 } from '../emulators/openai-realtime.ts'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type Account, eventually } from '../support/gateway.ts'
 import { openTalk, type RealtimeTalk } from '../support/realtime/sdk.ts'
 import { bookedSession, millionthsNano, minutesNano, silence } from '../support/realtime/talks.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const model = 'gpt-realtime-2.1'
 const secret = 'upstream-secret-0123456789'
@@ -25,19 +26,8 @@ const cancelledNano = millionthsNano([55, 4], [64, 0.4], [13, 32], [5, 24], [6, 
 const pieceNano = millionthsNano([1, 64])
 const unreportedNano = millionthsNano([149, 4], [104, 32]) + pieceNano
 
-let stores: Stores
-let openai: RealtimeEmulator
-let gateway: Gateway
-
-test.before(async () => {
-  ;[stores, openai] = await Promise.all([freshStores(), RealtimeEmulator.start()])
-  gateway = await startGateway(stores, { OPENAI_API_KEY: secret, OPENAI_BASE_URL: openai.baseUrl })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await openai?.close()
-  await stores?.drop()
-})
+const openai = use(test, () => RealtimeEmulator.start())
+const gateway = useGateway(test, () => ({ OPENAI_API_KEY: secret, OPENAI_BASE_URL: openai.baseUrl }))
 
 /** A session of an account of its own, which answers like this. */
 async function talk(...answers: Answer[]): Promise<{ account: Account; session: RealtimeTalk }> {

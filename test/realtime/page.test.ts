@@ -2,34 +2,26 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import test from 'ava'
-import type { Browser, Page } from 'playwright-core'
-import { type Account, call, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import type { Page } from 'playwright-core'
+import { call } from '../support/gateway.ts'
 import { startBrowser } from '../support/io/chromium.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const html = readFileSync(new URL('../support/realtime/page.html', import.meta.url))
-
-let gateway: Gateway
-let stores: Awaited<ReturnType<typeof freshStores>>
-let account: Account
-let browser: Browser
 let home: Site
 let elsewhere: Site
 
 test.before(async () => {
-  stores = await freshStores()
   const sites = await Promise.all([startSite(), startSite()])
   home = sites[0]
   elsewhere = sites[1]
-  gateway = await startGateway(stores, { REALTIME_ORIGINS: home.origin })
-  account = await gateway.account()
-  browser = await startBrowser()
 })
+const gateway = useGateway(test, () => ({ REALTIME_ORIGINS: home.origin }))
+const account = use(test, () => gateway.account())
+const browser = use(test, startBrowser)
 test.after.always(async () => {
-  await browser?.close()
-  await gateway?.close()
   for (const site of [home, elsewhere]) site?.close()
-  await stores?.drop()
 })
 
 type Site = { origin: string; close(): void }

@@ -1,9 +1,10 @@
-import test from 'ava'
 import { type Answer, RealtimeEmulator, type Speech } from '../emulators/openai-realtime.ts'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type Account, eventually, type Gateway } from '../support/gateway.ts'
 import { openTalk } from '../support/realtime/sdk.ts'
 import { spentNano } from '../support/realtime/sessions.ts'
 import { millionthsNano, silence } from '../support/realtime/talks.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 const model = 'gpt-realtime-2.1'
 /** $0.15 each with the margin, and some of a prompt. As slow as Redis, so that a slow machine makes no provider that is faster than any. */
@@ -11,20 +12,9 @@ const speech: Speech = {
   ...{ promptTokens: 100, pieceTokens: 15, pieces: 150 },
   pause: () => gateway.services.redis.ping(),
 }
-
-let stores: Stores
-let openai: RealtimeEmulator
-let gateway: Gateway
-test.before(async () => {
-  ;[stores, openai] = await Promise.all([freshStores(), RealtimeEmulator.start()])
-  gateway = await startGateway(stores, { OPENAI_API_KEY: 'sk-provider', OPENAI_BASE_URL: openai.baseUrl })
-})
+const openai = use(test, () => RealtimeEmulator.start())
+const gateway = useGateway(test, () => ({ OPENAI_API_KEY: 'sk-provider', OPENAI_BASE_URL: openai.baseUrl }))
 test.beforeEach(() => openai.forget())
-test.after.always(async () => {
-  await gateway?.close()
-  await openai?.close()
-  await stores?.drop()
-})
 
 async function talk(key: string) {
   const session = await openTalk(gateway.url, key, { model })

@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { setSuspension } from '../../shared/keys/suspensions.ts'
-import { eventually, freshStores, type Stores } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import {
   byMinute,
   byToken,
@@ -18,8 +17,9 @@ import {
   talk,
   tokensNano,
 } from '../support/realtime/sessions.ts'
+import { test } from '../support/test.ts'
+import { useStores } from '../support/use.ts'
 
-let stores: Stores
 const worlds: SessionWorld[] = []
 
 async function world(): Promise<SessionWorld> {
@@ -28,12 +28,9 @@ async function world(): Promise<SessionWorld> {
   return started
 }
 
-test.before(async () => {
-  stores = await freshStores()
-})
+const stores = useStores(test)
 test.after.always(async () => {
   await Promise.all(worlds.map(it => it.close()))
-  await stores?.drop()
 })
 
 const tokens = { input: 100, output: 50 }

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
-import test from 'ava'
 import fc from 'fast-check'
 import type { Frame } from '../emulators/sessions.ts'
 import { eventually } from '../support/gateway.ts'
@@ -14,19 +13,15 @@ import {
   providerSecret,
   RawPeer,
   RealtimeClient,
-  type RealtimeWorld,
   realtimeModel,
   refusedSession,
   startRealtime,
 } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 const maxBytes = 16 * 1024 * 1024
-
-let world: RealtimeWorld
-test.before(async () => {
-  world = await startRealtime()
-})
-test.after.always(() => world?.close())
+const world = use(test, startRealtime)
 
 function same(a: readonly Frame[], b: readonly Frame[]): boolean {
   return (

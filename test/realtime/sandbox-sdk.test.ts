@@ -1,23 +1,13 @@
-import test from 'ava'
 import { tone } from '../../shared/providers/sandbox/realtime/sound.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { joined, model, soundOf } from '../support/realtime/sandbox-talk.ts'
 import { openTalk, type RealtimeTalk } from '../support/realtime/sdk.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let account: Account
 let talk: RealtimeTalk
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-  account = await gateway.account()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test)
+const account = use(test, () => gateway.account())
 test.beforeEach(async () => {
   talk = await openTalk(gateway.url, account.test, { model })
 })

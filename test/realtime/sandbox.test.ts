@@ -1,5 +1,4 @@
-import test from 'ava'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import {
   joined,
   model,
@@ -9,21 +8,13 @@ import {
   typeErrors,
   written,
 } from '../support/realtime/sandbox-talk.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let account: Account
 const talks: SandboxTalk[] = []
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-  account = await gateway.account()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test)
+const account = use(test, () => gateway.account())
 test.afterEach.always(() => Promise.all(talks.map(talk => talk.close())))
 
 const open = (query?: string) => openSandbox(gateway, account.test, talks, query)

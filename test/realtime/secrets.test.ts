@@ -1,4 +1,3 @@
-import test from 'ava'
 import OpenAI from 'openai'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
@@ -10,30 +9,30 @@ import {
   type Opening,
   openSession,
   providerSecret,
-  type RealtimeWorld,
   refusedSession,
   startRealtime,
 } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 const path = '/v1/realtime/client_secrets'
-
-let world: RealtimeWorld
 let gateway: Gateway
 let account: Account
 let aheadMs = 0
 const clock = { now: () => Date.now() + aheadMs }
 
-test.before(async () => {
+const world = use(test, () => {
   // Only asked whether it takes settings.
   const env = { GEMINI_API_KEY: 'gemini-key', GEMINI_BASE_URL: 'http://127.0.0.1:1' }
-  world = await startRealtime({ env, clock })
+  return startRealtime({ env, clock })
+})
+test.before(() => {
   gateway = world.gateway
 })
 test.beforeEach(async () => {
   aheadMs = 0
   account = await gateway.account()
 })
-test.after.always(() => world?.close())
 
 type Made = { value: string; expires_at: number; session: Record<string, unknown> }
 

@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util'
-import test from 'ava'
 import fc from 'fast-check'
 import { live as gemini } from '../../shared/providers/adapters/gemini/live.ts'
 import { live } from '../../shared/providers/adapters/openai/live.ts'
@@ -11,6 +10,7 @@ import { usualUsage } from '../emulators/openai-realtime.ts'
 import { monotonicAt } from '../support/clocks/monotonic.ts'
 import { respell, type Spelling, spellings } from '../support/realtime/spellings.ts'
 import { silence } from '../support/realtime/talks.ts'
+import { test } from '../support/test.ts'
 
 /** A frame of the client's or of the provider's. */
 type Step = { client: object } | { provider: object }

@@ -1,26 +1,17 @@
-import test from 'ava'
-import { type Account, eventually, freshStores, type Stores } from '../support/gateway.ts'
-import { type SessionWorld, spentNano, startSessions, type Talk, talk } from '../support/realtime/sessions.ts'
+import { eventually } from '../support/gateway.ts'
+import { spentNano, startSessions, type Talk, talk } from '../support/realtime/sessions.ts'
 import { openSession } from '../support/realtime/sockets.ts'
 import { minutesNano } from '../support/realtime/talks.ts'
+import { test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 
 const openai = 'gpt-realtime-2.1'
 const live = 'gpt-live-1'
 const xai = 'grok-voice'
 
-let stores: Stores
-let world: SessionWorld
-let account: Account
-
-test.before(async () => {
-  stores = await freshStores()
-  world = await startSessions(stores)
-  account = await world.gateway.account()
-})
-test.after.always(async () => {
-  await world?.close()
-  await stores?.drop()
-})
+const stores = useStores(test)
+const world = use(test, () => startSessions(stores))
+const account = use(test, () => world.gateway.account())
 
 const json = JSON.stringify
 const update = (session: object) => json({ type: 'session.update', session })

@@ -1,6 +1,5 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import test, { type ExecutionContext } from 'ava'
 import { migrate } from '../../dev/migrate.ts'
 import type { ErrorCode } from '../../shared/base/errors.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
@@ -14,23 +13,19 @@ import {
   leftBehind,
   type Opening,
   RealtimeClient,
-  type RealtimeWorld,
   realtimeModel,
   refusedSession,
   startRealtime,
   upgradeHead,
 } from '../support/realtime/sockets.ts'
 import { privatePostgres, privateRedis } from '../support/stack.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 const page = 'https://page.example'
 let skippedMs = 0
 const clock = { now: () => Date.now() + skippedMs }
-
-let world: RealtimeWorld
-test.before(async () => {
-  world = await startRealtime({ clock, env: { REALTIME_ORIGINS: page, REALTIME_MAX_SESSIONS: '20' } })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startRealtime({ clock, env: { REALTIME_ORIGINS: page, REALTIME_MAX_SESSIONS: '20' } }))
 
 type Expected = [status: number, code: ErrorCode, param?: string | null]
 

@@ -4,7 +4,6 @@ import http from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test from 'ava'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { hang, refuse, reset } from '../emulators/sessions.ts'
 import { eventually } from '../support/gateway.ts'
@@ -18,6 +17,8 @@ import {
   refusedSession,
   startRealtime,
 } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 type Upgrade = (request: IncomingMessage, socket: Socket) => void
 
@@ -25,10 +26,8 @@ type Upgrade = (request: IncomingMessage, socket: Socket) => void
 const secrets = [providerSecret, 'second-secret-0123456789', 'third-secret-0123456789']
 let world: RealtimeWorld
 /** A provider that never opens a session: how it answers, and the API keys it was asked with. */
-let broken: { url: string; answer: Upgrade; keys: string[]; close(): void }
-
+const broken = use(test, startBroken)
 test.before(async () => {
-  broken = await startBroken()
   const folder = await mkdtemp(join(tmpdir(), 'headgate-catalog-'))
   const file = join(folder, 'catalog.json')
   await writeFile(file, JSON.stringify({ models }))
@@ -45,13 +44,12 @@ test.before(async () => {
 })
 test.after.always(async () => {
   await world?.close()
-  broken?.close()
 })
 test.beforeEach(() => {
   broken.keys = []
 })
 
-async function startBroken(): Promise<typeof broken> {
+async function startBroken() {
   const server = http.createServer().listen(0, '127.0.0.1')
   await eventually(() => server.listening, 'it listens')
   const connections = new Set<Socket>()

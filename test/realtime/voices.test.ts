@@ -1,19 +1,19 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
   AudioInterface,
   Conversation,
 } from '@elevenlabs/elevenlabs-js/api/resources/conversationalAi/conversation/index.js'
 import { ElevenLabsClient } from '@elevenlabs/elevenlabs-js/Client.js'
-import test from 'ava'
 import { WebSocket } from 'ws'
 import { modelRow } from '../../shared/catalog/schema.ts'
 import { agent, startConversations } from '../emulators/elevenlabs-conversation.ts'
-import type { Frame, SessionEmulator } from '../emulators/sessions.ts'
+import type { Frame } from '../emulators/sessions.ts'
 import { startXaiRealtime } from '../emulators/xai-realtime.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually, startGateway } from '../support/gateway.ts'
 import { chargesOf, dial, spentNano } from '../support/realtime/sessions.ts'
+import { test } from '../support/test.ts'
+import { use, useFolder, useGateway, useStores } from '../support/use.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 const voice = 'grok-voice'
@@ -39,31 +39,23 @@ const strangeAgent = {
 }
 
 const clock = testClock('2026-11-10T12:00:00Z')
-let stores: Stores
-let xai: SessionEmulator
-let conversations: SessionEmulator
-let gateway: Gateway
-let folder: string
+const folder = useFolder(test)
+const file = join(folder, 'catalog.json')
 test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'voices-'))
-  const file = join(folder, 'catalog.json')
   await writeFile(file, JSON.stringify({ models: [houseAgent, strangeAgent] }))
-  stores = await freshStores()
-  xai = await startXaiRealtime()
-  conversations = await startConversations()
-  const env = {
+})
+const stores = useStores(test)
+const xai = use(test, startXaiRealtime)
+const conversations = use(test, startConversations)
+const gateway = useGateway(
+  test,
+  () => ({
     ...{ XAI_API_KEY: 'xai-provider', XAI_BASE_URL: `${xai.url}/v1` },
     ...{ ELEVENLABS_API_KEY: 'xi-provider', ELEVENLABS_BASE_URL: conversations.url },
     ...{ MODEL_CATALOG: file, DATABASE_POOL: '3' },
-  }
-  gateway = await startGateway(stores, env, clock)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await Promise.all([xai?.close(), conversations?.close()])
-  await stores?.drop()
-  await rm(folder, { recursive: true, force: true })
-})
+  }),
+  { stores, clock },
+)
 
 function spent(account: Parameters<typeof spentNano>[1]): Promise<number> {
   return spentNano({ gateway, services: gateway.services }, account)

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { maxOpenStarts } from '../../shared/queues/crash-suspect-limiter.ts'
 import { hang } from '../emulators/emulator.ts'
 import { contextLength, serverError } from '../emulators/openai.ts'
@@ -7,16 +6,15 @@ import { chargedNano } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { rowOf } from '../support/jobs/gateway.ts'
 import { collect, type Event, stalling, untilOver, untilStatus } from '../support/responses/background.ts'
-import { keepingAccount, startWorld, type World } from '../support/responses/world.ts'
+import { keepingAccount, startWorld } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
 
-let world: World
 let workers: Workers | null = null
 let account: Account
 
-test.before(async () => {
-  world = await startWorld({ OPENROUTER_API_KEY: '', UPSTREAM_MAX_ATTEMPTS: '1', LOG_LEVEL: 'fatal' })
-})
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '', UPSTREAM_MAX_ATTEMPTS: '1', LOG_LEVEL: 'fatal' }))
 test.beforeEach(async () => {
   account = await keepingAccount(world)
 })
@@ -24,7 +22,6 @@ test.afterEach.always(async () => {
   await stopWorkers()
   world.openai.reset()
 })
-test.after.always(() => world?.close())
 
 const background = { model: 'gpt-4o-mini', input: 'Hello', background: true } as const
 const client = () => world.sdk(account.live)

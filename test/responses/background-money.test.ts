@@ -1,4 +1,3 @@
-import test from 'ava'
 import { countTokens } from '../../shared/chat/tokens.ts'
 import type { NotedCall } from '../../shared/delayed/delayed-row.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
@@ -8,16 +7,17 @@ import { chargedNano, expectedNano } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { rowOf } from '../support/jobs/gateway.ts'
 import { collect, type Event, stalling, untilOver, untilStatus } from '../support/responses/background.ts'
-import { keepingAccount, startWorld, type World } from '../support/responses/world.ts'
+import { keepingAccount, startWorld } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
 
-let world: World
 let workers: Workers | null = null
 let account: Account
 
-test.before(async () => {
+const world = use(test, () => {
   const env = { OPENROUTER_API_KEY: '', UPSTREAM_MAX_ATTEMPTS: '1', UPSTREAM_READ_ON_MS: '1500', LOG_LEVEL: 'fatal' }
-  world = await startWorld(env)
+  return startWorld(env)
 })
 test.beforeEach(async () => {
   account = await keepingAccount(world)
@@ -27,7 +27,6 @@ test.afterEach.always(async () => {
   workers = null
   world.openai.reset()
 })
-test.after.always(() => world?.close())
 
 const client = () => world.sdk(account.live)
 const startWorking = () => {

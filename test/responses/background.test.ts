@@ -1,4 +1,3 @@
-import test from 'ava'
 import { responseObject } from '../../api/schemas/responses.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
@@ -7,22 +6,15 @@ import { chargedNano, expectedNano } from '../support/chat/gateway.ts'
 import { gated } from '../support/delayed/jobs.ts'
 import { eventually } from '../support/gateway.ts'
 import { collect, type Event, stalling, untilOver } from '../support/responses/background.ts'
-import { keepingAccount, models, type Response, startWorld, type World } from '../support/responses/world.ts'
-import { startWorkers, type Workers } from '../support/workers.ts'
+import { keepingAccount, models, type Response, startWorld } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
+import { startWorkers } from '../support/workers.ts'
 
-let world: World
-let workers: Workers
-
-test.before(async () => {
-  world = await startWorld({ OPENROUTER_API_KEY: '' })
-  workers = startWorkers(world.gateway.services)
-})
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '' }))
+use(test, () => startWorkers(world.gateway.services))
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini]) emulator.reset()
-})
-test.after.always(async () => {
-  await workers?.stop()
-  await world?.close()
 })
 
 const background = { model: 'gpt-4o-mini', input: 'Hello', background: true } as const

@@ -1,6 +1,6 @@
-import test from 'ava'
 import { responsesRequest } from '../../shared/kinds/responses.ts'
 import { withContext } from '../../shared/responses/context.ts'
+import { test } from '../support/test.ts'
 
 const earlier = [
   { type: 'message' as const, role: 'user' as const, content: 'Grüße' },

@@ -1,6 +1,6 @@
-import test from 'ava'
 import { RecentResponses } from '../../api/sockets/responses/recent-responses.ts'
 import { ByteBudget } from '../../shared/io/byte-budget.ts'
+import { test } from '../support/test.ts'
 
 /** What a connection keeps of its conversation, without the connection. */
 

@@ -1,14 +1,12 @@
 // Requests whose input refers to stored items, as the AI SDK’s default for OpenAI does from its second step on.
-import test from 'ava'
+
 import OpenAI from 'openai'
 import { responsesReply } from '../emulators/openai-responses.ts'
-import { keepingAccount, models, respond, startWorld, type World } from '../support/responses/world.ts'
+import { keepingAccount, models, respond, startWorld } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld({ OPENROUTER_API_KEY: '', LOG_LEVEL: 'error' })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '', LOG_LEVEL: 'error' }))
 test.beforeEach(() => {
   for (const emulator of emulators()) emulator.reset()
 })

@@ -1,14 +1,11 @@
-import test from 'ava'
 import { join, signUp } from '../support/dashboard/dashboard.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
-import { startWorld, type World } from '../support/responses/world.ts'
+import { startWorld } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 let offsetMs = 0
-let world: World
-test.before(async () => {
-  world = await startWorld({ RESPONSE_RETENTION_DAYS: '20' }, { now: () => Date.now() + offsetMs })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startWorld({ RESPONSE_RETENTION_DAYS: '20' }, { now: () => Date.now() + offsetMs }))
 
 test.serial('an admin sets the switch and the retention, which the audit log records', async t => {
   const { gateway } = world

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { events, reset } from '../emulators/emulator.ts'
 import { responsesReply } from '../emulators/openai-responses.ts'
 import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
@@ -6,6 +5,7 @@ import { begunEvents, neverEnding } from '../support/chat/responses-events.ts'
 import { openResponses, textOf } from '../support/chat/responses-socket.ts'
 import { eventually } from '../support/gateway.ts'
 import { refusedSession } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
 
 /** Turns whose provider, client or process ends: on a gateway of each test's own. */
 

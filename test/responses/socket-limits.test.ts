@@ -1,23 +1,22 @@
-import test from 'ava'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { provisioningKey } from '../support/api/edge.ts'
-import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, startWorld } from '../support/chat/gateway.ts'
 import { neverEnding } from '../support/chat/responses-events.ts'
 import { openResponses, type ResponsesClient, textOf } from '../support/chat/responses-socket.ts'
 import { eventually } from '../support/gateway.ts'
 import { type Opening, refusedSession } from '../support/realtime/sockets.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 /** Refusals, bounds and ends of the WebSocket at /v1/responses. */
 
 let skippedMs = 0
 const clock = { now: () => Date.now() + skippedMs }
-let world: World
-test.before(async () => {
+const world = use(test, () => {
   const env = { OPENROUTER_API_KEY: '', RESPONSES_MAX_CONNECTIONS: '3', UPSTREAM_READ_ON_MS: '200' }
-  world = await startWorld(env, clock)
+  return startWorld(env, clock)
 })
-test.after.always(() => world?.close())
 test.beforeEach(() => world.openai.reset())
 
 const minuteMs = 60_000

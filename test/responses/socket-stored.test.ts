@@ -1,15 +1,12 @@
-import test from 'ava'
 import { dataOf } from '../support/chat/gateway.ts'
 import { openResponses } from '../support/chat/responses-socket.ts'
-import { keepingAccount, startWorld, type World } from '../support/responses/world.ts'
+import { keepingAccount, startWorld } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 /** Turns on a WebSocket of an organisation that keeps responses. */
 
-let world: World
-test.before(async () => {
-  world = await startWorld({ OPENROUTER_API_KEY: '' })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '' }))
 test.beforeEach(() => world.openai.reset())
 
 const model = 'gpt-4o-mini'

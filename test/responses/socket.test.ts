@@ -1,17 +1,14 @@
-import test from 'ava'
 import type { Response } from 'openai/resources/responses/responses'
 import { ResponsesWS } from 'openai/resources/responses/ws'
 import { reasoningState, responsesReply } from '../emulators/openai-responses.ts'
-import { chargedNano, dataOf, expectedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, dataOf, expectedNano, startWorld } from '../support/chat/gateway.ts'
 import { openResponses, textOf } from '../support/chat/responses-socket.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 /** Turns on a WebSocket at /v1/responses, compared with the same turns over HTTP. */
 
-let world: World
-test.before(async () => {
-  world = await startWorld({ OPENROUTER_API_KEY: '' })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '' }))
 test.beforeEach(() => {
   world.openai.reset()
   world.anthropic.reset()

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { dayMs } from '../../shared/base/time.ts'
 import { Sealer } from '../../shared/io/sealer.ts'
 import { Payloads } from '../../shared/responses/payloads.ts'
@@ -8,15 +7,16 @@ import { runMaintenance } from '../../workers/maintenance.ts'
 import { responsesReply } from '../emulators/openai-responses.ts'
 import { dataOf } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
-import { keepingAccount, startWorld, type World } from '../support/responses/world.ts'
+import { keepingAccount, startWorld } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 const secret = 'the lighthouse keeper'
 const encryptionKey = 'k'.repeat(32)
 const large = 'word '.repeat(100_000)
 const hi = { model: 'gpt-4.1', input: secret, instructions: secret }
 let offsetMs = 0
-let world: World
-test.before(async () => {
+const world = use(test, () => {
   const clock = { now: () => Date.now() + offsetMs }
   const env = {
     OPENROUTER_API_KEY: '',
@@ -24,9 +24,8 @@ test.before(async () => {
     RESPONSE_RETENTION_DAYS: '20',
     UPSTREAM_READ_ON_MS: '0',
   }
-  world = await startWorld(env, clock)
+  return startWorld(env, clock)
 })
-test.after.always(() => world?.close())
 test.beforeEach(() => {
   offsetMs = 0
   world.openai.reset()

@@ -1,14 +1,11 @@
-import test from 'ava'
 import { responsesReply } from '../emulators/openai-responses.ts'
 import { chargedNano, dataOf } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
-import { keepingAccount, models, respond, startWorld, type World } from '../support/responses/world.ts'
+import { keepingAccount, models, respond, startWorld } from '../support/responses/world.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld({ OPENROUTER_API_KEY: '', LOG_LEVEL: 'error', CACHE_MARKS: 'false' })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '', LOG_LEVEL: 'error', CACHE_MARKS: 'false' }))
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini]) emulator.reset()
 })

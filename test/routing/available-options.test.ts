@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { Catalog } from '../../shared/catalog/catalog.ts'
@@ -7,6 +6,7 @@ import type { Decision } from '../../shared/routing/router.ts'
 import type { Candidate } from '../../shared/wallet/routing-record.ts'
 import { anyCase, type Case, catalogOf } from '../support/routing/arbitraries.ts'
 import { decide, idsOf, livingWorld, policyOf, worldWith } from '../support/routing/routing.ts'
+import { test } from '../support/test.ts'
 
 type Asked = { catalog: Catalog; figures: Case; allowlist: ReadonlySet<string> | null; needs: Case; live: boolean }
 

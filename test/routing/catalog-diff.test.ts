@@ -1,12 +1,11 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import test from 'ava'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
-import { freshStores, type Stores } from '../support/gateway.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
+import { test } from '../support/test.ts'
+import { useFolder, useStores } from '../support/use.ts'
 
 type Report = {
   provider: string
@@ -19,18 +18,10 @@ type Report = {
 
 const root = join(import.meta.dirname, '../..')
 const catalog = loadCatalog()
-let stores: Stores
-let folder: string
+const folder = useFolder(test)
 let files = 0
 
-test.before(async () => {
-  stores = await freshStores()
-  folder = await mkdtemp(join(tmpdir(), 'listings-'))
-})
-test.after.always(async () => {
-  await stores?.drop()
-  if (folder) await rm(folder, { recursive: true, force: true })
-})
+const stores = useStores(test)
 
 async function save(content: unknown): Promise<string> {
   files += 1

@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import type { AuditAnswer } from '../../api/dashboard/wire/audit.ts'
 import type { OperatorModels, OperatorServers, ServerTest } from '../../api/dashboard/wire/operator-catalog.ts'
@@ -8,6 +7,7 @@ import type { Emulator } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { errorCode, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 
 const model = 'gpt-4o-mini'
 const base = '/dashboard/api/operator'

@@ -1,19 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test, { type ExecutionContext } from 'ava'
 import { Emulator } from '../emulators/emulator.ts'
 import { chatReply, rateLimited, serverError, startOpenAiEmulator } from '../emulators/openai.ts'
 import { saying } from '../support/chat/gateway.ts'
-import { call, eventually, freshStores, type Process, type Stores, startProcess } from '../support/gateway.ts'
+import { call, eventually, type Process, startProcess } from '../support/gateway.ts'
 import { operatorJson } from '../support/operator.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { useStores } from '../support/use.ts'
 
-let stores: Stores
 let webs: Process[]
 let openai: Emulator
 let openrouter: Emulator
 let key: string
 
+const stores = useStores(test)
 test.before(async () => {
-  stores = await freshStores()
   ;[openai, openrouter] = await Promise.all([startOpenAiEmulator(), startOpenAiEmulator()])
   const env = {
     OPENAI_API_KEY: 'upstream-secret',
@@ -28,7 +28,6 @@ test.before(async () => {
 })
 test.after.always(async () => {
   await Promise.all([...(webs ?? []).map(web => web.kill()), openai?.close(), openrouter?.close()])
-  await stores?.drop()
 })
 
 /** What the issue asks for, of leaving a provider and of taking it back. */

@@ -1,5 +1,4 @@
 import { statSync } from 'node:fs'
-import test from 'ava'
 import fc from 'fast-check'
 import { learnWeights } from '../../bench/routing/fit.ts'
 import { figuresOf } from '../../bench/routing/metrics.ts'
@@ -8,6 +7,7 @@ import { type DifficultyWeights, difficultyOf, learnedScore, sumOf } from '../..
 import weights from '../../shared/routing/difficulty-weights.json' with { type: 'json' }
 import { chatFeatures } from '../../shared/routing/features.ts'
 import { cueNames, readPrompt } from '../../shared/routing/prompt-cues.ts'
+import { test } from '../support/test.ts'
 
 function difficulty(content: unknown, more: object = {}, learned?: DifficultyWeights): number {
   const request = chatRequest.parse({ model: 'auto', messages: [{ role: 'user', content }], ...more })

@@ -1,22 +1,19 @@
-import test from 'ava'
 import { systemClock } from '../../shared/base/time.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { json } from '../emulators/emulator.ts'
 import { failure } from '../emulators/openai.ts'
-import { generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { generationOf, saying, startWorld } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 const dayMs = 86_400_000
 /** What the clock is ahead of the machine's. */
 let aheadMs = 0
-let world: World
 let account: Account
 
-test.before(async () => {
-  world = await startWorld({}, { ...systemClock, now: () => systemClock.now() + aheadMs })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startWorld({}, { ...systemClock, now: () => systemClock.now() + aheadMs }))
 test.beforeEach(async () => {
   aheadMs = 0
   for (const emulator of [world.openai, world.anthropic, world.openrouter]) emulator.reset()

@@ -1,7 +1,7 @@
-import test from 'ava'
 import { eventually } from '../support/gateway.ts'
 import { type Fleet, failure, openFleet, targetOf } from '../support/routing/health.ts'
 import { freshRedis, privateRedis } from '../support/stack.ts'
+import { test } from '../support/test.ts'
 
 let stores: Awaited<ReturnType<typeof freshRedis>>
 let fleet: Fleet

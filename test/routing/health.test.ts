@@ -1,18 +1,11 @@
-import test from 'ava'
 import { eventually } from '../support/gateway.ts'
-import { type Fleet, failure, openFleet, targetOf } from '../support/routing/health.ts'
+import { failure, openFleet, targetOf } from '../support/routing/health.ts'
 import { freshRedis } from '../support/stack.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let stores: Awaited<ReturnType<typeof freshRedis>>
-let fleet: Fleet
-test.before(async () => {
-  stores = await freshRedis()
-  fleet = await openFleet(stores.url, 3)
-})
-test.after.always(async () => {
-  fleet?.close()
-  await stores?.release()
-})
+const stores = use(test, freshRedis)
+const fleet = use(test, () => openFleet(stores.url, 3))
 test.beforeEach(async () => {
   // Each test has targets of its own: what a process remembers of one does not disturb the others.
   await fleet.redis.flushdb()

@@ -1,6 +1,6 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { type Counters, maxOffset, offsetsOf } from '../../shared/feedback/offsets.ts'
+import { test } from '../support/test.ts'
 
 const scores = (sum: number, count: number): Counters => ({
   ...{ explicitSum: sum, explicitCount: count },

@@ -1,5 +1,5 @@
-import test from 'ava'
 import { OutputHistory } from '../../shared/routing/output-history.ts'
+import { test } from '../support/test.ts'
 
 function after(tokens: number[]): number {
   const history = new OutputHistory()

@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { type ChatRequest, chatRequest } from '../../shared/kinds/chat.ts'
@@ -6,6 +5,7 @@ import type { Target } from '../../shared/providers/contract.ts'
 import { dryRunRequest } from '../../shared/routing/options.ts'
 import { isPlainChat } from '../../shared/routing/plain-chat.ts'
 import { audio, catalog, file, image, schema, tools, worldWith } from '../support/routing/routing.ts'
+import { test } from '../support/test.ts'
 
 const { upstreams } = worldWith()
 /** Every chat model at every provider. */

@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { type ModelRow, modelRow } from '../../shared/catalog/schema.ts'
@@ -9,6 +8,7 @@ import { type Decision, maxTargets } from '../../shared/routing/router.ts'
 import { setPoints } from '../../shared/routing/score.ts'
 import { anyCase, anyDifficulty, type Case, catalogOf } from '../support/routing/arbitraries.ts'
 import { decide, idsOf, policyOf, worldWith } from '../support/routing/routing.ts'
+import { test } from '../support/test.ts'
 
 type Outcome = Decision | { code: string }
 

@@ -1,7 +1,7 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { type CueName, cueNames, readPrompt, writeCues } from '../../shared/routing/prompt-cues.ts'
 import { takeWords } from '../../shared/routing/read-words.ts'
+import { test } from '../support/test.ts'
 
 const pieces = [
   ...[

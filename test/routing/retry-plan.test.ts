@@ -1,8 +1,8 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { type RetryBudget, RetryPlan } from '../../shared/engine/retry-plan.ts'
 import type { Target } from '../../shared/providers/contract.ts'
 import { type FailureReason, ProviderError } from '../../shared/providers/provider-error.ts'
+import { test } from '../support/test.ts'
 
 const patience: RetryBudget = { attempts: 5, budgetMs: 90_000, pauseMs: 10_000 }
 // The plan tells targets and their models apart and looks at nothing in them.

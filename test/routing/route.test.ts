@@ -1,16 +1,11 @@
-import test, { type ExecutionContext } from 'ava'
 import { png } from '../../shared/providers/sandbox/media/media.ts'
-import { chargedNano, saying, startWorld, type World } from '../support/chat/gateway.ts'
-import type { Account } from '../support/gateway.ts'
+import { chargedNano, saying, startWorld } from '../support/chat/gateway.ts'
 import { failure, targetOf } from '../support/routing/health.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-let account: Account
-test.before(async () => {
-  world = await startWorld()
-  account = await world.gateway.account({ usd: '100' })
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
+const account = use(test, () => world.gateway.account({ usd: '100' }))
 
 type Candidate = {
   model: string

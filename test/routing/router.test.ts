@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs'
-import test from 'ava'
 import { page, withTable } from '../../docs/routing-table.ts'
 import type { GatewayError } from '../../shared/base/errors.ts'
 import { type Mode, modes } from '../../shared/keys/policy.ts'
@@ -16,6 +15,7 @@ import {
   tools,
   worldWith,
 } from '../support/routing/routing.ts'
+import { test } from '../support/test.ts'
 
 const refused: [title: string, body: object, code: string, param: string][] = [
   ['404 for an unknown model', { model: 'nope' }, 'model_not_found', 'model'],

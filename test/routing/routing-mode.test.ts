@@ -1,8 +1,8 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { allows, authorise, scopes } from '../../shared/keys/policy.ts'
 import { billingContextOf } from '../../shared/wallet/billing-context.ts'
 import { policyOf } from '../support/routing/routing.ts'
+import { test } from '../support/test.ts'
 
 const nowMs = 1_000
 

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { logJob, logJobEnd } from '../../shared/wallet/jobs.ts'
 import type { RoutingRecord } from '../../shared/wallet/routing-record.ts'
@@ -8,25 +7,18 @@ import { klingError, startKling } from '../emulators/kling.ts'
 import { failure, serverError } from '../emulators/openai.ts'
 import { startReplicate } from '../emulators/replicate.ts'
 import { chatLine, ended, resultsOf } from '../support/batches/gateway.ts'
-import { generationOf, saying, startWorld, upstreamSecret, type World } from '../support/chat/gateway.ts'
-import { type Account, eventually } from '../support/gateway.ts'
+import { generationOf, saying, startWorld, upstreamSecret } from '../support/chat/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { answerOf, over, running, submit } from '../support/jobs/gateway.ts'
-import { startWorkers, type Workers } from '../support/workers.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
+import { startWorkers } from '../support/workers.ts'
 
-let world: World
-let workers: Workers
-let account: Account
-let kling: Awaited<ReturnType<typeof startKling>>
-let fal: Awaited<ReturnType<typeof startFal>>
-let replicate: Awaited<ReturnType<typeof startReplicate>>
-
-test.before(async () => {
-  ;[kling, fal, replicate] = await Promise.all([
-    startKling({ accounts: { access: upstreamSecret } }),
-    startFal(),
-    startReplicate(),
-  ])
-  world = await startWorld({
+const kling = use(test, () => startKling({ accounts: { access: upstreamSecret } }))
+const fal = use(test, startFal)
+const replicate = use(test, startReplicate)
+const world = use(test, () =>
+  startWorld({
     KLING_API_KEY: `access:${upstreamSecret}`,
     KLING_BASE_URL: `${kling.url}/v1`,
     FAL_API_KEY: `key:${upstreamSecret}`,
@@ -34,15 +26,10 @@ test.before(async () => {
     REPLICATE_API_TOKEN: upstreamSecret,
     REPLICATE_API_KEY: upstreamSecret,
     REPLICATE_BASE_URL: `${replicate.url}/v1`,
-  })
-  workers = startWorkers(world.gateway.services)
-  account = await world.gateway.account()
-})
-test.after.always(async () => {
-  await workers?.stop()
-  await world?.close()
-  await Promise.all([kling?.close(), fal?.close(), replicate?.close()])
-})
+  }),
+)
+use(test, () => startWorkers(world.gateway.services))
+const account = use(test, () => world.gateway.account())
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.openrouter]) emulator.reset()
 })

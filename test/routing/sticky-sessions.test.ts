@@ -1,21 +1,19 @@
-import test from 'ava'
-import type { Emulator, Recorded } from '../emulators/emulator.ts'
+import type { Recorded } from '../emulators/emulator.ts'
 import { rateLimited, serverError, startOpenAiEmulator } from '../emulators/openai.ts'
 import { answersError } from '../support/api/edge.ts'
 import { type OpenApi, operationsIn } from '../support/api/openapi.ts'
 import { saying } from '../support/chat/gateway.ts'
-import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually, type Gateway, startGateway } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 
-let stores: Stores
-let openai: Emulator
-let openrouter: Emulator
 /** Two gateways on the same stores, with three API keys of one provider and two of another. */
 let gateways: Gateway[]
-let account: Account
 
+const stores = useStores(test)
+const openai = use(test, startOpenAiEmulator)
+const openrouter = use(test, startOpenAiEmulator)
 test.before(async () => {
-  stores = await freshStores()
-  ;[openai, openrouter] = await Promise.all([startOpenAiEmulator(), startOpenAiEmulator()])
   const env = {
     OPENAI_API_KEY: 'first,second,third',
     OPENAI_BASE_URL: `${openai.url}/v1`,
@@ -23,12 +21,10 @@ test.before(async () => {
     OPENROUTER_BASE_URL: `${openrouter.url}/v1`,
   }
   gateways = await Promise.all([startGateway(stores, env), startGateway(stores, env)])
-  account = await gateways[0]!.account({ usd: '100' })
 })
+const account = use(test, () => gateways[0]!.account({ usd: '100' }))
 test.after.always(async () => {
   await Promise.all((gateways ?? []).map(gateway => gateway.close()))
-  await Promise.all([openai?.close(), openrouter?.close()])
-  await stores?.drop()
 })
 test.beforeEach(() => {
   openai.reset()

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { chatRequest } from '../../shared/kinds/chat.ts'
 import { messagesRequest } from '../../shared/kinds/messages.ts'
 import { responsesRequest } from '../../shared/kinds/responses.ts'
@@ -7,6 +6,7 @@ import { messagesFeatures } from '../../shared/routing/messages-features.ts'
 import { responsesFeatures } from '../../shared/routing/responses-features.ts'
 import { type Task, taskOf } from '../../shared/routing/task.ts'
 import { image } from '../support/routing/routing.ts'
+import { test } from '../support/test.ts'
 
 function featuresOf(...messages: object[]): Features {
   const body = chatRequest.parse({ model: 'auto', messages })

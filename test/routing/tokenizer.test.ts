@@ -1,5 +1,5 @@
-import test from 'ava'
 import { tokenizer } from '../../shared/kinds/tokenizer.ts'
+import { test } from '../support/test.ts'
 
 /** Text of so many characters that encodes badly, the same each time. */
 function nonsense(chars: number, seed = 1): string {

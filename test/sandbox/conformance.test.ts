@@ -1,4 +1,3 @@
-import test from 'ava'
 import { systemClock } from '../../shared/base/time.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { type InstantKind, instantKinds } from '../../shared/kinds/index.ts'
@@ -11,6 +10,7 @@ import { createSandboxProtocol } from '../../shared/providers/sandbox/media/prot
 import { providerFault } from '../support/jobs/queued-adapter.ts'
 import { audioSource, imageSource } from '../support/jobs/sources.ts'
 import { type InstantOutput, taken } from '../support/media/output.ts'
+import { test } from '../support/test.ts'
 
 /** What every adapter of media that is waited for must give, of the sandbox, for every model that it stands for. */
 

@@ -1,7 +1,7 @@
-import test from 'ava'
 import { type Dispatcher, errors } from 'undici'
 import { createSandbox } from '../../shared/providers/sandbox/upstream.ts'
 import { chat, chatPath, type Json, type Options, opened, origin, send, weather } from '../support/sandbox.ts'
+import { test } from '../support/test.ts'
 
 for (const [path, input] of [
   [chatPath, { messages: [{ role: 'user', content: 'please sandbox:fail now' }] }],

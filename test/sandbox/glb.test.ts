@@ -1,7 +1,7 @@
-import test from 'ava'
 import { fileTypeFromBuffer } from 'file-type'
 import { readMesh } from '../../examples/files.ts'
 import { meshFile, mtlFile, objFile, textureFile } from '../../shared/providers/sandbox/media/glb.ts'
+import { test } from '../support/test.ts'
 
 for (const texture of [true, false]) {
   test(`valid: a GLB ${texture ? 'with' : 'without'} a texture, for which the validator has no word`, async t => {

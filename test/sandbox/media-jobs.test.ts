@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { readMesh, readVideo } from '../../examples/files.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import type { ModelRow } from '../../shared/catalog/schema.ts'
@@ -8,6 +7,7 @@ import type { PollReport, ProviderLine, QueuedAdapter } from '../../shared/provi
 import { ProviderError } from '../../shared/providers/provider-error.ts'
 import { createSandboxProtocol } from '../../shared/providers/sandbox/media/protocol.ts'
 import { sourceOf } from '../support/jobs/sources.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 const catalog = loadCatalog()
 const kinds = Object.keys(queuedKinds) as QueuedKind[]

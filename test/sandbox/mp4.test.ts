@@ -1,11 +1,11 @@
-import test from 'ava'
 import { fileTypeFromBuffer } from 'file-type'
 import { BufferSource, EncodedPacketSink, Input, MP4 } from 'mediabunny'
-import type { Browser } from 'playwright-core'
 import { readVideo } from '../../examples/files.ts'
 import { encode } from '../../shared/providers/sandbox/media/h264.ts'
 import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
 import { startBrowser } from '../support/io/chromium.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
 const sizes = [
   [1280, 720],
@@ -18,12 +18,7 @@ const sizes = [
   [100, 100],
   [16, 16],
 ] as const
-
-let browser: Browser
-test.before(async () => {
-  browser = await startBrowser()
-})
-test.after.always(() => browser?.close())
+const browser = use(test, startBrowser)
 
 for (const [width, height] of sizes) {
   test.serial(`decoded: a browser shows the first and the last picture of ${width}x${height}`, async t => {

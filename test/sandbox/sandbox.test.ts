@@ -1,7 +1,7 @@
 import { inflateSync } from 'node:zlib'
-import test from 'ava'
 import { sound as soundOf, wav } from '../support/media/sounds.ts'
 import { chat, chatPath, type Json, opened, send, weather } from '../support/sandbox.ts'
+import { test } from '../support/test.ts'
 
 test('200: an echo of the last user message, with usage that adds up', async t => {
   const { post } = opened(t)

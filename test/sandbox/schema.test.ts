@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import test from 'ava'
 import fc from 'fast-check'
 import { fakeInstance } from '../../shared/providers/sandbox/chat/schema-faker.ts'
+import { test } from '../support/test.ts'
 
 const scalar = fc.oneof(
   fc.constant({ type: 'boolean' }),

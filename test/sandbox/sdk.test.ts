@@ -1,14 +1,11 @@
-import test from 'ava'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { z } from 'zod'
-import { dataOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { dataOf, saying, startWorld } from '../support/chat/gateway.ts'
 import { wav } from '../support/media/sounds.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 
 // The sandbox answers for models of every protocol, and nothing ever reaches a provider or the ledger.
 for (const model of ['gpt-5.6-luna', 'claude-haiku-4-5', 'gemini-3.5-flash', 'auto']) {

@@ -1,8 +1,8 @@
-import test from 'ava'
 import { Conversation } from '../../shared/providers/sandbox/realtime/conversation.ts'
 import { InputBuffer } from '../../shared/providers/sandbox/realtime/input.ts'
 import type { Item } from '../../shared/providers/sandbox/realtime/items.ts'
 import { SessionMemory } from '../../shared/providers/sandbox/realtime/session-memory.ts'
+import { test } from '../support/test.ts'
 
 const mib = 1024 * 1024
 const item = (index: number): Item => ({

@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import OpenAI, { toFile } from 'openai'
 import sharp from 'sharp'
 import { examineImage } from '../../shared/io/media/images.ts'
@@ -7,29 +6,24 @@ import { transcriptFormats } from '../../shared/kinds/transcription-request.ts'
 import { textureFile } from '../../shared/providers/sandbox/media/glb.ts'
 import { Emulator, json } from '../emulators/emulator.ts'
 import { dataOf } from '../support/chat/gateway.ts'
-import { type Account, eventually, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { decodedSeconds, sound } from '../support/media/sounds.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 
 /** Every provider is configured, and none is called. */
 
-let stores: Awaited<ReturnType<typeof freshStores>>
-let providers: Emulator
-let gateway: Gateway
-let account: Account
-let sdk: OpenAI
-
-test.before(async () => {
-  stores = await freshStores()
-  providers = await Emulator.start(json(500, { error: { message: 'A test key went to a provider.' } }))
+const providers = use(test, () => Emulator.start(json(500, { error: { message: 'A test key went to a provider.' } })))
+const gateway = useGateway(test, () => {
   const names = ['OPENAI', 'ELEVENLABS', 'GEMINI', 'FAL', 'REPLICATE', 'RUNWAY', 'GROQ', 'DEEPGRAM']
   const keys = names.map(name => [
     [`${name}_API_KEY`, 'upstream'],
     [`${name}_BASE_URL`, `${providers.url}/v1`],
   ])
-  gateway = await startGateway(stores, { ...Object.fromEntries(keys.flat()), UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '400' })
-  account = await gateway.account()
-  sdk = new OpenAI({ apiKey: account.test, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
+  return { ...Object.fromEntries(keys.flat()), UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '400' }
 })
+const account = use(test, () => gateway.account())
+const sdk = use(test, () => new OpenAI({ apiKey: account.test, baseURL: `${gateway.url}/v1`, maxRetries: 0 }))
 test.afterEach.always(async t => {
   t.is(providers.requests.length, 0)
   t.deepEqual(await gateway.settled(), [])
@@ -38,11 +32,6 @@ test.afterEach.always(async t => {
   })
   t.is(balanceNano, 25_000_000_000n)
   await eventually(async () => (await gateway.services.db.file.count()) === 0, 'nothing is left in storage')
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await providers?.close()
-  await stores?.drop()
 })
 
 const post = (path: string, body: object, signal?: AbortSignal) =>

@@ -1,10 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test, { type ExecutionContext } from 'ava'
 import { migrate } from '../../dev/migrate.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { Emulator } from '../emulators/emulator.ts'
 import { chatReply, failure } from '../emulators/openai.ts'
 import {
@@ -24,7 +19,9 @@ import {
 } from '../support/batches/gateway.ts'
 import { breaches, ledgerCheck, observe, quiet } from '../support/chaos.ts'
 import { createAccount, eventually, type Process, startProcess } from '../support/gateway.ts'
-import { type PrivateServer, privatePostgres, privateRedis } from '../support/stack.ts'
+import { privatePostgres, privateRedis } from '../support/stack.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useFolder } from '../support/use.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 
 /** One request of this many is one that the provider refuses. */
@@ -34,47 +31,29 @@ const minKills = 4
 /** `CHAOS_LINES=20000 node test/run.ts test/slow/chaos-batches.test.ts` for a long run. */
 const killedLines = Number(process.env.CHAOS_LINES ?? 3_000)
 
-let postgres: PrivateServer
-let redis: PrivateServer
-let upstream: Emulator
-let storage: string
-let env: Record<string, string>
-let services: Services
-let web: Process
+const storage = useFolder(test)
+const postgres = use(test, privatePostgres)
+const redis = use(test, privateRedis)
+const upstream = use(test, startUpstream)
 const workers: Process[] = []
 /** How often the provider was asked, by request. */
 const calls = new Map<string, number>()
 let called = 0
 
-test.before(async () => {
-  ;[postgres, redis, upstream, storage] = await Promise.all([
-    privatePostgres(),
-    privateRedis(),
-    startUpstream(),
-    mkdtemp(join(tmpdir(), 'headgate-chaos-')),
-  ])
-  await migrate(postgres.url)
-  env = {
-    ...(await moneyEnvironment(upstream.url)),
-    STORAGE_URL: `file:${storage}`,
-    BULK_CONCURRENCY: String(inFlight),
-  }
-  services = await observe(stores(), env)
-  web = await startProcess('web', stores(), env)
-})
+test.before(() => migrate(postgres.url))
+const env = use(test, async () => ({
+  ...(await moneyEnvironment(upstream.url)),
+  STORAGE_URL: `file:${storage}`,
+  BULK_CONCURRENCY: String(inFlight),
+}))
+const services = use(test, () => observe(stores(), env))
+const web = use(test, () => startProcess('web', stores(), env))
 test.beforeEach(() => {
   calls.clear()
   called = 0
 })
 test.afterEach.always(async () => {
   await Promise.all(workers.splice(0).map(({ kill }) => kill()))
-})
-test.after.always(async () => {
-  await web?.kill()
-  await services?.close()
-  await upstream?.close()
-  await Promise.all([postgres?.stop(), redis?.stop()])
-  await rm(storage, { recursive: true, force: true })
 })
 
 const stores = () => ({ databaseUrl: postgres.url, redisUrl: redis.url })

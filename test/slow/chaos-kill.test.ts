@@ -1,6 +1,3 @@
-import test from 'ava'
-import type { Services } from '../../shared/open-services.ts'
-import type { Emulator } from '../emulators/emulator.ts'
 import {
   billingFaults,
   breaches,
@@ -12,30 +9,22 @@ import {
   startSlowUpstream,
 } from '../support/chaos.ts'
 import { createAccount, eventually, type Process, startProcess } from '../support/gateway.ts'
-import { freshDatabase, type PrivateServer, privateRedis } from '../support/stack.ts'
+import { freshDatabase, privateRedis } from '../support/stack.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 
 /** A killed process may lose what it had settled but not yet sent to Redis: 2 ms, and what a busy machine makes of them. */
 const unsentMs = 1_000
-
-let database: Awaited<ReturnType<typeof freshDatabase>>
-let redis: PrivateServer
-let upstream: Emulator
-let env: Record<string, string>
-let services: Services
 const processes: Process[] = []
 
-test.before(async () => {
-  ;[database, redis, upstream] = await Promise.all([freshDatabase(), privateRedis(), startSlowUpstream(10, 5)])
-  env = { ...(await moneyEnvironment(upstream.url)), DATABASE_POOL: '5' }
-  services = await observe(stores(), env)
-})
+const database = use(test, freshDatabase)
+const redis = use(test, privateRedis)
+const upstream = use(test, () => startSlowUpstream(10, 5))
+const env = use(test, async () => ({ ...(await moneyEnvironment(upstream.url)), DATABASE_POOL: '5' }))
+const services = use(test, () => observe(stores(), env))
 test.after.always(async () => {
   await Promise.all(processes.map(({ kill }) => kill()))
-  await services?.close()
-  await upstream?.close()
-  await redis?.stop()
-  await database?.drop()
 })
 
 const stores = () => ({ databaseUrl: database.url, redisUrl: redis.url })

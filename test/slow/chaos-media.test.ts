@@ -1,14 +1,12 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { Emulator, json } from '../emulators/emulator.ts'
 import { startKling } from '../emulators/kling.ts'
 import { startRunway } from '../emulators/runway.ts'
 import { ledgerCheck } from '../support/chaos.ts'
-import { eventually, type Gateway, type Process, startGateway, startProcess } from '../support/gateway.ts'
-import { freshDatabase, type PrivateServer, privateRedis } from '../support/stack.ts'
+import { eventually, type Process, startGateway, startProcess } from '../support/gateway.ts'
+import { freshDatabase, privateRedis } from '../support/stack.ts'
+import { test } from '../support/test.ts'
+import { use, useFolder } from '../support/use.ts'
 
 /** `CHAOS_JOBS=2000 node test/run.ts test/slow/chaos-media.test.ts` for a long run. */
 const count = Number(process.env.CHAOS_JOBS ?? 500)
@@ -17,48 +15,33 @@ const submittedAtOnce = 20
 const requestsPerKill = 100
 const minKills = 5
 
-let database: Awaited<ReturnType<typeof freshDatabase>>
-let redis: PrivateServer
-let runway: Awaited<ReturnType<typeof startRunway>>
-let kling: Awaited<ReturnType<typeof startKling>>
-let receiver: Emulator
-let gateway: Gateway
-let storage: string
-let env: Record<string, string>
+const storage = useFolder(test)
+const database = use(test, freshDatabase)
+const redis = use(test, privateRedis)
+const runway = use(test, () => startRunway({ autoFinish: 1 }))
+const kling = use(test, () => startKling({ autoFinish: 1, accounts: { access: 'secret' } }))
+const receiver = use(test, () => Emulator.start(json(200, {})))
 const workers: Process[] = []
 
-test.before(async () => {
-  ;[database, redis, runway, kling, receiver, storage] = await Promise.all([
-    freshDatabase(),
-    privateRedis(),
-    startRunway({ autoFinish: 1 }),
-    startKling({ autoFinish: 1, accounts: { access: 'secret' } }),
-    Emulator.start(json(200, {})),
-    mkdtemp(join(tmpdir(), 'headgate-chaos-')),
-  ])
-  env = {
-    RUNWAY_API_KEY: 'key_1',
-    RUNWAY_BASE_URL: `${runway.url}/v1`,
-    KLING_API_KEY: 'access:secret',
-    KLING_BASE_URL: `${kling.url}/v1`,
-    ALLOW_PRIVATE_URLS: 'true',
-    STORAGE_URL: `file:${storage}`,
-    // A start whose worker died is taken up when no answer can come any more.
-    UPSTREAM_CONNECT_TIMEOUT_MS: '1000',
-    UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '5000',
-    UPSTREAM_IDLE_TIMEOUT_MS: '2000',
-  }
-  gateway = await startGateway(stores(), env)
+const env = use(test, () => ({
+  RUNWAY_API_KEY: 'key_1',
+  RUNWAY_BASE_URL: `${runway.url}/v1`,
+  KLING_API_KEY: 'access:secret',
+  KLING_BASE_URL: `${kling.url}/v1`,
+  ALLOW_PRIVATE_URLS: 'true',
+  STORAGE_URL: `file:${storage}`,
+  // A start whose worker died is taken up when no answer can come any more.
+  UPSTREAM_CONNECT_TIMEOUT_MS: '1000',
+  UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '5000',
+  UPSTREAM_IDLE_TIMEOUT_MS: '2000',
+}))
+const gateway = use(test, () => startGateway(stores(), env))
+test.before(() => {
   // As many as have to be emulated: their bodies are not looked at.
   for (const { emulator } of [runway, kling, { emulator: receiver }]) emulator.requests.length = 0
 })
 test.after.always(async () => {
   await Promise.all(workers.map(({ kill }) => kill()))
-  await gateway?.close()
-  await Promise.all([runway?.close(), kling?.close(), receiver?.close()])
-  await redis?.stop()
-  await database?.drop()
-  await rm(storage, { recursive: true, force: true })
 })
 
 const stores = () => ({ databaseUrl: database.url, redisUrl: redis.url, drop: async () => {} })

@@ -1,32 +1,22 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import test from 'ava'
 import { freePort } from '../../dev/ports.ts'
-import type { Services } from '../../shared/open-services.ts'
-import type { Emulator } from '../emulators/emulator.ts'
 import { billingFaults, breaches, Load, observe, quiet, shoot, startSlowUpstream } from '../support/chaos.ts'
-import { createAccount, eventually, freshStores, type Process, type Stores, startProcess } from '../support/gateway.ts'
+import { createAccount, eventually, type Process, startProcess } from '../support/gateway.ts'
 import { startBalancer } from '../support/io/balancer.ts'
+import { test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 
-let stores: Stores
-let upstream: Emulator
-let env: Record<string, string>
-let services: Services
 const processes: Process[] = []
 
-test.before(async () => {
-  stores = await freshStores()
-  upstream = await startSlowUpstream(60, 25)
-  env = await moneyEnvironment(upstream.url)
-  services = await observe(stores, env)
-})
+const stores = useStores(test)
+const upstream = use(test, () => startSlowUpstream(60, 25))
+const env = use(test, () => moneyEnvironment(upstream.url))
+const services = use(test, () => observe(stores, env))
 test.after.always(async () => {
   await Promise.all(processes.map(({ kill }) => kill()))
-  await services?.close()
-  await upstream?.close()
-  await stores?.drop()
 })
 
 async function start(what: 'web' | 'worker', own: Record<string, string> = {}): Promise<Process> {

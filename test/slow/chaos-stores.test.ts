@@ -1,4 +1,3 @@
-import test from 'ava'
 import { migrate } from '../../dev/migrate.ts'
 import type { Services } from '../../shared/open-services.ts'
 import type { Emulator } from '../emulators/emulator.ts'
@@ -6,6 +5,7 @@ import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { billingFaults, breaches, observe, quiet, type Shot, shoot } from '../support/chaos.ts'
 import { createAccount, eventually, type Process, startProcess } from '../support/gateway.ts'
 import { type PrivateServer, privatePostgres, privateRedis } from '../support/stack.ts'
+import { test } from '../support/test.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 
 let postgres: PrivateServer

@@ -1,4 +1,3 @@
-import type { ExecutionContext } from 'ava'
 import { Load } from '../chaos/load.ts'
 import type { Providers } from '../chaos/providers.ts'
 import { seededRandom } from '../chaos/random.ts'
@@ -6,6 +5,7 @@ import { type Account, findBreaches, rest, summarise } from '../chaos/verdict.ts
 import type { Supervised, World } from '../chaos/world.ts'
 import { createAccount, eventually } from './gateway.ts'
 import { type ReadinessProxy, startReadinessProxy } from './io/readiness-proxy.ts'
+import type { ExecutionContext } from './test.ts'
 import type { Receiver } from './webhooks/receiver.ts'
 
 const restWithinMs = 90_000

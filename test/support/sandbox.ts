@@ -1,6 +1,6 @@
-import type { ExecutionContext } from 'ava'
 import { type Dispatcher, request } from 'undici'
 import { createSandbox } from '../../shared/providers/sandbox/upstream.ts'
+import type { ExecutionContext } from './test.ts'
 
 export const origin = 'http://sandbox.invalid'
 

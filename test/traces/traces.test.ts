@@ -1,10 +1,11 @@
 // One gateway sends traces to a collector while it serves each kind of request; the tests read what arrived.
-import test from 'ava'
+
 import { chatLine, ended, jsonLines, uploadInput } from '../support/batches/gateway.ts'
 import { startWorld, type World } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { mediaBodies } from '../support/jobs/calls.ts'
 import { over } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
 import { Collector, kinds, type ReceivedSpan } from '../support/traces/collector.ts'
 import { Receiver } from '../support/webhooks/receiver.ts'
 import { startWorkers } from '../support/workers.ts'

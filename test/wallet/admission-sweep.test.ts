@@ -1,28 +1,19 @@
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { Admission, type Reservation } from '../../shared/wallet/admission.ts'
 import { checkLedger } from '../../shared/wallet/check.ts'
 import { sweepReservations } from '../../shared/wallet/reconcile.ts'
 import { flatCost } from '../../shared/wallet/reservation.ts'
-import { freshStores, type Stores } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 import { passForSweeper } from '../support/wallet/ageing.ts'
 import { Process, price, World } from '../support/wallet/history.ts'
 
-let stores: Stores
-let world: World
-
-test.before(async () => {
-  stores = await freshStores()
-  world = new World(stores)
-})
+const stores = useStores(test)
+const world = use(test, () => new World(stores))
 test.beforeEach(async () => {
   await world.begin()
   await world.deposit(world.billingContexts[0]!.organisationId, 100_000_000, 0)
-})
-test.after.always(async () => {
-  await world?.close()
-  await stores?.drop()
 })
 
 const wanted = { outputTokens: 1_000, explicit: true, minTokens: 1_000, likelyTokens: 0 }

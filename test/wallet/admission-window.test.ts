@@ -1,34 +1,33 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { type Clock, systemClock } from '../../shared/base/time.ts'
-import { type Database, openDatabase } from '../../shared/io/db.ts'
+import { openDatabase } from '../../shared/io/db.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { Accounts } from '../../shared/wallet/accounts.ts'
 import { Admission, type BillingContext, type Reservation } from '../../shared/wallet/admission.ts'
 import { flatCost } from '../../shared/wallet/reservation.ts'
 import { loadScripts } from '../../shared/wallet/scripts.ts'
-import { freshStores, type Stores } from '../support/gateway.ts'
 import { useRedisTime } from '../support/io/redis-time.ts'
+import { test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 import { testClock } from '../support/wallet/money.ts'
 
-let stores: Stores
-let redis: Redis
-let db: Database
-
-test.before(async () => {
-  stores = await freshStores()
-  redis = new Redis(stores.redisUrl)
+const stores = useStores(test)
+const redis = use(
+  test,
+  () => new Redis(stores.redisUrl),
+  it => it.disconnect(),
+)
+test.before(() => {
   useRedisTime(redis, clock)
-  db = openDatabase(stores.databaseUrl, { connections: 1, statementTimeoutMs: 30_000 })
 })
-test.after.always(async () => {
-  redis?.disconnect()
-  await db?.$disconnect()
-  await stores?.drop()
-})
+const db = use(
+  test,
+  () => openDatabase(stores.databaseUrl, { connections: 1, statementTimeoutMs: 30_000 }),
+  it => it.$disconnect(),
+)
 
 /** What Redis' clock says. */
 const clock = testClock('2027-03-10T12:00:00Z')

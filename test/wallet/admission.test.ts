@@ -1,30 +1,21 @@
-import test from 'ava'
-import type { Emulator } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import type { Gateway } from '../support/gateway.ts'
 import { useRedisTime } from '../support/io/redis-time.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 import { inputBoundNano, moneyEnvironment, nanoPerOutputToken, operator, testClock } from '../support/wallet/money.ts'
 
 const clock = testClock('2027-03-10T12:00:15Z')
 const dayMs = 86_400_000
-let stores: Stores
-let upstream: Emulator
-let gateway: Gateway
 
-test.before(async () => {
-  stores = await freshStores()
-  upstream = await startOpenAiEmulator()
-  gateway = await startGateway(stores, await moneyEnvironment(upstream.url), clock)
+const upstream = use(test, startOpenAiEmulator)
+const gateway = useGateway(test, async () => await moneyEnvironment(upstream.url), { clock })
+test.before(() => {
   useRedisTime(gateway.services.redis, clock)
 })
 test.beforeEach(() => {
   upstream.reset()
   clock.set('2027-03-10T12:00:15Z')
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await upstream?.close()
-  await stores?.drop()
 })
 
 type Failure = { error: { code: string; metadata?: Record<string, unknown>; message: string } }

@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { Worker } from 'bullmq'
 import { createAuth } from '../../api/auth/auth.ts'
 import { consumeRateLimit, withLock } from '../../api/auth/limits.ts'
@@ -11,26 +10,18 @@ import { hourlyRules, pruneAll } from '../../shared/retention/rules.ts'
 import { done, retryIn, runQueue } from '../../workers/run.ts'
 import { startWorld } from '../support/chat/gateway.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { useGateway } from '../support/use.ts'
 
 const dayMs = 24 * 3_600_000
-
-let stores: Stores
-let gateway: Gateway
 /** What the machine's wall clock is ahead. */
 let aheadMs = 0
 const wall = { now: () => Date.now() + aheadMs }
 
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-})
+const gateway = useGateway(test)
 test.beforeEach(() => {
   aheadMs = 0
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
 })
 
 async function open(more: object = {}): Promise<ClockSkew> {

@@ -1,24 +1,26 @@
 // Jobs that cost more than they held: the same rules as for requests.
-import test from 'ava'
+
 import { handleExcesses, watchReservations } from '../../shared/alerts/excesses.ts'
 import { json } from '../emulators/emulator.ts'
 import { startMagicHour } from '../emulators/magic-hour.ts'
-import { type DelayedWorld, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
+import { path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
 import type { Account } from '../support/gateway.ts'
 import { answerOf, clip, image, over, rowOf, running, submit, wallet } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
-let world: DelayedWorld
 let workers: Workers
 const faces = startMagicHour()
 
-test.before(async () => {
-  world = await startDelayedWorld({ MAGIC_HOUR_API_KEY: 'key_1', MAGIC_HOUR_BASE_URL: (await faces).url })
+const world = use(test, async () =>
+  startDelayedWorld({ MAGIC_HOUR_API_KEY: 'key_1', MAGIC_HOUR_BASE_URL: (await faces).url }),
+)
+test.before(() => {
   workers = startWorkers(world.gateway.services)
 })
 test.after.always(async () => {
   await workers?.stop()
-  await world?.close()
   await (await faces).close()
 })
 

@@ -3,22 +3,22 @@ import { randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test from 'ava'
 import { handleExcesses, watchReservations } from '../../shared/alerts/excesses.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { blockKey } from '../../shared/keys/cost-control.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { hourlyRules, pruneAll } from '../../shared/retention/rules.ts'
 import { json, type Reply } from '../emulators/emulator.ts'
-import { chargedNano, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, saying, startWorld } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { answerOf } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { testClock } from '../support/wallet/money.ts'
 
 const minuteMs = 60_000
 const dayMs = 1_440 * minuteMs
 const clock = testClock('2027-03-10T12:00:15Z')
-let world: World
 /** A model for each test, so that what one teaches does not change the others. */
 let model: string
 let tests = 0
@@ -41,15 +41,12 @@ async function catalogOf(count: number): Promise<Record<string, string>> {
   return { MODEL_CATALOG: file, SERVICE_MARGIN_PERCENT: '0' }
 }
 
-test.before(async () => {
-  world = await startWorld(await catalogOf(20), clock)
-})
+const world = use(test, async () => startWorld(await catalogOf(20), clock))
 test.beforeEach(() => {
   world.openai.reset()
   model = `terse-${tests++}`
   clock.advance(2 * dayMs)
 })
-test.after.always(() => world?.close())
 
 const services = () => world.gateway.services
 const body = (more: object = {}) => saying(model, 'Hi', { max_tokens: 20, ...more })

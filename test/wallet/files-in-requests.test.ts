@@ -1,19 +1,14 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { isListedItem } from '../../shared/kinds/responses-members.ts'
-import { startWorld, type World } from '../support/chat/gateway.ts'
-import type { Account } from '../support/gateway.ts'
+import { startWorld } from '../support/chat/gateway.ts'
 import { answerOf } from '../support/jobs/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { casesOf, faultOf, samples, send, translate } from '../support/wallet/file-places.ts'
 import { files, items, refusedTypes } from '../support/wallet/file-samples.ts'
 
-let world: World
-let account: Account
-test.before(async () => {
-  world = await startWorld({ ALLOW_PRIVATE_URLS: 'true' })
-  account = await world.gateway.account({ usd: '1000' })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startWorld({ ALLOW_PRIVATE_URLS: 'true' }))
+const account = use(test, () => world.gateway.account({ usd: '1000' }))
 
 const hi = { role: 'user', content: 'Hi' }
 const asking = (...input: object[]) => ({

@@ -1,9 +1,9 @@
-import test, { type ExecutionContext } from 'ava'
 import type { Batch } from '../../shared/batches/batches.ts'
 import { holdMember, type JobHold } from '../../shared/wallet/holds.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { ledgerCheck, shoot } from '../support/chaos.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 import { moneyEnvironment, operator } from '../support/wallet/money.ts'
 import { snapshot } from '../support/wallet/snapshot.ts'
 

@@ -1,33 +1,29 @@
-import test, { type ExecutionContext } from 'ava'
 import pg from 'pg'
 import type { LedgerLine, LedgerPage, MonthTotals } from '../../api/dashboard/wire/billing.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { stepBatch } from '../../shared/batches/step.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { chargeJob, settleJob } from '../../shared/wallet/jobs.ts'
-import type { Emulator } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { createBatch, jsonLines, uploadInput } from '../support/batches/gateway.ts'
 import { coinLines } from '../support/batches/world.ts'
 import { signUp, type Visitor } from '../support/dashboard/dashboard.ts'
 import { delayed, gated, path as jobsPath } from '../support/delayed/jobs.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { answerOf, over } from '../support/jobs/gateway.ts'
 import { setLedgerTime } from '../support/stack.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useGateway, useStores } from '../support/use.ts'
 import { moneyEnvironment, testClock } from '../support/wallet/money.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 const clock = testClock('2028-02-29T23:59:40Z')
 const closesAt = '2028-03-03T00:00:00.000Z'
-let stores: Stores
-let upstream: Emulator
-let gateway: Gateway
 let workers: Workers | null = null
 
-test.before(async () => {
-  ;[stores, upstream] = await Promise.all([freshStores(), startOpenAiEmulator()])
-  gateway = await startGateway(stores, await moneyEnvironment(upstream.url), clock)
-})
+const stores = useStores(test)
+const upstream = use(test, startOpenAiEmulator)
+const gateway = useGateway(test, async () => await moneyEnvironment(upstream.url), { stores, clock })
 test.beforeEach(async () => {
   clock.set('2028-02-29T23:59:40Z')
   await setTime('2028-02-29T23:59:40Z')
@@ -36,11 +32,6 @@ test.afterEach.always(async () => {
   await workers?.stop()
   workers = null
   upstream.reset()
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await upstream?.close()
-  await stores?.drop()
 })
 
 /** Sets the time of the database by which months close. */

@@ -1,5 +1,4 @@
 import { hostname } from 'node:os'
-import test from 'ava'
 import { Worker } from 'bullmq'
 import { newId } from '../../shared/base/ids.ts'
 import { monthOf } from '../../shared/base/time.ts'
@@ -16,6 +15,7 @@ import type { UsageEvent } from '../../shared/wallet/usage-event.ts'
 import { LedgerWorker } from '../../workers/ledger.ts'
 import { breaches, observe } from '../support/chaos.ts'
 import { createAccount, eventually, freshStores, type Stores, untilBooked } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
 import { usageEventOf } from '../support/wallet/usage-event.ts'
 
 let stores: Stores

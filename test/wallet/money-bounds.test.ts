@@ -1,41 +1,38 @@
-import { createServer, type Server } from 'node:http'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import test from 'ava'
 import { handleExcesses } from '../../shared/alerts/excesses.ts'
 import type { Usage } from '../../shared/base/usage.ts'
 import { messageReply } from '../emulators/anthropic.ts'
-import { type Emulator, json, type Reply } from '../emulators/emulator.ts'
+import { json, type Reply } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
-import { chargedNano, expectedNano, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, expectedNano, saying, startWorld } from '../support/chat/gateway.ts'
 import type { Account } from '../support/gateway.ts'
 import { answerOf } from '../support/jobs/gateway.ts'
 import { pdfOfPages } from '../support/media/documents.ts'
 import { sound } from '../support/media/sounds.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
-let files: Server
 let filesUrl: string
-let xai: Emulator
 const pdf = pdfOfPages(3)
 
-test.before(async () => {
-  files = createServer((request, response) => {
+const files = use(test, () =>
+  createServer((request, response) => {
     response.writeHead(200, { 'content-type': 'application/pdf' })
     response.end(request.url === '/unreadable.pdf' ? '%PDF-1.7 is no PDF' : pdf)
-  }).listen(0, '127.0.0.1')
+  }).listen(0, '127.0.0.1'),
+)
+test.before(async () => {
   await new Promise(resolve => files.once('listening', resolve))
   filesUrl = `http://127.0.0.1:${(files.address() as AddressInfo).port}`
-  xai = await startOpenAiEmulator()
+})
+const xai = use(test, startOpenAiEmulator)
+const world = use(test, () => {
   const settings = { XAI_API_KEY: 'xai-key-0123456789', XAI_BASE_URL: `${xai.url}/v1` }
-  world = await startWorld({ ALLOW_PRIVATE_URLS: 'true', ...settings })
+  return startWorld({ ALLOW_PRIVATE_URLS: 'true', ...settings })
 })
 test.beforeEach(() => {
   for (const upstream of [world.openai, world.anthropic]) upstream.reset()
-})
-test.after.always(async () => {
-  files?.close()
-  await world?.close()
-  await xai?.close()
 })
 
 const chat = '/v1/chat/completions'

@@ -1,27 +1,18 @@
 import { isDeepStrictEqual } from 'node:util'
-import test from 'ava'
 import fc from 'fast-check'
 import type { BillingContext } from '../../shared/wallet/admission.ts'
 import { checkLedger, openReservations } from '../../shared/wallet/check.ts'
 import { maintainPartitions } from '../../shared/wallet/partitions.ts'
 import { reconcile } from '../../shared/wallet/reconcile.ts'
-import { freshStores, type Stores } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 import { fixedNano, picoPerOutputToken, price, spendOf, type Wanted, World } from '../support/wallet/history.ts'
 import { spendKinds } from '../support/wallet/money.ts'
 
 const endOfTime = Date.parse('9999-12-31T00:00:00Z')
 
-let stores: Stores
-let world: World
-
-test.before(async () => {
-  stores = await freshStores()
-  world = new World(stores)
-})
-test.after.always(async () => {
-  await world?.close()
-  await stores?.drop()
-})
+const stores = useStores(test)
+const world = use(test, () => new World(stores))
 
 const small = fc.nat(1_000)
 const which = fc.nat(2)

@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import type { Usage } from '../../shared/base/usage.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
@@ -22,6 +21,7 @@ import { chatFeatures, type Features } from '../../shared/routing/features.ts'
 import { messagesFeatures } from '../../shared/routing/messages-features.ts'
 import { chargeNano, maxCostOf, reasoningExtensionTokens } from '../../shared/routing/pricing.ts'
 import { promptTokensBound } from '../../shared/routing/prompt-bound.ts'
+import { test } from '../support/test.ts'
 
 const cases = 100_000
 const catalog = loadCatalog()

@@ -1,23 +1,20 @@
-import test from 'ava'
 import { anthropicReply } from '../emulators/anthropic.ts'
 import type { Emulator, Reply } from '../emulators/emulator.ts'
 import { geminiReply } from '../emulators/gemini.ts'
 import { reply as openAiReply } from '../emulators/openai.ts'
 import { openAiAudio } from '../emulators/openai-audio.ts'
 import { openAiImages } from '../emulators/openai-images.ts'
-import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { chargedNano, startWorld } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 
-let world: World
 let account: Account
 
-test.before(async () => {
-  world = await startWorld({ OPENROUTER_API_KEY: '', LOG_LEVEL: 'fatal' })
-})
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '', LOG_LEVEL: 'fatal' }))
 test.beforeEach(async () => {
   account = await world.gateway.account({ usd: '10' })
 })
-test.after.always(() => world?.close())
 
 /** What a server may state: more than any context, than a column, than an exact number; and no whole number. */
 const monsters = ['20000000', '2147483648', '1e15', '1e19', '1e300', '1e999', '-5', '0.5', '"7"'] as const

@@ -1,27 +1,21 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { dayMs } from '../../shared/base/time.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { breaches, observe } from '../support/chaos.ts'
-import { createAccount, freshStores, type Stores } from '../support/gateway.ts'
+import { createAccount } from '../support/gateway.ts'
 import { operatorJson, runOperator, storesEnv } from '../support/operator.ts'
+import { test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 import { newDelivery } from '../support/webhooks/webhooks.ts'
 
-let stores: Stores
-let services: Services
 let organisationId: string
 
+const stores = useStores(test)
+const services = use(test, () => observe(stores))
 test.before(async () => {
-  stores = await freshStores()
-  services = await observe(stores)
   ;({ organisationId } = await createAccount(services))
-})
-test.after.always(async () => {
-  await services?.close()
-  await stores?.drop()
 })
 
 type Line = { table: string; what: string; rows: number; bytes: number | null; left?: number }

@@ -1,24 +1,21 @@
 // A Redis or a PostgreSQL that is replaced by an older one, while processes run and no connection breaks.
-import test from 'ava'
+
 import { Redis } from 'ioredis'
 import { operatorActor } from '../../shared/io/audit.ts'
-import type { Emulator } from '../emulators/emulator.ts'
 import { breaches } from '../support/chaos.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { restoreSnapshot, takeSnapshot } from '../support/io/redis-snapshot.ts'
+import { test } from '../support/test.ts'
+import { use } from '../support/use.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 import { startPayingUpstream } from '../support/wallet/paying-upstream.ts'
 
-let upstream: Emulator
-let env: Record<string, string>
 let stores: Stores
 let gateway: Gateway
 let redis: Redis
 
-test.before(async () => {
-  upstream = await startPayingUpstream()
-  env = await moneyEnvironment(upstream.url)
-})
+const upstream = use(test, startPayingUpstream)
+const env = use(test, () => moneyEnvironment(upstream.url))
 test.beforeEach(async () => {
   stores = await freshStores()
   gateway = await startGateway(stores, env)
@@ -29,7 +26,6 @@ test.afterEach.always(async () => {
   await gateway?.close()
   await stores?.drop()
 })
-test.after.always(() => upstream?.close())
 
 /** Sends a request that costs two micro-dollars a token, and returns its status. */
 async function ask(key: string, max_tokens: number, to = gateway): Promise<number> {

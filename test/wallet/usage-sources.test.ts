@@ -1,12 +1,12 @@
-import test, { type ExecutionContext } from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { dayMs } from '../../shared/base/time.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { sumUsage } from '../../shared/wallet/usage-query.ts'
 import { type Measure, sumSeries } from '../../shared/wallet/usage-series.ts'
 import type { Dimension, Step, UsageFilter } from '../../shared/wallet/usage-source.ts'
 import { breaches, observe } from '../support/chaos.ts'
-import { createAccount, freshStores, type Stores } from '../support/gateway.ts'
+import { createAccount } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 
 /** Usage summed from days and hours is what the request log adds up to. */
 
@@ -14,20 +14,14 @@ const hourMs = 3_600_000
 const endMs = Date.parse('2027-03-10T12:00:00Z')
 const spanDays = 45
 const keys = ['key_1', 'key_2']
-let stores: Stores
-let services: Services
 let organisationIds: string[]
 
+const stores = useStores(test)
+const services = use(test, () => observe(stores))
 test.before(async () => {
-  stores = await freshStores()
-  services = await observe(stores)
   organisationIds = [(await createAccount(services)).organisationId, (await createAccount(services)).organisationId]
   await insertRequests(600)
   await changeRequests()
-})
-test.after.always(async () => {
-  await services?.close()
-  await stores?.drop()
 })
 
 /** The same numbers in every run. */

@@ -1,5 +1,5 @@
 // Endpoints of organisations: what is posted to them, once each, signed with which secrets, and what becomes of those that fail.
-import test, { type ExecutionContext } from 'ava'
+
 import type {
   EndpointAnswer,
   EndpointSecretAnswer,
@@ -18,30 +18,18 @@ import { runMaintenance } from '../../workers/maintenance.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 import { provisioningKey } from '../support/api/edge.ts'
 import { join, signUp } from '../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { MailServer } from '../support/io/mail-server.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
 import { testClock } from '../support/wallet/money.ts'
 import { Receiver, signedBy, status, unwrapped } from '../support/webhooks/receiver.ts'
 
 const clock = testClock(new Date().toISOString())
 const hourMs = 3_600_000
-let stores: Stores
-let mail: MailServer
-let gateway: Gateway
-let deliveries: WebhookDeliveries
 
-test.before(async () => {
-  stores = await freshStores()
-  mail = await MailServer.start()
-  gateway = await startGateway(stores, { ALLOW_PRIVATE_URLS: 'true', SMTP_URL: mail.url }, clock)
-  deliveries = new WebhookDeliveries(gateway.services)
-})
-test.after.always(async () => {
-  await deliveries?.close()
-  await gateway?.close()
-  await mail?.close()
-  await stores?.drop()
-})
+const mail = use(test, () => MailServer.start())
+const gateway = useGateway(test, () => ({ ALLOW_PRIVATE_URLS: 'true', SMTP_URL: mail.url }), { clock })
+const deliveries = use(test, () => new WebhookDeliveries(gateway.services))
 
 /** An organisation with an owner, a key of each sort, and a receiver. */
 async function world(t: ExecutionContext) {

@@ -1,26 +1,20 @@
-import test, { type ExecutionContext } from 'ava'
 import { freePort } from '../../dev/ports.ts'
 import type { UrlPolicy } from '../../shared/io/safe-url.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
-import { eventually, freshStores, type Stores } from '../support/gateway.ts'
+import { eventually } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 import { type Answer, hang, hangUp, Receiver, status } from '../support/webhooks/receiver.ts'
 import { newDelivery, newOrganisation, StoppedClock, webhookServices } from '../support/webhooks/webhooks.ts'
 
 const shortMs = 250
 const clock = new StoppedClock()
-let stores: Stores
-let services: Services
 let organisationId: string
 
+const stores = useStores(test)
+const services = use(test, () => webhookServices(stores, clock))
 test.before(async () => {
-  stores = await freshStores()
-  services = await webhookServices(stores, clock)
   ;({ organisationId } = await newOrganisation(services))
-})
-test.after.always(async () => {
-  await services?.close()
-  await stores?.drop()
 })
 
 async function receiverOf(t: ExecutionContext): Promise<Receiver> {

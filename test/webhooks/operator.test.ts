@@ -1,25 +1,17 @@
-import test from 'ava'
-import type { Services } from '../../shared/open-services.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
-import { freshStores, type Stores } from '../support/gateway.ts'
 import { operatorJson, runOperator, storesEnv } from '../support/operator.ts'
+import { test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 import { Receiver, status } from '../support/webhooks/receiver.ts'
 import { newDelivery, newOrganisation, webhookServices } from '../support/webhooks/webhooks.ts'
 
-let stores: Stores
-let services: Services
-let receiver: Receiver
 let organisationId: string
 
+const stores = useStores(test)
+const services = use(test, () => webhookServices(stores))
+const receiver = use(test, () => Receiver.start())
 test.before(async () => {
-  stores = await freshStores()
-  ;[services, receiver] = await Promise.all([webhookServices(stores), Receiver.start()])
   ;({ organisationId } = await newOrganisation(services))
-})
-test.after.always(async () => {
-  await services?.close()
-  await receiver?.close()
-  await stores?.drop()
 })
 
 type Shown = {

@@ -1,7 +1,7 @@
-import test from 'ava'
 import { Webhook } from 'standardwebhooks'
 import { nextPauseMs, retryAfterMs } from '../../shared/webhooks/schedule.ts'
 import { webhookSignature } from '../../shared/webhooks/secrets.ts'
+import { test } from '../support/test.ts'
 
 const hourMs = 3_600_000
 const pauses = [5_000, 300_000, 1_800_000, 2 * hourMs, 5 * hourMs, 10 * hourMs, 10 * hourMs]

@@ -4,9 +4,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import test from 'ava'
 import { verifySnippets } from '../../api/dashboard/web/pages/webhooks/verify-snippets.ts'
 import { webhookSignature } from '../../shared/webhooks/secrets.ts'
+import { test } from '../support/test.ts'
 
 const run = promisify(execFile)
 const secret = 'whsec_c2VjcmV0IG9mIGEgdGVzdA=='

@@ -1,30 +1,19 @@
-import test, { type ExecutionContext } from 'ava'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { presentJob } from '../../shared/jobs/present.ts'
-import type { Services } from '../../shared/open-services.ts'
 import { rotateWebhookSecret } from '../../shared/webhooks/secrets.ts'
 import type { Outcome } from '../../workers/run.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
-import { freshStores, type Stores } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
+import { use, useStores } from '../support/use.ts'
 import { Receiver, signedBy, status, unwrapped, verified } from '../support/webhooks/receiver.ts'
 import { newDelivery, newOrganisation, StoppedClock, webhookServices } from '../support/webhooks/webhooks.ts'
 
 const hourMs = 3_600_000
 const clock = new StoppedClock()
-let stores: Stores
-let services: Services
-let deliveries: WebhookDeliveries
 
-test.before(async () => {
-  stores = await freshStores()
-  services = await webhookServices(stores, clock)
-  deliveries = new WebhookDeliveries(services)
-})
-test.after.always(async () => {
-  await deliveries?.close()
-  await services?.close()
-  await stores?.drop()
-})
+const stores = useStores(test)
+const services = use(test, () => webhookServices(stores, clock))
+const deliveries = use(test, () => new WebhookDeliveries(services))
 
 async function world(t: ExecutionContext) {
   const [receiver, organisation] = await Promise.all([Receiver.start(), newOrganisation(services)])

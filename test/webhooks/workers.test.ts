@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import type { Worker } from 'bullmq'
 import { openWorkerRedis } from '../../shared/io/redis.ts'
 import type { Services } from '../../shared/open-services.ts'
@@ -7,6 +6,7 @@ import { runMaintenance } from '../../workers/maintenance.ts'
 import { runQueue } from '../../workers/run.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 import { eventually, freshStores, type Process, type Stores, startProcess } from '../support/gateway.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 import { hang, Receiver, status, verified } from '../support/webhooks/receiver.ts'
 import {
   deliveryEnv,

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { events } from '../../emulators/emulator.ts'
 import { casesOf, examine, type Fault, modelsOf, type Outcome, titleOf } from '../../support/chat/fault-cases.ts'
 import {
@@ -13,7 +12,9 @@ import {
   jsonOf,
   whole,
 } from '../../support/chat/fault-replies.ts'
-import { type FaultWorld, startFaultWorld, upstreamSecret } from '../../support/chat/faults.ts'
+import { startFaultWorld, upstreamSecret } from '../../support/chat/faults.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 const page = '<!doctype html>\n\n<html><body>It works!</body></html>\n\n'
 const told = `Key ${upstreamSecret} failed at http://127.0.0.1/v1.`
@@ -110,10 +111,10 @@ const faults: Fault[] = [
 ]
 
 const cases = casesOf(faults)
-let world: FaultWorld
-test.before(async () => {
-  world = await startFaultWorld(cases.flatMap(modelsOf))
-})
-test.after.always('every invariant of the money holds', t => world?.close(t))
+const world = use(
+  test,
+  () => startFaultWorld(cases.flatMap(modelsOf)),
+  (it, t) => it.close(t),
+)
 
 for (const one of cases) test(titleOf(one), t => world.inTurn(() => examine(t, world, one)))

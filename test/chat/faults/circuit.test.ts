@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { type Reply, reset } from '../../emulators/emulator.ts'
 import { failure, serverError } from '../../emulators/openai.ts'
 import { hidesSecrets, isWhole, spareOf } from '../../support/chat/fault-cases.ts'
@@ -15,6 +14,8 @@ import {
   startFaultWorld,
 } from '../../support/chat/faults.ts'
 import { eventually } from '../../support/gateway.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 const faults: [title: string, reply: Reply][] = [
   ['500', serverError],
@@ -38,18 +39,17 @@ models.push(...chain.map(id => ({ id, providers: ['p1'] })))
 for (const id of ['both-false', 'both-true', 'trial-false', 'trial-true']) models.push({ id, providers: ['p1', 'p2'] })
 models.push({ id: 'back', providers: ['p1'] }, { id: 'crowd', providers: ['p1', 'p2'] })
 models.push({ id: 'stumble', providers: ['p1', 'p2'] })
-
-let world: FaultWorld
+const world = use(
+  test,
+  () => startFaultWorld(models),
+  (it, t) => it.close(t),
+)
 /** One without a wait. */
-let hasty: FaultWorld
-test.before(async () => {
-  world = await startFaultWorld(models)
-  hasty = await startFaultWorld(models, { UPSTREAM_MAX_PAUSE_MS: '1' })
-})
-test.after.always('every invariant of the money holds', async t => {
-  await world?.close(t)
-  await hasty?.close(t)
-})
+const hasty = use(
+  test,
+  () => startFaultWorld(models, { UPSTREAM_MAX_PAUSE_MS: '1' }),
+  (it, t) => it.close(t),
+)
 
 const served = (by: 'p1' | 'p2') => ({ by, finish: 'stop', estimated: false, costNano: costNano(by) })
 

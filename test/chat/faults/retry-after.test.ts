@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { failure, insufficientQuota, invalidKey } from '../../emulators/openai.ts'
 import { hidesSecrets, isWhole, spareOf } from '../../support/chat/fault-cases.ts'
 import { costNano, type ProviderName } from '../../support/chat/fault-replies.ts'
@@ -13,6 +12,8 @@ import {
   startFaultWorld,
 } from '../../support/chat/faults.ts'
 import { eventually } from '../../support/gateway.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 const limited = (headers: Record<string, string>, status = 429) =>
   failure(status, 'Slow down.', 'requests', 'rate_limit_exceeded', headers)
@@ -45,12 +46,11 @@ const models: FaultModel[] = [
   { id: 'key-two', providers: ['p1', 'p2'] },
   { id: 'key-one', providers: ['p1'] },
 ]
-
-let world: FaultWorld
-test.before(async () => {
-  world = await startFaultWorld(models)
-})
-test.after.always('every invariant of the money holds', t => world?.close(t))
+const world = use(
+  test,
+  () => startFaultWorld(models),
+  (it, t) => it.close(t),
+)
 
 const served = (by: ProviderName) => ({ by, finish: 'stop', estimated: false, costNano: costNano(by) })
 

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { type Reply, reset } from '../../emulators/emulator.ts'
 import {
   contentPolicy,
@@ -11,7 +10,9 @@ import {
 } from '../../emulators/openai.ts'
 import { casesOf, examine, type Fault, modelsOf, type Outcome, titleOf } from '../../support/chat/fault-cases.ts'
 import { bytes } from '../../support/chat/fault-replies.ts'
-import { type FaultWorld, startFaultWorld, upstreamSecret } from '../../support/chat/faults.ts'
+import { startFaultWorld, upstreamSecret } from '../../support/chat/faults.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 /** An error whose message only the operator may read. */
 const told = `Key ${upstreamSecret} failed at http://127.0.0.1/v1.`
@@ -89,14 +90,14 @@ const faults: Fault[] = [
 ]
 
 const cases = casesOf(faults)
-let world: FaultWorld
-test.before(async () => {
-  world = await startFaultWorld(cases.flatMap(modelsOf))
-})
-test.after.always('every invariant of the money holds', t => world?.close(t))
+const world = use(
+  test,
+  () => startFaultWorld(cases.flatMap(modelsOf)),
+  (it, t) => it.close(t),
+)
 
 for (const one of cases) test(titleOf(one), t => world.inTurn(() => examine(t, world, one)))
 
-test.after('no redirect was followed', t => {
+test.after.always('no redirect was followed', t => {
   t.deepEqual(new Set([...world.p1.paths, ...world.p2.paths]), new Set(['/v1/chat/completions']))
 })

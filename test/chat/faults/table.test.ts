@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { contextLength, failure } from '../../emulators/openai.ts'
 import { prompt } from '../../support/chat/fault-replies.ts'
 import {
@@ -12,15 +11,10 @@ import {
   tableFaults,
   tableModels,
 } from '../../support/chat/fault-table.ts'
-import {
-  ask,
-  bookedOf,
-  type FaultModel,
-  type FaultWorld,
-  paidNano,
-  startFaultWorld,
-} from '../../support/chat/faults.ts'
+import { ask, bookedOf, type FaultModel, paidNano, startFaultWorld } from '../../support/chat/faults.ts'
 import { saying } from '../../support/chat/gateway.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 const columns = setups.flatMap(setup => [true, false].map(stream => ({ setup, stream })))
 const cells: TableCell[] = Object.keys(tableFaults).flatMap(name => columns.map(column => ({ name, ...column })))
@@ -37,15 +31,18 @@ const sized: FaultModel[] = [
   { id: 'failing', providers: ['p2'], quality: 20, contextLength: 2_000 },
   { id: 'large', providers: ['p2'], quality: 10, contextLength: 2_000 },
 ]
-
-let world: FaultWorld
-test.before(async () => {
-  const models = [...cells, ...outages].flatMap(tableModels)
-  world = await startFaultWorld([...models, ...sized], tableEnv)
+const world = use(
+  test,
+  () => {
+    const models = [...cells, ...outages].flatMap(tableModels)
+    return startFaultWorld([...models, ...sized], tableEnv)
+  },
+  (it, t) => it.close(t),
+)
+test.before(() => {
   for (const id of [...peers, 'overflowing']) world.p1.always(id, contextLength)
   world.p2.always('failing', failure(503, 'Down.', 'server_error', null))
 })
-test.after.always('every invariant of the money holds', t => world?.close(t))
 
 const nameOf = ({ name, setup, stream }: TableCell) => `${name}, ${setup}, ${stream ? 'stream' : 'plain'}`
 
@@ -129,7 +126,7 @@ test('a decision tells that the input is too long for the model that is named', 
   t.regex(decision.reason, /^fallback, as the input is too long for tiny; /)
 })
 
-test.after('the table', t => {
+test.after.always('the table', t => {
   const rows = Object.keys(tableFaults).map(name => {
     const row = columns.map(column => told.get(nameOf({ name, ...column })) ?? '')
     return `| ${name} | ${row.join(' | ')} |`

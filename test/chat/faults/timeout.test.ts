@@ -1,8 +1,9 @@
-import test from 'ava'
 import { after, events, hang } from '../../emulators/emulator.ts'
 import { casesOf, examine, type Fault, modelsOf, type Outcome, titleOf } from '../../support/chat/fault-cases.ts'
 import { beginning, begins, begun, drip, headOnly, whole } from '../../support/chat/fault-replies.ts'
-import { type FaultWorld, startFaultWorld } from '../../support/chat/faults.ts'
+import { startFaultWorld } from '../../support/chat/faults.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 const lasting: Outcome = { is: 'lasting', reason: 'timeout', status: null }
 const broken: Outcome = { is: 'broken', reason: 'timeout', code: 'upstream_timeout', text: beginning.text }
@@ -35,11 +36,11 @@ const faults: Fault[] = [
 ]
 
 const cases = casesOf(faults)
-let world: FaultWorld
-test.before(async () => {
-  world = await startFaultWorld(cases.flatMap(modelsOf), env)
-})
-test.after.always('every invariant of the money holds', t => world?.close(t))
+const world = use(
+  test,
+  () => startFaultWorld(cases.flatMap(modelsOf), env),
+  (it, t) => it.close(t),
+)
 
 for (const one of cases) {
   test(titleOf(one), async t => {

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { Deployment } from '../../../shared/catalog/schema.ts'
 import { faceSwap } from '../../../shared/kinds/face-swap.ts'
@@ -9,6 +8,7 @@ import { json } from '../../emulators/emulator.ts'
 import { queuedConformance } from '../../support/jobs/queued-adapter.ts'
 import { assertFailures, assertReports, bench } from '../../support/jobs/slow-work.ts'
 import { imageSource, videoSource } from '../../support/jobs/sources.ts'
+import { test } from '../../support/test.ts'
 
 const catalog = loadCatalog()
 const model = catalog.models.get('akool-face-swap')!

@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { anthropic } from '../../../shared/providers/adapters/anthropic/protocol.ts'
 import type { Call } from '../../../shared/providers/contract.ts'
@@ -29,6 +28,7 @@ import {
   tool,
 } from '../../support/providers/anthropic.ts'
 import { goldenRequest } from '../../support/providers/golden-request.ts'
+import { test } from '../../support/test.ts'
 
 const weatherRequest = { model: 'X', ...goldenRequest }
 

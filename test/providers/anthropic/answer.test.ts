@@ -1,4 +1,3 @@
-import test from 'ava'
 import { anthropic } from '../../../shared/providers/adapters/anthropic/protocol.ts'
 import { type FailureReason, ProviderError } from '../../../shared/providers/provider-error.ts'
 import { messageEvents, sse } from '../../emulators/anthropic.ts'
@@ -11,6 +10,7 @@ import {
   message,
   summed,
 } from '../../support/providers/anthropic.ts'
+import { test } from '../../support/test.ts'
 
 test('answer: text, thinking and tool calls', t => {
   const content = [

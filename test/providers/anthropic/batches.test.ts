@@ -1,5 +1,4 @@
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import { embeddingRequest } from '../../../shared/kinds/embedding.ts'
@@ -10,6 +9,7 @@ import { json } from '../../emulators/emulator.ts'
 import { batchBench, batchConformance } from '../../support/batches/adapter.ts'
 import { all } from '../../support/batches/streams.ts'
 import { providerFault } from '../../support/jobs/queued-adapter.ts'
+import { test } from '../../support/test.ts'
 
 const subject = {
   provider: 'anthropic',

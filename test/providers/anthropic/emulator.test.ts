@@ -1,5 +1,4 @@
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import {
   cutMidStream,
   errorMidStream,
@@ -10,6 +9,7 @@ import {
   toolWithoutInput,
 } from '../../emulators/anthropic.ts'
 import type { Emulator } from '../../emulators/emulator.ts'
+import { test } from '../../support/test.ts'
 
 const weather: Anthropic.Tool = {
   name: 'get_weather',

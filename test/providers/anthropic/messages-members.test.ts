@@ -1,19 +1,17 @@
-import test from 'ava'
 import type { UnknownNamesAnswer } from '../../../api/dashboard/wire/operator-home.ts'
 import { messageReply } from '../../emulators/anthropic.ts'
 import { json } from '../../emulators/emulator.ts'
-import { chargedNano, startWorld, type World } from '../../support/chat/gateway.ts'
+import { chargedNano, startWorld } from '../../support/chat/gateway.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import type { Gateway } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
-let world: World
 /** Its operator passes unknown fields on. */
-let open: World
-test.before(async () => {
-  const env = { OPENROUTER_API_KEY: '' }
-  ;[world, open] = await Promise.all([startWorld(env), startWorld({ ...env, PASS_UNKNOWN_FIELDS: 'true' })])
-})
-test.after.always(() => Promise.all([world?.close(), open?.close()]))
+
+const env = { OPENROUTER_API_KEY: '' }
+const world = use(test, () => startWorld(env))
+const open = use(test, () => startWorld({ ...env, PASS_UNKNOWN_FIELDS: 'true' }))
 test.beforeEach(() => {
   for (const { anthropic } of [world, open]) anthropic.reset()
 })

@@ -1,15 +1,12 @@
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import { cutMidStream, errorMidStream, failed, messageReply, overloaded } from '../../emulators/anthropic.ts'
 import { events, json } from '../../emulators/emulator.ts'
-import { chargedNano, expectedNano, generationOf, startWorld, type World } from '../../support/chat/gateway.ts'
+import { chargedNano, expectedNano, generationOf, startWorld } from '../../support/chat/gateway.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
-let world: World
-test.before(async () => {
-  // A model must have one provider, so that its failures are not made good by the other.
-  world = await startWorld({ OPENROUTER_API_KEY: '' })
-})
-test.after.always(() => world?.close())
+// A model must have one provider, so that its failures are not made good by the other.
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '' }))
 test.beforeEach(() => world.anthropic.reset())
 
 const model = 'claude-sonnet-4-5-20250929'

@@ -1,15 +1,13 @@
 import Anthropic from '@anthropic-ai/sdk'
-import test from 'ava'
 import { sse } from '../../emulators/anthropic.ts'
 import { events } from '../../emulators/emulator.ts'
-import { chargedNano, generationOf, startWorld, type World } from '../../support/chat/gateway.ts'
+import { chargedNano, generationOf, startWorld } from '../../support/chat/gateway.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 /** Streams with every kind of event: the SDK makes the same message of them directly and through the gateway. */
-let world: World
-test.before(async () => {
-  world = await startWorld({ OPENROUTER_API_KEY: '' })
-})
-test.after.always(() => world?.close())
+
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '' }))
 test.beforeEach(() => world.anthropic.reset())
 
 type Event = { type: string; [field: string]: unknown }

@@ -1,6 +1,6 @@
-import test from 'ava'
 import { checkRequest } from '../../emulators/anthropic-rules.ts'
 import { called, hi, hiTurn, image, mark, parts, type Traits, upstreamBody } from '../../support/providers/anthropic.ts'
+import { test } from '../../support/test.ts'
 
 const pdf = 'data:application/pdf;base64,JVBERi0='
 const userTurn = (...content: object[]) => [{ role: 'user', content }]

@@ -1,6 +1,6 @@
-import test from 'ava'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { adapter, called, callOf, hi, image, parts, tool } from '../../support/providers/anthropic.ts'
+import { test } from '../../support/test.ts'
 
 const file = (fields: object) => parts({ type: 'file', file: fields })
 const system = { role: 'system', content: 'A' }

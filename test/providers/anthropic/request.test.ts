@@ -1,4 +1,3 @@
-import test from 'ava'
 import { checkRequest } from '../../emulators/anthropic-rules.ts'
 import {
   called,
@@ -10,6 +9,7 @@ import {
   tool,
   upstreamBody,
 } from '../../support/providers/anthropic.ts'
+import { test } from '../../support/test.ts'
 
 const schema = { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false }
 const jsonSchema = { type: 'json_schema', json_schema: { name: 'out', schema } }

@@ -1,15 +1,16 @@
-import test from 'ava'
 import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
 import { deepgram } from '../../../shared/providers/adapters/deepgram/protocol.ts'
 import type { InstantCall } from '../../../shared/providers/contract.ts'
 import type { FailureReason } from '../../../shared/providers/provider-error.ts'
 import { error, heard, said, startDeepgram } from '../../emulators/deepgram.ts'
-import { type Emulator, json, type Recorded, type Reply } from '../../emulators/emulator.ts'
+import { json, type Recorded, type Reply } from '../../emulators/emulator.ts'
 import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
 import { conforms, instantCallOf } from '../../support/media/adapter.ts'
 import { plainTranscription } from '../../support/media/openai-audio-calls.ts'
 import { wav } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 const adapter = deepgram.instant!.transcription!
 if (!('make' in adapter)) throw new Error('Deepgram answers in one exchange')
@@ -23,13 +24,8 @@ const input: TranscriptionInput = {
   words: true,
   seconds: 6,
 }
-
-let emulator: Emulator
-test.before(async () => {
-  emulator = await startDeepgram()
-})
+const emulator = use(test, startDeepgram)
 test.beforeEach(() => emulator.reset())
-test.after.always(() => emulator.close())
 
 function callWith(changes: Partial<TranscriptionInput> = {}, model = 'nova-3'): InstantCall<'transcription'> {
   const audio_url = sourceOf('https://files.example/hello.wav', 'audio/wav', 6, file)

@@ -1,5 +1,4 @@
 import { buffer } from 'node:stream/consumers'
-import test from 'ava'
 import type { InstantKind, WorkKinds } from '../../../shared/kinds/index.ts'
 import type { SoundFormat } from '../../../shared/kinds/sound.ts'
 import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
@@ -8,13 +7,15 @@ import { elevenlabs } from '../../../shared/providers/adapters/elevenlabs/protoc
 import type { InstantAdapter } from '../../../shared/providers/contract.ts'
 import type { FailureReason } from '../../../shared/providers/provider-error.ts'
 import { error, heard, invalid, said, startElevenLabs, voices } from '../../emulators/elevenlabs.ts'
-import { type Emulator, json, type Reply } from '../../emulators/emulator.ts'
+import { json, type Reply } from '../../emulators/emulator.ts'
 import { fieldsOf } from '../../emulators/openai-videos.ts'
 import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
 import { instantCallOf } from '../../support/media/adapter.ts'
 import { plainTranscription } from '../../support/media/openai-audio-calls.ts'
 import { decodedSeconds, wav } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 type Kind = Exclude<InstantKind, 'image'>
 const models = { speech: 'eleven-v3', transcription: 'scribe-v2', music: 'eleven-music-v2', sfx: 'eleven-sfx-v2' }
@@ -24,13 +25,8 @@ const sfx = { prompt: 'A door', durationS: null, format: 'mp3' as SoundFormat }
 const transcription: TranscriptionInput = { ...plainTranscription, seconds: 6 }
 const inputs = { speech, music, sfx, transcription }
 const file = Buffer.from(wav(6_000))
-
-let emulator: Emulator
-test.before(async () => {
-  emulator = await startElevenLabs()
-})
+const emulator = use(test, startElevenLabs)
 test.beforeEach(() => emulator.reset())
-test.after.always(() => emulator.close())
 
 /** What a call of a kind gives, with changes to its input. */
 async function made<K extends Kind>(

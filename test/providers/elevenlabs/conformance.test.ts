@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { MusicInput } from '../../../shared/kinds/music.ts'
 import type { SfxInput } from '../../../shared/kinds/sfx.ts'
 import type { SpeechInput } from '../../../shared/kinds/speech.ts'
@@ -9,6 +8,7 @@ import { sourceOf } from '../../support/jobs/sources.ts'
 import { conforms, instantCallOf } from '../../support/media/adapter.ts'
 import { plainTranscription } from '../../support/media/openai-audio-calls.ts'
 import { sound } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
 
 const subject = {
   provider: 'elevenlabs',

@@ -1,42 +1,31 @@
-import test from 'ava'
 import OpenAI, { toFile } from 'openai'
 import { startDeepgram } from '../../emulators/deepgram.ts'
 import { heard, said, startElevenLabs, voices } from '../../emulators/elevenlabs.ts'
-import { type Emulator, json, type Reply } from '../../emulators/emulator.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
+import { json, type Reply } from '../../emulators/emulator.ts'
+import type { Account } from '../../support/gateway.ts'
 import { answerOf, audio, wallet } from '../../support/jobs/gateway.ts'
 import { decodedSeconds, sound } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
+import { use, useGateway } from '../../support/use.ts'
 
 const secret = 'upstream-secret-0123456789'
-let stores: Stores
-let gateway: Gateway
-let elevenlabs: Emulator
-let deepgram: Emulator
 let account: Account
 let sdk: OpenAI
 
-test.before(async () => {
-  stores = await freshStores()
-  elevenlabs = await startElevenLabs()
-  deepgram = await startDeepgram()
-  gateway = await startGateway(stores, {
-    ELEVENLABS_API_KEY: secret,
-    ELEVENLABS_BASE_URL: elevenlabs.url,
-    DEEPGRAM_API_KEY: secret,
-    DEEPGRAM_BASE_URL: deepgram.url,
-    UPSTREAM_MAX_ATTEMPTS: '1',
-  })
-})
+const elevenlabs = use(test, startElevenLabs)
+const deepgram = use(test, startDeepgram)
+const gateway = useGateway(test, () => ({
+  ELEVENLABS_API_KEY: secret,
+  ELEVENLABS_BASE_URL: elevenlabs.url,
+  DEEPGRAM_API_KEY: secret,
+  DEEPGRAM_BASE_URL: deepgram.url,
+  UPSTREAM_MAX_ATTEMPTS: '1',
+}))
 test.beforeEach(async () => {
   elevenlabs.reset()
   deepgram.reset()
   account = await gateway.account()
   sdk = new OpenAI({ apiKey: account.live, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
-})
-test.after.always(async () => {
-  await gateway.close()
-  await Promise.all([elevenlabs.close(), deepgram.close()])
-  await stores.drop()
 })
 
 const post = (path: string, body: object) => gateway.fetch(`/v1/audio/${path}`, { key: account.live, body })

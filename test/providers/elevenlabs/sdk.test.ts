@@ -1,7 +1,7 @@
 import { ElevenLabsClient, ElevenLabsError } from '@elevenlabs/elevenlabs-js'
-import test from 'ava'
 import { said, startElevenLabs, voices } from '../../emulators/elevenlabs.ts'
 import { decodedSeconds, sound } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
 
 // The official SDK is the judge of the emulator.
 

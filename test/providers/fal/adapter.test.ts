@@ -1,10 +1,10 @@
-import test from 'ava'
 import { fal } from '../../../shared/providers/adapters/fal/protocol.ts'
 import { json } from '../../emulators/emulator.ts'
 import { falError, startFal } from '../../emulators/fal.ts'
 import { falLipsync, falMesh, falVideo } from '../../support/jobs/fal-calls.ts'
 import { queuedConformance } from '../../support/jobs/queued-adapter.ts'
 import { assertFailures, assertReports, bench } from '../../support/jobs/slow-work.ts'
+import { test } from '../../support/test.ts'
 
 const replies = {
   invalid: falError(422, [{ loc: ['body', 'prompt'], msg: 'Field required', type: 'missing' }]),

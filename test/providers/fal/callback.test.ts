@@ -1,5 +1,4 @@
 import { generateKeyPairSync } from 'node:crypto'
-import test from 'ava'
 import { fal } from '../../../shared/providers/adapters/fal/protocol.ts'
 import type { ProviderCallback, ProviderLine } from '../../../shared/providers/contract.ts'
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
@@ -7,6 +6,7 @@ import { json } from '../../emulators/emulator.ts'
 import { signed, startFal } from '../../emulators/fal.ts'
 import { falVideo } from '../../support/jobs/fal-calls.ts'
 import { lineTo } from '../../support/jobs/queued-adapter.ts'
+import { test } from '../../support/test.ts'
 
 const nowMs = 1_795_132_800_000
 /** The emulator, a line to it that knows its keys' address, and a report on one piece of finished work. */

@@ -1,55 +1,44 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import test from 'ava'
 import OpenAI, { toFile } from 'openai'
 import { examineImage } from '../../../shared/io/media/images.ts'
 import { png } from '../../../shared/providers/sandbox/media/media.ts'
 import { startFal } from '../../emulators/fal.ts'
 import { startReplicate } from '../../emulators/replicate.ts'
 import type { Json, WorkEmulator } from '../../emulators/slow-work.ts'
-import {
-  type Account,
-  eventually,
-  freshStores,
-  type Gateway,
-  type Stores,
-  startGateway,
-} from '../../support/gateway.ts'
+import { type Account, eventually } from '../../support/gateway.ts'
 import { answerOf, wallet } from '../../support/jobs/gateway.ts'
 import { filesIn } from '../../support/jobs/handed-on.ts'
 import { operatorSounds } from '../../support/jobs/operator-sounds.ts'
 import { decodedSeconds } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
+import { use, useFolder, useGateway } from '../../support/use.ts'
 
 /** Images, music and sound effects at fal and Replicate, through the whole gateway. */
 
-let folder: string
-let stores: Stores
-let gateway: Gateway
-let fal: Awaited<ReturnType<typeof startFal>>
-let replicate: Awaited<ReturnType<typeof startReplicate>>
+const folder = useFolder(test)
 let account: Account
 let sdk: OpenAI
 
 const soundsOf = (files: string, { duration, seconds, output_format = 'mp3' }: Json) =>
   seconds ? { noise: `${files}/sound-${seconds}.mp3` } : `${files}/sound-${duration}.${output_format}`
 
+const catalog = join(folder, 'catalog.json')
 test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'headgate-catalog-'))
-  const catalog = join(folder, 'catalog.json')
   await writeFile(catalog, JSON.stringify({ models: operatorSounds }))
-  ;[stores, fal, replicate] = await Promise.all([freshStores(), startFal(), startReplicate({ output: soundsOf })])
-  gateway = await startGateway(stores, {
-    UPSTREAM_READ_ON_MS: '300',
-    MODEL_CATALOG: catalog,
-    ALLOW_PRIVATE_URLS: 'true',
-    FAL_API_KEY: 'key:secret',
-    // Its files have another origin, as they do at fal.
-    FAL_BASE_URL: fal.url.replace('127.0.0.1', 'localhost'),
-    REPLICATE_API_KEY: 'secret',
-    REPLICATE_BASE_URL: `${replicate.url}/v1`,
-  })
 })
+const fal = use(test, startFal)
+const replicate = use(test, () => startReplicate({ output: soundsOf }))
+const gateway = useGateway(test, () => ({
+  UPSTREAM_READ_ON_MS: '300',
+  MODEL_CATALOG: catalog,
+  ALLOW_PRIVATE_URLS: 'true',
+  FAL_API_KEY: 'key:secret',
+  // Its files have another origin, as they do at fal.
+  FAL_BASE_URL: fal.url.replace('127.0.0.1', 'localhost'),
+  REPLICATE_API_KEY: 'secret',
+  REPLICATE_BASE_URL: `${replicate.url}/v1`,
+}))
 test.beforeEach(async () => {
   for (const { emulator, works } of [fal, replicate]) {
     emulator.reset()
@@ -57,12 +46,6 @@ test.beforeEach(async () => {
   }
   account = await gateway.account()
   sdk = new OpenAI({ apiKey: account.live, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await Promise.all([fal?.close(), replicate?.close()])
-  await stores?.drop()
-  await rm(folder, { recursive: true, force: true })
 })
 
 const prompt = 'a fox in the snow'

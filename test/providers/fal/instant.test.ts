@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { ImageInput } from '../../../shared/kinds/image.ts'
 import { fal } from '../../../shared/providers/adapters/fal/protocol.ts'
 import type { InstantCall, Source } from '../../../shared/providers/contract.ts'
@@ -16,6 +15,7 @@ import {
   reasonOf,
   sfxCall,
 } from '../../support/media/model-calls.ts'
+import { test } from '../../support/test.ts'
 
 const one = { 'input_references.0': pictureSource('a.png') }
 const two = { ...one, 'input_references.1': pictureSource('b.png') }

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { QueuedKind } from '../../../shared/kinds/index.ts'
 import { video as videoKind } from '../../../shared/kinds/video.ts'
@@ -9,6 +8,7 @@ import { falLipsync, falMesh, falVideo } from '../../support/jobs/fal-calls.ts'
 import { callOf } from '../../support/jobs/queued-adapter.ts'
 import { bench } from '../../support/jobs/slow-work.ts'
 import { audioSource, hiddenImage, imageSource, sourceOf, videoSource } from '../../support/jobs/sources.ts'
+import { test } from '../../support/test.ts'
 
 const image = 'https://files.example/face.png'
 const clip = 'https://files.example/clip.mp4'

@@ -1,8 +1,8 @@
 import { ApiError, createFalClient, ValidationError } from '@fal-ai/client'
-import test from 'ava'
 import { examineImage } from '../../../shared/io/media/images.ts'
 import { falError, startFal } from '../../emulators/fal.ts'
 import { decodedSeconds } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
 
 // The official SDK is the judge of the emulator. It has no base URL: its requests are sent on by their paths.
 

@@ -1,9 +1,9 @@
-import test from 'ava'
 import type { GatewayError } from '../../../shared/base/errors.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import type { Call, UpstreamRequest } from '../../../shared/providers/contract.ts'
 import { chatCall as call, type Thinking, user } from '../../support/providers/gemini-calls.ts'
 import { goldenRequest } from '../../support/providers/golden-request.ts'
+import { test } from '../../support/test.ts'
 
 const chat = gemini.direct.chat!
 const sent = (request: UpstreamRequest) => JSON.parse(String(request.body))

@@ -1,10 +1,10 @@
-import test from 'ava'
 import fc from 'fast-check'
 import type { ChatChunk, ChatCompletion, ToolCall } from '../../../shared/kinds/chat.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import type { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { toolArguments } from '../../support/chat/arbitraries.ts'
 import { chatCall } from '../../support/providers/gemini-calls.ts'
+import { test } from '../../support/test.ts'
 
 const chat = gemini.direct.chat!
 

@@ -1,13 +1,11 @@
 import { GoogleGenAI, Modality } from '@google/genai'
-import test from 'ava'
 import OpenAI from 'openai'
 import type { MusicInput } from '../../../shared/kinds/music.ts'
-import { type Emulator, json, type Reply } from '../../emulators/emulator.ts'
+import { json, type Reply } from '../../emulators/emulator.ts'
 import { blockedPrompt, countTokens } from '../../emulators/gemini.ts'
 import { songSeconds, tokensPerSecond, voices } from '../../emulators/gemini-interactions.ts'
 import { startGeminiMedia } from '../../emulators/gemini-media.ts'
 import { chargedNano, expectedNano, upstreamSecret, type World } from '../../support/chat/gateway.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { decodedSeconds, sound } from '../../support/media/sounds.ts'
 import {
@@ -19,20 +17,11 @@ import {
   text,
   textSeconds,
 } from '../../support/providers/gemini-sound.ts'
+import { test } from '../../support/test.ts'
+import { use, useGateway } from '../../support/use.ts'
 
-let emulator: Emulator
-let stores: Stores
-let gateway: Gateway
-test.before(async () => {
-  emulator = await startGeminiMedia()
-  stores = await freshStores()
-  gateway = await startGateway(stores, { GEMINI_API_KEY: upstreamSecret, GEMINI_BASE_URL: emulator.url })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-  await emulator?.close()
-})
+const emulator = use(test, startGeminiMedia)
+const gateway = useGateway(test, () => ({ GEMINI_API_KEY: upstreamSecret, GEMINI_BASE_URL: emulator.url }))
 test.beforeEach(() => emulator.reset())
 
 const sdk = () => new GoogleGenAI({ apiKey: 'k', httpOptions: { baseUrl: emulator.url } })

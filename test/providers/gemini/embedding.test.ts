@@ -1,18 +1,13 @@
-import test from 'ava'
 import type { GatewayError } from '../../../shared/base/errors.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import type { ProviderError } from '../../../shared/providers/provider-error.ts'
-import type { Emulator } from '../../emulators/emulator.ts'
 import { startGeminiEmulator } from '../../emulators/gemini.ts'
 import { embeddingCall } from '../../support/providers/gemini-calls.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 const embedding = gemini.direct.embedding!
-
-let emulator: Emulator
-test.before(async () => {
-  emulator = await startGeminiEmulator()
-})
-test.after.always(() => emulator.close())
+const emulator = use(test, startGeminiEmulator)
 
 test.serial('200 embeddings: whole vectors as they are, reduced ones at unit length', async t => {
   const embed = async (fields: object) => {

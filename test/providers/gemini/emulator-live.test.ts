@@ -1,16 +1,13 @@
 import { GoogleGenAI, type LiveServerMessage, Modality, type Session } from '@google/genai'
-import test from 'ava'
 import { WebSocket } from 'ws'
 import { LiveEmulator, sound, usualUsage } from '../../emulators/gemini-live.ts'
 import { eventually } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 // The official SDK is the judge of the emulator.
 
-let emulator: LiveEmulator
-test.before(async () => {
-  emulator = await LiveEmulator.start()
-})
-test.after.always(() => emulator.close())
+const emulator = use(test, () => LiveEmulator.start())
 
 async function connect(apiVersion = 'v1beta', config: object = {}) {
   const heard: LiveServerMessage[] = []

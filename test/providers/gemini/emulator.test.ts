@@ -7,8 +7,6 @@ import {
   GoogleGenAI,
   ThinkingLevel,
 } from '@google/genai'
-import test from 'ava'
-import type { Emulator } from '../../emulators/emulator.ts'
 import {
   blockedPrompt,
   countTokens,
@@ -19,16 +17,13 @@ import {
   startGeminiEmulator,
   tokenCounts,
 } from '../../emulators/gemini.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 // The official SDK is the judge of the emulator.
 
-let emulator: Emulator
-let sdk: GoogleGenAI
-test.before(async () => {
-  emulator = await startGeminiEmulator()
-  sdk = client('AIza-test')
-})
-test.after.always(() => emulator.close())
+const emulator = use(test, startGeminiEmulator)
+const sdk = use(test, () => client('AIza-test'))
 
 function client(apiKey: string, apiVersion = 'v1beta') {
   return new GoogleGenAI({ apiKey, apiVersion, httpOptions: { baseUrl: emulator.url } })

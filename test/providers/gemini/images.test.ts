@@ -1,5 +1,4 @@
 import { GoogleGenAI } from '@google/genai'
-import test from 'ava'
 import OpenAI, { toFile } from 'openai'
 import sharp from 'sharp'
 import { type ImageInput, type ImageRequest, image, imageRequest } from '../../../shared/kinds/image.ts'
@@ -7,31 +6,20 @@ import { performWork } from '../../../shared/media/work.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import type { InstantCall, Source } from '../../../shared/providers/contract.ts'
 import { png } from '../../../shared/providers/sandbox/media/media.ts'
-import type { Emulator, Reply } from '../../emulators/emulator.ts'
+import type { Reply } from '../../emulators/emulator.ts'
 import { json } from '../../emulators/emulator.ts'
 import { blockedPrompt, countTokens, finished, geminiError, tokenCounts } from '../../emulators/gemini.ts'
 import { caption, startGeminiMedia } from '../../emulators/gemini-media.ts'
 import { chargedNano, expectedNano, upstreamSecret, type World } from '../../support/chat/gateway.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
 import { instantCallOf } from '../../support/media/adapter.ts'
+import { test } from '../../support/test.ts'
+import { use, useGateway } from '../../support/use.ts'
 
 const adapter = gemini.instant!.image!
-
-let emulator: Emulator
-let stores: Stores
-let gateway: Gateway
-test.before(async () => {
-  emulator = await startGeminiMedia()
-  stores = await freshStores()
-  gateway = await startGateway(stores, { GEMINI_API_KEY: upstreamSecret, GEMINI_BASE_URL: emulator.url })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-  await emulator?.close()
-})
+const emulator = use(test, startGeminiMedia)
+const gateway = useGateway(test, () => ({ GEMINI_API_KEY: upstreamSecret, GEMINI_BASE_URL: emulator.url }))
 test.beforeEach(() => emulator.reset())
 
 const nano = 'gemini-2.5-flash-image'

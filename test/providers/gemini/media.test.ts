@@ -1,4 +1,3 @@
-import test from 'ava'
 import { type ImageInput, image, imageRequest } from '../../../shared/kinds/image.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import type { Source } from '../../../shared/providers/contract.ts'
@@ -9,6 +8,7 @@ import { startGeminiMedia } from '../../emulators/gemini-media.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
 import { conforms, instantCallOf } from '../../support/media/adapter.ts'
 import { musicCall, speechCall } from '../../support/providers/gemini-sound.ts'
+import { test } from '../../support/test.ts'
 
 // What every adapter of its kind must do, done by Gemini's.
 

@@ -1,8 +1,7 @@
-import test from 'ava'
 import type { Bytes } from '../../../shared/io/bytes.ts'
 import { waveHeader } from '../../../shared/io/media/wave.ts'
 import type { SpeechInput } from '../../../shared/kinds/speech.ts'
-import { type Emulator, events, json, type Reply } from '../../emulators/emulator.ts'
+import { events, json, type Reply } from '../../emulators/emulator.ts'
 import { countTokens, geminiError, rateLimited } from '../../emulators/gemini.ts'
 import { interactionError, streamed, tokensPerSecond } from '../../emulators/gemini-interactions.ts'
 import { startGeminiMedia } from '../../emulators/gemini-media.ts'
@@ -19,12 +18,10 @@ import {
   type Way,
   ways,
 } from '../../support/providers/gemini-sound.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
-let emulator: Emulator
-test.before(async () => {
-  emulator = await startGeminiMedia()
-})
-test.after.always(() => emulator?.close())
+const emulator = use(test, startGeminiMedia)
 test.beforeEach(() => emulator.reset())
 
 const say = (input?: Partial<SpeechInput>, way?: Way) => made('speech', emulator.url, speechCall(input, way))

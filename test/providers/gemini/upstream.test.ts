@@ -1,11 +1,9 @@
-import test from 'ava'
 import fc from 'fast-check'
 import type { ChatCompletion, ChatMessage } from '../../../shared/kinds/chat.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import type { Call, UpstreamRequest } from '../../../shared/providers/contract.ts'
 import type { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { decodeToolCallId, encodeToolCallId } from '../../../shared/providers/toolkit/tool-call-id.ts'
-import type { Emulator } from '../../emulators/emulator.ts'
 import {
   blockedPrompt,
   cutStream,
@@ -16,16 +14,13 @@ import {
   startGeminiEmulator,
 } from '../../emulators/gemini.ts'
 import { chatCall, type Thinking } from '../../support/providers/gemini-calls.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 // The adapter against the emulated upstream, and what goes with it: signatures in ids and failures.
 
 const chat = gemini.direct.chat!
-
-let emulator: Emulator
-test.before(async () => {
-  emulator = await startGeminiEmulator()
-})
-test.after.always(() => emulator.close())
+const emulator = use(test, startGeminiEmulator)
 
 /** Sends what the adapter made; throws what the adapter makes of a refusal. */
 async function send({ method, path, headers, body }: UpstreamRequest): Promise<Response> {

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import { json } from '../../emulators/emulator.ts'
 import { geminiError, invalidApiKey, rateLimited } from '../../emulators/gemini.ts'
@@ -7,6 +6,7 @@ import { lineTo, providerFault, queuedConformance, refusedField } from '../../su
 import { assertReports, bench } from '../../support/jobs/slow-work.ts'
 import { imageSource, otherImage, videoSource } from '../../support/jobs/sources.ts'
 import { created, videoAdapter, videoCall } from '../../support/jobs/video-calls.ts'
+import { test } from '../../support/test.ts'
 
 const veo = videoAdapter(gemini)
 const base64 = (text: string) => Buffer.from(text).toString('base64')

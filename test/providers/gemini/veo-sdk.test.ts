@@ -2,8 +2,8 @@ import { mkdtemp, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ApiError, GoogleGenAI, VideoGenerationReferenceType } from '@google/genai'
-import test from 'ava'
 import { startVeo, type VeoOptions } from '../../emulators/veo.ts'
+import { test } from '../../support/test.ts'
 
 // The official SDK is the judge of the emulator.
 

@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { AvatarInput } from '../../../shared/kinds/avatar.ts'
 import { heygen } from '../../../shared/providers/adapters/heygen/protocol.ts'
 import type { ProviderCallback } from '../../../shared/providers/contract.ts'
@@ -6,6 +5,7 @@ import { heygenError, heygenEvent, realSeconds, startHeygen } from '../../emulat
 import { callOf, queuedConformance } from '../../support/jobs/queued-adapter.ts'
 import { assertFailures, assertReports, bench } from '../../support/jobs/slow-work.ts'
 import { audioSource, hiddenImage, imageSource, videoSource } from '../../support/jobs/sources.ts'
+import { test } from '../../support/test.ts'
 
 const spoken: AvatarInput = {
   avatarId: 'look_0',

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { heygen } from '../../../shared/providers/adapters/heygen/protocol.ts'
 import type { CatalogPage } from '../../../shared/providers/avatar-catalog.ts'
@@ -7,6 +6,7 @@ import { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { json } from '../../emulators/emulator.ts'
 import { startHeygen } from '../../emulators/heygen.ts'
 import { lineTo } from '../../support/jobs/queued-adapter.ts'
+import { test } from '../../support/test.ts'
 
 const { avatars, voices } = heygen.catalog!
 

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { kling } from '../../../shared/providers/adapters/kling/protocol.ts'
 import { json } from '../../emulators/emulator.ts'
 import { klingError, startKling } from '../../emulators/kling.ts'
@@ -6,6 +5,7 @@ import { lineTo, providerFault, queuedConformance, refusedField } from '../../su
 import { assertReports } from '../../support/jobs/slow-work.ts'
 import { hiddenImage, imageSource, otherImage, sourceOf, videoSource } from '../../support/jobs/sources.ts'
 import { created, videoAdapter, videoCall } from '../../support/jobs/video-calls.ts'
+import { test } from '../../support/test.ts'
 
 type Input = Parameters<typeof videoCall>[2]
 type Sources = Parameters<typeof videoCall>[3]

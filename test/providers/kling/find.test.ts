@@ -1,9 +1,9 @@
-import test from 'ava'
 import { kling } from '../../../shared/providers/adapters/kling/protocol.ts'
 import { json } from '../../emulators/emulator.ts'
 import { klingError, startKling } from '../../emulators/kling.ts'
 import { lineTo, providerFault } from '../../support/jobs/queued-adapter.ts'
 import { videoAdapter, videoCall } from '../../support/jobs/video-calls.ts'
+import { test } from '../../support/test.ts'
 
 const adapter = videoAdapter(kling)
 const pro = 'kling-v3-pro'

@@ -1,10 +1,10 @@
 import { createHmac } from 'node:crypto'
-import test from 'ava'
 import { kling } from '../../../shared/providers/adapters/kling/protocol.ts'
 import { authHeader } from '../../../shared/providers/auth.ts'
 import { startKling, tokenFault } from '../../emulators/kling.ts'
 import { lineTo, secret } from '../../support/jobs/queued-adapter.ts'
 import { created, videoAdapter, videoCall } from '../../support/jobs/video-calls.ts'
+import { test } from '../../support/test.ts'
 
 const nowMs = Date.UTC(2026, 10, 20, 12, 0, 0, 900)
 const nowS = Math.floor(nowMs / 1000)

@@ -1,10 +1,10 @@
-import test from 'ava'
 import magicHourSdk from 'magic-hour'
 import { magicHour } from '../../../shared/providers/adapters/magic-hour/protocol.ts'
 import { magicHourError, realRate, startMagicHour } from '../../emulators/magic-hour.ts'
 import { callOf, queuedConformance } from '../../support/jobs/queued-adapter.ts'
 import { assertFailures, assertReports, bench } from '../../support/jobs/slow-work.ts'
 import { imageSource, videoSource } from '../../support/jobs/sources.ts'
+import { test } from '../../support/test.ts'
 
 const input = { seconds: 10.5, maxSeconds: 60, sourceFaceConsent: true } as const
 const call = (seconds = 10.5) =>

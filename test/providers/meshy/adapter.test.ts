@@ -1,10 +1,10 @@
-import test from 'ava'
 import type { MeshInput } from '../../../shared/kinds/mesh.ts'
 import { meshy } from '../../../shared/providers/adapters/meshy/protocol.ts'
 import { meshyError, startMeshy } from '../../emulators/meshy.ts'
 import { callOf, queuedConformance } from '../../support/jobs/queued-adapter.ts'
 import { assertFailures, assertReports, bench } from '../../support/jobs/slow-work.ts'
 import { hiddenImage, imageSource } from '../../support/jobs/sources.ts'
+import { test } from '../../support/test.ts'
 
 const plain: MeshInput = {
   from: 'text',

@@ -1,8 +1,8 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
 import { type FailureReason, ProviderError } from '../../../shared/providers/provider-error.ts'
 import { call, type Given } from '../../support/providers/openai-call.ts'
+import { test } from '../../support/test.ts'
 
 const { chat, completion, embedding } = openai.direct as Required<typeof openai.direct>
 

@@ -1,10 +1,10 @@
-import test from 'ava'
 import { soundFormats } from '../../../shared/kinds/sound.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
 import { failure } from '../../emulators/openai.ts'
 import { startOpenAiAudio } from '../../emulators/openai-audio.ts'
 import { conforms } from '../../support/media/adapter.ts'
 import { spoken, transcribed } from '../../support/media/openai-audio-calls.ts'
+import { test } from '../../support/test.ts'
 
 const common = {
   provider: 'openai',

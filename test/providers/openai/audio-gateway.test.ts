@@ -1,15 +1,13 @@
 import { createWriteStream } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import test from 'ava'
 import OpenAI, { toFile } from 'openai'
 import type { Usage } from '../../../shared/base/usage.ts'
 import { charactersOf } from '../../../shared/kinds/instant.ts'
 import { soundFormats, soundTypes } from '../../../shared/kinds/sound.ts'
-import type { Emulator, Reply } from '../../emulators/emulator.ts'
+import type { Reply } from '../../emulators/emulator.ts'
 import {
   type AudioReplyOptions,
   heardText,
@@ -22,46 +20,28 @@ import {
 } from '../../emulators/openai-audio.ts'
 import { wrongField, wrongParam } from '../../emulators/openai-audio-rules.ts'
 import { expectedNano } from '../../support/chat/gateway.ts'
-import {
-  type Account,
-  eventually,
-  freshStores,
-  type Gateway,
-  type Stores,
-  startGateway,
-} from '../../support/gateway.ts'
+import { type Account, eventually } from '../../support/gateway.ts'
 import { audio } from '../../support/jobs/gateway.ts'
 import { decodedSeconds, sound } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
+import { use, useFolder, useGateway } from '../../support/use.ts'
 
 const secret = 'upstream-secret-0123456789'
-let stores: Stores
-let gateway: Gateway
-let emulator: Emulator
-let folder: string
+const folder = useFolder(test)
 let account: Account
 let sdk: OpenAI
 
-test.before(async () => {
-  stores = await freshStores()
-  emulator = await startOpenAiAudio()
-  folder = await mkdtemp(join(tmpdir(), 'headgate-speech-'))
-  gateway = await startGateway(stores, {
-    OPENAI_API_KEY: secret,
-    OPENAI_BASE_URL: `${emulator.url}/v1`,
-    GROQ_API_KEY: secret,
-    GROQ_BASE_URL: `${emulator.url}/openai/v1`,
-  })
-})
+const emulator = use(test, startOpenAiAudio)
+const gateway = useGateway(test, () => ({
+  OPENAI_API_KEY: secret,
+  OPENAI_BASE_URL: `${emulator.url}/v1`,
+  GROQ_API_KEY: secret,
+  GROQ_BASE_URL: `${emulator.url}/openai/v1`,
+}))
 test.beforeEach(async () => {
   emulator.reset()
   account = await gateway.account()
   sdk = new OpenAI({ apiKey: account.live, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
-})
-test.after.always(async () => {
-  await gateway.close()
-  await emulator.close()
-  await stores.drop()
-  await rm(folder, { recursive: true, force: true })
 })
 
 /** What the account was charged altogether, once nothing is under way. Throws when the money does not add up. */

@@ -1,9 +1,9 @@
-import test from 'ava'
 import OpenAI, { toFile } from 'openai'
 import { soundFormats } from '../../../shared/kinds/sound.ts'
 import { heardText, speechTokens, startOpenAiAudio, transcriptTokens } from '../../emulators/openai-audio.ts'
 import { dataOf } from '../../support/chat/gateway.ts'
 import { decodedSeconds, sound } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
 
 // The official SDK is the judge of the emulator.
 

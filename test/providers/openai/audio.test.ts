@@ -1,11 +1,10 @@
 import { buffer } from 'node:stream/consumers'
-import test from 'ava'
 import { soundFormats } from '../../../shared/kinds/sound.ts'
 import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
 import type { InstantCall, ProviderLine } from '../../../shared/providers/contract.ts'
 import type { ProviderError } from '../../../shared/providers/provider-error.ts'
-import { dripped, type Emulator, events, framed, json, type Reply } from '../../emulators/emulator.ts'
+import { dripped, events, framed, json, type Reply } from '../../emulators/emulator.ts'
 import {
   heardText,
   speechReply,
@@ -20,6 +19,8 @@ import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-a
 import { sourceOf } from '../../support/jobs/sources.ts'
 import { spoken, text, transcribed, wave, waveSource } from '../../support/media/openai-audio-calls.ts'
 import { decodedSeconds } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 const speech = openai.instant!.speech as { make: (call: InstantCall<'speech'>, line: ProviderLine) => Promise<Spoken> }
 const transcription = openai.instant!.transcription as {
@@ -29,14 +30,8 @@ type Spoken = { sound: { stream: AsyncIterable<Uint8Array> }; usage(): unknown }
 type Heard = Awaited<
   ReturnType<Extract<NonNullable<typeof openai.instant>['transcription'], { make: unknown }>['make']>
 >
-
-let emulator: Emulator
-let line: ProviderLine
-test.before(async () => {
-  emulator = await startOpenAiAudio()
-  line = lineTo('openai', openai, emulator.url)
-})
-test.after.always(() => emulator.close())
+const emulator = use(test, startOpenAiAudio)
+const line = use(test, () => lineTo('openai', openai, emulator.url))
 test.beforeEach(() => emulator.reset())
 
 const heard = heardText('hello.wav')

@@ -1,4 +1,3 @@
-import test from 'ava'
 import OpenAI, { toFile } from 'openai'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import { embeddingRequest } from '../../../shared/kinds/embedding.ts'
@@ -11,6 +10,7 @@ import { batchBench, batchConformance } from '../../support/batches/adapter.ts'
 import { all } from '../../support/batches/streams.ts'
 import { providerFault } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
+import { test } from '../../support/test.ts'
 
 const subject = {
   provider: 'openai',

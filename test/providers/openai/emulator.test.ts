@@ -1,7 +1,7 @@
-import test from 'ava'
 import OpenAI from 'openai'
 import type { Emulator } from '../../emulators/emulator.ts'
 import * as emulated from '../../emulators/openai.ts'
+import { test } from '../../support/test.ts'
 
 const start = async (): Promise<{ emulator: Emulator; client: OpenAI }> => {
   const emulator = await emulated.startOpenAiEmulator()

@@ -1,8 +1,8 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
 import { normaliseUsage } from '../../../shared/providers/adapters/openai/usage.ts'
 import type { FailureReason } from '../../../shared/providers/provider-error.ts'
+import { test } from '../../support/test.ts'
 
 const usageCases: [string, unknown, unknown][] = [
   ['nothing', null, undefined],

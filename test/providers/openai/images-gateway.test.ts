@@ -1,8 +1,6 @@
-import test from 'ava'
 import OpenAI, { toFile } from 'openai'
 import type { Usage } from '../../../shared/base/usage.ts'
 import { png } from '../../../shared/providers/sandbox/media/media.ts'
-import type { Emulator } from '../../emulators/emulator.ts'
 import {
   startOpenAiImages,
   streamedImage,
@@ -11,28 +9,19 @@ import {
   tokensPerReference,
 } from '../../emulators/openai-images.ts'
 import { chargedNano, expectedNano, upstreamSecret, type World } from '../../support/chat/gateway.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
+import type { Account } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
+import { use, useGateway } from '../../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let emulator: Emulator
 let account: Account
 let sdk: OpenAI
 
-test.before(async () => {
-  stores = await freshStores()
-  emulator = await startOpenAiImages()
-  gateway = await startGateway(stores, { OPENAI_API_KEY: upstreamSecret, OPENAI_BASE_URL: `${emulator.url}/v1` })
-})
+const emulator = use(test, startOpenAiImages)
+const gateway = useGateway(test, () => ({ OPENAI_API_KEY: upstreamSecret, OPENAI_BASE_URL: `${emulator.url}/v1` }))
 test.beforeEach(async () => {
   emulator.reset()
   account = await gateway.account()
   sdk = new OpenAI({ apiKey: account.live, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await emulator?.close()
-  await stores?.drop()
 })
 
 const charged = () => chargedNano({ gateway } as World, account)

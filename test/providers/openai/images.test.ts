@@ -1,4 +1,3 @@
-import test from 'ava'
 import { APIError, OpenAI, toFile } from 'openai'
 import { examineImage } from '../../../shared/io/media/images.ts'
 import type { ImageInput, ImageOutput } from '../../../shared/kinds/image.ts'
@@ -12,6 +11,7 @@ import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-a
 import { sourceOf } from '../../support/jobs/sources.ts'
 import { conforms, instantCallOf } from '../../support/media/adapter.ts'
 import { imageInput, pictureSource } from '../../support/media/image-calls.ts'
+import { test } from '../../support/test.ts'
 
 const one = { 'input_references.0': pictureSource('a.png') }
 const two = { ...one, 'input_references.1': pictureSource('b.png') }

@@ -1,8 +1,8 @@
-import test from 'ava'
 import { anthropic } from '../../../shared/providers/adapters/anthropic/protocol.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
 import { contextOverflows, noOverflows } from '../../emulators/context-overflows.ts'
+import { test } from '../../support/test.ts'
 
 const protocols = { openai, anthropic, gemini }
 const textOf = (body: unknown) => (typeof body === 'string' ? body : JSON.stringify(body))

@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import OpenAI from 'openai'
 import { zodTextFormat } from 'openai/helpers/zod'
 import type { ResponseCreateParamsStreaming, ResponseInputItem } from 'openai/resources/responses/responses'
@@ -8,23 +7,17 @@ import { openReasoningSealer } from '../../../shared/providers/toolkit/reasoning
 import { events, json } from '../../emulators/emulator.ts'
 import { insufficientQuota, serverError } from '../../emulators/openai.ts'
 import { reasoningState, responsesReply } from '../../emulators/openai-responses.ts'
-import { chargedNano, dataOf, expectedNano, generationOf, startWorld, type World } from '../../support/chat/gateway.ts'
+import { chargedNano, dataOf, expectedNano, generationOf, startWorld } from '../../support/chat/gateway.ts'
 import type { Account } from '../../support/gateway.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
-let world: World
-test.before(async () => {
-  // A model must have one provider, so that its failures are not made good by the other.
-  world = await startWorld({ OPENROUTER_API_KEY: '' })
-})
-test.after.always(() => world?.close())
+// A model must have one provider, so that its failures are not made good by the other.
+const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '' }))
 test.beforeEach(() => world.openai.reset())
 
 /** With OpenRouter as a second provider. */
-let both: World
-test.before(async () => {
-  both = await startWorld()
-})
-test.after.always(() => both?.close())
+const both = use(test, startWorld)
 const answered = {
   id: 'resp_1',
   object: 'response',

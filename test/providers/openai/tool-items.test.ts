@@ -1,14 +1,12 @@
 // Tools that items of the input declare, as Codex does in its lite mode, for models of each dialect.
-import test from 'ava'
+
 import WebSocket from 'ws'
 import { responsesReply } from '../../emulators/openai-responses.ts'
-import { chargedNano, generationOf, startWorld, type World } from '../../support/chat/gateway.ts'
+import { chargedNano, generationOf, startWorld } from '../../support/chat/gateway.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini]) emulator.reset()
 })

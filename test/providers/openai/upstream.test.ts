@@ -1,10 +1,10 @@
-import test, { type ExecutionContext } from 'ava'
 import { type Dispatcher, request } from 'undici'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
 import type { UpstreamRequest } from '../../../shared/providers/contract.ts'
 import { createSandbox } from '../../../shared/providers/sandbox/upstream.ts'
 import { startOpenAiEmulator } from '../../emulators/openai.ts'
 import { call } from '../../support/providers/openai-call.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 
 const { chat, completion, embedding } = openai.direct as Required<typeof openai.direct>
 

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { APIError, OpenAI } from 'openai'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
@@ -7,6 +6,7 @@ import { shapedCall, shapedProtocol } from '../../support/jobs/openai-videos-cal
 import { queuedConformance } from '../../support/jobs/queued-adapter.ts'
 import { assertReports, bench } from '../../support/jobs/slow-work.ts'
 import { hiddenImage, imageSource, videoSource } from '../../support/jobs/sources.ts'
+import { test } from '../../support/test.ts'
 
 const protocol = shapedProtocol('openai')
 queuedConformance(test, {

@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { ResponsesRequest } from '../../../shared/kinds/responses.ts'
@@ -8,16 +7,14 @@ import { promptTokensBound } from '../../../shared/routing/prompt-bound.ts'
 import { responsesFeatures } from '../../../shared/routing/responses-features.ts'
 import { type ResponsesReplyOptions, responsesReply } from '../../emulators/openai-responses.ts'
 import { createBatch, ended, jsonLines, uploadInput } from '../../support/batches/gateway.ts'
-import { chargedNano, expectedNano, generationOf, startWorld, type World } from '../../support/chat/gateway.ts'
+import { chargedNano, expectedNano, generationOf, startWorld } from '../../support/chat/gateway.ts'
 import { eventually } from '../../support/gateway.ts'
 import { over, submit } from '../../support/jobs/gateway.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 import { startWorkers } from '../../support/workers.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld()
-})
-test.after.always(() => world?.close())
+const world = use(test, startWorld)
 test.beforeEach(() => world.openai.reset())
 
 const model = 'gpt-4o-mini'

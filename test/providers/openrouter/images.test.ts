@@ -1,5 +1,4 @@
 import { OpenRouter } from '@openrouter/sdk'
-import test from 'ava'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { Deployment } from '../../../shared/catalog/schema.ts'
 import { examineImage } from '../../../shared/io/media/images.ts'
@@ -13,6 +12,7 @@ import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-a
 import { hidden } from '../../support/jobs/sources.ts'
 import { conforms, instantCallOf } from '../../support/media/adapter.ts'
 import { imageInput, pictureSource } from '../../support/media/image-calls.ts'
+import { test } from '../../support/test.ts'
 
 const provider = loadCatalog().providers.get('openrouter')!
 

@@ -1,5 +1,4 @@
 import { OpenRouter } from '@openrouter/sdk'
-import test from 'ava'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
 import type { ProviderCallback } from '../../../shared/providers/contract.ts'
 import { json } from '../../emulators/emulator.ts'
@@ -8,6 +7,7 @@ import { shapedCall } from '../../support/jobs/openai-videos-calls.ts'
 import { lineTo, queuedConformance } from '../../support/jobs/queued-adapter.ts'
 import { assertReports, bench } from '../../support/jobs/slow-work.ts'
 import { audioSource, hiddenImage, imageSource, videoSource } from '../../support/jobs/sources.ts'
+import { test } from '../../support/test.ts'
 
 queuedConformance(test, {
   name: 'openrouter videos',

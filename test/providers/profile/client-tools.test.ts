@@ -1,8 +1,8 @@
-import test from 'ava'
 import type { ChatChunk } from '../../../shared/kinds/chat.ts'
 import { createDecoder } from '../../../shared/providers/adapters/openai/decoder.ts'
 import { ClientToolsDecoder, withClientTools } from '../../../shared/providers/profile/client-tools.ts'
 import type { ClientTool } from '../../../shared/providers/profile/fitting.ts'
+import { test } from '../../support/test.ts'
 
 const tools = new Map<string, ClientTool>([
   ['short', { name: 'a.long:name', type: 'function' }],

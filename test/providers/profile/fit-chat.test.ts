@@ -1,10 +1,10 @@
-import test from 'ava'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import { chatRequest } from '../../../shared/kinds/chat.ts'
 import type { Target } from '../../../shared/providers/contract.ts'
 import { fitChat } from '../../../shared/providers/profile/fit-chat.ts'
 import type { Fitting } from '../../../shared/providers/profile/fitting.ts'
+import { test } from '../../support/test.ts'
 
 const catalog = loadCatalog()
 

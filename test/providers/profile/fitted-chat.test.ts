@@ -1,9 +1,9 @@
-import test from 'ava'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import { chatRequest } from '../../../shared/kinds/chat.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
 import type { Call, DirectAdapter } from '../../../shared/providers/contract.ts'
 import { functionsOverTools } from '../../../shared/providers/toolkit/functions-over-tools.ts'
+import { test } from '../../support/test.ts'
 
 const catalog = loadCatalog()
 const model = catalog.find('gpt-4o')!

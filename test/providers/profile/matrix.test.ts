@@ -1,4 +1,3 @@
-import test from 'ava'
 import type { ChatRequest } from '../../../shared/kinds/chat.ts'
 import { startAnthropicEmulator } from '../../emulators/anthropic.ts'
 import { type ChatProvider, startChatProvider } from '../../emulators/chat-rules.ts'
@@ -7,6 +6,7 @@ import { startGeminiEmulator } from '../../emulators/gemini.ts'
 import { readPages } from '../../support/api/doc-examples.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { dialects, features, type MatrixDialect, type MatrixTarget, targets } from '../../support/providers/matrix.ts'
+import { test } from '../../support/test.ts'
 
 /** Every dialect at every provider, with what clients send; the emulators refuse what the providers refuse. */
 

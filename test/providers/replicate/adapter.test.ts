@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs'
-import test from 'ava'
 import { catalogFile, type Deployment } from '../../../shared/catalog/schema.ts'
 import type { QueuedKind } from '../../../shared/kinds/index.ts'
 import { video } from '../../../shared/kinds/video.ts'
@@ -11,6 +10,7 @@ import { falLipsync, falMesh, falVideo } from '../../support/jobs/fal-calls.ts'
 import { lineTo, queuedConformance } from '../../support/jobs/queued-adapter.ts'
 import { assertFailures, assertReports, bench } from '../../support/jobs/slow-work.ts'
 import { audioSource, hiddenImage, imageSource } from '../../support/jobs/sources.ts'
+import { test } from '../../support/test.ts'
 
 /** A call of a model that an operator describes: the shipped catalog has none at Replicate. */
 function at<K extends QueuedKind>(call: QueuedCall<K>, upstream_model: string, traits: Deployment['traits'] = {}) {

@@ -1,4 +1,3 @@
-import test from 'ava'
 import Replicate from 'replicate'
 import { examineImage } from '../../../shared/io/media/images.ts'
 import { replicate } from '../../../shared/providers/adapters/replicate/protocol.ts'
@@ -19,6 +18,7 @@ import {
   sfxCall,
 } from '../../support/media/model-calls.ts'
 import { decodedSeconds } from '../../support/media/sounds.ts'
+import { test } from '../../support/test.ts'
 
 const prompt = 'a fox in the snow'
 const two = { 'input_references.0': pictureSource('a.png'), 'input_references.1': pictureSource('b.png') }

@@ -1,6 +1,6 @@
-import test from 'ava'
 import Replicate, { validateWebhook } from 'replicate'
 import { accountSecret, replicateError, startReplicate } from '../../emulators/replicate.ts'
+import { test } from '../../support/test.ts'
 
 // The official SDK is the judge of the emulator.
 

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { runway } from '../../../shared/providers/adapters/runway/protocol.ts'
 import { json, type Reply, text } from '../../emulators/emulator.ts'
 import { invalidBody, noCredits, type RunwayOptions, rateLimited, startRunway } from '../../emulators/runway.ts'
@@ -6,6 +5,7 @@ import { lineTo, providerFault, queuedConformance, refusedField } from '../../su
 import { assertReports } from '../../support/jobs/slow-work.ts'
 import { hidden, hiddenImage, imageSource, otherImage, sourceOf, videoSource } from '../../support/jobs/sources.ts'
 import { created, videoAdapter, videoCall } from '../../support/jobs/video-calls.ts'
+import { test } from '../../support/test.ts'
 
 type Sources = Parameters<typeof videoCall>[3]
 type Input = Parameters<typeof videoCall>[2]

@@ -1,5 +1,4 @@
 import RunwayML, { APIError } from '@runwayml/sdk'
-import test from 'ava'
 import { examineImage } from '../../../shared/io/media/images.ts'
 import type { ImageInput } from '../../../shared/kinds/image.ts'
 import { runway } from '../../../shared/providers/adapters/runway/protocol.ts'
@@ -11,6 +10,7 @@ import { hidden, hiddenImage, sourceOf } from '../../support/jobs/sources.ts'
 import { conforms } from '../../support/media/adapter.ts'
 import { pictureSource } from '../../support/media/image-calls.ts'
 import { imageCall, instantBench, outputOf, reasonOf } from '../../support/media/model-calls.ts'
+import { test } from '../../support/test.ts'
 
 const promptText = 'a fox in the snow'
 const one = { 'input_references.0': pictureSource('a.png') }

@@ -1,6 +1,6 @@
 import RunwayML, { APIError } from '@runwayml/sdk'
-import test from 'ava'
 import { type RunwayOptions, startRunway } from '../../emulators/runway.ts'
+import { test } from '../../support/test.ts'
 
 // The official SDK is the judge of the emulator.
 

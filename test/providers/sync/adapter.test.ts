@@ -1,5 +1,4 @@
 import { SyncClient } from '@sync.so/sdk'
-import test from 'ava'
 import { sync } from '../../../shared/providers/adapters/sync/protocol.ts'
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { json } from '../../emulators/emulator.ts'
@@ -7,6 +6,7 @@ import { startSync, syncError } from '../../emulators/sync.ts'
 import { callOf, queuedConformance } from '../../support/jobs/queued-adapter.ts'
 import { assertFailures, assertReports, bench } from '../../support/jobs/slow-work.ts'
 import { audioSource, imageSource, videoSource } from '../../support/jobs/sources.ts'
+import { test } from '../../support/test.ts'
 
 const input = { takes: 'video', prompt: null, resolution: null, seconds: 10.5, audioSeconds: 8 } as const
 const call = (model = 'lipsync-2', more: object = {}) =>

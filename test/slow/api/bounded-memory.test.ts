@@ -1,31 +1,23 @@
 import { join } from 'node:path'
-import test from 'ava'
 import { type Attack, jsonCall, send, type World } from '../../../bench/attacks/attack.ts'
 import { memoryAttacks } from '../../../bench/attacks/memory.ts'
-import type { Services } from '../../../shared/open-services.ts'
 import { observe } from '../../support/chaos.ts'
-import { createAccount, freshStores, type Stores } from '../../support/gateway.ts'
+import { createAccount } from '../../support/gateway.ts'
 import { type MeasuredProcess, maxBlockMs, startMeasured } from '../../support/io/measured.ts'
+import { test } from '../../support/test.ts'
+import { use, useStores } from '../../support/use.ts'
 
 /** What free keys have a web process hold in memory, on the heap of a machine of 512 MB. */
 
 const heapMb = 400
 /** Of what attackers hold, and of the garbage that a heap of this size may have before it is collected. */
 const maxGrownMb = 450
-let stores: Stores
-let services: Services
 let web: MeasuredProcess
 let world: World
 const preload = join(import.meta.dirname, '../../support/io/measure-preload.ts')
 
-test.before(async () => {
-  stores = await freshStores()
-  services = await observe(stores)
-})
-test.after.always(async () => {
-  await services?.close()
-  await stores?.drop()
-})
+const stores = useStores(test)
+const services = use(test, () => observe(stores))
 test.beforeEach(async () => {
   web = await startMeasured(stores, {
     TEST_KEY_RPM: '0',

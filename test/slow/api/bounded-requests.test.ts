@@ -1,11 +1,9 @@
 import { once } from 'node:events'
-import test from 'ava'
 import { WebSocket } from 'ws'
 import { authRoutes } from '../../../api/auth/routes.ts'
 import { dashboardEndpoints } from '../../../api/dashboard/routes/index.ts'
 import { openApiDocument } from '../../../api/openapi/document.ts'
 import { endpoints } from '../../../api/routes/index.ts'
-import type { Services } from '../../../shared/open-services.ts'
 import { SessionEmulator } from '../../emulators/sessions.ts'
 import { provisioningKey, rawCall } from '../../support/api/edge.ts'
 import {
@@ -22,29 +20,26 @@ import {
 } from '../../support/api/nasty-bodies.ts'
 import { observe } from '../../support/chaos.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
-import { createAccount, freshStores, type Gateway, type Stores } from '../../support/gateway.ts'
-import { excessOf, type MeasuredProcess, startMeasured } from '../../support/io/measured.ts'
+import { createAccount, type Gateway } from '../../support/gateway.ts'
+import { excessOf, startMeasured } from '../../support/io/measured.ts'
+import { test } from '../../support/test.ts'
+import { use, useStores } from '../../support/use.ts'
 
 /**
  * No request, with or without a key, keeps the process busy for long or takes much memory (`measured.ts`). Every operation of
  * the OpenAPI document and of the dashboard is driven, as the document lists them: one that is added is driven as well.
  */
 type Shot = { what: string; method: string; path: string; headers: Record<string, string>; body?: Buffer }
-
-let stores: Stores
-let web: MeasuredProcess
-let services: Services
-let provider: SessionEmulator
 const document = openApiDocument(endpoints) as unknown as Document
 const dashboard = openApiDocument(dashboardEndpoints) as unknown as Document
 let organisationId: string
 const door = {} as Record<Access, Record<string, string>>
 let live: string
 
-test.before(async () => {
-  stores = await freshStores()
-  provider = await SessionEmulator.start(() => {})
-  web = await startMeasured(stores, {
+const stores = useStores(test)
+const provider = use(test, () => SessionEmulator.start(() => {}))
+const web = use(test, () =>
+  startMeasured(stores, {
     OPENAI_API_KEY: 'sk-upstream',
     OPENAI_BASE_URL: `${provider.url}/v1`,
     HEYGEN_API_KEY: 'key',
@@ -53,8 +48,10 @@ test.before(async () => {
     STRIPE_WEBHOOK_SECRET: 'whsec_x',
     TRUSTED_PROXIES: '1',
     LOG_LEVEL: 'warn',
-  })
-  services = await observe(stores)
+  }),
+)
+const services = use(test, () => observe(stores))
+test.before(async () => {
   const gateway = { url: web.url, services } as Gateway
   const owner = await signUp(gateway)
   organisationId = owner.organisationId
@@ -74,12 +71,6 @@ test.before(async () => {
       path: pathOf(operation.path),
       headers: door[operation.access],
     })
-})
-test.after.always(async () => {
-  await web?.kill()
-  await provider?.close()
-  await services?.close()
-  await stores?.drop()
 })
 
 function pathOf(path: string, value = 'x'): string {

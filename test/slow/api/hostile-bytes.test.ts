@@ -1,19 +1,19 @@
 import { readFileSync } from 'node:fs'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { authRoutes } from '../../../api/auth/routes.ts'
 import { dashboardEndpoints } from '../../../api/dashboard/routes/index.ts'
 import { openApiDocument } from '../../../api/openapi/document.ts'
 import { endpoints } from '../../../api/routes/index.ts'
-import type { Services } from '../../../shared/open-services.ts'
 import { provisioningKey } from '../../support/api/edge.ts'
 import { type Attacker, answeredForms, attackerOf, forms, type Sent } from '../../support/api/hostile-bytes.ts'
 import { type Access, type Document, operationsOf } from '../../support/api/nasty-bodies.ts'
 import { observe } from '../../support/chaos.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
-import { call, createAccount, eventually, freshStores, type Gateway, type Stores } from '../../support/gateway.ts'
-import { excessOf, type Measured, type MeasuredProcess, startMeasured } from '../../support/io/measured.ts'
+import { call, createAccount, eventually, type Gateway } from '../../support/gateway.ts'
+import { excessOf, type Measured, startMeasured } from '../../support/io/measured.ts'
 import { frameOf, opcodes, realtimeModel, upgradeHead } from '../../support/realtime/sockets.ts'
+import { test } from '../../support/test.ts'
+import { use, useStores } from '../../support/use.ts'
 
 /**
  * However its bytes arrive, no connection ends the process, keeps it busy for long or takes much of its memory, and others
@@ -21,17 +21,13 @@ import { frameOf, opcodes, realtimeModel, upgradeHead } from '../../support/real
  * at the routes beside them, and the forms of WebSockets at both of theirs. The process has a heap of 400 MB.
  */
 const maxConnections = 400
-let stores: Stores
-let web: MeasuredProcess
-let services: Services
 let organisationId: string
 let key: string
 const door = {} as Record<Access, Record<string, string>>
 let startRssMb: number
-let phone: Promise<unknown>
 
-test.before(async () => {
-  stores = await freshStores()
+const stores = useStores(test)
+const web = use(test, () => {
   const env = {
     HEYGEN_API_KEY: 'key',
     HEYGEN_WEBHOOK_SECRET: 'secret',
@@ -46,8 +42,10 @@ test.before(async () => {
     TRUSTED_PROXIES: '0',
     LOG_LEVEL: 'warn',
   }
-  web = await startMeasured(stores, env, '--max-old-space-size=400')
-  services = await observe(stores)
+  return startMeasured(stores, env, '--max-old-space-size=400')
+})
+const services = use(test, () => observe(stores))
+test.before(async () => {
   const gateway = { url: web.url, services } as Gateway
   const owner = await signUp(gateway)
   organisationId = owner.organisationId
@@ -65,13 +63,8 @@ test.before(async () => {
   await chat()
   await web.measure(async () => {})
   startRssMb = rssMb()
-  phone = phoneCalls()
 })
-test.after.always(async () => {
-  await web?.kill()
-  await services?.close()
-  await stores?.drop()
-})
+const phone = use(test, phoneCalls)
 
 function rssMb(): number {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${web.child.pid}/status`, 'utf8'))![1]) / 1024

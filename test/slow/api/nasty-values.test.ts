@@ -1,6 +1,6 @@
 // Every field, query and path of every route, of the API and of the dashboard, with some of the values that are hard to store, in
 // turn: an answer below 500, and nothing that the ledger cannot book. Routes and fields that are added are driven as well.
-import test, { type ExecutionContext } from 'ava'
+
 import { dashboardEndpoints } from '../../../api/dashboard/routes/index.ts'
 import type { Endpoint } from '../../../api/endpoint.ts'
 import { openApiDocument } from '../../../api/openapi/document.ts'
@@ -9,17 +9,12 @@ import { provisioningKey, rawCall } from '../../support/api/edge.ts'
 import { type Document, operationsOf } from '../../support/api/nasty-bodies.ts'
 import { resolved } from '../../support/api/openapi.ts'
 import { exampleRequest } from '../../support/api/openapi-examples.ts'
-import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
-import { type Filled, fill } from '../../support/dashboard/fixtures.ts'
-import {
-  type Account,
-  eventually,
-  freshStores,
-  type Gateway,
-  type Stores,
-  startGateway,
-} from '../../support/gateway.ts'
+import { signUp } from '../../support/dashboard/dashboard.ts'
+import { fill } from '../../support/dashboard/fixtures.ts'
+import { eventually } from '../../support/gateway.ts'
 import { keepingAccount } from '../../support/responses/world.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
+import { use, useGateway } from '../../support/use.ts'
 import { startWorkers } from '../../support/workers.ts'
 
 const withinMs = 20_000
@@ -40,26 +35,17 @@ const texts = [
   ...['0000-01-01T00:00:00Z', '0001-01-01T00:00:00%2B23:59', '9999-12-31T23:59:59-23:59', '%2B275760-09-13T00:00:00Z'],
   ...['-271821-04-20T00:00:00.000Z', '2026-02-30T00:00:00Z', 'x'.repeat(500), '%F0%9F%98%80'],
 ]
-
-let stores: Stores
-let gateway: Gateway
-let account: Account
-let owner: SignedUp
-let filled: Filled
 let provisioning: string
 
+const gateway = useGateway(test, { ALLOW_PRIVATE_URLS: 'true' })
+const account = use(test, () => keepingAccount({ gateway }))
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { ALLOW_PRIVATE_URLS: 'true' })
-  account = await keepingAccount({ gateway })
   provisioning = await provisioningKey(gateway, account.organisationId)
-  owner = await signUp(gateway)
-  filled = await fill(gateway, owner.organisationId)
-  await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
 })
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
+const owner = use(test, () => signUp(gateway))
+const filled = use(test, () => fill(gateway, owner.organisationId))
+test.before(async () => {
+  await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
 })
 
 const nameOf = ({ method, path }: Endpoint) => `${method.toUpperCase()} ${path}`

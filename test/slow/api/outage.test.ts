@@ -1,15 +1,11 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test, { type ExecutionContext } from 'ava'
 import { migrate } from '../../../dev/migrate.ts'
 import type { ErrorCode } from '../../../shared/base/errors.ts'
 import { isOutage } from '../../../shared/io/outage.ts'
-import type { Emulator } from '../../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../../emulators/openai.ts'
 import { answersError, provisioningKey, validBodies } from '../../support/api/edge.ts'
-import { password, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
-import { type Account, eventually, type Gateway, startGateway } from '../../support/gateway.ts'
+import { password, signUp } from '../../support/dashboard/dashboard.ts'
+import { eventually, type Gateway, startGateway } from '../../support/gateway.ts'
 import {
   frozenPostgres,
   frozenRedis,
@@ -20,22 +16,21 @@ import {
   type Trouble,
 } from '../../support/io/trouble.ts'
 import { png } from '../../support/media/media-files.ts'
-import { type PrivateServer, privatePostgres, privateRedis } from '../../support/stack.ts'
+import { privatePostgres, privateRedis } from '../../support/stack.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
+import { use, useFolder } from '../../support/use.ts'
 
-let postgres: PrivateServer
-let redis: PrivateServer
-let gateway: Gateway
-let account: Account
 let provisioning: string
-let person: SignedUp
-let storage: string
-let upstream: Emulator
+const storage = useFolder(test)
 
+const postgres = use(test, privatePostgres)
+const redis = use(test, privateRedis)
+const upstream = use(test, startOpenAiEmulator)
 test.before(async () => {
-  ;[postgres, redis, upstream] = await Promise.all([privatePostgres(), privateRedis(), startOpenAiEmulator()])
   await migrate(postgres.url)
-  storage = await mkdtemp(join(tmpdir(), 'headgate-outage-'))
-  gateway = await startGateway(
+})
+const gateway = use(test, () =>
+  startGateway(
     { databaseUrl: postgres.url, redisUrl: redis.url, drop: async () => {} },
     {
       STORAGE_URL: `file:${join(storage, 'files')}`,
@@ -43,17 +38,13 @@ test.before(async () => {
       OPENAI_BASE_URL: `${upstream.url}/v1`,
       RUNWAY_API_KEY: 'key_1',
     },
-  )
-  account = await gateway.account()
+  ),
+)
+const account = use(test, () => gateway.account())
+test.before(async () => {
   provisioning = await provisioningKey(gateway, account.organisationId)
-  person = await signUp(gateway)
 })
-test.after.always(async () => {
-  await gateway?.close()
-  await upstream?.close()
-  await Promise.all([postgres?.stop(), redis?.stop()])
-  await rm(storage, { recursive: true, force: true })
-})
+const person = use(test, () => signUp(gateway))
 
 const chat = '/v1/chat/completions'
 const ready = async () => (await gateway.fetch('/readyz')).status === 200

@@ -2,7 +2,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { Emulator } from '../../emulators/emulator.ts'
 import { answersError, plainChatReply } from '../../support/api/edge.ts'
 import { ledgerCheck } from '../../support/chaos.ts'
@@ -15,6 +14,8 @@ import {
   startGateway,
   startProcess,
 } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 /** Two web processes: a gateway in this one, which also books, and one that is killed. No worker runs. */
 let here: Gateway
@@ -22,7 +23,6 @@ let there: Process
 let upstream: Emulator
 let stores: Awaited<ReturnType<typeof freshStores>>
 let storage: string
-let env: Record<string, string>
 
 test.before(async () => {
   ;[stores, upstream, storage] = await Promise.all([
@@ -30,12 +30,14 @@ test.before(async () => {
     Emulator.start(plainChatReply),
     mkdtemp(join(tmpdir(), 'headgate-two-webs-')),
   ])
-  env = {
-    OPENAI_API_KEY: 'sk-upstream',
-    OPENAI_BASE_URL: `${upstream.url}/v1`,
-    RUNWAY_API_KEY: 'key_1',
-    STORAGE_URL: `file:${storage}`,
-  }
+})
+const env = use(test, () => ({
+  OPENAI_API_KEY: 'sk-upstream',
+  OPENAI_BASE_URL: `${upstream.url}/v1`,
+  RUNWAY_API_KEY: 'key_1',
+  STORAGE_URL: `file:${storage}`,
+}))
+test.before(async () => {
   ;[here, there] = await Promise.all([startGateway(stores, env), startProcess('web', stores, env)])
 })
 test.beforeEach(async () => {

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { LineStarts } from '../../../shared/batches/line-starts.ts'
 import { Suspects } from '../../../shared/queues/crash-suspect-limiter.ts'
 import { hang, type Reply } from '../../emulators/emulator.ts'
@@ -6,18 +5,16 @@ import { reply as usual } from '../../emulators/openai.ts'
 import { batchOf, type ResultLine, resultsOf } from '../../support/batches/gateway.ts'
 import { BatchWorld, broken, coinLines, idsOf } from '../../support/batches/world.ts'
 import { eventually } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 import { testClock } from '../../support/wallet/money.ts'
 
 const clock = testClock('2026-11-20T12:00:00Z')
-let world: BatchWorld
-test.before(async () => {
-  world = await BatchWorld.start({}, clock)
-})
+const world = use(test, () => BatchWorld.start({}, clock))
 test.beforeEach(() => {
   world.asked.clear()
   world.answers = () => usual
 })
-test.after.always(() => world?.close())
 
 /** The services as another process has them. */
 const process = () => ({ ...world.gateway.services, suspects: new Suspects() })

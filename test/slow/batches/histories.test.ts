@@ -1,4 +1,3 @@
-import test from 'ava'
 import fc from 'fast-check'
 import { nanoFromUsd } from '../../../shared/base/money.ts'
 import type { Services } from '../../../shared/open-services.ts'
@@ -7,15 +6,12 @@ import { failure, rateLimited, serverError, reply as usual } from '../../emulato
 import { batchOf, cancelBatch, resultsOf } from '../../support/batches/gateway.ts'
 import { BatchWorld, broken, coinLines, idsOf } from '../../support/batches/world.ts'
 import { eventually } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 const runs = 6
 const over = ['completed', 'failed', 'expired', 'cancelled']
-
-let world: BatchWorld
-test.before(async () => {
-  world = await BatchWorld.start({ BULK_CONCURRENCY: '8', UPSTREAM_MAX_PAUSE_MS: '20' })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => BatchWorld.start({ BULK_CONCURRENCY: '8', UPSTREAM_MAX_PAUSE_MS: '20' }))
 
 const refusal = failure(400, 'This prompt is not allowed.', 'invalid_request_error', null)
 /** What becomes of a line, by how often it was asked. */

@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { Redis } from 'ioredis'
 import { json, type Reply } from '../../emulators/emulator.ts'
 import {
@@ -13,6 +12,7 @@ import {
 import { startWorld, type World } from '../../support/chat/gateway.ts'
 import { eventually } from '../../support/gateway.ts'
 import { type PrivateServer, privateRedis } from '../../support/stack.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 import { keepHouse, startWorkers } from '../../support/workers.ts'
 
 const lines = Array.from({ length: 6 }, (_, i) => chatLine(`line-${i}`, 'gpt-4o-mini', `line-${i}`, { max_tokens: 50 }))

@@ -1,18 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test, { type ExecutionContext } from 'ava'
 import { hang, type Reply, reset } from '../../emulators/emulator.ts'
 import { failure, rateLimited, serverError } from '../../emulators/openai.ts'
 import { hidesSecrets, isWhole, type Shape, spareOf } from '../../support/chat/fault-cases.ts'
 import { bytes, costNano, type ProviderName } from '../../support/chat/fault-replies.ts'
-import {
-  type Answer,
-  ask,
-  type FaultModel,
-  type FaultWorld,
-  paidNano,
-  startFaultWorld,
-} from '../../support/chat/faults.ts'
+import { type Answer, ask, type FaultModel, paidNano, startFaultWorld } from '../../support/chat/faults.ts'
 import { type Account, eventually } from '../../support/gateway.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 const flapsForMs = 30_000
 const pauseMs = 100
@@ -36,15 +30,15 @@ const models: FaultModel[] = lanes.flatMap(({ id, shape }) => [
   { id, providers: shape === 'two' ? ['p1', 'p2'] : ['p1'], quality: 95 },
   { id: spareOf(id), providers: ['p2'], quality: 40 },
 ])
-
-let world: FaultWorld
-test.before(async () => {
-  world = await startFaultWorld(models, {
-    UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '1500',
-    UPSTREAM_TOTAL_TIMEOUT_MS: '1500',
-  })
-})
-test.after.always('every invariant of the money holds', t => world?.close(t))
+const world = use(
+  test,
+  () =>
+    startFaultWorld(models, {
+      UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '1500',
+      UPSTREAM_TOTAL_TIMEOUT_MS: '1500',
+    }),
+  (it, t) => it.close(t),
+)
 
 /** Counts the ups (even) and downs (odd) of the first provider. */
 let phase = 0

@@ -1,6 +1,7 @@
 // Many more of the usages that test/chat/usage-classes.test.ts checks.
-import test from 'ava'
+
 import { checkUsageClasses, dialects } from '../../support/chat/usage-classes.ts'
+import { test } from '../../support/test.ts'
 
 for (const [name, dialect, answerOf] of dialects) {
   test(`every token in exactly one class, charged once, by chat and by Messages: ${name}`, async t => {

@@ -1,38 +1,28 @@
 // The lists of jobs, members, keys, changes and failed queue entries as people use them, in a real browser.
 import { readFile } from 'node:fs/promises'
-import test from 'ava'
 import { Worker } from 'bullmq'
-import type { Browser, Locator, Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import type { AuditEvent } from '../../../api/dashboard/wire/audit.ts'
 import { nanoFromUsd } from '../../../shared/base/money.ts'
 import { newKey } from '../../../shared/keys/key-requests.ts'
 import { join, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
+import { eventually } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
 import { over, submit } from '../../support/jobs/gateway.ts'
+import { test } from '../../support/test.ts'
+import { use, useGateway } from '../../support/use.ts'
 import { startWorkers } from '../../support/workers.ts'
 
-let stores: Stores
-let gateway: Gateway
-let browser: Browser
-let owner: SignedUp
-let grace: SignedUp
 let page: Page
 
+const gateway = useGateway(test, { FAL_API_KEY: 'unused', FAL_BASE_URL: 'http://127.0.0.1:9' })
+const owner = use(test, () => signUp(gateway))
+const grace = use(test, () => signUp(gateway, { name: 'Grace' }))
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { FAL_API_KEY: 'unused', FAL_BASE_URL: 'http://127.0.0.1:9' })
-  owner = await signUp(gateway)
-  grace = await signUp(gateway, { name: 'Grace' })
   await join(gateway, grace.userId, owner.organisationId, 'admin')
   await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
-  browser = await startBrowser()
 })
-test.after.always(async () => {
-  await browser?.close()
-  await gateway?.close()
-  await stores?.drop()
-})
+const browser = use(test, startBrowser)
 test.afterEach.always(async t => {
   if (!t.passed) t.log(page.url(), await main().ariaSnapshot())
   await page.context().close()

@@ -2,38 +2,25 @@
 // overtaken by a colleague, has no https.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import anyTest, { type ExecutionContext } from 'ava'
-import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core'
+import type { BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { operatorActor } from '../../../shared/io/audit.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
 import { password, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
+import { eventually } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
-import { startWorkers, type Workers } from '../../support/workers.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
+import { use, useGateway } from '../../support/use.ts'
+import { startWorkers } from '../../support/workers.ts'
 
-const test = anyTest.serial
 const run = promisify(execFile)
 
-let stores: Stores
-let gateway: Gateway
-let workers: Workers
-let browser: Browser
-let owner: SignedUp
-
+const gateway = useGateway(test, { MAX_TEST_KEYS: '0' })
+use(test, () => startWorkers(gateway.services))
+const owner = use(test, () => signUp(gateway))
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { MAX_TEST_KEYS: '0' })
-  workers = startWorkers(gateway.services)
-  owner = await signUp(gateway)
   await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
-  browser = await startBrowser()
 })
-test.after.always(async () => {
-  await browser?.close()
-  await workers?.stop()
-  await gateway?.close()
-  await stores?.drop()
-})
+const browser = use(test, startBrowser)
 
 /** A page of the dashboard in a browser of its own; `clocked`: its time is moved on by `page.clock`. */
 async function open(
@@ -65,7 +52,7 @@ async function createKey(page: Page, name: string): Promise<void> {
   await form.getByRole('button', { name: 'Create key' }).click()
 }
 
-test('a double click on a busy page adds credits once', async t => {
+test.serial('a double click on a busy page adds credits once', async t => {
   const page = await open(t, `/operator/organisations/${owner.organisationId}`)
   await page.getByRole('button', { name: 'Add credits' }).click()
   const form = page.getByRole('dialog')
@@ -87,49 +74,52 @@ test('a double click on a busy page adds credits once', async t => {
   t.deepEqual(await gateway.settled(), [])
 })
 
-test('a new secret is shown though its form was closed, stays while the gateway is away, and is nowhere afterwards', async t => {
-  const page = await open(t, ofOrganisation('keys?key=new'), { clocked: true })
-  const answer = Promise.withResolvers<void>()
-  await page.route('**/keys', async route => {
-    if (route.request().method() === 'POST') await answer.promise
-    await route.continue()
-  })
-  const asked = page.waitForRequest(request => request.method() === 'POST')
-  await createKey(page, 'Early')
-  await asked
-  await page.keyboard.press('Escape')
-  await page.getByRole('dialog').waitFor({ state: 'detached' })
-  answer.resolve()
-  const secret = await shownSecret(page)
-  t.is((await keyNamed('Early'))!.hash, hashSecret(secret))
+test.serial(
+  'a new secret is shown though its form was closed, stays while the gateway is away, and is nowhere afterwards',
+  async t => {
+    const page = await open(t, ofOrganisation('keys?key=new'), { clocked: true })
+    const answer = Promise.withResolvers<void>()
+    await page.route('**/keys', async route => {
+      if (route.request().method() === 'POST') await answer.promise
+      await route.continue()
+    })
+    const asked = page.waitForRequest(request => request.method() === 'POST')
+    await createKey(page, 'Early')
+    await asked
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    answer.resolve()
+    const secret = await shownSecret(page)
+    t.is((await keyNamed('Early'))!.hash, hashSecret(secret))
 
-  let looks = 0
-  await page.route('**/dashboard/api/me', route => {
-    looks++
-    return route.fulfill({ status: 503, json: { error: { code: 'unavailable', message: 'Away.', param: null } } })
-  })
-  await page.clock.runFor(11_000)
-  await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))")
-  await eventually(async () => {
+    let looks = 0
+    await page.route('**/dashboard/api/me', route => {
+      looks++
+      return route.fulfill({ status: 503, json: { error: { code: 'unavailable', message: 'Away.', param: null } } })
+    })
+    await page.clock.runFor(11_000)
+    await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))")
+    await eventually(async () => {
+      await page.clock.runFor(1_000)
+      return looks >= 3
+    }, 'the page gave up to look who is signed in')
     await page.clock.runFor(1_000)
-    return looks >= 3
-  }, 'the page gave up to look who is signed in')
-  await page.clock.runFor(1_000)
-  t.is(await shownSecret(page), secret)
+    t.is(await shownSecret(page), secret)
 
-  await page.getByRole('button', { name: 'I have copied it' }).click()
-  await page.getByRole('dialog').waitFor({ state: 'detached' })
-  await page.clock.runFor(1_000)
-  const kept = await page.evaluate(
-    'location.href + JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.documentElement.outerHTML])',
-  )
-  t.false(String(kept).includes(secret))
-  // What a page was rendered with last may be held until it is left.
-  await goTo(page, 'Members')
-  await page.clock.runFor(1_000)
-  await eventually(async () => !(await heapOf(page)).includes(secret), 'nothing holds the secret')
-  t.true((await heapOf(page)).includes('/dashboard/api/me'))
-})
+    await page.getByRole('button', { name: 'I have copied it' }).click()
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await page.clock.runFor(1_000)
+    const kept = await page.evaluate(
+      'location.href + JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.documentElement.outerHTML])',
+    )
+    t.false(String(kept).includes(secret))
+    // What a page was rendered with last may be held until it is left.
+    await goTo(page, 'Members')
+    await page.clock.runFor(1_000)
+    await eventually(async () => !(await heapOf(page)).includes(secret), 'nothing holds the secret')
+    t.true((await heapOf(page)).includes('/dashboard/api/me'))
+  },
+)
 
 /** The memory of a page, with every string that is held. */
 async function heapOf(page: Page): Promise<string> {
@@ -152,7 +142,7 @@ function validity(field: Locator): Promise<{ patternMismatch: boolean; rangeOver
   })
 }
 
-test('a key’s form sends no number and no date that is none', async t => {
+test.serial('a key’s form sends no number and no date that is none', async t => {
   const page = await open(t, ofOrganisation('keys?key=new'))
   const form = page.getByRole('dialog')
   const cap = form.getByLabel('Monthly spend cap (USD)')
@@ -177,7 +167,7 @@ test('a key’s form sends no number and no date that is none', async t => {
   t.is((await keyNamed('Dotted'))!.monthlySpendCapNano, 500_000_000n)
 })
 
-test('saving a key takes back nothing that a colleague changed meanwhile', async t => {
+test.serial('saving a key takes back nothing that a colleague changed meanwhile', async t => {
   const hash = hashSecret(await gateway.key(owner.organisationId, 'test', { name: 'Shared' }))
   const page = await open(t, ofOrganisation(`keys?key=${hash}`), { clocked: true })
   await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('Shared by two')
@@ -190,7 +180,7 @@ test('saving a key takes back nothing that a colleague changed meanwhile', async
   t.like(await gateway.services.db.apiKey.findUnique({ where: { hash } }), { name: 'Shared by two', rpmLimit: 77 })
 })
 
-test('a session that has ended leads to the sign-in and back, on the pages of the accounts too', async t => {
+test.serial('a session that has ended leads to the sign-in and back, on the pages of the accounts too', async t => {
   const who = await signUp(gateway)
   const path = `/${who.organisationId}/members`
   // A page that does not refresh by itself: the click is the first call after the end of the session.
@@ -206,7 +196,7 @@ test('a session that has ended leads to the sign-in and back, on the pages of th
   t.is(new URL(page.url()).pathname, `/dashboard${path}`)
 })
 
-test('one organisation’s data is not on another’s page, and nothing of it after signing out', async t => {
+test.serial('one organisation’s data is not on another’s page, and nothing of it after signing out', async t => {
   const who = await signUp(gateway, { name: 'Twice' })
   const second = await who.visitor.json<{ id: string }>('/dashboard/api/auth/organization/create', {
     body: { name: 'The second', slug: 'the-second' },
@@ -229,7 +219,7 @@ test('one organisation’s data is not on another’s page, and nothing of it af
   t.false((await page.content()).includes('The second'))
 })
 
-test('the focus goes back to what opened a dialog', async t => {
+test.serial('the focus goes back to what opened a dialog', async t => {
   await gateway.key(owner.organisationId, 'test', { name: 'Opened' })
   const page = await open(t, ofOrganisation('keys'))
   await page.getByRole('link', { name: 'Opened' }).click()
@@ -248,32 +238,35 @@ test('the focus goes back to what opened a dialog', async t => {
   t.is(await page.getByRole('dialog').count(), 0)
 })
 
-test('what a page filters by follows its address, without secrets; keys are searched beyond the first hundred', async t => {
-  const who = await signUp(gateway)
-  for (let i = 0; i <= 100; i++)
-    await gateway.key(who.organisationId, 'test', { name: i === 0 ? 'The oldest' : `${i}` })
-  const page = await open(t, `/${who.organisationId}/keys`, { who })
-  const search = page.getByLabel('Search keys')
-  await search.fill(`svc_sk_test_${'0'.repeat(40)}`)
-  await page.getByText('No API keys found').waitFor()
-  t.is(new URL(page.url()).search, '?search=svc_sk_test_0000')
-  await goTo(page, 'API keys')
-  await page.getByRole('row').nth(1).waitFor()
-  t.is(await search.inputValue(), '')
+test.serial(
+  'what a page filters by follows its address, without secrets; keys are searched beyond the first hundred',
+  async t => {
+    const who = await signUp(gateway)
+    for (let i = 0; i <= 100; i++)
+      await gateway.key(who.organisationId, 'test', { name: i === 0 ? 'The oldest' : `${i}` })
+    const page = await open(t, `/${who.organisationId}/keys`, { who })
+    const search = page.getByLabel('Search keys')
+    await search.fill(`svc_sk_test_${'0'.repeat(40)}`)
+    await page.getByText('No API keys found').waitFor()
+    t.is(new URL(page.url()).search, '?search=svc_sk_test_0000')
+    await goTo(page, 'API keys')
+    await page.getByRole('row').nth(1).waitFor()
+    t.is(await search.inputValue(), '')
 
-  await goTo(page, 'Jobs')
-  const key = page.getByLabel('Key').first()
-  await key.click()
-  await key.pressSequentially('the oldest')
-  await page.getByRole('option', { name: /^The oldest/ }).click()
-  await page.getByText('No jobs found').waitFor()
-  await page.reload()
-  await page.getByText('No jobs found').waitFor()
-  await eventually(async () => (await key.inputValue()).startsWith('The oldest'), 'the key is named')
-  t.pass()
-})
+    await goTo(page, 'Jobs')
+    const key = page.getByLabel('Key').first()
+    await key.click()
+    await key.pressSequentially('the oldest')
+    await page.getByRole('option', { name: /^The oldest/ }).click()
+    await page.getByText('No jobs found').waitFor()
+    await page.reload()
+    await page.getByText('No jobs found').waitFor()
+    await eventually(async () => (await key.inputValue()).startsWith('The oldest'), 'the key is named')
+    t.pass()
+  },
+)
 
-test('on a page of http, and with the network away, organisations are made and secrets are copied', async t => {
+test.serial('on a page of http, and with the network away, organisations are made and secrets are copied', async t => {
   const page = await open(t, '/welcome?new')
   // What browsers keep from pages that are neither of https nor of localhost.
   await page.evaluate(
@@ -294,7 +287,7 @@ test('on a page of http, and with the network away, organisations are made and s
   t.is(await page.getByLabel('Search keys').inputValue(), secret)
 })
 
-test('a chat that was left in the middle of an answer goes on', async t => {
+test.serial('a chat that was left in the middle of an answer goes on', async t => {
   await gateway.key(owner.organisationId, 'test')
   const page = await open(t, ofOrganisation('playground/chat'))
   await page.getByRole('textbox', { name: 'Message' }).fill('sandbox:slow=60000 Hello')
@@ -312,7 +305,7 @@ test('a chat that was left in the middle of an answer goes on', async t => {
   t.pass()
 })
 
-test('an image that is paid for is there when its tab is visited again', async t => {
+test.serial('an image that is paid for is there when its tab is visited again', async t => {
   await gateway.key(owner.organisationId, 'test')
   const page = await open(t, ofOrganisation('playground/image'))
   const drawn = Promise.withResolvers<void>()
@@ -335,7 +328,7 @@ test('an image that is paid for is there when its tab is visited again', async t
   t.pass()
 })
 
-test('a session that is left ends, with the microphone that is allowed too late; muted stays muted', async t => {
+test.serial('a session that is left ends, with the microphone that is allowed too late; muted stays muted', async t => {
   await gateway.key(owner.organisationId, 'test')
   const page = await open(t, ofOrganisation('playground/realtime'))
   await page.evaluate(`
@@ -382,7 +375,7 @@ test('a session that is left ends, with the microphone that is allowed too late;
   t.truthy(await page.getByText(/^0 audio events sent/).count())
 })
 
-test('a job of a key with few requests per minute is followed to its end', async t => {
+test.serial('a job of a key with few requests per minute is followed to its end', async t => {
   await gateway.key(owner.organisationId, 'test', { name: 'Slow', rpm_limit: 1 })
   const page = await open(t, ofOrganisation('playground/video'), { clocked: true })
   await page.getByLabel('API key').first().click()
@@ -404,7 +397,7 @@ async function wordsOf(page: Page): Promise<string[]> {
   return stdout.split('\0').slice(0, -1)
 }
 
-test('the commands beside the playground say what the page sends, whatever is written', async t => {
+test.serial('the commands beside the playground say what the page sends, whatever is written', async t => {
   await gateway.key(owner.organisationId, 'test')
   const text = `It's "$HOME" \`id\` \\ <b>\n; rm -rf / #`
   const page = await open(t, ofOrganisation('playground/chat'))
@@ -427,7 +420,7 @@ test('the commands beside the playground say what the page sends, whatever is wr
   t.is(JSON.parse(lines.find(line => line.startsWith('{'))!).session.instructions, text)
 })
 
-test('names of one long word widen no page of a phone', async t => {
+test.serial('names of one long word widen no page of a phone', async t => {
   const who = await signUp(gateway, { name: 'W'.repeat(80) })
   const { db } = gateway.services
   const { organisationId, userId } = who
@@ -447,7 +440,7 @@ test('names of one long word widen no page of a phone', async t => {
   t.true(close.x + close.width <= 360)
 })
 
-test('keys are changed together; what fails is named, stays selected, and can be tried again', async t => {
+test.serial('keys are changed together; what fails is named, stays selected, and can be tried again', async t => {
   const created: Record<string, string> = {}
   for (const name of ['Bulk one', 'Bulk two', 'Bulk three'])
     created[name] = await gateway.key(owner.organisationId, 'live', { name })

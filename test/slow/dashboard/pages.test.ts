@@ -2,39 +2,29 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { AxeBuilder } from '@axe-core/playwright'
-import test from 'ava'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { builtPages } from '../../../api/dashboard/middleware.ts'
-import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
-import { type Filled, fill } from '../../support/dashboard/fixtures.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
+import { signUp } from '../../support/dashboard/dashboard.ts'
+import { fill } from '../../support/dashboard/fixtures.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
+import { test } from '../../support/test.ts'
+import { use, useGateway } from '../../support/use.ts'
 
 const maxGzippedBytes = 300_000
 /** To visit and examine some sixty pages, on a busy machine. */
 const maxVisitsMs = 360_000
-
-let stores: Stores
-let gateway: Gateway
-let browser: Browser
-let owner: SignedUp
-let filled: Filled
 /** The addresses in the navigation, and the tabs of the operator area. */
 let listed: string[]
 
+const gateway = useGateway(test, { ALLOW_PRIVATE_URLS: 'true', DEV_OUTBOX: 'true' })
+const owner = use(test, () => signUp(gateway))
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { ALLOW_PRIVATE_URLS: 'true', DEV_OUTBOX: 'true' })
-  owner = await signUp(gateway)
   await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
-  filled = await fill(gateway, owner.organisationId)
-  browser = await startBrowser()
-  listed = await listPages()
 })
-test.after.always(async () => {
-  await browser?.close()
-  await gateway?.close()
-  await stores?.drop()
+const filled = use(test, () => fill(gateway, owner.organisationId))
+const browser = use(test, startBrowser)
+test.before(async () => {
+  listed = await listPages()
 })
 
 /** The pages that the navigation of an owner and operator lists: a new one is covered by these tests without naming it here. */

@@ -1,28 +1,17 @@
 import { AxeBuilder } from '@axe-core/playwright'
-import test from 'ava'
-import type { Browser } from 'playwright-core'
-import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
+import { signUp } from '../../support/dashboard/dashboard.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
+import { test } from '../../support/test.ts'
+import { use, useGateway } from '../../support/use.ts'
 
 /** The playground's chat in a real browser, in each format of the API. */
-let stores: Stores
-let gateway: Gateway
-let browser: Browser
-let owner: SignedUp
 
+const gateway = useGateway(test)
+const owner = use(test, () => signUp(gateway))
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-  owner = await signUp(gateway)
   await gateway.key(owner.organisationId, 'test')
-  browser = await startBrowser()
 })
-test.after.always(async () => {
-  await browser?.close()
-  await gateway?.close()
-  await stores?.drop()
-})
+const browser = use(test, startBrowser)
 
 test('a conversation goes on in every format, and the code follows', async t => {
   const context = await browser.newContext({ reducedMotion: 'reduce' })

@@ -1,31 +1,23 @@
 import { AxeBuilder } from '@axe-core/playwright'
-import test from 'ava'
-import type { Browser, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import { newId } from '../../../shared/base/ids.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
-import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
-import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
+import { signUp } from '../../support/dashboard/dashboard.ts'
+import { eventually } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
+import { test } from '../../support/test.ts'
+import { use, useGateway } from '../../support/use.ts'
 
 /** Requests in a real browser: their list; their input and output switched on, viewed, replayed, opened in the playground; models compared. */
-let stores: Stores
-let gateway: Gateway
-let browser: Browser
-let owner: SignedUp
+
 let key: string
 
+const gateway = useGateway(test, { ENCRYPTION_KEY: 'an operator’s key '.repeat(3) })
+const owner = use(test, () => signUp(gateway))
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { ENCRYPTION_KEY: 'an operator’s key '.repeat(3) })
-  owner = await signUp(gateway)
   key = await gateway.key(owner.organisationId, 'test', { name: 'Logged key' })
-  browser = await startBrowser()
 })
-test.after.always(async () => {
-  await browser?.close()
-  await gateway?.close()
-  await stores?.drop()
-})
+const browser = use(test, startBrowser)
 
 async function openPage(t: { teardown(run: () => unknown): void; fail(message: string): void }): Promise<Page> {
   const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 900 } })

@@ -1,13 +1,11 @@
 // Second factors as people set them up and use them, in a real browser with a virtual authenticator.
 import { AxeBuilder } from '@axe-core/playwright'
-import anyTest from 'ava'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { join, password, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { totp } from '../../support/dashboard/totp.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
-
-const test = anyTest.serial
+import { test } from '../../support/test.ts'
 
 let stores: Stores
 let gateway: Gateway
@@ -91,29 +89,32 @@ async function setUp(on: Page): Promise<{ secret: string; codes: string[] }> {
   return { secret, codes }
 }
 
-test('an authenticator app is set up by its secret and a first code; the backup codes are shown once', async t => {
-  await signIn(owner.visitor.email)
-  await isIn()
-  await account()
-  await page.getByRole('button', { name: 'Set up an authenticator app' }).click()
-  const made = await setUp(page)
-  secret = made.secret
-  backupCodes = made.codes
-  t.regex(secret, /^[A-Z2-7]{32,}$/)
-  t.is(backupCodes.length, 10)
-  t.deepEqual(await barriers(), [])
-  const saved = page.waitForEvent('download')
-  await page.getByRole('link', { name: 'Download' }).click()
-  t.is((await saved).suggestedFilename(), 'headgate-backup-codes.txt')
-  await page.getByRole('button', { name: 'I have saved them' }).click()
-  await page.getByText('requires a code from your authenticator app').waitFor()
-  t.false((await page.content()).includes(backupCodes[0]!))
-  const row = await gateway.services.db.twoFactor.findFirstOrThrow({ where: { userId: owner.userId } })
-  t.false(JSON.stringify(row).includes(backupCodes[0]!))
-  t.is((await subjects())[0]!.subject, 'Two-factor sign-in of your account changed')
-})
+test.serial(
+  'an authenticator app is set up by its secret and a first code; the backup codes are shown once',
+  async t => {
+    await signIn(owner.visitor.email)
+    await isIn()
+    await account()
+    await page.getByRole('button', { name: 'Set up an authenticator app' }).click()
+    const made = await setUp(page)
+    secret = made.secret
+    backupCodes = made.codes
+    t.regex(secret, /^[A-Z2-7]{32,}$/)
+    t.is(backupCodes.length, 10)
+    t.deepEqual(await barriers(), [])
+    const saved = page.waitForEvent('download')
+    await page.getByRole('link', { name: 'Download' }).click()
+    t.is((await saved).suggestedFilename(), 'headgate-backup-codes.txt')
+    await page.getByRole('button', { name: 'I have saved them' }).click()
+    await page.getByText('requires a code from your authenticator app').waitFor()
+    t.false((await page.content()).includes(backupCodes[0]!))
+    const row = await gateway.services.db.twoFactor.findFirstOrThrow({ where: { userId: owner.userId } })
+    t.false(JSON.stringify(row).includes(backupCodes[0]!))
+    t.is((await subjects())[0]!.subject, 'Two-factor sign-in of your account changed')
+  },
+)
 
-test('the password alone does not sign in; a code does, once, and a backup code does, once', async t => {
+test.serial('the password alone does not sign in; a code does, once, and a backup code does, once', async t => {
   await signOut()
   await signIn(owner.visitor.email)
   await page.getByRole('heading', { name: 'Two-factor sign-in' }).waitFor()
@@ -147,7 +148,7 @@ test('the password alone does not sign in; a code does, once, and a backup code 
   await isIn()
 })
 
-test('a passkey is added with the password, signs in by itself, is renamed and removed', async t => {
+test.serial('a passkey is added with the password, signs in by itself, is renamed and removed', async t => {
   await account()
   await page.getByRole('button', { name: 'Add a passkey' }).click()
   const dialog = page.getByRole('dialog')
@@ -179,64 +180,70 @@ test('a passkey is added with the password, signs in by itself, is renamed and r
   await page.getByRole('alert').waitFor()
 })
 
-test('members without a second factor are led to set it up before anything else, where it is required', async t => {
-  const { visitor, userId } = await signUp(gateway, { name: 'Grace' })
-  await join(gateway, userId, owner.organisationId, 'member')
-  await signIn(owner.visitor.email)
-  await page.getByRole('button', { name: 'Use a backup code' }).click()
-  await page.getByRole('textbox', { name: 'Backup code' }).fill(backupCodes[2]!)
-  await submit()
-  await isIn()
-  await page.goto(`${origin}/dashboard/${owner.organisationId}/settings`)
-  await page.getByRole('switch', { name: 'Require two-factor sign-in' }).click()
-  await eventually(async () => {
-    const { id, requireTwoFactor } = await gateway.services.db.organisation.findFirstOrThrow({
-      where: { id: owner.organisationId },
-    })
-    return id !== '' && requireTwoFactor
-  }, 'the requirement is saved')
-  const other = await open()
-  await signIn(visitor.email, other.page)
-  await isIn(other.page)
-  await other.page.goto(`${origin}/dashboard/${owner.organisationId}/keys`)
-  await other.page.getByRole('heading', { name: 'Set up two-factor sign-in' }).waitFor()
-  t.deepEqual(await barriers(other.page), [])
-  const refused = await other.page.request.get(`${origin}${owner.base}/keys`)
-  t.is(refused.status(), 403)
-  const members = `/dashboard/api/auth/organization/list-members?organizationId=${owner.organisationId}`
-  t.is((await other.page.request.get(origin + members)).status(), 403)
-  await setUp(other.page)
-  await other.page.getByRole('button', { name: 'I have saved them' }).click()
-  await other.page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
-  t.is((await other.page.request.get(origin + members)).status(), 200)
-  await other.context.close()
-})
+test.serial(
+  'members without a second factor are led to set it up before anything else, where it is required',
+  async t => {
+    const { visitor, userId } = await signUp(gateway, { name: 'Grace' })
+    await join(gateway, userId, owner.organisationId, 'member')
+    await signIn(owner.visitor.email)
+    await page.getByRole('button', { name: 'Use a backup code' }).click()
+    await page.getByRole('textbox', { name: 'Backup code' }).fill(backupCodes[2]!)
+    await submit()
+    await isIn()
+    await page.goto(`${origin}/dashboard/${owner.organisationId}/settings`)
+    await page.getByRole('switch', { name: 'Require two-factor sign-in' }).click()
+    await eventually(async () => {
+      const { id, requireTwoFactor } = await gateway.services.db.organisation.findFirstOrThrow({
+        where: { id: owner.organisationId },
+      })
+      return id !== '' && requireTwoFactor
+    }, 'the requirement is saved')
+    const other = await open()
+    await signIn(visitor.email, other.page)
+    await isIn(other.page)
+    await other.page.goto(`${origin}/dashboard/${owner.organisationId}/keys`)
+    await other.page.getByRole('heading', { name: 'Set up two-factor sign-in' }).waitFor()
+    t.deepEqual(await barriers(other.page), [])
+    const refused = await other.page.request.get(`${origin}${owner.base}/keys`)
+    t.is(refused.status(), 403)
+    const members = `/dashboard/api/auth/organization/list-members?organizationId=${owner.organisationId}`
+    t.is((await other.page.request.get(origin + members)).status(), 403)
+    await setUp(other.page)
+    await other.page.getByRole('button', { name: 'I have saved them' }).click()
+    await other.page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
+    t.is((await other.page.request.get(origin + members)).status(), 200)
+    await other.context.close()
+  },
+)
 
-test('the dialog of a removal asks what becomes of the member’s keys; two-factor sign-in stays on where it is required', async t => {
-  await page.goto(`${origin}/dashboard/${owner.organisationId}/members`)
-  await page.getByRole('button', { name: /^Remove/ }).click()
-  const dialog = page.getByRole('dialog')
-  t.true(await dialog.getByLabel('Revoke them').isChecked())
-  const { violations } = await new AxeBuilder({ page }).include('[role=dialog]').withTags('wcag2aa').analyze()
-  t.deepEqual(violations, [])
-  await dialog.getByRole('button', { name: 'Remove' }).click()
-  await dialog.waitFor({ state: 'hidden' })
-  await account()
-  await page.getByRole('button', { name: 'Turn off' }).click()
-  await dialog.getByLabel('Your password').fill(password)
-  await dialog.getByRole('button', { name: 'Turn off' }).click()
-  await dialog.getByText('requires two-factor sign-in of its members').waitFor()
-  const data = { requireTwoFactor: false }
-  await gateway.services.db.organisation.update({ where: { id: owner.organisationId }, data })
-  await dialog.getByRole('button', { name: 'Turn off' }).click()
-  await page.getByRole('button', { name: 'Set up an authenticator app' }).waitFor()
-  await signOut()
-  await signIn(owner.visitor.email)
-  await isIn()
-  const noted = await gateway.services.db.auditEvent.findMany({ where: { organisationId: owner.organisationId } })
-  const actions = new Set(noted.map(({ action }) => action))
-  for (const action of ['two_factor_on', 'two_factor_off', 'passkey_added', 'passkey_removed', 'removed'])
-    t.true(actions.has(`member.${action}`), action)
-  const changed = noted.find(({ action }) => action === 'organisation.changed')
-  t.deepEqual(changed?.changes, { require_two_factor: [false, true] })
-})
+test.serial(
+  'the dialog of a removal asks what becomes of the member’s keys; two-factor sign-in stays on where it is required',
+  async t => {
+    await page.goto(`${origin}/dashboard/${owner.organisationId}/members`)
+    await page.getByRole('button', { name: /^Remove/ }).click()
+    const dialog = page.getByRole('dialog')
+    t.true(await dialog.getByLabel('Revoke them').isChecked())
+    const { violations } = await new AxeBuilder({ page }).include('[role=dialog]').withTags('wcag2aa').analyze()
+    t.deepEqual(violations, [])
+    await dialog.getByRole('button', { name: 'Remove' }).click()
+    await dialog.waitFor({ state: 'hidden' })
+    await account()
+    await page.getByRole('button', { name: 'Turn off' }).click()
+    await dialog.getByLabel('Your password').fill(password)
+    await dialog.getByRole('button', { name: 'Turn off' }).click()
+    await dialog.getByText('requires two-factor sign-in of its members').waitFor()
+    const data = { requireTwoFactor: false }
+    await gateway.services.db.organisation.update({ where: { id: owner.organisationId }, data })
+    await dialog.getByRole('button', { name: 'Turn off' }).click()
+    await page.getByRole('button', { name: 'Set up an authenticator app' }).waitFor()
+    await signOut()
+    await signIn(owner.visitor.email)
+    await isIn()
+    const noted = await gateway.services.db.auditEvent.findMany({ where: { organisationId: owner.organisationId } })
+    const actions = new Set(noted.map(({ action }) => action))
+    for (const action of ['two_factor_on', 'two_factor_off', 'passkey_added', 'passkey_removed', 'removed'])
+      t.true(actions.has(`member.${action}`), action)
+    const changed = noted.find(({ action }) => action === 'organisation.changed')
+    t.deepEqual(changed?.changes, { require_two_factor: [false, true] })
+  },
+)

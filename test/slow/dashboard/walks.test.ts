@@ -1,47 +1,40 @@
 // Four people with a question each, in a real browser over a month of requests with an outage in it: every answer is at most two
 // clicks from the page they are on.
 import { readFile } from 'node:fs/promises'
-import test from 'ava'
 import pg from 'pg'
-import type { Browser, Locator, Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { fillMonth, outageProvider } from '../../../bench/lib/month.ts'
 import { operatorActor } from '../../../shared/io/audit.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
 import { runMaintenance } from '../../../workers/maintenance.ts'
 import { WebhookDeliveries } from '../../../workers/webhooks/deliveries.ts'
 import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
-import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
+import { test } from '../../support/test.ts'
+import { use, useGateway, useStores } from '../../support/use.ts'
 import { Receiver, status } from '../../support/webhooks/receiver.ts'
 
 /** So many that each hour of the outage has failures enough. */
 const requests = 60_000
 const maxClicks = 2
-
-let stores: Stores
-let gateway: Gateway
-let browser: Browser
-let owner: SignedUp
-let newcomer: SignedUp
 let page: Page
 let clicks = 0
 
+const stores = useStores(test)
+const gateway = useGateway(
+  test,
+  { ALLOW_PRIVATE_URLS: 'true', ENCRYPTION_KEY: 'an operator’s key '.repeat(3) },
+  { stores },
+)
+const owner = use(test, () => signUp(gateway))
+const newcomer = use(test, () => signUp(gateway, { name: 'Grace' }))
 test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores, { ALLOW_PRIVATE_URLS: 'true', ENCRYPTION_KEY: 'an operator’s key '.repeat(3) })
-  owner = await signUp(gateway)
-  newcomer = await signUp(gateway, { name: 'Grace' })
   await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
   const db = new pg.Client({ connectionString: stores.databaseUrl })
   await db.connect()
   await fillMonth(db, owner.organisationId, owner.userId, requests, Date.now()).finally(() => db.end())
-  browser = await startBrowser()
 })
-test.after.always(async () => {
-  await browser?.close()
-  await gateway?.close()
-  await stores?.drop()
-})
+const browser = use(test, startBrowser)
 test.afterEach.always(async t => {
   if (!t.passed) t.log(page.url(), await main().ariaSnapshot())
   await page.context().close()

@@ -1,35 +1,19 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import test from 'ava'
 import type { Reply } from '../../emulators/emulator.ts'
 import { hang } from '../../emulators/emulator.ts'
 import { ledgerCheck } from '../../support/chaos.ts'
-import {
-  type DelayedWorld,
-  delayed,
-  delayedEnvironment,
-  path,
-  startDelayedWorld,
-  submitDelayed,
-} from '../../support/delayed/jobs.ts'
+import { delayed, delayedEnvironment, path, startDelayedWorld, submitDelayed } from '../../support/delayed/jobs.ts'
 import { eventually, type Process, startProcess } from '../../support/gateway.ts'
 import { booked, over, rowOf, wallet } from '../../support/jobs/gateway.ts'
+import { test } from '../../support/test.ts'
+import { use, useFolder } from '../../support/use.ts'
 
 const count = 8
-
-let world: DelayedWorld
-let storage: string
+const storage = useFolder(test)
 const workers: Process[] = []
 
-test.before(async () => {
-  storage = await mkdtemp(join(tmpdir(), 'headgate-async-'))
-  world = await startDelayedWorld({ STORAGE_URL: `file:${storage}` })
-})
+const world = use(test, () => startDelayedWorld({ STORAGE_URL: `file:${storage}` }))
 test.after.always(async () => {
   await Promise.all(workers.map(({ kill }) => kill()))
-  await world?.close()
-  await rm(storage, { recursive: true, force: true })
 })
 
 async function startWorker(): Promise<Process> {

@@ -4,24 +4,21 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test from 'ava'
 import { addressOf } from '../../../dev/app.ts'
 import { commandLine } from '../../../dev/processes.ts'
-import { eventually, freshStores, type Stores } from '../../support/gateway.ts'
+import { eventually } from '../../support/gateway.ts'
 import { inherited } from '../../support/stack.ts'
+import { test } from '../../support/test.ts'
+import { useStores } from '../../support/use.ts'
 
 const root = join(import.meta.dirname, '../../..')
-let stores: Stores
 let dataDir: string
 
 test.beforeEach(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'headgate-dev-'))
 })
 test.afterEach.always(() => rm(dataDir, { recursive: true, force: true }))
-test.before(async () => {
-  stores = await freshStores()
-})
-test.after.always(() => stores?.drop())
+const stores = useStores(test)
 
 type Dev = { output(): string; ended: Promise<number | null>; kill(signal: NodeJS.Signals): void }
 

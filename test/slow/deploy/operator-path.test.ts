@@ -5,12 +5,12 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import test, { type ExecutionContext } from 'ava'
 import { freePort } from '../../../dev/ports.ts'
 import { Emulator } from '../../emulators/emulator.ts'
 import { plainChatReply } from '../../support/api/edge.ts'
 import { call, eventually } from '../../support/gateway.ts'
 import { freshRedis, inherited, privatePostgres } from '../../support/stack.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 
 /** The commands of docs/deployment.md, in its order, on stores that have nothing yet. `restore.test.ts` has backup and restore. */
 

@@ -1,27 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import pg from 'pg'
 import { openDatabase } from '../../../shared/io/db.ts'
 import { Load } from '../../chaos/load.ts'
-import { type Providers, startProviders } from '../../chaos/providers.ts'
+import { startProviders } from '../../chaos/providers.ts'
 import { seededRandom } from '../../chaos/random.ts'
 import { findBreaches, rest, summarise } from '../../chaos/verdict.ts'
-import { openWorld, type World } from '../../chaos/world.ts'
+import { openWorld } from '../../chaos/world.ts'
 import { createAccount } from '../../support/gateway.ts'
 import { type Pooler, startPgBouncer } from '../../support/io/pgbouncer.ts'
 import { runOperator } from '../../support/operator.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 import { Receiver } from '../../support/webhooks/receiver.ts'
 
 const loadMs = 8_000
 const restWithinMs = 60_000
-
-let providers: Providers
-let receiver: Receiver
 let pooler: Pooler
-let world: World
 
-test.before(async () => {
-  ;[providers, receiver] = await Promise.all([startProviders(seededRandom(1)), Receiver.start()])
+const providers = use(test, () => startProviders(seededRandom(1)))
+const receiver = use(test, () => Receiver.start())
+const world = use(test, async () => {
   const env = {
     ...providers.env,
     ALLOW_PRIVATE_URLS: 'true',
@@ -33,12 +31,10 @@ test.before(async () => {
     pooler = await startPgBouncer(url)
     return pooler
   }
-  world = await openWorld(env, { startPooler })
-  await world.allUp()
+  return openWorld(env, { startPooler })
 })
-test.after.always(async () => {
-  await world?.close()
-  await Promise.all([providers?.close(), receiver?.close()])
+test.before(async () => {
+  await world.allUp()
 })
 
 test.serial('chat, streams, embeddings, images, videos, delayed jobs, batches and webhooks work', async t => {

@@ -1,11 +1,11 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import test, { type ExecutionContext } from 'ava'
 import { type Providers, startProviders } from '../../chaos/providers.ts'
 import { seededRandom } from '../../chaos/random.ts'
 import { openWorld, type World } from '../../chaos/world.ts'
 import { DeployUnderLoad, deployEnv } from '../../support/deploys.ts'
 import { checkOutPreviousRelease } from '../../support/previous-release.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 import { Receiver } from '../../support/webhooks/receiver.ts'
 
 const current = join(import.meta.dirname, '../../..')

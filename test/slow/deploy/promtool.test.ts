@@ -1,19 +1,16 @@
 import { join } from 'node:path'
-import test from 'ava'
 import { StoreMetrics } from '../../../workers/store-metrics.ts'
-import { saying, startWorld, type World } from '../../support/chat/gateway.ts'
+import { saying, startWorld } from '../../support/chat/gateway.ts'
 import { promtool } from '../../support/metrics/promtool.ts'
 import { grown, growth, measured } from '../../support/metrics/samples.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 /** Prometheus' own checker on what processes answer, and on the rules that operators load. */
 
 const rules = join(import.meta.dirname, '../../../ops/prometheus')
-let world: World
 
-test.before(async () => {
-  world = await startWorld(measured)
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startWorld(measured))
 
 test('a scrape is valid in format, names and types', async t => {
   const { gateway } = world

@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import test from 'ava'
 import { Redis } from 'ioredis'
 import { checkReadiness } from '../../../api/readiness.ts'
 import type { GatewayError } from '../../../shared/base/errors.ts'
@@ -7,20 +6,17 @@ import { isOutage } from '../../../shared/io/outage.ts'
 import { openRequestRedis, waitUntilReady } from '../../../shared/io/redis.ts'
 import { listRedisWarnings } from '../../../shared/io/redis-start.ts'
 import { observe } from '../../support/chaos.ts'
-import { type Everything, openEverything, runEverything } from '../../support/deploy/everything.ts'
+import { openEverything, runEverything } from '../../support/deploy/everything.ts'
 import { createAccount, eventually } from '../../support/gateway.ts'
 import { meet, replicate } from '../../support/io/cluster.ts'
 import { byMinute, chargesOf, nothingLeft, stretchNano, talk } from '../../support/realtime/sessions.ts'
 import { clusterFlags, privateCluster, privateRedis } from '../../support/stack.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 const prefix = '{headgate}:'
 
-let everything: Everything
-
-test.before(async () => {
-  everything = await openEverything({ REDIS_KEY_PREFIX: prefix }, privateCluster)
-})
-test.after.always(() => everything?.close())
+const everything = use(test, () => openEverything({ REDIS_KEY_PREFIX: prefix }, privateCluster))
 
 test.serial('chat, streams, embeddings, images, videos, delayed jobs, batches and webhooks work', async t => {
   t.timeout(180_000)

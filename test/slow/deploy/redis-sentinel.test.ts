@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { migrate } from '../../../dev/migrate.ts'
-import type { Services } from '../../../shared/open-services.ts'
 import { billingFaults, count, Load, ledgerCheck, observe, quiet, startSlowUpstream } from '../../support/chaos.ts'
 import { createAccount, eventually, startProcess } from '../../support/gateway.ts'
-import { type SentinelSetup, startSentinels } from '../../support/io/sentinel.ts'
+import { startSentinels } from '../../support/io/sentinel.ts'
 import { runOperator } from '../../support/operator.ts'
-import { type PrivateServer, privatePostgres } from '../../support/stack.ts'
+import { privatePostgres } from '../../support/stack.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 import { moneyEnvironment } from '../../support/wallet/money.ts'
 
 /** Replication is asynchronous: what the primary acknowledged last may be lost with it. */
@@ -15,25 +15,19 @@ const failoverWithinMs = 60_000
 /** Long enough for clients to be refused, with the primary gone and none in its place. */
 const awayMs = 500
 
-let postgres: PrivateServer
-let redis: SentinelSetup
-let upstream: Awaited<ReturnType<typeof startSlowUpstream>>
-let services: Services
-let env: Record<string, string>
-
 const stores = () => ({ databaseUrl: postgres.url, redisUrl: redis.url })
 
+const postgres = use(test, privatePostgres)
+const redis = use(test, startSentinels)
+const upstream = use(test, () => startSlowUpstream(10, 5))
 test.before(async () => {
-  ;[postgres, redis, upstream] = await Promise.all([privatePostgres(), startSentinels(), startSlowUpstream(10, 5)])
   await migrate(postgres.url)
-  env = { ...(await moneyEnvironment(upstream.url)), REDIS_SENTINEL_PASSWORD: redis.sentinelPassword }
-  services = await observe(stores(), env)
 })
-test.after.always(async () => {
-  await services?.close()
-  await upstream?.close()
-  await Promise.all([postgres?.stop(), redis?.stop()])
-})
+const env = use(test, async () => ({
+  ...(await moneyEnvironment(upstream.url)),
+  REDIS_SENTINEL_PASSWORD: redis.sentinelPassword,
+}))
+const services = use(test, () => observe(stores(), env))
 
 test.serial(
   '503 during a failover of the sentinels under load, none free, and the ledger is right afterwards',

@@ -1,15 +1,16 @@
-import test from 'ava'
 import { loadConfig } from '../../../shared/base/config.ts'
 import { createLog } from '../../../shared/io/log.ts'
 import { shardsOf } from '../../../shared/io/redis-shards.ts'
 import { openServices } from '../../../shared/open-services.ts'
 import { billingFaults, count, Load, ledgerCheck, quiet, startSlowUpstream } from '../../support/chaos.ts'
-import { type Everything, openEverything, runEverything } from '../../support/deploy/everything.ts'
+import { openEverything, runEverything } from '../../support/deploy/everything.ts'
 import { type Account, createAccount, startProcess } from '../../support/gateway.ts'
 import { type ClusterSetup, threeNodeCluster } from '../../support/io/cluster.ts'
 import { runOperator } from '../../support/operator.ts'
 import { byMinute, chargesOf, nothingLeft, stretchNano, talk } from '../../support/realtime/sessions.ts'
 import { withRedis } from '../../support/stack.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 import { moneyEnvironment } from '../../support/wallet/money.ts'
 
 const prefix = 'gate:'
@@ -21,16 +22,14 @@ const unreplicatedMs = 1_000
 const restWithinMs = 60_000
 
 let cluster: ClusterSetup
-let everything: Everything
 const accounts: Account[] = []
 
-test.before(async () => {
-  everything = await openEverything({ REDIS_KEY_PREFIX: prefix }, async () => {
+const everything = use(test, async () =>
+  openEverything({ REDIS_KEY_PREFIX: prefix }, async () => {
     cluster = await threeNodeCluster()
     return cluster
-  })
-})
-test.after.always(() => everything?.close())
+  }),
+)
 
 test.serial('chat, streams, embeddings, images, videos, delayed jobs, batches and webhooks work', async t => {
   t.timeout(240_000)

@@ -1,4 +1,3 @@
-import test, { type ExecutionContext } from 'ava'
 import { Redis } from 'ioredis'
 import { migrate } from '../../../dev/migrate.ts'
 import { freePort } from '../../../dev/ports.ts'
@@ -8,6 +7,7 @@ import { createAccount, startProcess } from '../../support/gateway.ts'
 import { type Authority, type Certificate, createAuthority } from '../../support/io/certificates.ts'
 import { runOperator } from '../../support/operator.ts'
 import { clusterFlags, type PrivateServer, privatePostgres, privateRedis, serveAllSlots } from '../../support/stack.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 import { moneyEnvironment } from '../../support/wallet/money.ts'
 
 const user = 'gateway'

@@ -1,7 +1,5 @@
-import { cp, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { cp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import test from 'ava'
 import { migrate } from '../../../dev/migrate.ts'
 import type { Services } from '../../../shared/open-services.ts'
 import { type Providers, startProviders } from '../../chaos/providers.ts'
@@ -12,40 +10,41 @@ import { ledgerCheck, observe, quiet } from '../../support/chaos.ts'
 import { type Account, call, createAccount, eventually, type Process, startProcess } from '../../support/gateway.ts'
 import { runOperator, storesEnv } from '../../support/operator.ts'
 import { freshRedis } from '../../support/stack.ts'
+import { test } from '../../support/test.ts'
+import { use, useFolder } from '../../support/use.ts'
 
 /** The steps of docs/deployment.md#back-up-and-restore, with a running gateway before and after. */
 
-let folder: string
+const folder = useFolder(test)
 let postgres: ArchivedPostgres
 let redis: Awaited<ReturnType<typeof freshRedis>>
 let providers: Providers
 let runway: Awaited<ReturnType<typeof startRunway>>
-let env: Record<string, string>
 const processes: Process[] = []
 
 test.before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'headgate-restore-'))
   ;[postgres, redis, providers, runway] = await Promise.all([
     ArchivedPostgres.start(folder),
     freshRedis(),
     startProviders(seededRandom(1)),
     startRunway({}),
   ])
-  env = {
-    ...providers.env,
-    RUNWAY_BASE_URL: `${runway.url}/v1`,
-    ALLOW_PRIVATE_URLS: 'true',
-    STORAGE_URL: `file:${join(folder, 'storage')}`,
-    SIGNING_SECRET: 'a signing secret of the restored gateway',
-    ENCRYPTION_KEY: 'an encryption key of the restored gateway',
-  }
+})
+const env = use(test, () => ({
+  ...providers.env,
+  RUNWAY_BASE_URL: `${runway.url}/v1`,
+  ALLOW_PRIVATE_URLS: 'true',
+  STORAGE_URL: `file:${join(folder, 'storage')}`,
+  SIGNING_SECRET: 'a signing secret of the restored gateway',
+  ENCRYPTION_KEY: 'an encryption key of the restored gateway',
+}))
+test.before(async () => {
   await migrate(postgres.server.url)
 })
 test.after.always(async () => {
   await Promise.all(processes.map(({ kill }) => kill()))
   await postgres?.server.stop()
   await Promise.all([redis?.release(), providers?.close(), runway?.close()])
-  if (folder) await rm(folder, { recursive: true, force: true })
 })
 
 const stores = () => ({ databaseUrl: postgres.server.url, redisUrl: redis.url })

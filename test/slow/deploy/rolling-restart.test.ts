@@ -1,25 +1,17 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'ava'
 import { scanKeys } from '../../../shared/io/redis.ts'
-import { type Providers, startProviders } from '../../chaos/providers.ts'
+import { startProviders } from '../../chaos/providers.ts'
 import { seededRandom } from '../../chaos/random.ts'
-import { openWorld, type World } from '../../chaos/world.ts'
+import { openWorld } from '../../chaos/world.ts'
 import { DeployUnderLoad, deployEnv } from '../../support/deploys.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 import { Receiver } from '../../support/webhooks/receiver.ts'
 
-let providers: Providers
-let receiver: Receiver
-let world: World
-
-test.before(async () => {
-  ;[providers, receiver] = await Promise.all([startProviders(seededRandom(1)), Receiver.start()])
-  world = await openWorld({ ...deployEnv, ...providers.env })
-})
-test.after.always(async () => {
-  await world?.close()
-  await Promise.all([providers?.close(), receiver?.close()])
-})
+const providers = use(test, () => startProviders(seededRandom(1)))
+const receiver = use(test, () => Receiver.start())
+const world = use(test, () => openWorld({ ...deployEnv, ...providers.env }))
 
 test.serial('200s only, each charged once, while two web and two worker processes are restarted', async t => {
   t.timeout(600_000)

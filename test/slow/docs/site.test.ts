@@ -1,24 +1,12 @@
 // The documentation in a browser: accessible, searchable, complete without any other host.
 import { AxeBuilder } from '@axe-core/playwright'
-import test from 'ava'
 import type { Browser, Page } from 'playwright-core'
-import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
+import { test } from '../../support/test.ts'
+import { use, useGateway } from '../../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-let browser: Browser
-
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-  browser = await startBrowser()
-})
-test.after.always(async () => {
-  await browser?.close()
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test)
+const browser = use(test, startBrowser)
 
 /** Opens a page in a window of its own; what it must not do is added to `faults`. */
 async function open(path: string, faults: string[], options: Parameters<Browser['newContext']>[0] = {}): Promise<Page> {

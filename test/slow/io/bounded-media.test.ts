@@ -1,20 +1,18 @@
-import test from 'ava'
-import type { Services } from '../../../shared/open-services.ts'
 import { observe } from '../../support/chaos.ts'
-import { createAccount, freshStores, type Stores } from '../../support/gateway.ts'
+import { createAccount } from '../../support/gateway.ts'
 import { excessOf, type Measured, type MeasuredProcess, startMeasured } from '../../support/io/measured.ts'
 import { mp4Bomb, noise, pngBomb, schemaBomb, wavOfChunks } from '../../support/media/bombs.ts'
+import { test } from '../../support/test.ts'
+import { use, useStores } from '../../support/use.ts'
 
 /** Inputs that are small to send and expensive to process: files, schemas and texts of test keys, which every user may have. */
 
-let stores: Stores
-let services: Services
 let web: MeasuredProcess
 let key: string
 
+const stores = useStores(test)
+const services = use(test, () => observe(stores))
 test.before(async () => {
-  stores = await freshStores()
-  services = await observe(stores)
   key = (await createAccount(services)).test
 })
 test.beforeEach(async () => {
@@ -23,8 +21,6 @@ test.beforeEach(async () => {
 })
 test.after.always(async () => {
   await web?.kill()
-  await services?.close()
-  await stores?.drop()
 })
 
 type Body = { json: object } | { file: Buffer; field: string; name: string; fields: Record<string, string> }

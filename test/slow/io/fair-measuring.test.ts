@@ -1,18 +1,10 @@
-import test from 'ava'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
+import type { Account } from '../../support/gateway.ts'
 import { wav } from '../../support/media/media-files.ts'
 import { mp4Stating } from '../../support/media/sample-tables.ts'
+import { test } from '../../support/test.ts'
+import { useGateway } from '../../support/use.ts'
 
-let stores: Stores
-let gateway: Gateway
-test.before(async () => {
-  stores = await freshStores()
-  gateway = await startGateway(stores)
-})
-test.after.always(async () => {
-  await gateway?.close()
-  await stores?.drop()
-})
+const gateway = useGateway(test)
 
 async function transcribe(key: string, bytes: Buffer, name: string): Promise<string> {
   const form = new FormData()

@@ -1,8 +1,8 @@
-import test, { type ExecutionContext } from 'ava'
 import { measureDocument, measureSound } from '../../../shared/io/media/measure.ts'
 import { pageOf, pdf, pdfOfPages, streamOf } from '../../support/media/documents.ts'
 import { adts, adtsFrameS, flac, flacFrameS, movie, mp3, mp3FrameS, png, wav } from '../../support/media/media-files.ts'
 import { mp4Stating } from '../../support/media/sample-tables.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 
 const owner = { organisationId: 'org', environment: 'live' } as const
 

@@ -1,25 +1,23 @@
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import { openDatabase } from '../../../shared/io/db.ts'
 import { openRequestRedis, waitUntilReady } from '../../../shared/io/redis.ts'
 import { openQueues } from '../../../shared/queues/queues.ts'
 import {
   type Account,
   eventually,
-  freshStores,
   type Gateway,
   type Process,
-  type Stores,
   startGateway,
   startProcess,
 } from '../../support/gateway.ts'
 import { startProxy, type TcpProxy } from '../../support/io/proxy.ts'
 import { frozenRedis } from '../../support/io/trouble.ts'
 import { privateRedis } from '../../support/stack.ts'
+import { test } from '../../support/test.ts'
+import { useStores } from '../../support/use.ts'
 import { startWorkers, type Workers } from '../../support/workers.ts'
 
-let stores: Stores
 const proxies: TcpProxy[] = []
 const processes: Process[] = []
 const proxied = async (...args: Parameters<typeof startProxy>) => {
@@ -28,13 +26,10 @@ const proxied = async (...args: Parameters<typeof startProxy>) => {
   return proxy
 }
 
-test.before(async () => {
-  stores = await freshStores()
-})
+const stores = useStores(test)
 test.after.always(async () => {
   await Promise.all(processes.map(process => process.kill()))
   await Promise.all(proxies.map(proxy => proxy.close()))
-  await stores?.drop()
 })
 
 test('queued: by a process that opened its queues while Redis was frozen', async t => {

@@ -1,32 +1,21 @@
-import test from 'ava'
 import { runDelayed } from '../../../shared/delayed/run.ts'
 import { sweepDelayed } from '../../../shared/delayed/sweep.ts'
 import { Suspects } from '../../../shared/queues/crash-suspect-limiter.ts'
 import { hang } from '../../emulators/emulator.ts'
-import {
-  type DelayedWorld,
-  delayed,
-  gated,
-  path,
-  startDelayedWorld,
-  submitDelayed,
-} from '../../support/delayed/jobs.ts'
+import { delayed, gated, path, startDelayedWorld, submitDelayed } from '../../support/delayed/jobs.ts'
 import { type Account, eventually } from '../../support/gateway.ts'
 import { answerOf, booked, rowOf, wallet } from '../../support/jobs/gateway.ts'
-import { type TestClock, testClock } from '../../support/wallet/money.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
+import { testClock } from '../../support/wallet/money.ts'
 
-let clock: TestClock
-let world: DelayedWorld
 let account: Account
-test.before(async () => {
-  clock = testClock('2026-11-20T12:00:00Z')
-  world = await startDelayedWorld({}, clock)
-})
+const clock = use(test, () => testClock('2026-11-20T12:00:00Z'))
+const world = use(test, () => startDelayedWorld({}, clock))
 test.beforeEach(async () => {
   account = await world.gateway.account()
 })
 test.afterEach.always(() => world.upstream.reset())
-test.after.always(() => world?.close())
 
 const never = new AbortController().signal
 const submit = async (text: string) => (await submitDelayed(world, account.live, delayed(text))).id as string

@@ -1,25 +1,16 @@
-import test from 'ava'
 import type { ErrorBody } from '../../../shared/base/errors.ts'
 import { operatorActor } from '../../../shared/io/audit.ts'
 import { keyPatch } from '../../../shared/keys/key-requests.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
-import { freshStores, type Gateway, type KeyOptions, type Stores, startGateway } from '../../support/gateway.ts'
+import type { Gateway, KeyOptions } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
+import { useGateway, useStores } from '../../support/use.ts'
 
 // Two gateways over the same stores, each with a memory of its own: a key is changed at one, used at the other.
-let stores: Stores
-let here: Gateway
-let there: Gateway
 
-test.before(async () => {
-  stores = await freshStores()
-  here = await startGateway(stores)
-  there = await startGateway(stores)
-})
-test.after.always(async () => {
-  await here?.close()
-  await there?.close()
-  await stores?.drop()
-})
+const stores = useStores(test)
+const here = useGateway(test, {}, { stores })
+const there = useGateway(test, {}, { stores })
 
 const model = 'gpt-4o-mini'
 const messages = [{ role: 'user', content: 'Hello' }]

@@ -1,16 +1,16 @@
-import test, { type ExecutionContext } from 'ava'
 import type { ErrorBody } from '../../../shared/base/errors.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
-import { call, eventually, freshStores, type Process, type Stores, startProcess } from '../../support/gateway.ts'
+import { call, eventually, type Process, startProcess } from '../../support/gateway.ts'
 import { operatorJson } from '../../support/operator.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
+import { useStores } from '../../support/use.ts'
 
-let stores: Stores
 let webs: Process[]
 let organisation: string
 let provisioning: string
 
+const stores = useStores(test)
 test.before(async () => {
-  stores = await freshStores()
   webs = await Promise.all([startProcess('web', stores), startProcess('web', stores)])
   organisation = (await operatorJson<{ id: string }>(stores, 'org', 'create', '--name', 'Load')).id
   const created = await operatorJson<{ key: string }>(stores, 'provisioning-key', 'create', '--org', organisation)
@@ -18,7 +18,6 @@ test.before(async () => {
 })
 test.after.always(async () => {
   await Promise.all((webs ?? []).map(web => web.kill()))
-  await stores?.drop()
 })
 
 const body = JSON.stringify({ model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Hello' }] })

@@ -1,7 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test, { type ExecutionContext } from 'ava'
 import { Worker } from 'bullmq'
 import { openWorkerRedis } from '../../../shared/io/redis.ts'
 import { Emulator, type Recorded, type Reply } from '../../emulators/emulator.ts'
@@ -21,6 +20,7 @@ import { eventually, type Gateway, type Process, startGateway, startProcess } fr
 import { startSentinels } from '../../support/io/sentinel.ts'
 import { answerOf, submit } from '../../support/jobs/gateway.ts'
 import { freshDatabase, type PrivateServer, privateRedis } from '../../support/stack.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 import { Receiver } from '../../support/webhooks/receiver.ts'
 
 /** Work of every kind is under way when the queue loses what it knows of it: all of it ends once, asked for once. */

@@ -1,25 +1,17 @@
 import { readFileSync } from 'node:fs'
-import test from 'ava'
 import type { WebSocket } from 'ws'
 import { eventually, type Process, startProcess } from '../../support/gateway.ts'
 import { countFrames, directions, Flood } from '../../support/io/floods.ts'
-import { leftBehind, openSession, type RealtimeWorld, startRealtime } from '../../support/realtime/sockets.ts'
+import { leftBehind, openSession, startRealtime } from '../../support/realtime/sockets.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 const mebibyte = 1024 * 1024
 /** What the kernel may hold on its two connections, and what waits in the gateway, by far. */
 const maxUnderWayBytes = 40 * mebibyte
 const maxGrowthBytes = 96 * mebibyte
-
-let world: RealtimeWorld
-let web: Process
-test.before(async () => {
-  world = await startRealtime({ serve: ({ frames }) => void (frames.length = 0) })
-  web = await startProcess('web', world.stores, world.env)
-})
-test.after.always(async () => {
-  await web?.kill()
-  await world?.close()
-})
+const world = use(test, () => startRealtime({ serve: ({ frames }) => void (frames.length = 0) }))
+const web = use(test, () => startProcess('web', world.stores, world.env))
 
 function residentBytes({ child }: Process): number {
   const [, kilobytes] = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))!

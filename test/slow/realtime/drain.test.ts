@@ -1,6 +1,5 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
-import test from 'ava'
 import { eventually, startProcess } from '../../support/gateway.ts'
 import {
   joined,
@@ -12,6 +11,7 @@ import {
   refusedSession,
   startRealtime,
 } from '../../support/realtime/sockets.ts'
+import { test } from '../../support/test.ts'
 
 test('a session that ends by itself while the gateway drains is let go, and new ones are refused', async t => {
   const world = await startRealtime()

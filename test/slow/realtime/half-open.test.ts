@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import test from 'ava'
 import { WebSocket, WebSocketServer } from 'ws'
 import { type SideClosed, SocketRelay } from '../../../shared/realtime/relay.ts'
 import { monotonicAt } from '../../support/clocks/monotonic.ts'
@@ -14,18 +13,14 @@ import {
   openSession,
   RawPeer,
   RealtimeClient,
-  type RealtimeWorld,
   startRealtime,
 } from '../../support/realtime/sockets.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 let skippedMs = 0
 const clock = { now: () => Date.now() + skippedMs }
-
-let world: RealtimeWorld
-test.before(async () => {
-  world = await startRealtime({ clock })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startRealtime({ clock }))
 
 const pingEveryMs = 25_000
 

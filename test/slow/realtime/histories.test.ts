@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
 import fc from 'fast-check'
 import { nanoFromUsd } from '../../../shared/base/money.ts'
 import { operatorActor } from '../../../shared/io/audit.ts'
@@ -20,6 +19,7 @@ import {
   talk,
   tokensNano,
 } from '../../support/realtime/sessions.ts'
+import { test } from '../../support/test.ts'
 
 /** So many histories run at a time, each in a world of its own: most of their time they wait for the sessions' next look. */
 const atATime = 5

@@ -1,4 +1,3 @@
-import test from 'ava'
 import { refuse } from '../../emulators/sessions.ts'
 import { eventually } from '../../support/gateway.ts'
 import {
@@ -8,15 +7,15 @@ import {
   type RealtimeWorld,
   startRealtime,
 } from '../../support/realtime/sockets.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
-let world: RealtimeWorld
-test.before(async () => {
-  world = await startRealtime({
+const world = use(test, () =>
+  startRealtime({
     env: { REALTIME_MAX_SESSIONS: '1000', UPSTREAM_MAX_PAUSE_MS: '1' },
     serve: session => session.send({ type: 'session.created' }),
-  })
-})
-test.after.always(() => world?.close())
+  }),
+)
 
 /** Every kind of end that a session can have. */
 const lives: ((world: RealtimeWorld, key: string, live: string) => Promise<void>)[] = [

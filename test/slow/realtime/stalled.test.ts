@@ -1,20 +1,16 @@
-import test from 'ava'
 import type { WebSocket } from 'ws'
 import { eventually } from '../../support/gateway.ts'
 import { directions, Flood } from '../../support/io/floods.ts'
-import { leftBehind, openSession, type RealtimeWorld, startRealtime } from '../../support/realtime/sockets.ts'
+import { leftBehind, openSession, startRealtime } from '../../support/realtime/sockets.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 const mebibyte = 1024 * 1024
 
 /** Stands still but for what the tests let pass. */
 let nowMs = Date.now()
 const clock = { now: () => nowMs }
-
-let world: RealtimeWorld
-test.before(async () => {
-  world = await startRealtime({ clock })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startRealtime({ clock }))
 
 /** Lets so much time pass, and the gateway notice it. */
 async function pass(ms: number, pinged: WebSocket): Promise<void> {

@@ -1,4 +1,3 @@
-import test from 'ava'
 import OpenAI from 'openai'
 import type { Services } from '../../../shared/open-services.ts'
 import { type Emulator, hang } from '../../emulators/emulator.ts'
@@ -13,6 +12,7 @@ import {
   startProcess,
 } from '../../support/gateway.ts'
 import { collect, type Event, stalling, untilOver } from '../../support/responses/background.ts'
+import { test } from '../../support/test.ts'
 
 /** Responses in the background while their worker is killed, and while a web process restarts. */
 

@@ -1,15 +1,12 @@
-import test from 'ava'
-import { startWorld, type World } from '../../support/chat/gateway.ts'
+import { startWorld } from '../../support/chat/gateway.ts'
 import { openResponses } from '../../support/chat/responses-socket.ts'
 import { eventually } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 /** What a WebSocket at /v1/responses may keep in memory. */
 
-let world: World
-test.before(async () => {
-  world = await startWorld({ MAX_BODY_MIB_IN_FLIGHT: '72' })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startWorld({ MAX_BODY_MIB_IN_FLIGHT: '72' }))
 
 const mib = 1024 * 1024
 const model = 'gpt-4o-mini'

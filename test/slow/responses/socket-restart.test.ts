@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import test from 'ava'
 import type { Services } from '../../../shared/open-services.ts'
 import type { Emulator } from '../../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../../emulators/openai.ts'
@@ -15,6 +14,7 @@ import {
   startProcess,
 } from '../../support/gateway.ts'
 import { refusedSession } from '../../support/realtime/sockets.ts'
+import { test } from '../../support/test.ts'
 
 /** WebSockets at /v1/responses of a service of two web processes, up to its restart. */
 

@@ -1,14 +1,12 @@
 // All cases of which test/wallet/files-in-requests.test.ts tries a few.
-import test from 'ava'
+
 import fc from 'fast-check'
-import { startWorld, type World } from '../../support/chat/gateway.ts'
+import { startWorld } from '../../support/chat/gateway.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 import { casesOf, faultOf, samples, send, translate } from '../../support/wallet/file-places.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld({ ALLOW_PRIVATE_URLS: 'true' })
-})
-test.after.always(() => world?.close())
+const world = use(test, () => startWorld({ ALLOW_PRIVATE_URLS: 'true' }))
 
 test('a file at every place of every request is reserved, not sent, or refused by name', t => {
   t.timeout(240_000)

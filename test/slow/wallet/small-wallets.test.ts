@@ -1,13 +1,11 @@
 // Many histories of what test/chat/small-wallets.test.ts checks a few of.
-import test from 'ava'
-import { startWorld, type World } from '../../support/chat/gateway.ts'
-import { checkConcurrentCalls, dearModels } from '../../support/chat/small-wallets.ts'
 
-let world: World
-test.before(async () => {
-  world = await startWorld(await dearModels())
-})
-test.after.always(() => world?.close())
+import { startWorld } from '../../support/chat/gateway.ts'
+import { checkConcurrentCalls, dearModels } from '../../support/chat/small-wallets.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
+
+const world = use(test, async () => startWorld(await dearModels()))
 
 test('wallets and caps are never exceeded by concurrent calls of any length', async t => {
   t.timeout(240_000)

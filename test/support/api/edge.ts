@@ -1,6 +1,5 @@
 import { once } from 'node:events'
 import http from 'node:http'
-import type { ExecutionContext } from 'ava'
 import { isMessagesPath, isResponsesPath } from '../../../api/error-response.ts'
 import { errorAnswer } from '../../../api/schemas/core.ts'
 import { messagesError } from '../../../api/schemas/messages.ts'
@@ -11,6 +10,7 @@ import { responsesErrorBody, responsesErrorStatus } from '../../../shared/engine
 import { operatorActor } from '../../../shared/io/audit.ts'
 import { json, type Reply } from '../../emulators/emulator.ts'
 import type { Gateway } from '../gateway.ts'
+import type { ExecutionContext } from '../test.ts'
 
 /** Small valid bodies of every POST and PATCH route that takes one, for a catalog's real models. */
 export const validBodies = {

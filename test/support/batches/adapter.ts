@@ -1,5 +1,4 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import type { TestFn } from 'ava'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import { chatRequest } from '../../../shared/kinds/chat.ts'
 import type {
@@ -14,6 +13,7 @@ import type { BatchEmulator, BatchScript } from '../../emulators/batches.ts'
 import { json, type Reply, reset, text } from '../../emulators/emulator.ts'
 import { lineTo, providerFault, secret } from '../jobs/queued-adapter.ts'
 import { sourceOf } from '../jobs/sources.ts'
+import type { Test } from '../test.ts'
 import { all, largeFile, resultLine, startStreamingProvider } from './streams.ts'
 
 const catalog = loadCatalog()
@@ -92,7 +92,7 @@ async function ended(adapter: BatchAdapter, operation: Operation, line: Provider
 }
 
 /** The conformance tests of every adapter of providers' own batches. */
-export function batchConformance(test: TestFn<unknown>, subject: Subject<BatchEmulator>): void {
+export function batchConformance(test: Test, subject: Subject<BatchEmulator>): void {
   const bench = batchBench(subject)
   const { adapter, started, outcomes, using } = bench
 

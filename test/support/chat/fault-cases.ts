@@ -1,6 +1,6 @@
-import type { ExecutionContext } from 'ava'
 import type { Reply } from '../../emulators/emulator.ts'
 import type { Account } from '../gateway.ts'
+import type { ExecutionContext } from '../test.ts'
 import { beginning, costNano, type ProviderName, prompt, storyOf, wholeTokens } from './fault-replies.ts'
 import { type Answer, ask, bookedOf, type FaultModel, type FaultWorld, paidNano, upstreamSecret } from './faults.ts'
 import { dataOf } from './gateway.ts'

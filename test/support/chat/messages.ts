@@ -1,5 +1,4 @@
 import Anthropic from '@anthropic-ai/sdk'
-import type { ExecutionContext } from 'ava'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { ChatChunk, ChatDelta, ChatRequest } from '../../../shared/kinds/chat.ts'
 import { type MessageEvent, messagesRequest } from '../../../shared/kinds/messages.ts'
@@ -7,6 +6,7 @@ import type { Target } from '../../../shared/providers/contract.ts'
 import { fitChat } from '../../../shared/providers/profile/fit-chat.ts'
 import { toChatRequest } from '../../../shared/providers/toolkit/messages-over-chat/request.ts'
 import { MessageEventEncoder } from '../../../shared/providers/toolkit/messages-over-chat/stream.ts'
+import type { ExecutionContext } from '../test.ts'
 
 const catalog = loadCatalog()
 

@@ -1,4 +1,3 @@
-import type { ExecutionContext } from 'ava'
 import OpenAI from 'openai'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, FinishReason } from '../../../shared/kinds/chat.ts'
 import { type ResponsesRequest, responsesRequest } from '../../../shared/kinds/responses.ts'
@@ -7,6 +6,7 @@ import { fitChat } from '../../../shared/providers/profile/fit-chat.ts'
 import { toResponse } from '../../../shared/providers/toolkit/responses-over-chat/answer.ts'
 import { toChatRequest } from '../../../shared/providers/toolkit/responses-over-chat/request.ts'
 import { ResponseEventEncoder } from '../../../shared/providers/toolkit/responses-over-chat/stream.ts'
+import type { ExecutionContext } from '../test.ts'
 import { sol } from './messages.ts'
 import { openResponseEvent } from './open-responses.ts'
 

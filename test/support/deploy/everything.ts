@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ExecutionContext } from 'ava'
 import { Load } from '../../chaos/load.ts'
 import { type Providers, startProviders } from '../../chaos/providers.ts'
 import { seededRandom } from '../../chaos/random.ts'
@@ -9,6 +8,7 @@ import { SessionEmulator } from '../../emulators/sessions.ts'
 import { createAccount } from '../gateway.ts'
 import { providerSettings } from '../realtime/sessions.ts'
 import type { PrivateServer } from '../stack.ts'
+import type { ExecutionContext } from '../test.ts'
 import { Receiver } from '../webhooks/receiver.ts'
 
 const loadMs = 8_000

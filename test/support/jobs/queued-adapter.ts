@@ -1,4 +1,3 @@
-import type { ExecutionContext, TestFn } from 'ava'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import { openPool } from '../../../shared/io/http.ts'
@@ -15,6 +14,7 @@ import type {
 import { openLine } from '../../../shared/providers/line.ts'
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { type Emulator, json, type Reply, reset, text } from '../../emulators/emulator.ts'
+import type { ExecutionContext, Test } from '../test.ts'
 
 export const secret = 'secret-key-of-the-gateway:and-its-other-half'
 const timeouts = { connectTimeoutMs: 2_000, firstByteTimeoutMs: 5_000, idleTimeoutMs: 5_000, totalTimeoutMs: 10_000 }
@@ -84,7 +84,7 @@ type Subject<K extends QueuedKind> = {
 }
 
 /** The conformance tests of every adapter of slow work. */
-export function queuedConformance<K extends QueuedKind>(test: TestFn<unknown>, subject: Subject<K>): void {
+export function queuedConformance<K extends QueuedKind>(test: Test, subject: Subject<K>): void {
   const { name, protocol, provider } = subject
   const adapter = protocol.queued![subject.kind] as QueuedAdapter<K>
   type World = Awaited<ReturnType<typeof subject.start>>

@@ -1,4 +1,3 @@
-import type { ExecutionContext } from 'ava'
 import type { QueuedKind } from '../../../shared/kinds/index.ts'
 import type {
   Operation,
@@ -11,6 +10,7 @@ import type {
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { json } from '../../emulators/emulator.ts'
 import type { WorkEmulator } from '../../emulators/slow-work.ts'
+import type { ExecutionContext } from '../test.ts'
 import { lineTo, refusedField } from './queued-adapter.ts'
 
 /** One adapter and its emulator. */

@@ -1,4 +1,3 @@
-import type { ExecutionContext, TestFn } from 'ava'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { InstantKind, WorkKinds } from '../../../shared/kinds/index.ts'
 import type { SoundFormat } from '../../../shared/kinds/sound.ts'
@@ -9,6 +8,7 @@ import { hang, json, type Recorded, type Reply, reset, text } from '../../emulat
 import { lineTo, providerFault, secret } from '../jobs/queued-adapter.ts'
 import { mutants, withMore } from '../providers/answer-mutants.ts'
 import { type Answer, halfOf, type Relay, startRelay } from '../providers/answer-relay.ts'
+import type { ExecutionContext, Test } from '../test.ts'
 import { type Taken, taken } from './output.ts'
 
 const catalog = loadCatalog()
@@ -91,7 +91,7 @@ const maxWaitMs = 10_000
 const signature = 'signature-of-an-address'
 
 /** The conformance tests of every synchronous media adapter. */
-export function conforms<K extends InstantKind>(test: TestFn<unknown>, subject: Subject<K>): void {
+export function conforms<K extends InstantKind>(test: Test, subject: Subject<K>): void {
   const { name, protocol, provider } = subject
   const adapter = protocol.instant![subject.kind] as InstantAdapter<K>
   const state = (title: string, body: (t: ExecutionContext, bench: Bench<K>) => Promise<void>) =>

@@ -1,4 +1,3 @@
-import type { ExecutionContext } from 'ava'
 import { newId } from '../../../shared/base/ids.ts'
 import { usdFromNano } from '../../../shared/base/money.ts'
 import { operatorActor } from '../../../shared/io/audit.ts'
@@ -11,6 +10,7 @@ import {
   webhookSecret,
 } from '../../emulators/stripe.ts'
 import type { Gateway } from '../gateway.ts'
+import type { ExecutionContext } from '../test.ts'
 
 /** What switches payments on, at an emulated provider. */
 export function paymentEnvironment(stripe: { url: string }): Record<string, string> {

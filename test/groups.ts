@@ -1,13 +1,17 @@
 import { globSync } from 'node:fs'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
-const tests = join(import.meta.dirname, '../..')
+const tests = import.meta.dirname
+const root = join(tests, '..')
+/** AVA starts a process per file, so each group has a file, which runs the others. */
+const entries = 'test/.groups'
 
 /**
- * Test files that run in one process, test/groups/<name>.test.ts, by their paths in `test`: a process per file costs more
- * than most of them do. A file stays alone when it measures its process, starts others, changes what all share, or takes long.
+ * Test files that run in one process, by their paths in `test`: a process per file costs more than most of them do. A file
+ * of no group has a process of its own: one that measures its process, starts others, or changes what all share.
  */
-const patterns = {
+const groups: Record<string, string[]> = {
   accounts: ['keys/*.test.ts', 'payments/*.test.ts', 'alerts/*.test.ts'],
   'anthropic-and-gemini': ['providers/{anthropic,gemini}/*.test.ts', 'providers/profile/matrix.test.ts'],
   api: ['api/!(bad-input|json-bounds|multipart|openapi-document).test.ts'],
@@ -51,18 +55,45 @@ const patterns = {
   wallet: ['wallet/!(ledger*|statement*|usage*|prune*).test.ts', 'io/redis-key-prefix.test.ts'],
   webhooks: ['webhooks/!(schedule|workers).test.ts'],
 }
-export type Group = keyof typeof patterns
 
-export function filesOf(group: Group): string[] {
-  return globSync(patterns[group], { cwd: tests }).sort()
+/** The files of a group, by their paths in `test`. */
+export function filesOf(group: string): string[] {
+  return globSync(groups[group] ?? [], { cwd: tests }).sort()
 }
 
-/** The files of `npm test`: each group runs in one process, each other file in its own. Throws if two groups have one. */
-export function quickSet(): string[] {
-  const files = (Object.keys(patterns) as Group[]).flatMap(filesOf)
+/** AVA's arguments for those of the command line, where a group may be named as a file; without a file they are all. */
+export function avaArguments(args: string[]): string[] {
+  const further: string[] = []
+  for (const [i, arg] of args.entries()) {
+    // In a group, a title begins with its file.
+    if (arg === '-m' || arg === '--match') further.push(arg, `* › ${args[i + 1]}`)
+  }
+  if (!args.some(arg => Object.hasOwn(groups, arg) || /^(\.\/)?test\/|\.ts$/.test(arg))) further.push(...quickSet())
+  return [...args.map(arg => (Object.hasOwn(groups, arg) ? entryOf(arg) : arg)), ...further]
+}
+
+/** The files of `npm test` for AVA: one for each group, and those of no group. Throws if two groups have the same file. */
+function quickSet(): string[] {
+  const files = Object.keys(groups).flatMap(filesOf)
   const grouped = new Set(files)
   const twice = files.filter((file, i) => files.indexOf(file) !== i)
   if (twice.length > 0) throw new Error(`in more than one group: ${twice.join(', ')}`)
   const all = globSync('**/*.test.ts', { cwd: tests, exclude: ['clients/**', 'slow/**'] })
-  return all.filter(file => !grouped.has(file)).map(file => join('test', file))
+  return [
+    ...Object.keys(groups).map(entryOf),
+    ...all.filter(file => !grouped.has(file)).map(file => join('test', file)),
+  ]
+}
+
+/** Writes the file of each group. They are the same for every run. */
+export async function writeEntries(): Promise<void> {
+  await mkdir(join(root, entries), { recursive: true })
+  for (const group of Object.keys(groups)) {
+    const source = `import { runGroup } from '../support/run-group.ts'\n\nawait runGroup('${group}')\n`
+    await writeFile(join(root, entryOf(group)), source)
+  }
+}
+
+function entryOf(group: string): string {
+  return `${entries}/${group}.test.ts`
 }

@@ -1,3 +1,0 @@
-import { runGroup } from '../support/groups/run-group.ts'
-
-await runGroup('delayed')
