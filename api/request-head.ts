@@ -7,7 +7,7 @@ export function requestIdOf(inbound: unknown): string {
 
 const validRequestId = /^[A-Za-z0-9._:-]{1,128}$/
 
-/** The headers of every response; pages of any origin may call /v1 and read every header (contract §1). */
+/** The headers of every response; pages of any origin may call /v1 and read every header. */
 export function baseHeaders(requestId: string, isPublic: boolean): Record<string, string> {
   if (!isPublic) return { 'x-request-id': requestId }
   return {

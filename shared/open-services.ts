@@ -19,7 +19,7 @@ import { recordLines } from './metrics/record-lines.ts'
 import { TopUps } from './payments/top-ups.ts'
 import { openPlatform, type PlatformOptions } from './platform.ts'
 import { BatchWakes } from './queues/batch-wakes.ts'
-import { Suspects } from './queues/crash-suspect-limiter.ts'
+import { CrashSuspectLimiter } from './queues/crash-suspect-limiter.ts'
 import { PollSchedule } from './queues/poll-schedule.ts'
 import { Tasks } from './queues/tasks.ts'
 import { Payloads } from './responses/payloads.ts'
@@ -88,7 +88,7 @@ export async function openServices(config: Config, log: Logger, options: Platfor
     }),
     mediaTasks: new Tasks(queues.media, queueRedis, clockSkew),
     pollSchedule: new PollSchedule(redis),
-    suspects: new Suspects(),
+    crashSuspects: new CrashSuspectLimiter(),
     responseSettings: new ResponseSettingsReader({ db, monotonic, maxDays: config.responseRetentionDays }),
     storedResponses: new StoredResponses({ db, clock, payloads }),
     responseEvents: new ResponseEvents(redis, platform.completionSignals),

@@ -1,7 +1,7 @@
 import { Superseded } from '../shared/batches/batches.ts'
 import { stepBatch } from '../shared/batches/step.ts'
 import { runLeased } from '../shared/queues/run-lease.ts'
-import { done, type Processor, retryIn, slotsOf } from './run.ts'
+import { done, type Processor, retryIn, slotsOf } from './run-queue.ts'
 import { WorkerSlots } from './worker-slots.ts'
 
 /**

@@ -174,7 +174,9 @@ class ShardLedger {
       await learnFromUsage(this.#services, events).catch(error => log.warn({ err: error }, 'signals are not counted'))
       // The maintenance task retries what fails here.
       if (batch.some(({ event }) => event.excess))
-        await handleExcesses(this.#services).catch(error => log.warn({ err: error }, 'an excess is handled later'))
+        await handleExcesses(this.#services).catch(error =>
+          log.warn({ err: error }, 'handling an excess failed; maintenance retries it'),
+        )
     } catch (error) {
       if (!isDataFault(error)) throw error
       const [only, ...others] = batch

@@ -10,7 +10,7 @@ import type { Services } from '../shared/open-services.ts'
 import type { MaintenanceTask } from '../shared/queues/queues.ts'
 import { hourlyRules, pruneAll, requestLogRules } from '../shared/retention/rules.ts'
 import { reconcile, reconcileHolds, sweepReservations } from '../shared/wallet/reconcile.ts'
-import { done, type Outcome } from './run.ts'
+import { done, type Outcome } from './run-queue.ts'
 
 const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
   async sweep({ scripts, clock, log }) {
@@ -44,7 +44,7 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
   async jobs(services) {
     const { expired, lost: lostStarts } = await sweepJobs(services)
     const lost = lostStarts + (await sweepDelayed(services))
-    if (expired + lost > 0) services.log.warn({ expired, lost }, 'neglected jobs taken up')
+    if (expired + lost > 0) services.log.warn({ expired, lost }, 'expired or recovered jobs')
   },
   async requeue(services) {
     await requeueJobs(services)

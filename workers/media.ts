@@ -3,7 +3,7 @@ import { finishJob } from '../shared/jobs/finish.ts'
 import type { JobServices } from '../shared/jobs/job-services.ts'
 import { startJob } from '../shared/jobs/start.ts'
 import type { MediaTask, TaskData } from '../shared/queues/tasks.ts'
-import { done, type Processor, retryIn, slotsOf } from './run.ts'
+import { done, type Processor, retryIn, slotsOf } from './run-queue.ts'
 import { WorkerSlots } from './worker-slots.ts'
 
 const steps: Record<MediaTask, (services: JobServices, jobId: string) => Promise<number | null>> = {

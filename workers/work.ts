@@ -16,14 +16,14 @@ import {
   scheduleRepeating,
   shortenOverlongLocks,
 } from '../shared/queues/queues.ts'
-import { delayedProcessor } from './async.ts'
 import { batchProcessor } from './batches.ts'
+import { delayedProcessor } from './delayed.ts'
 import { sendEmails } from './emails.ts'
 import { LedgerWorker } from './ledger.ts'
 import { runMaintenance } from './maintenance.ts'
 import { mediaProcessor } from './media.ts'
 import { PollLoop } from './poll-loop.ts'
-import { type QueueWork, runQueue } from './run.ts'
+import { type QueueWork, runQueue } from './run-queue.ts'
 import { StoreMetrics } from './store-metrics.ts'
 import { WebhookDeliveries } from './webhooks/deliveries.ts'
 
@@ -82,7 +82,7 @@ export async function startWorker(config: Config): Promise<void> {
 
     const close = async () => {
       setTimeout(() => process.exit(1), config.shutdown.graceMs).unref()
-      setTimeout(() => void services.suspects.uncountStarts(), config.shutdown.graceMs * uncountAtShare).unref()
+      setTimeout(() => void services.crashSuspects.uncountStarts(), config.shutdown.graceMs * uncountAtShare).unref()
       clearInterval(rescheduling)
       housekeepingWatch.close()
       stopping.abort()

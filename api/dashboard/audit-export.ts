@@ -1,7 +1,7 @@
 import type { Prisma } from '../../shared/generated/prisma/client.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { Context } from '../endpoint.ts'
-import { presentEvent, readEvents } from './present/audit-search.ts'
+import { presentEvent, readEvents } from './queries/audit-search.ts'
 import { type ExportField, type ExportFormat, sendExport } from './row-export.ts'
 import type { AuditEvent } from './wire/audit.ts'
 

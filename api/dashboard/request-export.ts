@@ -1,8 +1,8 @@
 import { formatUsd, usdFromNano } from '../../shared/base/money.ts'
 import type { Generation, Prisma } from '../../shared/generated/prisma/client.ts'
 import type { Platform } from '../../shared/platform.ts'
-import { orderBy } from './present/request-order.ts'
-import { readWorkKeys } from './present/work.ts'
+import { orderBy } from './queries/request-search.ts'
+import { readWorkKeys } from './queries/work.ts'
 import type { ExportField } from './row-export.ts'
 
 const columns = {

@@ -1,3 +1,11 @@
+/**
+ * The documentation under /docs, which `npm run build` makes of `docs/` with VitePress: people read the guides of their version
+ * where the gateway runs, also where a browser cannot reach the internet. One source: the pages are the repository's Markdown,
+ * whose code blocks are tests. `/docs/api/` is Scalar's reader of `/openapi.json`. No other host is asked: the content policy
+ * allows the gateway's own scripts, and the theme's two inline ones by their hashes. Starlight would bring a second framework
+ * for the same; Swagger UI had no guides and no search. VitePress and Scalar are needed to build, not to run.
+ */
+
 import { existsSync, readFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'

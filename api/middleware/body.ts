@@ -10,7 +10,7 @@ import { discardBody, tinyPiecesError, watchSender, withConnectionClose } from '
 
 const mib = 1024 * 1024
 
-/** Larger JSON bodies require an upload (contract §2). */
+/** Larger JSON bodies require an upload (docs/errors.md, `request_too_large`). */
 export const maxBodyBytes = 10 * mib
 /** A body without a key or session counts as at least this, which limits the connections that one address can occupy. */
 const publicBodyBytes = 16 * 1024

@@ -40,7 +40,7 @@ export function idempotencyKeyOf(header: string | string[] | undefined): string 
 /**
  * Runs a request once per organisation and key: replays the first response if there is one, otherwise runs `work` and
  * stores its response before it is sent and charged. `work` passes its settlement to `hold`. Failed requests store
- * nothing and can be retried; so can those whose `work` returns null. Throws 409 (contract §1).
+ * nothing and can be retried; so can those whose `work` returns null. Throws 409 (docs/decisions/idempotency.md).
  */
 export async function runOnce(
   services: FileServices,

@@ -1,8 +1,11 @@
 import { STATUS_CODES } from 'node:http'
 import type { z } from 'zod'
 import { type ErrorCode, type ErrorDetails, GatewayError } from '../../shared/base/errors.ts'
+import { keyExpired, keyRevoked } from '../../shared/base/key-refusals.ts'
 import { messagesErrorBody, messagesErrorStatus } from '../../shared/engine/messages-error.ts'
 import { responsesErrorBody, responsesErrorStatus } from '../../shared/engine/responses-error.ts'
+import { insufficientScope, organisationSuspended } from '../../shared/keys/policy.ts'
+import { capReached, insufficientCredits } from '../../shared/wallet/refusals.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { errorResponse, isMessagesPath, isResponsesPath } from '../error-response.ts'
 import { errorAnswer } from '../schemas/core.ts'
@@ -69,30 +72,22 @@ export function errorsOf(endpoint: Endpoint): ErrorCode[] {
   return [...new Set(codes)]
 }
 
-/** Example messages of errors whose code alone is not self-explanatory. */
-const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails] } = {
+const nano = 1e9
+/** An example of each error whose code alone is not self-explanatory: what is thrown, or its message and details. */
+const examples: { [code in ErrorCode]?: GatewayError | [message: string, details?: ErrorDetails] } = {
   invalid_json: ['The body is not valid JSON: Unexpected end of JSON input.'],
   invalid_request: ['`temperature` must be at most 2.', { param: 'temperature' }],
   missing_field: ['`model` is required.', { param: 'model' }],
   unknown_field: ['Unknown field `colour`.', { param: 'colour' }],
   missing_api_key: ['Send your API key as `Authorization: Bearer <key>` or `x-api-key: <key>`.'],
   invalid_api_key: ['This is not a valid API key of this service.'],
-  revoked_api_key: ['This API key was revoked for good. Create a new one.', { metadata: { reason: 'revoked' } }],
-  expired_api_key: [
-    'This API key has expired. Its creator, or an owner or admin of the organisation, can change its date, or create a new one.',
-    { metadata: { reason: 'expired' } },
-  ],
+  revoked_api_key: keyRevoked(),
+  expired_api_key: keyExpired(),
   wrong_key_type: ['A provisioning key manages keys and cannot call this route. Use a standard key.'],
-  organisation_suspended: ['This organisation is suspended. Contact the operator of this service.'],
-  insufficient_scope: ['This key may not call this route.'],
-  insufficient_credits: [
-    'This request can cost up to $0.12, and $0.05 is available. Add credits or lower `max_tokens`.',
-    { metadata: { required_usd: 0.12, available_usd: 0.05, held_usd: 0, held_release_at: null } },
-  ],
-  monthly_spend_cap_reached: [
-    'This key has spent $5 of its monthly cap of $5.',
-    { metadata: { cap_usd: 5, spent_usd: 5, resets_at: '2026-12-01T00:00:00.000Z' } },
-  ],
+  organisation_suspended: organisationSuspended(),
+  insufficient_scope: insufficientScope('chat'),
+  insufficient_credits: insufficientCredits(0.12 * nano, 0.05 * nano, 0, 0),
+  monthly_spend_cap_reached: capReached(5 * nano, 5 * nano, Date.UTC(2026, 10, 27)),
   model_not_allowed: ['This key may not use `gpt-4o`.', { param: 'model' }],
   model_not_found: ['There is no model `gpt-9` on this route. GET /v1/models lists what there is.', { param: 'model' }],
   not_found: ['No such object.', { param: 'id' }],
@@ -116,9 +111,11 @@ const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails
     'Set `source_face_consent` to true to state that the person whose face this is agreed to its use.',
     { param: 'source_face_consent' },
   ],
-  origin_not_allowed: ['Pages of this origin may not open sessions.'],
+  origin_not_allowed: ['Pages of https://example.com may not open sessions here.'],
   quota_exceeded: ['The storage quota of this organisation is used up.'],
-  request_timeout: ['The body was sent too slowly.'],
+  request_timeout: [
+    'The body was sent too slowly: less than 256 KiB in half a minute, or less than 2 KiB for a body of up to 256 KiB.',
+  ],
   idempotency_key_reused: [
     'This Idempotency-Key was used with a different request. Use a new key.',
     { param: 'Idempotency-Key' },
@@ -128,9 +125,11 @@ const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails
     { param: 'Idempotency-Key' },
   ],
   not_cancellable: ['This has already ended.'],
-  not_deletable: ['This job is not over yet: wait until it ends, or cancel it first.'],
+  not_deletable: ['This job is not over yet: wait for its end, or cancel it first.'],
   upgrade_required: ['There is no WebSocket at /v1/models: send a plain HTTP request.'],
-  request_too_large: ['The body is larger than 10 MiB.'],
+  request_too_large: [
+    'The body is larger than 10 MiB. Upload large files with POST /v1/uploads and refer to them by URL.',
+  ],
   file_too_large: ['The file is larger than 25 MiB.', { param: 'file' }],
   unsupported_media_type: ['Send the body as `Content-Type: application/json`.'],
   rate_limit_exceeded: ['This key is limited to 60 requests per minute. Retry in 2 s.'],
@@ -240,8 +239,8 @@ const refusedMessage = '`provider-a` refused the gateway’s API key. Tell the o
 
 /** Examples of an error: one for each status that it may have. */
 function examplesOf(code: ErrorCode): Example[] {
-  const [message, details] = examples[code] ?? ['The request failed.']
-  const usual = { name: code, failure: new GatewayError(code, message, details) }
+  const example = examples[code] ?? ['The request failed.']
+  const usual = { name: code, failure: example instanceof GatewayError ? example : new GatewayError(code, ...example) }
   if (code !== 'upstream_error') return [usual]
   return [usual, { name: 'account_refused', failure: new GatewayError(code, refusedMessage, { needsOperator: true }) }]
 }

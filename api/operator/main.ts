@@ -9,7 +9,7 @@ import { type Environment, parseCommand, type Result, UsageError } from './parse
 export type Outcome = { exitCode: number; stdout: string; stderr: string }
 
 /**
- * The operator's command line (contract §11): `npm run -s operator -- <command> [--json]`. Exits once all output is
+ * The operator's command line: `npm run -s operator -- <command> [--json]`. Exits once all output is
  * written.
  */
 export async function main(argv: string[]): Promise<void> {

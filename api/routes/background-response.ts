@@ -1,6 +1,6 @@
 import { newId } from '../../shared/base/ids.ts'
-import { submitBackground } from '../../shared/delayed/background.ts'
-import { followResponse } from '../../shared/delayed/resume-stream.ts'
+import { resumeStream } from '../../shared/delayed/resume-stream.ts'
+import { submitBackground } from '../../shared/delayed/submit-background.ts'
 import { answerHeaders } from '../../shared/engine/report.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import type { ResponsesRequest } from '../../shared/kinds/responses.ts'
@@ -55,6 +55,6 @@ export async function streamEvents(
   const end = () => ending.abort()
   client.onGone(end)
   const follow = (revoked: AbortSignal) =>
-    followResponse(services, row, client, { ...answer, signal: AbortSignal.any([ending.signal, revoked]) })
+    resumeStream(services, row, client, { ...answer, signal: AbortSignal.any([ending.signal, revoked]) })
   await services.shutdown.run(end, () => services.keyWatch.runWatched(apiKey, follow))
 }

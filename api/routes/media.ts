@@ -6,7 +6,6 @@ import { deleteMediaJob } from '../../shared/jobs/delete.ts'
 import type { JobServices } from '../../shared/jobs/job-services.ts'
 import type { Job } from '../../shared/jobs/jobs.ts'
 import { type Output, presentJob, storedResults } from '../../shared/jobs/present.ts'
-import { listJobs } from '../../shared/jobs/retention.ts'
 import { queuedTargets, submitJob } from '../../shared/jobs/submit.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { type QueuedKind, queuedKinds } from '../../shared/kinds/index.ts'
@@ -130,7 +129,7 @@ function listRoute(kind: QueuedKind, answer: z.ZodType): Endpoint {
     async handle({ services, apiKey, query, ctx }) {
       ctx.set(await admitFree(services, apiKey))
       const present = (rows: Job[]) => Promise.all(rows.map(job => presentJob(services, job)))
-      return readPage(query, asked => listJobs(services.db, apiKey.policy, kind, asked), present)
+      return readPage(query, asked => services.jobs.list(apiKey.policy, kind, asked), present)
     },
   })
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** The query fields of every list (contract §1). */
+/** The query fields of every list. */
 export const paging = {
   limit: z.coerce.number().int().min(1).max(100).default(20).describe('The maximum number of objects per page.'),
   after: z.string().max(100).optional().describe('A cursor: the id of the last object of the previous page.'),

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { endpoint } from '../endpoint.ts'
 
-const urlLifeMs = 30 * 60_000
+const urlLifeMinutes = 30
 
 const upload = z
   .strictObject({
@@ -20,8 +20,7 @@ export const createUpload = endpoint({
   operationId: 'createUpload',
   tag: 'Uploads',
   summary: 'Create an upload',
-  description:
-    'Uploads an image of at most 10 MiB, an audio file of at most 20 MiB or a video of at most 50 MiB; the type is detected from its bytes. The URL expires after 30 minutes. Not durable storage.',
+  description: `Uploads an image of at most 10 MiB, an audio file of at most 20 MiB or a video of at most 50 MiB; the type is detected from its bytes. The URL expires after ${urlLifeMinutes} minutes. Not durable storage.`,
   access: { scope: '*' },
   form: {
     files: [{ name: 'file', required: true, description: 'The file.' }],
@@ -32,7 +31,7 @@ export const createUpload = endpoint({
   answers: { 201: { description: 'The upload.', schema: upload } },
   async handle({ services: { blobs, clock }, uploads }) {
     const { fileId, storageKey, contentType, bytes } = uploads[0]!.file
-    const expiresAtMs = clock.now() + urlLifeMs
+    const expiresAtMs = clock.now() + urlLifeMinutes * 60_000
     return {
       id: fileId,
       object: 'upload',

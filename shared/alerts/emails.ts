@@ -3,7 +3,7 @@ import type { Alert, Organisation } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import { isRefusedRecipient } from '../io/mail.ts'
 import type { Platform } from '../platform.ts'
-import { formatAlertEmail } from './templates.ts'
+import { emailedTypes, formatAlertEmail } from './templates.ts'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
@@ -72,6 +72,7 @@ async function claimEmails({ db, clock }: Platform): Promise<PendingEmail[]> {
     WHERE id IN (
       SELECT id FROM alerts
       WHERE emailed_at IS NULL AND next_email_at <= ${new Date(nowMs)} AND email_attempts < ${maxAttempts}
+        AND type = ANY(${emailedTypes})
       ORDER BY next_email_at LIMIT ${emailsPerRound} FOR UPDATE SKIP LOCKED)
     RETURNING id`
   return db.alert.findMany({

@@ -8,7 +8,7 @@ import { type Condition, reconcileIncidents } from './incidents.ts'
 import { raiseAlerts } from './raise.ts'
 
 /** An endpoint is disabled when all its deliveries have failed for this long. */
-export const failingDays = 5
+const failingDays = 5
 /** It must also have failed in this time: one without events is left alone. */
 const recentMs = dayMs
 const perRound = 20

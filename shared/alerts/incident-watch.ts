@@ -35,7 +35,10 @@ export async function watchStores(services: Platform): Promise<void> {
   const conditions = reports.flatMap(report => [...circuitOf(report, nowMs), ...keyOf(report, nowMs)])
   const paused = pauses.map(
     ({ provider, reason, pausedBy, pausedAt }): Condition => ({
-      ...{ kind: 'paused', subject: provider, provider, sinceMs: pausedAt.getTime() },
+      kind: 'paused',
+      subject: provider,
+      provider,
+      sinceMs: pausedAt.getTime(),
       message: reason ? `Paused by ${pausedBy}: ${reason}` : `Paused by ${pausedBy}`,
     }),
   )
@@ -58,7 +61,11 @@ function circuitOf({ provider, model, key, circuit, openedMs, lastError }: Repor
   if (model === null || key !== null || (circuit === 'closed' && !isRecent)) return []
   return [
     {
-      ...{ kind: 'circuit', subject: `${provider}|${model}`, provider, model, message: lastError && textOf(lastError) },
+      kind: 'circuit',
+      subject: `${provider}|${model}`,
+      provider,
+      model,
+      message: lastError && textOf(lastError),
       sinceMs: openedMs ?? nowMs,
     },
   ]
@@ -86,7 +93,8 @@ async function listSilent({ redis }: Platform): Promise<Condition[]> {
   const { tag } = shardsOf(redis).all[0]!
   const found = await redis.zrangebyscore(`${tag}instances`, ...range, 'LIMIT', 0, 100)
   return found.map(id => ({
-    ...{ kind: 'instance', subject: id },
+    kind: 'instance',
+    subject: id,
     message: 'No heartbeat. What it had reserved is released.',
   }))
 }
@@ -113,7 +121,12 @@ export async function watchFailures(services: Platform): Promise<void> {
     to: new Date(nowMs),
   } as const
   const { rows } = await sumUsage(db, filter, {
-    ...{ step: null, source: 'log', by: ['provider'], order: 'errors', durations: false, limit: maxProviders },
+    step: null,
+    source: 'log',
+    by: ['provider'],
+    order: 'errors',
+    durations: false,
+    limit: maxProviders,
   })
   const failing = rows.filter(
     ({ requests, outcomes: { failed } }) => failed >= minFailed && failed * maxRequestsPerFailure >= requests,

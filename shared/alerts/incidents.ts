@@ -2,7 +2,7 @@ import { newId } from '../base/ids.ts'
 import type { Platform } from '../platform.ts'
 import { storable } from '../wallet/storable-json.ts'
 
-export const incidentKinds = [
+const incidentKinds = [
   /** The circuit of a deployment is not closed. */
   'circuit',
   /** A provider refuses an API key, or its account has no money left. */
@@ -59,8 +59,12 @@ export async function reconcileIncidents(
   const rows = conditions
     .slice(0, maxConditions)
     .map(({ sinceMs = nowMs, provider, model, message, ...condition }) => ({
-      ...{ ...condition, id: newId('inc'), provider: provider ?? null, model: model ?? null },
-      ...{ message: message && storable('message', message), at: Math.min(sinceMs, nowMs) },
+      ...condition,
+      id: newId('inc'),
+      provider: provider ?? null,
+      model: model ?? null,
+      message: message && storable('message', message),
+      at: Math.min(sinceMs, nowMs),
     }))
   const json = JSON.stringify(rows)
   const now = new Date(nowMs)

@@ -1,7 +1,7 @@
 import { newId } from '../base/ids.ts'
 import type { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import type { EventType } from '../webhooks/events.ts'
+import type { AlertType } from '../webhooks/events.ts'
 import type { WebhookServices } from '../webhooks/webhook-services.ts'
 import type { EmailTo } from './emails.ts'
 
@@ -9,15 +9,7 @@ import type { EmailTo } from './emails.ts'
 export type NewAlert = {
   organisationId: string
   cause: string
-  type: Extract<
-    EventType,
-    | 'key.spend_alert'
-    | 'key.blocked'
-    | 'wallet.low_balance'
-    | 'webhook_endpoint.disabled'
-    | 'alert.raised'
-    | 'alert.resolved'
-  >
+  type: AlertType
   keyId: string | null
   data: Prisma.InputJsonObject
   /** Default: an email to owners and admins, and the webhooks. */
@@ -44,7 +36,10 @@ export async function raiseAlerts(
   const nowMs = clock.now()
   const now = new Date(nowMs)
   const data = alerts.map(({ channels, ...alert }) => ({
-    ...{ id: newId('alr'), ...alert, createdAt: now, nextEmailAt: now },
+    id: newId('alr'),
+    ...alert,
+    createdAt: now,
+    nextEmailAt: now,
     ...(channels && { emailTo: channels.emailTo }),
   }))
   const chosen = new Map(alerts.map(({ cause, channels }) => [cause, channels]))

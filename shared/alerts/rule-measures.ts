@@ -1,10 +1,9 @@
-import { type Nano, usdFromNano } from '../base/money.ts'
 import { dayMs } from '../base/time.ts'
 import { type AlertRule, Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import { bucketCount, percentileMs } from '../wallet/usage-hours.ts'
+import { bucketCount } from '../wallet/usage-hours.ts'
 import { slowKinds } from '../wallet/usage-query.ts'
-import type { Window } from './rule-kinds.ts'
+import { type Group, type Kind, kindOf, type RuleKind, type Window } from './rule-kinds.ts'
 
 /** What a rule is about: a key or an endpoint, or '' for requests. `reference` is how links and events name it. */
 export type Subject = { subject: string; reference: string | null; name: string | null }
@@ -22,18 +21,6 @@ const hourMs = 3_600_000
 const minuteMs = 60_000
 const shortMs: Partial<Record<Window, number>> = { '5m': 5 * minuteMs, '15m': 15 * minuteMs, '1h': hourMs }
 
-/** The figures of one key, model and environment. */
-type Group = {
-  keyId: string
-  model: string
-  environment: string
-  requests: bigint
-  errors: bigint
-  cost: Nano
-  latency: (bigint | null)[]
-  firstByte: (bigint | null)[]
-}
-
 /** Measures rules of one organisation: one bounded query for each window, for keys, and for endpoints. */
 export async function measureRules(
   db: Connection,
@@ -42,23 +29,29 @@ export async function measureRules(
   nowMs: number,
 ): Promise<Map<string, Measure>> {
   const measures = new Map<string, Measure>()
-  const ofRequests = rules.filter(({ window }) => window !== null)
-  for (const [window, same] of Map.groupBy(ofRequests, rule => rule.window as Window)) {
+  const { requests = [], keys = [], endpoints = [] } = groupBySubject(rules)
+  for (const [window, same] of Map.groupBy(requests, ({ rule }) => rule.window as Window)) {
     const from = startOf(window, nowMs)
     const groups = await readGroups(db, organisationId, window, from, nowMs)
-    for (const rule of same) measures.set(rule.id, measureRequests(rule, groups, from))
+    for (const { rule, kind } of same) measures.set(rule.id, measureRequests(rule, kind, groups, from))
   }
-  const ofKeys = rules.filter(({ kind }) => kind === 'key_expiring' || kind === 'key_unused')
-  if (ofKeys.length > 0) {
-    const keys = await readKeys(db, organisationId)
-    for (const rule of ofKeys) measures.set(rule.id, measureKeys(rule, keys, nowMs))
+  if (keys.length > 0) {
+    const rows = await readKeys(db, organisationId)
+    for (const { rule, kind } of keys) measures.set(rule.id, measureKeys(rule, kind, rows, nowMs))
   }
-  const ofEndpoints = rules.filter(({ kind }) => kind === 'webhook_failing')
-  if (ofEndpoints.length > 0) {
-    const endpoints = await readEndpoints(db, organisationId, nowMs)
-    for (const rule of ofEndpoints) measures.set(rule.id, measureEndpoints(rule, endpoints, nowMs))
+  if (endpoints.length > 0) {
+    const rows = await readEndpoints(db, organisationId, nowMs)
+    for (const { rule, kind } of endpoints) measures.set(rule.id, measureEndpoints(rule, kind, rows, nowMs))
   }
   return measures
+}
+
+type KindOf<Subject extends Kind['of']> = Extract<Kind, { of: Subject }>
+type RulesBySubject = { [Subject in Kind['of']]?: { rule: AlertRule; kind: KindOf<Subject> }[] }
+
+function groupBySubject(rules: readonly AlertRule[]): RulesBySubject {
+  const pairs = rules.map(rule => ({ rule, kind: kindOf(rule.kind as RuleKind) }))
+  return Object.groupBy(pairs, ({ kind }) => kind.of) as RulesBySubject
 }
 
 /** The start of what a window measures. Days, weeks (from Monday) and months are UTC; 24 hours begin with a whole hour. */
@@ -127,7 +120,12 @@ function buckets(sumOf: (bucket: number) => string): Prisma.Sql {
   return Prisma.raw(Array.from({ length: bucketCount }, (_, i) => sumOf(i + 1)).join(', '))
 }
 
-function measureRequests(rule: AlertRule, groups: readonly Group[], from: Date): Measure {
+function measureRequests(
+  rule: AlertRule,
+  { figureOf, minimum }: KindOf<'requests'>,
+  groups: readonly Group[],
+  from: Date,
+): Measure {
   const { keyId, model, environment, threshold } = rule
   const own = groups.filter(
     group =>
@@ -135,27 +133,10 @@ function measureRequests(rule: AlertRule, groups: readonly Group[], from: Date):
       (keyId === null || group.keyId === keyId) &&
       (model === null || group.model === model),
   )
-  const value = figureOf(rule, own)
+  const { value: figure, counted } = figureOf(own)
+  const value = minimum !== null && counted < rule.minRequests ? null : figure
   const holds = value !== null && value >= threshold
   return { value, from, breaches: holds ? [{ subject: '', reference: null, name: null, value }] : [] }
-}
-
-/** Null with too few requests. */
-function figureOf({ kind, minRequests }: AlertRule, groups: readonly Group[]): number | null {
-  if (kind === 'spend') return usdFromNano(groups.reduce((sum, { cost }) => sum + cost, 0n))
-  if (kind === 'error_rate') {
-    const requests = sumOf(groups, 'requests')
-    return requests === 0 || requests < minRequests ? null : (100 * sumOf(groups, 'errors')) / requests
-  }
-  const durations = Array.from({ length: bucketCount }, (_, i) =>
-    groups.reduce((sum, group) => sum + Number(group[kind === 'ttft_p95' ? 'firstByte' : 'latency'][i] ?? 0), 0),
-  )
-  const timed = durations.reduce((sum, count) => sum + count, 0)
-  return timed < minRequests ? null : percentileMs(durations, 0.95)
-}
-
-function sumOf(groups: readonly Group[], column: 'requests' | 'errors'): number {
-  return groups.reduce((sum, group) => sum + Number(group[column]), 0)
 }
 
 type Key = Awaited<ReturnType<typeof readKeys>>[number]
@@ -171,19 +152,17 @@ function readKeys(db: Connection, organisationId: string) {
   })
 }
 
-function measureKeys(rule: AlertRule, keys: readonly Key[], nowMs: number): Measure {
+function measureKeys(rule: AlertRule, kind: KindOf<'keys'>, keys: readonly Key[], nowMs: number): Measure {
   const own = keys.filter(
     ({ id, environment, expiresAt }) =>
       environment === rule.environment &&
       (rule.keyId === null || rule.keyId === id) &&
       (expiresAt === null || expiresAt.getTime() > nowMs),
   )
-  const breaches = own.flatMap(({ id, hash, name, expiresAt, lastUsedAt, createdAt }): Breach[] => {
-    const isExpiring = rule.kind === 'key_expiring'
-    if (isExpiring && expiresAt === null) return []
-    const ms = isExpiring ? expiresAt!.getTime() - nowMs : nowMs - (lastUsedAt ?? createdAt).getTime()
-    const days = ms / dayMs
-    const holds = isExpiring ? days <= rule.threshold : days >= rule.threshold
+  const breaches = own.flatMap((key): Breach[] => {
+    const { id, hash, name } = key
+    const days = kind.daysOf(key, nowMs)
+    const holds = days !== null && kind.holds(days, rule.threshold)
     return holds ? [{ subject: id, reference: hash, name, value: days }] : []
   })
   return { value: null, from: null, breaches: breaches.slice(0, maxSubjects) }
@@ -206,13 +185,14 @@ function readEndpoints(db: Connection, organisationId: string, nowMs: number): P
 
 function measureEndpoints(
   { threshold, minRequests }: AlertRule,
+  { holds }: KindOf<'endpoints'>,
   endpoints: readonly Endpoint[],
   nowMs: number,
 ): Measure {
   const breaches = endpoints.flatMap(({ id, url, ...counts }): Breach[] => {
     const [delivered, failed] = [Number(counts.delivered), Number(counts.failed)]
     const value = (100 * delivered) / (delivered + failed)
-    return delivered + failed >= minRequests && value < threshold
+    return delivered + failed >= minRequests && holds(value, threshold)
       ? [{ subject: id, reference: id, name: url, value }]
       : []
   })

@@ -169,8 +169,18 @@ async function columnsOf(tx: Connection, organisationId: string, fields: RuleFie
   const keyId = key === null ? null : await findKey(tx, organisationId, key)
   const memberIds = email === 'members' ? [...new Set(member_ids)] : []
   return {
-    ...{ name, kind, threshold, window, minRequests: min_requests, keyId, model, environment },
-    ...{ email, memberIds, webhook, enabled },
+    name,
+    kind,
+    threshold,
+    window,
+    minRequests: min_requests,
+    keyId,
+    model,
+    environment,
+    email,
+    memberIds,
+    webhook,
+    enabled,
   }
 }
 
@@ -211,8 +221,17 @@ async function slackColumns({ sealer, urlPolicy }: Deps, id: string, url: string
 function fieldsOf(row: AlertRule): RuleFields {
   const { name, threshold, model, environment, webhook, enabled } = row
   return {
-    ...{ name, threshold, model, environment, webhook, enabled, key: row.keyId, member_ids: row.memberIds },
-    ...{ kind: row.kind as RuleKind, window: row.window as Window | null, min_requests: row.minRequests },
+    name,
+    threshold,
+    model,
+    environment,
+    webhook,
+    enabled,
+    key: row.keyId,
+    member_ids: row.memberIds,
+    kind: row.kind as RuleKind,
+    window: row.window as Window | null,
+    min_requests: row.minRequests,
     email: row.email as EmailChoice | null,
   }
 }

@@ -1,6 +1,7 @@
 import { quoteName } from '../base/quote-name.ts'
 import type { Alert } from '../generated/prisma/client.ts'
 import type { Mail } from '../io/mail.ts'
+import type { AlertType } from '../webhooks/events.ts'
 import { type RuleEvent, ruleText } from './rule-events.ts'
 
 let dollarFormat: Intl.NumberFormat | undefined
@@ -17,6 +18,71 @@ type BlockedData = { key: SpendData['key']; excess_usd: number; reference: strin
 type EndpointData = { id: string; url: string; failing_since: string }
 type BalanceData = { balance_usd: number; held_usd: number; low_balance_usd: number }
 
+/** An alert for people, with the page of what it is about below the organisation's pages. */
+type AlertText = { subject: string; text: string; link: { label: string; path: string } }
+type Formatter = {
+  format(data: unknown, organisation: string): AlertText
+  /** The page that the history of alerts links to. */
+  path(data: unknown): string
+}
+
+const keyPath = (data: unknown) => `keys/${(data as { key: { hash: string } }).key.hash}`
+const keysLink = { label: 'Show the keys', path: 'keys' }
+const ruleAlert: Formatter = {
+  format(data, organisation) {
+    const { subject, text, path } = ruleText(data as RuleEvent, organisation)
+    return { subject, text, link: { label: 'Show what it is about', path } }
+  },
+  path: data => ruleText(data as RuleEvent, '').path,
+}
+
+const formatters: Record<AlertType, Formatter> = {
+  'key.spend_alert': {
+    format: (data, organisation) => ({ ...spendText(data as SpendData, organisation), link: keysLink }),
+    path: keyPath,
+  },
+  'key.blocked': {
+    format: (data, organisation) => ({ ...blockedText(data as BlockedData, organisation), link: keysLink }),
+    path: keyPath,
+  },
+  'wallet.low_balance': {
+    format: (data, organisation) => ({
+      ...balanceText(data as BalanceData, organisation),
+      link: { label: 'Show billing', path: 'billing' },
+    }),
+    path: () => 'billing',
+  },
+  'webhook_endpoint.disabled': {
+    format: (data, organisation) => ({
+      ...endpointText(data as EndpointData, organisation),
+      link: { label: 'Show the endpoint', path: endpointPath(data) },
+    }),
+    path: endpointPath,
+  },
+  'alert.raised': ruleAlert,
+  'alert.resolved': ruleAlert,
+}
+
+/** The types of which this release writes emails. Others are of a newer one, whose workers write them. */
+export const emailedTypes = Object.keys(formatters)
+const ofNewerRelease = (type: string): Formatter => ({
+  format: () => ({ subject: type, text: '', link: { label: 'Show the alerts', path: 'alerts' } }),
+  path: () => 'alerts',
+})
+
+function formatterOf(type: string): Formatter {
+  return formatters[type as AlertType] ?? ofNewerRelease(type)
+}
+
+function endpointPath(data: unknown): string {
+  return `webhooks/endpoints/${(data as EndpointData).id}`
+}
+
+/** The page that the history of alerts links to, below the organisation's pages. */
+export function alertPath({ type, data }: Pick<Alert, 'type' | 'data'>): string {
+  return formatterOf(type).path(data)
+}
+
 /**
  * Formats the email of an alert. Names are quoted: members choose those of keys, and operators of the service get some of
  * these emails.
@@ -26,25 +92,9 @@ export function formatAlertEmail(
   organisation: string,
   publicUrl: string,
 ): Omit<Mail, 'to'> {
-  const page = (path: string) => `${publicUrl}/dashboard/${organisationId}/${path}`
-  if (type === 'key.spend_alert') {
-    const link = { label: 'Show the keys', url: page('keys') }
-    return { ...spendText(data as SpendData, organisation), link }
-  }
-  if (type === 'key.blocked') {
-    const link = { label: 'Show the keys', url: page('keys') }
-    return { ...blockedText(data as BlockedData, organisation), link }
-  }
-  if (type === 'webhook_endpoint.disabled') {
-    const endpoint = data as EndpointData
-    const link = { label: 'Show the endpoint', url: page(`webhooks/endpoints/${endpoint.id}`) }
-    return { ...endpointText(endpoint, organisation), link }
-  }
-  if (type === 'alert.raised' || type === 'alert.resolved') {
-    const { subject, text, path } = ruleText(data as RuleEvent, organisation)
-    return { subject, text, link: { label: 'Show what it is about', url: page(path) } }
-  }
-  return { ...balanceText(data as BalanceData, organisation), link: { label: 'Show billing', url: page('billing') } }
+  const { subject, text, link } = formatterOf(type).format(data, organisation)
+  const url = `${publicUrl}/dashboard/${organisationId}/${link.path}`
+  return { subject, text, link: { label: link.label, url } }
 }
 
 function spendText({ key, percent, cap_usd, spent_usd, resets_at }: SpendData, organisation: string) {

@@ -131,7 +131,7 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the configuration from environment variables (contract §10) and from the files that `<NAME>_FILE` variables name. If DATABASE_URL or REDIS_URL is not set, a
+ * Reads the configuration from environment variables (docs/configuration.md) and from the files that `<NAME>_FILE` variables name. If DATABASE_URL or REDIS_URL is not set, a
  * development stack running on the same DATA_DIR is used. Throws a ConfigError that lists every fault.
  */
 export function loadConfig(env: Record<string, string | undefined> = process.env): Config {

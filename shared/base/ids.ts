@@ -1,3 +1,10 @@
+/**
+ * Ids of the gateway. A request has its own (`chatcmpl-…`, `emb_…`) beside the provider's: the reservation, the log and the
+ * headers need one before any provider is called, and local servers return the same id twice. It is the header
+ * `x-generation-id`, the key of the request log and the cause of the charge. Where the provider's bytes pass unchanged, the body
+ * has the provider's id, kept as `upstream_id`; `GET /v1/generation?id=` accepts either.
+ */
+
 import { createHash, randomFillSync } from 'node:crypto'
 import { systemClock } from './time.ts'
 
@@ -73,7 +80,7 @@ export type IdPrefix =
   | 'tfa'
   | 'pass'
 
-/** A new id: prefix and a sortable random part (contract §1). */
+/** A new id: prefix and a sortable random part. */
 export function newId(prefix: IdPrefix): string {
   return `${beginOf(prefix)}${sortable()}`
 }

@@ -24,7 +24,7 @@ export function nanoFromUsd(usd: string | number): Nano {
   return scaled(typeof usd === 'number' ? usd.toFixed(9) : usd, 9)
 }
 
-/** Nano-dollars → USD as a JSON number (rounded to 9 decimals, contract §1). */
+/** Nano-dollars → USD as a JSON number (rounded to 9 decimals). */
 export function usdFromNano(nano: Nano): number {
   return Number(nano) / 1e9
 }

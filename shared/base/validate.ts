@@ -29,7 +29,7 @@ export type OwnError = { toError(value: unknown, param: string): GatewayError }
 
 /**
  * Validates a value; messages call it `what` if no field is at fault. Returns the value itself if parsing would not
- * change it, otherwise the parsed value. Throws the 400 of contract §2 naming the field.
+ * change it, otherwise the parsed value. Throws a 400 naming the field.
  */
 export function validate<T>(schema: z.ZodType<T>, value: unknown, what = 'The body'): T {
   if (predicateOf(schema)?.(value)) return value as T

@@ -40,27 +40,23 @@ export function journalEntry({ line, failed, text, event }: LineResult): Journal
   return { line, failed, row: JSON.stringify(row), event: event && storableJson(event) }
 }
 
+type Deps = {
+  db: Database
+  rawPool: RawPool
+  clock: Clock
+  /** Called with the usage of lines once they are charged. */
+  onBooked: ((events: readonly UsageEvent[]) => void) | null
+}
+
 /**
  * The results of running batches, until they are finalized into files: one row per line. A line's row, its charge and the
  * batch's counts are written in one transaction, so that every line with a row was charged, and none is charged twice.
  */
 export class BatchJournal {
-  readonly #db: Database
-  readonly #rawPool: RawPool
-  readonly #clock: Clock
-  readonly #onBooked: ((events: readonly UsageEvent[]) => void) | null
+  readonly #deps: Deps
 
-  /** `onBooked` is called with the usage of lines once they are charged. */
-  constructor(options: {
-    db: Database
-    rawPool: RawPool
-    clock: Clock
-    onBooked: ((events: readonly UsageEvent[]) => void) | null
-  }) {
-    this.#db = options.db
-    this.#rawPool = options.rawPool
-    this.#clock = options.clock
-    this.#onBooked = options.onBooked
+  constructor(deps: Deps) {
+    this.#deps = deps
   }
 
   /** Writes results with their charges; existing rows are left unchanged. Returns the batch's status. Throws Superseded. */
@@ -69,7 +65,7 @@ export class BatchJournal {
     entries: readonly JournalEntry[],
     resume: Resume,
   ): Promise<BatchStatus> {
-    const { status, events } = await this.#rawPool.transaction(async run => {
+    const { status, events } = await this.#deps.rawPool.transaction(async run => {
       // One JSON parameter: hundreds of separate ones would cost more than the statement itself.
       const [batch] = await run<{ status: BatchStatus; written: number[] }>(Prisma.sql`
         WITH given AS (
@@ -96,16 +92,16 @@ export class BatchJournal {
       if (!batch) throw new Superseded()
       const written = new Set(batch.written)
       const events = entries.flatMap(({ line, event }) => (event !== null && written.has(line) ? event : []))
-      if (events.length > 0) await bookUsageJson(run, [organisationId], jsonArrayOf(events), this.#clock.now())
+      if (events.length > 0) await bookUsageJson(run, [organisationId], jsonArrayOf(events), this.#deps.clock.now())
       return { status: batch.status, events }
     })
-    this.#onBooked?.(events.map(event => JSON.parse(event)))
+    this.#deps.onBooked?.(events.map(event => JSON.parse(event)))
     return status
   }
 
   /** Recomputes the counts from the results, replacing a provider's own counts. Throws Superseded. */
   async recount({ id, epoch }: Owned): Promise<void> {
-    const changed = await this.#db.$executeRaw`
+    const changed = await this.#deps.db.$executeRaw`
       UPDATE batches SET
         completed = (SELECT count(*) FROM batch_lines WHERE batch_id = ${id} AND NOT batch_lines.failed),
         failed = (SELECT count(*) FROM batch_lines WHERE batch_id = ${id} AND batch_lines.failed)
@@ -115,7 +111,7 @@ export class BatchJournal {
 
   /** The numbers of the lines from `from` on that have a result. */
   async linesWithResult({ id }: Owned, from: number): Promise<Set<number>> {
-    const rows = await this.#db.batchLine.findMany({
+    const rows = await this.#deps.db.batchLine.findMany({
       where: { batchId: id, line: { gte: from } },
       select: { line: true },
     })
@@ -124,7 +120,7 @@ export class BatchJournal {
 
   /** Write-ahead mark: lines up to this one may be under way from now on. Throws Superseded. */
   async startUpTo({ id, epoch }: Owned, line: number): Promise<void> {
-    const { count } = await this.#db.batch.updateMany({
+    const { count } = await this.#deps.db.batch.updateMany({
       where: { id, epoch },
       // No other phase of the batch is under way while its lines run.
       data: { startedLine: line, openStarts: 0 },
@@ -134,13 +130,13 @@ export class BatchJournal {
 
   /** Lines that were under way when a worker died, with how many of their starts never ended. */
   async openStarts({ id }: Owned): Promise<Map<number, number>> {
-    const rows = await this.#db.batchStart.findMany({ where: { batchId: id } })
+    const rows = await this.#deps.db.batchStart.findMany({ where: { batchId: id } })
     return new Map(rows.map(({ line, openStarts }) => [line, openStarts]))
   }
 
   /** Counts a start of such a line before it runs (1), or uncounts one that has ended (-1). Throws Superseded. */
   async countStart({ id, epoch }: Owned, line: number, by: 1 | -1): Promise<void> {
-    const count = await this.#db.$executeRaw`
+    const count = await this.#deps.db.$executeRaw`
       UPDATE batch_starts s SET open_starts = s.open_starts + ${by}
       FROM batches b WHERE s.batch_id = ${id} AND s.line = ${line} AND b.id = s.batch_id AND b.epoch = ${epoch}`
     if (count === 0) throw new Superseded()
@@ -148,7 +144,7 @@ export class BatchJournal {
 
   /** The texts of one of the two files that are not in a part yet, in pages of 4 MiB. */
   async *pages({ id }: Owned, failed: boolean): AsyncGenerator<Page> {
-    const sizes = await this.#db.$queryRaw<{ line: number; bytes: number }[]>`
+    const sizes = await this.#deps.db.$queryRaw<{ line: number; bytes: number }[]>`
       SELECT line, octet_length(text) AS bytes FROM batch_lines
       WHERE batch_id = ${id} AND failed = ${failed} AND text IS NOT NULL ORDER BY line`
     for (let from = 0; from < sizes.length; ) {
@@ -156,7 +152,7 @@ export class BatchJournal {
       let to = from
       while (to < sizes.length && to - from < maxPerPage && (to === from || bytes + sizes[to]!.bytes <= pageBytes))
         bytes += sizes[to++]!.bytes
-      const rows = await this.#db.batchLine.findMany({
+      const rows = await this.#deps.db.batchLine.findMany({
         where: { batchId: id, failed, line: { gte: sizes[from]!.line, lte: sizes[to - 1]!.line } },
         select: { line: true, text: true },
         orderBy: { line: 'asc' },
@@ -168,7 +164,7 @@ export class BatchJournal {
 
   /** The length of a batch's output that is in the journal and not yet in a part. */
   async outputCharacters({ id }: Owned): Promise<number> {
-    const [row] = await this.#db.$queryRaw<{ characters: bigint | null }[]>`
+    const [row] = await this.#deps.db.$queryRaw<{ characters: bigint | null }[]>`
       SELECT sum(length(text)) AS characters FROM batch_lines WHERE batch_id = ${id} AND NOT failed`
     return Number(row?.characters ?? 0)
   }
@@ -179,7 +175,7 @@ export class BatchJournal {
     lines: readonly number[],
     { fileId, storageKey }: { fileId: string; storageKey: string },
   ): Promise<void> {
-    await this.#db.$transaction(async tx => {
+    await this.#deps.db.$transaction(async tx => {
       const [batch] = await tx.$queryRaw<Pick<Batch, 'id'>[]>`
         SELECT id FROM batches WHERE id = ${id} AND epoch = ${epoch} FOR UPDATE`
       if (!batch) throw new Superseded()
@@ -191,7 +187,7 @@ export class BatchJournal {
 
   /** The parts of the output, in order. */
   parts({ id }: Owned): Promise<{ fileId: string; storageKey: string }[]> {
-    return this.#db.batchPart.findMany({
+    return this.#deps.db.batchPart.findMany({
       where: { batchId: id },
       select: { fileId: true, storageKey: true },
       orderBy: { number: 'asc' },

@@ -1,8 +1,17 @@
 import { GatewayError } from '../base/errors.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
+import type { Scope } from '../keys/policy.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Platform } from '../platform.ts'
-import { scopes } from './line.ts'
+
+/** The scope that a key needs for the lines of a kind. */
+const scopes = {
+  chat: 'chat',
+  embedding: 'embeddings',
+  completion: 'completions',
+  messages: 'chat',
+  responses: 'chat',
+} as const satisfies Record<DirectKind, Scope>
 
 /** The resolved key, or why it may not be used, with the hash of the secret it was found under. */
 export type KeyVerdict = { hash: string | null } & ({ key: ResolvedKey } | { error: GatewayError })

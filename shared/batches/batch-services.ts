@@ -4,7 +4,7 @@ import type { ResponseServices } from '../responses/response-services.ts'
 import type { BatchJournal } from './batch-journal.ts'
 import type { Batches } from './batches.ts'
 
-/** What bulk batches need. */
+/** What batches need. */
 export type BatchServices = JobServices &
   ResponseServices & {
     batches: Batches

@@ -1,7 +1,7 @@
 import { newId } from '../base/ids.ts'
 import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
-import type { Batch, Prisma } from '../generated/prisma/client.ts'
+import { type Batch, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { pagesOfIds } from '../io/keyset.ts'
 import { tooManyUnfinished } from '../jobs/jobs.ts'
@@ -36,31 +36,17 @@ export class Superseded extends Error {
   override name = 'Superseded'
 }
 
+type Deps = { db: Database; webhooks: Webhooks; clock: Clock; quotas: Quotas }
+
 /**
  * The rows of batches, and their only writer. A single worker owns a batch: every claim increments its epoch (the fencing
  * token), and each write is conditional on the owner's epoch.
  */
 export class Batches {
-  readonly #db: Database
-  readonly #webhooks: Webhooks
-  readonly #clock: Clock
-  readonly #quotas: Quotas
+  readonly #deps: Deps
 
-  constructor({
-    db,
-    webhooks,
-    clock,
-    quotas,
-  }: {
-    db: Database
-    webhooks: Webhooks
-    clock: Clock
-    quotas: Quotas
-  }) {
-    this.#quotas = quotas
-    this.#db = db
-    this.#webhooks = webhooks
-    this.#clock = clock
+  constructor(deps: Deps) {
+    this.#deps = deps
   }
 
   /**
@@ -74,11 +60,12 @@ export class Batches {
   ): Promise<Batch> {
     const { metadata, ...fields } = batch
     const { organisationId, environment } = fields
-    return this.#db.$transaction(async tx => {
+    return this.#deps.db.$transaction(async tx => {
       const name = `batches ${organisationId} ${environment}`
       await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${name}, 0))`
       const open = await tx.batch.count({ where: { organisationId, environment, status: { in: [...unfinished] } } })
-      if (open >= this.#quotas[environment].unfinishedBatches) throw tooManyUnfinished(`${open} unfinished batches`)
+      if (open >= this.#deps.quotas[environment].unfinishedBatches)
+        throw tooManyUnfinished(`${open} unfinished batches`)
       const input = await findInput(tx)
       const created = await tx.batch.create({
         data: {
@@ -87,7 +74,7 @@ export class Batches {
           inputFileId: input.id,
           inputKey: input.storageKey,
           inputBytes: input.bytes,
-          createdAt: new Date(this.#clock.now()),
+          createdAt: new Date(this.#deps.clock.now()),
           ...(metadata && { metadata }),
         },
       })
@@ -98,13 +85,13 @@ export class Batches {
 
   /** An organisation's batch; null also for another's. Test keys see test batches, live keys live ones. */
   find(id: string, { organisationId, environment }: Owner): Promise<Batch | null> {
-    return this.#db.batch.findFirst({ where: { id, organisationId, environment } })
+    return this.#deps.db.batch.findFirst({ where: { id, organisationId, environment } })
   }
 
   /** A page of an organisation's batches by creation time, after the given id. */
   list({ organisationId, environment }: Owner, page: { limit: number; after?: string; order: 'asc' | 'desc' }) {
     const { limit, after, order } = page
-    return this.#db.batch.findMany({
+    return this.#deps.db.batch.findMany({
       where: { organisationId, environment, ...(after && { id: order === 'desc' ? { lt: after } : { gt: after } }) },
       orderBy: { id: order },
       take: limit,
@@ -112,7 +99,7 @@ export class Batches {
   }
 
   read(id: string): Promise<Batch | null> {
-    return this.#db.batch.findUnique({ where: { id } })
+    return this.#deps.db.batch.findUnique({ where: { id } })
   }
 
   /**
@@ -120,7 +107,7 @@ export class Batches {
    * this claim; a suspect's start counts from `begin` on. Lines that the previous owner left under way become suspects.
    */
   claim(id: string): Promise<Batch | null> {
-    return this.#db.$transaction(async tx => {
+    return this.#deps.db.$transaction(async tx => {
       await tx.$executeRaw`SELECT 1 FROM batches WHERE id = ${id} FOR UPDATE`
       const current = await tx.batch.findFirst({ where: { id, status: { in: [...unfinished] } } })
       if (!current) return null
@@ -152,7 +139,7 @@ export class Batches {
   }
 
   async #write({ id, epoch }: Owned, data: Prisma.BatchUpdateManyMutationInput): Promise<void> {
-    const { count } = await this.#db.batch.updateMany({ where: { id, epoch }, data })
+    const { count } = await this.#deps.db.batch.updateMany({ where: { id, epoch }, data })
     if (count === 0) throw new Superseded()
   }
 
@@ -162,7 +149,10 @@ export class Batches {
     from: readonly BatchStatus[],
     data: Prisma.BatchUpdateManyMutationInput,
   ): Promise<Batch> {
-    const [batch] = await this.#db.batch.updateManyAndReturn({ where: { id, epoch, status: { in: [...from] } }, data })
+    const [batch] = await this.#deps.db.batch.updateManyAndReturn({
+      where: { id, epoch, status: { in: [...from] } },
+      data,
+    })
     const current = batch ?? (await this.read(id))
     if (current?.epoch !== epoch) throw new Superseded()
     return current
@@ -170,16 +160,16 @@ export class Batches {
 
   /** The current status of a batch. Throws Superseded. */
   async readStatus({ id, epoch }: Owned): Promise<BatchStatus> {
-    const row = await this.#db.batch.findUnique({ where: { id }, select: { status: true, epoch: true } })
+    const row = await this.#deps.db.batch.findUnique({ where: { id }, select: { status: true, epoch: true } })
     if (row?.epoch !== epoch) throw new Superseded()
     return row.status
   }
 
   /** Requests cancellation; null when the batch is over. */
   async cancel(id: string): Promise<Batch | null> {
-    const cancellingAt = new Date(this.#clock.now())
+    const cancellingAt = new Date(this.#deps.clock.now())
     const running = ['validating', 'in_progress', 'finalizing'] as const
-    const [batch] = await this.#db.batch.updateManyAndReturn({
+    const [batch] = await this.#deps.db.batch.updateManyAndReturn({
       where: { id, status: { in: [...running] } },
       data: { status: 'cancelling', cancellingAt },
     })
@@ -197,8 +187,8 @@ export class Batches {
     data: Prisma.BatchUpdateManyMutationInput,
     within: (tx: Connection) => Promise<unknown> = async () => {},
   ): Promise<{ batch: Batch; deliveryIds: string[] }> {
-    const nowMs = this.#clock.now()
-    return this.#db.$transaction(async tx => {
+    const nowMs = this.#deps.clock.now()
+    return this.#deps.db.$transaction(async tx => {
       const [batch] = await tx.batch.updateManyAndReturn({
         where: { id, epoch, status: { in: [...unfinished] } },
         data: { status, [`${status}At`]: new Date(nowMs), ...data },
@@ -207,7 +197,7 @@ export class Batches {
       await within(tx)
       const { organisationId, webhookUrl: url } = batch
       const type = `batch.${status}`
-      const deliveryIds = await this.#webhooks.publish(tx, { organisationId, batchId: id, type, url, nowMs })
+      const deliveryIds = await this.#deps.webhooks.publish(tx, { organisationId, batchId: id, type, url, nowMs })
       return { batch, deliveryIds }
     })
   }
@@ -215,7 +205,7 @@ export class Batches {
   /** Ids of all batches that are not over, in pages. */
   idsUnfinished(): AsyncGenerator<string[]> {
     return pagesOfIds(({ after, take }) =>
-      this.#db.batch.findMany({
+      this.#deps.db.batch.findMany({
         where: { status: { in: [...unfinished] }, id: { gt: after } },
         select: { id: true },
         orderBy: { id: 'asc' },
@@ -227,3 +217,10 @@ export class Batches {
 
 type Owner = Pick<Batch, 'organisationId' | 'environment'>
 export type Owned = Pick<Batch, 'id' | 'epoch'>
+
+/** Batches that ended before a time, except those that a webhook delivery still refers to. */
+export function endedBatches(before: Date): Prisma.Sql {
+  return Prisma.sql`status IN ('completed', 'failed', 'expired', 'cancelled') AND deadline_at < ${before}
+    AND coalesce(completed_at, failed_at, expired_at, cancelled_at) < ${before}
+    AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE batch_id = batches.id)`
+}

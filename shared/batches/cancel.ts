@@ -6,6 +6,10 @@ import type { Batch } from './batches.ts'
 export async function cancelBatch({ batches, batchWakes, log }: BatchServices, id: string): Promise<Batch> {
   const batch = await batches.cancel(id)
   if (!batch) throw new GatewayError('not_cancellable', 'This batch is over; it can no longer be cancelled.')
-  await batchWakes.promote(id).catch(error => log.warn({ err: error, batch: id }, 'a cancelled batch is queued later'))
+  await batchWakes
+    .promote(id)
+    .catch(error =>
+      log.warn({ err: error, batch: id }, 'cannot wake the worker of a cancelled batch; its next step ends it'),
+    )
   return batch
 }

@@ -39,11 +39,17 @@ export async function createBatch(
   const inline = 'requests' in input ? await storeInline(services, policy, input.requests) : null
   const fileId = 'requests' in input ? inline!.fileId : input.fileId
   const nowMs = clock.now()
-  const fields = { organisationId, keyId, environment, endpoint, routing, metadata, webhookUrl, outputLifeSeconds }
   const batch = await batches
     .create(
       {
-        ...fields,
+        organisationId,
+        keyId,
+        environment,
+        endpoint,
+        routing,
+        metadata,
+        webhookUrl,
+        outputLifeSeconds,
         requestId: origin.requestId,
         traceparent: traceEnqueued(origin.trace, 'batches', 'batch'),
         month: monthOf(nowMs),
@@ -63,7 +69,9 @@ export async function createBatch(
       if (inline) await files.remove([inline]).catch(() => {}) // It expires.
       throw error
     })
-  await batchWakes.add(batch.id).catch(error => log.warn({ err: error, batch: batch.id }, 'new batch is queued later'))
+  await batchWakes
+    .add(batch.id)
+    .catch(error => log.warn({ err: error, batch: batch.id }, 'cannot enqueue a new batch; maintenance requeues it'))
   return batch
 }
 

@@ -5,7 +5,7 @@ import type { Batch } from './batches.ts'
 
 const over: ReadonlySet<Batch['status']> = new Set(['failed', 'completed', 'expired', 'cancelled'])
 
-/** A batch as its GET returns it: OpenAI's batch object, its cost and its webhook (contract §7). */
+/** A batch as its GET returns it: OpenAI's batch object, its cost and its webhook. */
 export async function presentBatch(
   services: WebhookServices,
   batch: Batch,

@@ -33,7 +33,7 @@ export function readRequest(bytes: Buffer): BatchRequestLine {
 }
 
 /**
- * Parses and checks a line (contract §7). Throws a GatewayError: `invalid_json`, `unknown_field`, `missing_field`,
+ * Parses and checks a line. Throws a GatewayError: `invalid_json`, `unknown_field`, `missing_field`,
  * `invalid_request` or `unsupported_capability`, with the field in `param`, such as `body.messages.0.content`.
  */
 export function parseRequest(bytes: Buffer, endpoint: BatchEndpoint): BatchRequestLine {

@@ -1,12 +1,13 @@
 import { GatewayError } from '../base/errors.ts'
+import { dayMs } from '../base/time.ts'
 import { maxOpenStarts, poisonError } from '../queues/crash-suspect-limiter.ts'
 import { traceStep } from '../traces/work.ts'
+import { releaseHolds } from '../wallet/holds.ts'
 import { stepProviderBatch } from './at-provider/step.ts'
 import type { BatchServices } from './batch-services.ts'
 import type { Batch } from './batches.ts'
-import { endBatch } from './end.ts'
-import { finalizeFiles } from './finalize.ts'
 import { InputLost } from './input.ts'
+import { type FinalFiles, finalizeFiles } from './output-files.ts'
 import type { BatchEndpoint, LineFault } from './request.ts'
 import { runLines } from './run.ts'
 import { validateInput } from './validate.ts'
@@ -58,12 +59,12 @@ async function advance(services: BatchServices, claimed: Batch, stopping: AbortS
 
 /** Runs a phase of a batch; a suspect waits for a permit, and its start is counted. */
 function runPhase<T>(services: BatchServices, batch: Batch, phase: () => Promise<T>): Promise<T> {
-  const { suspects, batches } = services
+  const { crashSuspects, batches } = services
   const countAndRun = async () => {
     if (batch.openStarts > 0) await batches.begin(batch)
     return phase()
   }
-  return suspects.run(batch.openStarts, countAndRun, () => batches.endStep(batch, batch.openStarts))
+  return crashSuspects.run(batch.openStarts, countAndRun, () => batches.endStep(batch, batch.openStarts))
 }
 
 /** Fails a batch that killed its workers, with its results unless finalizing them was the cause. */
@@ -93,7 +94,10 @@ async function validateBatch(services: BatchServices, batch: Batch): Promise<Bat
   const inProgressAt = new Date(clock.now())
   const { total, model } = outcome
   const started = await batches.change(batch, ['validating'], {
-    ...{ status: 'in_progress', inProgressAt, total, model },
+    status: 'in_progress',
+    inProgressAt,
+    total,
+    model,
     openStarts: 1,
   })
   return started.inProgressAt === null ? validateBatch(services, started) : started
@@ -131,4 +135,40 @@ const inputLost: LineFault = {
   line: null,
   message: 'The input file is no longer there. Upload it again and create a new batch.',
   param: 'input_file_id',
+}
+
+type Terminal = 'failed' | 'completed' | 'expired' | 'cancelled'
+
+/**
+ * Ends a batch: its status, its files and its webhook outbox row in one transaction. Maintenance tasks repeat the steps
+ * after it if they are interrupted. Throws Superseded.
+ */
+async function endBatch(
+  services: BatchServices,
+  batch: Batch,
+  status: Terminal,
+  { faults = null, ...files }: FinalFiles & { faults?: LineFault[] | null },
+): Promise<void> {
+  const { batches, batchJournal, config, webhooks, files: store, scripts, log } = services
+  const parts = await batchJournal.parts(batch)
+  const lifeMs = batch.outputLifeSeconds === null ? config.fileRetentionDays * dayMs : batch.outputLifeSeconds * 1_000
+  const ids = [files.outputFileId, files.errorFileId].filter(id => id !== null)
+  const ended = await batches.end(
+    batch,
+    status,
+    { ...files, holdNano: 0n, ...(faults && { errors: faults }) },
+    async tx => {
+      await store.publish(tx, ids, 'batch_output', lifeMs)
+      await batchJournal.clear(tx, batch.id)
+    },
+  )
+  log.info({ batch: batch.id, status, completed: batch.completed, failed: batch.failed }, 'batch ended')
+  const steps = [
+    () => releaseHolds(scripts, [batch]),
+    () => store.remove(parts),
+    () => store.releaseInput(batch.inputFileId),
+    () => webhooks.enqueue(ended.deliveryIds),
+  ]
+  for (const step of steps)
+    await step().catch(error => log.warn({ err: error, batch: batch.id }, 'a step after the end of a batch failed'))
 }

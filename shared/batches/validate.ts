@@ -15,7 +15,7 @@ import {
   parseRequest,
 } from './request.ts'
 
-/** The limit of requests in one batch (contract §7). */
+/** The limit of requests in one batch. */
 const maxRequests = 50_000
 const maxFaults = 100
 const maxSlugCharacters = 200

@@ -41,7 +41,7 @@ export const price = z.discriminatedUnion('unit', [
 ])
 export type Price = z.infer<typeof price>
 
-/** The model types of the contract's §4 and the route that serves each. */
+/** The types of models and the route that serves each. */
 export const endpoints = {
   chat: '/v1/chat/completions',
   embeddings: '/v1/embeddings',

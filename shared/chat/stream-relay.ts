@@ -238,7 +238,7 @@ export abstract class StreamRelay {
   }
 }
 
-/** The error event that ends a failed stream. */
+/** The error event that ends a failed stream (docs/errors.md). */
 export function errorEvent(shape: ChunkHead, failure: GatewayError): string {
   return formatEvent({ ...shape, error: errorInStream(failure), choices: [emptyChoice(shape.object, 'error')] })
 }

@@ -128,7 +128,9 @@ export class ContentLog {
     const input = redact(request.hasFiles ? withoutFiles(text) : text, rules)
     const output = answer === null ? null : redact(copy.isTruncated ? withoutLastWord(answer) : answer, rules)
     const facts = {
-      ...{ id, inputTruncated: request.inputTruncated, outputTruncated: copy.isTruncated },
+      id,
+      inputTruncated: request.inputTruncated,
+      outputTruncated: copy.isTruncated,
       redactions: input.count + (output?.count ?? 0),
       createdAt: new Date(startedMs),
       expiresAt: new Date(startedMs + settings.contentRetentionDays * dayMs),

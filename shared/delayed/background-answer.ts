@@ -2,17 +2,16 @@ import { type ErrorCode, GatewayError } from '../base/errors.ts'
 import type { ResponseStorage } from '../chat/run-input.ts'
 import { BufferedResponse } from '../engine/buffered-response.ts'
 import { endJob, failedEnd } from '../jobs/end.ts'
-import type { End } from '../jobs/job-end.ts'
 import type { JobServices } from '../jobs/job-services.ts'
-import type { Job } from '../jobs/jobs.ts'
+import type { End, Job } from '../jobs/jobs.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
-import { dropOnFailure } from '../responses/insert-items.ts'
+import { dropOnFailure } from '../responses/payloads.ts'
 import type { ResponseServices } from '../responses/response-services.ts'
 import type { ResponseRow } from '../responses/stored-responses.ts'
-import type { JobAnswer } from './answer.ts'
 import { failedRunEnd } from './cancel.ts'
 import { EventRecorder } from './event-recorder.ts'
 import type { HoldAdmission } from './hold-admission.ts'
+import type { JobAnswer } from './job-answer.ts'
 
 type Prepared = {
   content: Awaited<ReturnType<ResponseServices['storedResponses']['prepareEnd']>>
@@ -54,7 +53,10 @@ export class BackgroundAnswer implements JobAnswer {
     const { previous_response_id, conversation } = head
     const storage: ResponseStorage = {
       fields: {
-        ...{ id, created_at: Math.floor(createdAt.getTime() / 1000), background: true, store: true },
+        id,
+        created_at: Math.floor(createdAt.getTime() / 1000),
+        background: true,
+        store: true,
         previous_response_id: previous_response_id ?? null,
         ...(conversation !== undefined && { conversation }),
       },
@@ -132,8 +134,14 @@ export class BackgroundAnswer implements JobAnswer {
   #endOf(response: ResponsesObject, admission: HoldAdmission): End {
     // As delayed jobs, a failed one costs nothing, also if its provider failed in the middle.
     if (response.status === 'failed') return failedRunEnd(this.#job, admission, errorOf(response))
-    const charge = { refund: false, costNano: admission.costNano, extraNano: BigInt(admission.extraNano) }
-    return { status: 'completed', logStatus: 200, ...charge, ...admission.call(null) }
+    return {
+      status: 'completed',
+      logStatus: 200,
+      refund: false,
+      costNano: admission.costNano,
+      extraNano: BigInt(admission.extraNano),
+      ...admission.call(null),
+    }
   }
 
   async #prepare({ output, ...head }: ResponsesObject): Promise<Prepared> {

@@ -3,16 +3,22 @@ import { canReason } from '../catalog/traits.ts'
 import { estimateAbandonedUsage } from '../chat/abandoned-usage.ts'
 import { chatFormatOf } from '../chat/chat-formats.ts'
 import { endJob, failedEnd } from '../jobs/end.ts'
-import type { End } from '../jobs/job-end.ts'
 import type { JobServices } from '../jobs/job-services.ts'
-import type { Job } from '../jobs/jobs.ts'
+import type { End, Job } from '../jobs/jobs.ts'
 import { refusesKey } from '../keys/policy.ts'
 import type { ResponseServices } from '../responses/response-services.ts'
 import { chargeNano, marginOf } from '../routing/pricing.ts'
-import { callOf, type DelayedInput, type DelayedJob, failuresOf, hasEnded, isBackground } from './delayed-row.ts'
+import {
+  callOf,
+  type DelayedInput,
+  type DelayedJob,
+  failuresOf,
+  hasEnded,
+  isBackground,
+  readWork,
+} from './delayed-row.ts'
 import type { DelayedServices } from './delayed-services.ts'
 import type { HoldAdmission } from './hold-admission.ts'
-import { readWork } from './input.ts'
 
 const maxTries = 10
 const cancelled = { status: 'cancelled', logStatus: 499 } as const
@@ -74,7 +80,9 @@ export function settledEnd(job: Job, admission: HoldAdmission, error?: GatewayEr
   return {
     ...cancelled,
     ...(error && { logStatus: error.status, error: { code: error.code, message: error.message } }),
-    ...{ refund: false, costNano, extraNano: BigInt(admission.extraNano) },
+    refund: false,
+    costNano,
+    extraNano: BigInt(admission.extraNano),
     discountPpm: (job.input as DelayedInput).discountPpm,
     ...admission.call(null),
     ...(costNano === 0n && withoutCall(job)),
@@ -125,10 +133,16 @@ async function endOf(services: ResponseServices, job: Job): Promise<End> {
   const costNano = BigInt(chargeNano(target.deployment, usage, marginPpm))
   const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage
   return {
-    ...{ ...cancelled, refund: false, discountPpm },
+    ...cancelled,
+    refund: false,
+    discountPpm,
     costNano: costNano < job.holdNano ? costNano : job.holdNano,
     call: {
-      ...{ model: call.model, provider: call.provider, promptTokens, completionTokens, estimated: true },
+      model: call.model,
+      provider: call.provider,
+      promptTokens,
+      completionTokens,
+      estimated: true,
       marginPpm: Number(marginPpm),
     },
   }

@@ -3,8 +3,7 @@ import type { Clock } from '../base/time.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
 import { pagesOfIds, rowsAfter } from '../io/keyset.ts'
-import { delayedKind } from '../jobs/job-end.ts'
-import type { Job } from '../jobs/jobs.ts'
+import { delayedKind, type Job } from '../jobs/jobs.ts'
 import { maxOpenStarts } from '../queues/crash-suspect-limiter.ts'
 import {
   type CallTarget,
@@ -213,7 +212,11 @@ export class DelayedJobs {
     const now = new Date(this.#clock.now())
     const [job] = await this.#db.job.updateManyAndReturn({
       where: {
-        ...{ id, kind: delayedKind, stage: 'running', environment: 'live', cancelRequestedAt: null },
+        id,
+        kind: delayedKind,
+        stage: 'running',
+        environment: 'live',
+        cancelRequestedAt: null,
         operation: { path: ['call', 'settles'], equals: true },
       },
       data: { status: 'cancelled', cancelRequestedAt: now, completedAt: now },
@@ -264,9 +267,16 @@ export class DelayedJobs {
   }
 
   async #listLost(where: Prisma.JobWhereInput): Promise<string[]> {
-    const lost = { kind: delayedKind, stage: 'running', claimedUntil: { lt: new Date(this.#clock.now()) } } as const
-    const id = { notIn: [...this.#running] }
-    const rows = await this.#db.job.findMany({ where: { ...lost, ...where, id }, select: { id: true } })
+    const rows = await this.#db.job.findMany({
+      where: {
+        ...where,
+        id: { notIn: [...this.#running] },
+        kind: delayedKind,
+        stage: 'running',
+        claimedUntil: { lt: new Date(this.#clock.now()) },
+      },
+      select: { id: true },
+    })
     return rows.map(({ id }) => id)
   }
 
@@ -276,7 +286,10 @@ export class DelayedJobs {
     return pagesOfIds(({ after, take }) =>
       this.#db.job.findMany({
         where: {
-          ...{ kind: delayedKind, stage: 'waiting', id: { gt: after }, createdAt: { lt: before } },
+          kind: delayedKind,
+          stage: 'waiting',
+          id: { gt: after },
+          createdAt: { lt: before },
           OR: [{ claimedUntil: null }, { claimedUntil: { lte: now } }],
         },
         select: { id: true },

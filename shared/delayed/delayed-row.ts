@@ -1,5 +1,7 @@
-import { delayedKind } from '../jobs/job-end.ts'
-import type { Job } from '../jobs/jobs.ts'
+import { delayedKind, type Job } from '../jobs/jobs.ts'
+import type { DirectKinds } from '../kinds/index.ts'
+import type { Features } from '../routing/features.ts'
+import { requestFormatOf } from '../routing/request-formats.ts'
 
 /** A delayed job without its request, which may be long and only its run needs. */
 export type DelayedJob = Omit<Job, 'input'>
@@ -53,4 +55,20 @@ export function callOf({ operation }: Pick<Job, 'operation'>): NotedCall | null 
 /** The number of provider failures of a job. */
 export function failuresOf({ operation }: Pick<Job, 'operation'>): number {
   return (operation as { failures: number } | null)?.failures ?? 0
+}
+
+/** The request of a delayed job, with its bytes. */
+export type DelayedWork = {
+  kind: DelayedKind
+  body: DirectKinds[DelayedKind]['request']
+  raw: Buffer
+  features: Features
+}
+
+/** Reads the request of a delayed job from its row. */
+export function readWork({ input }: Pick<Job, 'input'>): DelayedWork {
+  const { kind = 'chat', body: text } = input as DelayedInput
+  const body = JSON.parse(text) as DirectKinds[DelayedKind]['request']
+  const raw = Buffer.from(text)
+  return { kind, body, raw, features: requestFormatOf(kind).readFeatures(body, raw.length) }
 }

@@ -11,7 +11,7 @@ const appendEveryMs = 50
 /** Of the kept events of one response. */
 const maxBytes = 4 * 1024 * 1024
 /** `response.created` and `response.queued` come before those of the run. */
-export const firstRunEvent = 2
+const firstRunEvent = 2
 
 /** The events that a reader makes himself: the first two, and the last. */
 const ownEvents: ReadonlySet<string> = new Set([

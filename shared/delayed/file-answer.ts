@@ -5,11 +5,10 @@ import { bytesOf } from '../io/bytes.ts'
 import { endJob } from '../jobs/end.ts'
 import type { Job } from '../jobs/jobs.ts'
 import { type NamingBody, sessionInMetadata } from '../routing/session-in-metadata.ts'
-import type { JobAnswer } from './answer.ts'
-import type { DelayedInput } from './delayed-row.ts'
+import { type DelayedInput, readWork } from './delayed-row.ts'
 import type { DelayedServices } from './delayed-services.ts'
 import type { HoldAdmission } from './hold-admission.ts'
-import { readWork } from './input.ts'
+import type { JobAnswer } from './job-answer.ts'
 
 /** The answer of a delayed job: a file in storage, which is the job's result. */
 export class FileAnswer implements JobAnswer {
@@ -61,7 +60,9 @@ export class FileAnswer implements JobAnswer {
   #store(text: string, expiresAt: Date): Promise<StoredFile> {
     const { id, organisationId, environment } = this.#job
     return this.#services.files.store(bytesOf(Buffer.from(text)), {
-      ...{ organisationId, environment, purpose: 'result' },
+      organisationId,
+      environment,
+      purpose: 'result',
       filename: `${id}.json`,
       contentType: 'application/json',
       expiresAtMs: expiresAt.getTime(),

@@ -47,10 +47,19 @@ export class HoldAdmission implements AdmissionGate {
       if ('stale' in extra) return extra
     }
     return {
-      ...{ id, billing, month: this.#job.month },
-      ...{ reservedNano, extraNano: this.extraNano, maxNano, clamped, explicit: false },
-      ...{ outputTokens, reservedTokens: outputTokens },
-      ...{ countedTokens: 0, countedAtUs: 0, rates: { requests: null, tokens: null } },
+      id,
+      billing,
+      month: this.#job.month,
+      reservedNano,
+      extraNano: this.extraNano,
+      maxNano,
+      clamped,
+      explicit: false,
+      outputTokens,
+      reservedTokens: outputTokens,
+      countedTokens: 0,
+      countedAtUs: 0,
+      rates: { requests: null, tokens: null },
     }
   }
 

@@ -10,7 +10,7 @@ const hourMs = 3_600_000
 
 type Delivery = 'pending' | 'delivered' | 'failed'
 
-/** A delayed job as its GET returns it (contract §7). `delivery` is its webhook's status, if the caller knows it. */
+/** A delayed job as its GET returns it. `delivery` is its webhook's status, if the caller knows it. */
 export async function presentDelayed(services: WebhookServices, job: DelayedJob, delivery?: Delivery) {
   return { ...(await presentListed(services, job, delivery)), result: await resultOf(services, job) }
 }

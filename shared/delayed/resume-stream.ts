@@ -2,12 +2,12 @@ import { formatTypedEvent } from '../chat/event-relay.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { ResponsesEvent, ResponsesObject } from '../kinds/responses-answer.ts'
 import type { ResponseRow } from '../responses/stored-responses.ts'
-import { presentBackground } from './background-response.ts'
 import { hasEnded } from './delayed-row.ts'
 import type { DelayedServices } from './delayed-services.ts'
+import { presentBackground } from './present-background.ts'
 
 /** Longer than any response may take. */
-const maxFollowMs = 70 * 60_000
+const maxStreamMs = 70 * 60_000
 /** The number of `response.queued`. */
 const queuedNumber = 1
 
@@ -16,7 +16,7 @@ const queuedNumber = 1
  * come, and the last one with the whole response. When `signal` aborts first, the stream is cut off. `headers` are those
  * of the answer. The whole response counts towards the memory of buffered answers. Throws what the stores throw, 429, 503.
  */
-export async function followResponse(
+export async function resumeStream(
   services: DelayedServices,
   row: ResponseRow,
   client: ResponseWriter,
@@ -26,19 +26,19 @@ export async function followResponse(
   if (isStored) client.collect(row.itemsBytes)
   const response = await presentBackground(services, row)
   client.open(headers)
-  const follower = new Follower(services, row, client, { signal, isCollected: isStored })
-  await follower.begin(response, after)
-  const unwatch = services.keepAlive.monitor(follower)
+  const stream = new ResumedStream(services, row, client, { signal, isCollected: isStored })
+  await stream.begin(response, after)
+  const unwatch = services.keepAlive.monitor(stream)
   try {
-    await services.responseEvents.wait(row.id, maxFollowMs, () => follower.advance(), signal)
+    await services.responseEvents.wait(row.id, maxStreamMs, () => stream.advance(), signal)
   } finally {
     unwatch()
   }
-  if (!follower.isOver) client.abandon()
+  if (!stream.isOver) client.abandon()
 }
 
 /** One reader of the events of a response. */
-class Follower {
+class ResumedStream {
   ticks = 0
   isOver = false
   readonly #services: DelayedServices

@@ -3,17 +3,15 @@ import { GatewayError } from '../base/errors.ts'
 import { run } from '../chat/run.ts'
 import { internalError } from '../engine/failures.ts'
 import { endJob, expiredEnd, failedEnd } from '../jobs/end.ts'
-import type { End } from '../jobs/job-end.ts'
-import type { Job } from '../jobs/jobs.ts'
+import type { End, Job } from '../jobs/jobs.ts'
 import { traceStep } from '../traces/work.ts'
-import type { JobAnswer } from './answer.ts'
 import { BackgroundAnswer } from './background-answer.ts'
 import { failedRunEnd, removeDeletedEvents, settleCancelled, settledEnd, uncharged } from './cancel.ts'
-import { type DelayedInput, failuresOf, isBackground } from './delayed-row.ts'
+import { type DelayedInput, failuresOf, isBackground, readWork } from './delayed-row.ts'
 import type { DelayedServices } from './delayed-services.ts'
 import { FileAnswer } from './file-answer.ts'
 import { HoldAdmission } from './hold-admission.ts'
-import { readWork } from './input.ts'
+import type { JobAnswer } from './job-answer.ts'
 import { Lease } from './lease.ts'
 import { type RetryDecision, retryDecisionFor } from './retry.ts'
 
@@ -54,9 +52,14 @@ async function runClaimed(
 ): Promise<number | null> {
   const lease = new Lease(services, job, stopping, answer.client)
   try {
-    return await services.suspects.run(job.openStarts, async () => {
+    return await services.crashSuspects.run(job.openStarts, async () => {
       if (job.openStarts > 0 && !lease.cut && !(await services.delayedJobs.begin(job))) return null
-      return runLeased(services, job, answer, lease)
+      const admission = new HoldAdmission(services, job, answer)
+      try {
+        return await runLeased({ services, job, answer, lease, admission })
+      } finally {
+        admission.close()
+      }
     })
   } finally {
     lease.end()
@@ -66,16 +69,7 @@ async function runClaimed(
 /** The run of a claimed job. */
 type LeasedRun = { services: DelayedServices; job: Job; answer: JobAnswer; lease: Lease; admission: HoldAdmission }
 
-async function runLeased(services: DelayedServices, job: Job, answer: JobAnswer, lease: Lease): Promise<number | null> {
-  const admission = new HoldAdmission(services, job, answer)
-  try {
-    return await runAdmitted({ services, job, answer, lease, admission })
-  } finally {
-    admission.close()
-  }
-}
-
-async function runAdmitted(run: LeasedRun): Promise<number | null> {
+async function runLeased(run: LeasedRun): Promise<number | null> {
   const { services, job, answer, lease, admission } = run
   if (answer.isShown) return finish(run, failedEnd(interrupted()))
   const error = await runCall(run)
@@ -86,7 +80,7 @@ async function runAdmitted(run: LeasedRun): Promise<number | null> {
   if (lease.cut === 'stopped') return answer.isShown ? finish(run, failedEnd(interrupted())) : requeueJob(run)
   const retry = answer.isShown ? null : retryDecisionFor(job, error)
   if (!retry) return finish(run, failedRunEnd(job, admission, error))
-  services.log.info({ job: job.id, code: error.code, ...retry }, 'a delayed job is run again later')
+  services.log.info({ job: job.id, code: error.code, ...retry }, 'a delayed job is retried')
   await noteCalls(run)
   return requeueJob(run, retry)
 }
@@ -127,8 +121,11 @@ async function runCall({ services, job, answer, admission }: LeasedRun): Promise
   try {
     const key = await services.policies.findByKeyId(job.keyId, '*')
     const input = {
-      ...{ ...readWork(job), key, requestId: job.requestId },
-      ...{ ...answer.run, includeUsage: false },
+      ...readWork(job),
+      key,
+      requestId: job.requestId,
+      ...answer.run,
+      includeUsage: false,
       bulk: { owner: job.organisationId, discountPpm: BigInt(discountPpm), deadlineMs: job.deadlineAt.getTime() },
     }
     const step = { traceparent: job.traceparent, queue: 'async', name: `process ${job.kind}`, id: job.id }
@@ -153,7 +150,7 @@ async function saveAnswer(run: LeasedRun): Promise<number | null> {
       return null
     } catch (error) {
       if (tries === maxSaveTries) throw error
-      services.log.warn({ err: error, job: job.id }, 'the answer of a delayed job is kept later')
+      services.log.warn({ err: error, job: job.id }, 'storing the answer of a delayed job failed; retrying')
       await sleep(saveRetryDelayMs, undefined, { signal: lease.signal }).catch(() => {})
       if (lease.cut === 'stopped') return requeueJob(run)
       if (lease.cut && lease.cut !== 'cancelled') return null

@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { chatFormatOf } from '../chat/chat-formats.ts'
@@ -6,11 +7,11 @@ import { admitRequest, decideUnderPolicy } from '../engine/admit-request.ts'
 import type { TransactionStep } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
 import { createJob } from '../jobs/create.ts'
-import { delayedKind } from '../jobs/job-end.ts'
-import type { Job, NewJob } from '../jobs/jobs.ts'
+import { delayedKind, type Job, type NewJob } from '../jobs/jobs.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { Policy } from '../keys/policy.ts'
-import type { DirectKinds } from '../kinds/index.ts'
+import { type DirectKinds, directKinds } from '../kinds/index.ts'
+import { common } from '../kinds/media.ts'
 import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
@@ -21,7 +22,55 @@ import { type Origin, traceEnqueued } from '../traces/work.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import type { DelayedInput, DelayedKind } from './delayed-row.ts'
 import type { DelayedServices } from './delayed-services.ts'
-import { type DelayedRequest, delayedEndpoints, windowsMs } from './request.ts'
+
+/** The endpoints whose requests can be delayed, and the kind of each. */
+const delayedEndpoints = {
+  '/v1/chat/completions': 'chat',
+  '/v1/responses': 'responses',
+  '/v1/messages': 'messages',
+} as const satisfies Record<string, DelayedKind>
+
+const shared = {
+  completion_window: z.enum(['1h', '6h']).describe('How long it may take. The longer, the cheaper.'),
+  webhook_url: common.webhook_url,
+  metadata: common.metadata,
+}
+
+/** `POST /v1/jobs`. */
+export const delayedRequest = z
+  .discriminatedUnion('endpoint', [
+    z.strictObject({
+      endpoint: z
+        .literal('/v1/chat/completions')
+        .optional()
+        .describe('The endpoint that the request is for; `/v1/chat/completions` by default.'),
+      body: unstreamed(directKinds.chat).describe('The body of a chat completion.'),
+      ...shared,
+    }),
+    z.strictObject({
+      endpoint: z.literal('/v1/responses'),
+      body: unstreamed(directKinds.responses).describe('The body of a response.'),
+      ...shared,
+    }),
+    z.strictObject({
+      endpoint: z.literal('/v1/messages'),
+      body: unstreamed(directKinds.messages).describe('The body of a message.'),
+      ...shared,
+    }),
+  ])
+  .meta({ id: 'CreateJobRequest' })
+type DelayedRequest = z.output<typeof delayedRequest>
+type CompletionWindow = DelayedRequest['completion_window']
+
+function unstreamed<T extends z.ZodType<{ stream?: boolean | null | undefined }>>(body: T): T {
+  return body.refine(({ stream }) => stream !== true, {
+    path: ['stream'],
+    message: 'must not be true: a delayed answer is not streamed',
+  })
+}
+
+const hourMs = 3_600_000
+const windowsMs: Record<CompletionWindow, number> = { '1h': hourMs, '6h': 6 * hourMs }
 
 export type SubmittedDelayed = { job: Job; reservation: Reservation; target: Target; mode: string }
 
@@ -50,8 +99,15 @@ export function submissionOf({ config }: Pick<Platform, 'config'>, request: Dela
     holdBackMs: config.minDelaysMs[window],
     windowMs: windowsMs[window],
   }
-  const tells = { webhookUrl: webhook_url ?? null, metadata: metadata ?? {} }
-  return { id: newId('ajob'), kind, body, at: 'body.', terms, ...tells }
+  return {
+    id: newId('ajob'),
+    kind,
+    body,
+    at: 'body.',
+    terms,
+    webhookUrl: webhook_url ?? null,
+    metadata: metadata ?? {},
+  }
 }
 
 /**
@@ -150,7 +206,13 @@ async function insertJob(
   const nowMs = services.clock.now()
   const holdBackMs = environment === 'live' ? terms.holdBackMs : 0
   const newJob: NewJob = {
-    ...{ id, requestId: origin.requestId, organisationId, keyId, environment, month, input },
+    id,
+    requestId: origin.requestId,
+    organisationId,
+    keyId,
+    environment,
+    month,
+    input,
     traceparent: traceEnqueued(origin.trace, 'async', delayedKind, id),
     kind: delayedKind,
     model: target.model.id,
@@ -166,6 +228,6 @@ async function insertJob(
   const job = await createJob(services, reservation, newJob, beside)
   await services.delayedTasks
     .addLater('run', holdBackMs, id)
-    .catch(error => services.log.warn({ err: error, job: id }, 'new job is queued later'))
+    .catch(error => services.log.warn({ err: error, job: id }, 'cannot enqueue a new job; maintenance requeues it'))
   return job
 }

@@ -18,7 +18,7 @@ export async function sweepDelayed(services: DelayedServices): Promise<number> {
   const unsettled = await delayedJobs.listUnsettled()
   for (const id of unsettled)
     await settleCancelled(services, id).catch(error =>
-      services.log.error({ err: error, job: id }, 'a cancelled job is settled later'),
+      services.log.error({ err: error, job: id }, 'settlement of a cancelled job failed; retrying'),
     )
   return poisoned.length + unsettled.length + lost.length
 }

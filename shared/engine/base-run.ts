@@ -258,7 +258,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   }
 }
 
-/** Appears in the log only, since the client has disconnected: the status is 499. */
+/** Appears in the log only, since the client has disconnected (499). */
 export const clientClosed = 'client_closed_request'
 
 /** The outcome of a run whose client disconnected. */

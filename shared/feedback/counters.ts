@@ -5,7 +5,7 @@ import type { Counters, CountersByModel } from './offsets.ts'
 
 /** After this time a score weighs half. */
 const halfLifeMs = 30 * dayMs
-/** Counters without news for this long weigh less than a fiftieth, and are deleted. */
+/** Counters that were not updated for this long weigh less than a fiftieth, and are deleted. */
 export const counterRetentionMs = 6 * halfLifeMs
 
 /** What is added to the counters of a key and a model, and to those of its organisation. */

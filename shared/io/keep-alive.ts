@@ -11,7 +11,7 @@ export class KeepAlive {
   readonly #streams = new Slab<Heartbeat>()
   #timer: NodeJS.Timeout | null = null
 
-  /** `silenceMs`: how long a stream may be silent before it sends a keep-alive (contract §4). */
+  /** `silenceMs`: how long a stream may be silent before it sends a keep-alive. */
   constructor(silenceMs = 10_000) {
     this.#tickMs = silenceMs / ticksPerSilence
   }

@@ -1,3 +1,12 @@
+/**
+ * Applies the files of `prisma/migrations` over the `pg` driver, without the native schema engine, which npm does not carry: `npm
+ * install` is sufficient on every platform. A migration is one transaction with its row in `_prisma_migrations`, in the form that
+ * the Prisma CLI writes: one that fails leaves nothing behind. (So `CREATE INDEX CONCURRENTLY` is not possible.) Each transaction
+ * takes the CLI's advisory lock and reads again what is applied: several processes may migrate at once, also through a pooler in
+ * transaction mode. `DIRECT_DATABASE_URL` takes precedence. Those who change the schema run the CLI with `dev/schema-engine.mjs`,
+ * which wraps the WebAssembly engine; a test compares the migrated schema with `schema.prisma`.
+ */
+
 import { createHash, randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'

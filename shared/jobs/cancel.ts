@@ -42,7 +42,7 @@ export async function cancelJob(services: JobServices, id: string): Promise<Job>
     if (hasBegun && ended.operation !== null)
       await services.mediaTasks
         .add('cancel', id)
-        .catch(error => services.log.warn({ err: error, job: id }, 'the provider is not told'))
+        .catch(error => services.log.warn({ err: error, job: id }, 'cannot enqueue the cancellation at the provider'))
     return ended
   }
   throw new GatewayError('not_cancellable', 'This job is over; it can no longer be cancelled.')

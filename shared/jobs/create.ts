@@ -58,14 +58,14 @@ const maxTransferTries = 300
 
 /** Retries `transferReservation` while a store is unavailable. If this process dies, the reservation is swept. */
 function transferLater(services: JobServices, reservation: Reservation, cause: unknown): void {
-  services.log.warn({ err: cause, job: reservation.id }, 'money of a new job follows later')
+  services.log.warn({ err: cause, job: reservation.id }, 'reservation transfer failed; retrying')
   const transfer = async () => {
     for (let tries = 0; tries < maxTransferTries; tries++) {
       await sleep(transferRetryMs, undefined, { ref: false })
       try {
         return await transferReservation(services, reservation, await services.jobs.read(reservation.id))
       } catch (error) {
-        services.log.debug({ err: error, job: reservation.id }, 'money of a new job follows later')
+        services.log.debug({ err: error, job: reservation.id }, 'reservation transfer failed; retrying')
       }
     }
   }

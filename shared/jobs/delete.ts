@@ -3,7 +3,6 @@ import { dropReferences } from '../files/references.ts'
 import type { JobServices } from './job-services.ts'
 import type { Job } from './jobs.ts'
 import type { JobResult } from './present.ts'
-import { deleteJob } from './retention.ts'
 import type { JobInput } from './submit.ts'
 
 /**
@@ -11,9 +10,9 @@ import type { JobInput } from './submit.ts'
  * Throws a GatewayError 409 `not_deletable` while it is not over.
  */
 export async function deleteMediaJob(services: JobServices, job: Job): Promise<void> {
-  const { db, clock, files, log } = services
-  if (!(await deleteJob(db, job.id, clock.now()))) {
-    const current = await services.jobs.read(job.id)
+  const { jobs, files, log } = services
+  if (!(await jobs.delete(job.id))) {
+    const current = await jobs.read(job.id)
     if (current?.deletedAt) return
     throw new GatewayError('not_deletable', 'This job is not over yet: wait for its end, or cancel it first.')
   }

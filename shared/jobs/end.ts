@@ -5,9 +5,8 @@ import type { Metrics } from '../metrics/metrics.ts'
 import type { FailureReason, ProviderError } from '../providers/provider-error.ts'
 import { poisonError } from '../queues/crash-suspect-limiter.ts'
 import { releaseHolds } from '../wallet/holds.ts'
-import type { End, ExpectedState } from './job-end.ts'
 import type { JobServices } from './job-services.ts'
-import type { Job } from './jobs.ts'
+import type { End, ExpectedState, Job } from './jobs.ts'
 
 type EndServices = Pick<
   JobServices,
@@ -44,9 +43,9 @@ export async function endJob(
     ['webhooks', () => webhooks.enqueue(deliveryIds)],
   ]
   const runStep = ([what, step]: (typeof steps)[number]) =>
-    step().catch(error => log.warn({ err: error, job: id, what }, 'after a job’s end'))
+    step().catch(error => log.warn({ err: error, job: id, what }, 'a step after the end of a job failed'))
   await Promise.all(steps.map(runStep))
-  log.info({ job: id, kind: job.kind, model: job.model, provider: job.provider, status: job.status }, 'job over')
+  log.info({ job: id, kind: job.kind, model: job.model, provider: job.provider, status: job.status }, 'job ended')
   if (services.metrics) recordEnd(services.metrics, job, end)
   return job
 }
@@ -76,7 +75,7 @@ function storableText(message: string): string {
   return message.replaceAll('\0', '').toWellFormed()
 }
 
-/** Faults of the request are the caller's, the rest the provider's (contract §2). */
+/** Faults of the request are the caller's, the rest the provider's (docs/errors.md). */
 const errorCodes: { [R in FailureReason]?: readonly [ErrorCode, number] } = {
   invalid_request: ['invalid_request', 400],
   content_filter: ['invalid_request', 400],

@@ -43,7 +43,7 @@ async function finishLeased(services: JobServices, jobId: string): Promise<numbe
     await end()
     return delayMs
   }
-  return services.suspects.run(job.openStarts, finish, end)
+  return services.crashSuspects.run(job.openStarts, finish, end)
 }
 
 async function importOrFail(services: JobServices, jobId: string): Promise<number | null> {

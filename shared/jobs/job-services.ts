@@ -1,5 +1,5 @@
 import type { EngineServices } from '../engine/engine-services.ts'
-import type { Suspects } from '../queues/crash-suspect-limiter.ts'
+import type { CrashSuspectLimiter } from '../queues/crash-suspect-limiter.ts'
 import type { PollSchedule } from '../queues/poll-schedule.ts'
 import type { MediaTask, Tasks } from '../queues/tasks.ts'
 import type { WebhookServices } from '../webhooks/webhook-services.ts'
@@ -11,5 +11,5 @@ export type JobServices = EngineServices &
     jobs: Jobs
     mediaTasks: Tasks<MediaTask>
     pollSchedule: PollSchedule
-    suspects: Suspects
+    crashSuspects: CrashSuspectLimiter
   }

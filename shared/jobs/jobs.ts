@@ -4,18 +4,23 @@ import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
 import { type Job, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
-import { pagesOfIds } from '../io/keyset.ts'
+import { pagesOfIds, rowsAfter } from '../io/keyset.ts'
 import { queuedKinds } from '../kinds/index.ts'
-import { chargeJob, logJob, logJobAttempts } from '../wallet/jobs.ts'
+import { chargeJob, type JobCall, logJob, logJobAttempts, logJobEnd, settleJob } from '../wallet/jobs.ts'
 import type { RoutedAttempt } from '../wallet/routing-record.ts'
 import type { Webhooks } from '../webhooks/webhooks.ts'
-import { delayedKind, type End, type Ended, type ExpectedState, endRow, stillOpen } from './job-end.ts'
 
 export type { Job }
 
 const polledColumns = {
-  ...{ id: true, kind: true, environment: true, provider: true, credentialId: true },
-  ...{ operation: true, startedAt: true, createdAt: true },
+  id: true,
+  kind: true,
+  environment: true,
+  provider: true,
+  credentialId: true,
+  operation: true,
+  startedAt: true,
+  createdAt: true,
 } as const
 /** The columns of a job that a poll needs: hundreds are read at once. */
 export type RunningJob = Pick<Job, keyof typeof polledColumns>
@@ -45,6 +50,37 @@ export type NewJob = Pick<
   deadlineAt: Date
 }
 
+/** The kind of jobs that are delayed requests; all others are media. */
+export const delayedKind = 'async'
+
+/** How a job ends. `costNano` is what a held job costs; `refund` returns what was charged at its creation. */
+export type End = {
+  status: 'completed' | 'failed' | 'cancelled' | 'expired'
+  /** As in the request log: 200, or the status that a direct request would have received. */
+  logStatus: number
+  result?: object
+  error?: { code: string; message: string }
+  costNano?: bigint
+  /** Reserved for it in addition to its hold. */
+  extraNano?: bigint
+  /** The discount in `costNano`, in parts per million, for the metrics. */
+  discountPpm?: number
+  refund: boolean
+  /** When the results are deleted. */
+  expiresAt?: Date
+  /** The model call of a delayed request. */
+  call?: JobCall
+  /** Replaces the job's handle of its work. */
+  operation?: object
+}
+export type Ended = { job: Job; deliveryIds: string[] }
+
+/**
+ * The state that the end of a job was computed from: its stage, or all columns that decide what it costs. A job that
+ * has left it is not ended.
+ */
+export type ExpectedState = Job['stage'] | Pick<Job, 'stage' | 'attempts' | 'operation' | 'cancelRequestedAt'>
+
 type Settings = {
   /** Lease of a start under way; must be longer than a start takes. */
   startLeaseMs: number
@@ -53,21 +89,17 @@ type Settings = {
   marginPpm: bigint
 }
 
+type Deps = { db: Database; webhooks: Webhooks; clock: Clock } & Settings
+
 /**
  * The rows of slow work, and their only writer. Every step is a compare-and-set on the row's stage, so that no step is
  * applied twice.
  */
 export class Jobs {
-  readonly #db: Database
-  readonly #webhooks: Webhooks
-  readonly #clock: Clock
-  readonly #settings: Settings
+  readonly #deps: Deps
 
-  constructor({ db, webhooks, clock, ...settings }: { db: Database; webhooks: Webhooks; clock: Clock } & Settings) {
-    this.#db = db
-    this.#webhooks = webhooks
-    this.#clock = clock
-    this.#settings = settings
+  constructor(deps: Deps) {
+    this.#deps = deps
   }
 
   /**
@@ -75,12 +107,12 @@ export class Jobs {
    * throws, and 429 when the organisation has too many unfinished jobs.
    */
   create(newJob: NewJob, beside?: TransactionStep<Job>): Promise<Job> {
-    const { chargeNano, input, metadata, createdAt = new Date(this.#clock.now()), ...fields } = newJob
-    return this.#db.$transaction(async tx => {
+    const { chargeNano, input, metadata, createdAt = new Date(this.#deps.clock.now()), ...fields } = newJob
+    return this.#deps.db.$transaction(async tx => {
       await this.#assertRoom(tx, fields)
       const job = await tx.job.create({ data: { ...fields, input, metadata, costNano: chargeNano, createdAt } })
       await chargeJob(tx, job, chargeNano ?? 0n, chargeNano ?? 0n, createdAt.getTime())
-      await logJob(tx, job, chargeNano ?? 0n, this.#settings.marginPpm)
+      await logJob(tx, job, chargeNano ?? 0n, this.#deps.marginPpm)
       await beside?.(tx, job)
       return job
     })
@@ -88,7 +120,7 @@ export class Jobs {
 
   /** An advisory lock serialises the inserts of one owner from this count to the end of the transaction. */
   async #assertRoom(tx: Connection, { organisationId, environment, kind }: Pick<Job, keyof Owner | 'kind'>) {
-    const max = this.#settings.quotas[environment].unfinishedJobs
+    const max = this.#deps.quotas[environment].unfinishedJobs
     const isDelayed = kind === delayedKind
     const name = `jobs ${organisationId} ${environment} ${isDelayed}`
     await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${name}, 0))`
@@ -100,23 +132,53 @@ export class Jobs {
     throw tooManyUnfinished(`${max.toLocaleString('en')} unfinished jobs`)
   }
 
+  /** A page of an organisation's jobs of one kind, by creation time. Throws 404 for an unknown `after`. */
+  async list(
+    { organisationId, environment }: Owner,
+    kind: string,
+    { limit, after, order }: { limit: number; after?: string; order: 'asc' | 'desc' },
+  ): Promise<Job[]> {
+    const { db } = this.#deps
+    const shown = { organisationId, environment, kind }
+    // A job that was deleted since is still a valid cursor.
+    const last = after === undefined ? null : await db.job.findFirst({ where: { ...shown, id: after } })
+    if (after !== undefined && !last)
+      throw new GatewayError('not_found', 'There is no job of that id to list after.', { param: 'after' })
+    return db.job.findMany({
+      where: { ...shown, deletedAt: null, ...(last && rowsAfter(last, order)) },
+      orderBy: [{ createdAt: order }, { id: order }],
+      take: limit,
+    })
+  }
+
+  /** Deletes a job that is over for its owner, and drops its input, metadata and result; false when it is not over. */
+  async delete(id: string): Promise<boolean> {
+    const { db, clock } = this.#deps
+    const now = new Date(clock.now())
+    const { count } = await db.job.updateMany({
+      where: { id, stage: 'over', deletedAt: null },
+      data: { input: {}, metadata: {}, result: Prisma.DbNull, forgottenAt: now, deletedAt: now },
+    })
+    return count === 1
+  }
+
   /** An organisation's job; null also for another organisation's. Test keys see test jobs, live keys live ones. */
   find(id: string, { organisationId, environment }: Owner): Promise<Job | null> {
-    return this.#db.job.findFirst({ where: { id, organisationId, environment, deletedAt: null } })
+    return this.#deps.db.job.findFirst({ where: { id, organisationId, environment, deletedAt: null } })
   }
 
   read(id: string): Promise<Job | null> {
-    return this.#db.job.findUnique({ where: { id } })
+    return this.#deps.db.job.findUnique({ where: { id } })
   }
 
   /** Those of these jobs that are running, with the columns that a poll needs. */
   listRunning(ids: readonly string[]): Promise<RunningJob[]> {
-    return this.#db.job.findMany({ where: { id: { in: [...ids] }, stage: 'running' }, select: polledColumns })
+    return this.#deps.db.job.findMany({ where: { id: { in: [...ids] }, stage: 'running' }, select: polledColumns })
   }
 
   /** Claims the start of a job at a provider and counts it; null when it is already claimed, running or over. */
   async claimStart(id: string, provider: string, credentialId: string | null): Promise<Job | null> {
-    const claimedUntil = new Date(this.#clock.now() + this.#settings.startLeaseMs)
+    const claimedUntil = new Date(this.#deps.clock.now() + this.#deps.startLeaseMs)
     return this.#change(
       { id, stage: 'waiting' },
       { stage: 'starting', provider, credentialId, claimedUntil, attempts: { increment: 1 }, openStarts: one },
@@ -125,10 +187,10 @@ export class Jobs {
 
   /** Claims a job whose start lease expired, and counts that start: its worker died. */
   async claimLostStart(id: string): Promise<Job | null> {
-    const nowMs = this.#clock.now()
+    const nowMs = this.#deps.clock.now()
     return this.#change(
       { id, stage: 'starting', claimedUntil: { lt: new Date(nowMs) } },
-      { claimedUntil: new Date(nowMs + this.#settings.startLeaseMs), openStarts: one },
+      { claimedUntil: new Date(nowMs + this.#deps.startLeaseMs), openStarts: one },
     )
   }
 
@@ -145,13 +207,13 @@ export class Jobs {
 
   /** Moves a claim to another provider before anything is sent there; null when the claim was lost. */
   async moveStart(claimed: Claim, provider: string, credentialId: string | null): Promise<Job | null> {
-    const claimedUntil = new Date(this.#clock.now() + this.#settings.startLeaseMs)
+    const claimedUntil = new Date(this.#deps.clock.now() + this.#deps.startLeaseMs)
     return this.#change(claimedBy(claimed), { provider, credentialId, claimedUntil, attempts: { increment: 1 } })
   }
 
   /** Requests cancellation once the outcome of a start under way is known; null when its stage has changed. */
   requestCancel(id: string): Promise<Job | null> {
-    return this.#change({ id, stage: 'starting' }, { cancelRequestedAt: new Date(this.#clock.now()) })
+    return this.#change({ id, stage: 'starting' }, { cancelRequestedAt: new Date(this.#deps.clock.now()) })
   }
 
   /** Releases a claimed start that had no effect. */
@@ -161,12 +223,15 @@ export class Jobs {
 
   /** Ends the lease of a start whose outcome is unknown, so that any worker may recover it at once. */
   async yieldStart(claimed: Claim): Promise<void> {
-    await this.#change(claimedBy(claimed), { claimedUntil: new Date(this.#clock.now()), openStarts: { decrement: 1 } })
+    await this.#change(claimedBy(claimed), {
+      claimedUntil: new Date(this.#deps.clock.now()),
+      openStarts: { decrement: 1 },
+    })
   }
 
   /** Records calls to providers and their outcomes in the request log, before the job's end. */
   noteAttempts(job: Pick<Job, 'id' | 'createdAt'>, attempts: readonly RoutedAttempt[]): Promise<void> {
-    return logJobAttempts(this.#db, job, attempts)
+    return logJobAttempts(this.#deps.db, job, attempts)
   }
 
   /**
@@ -175,7 +240,7 @@ export class Jobs {
    */
   async markRunning({ id, startedAt }: Pick<Job, 'id' | 'startedAt'>, operation: object): Promise<Job | null> {
     const running = { stage: 'running', status: 'in_progress', operation, claimedUntil: null, openStarts: 0 } as const
-    const now = new Date(this.#clock.now())
+    const now = new Date(this.#deps.clock.now())
     const job = await this.#change({ id, stage: 'starting' }, { ...running, startedAt: startedAt ?? now })
     if (job) return job
     const current = await this.read(id)
@@ -194,7 +259,7 @@ export class Jobs {
   /** Writes the progress of many running jobs in one statement; progress never decreases. */
   async recordProgress(reports: readonly { id: string; progress: number }[]): Promise<void> {
     if (reports.length === 0) return
-    await this.#db.$executeRaw`
+    await this.#deps.db.$executeRaw`
       UPDATE jobs SET progress = p.progress
       FROM jsonb_to_recordset(${JSON.stringify(reports)}::jsonb) AS p(id text, progress int)
       WHERE jobs.id = p.id AND jobs.stage = 'running' AND jobs.progress < p.progress`
@@ -205,24 +270,24 @@ export class Jobs {
    * transaction. Null when it is over already, no longer as `expected`, or was cancelled in the meantime.
    */
   end(id: string, end: End, expected?: ExpectedState, beside?: TransactionStep<Job>): Promise<Ended | null> {
-    const nowMs = this.#clock.now()
-    return this.#db.$transaction(tx => endRow(tx, this.#webhooks, id, { end, expected, beside, nowMs }))
+    const nowMs = this.#deps.clock.now()
+    return this.#deps.db.$transaction(tx => endRow(tx, this.#deps.webhooks, id, { end, expected, beside, nowMs }))
   }
 
   /** Ids of jobs past their deadline, at most `max`. */
   listOverdue(max: number): Promise<string[]> {
-    return this.#ids({ ...stillOpen, deadlineAt: { lt: new Date(this.#clock.now()) } }, max)
+    return this.#ids({ ...stillOpen, deadlineAt: { lt: new Date(this.#deps.clock.now()) } }, max)
   }
 
   /** Ids of jobs whose start lease expired, at most `max`. */
   listLostStarts(max: number): Promise<string[]> {
-    return this.#ids({ stage: 'starting', claimedUntil: { lt: new Date(this.#clock.now()) } }, max)
+    return this.#ids({ stage: 'starting', claimedUntil: { lt: new Date(this.#deps.clock.now()) } }, max)
   }
 
   /** Ids of all media jobs at a stage that were created before a time, in pages. */
   idsAt(stage: 'waiting' | 'running', before: Date): AsyncGenerator<string[]> {
     return pagesOfIds(({ after, take }) =>
-      this.#db.job.findMany({
+      this.#deps.db.job.findMany({
         where: { stage, kind: { not: delayedKind }, id: { gt: after }, createdAt: { lt: before } },
         select: { id: true },
         orderBy: { id: 'asc' },
@@ -232,12 +297,12 @@ export class Jobs {
   }
 
   async #ids(where: Prisma.JobWhereInput, take: number): Promise<string[]> {
-    const rows = await this.#db.job.findMany({ where, select: { id: true }, orderBy: { deadlineAt: 'asc' }, take })
+    const rows = await this.#deps.db.job.findMany({ where, select: { id: true }, orderBy: { deadlineAt: 'asc' }, take })
     return rows.map(({ id }) => id)
   }
 
   async #change(where: Prisma.JobWhereInput, data: Prisma.JobUpdateManyMutationInput): Promise<Job | null> {
-    const [job] = await this.#db.job.updateManyAndReturn({ where, data })
+    const [job] = await this.#deps.db.job.updateManyAndReturn({ where, data })
     return job ?? null
   }
 }
@@ -253,4 +318,70 @@ const claimedBy = ({ id, claimedUntil }: Claim) => ({ id, stage: 'starting', cla
 export function tooManyUnfinished(what: string): GatewayError {
   const message = `Your organisation has ${what}. Wait until some of them are over, or cancel them.`
   return new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } })
+}
+
+/** Listed explicitly, so that Postgres finds these few rows by the index instead of scanning all that are over. */
+const inFlight = { in: ['waiting', 'starting', 'running'] } satisfies Prisma.EnumJobStageFilter
+
+/** A delayed job whose cancellation was requested is over for its owner: only its cancellation may still end it. */
+const stillOpen = {
+  stage: inFlight,
+  OR: [{ kind: { not: delayedKind } }, { cancelRequestedAt: null }],
+} satisfies Prisma.JobWhereInput
+
+type Ending = {
+  end: End
+  expected: ExpectedState | undefined
+  beside: TransactionStep<Job> | undefined
+  nowMs: number
+}
+
+/** Ends a job in a transaction, as `Jobs.end` describes. */
+async function endRow(
+  tx: Connection,
+  webhooks: Webhooks,
+  id: string,
+  { end, expected, beside, nowMs }: Ending,
+): Promise<Ended | null> {
+  const [job] = await tx.job.updateManyAndReturn({
+    where: { id, AND: [end.status === 'cancelled' ? { stage: inFlight } : stillOpen, whereAt(expected)] },
+    data: {
+      status: end.status,
+      stage: 'over',
+      claimedUntil: null,
+      completedAt: new Date(nowMs),
+      ...(end.status === 'completed' && { progress: 100 }),
+      ...(end.result && { result: end.result }),
+      ...(end.error && { error: end.error }),
+      ...(end.expiresAt && { expiresAt: end.expiresAt }),
+      ...(end.operation && { operation: end.operation }),
+      ...(end.call && { model: end.call.model, provider: end.call.provider }),
+    },
+  })
+  if (!job) return null
+  const costNano = await settleJob(tx, job, end, nowMs)
+  const isDelayed = job.kind === delayedKind
+  const ended = await tx.job.update({
+    where: { id },
+    data: {
+      costNano,
+      // A request may be long and is private: it is dropped as soon as it is no longer needed.
+      ...(isDelayed && { input: {} }),
+      // Its owner was told this time already.
+      ...(isDelayed && job.cancelRequestedAt && { completedAt: job.cancelRequestedAt }),
+    },
+  })
+  await beside?.(tx, ended)
+  const { logStatus: status, error, call } = end
+  const { provider, attempts, organisationId, webhookUrl: url } = job
+  const [errorCode, errorMessage] = [error?.code ?? null, error?.message ?? null]
+  await logJobEnd(tx, job, { provider, status, errorCode, errorMessage, costNano, nowMs, attempts, call })
+  const deliveryIds = await webhooks.publish(tx, { organisationId, jobId: id, type: `job.${end.status}`, url, nowMs })
+  return { job: ended, deliveryIds }
+}
+
+function whereAt(expected: ExpectedState | undefined): Prisma.JobWhereInput {
+  if (typeof expected !== 'object') return expected ? { stage: expected } : {}
+  const { stage, attempts, operation, cancelRequestedAt } = expected
+  return { stage, attempts, cancelRequestedAt, operation: { equals: operation ?? Prisma.DbNull } }
 }

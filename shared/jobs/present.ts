@@ -21,7 +21,7 @@ export type JobResult = { outputs: Output[] }
 /** Lifetime of the signed URLs in a response; every response has new ones. */
 const urlLifetimeMs = 24 * 3_600_000
 
-/** A job as its GET returns it (contract §5). `delivery` is its webhook's status, if the caller knows it. */
+/** A job as its GET returns it. `delivery` is its webhook's status, if the caller knows it. */
 export async function presentJob(
   services: WebhookServices,
   job: Job,

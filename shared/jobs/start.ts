@@ -42,7 +42,7 @@ export async function startJob(services: JobServices, jobId: string): Promise<nu
   const job = await services.jobs.read(jobId)
   if (job?.stage !== 'starting' && job?.stage !== 'waiting') return null
   const start = () => (job.stage === 'starting' ? recoverStart(services, jobId) : startWaiting(services, job))
-  return services.suspects.run(job.openStarts, start, () => services.jobs.endStart(jobId))
+  return services.crashSuspects.run(job.openStarts, start, () => services.jobs.endStart(jobId))
 }
 
 async function startWaiting(services: JobServices, job: Job): Promise<number | null> {
@@ -102,8 +102,12 @@ async function attemptStart(services: JobServices, job: Job, target: Target): Pr
   if (error === undefined || (error === null && job.attempts === 1)) return attempt
   const fault = error && (error instanceof ProviderError ? error.reason : error.code)
   const entry = {
-    ...{ provider: target.provider.name, model: target.model.id, status: error?.status ?? null, fault },
-    ...{ durationMs: elapsedMs(beganMs, monotonic.now()), startedMs: Math.max(0, startedMs - job.createdAt.getTime()) },
+    provider: target.provider.name,
+    model: target.model.id,
+    status: error?.status ?? null,
+    fault,
+    durationMs: elapsedMs(beganMs, monotonic.now()),
+    startedMs: Math.max(0, startedMs - job.createdAt.getTime()),
     ...(error instanceof ProviderError && messageOf(error)),
   }
   await jobs.noteAttempts(job, [entry]).catch(err => log.warn({ err, job: job.id }, 'an attempt is missing in the log'))

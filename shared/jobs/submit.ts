@@ -136,7 +136,13 @@ async function insertJob(
   const holdNano = 'holdNano' in quote ? BigInt(reservation.reservedNano) : 0n
   const isRaised = 'holdNano' in quote && holdNano > quote.holdNano
   const newJob: NewJob = {
-    ...{ id, requestId: origin.requestId, organisationId, keyId, environment, kind, chargeNano },
+    id,
+    requestId: origin.requestId,
+    organisationId,
+    keyId,
+    environment,
+    kind,
+    chargeNano,
     model: target.model.id,
     month: reservation.month,
     capNano: capNano === null ? null : BigInt(capNano),
@@ -145,7 +151,8 @@ async function insertJob(
     webhookUrl: body.webhook_url ?? null,
     metadata: body.metadata ?? {},
     input: {
-      ...{ input: admitted.input, references: admitted.references },
+      input: admitted.input,
+      references: admitted.references,
       ...(isRaised && { quotedNano: String(quote.holdNano) }),
     } satisfies JobInput,
     createdAt: new Date(startedMs),
@@ -154,6 +161,6 @@ async function insertJob(
   const job = await createJob(services, reservation, newJob, beside)
   await services.mediaTasks
     .add('start', id)
-    .catch(error => services.log.warn({ err: error, job: id }, 'new job is queued later'))
+    .catch(error => services.log.warn({ err: error, job: id }, 'cannot enqueue a new job; maintenance requeues it'))
   return job
 }

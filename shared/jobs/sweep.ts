@@ -1,6 +1,6 @@
 import { endJob, expiredEnd } from './end.ts'
-import { delayedKind } from './job-end.ts'
 import type { JobServices } from './job-services.ts'
+import { delayedKind } from './jobs.ts'
 
 const maxPerTask = 500
 /** Jobs that cannot be ended are skipped up to this number; more failures indicate a general fault, which is thrown. */

@@ -11,7 +11,7 @@ const time = z.iso.datetime({ offset: true }).refine(text => {
 
 const limit = z.int().min(0).max(2_147_483_647).nullish().describe('Unset, null or 0 means no limit.')
 
-/** The policy fields of SPEC's key table, as a request body or a command passes them. */
+/** The policy fields of a key, as a request body or a command passes them. */
 export const keyPolicy = z.strictObject({
   name: z.string().min(1).max(200).optional(),
   mode: z.enum(modes).optional().describe('How `auto` weighs cost against quality.'),

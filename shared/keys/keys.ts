@@ -17,7 +17,7 @@ import { type OverlappingSecret, retireSecret } from './replaced-secrets.ts'
 import { hashSecret, newSecret } from './secret.ts'
 import { type KeyChange, TestKeyLimit } from './test-key-limit.ts'
 
-/** A key in the format of the provisioning routes and the command line (contract §3). */
+/** A key in the format of the provisioning routes and the command line. */
 export type KeyRecord = ReturnType<typeof keyRecord>
 
 /** Presents a key's row, without its secret. `replaced`: its former secret, while that still works. */
@@ -212,7 +212,8 @@ export class Keys {
 
   /**
    * Replaces the secret and keeps the policy. The old secret stops working in the same transaction, or after `overlapHours`; one
-   * that an earlier roll left working always stops.
+   * that an earlier roll left working always stops. The row stays: spend per month, rate windows, request log and ledger refer
+   * to its id, so a roll resets neither cap nor rate window. The address `/api/v1/keys/{hash}` is that of the new secret.
    */
   async roll(
     organisationId: string | null,

@@ -59,7 +59,7 @@ export type PolicyRow = ApiKey & { organisation: ContentColumns & { suspendedAt:
 export type ReplacedSecret = { hash: string; expiresAtMs: number }
 
 /**
- * The policy of a key's row, for its current secret or one that this replaced. A limit of 0 means none (SPEC, API key); limits
+ * The policy of a key's row, for its current secret or one that this replaced. A limit of 0 means none; limits
  * of test keys are capped by `testLimits`, which they share.
  */
 export function policyOf(
@@ -154,6 +154,11 @@ function refusalOf(policy: Policy, scope: Scope | null, nowMs: number): GatewayE
   if (expiry) return expiry
   if (suspended) return organisationSuspended()
   if (scope === null || scopes.has('*') || scopes.has(scope)) return null
+  return insufficientScope(scope)
+}
+
+/** The refusal of a route that needs another scope than the key has. */
+export function insufficientScope(scope: Scope): GatewayError {
   const needed = scope === '*' ? '`*`' : `\`${scope}\` or \`*\``
   return new GatewayError('insufficient_scope', `This key’s scopes do not allow this route (it needs ${needed}).`)
 }

@@ -19,7 +19,7 @@ export function newSecret(kind: 'svc_sk_live_' | 'svc_sk_test_' | 'svc_pk_' | 's
   return { secret, hash: hashSecret(secret), prefix: secret.slice(0, 16), last4: secret.slice(-4) }
 }
 
-/** SHA-256 in hex: secrets are long and random, so a slow hash would add nothing (contract §3). */
+/** SHA-256 in hex: secrets are long and random, so a slow hash would add nothing. */
 export function hashSecret(secret: string): string {
   return hash('sha256', secret, 'hex')
 }

@@ -123,7 +123,7 @@ const providerPreferences = z
   })
   .meta({ id: 'ProviderPreferences' })
 
-/** The routing fields of CONTRACT §4, on every chat-shaped route. */
+/** The routing fields of every chat-shaped route (docs/routing.md). */
 const routing = {
   mode: z
     .enum(['cost', 'balanced', 'quality'])

@@ -7,7 +7,7 @@ export const sourceFaceConsent = z
   .optional()
   .meta({ type: 'boolean', const: true, description: 'You state that the person shown agreed. Must be true.' })
 
-/** Throws 400 `consent_required` unless the caller stated that the face's owner consented (SPEC, Face swap). */
+/** Throws 400 `consent_required` unless the caller stated that the face's owner consented (docs/media.md). */
 export function assertConsent(consent: unknown): void {
   if (consent === true) return
   throw new GatewayError(

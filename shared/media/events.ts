@@ -15,7 +15,7 @@ export function formatNamedEvent(value: { type: string; [field: string]: unknown
   return `event: ${value.type}\n${formatEvent(value)}`
 }
 
-/** The end of a complete answer; a failed one ends without it (contract §2). */
+/** The end of a complete answer; a failed one ends without it. */
 export const lastEvent = 'data: [DONE]\n\n'
 
 /** The final event of a failed request. */

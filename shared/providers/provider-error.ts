@@ -85,7 +85,7 @@ const minSecretLength = 6
 
 const requestFaults: ReadonlySet<FailureReason> = new Set(['invalid_request', 'context_length', 'content_filter'])
 
-/** True when the provider rejected the request itself: no other target is tried then (contract §2). */
+/** True when the provider rejected the request itself: no other target is tried then. */
 export function isRequestFault(error: ProviderError): boolean {
   return requestFaults.has(error.reason)
 }

@@ -14,7 +14,11 @@ export type ProviderPause = { provider: string; reason: string | null; pausedBy:
 /**
  * The providers that an operator has paused: they get no new calls, and calls and jobs under way finish. PostgreSQL has them,
  * and each process a copy, which is read again after each change and every ten seconds. While PostgreSQL is away, the copy stays
- * in force.
+ * in force; a process that starts then assumes that nothing is paused until it can read.
+ *
+ * A paused provider is in cooldown without an end (`Upstreams.figures`), because everything that calls providers respects
+ * cooldowns: routing, failover, jobs, lines of batches, sessions. A request that only paused providers could serve is a 503 with
+ * `Retry-After: 60`; running jobs are polled and batches at the provider collected, so a drain mode would do the same.
  */
 export class ProviderPauses {
   readonly #db: Database

@@ -15,7 +15,7 @@ export const poisonError = {
  * smaller groups: work with one unfinished start runs beside at most seven other suspects, work with two runs without any.
  * Other work needs no permit and is not delayed. See docs/decisions/poison-work.md.
  */
-export class Suspects {
+export class CrashSuspectLimiter {
   #free = groupSize
   readonly #uncounts = new Set<() => Promise<unknown>>()
   readonly #waiting: { weight: number; start: () => void }[] = []

@@ -22,21 +22,19 @@ const maxTries = 3
 
 const noKeys: ReadonlyMap<string, string> = new Map()
 
+type Deps = { files: Files; blobs: Blobs; sealer: Sealer }
+
 /** JSON values of rows, encrypted where the operator has configured a key (docs/decisions/secrets-at-rest.md). */
 export class Payloads {
-  readonly #files: Files
-  readonly #blobs: Blobs
-  readonly #sealer: Sealer
+  readonly #deps: Deps
 
-  constructor({ files, blobs, sealer }: { files: Files; blobs: Blobs; sealer: Sealer }) {
-    this.#files = files
-    this.#blobs = blobs
-    this.#sealer = sealer
+  constructor(deps: Deps) {
+    this.#deps = deps
   }
 
   /** For columns of their own beside a payload. */
   get sealer(): Sealer {
-    return this.#sealer
+    return this.#deps.sealer
   }
 
   /**
@@ -44,12 +42,16 @@ export class Payloads {
    * encrypted values are bound to. Throws 403 `quota_exceeded`.
    */
   async write(owner: FileOwner, text: string, { place, expiresAtMs }: { place: string; expiresAtMs: number }) {
-    const bytes = this.#sealer.sealBytes(Buffer.from(text), place)
+    const bytes = this.#deps.sealer.sealBytes(Buffer.from(text), place)
     if (bytes.length <= maxRowBytes) return { bytes: new Uint8Array(bytes), fileId: null } satisfies Payload
     const { organisationId, environment } = owner
-    const { fileId } = await this.#files.store(bytesOf(bytes), {
-      ...{ organisationId, environment, expiresAtMs },
-      ...{ purpose: 'response', filename: 'response', contentType: 'application/octet-stream' },
+    const { fileId } = await this.#deps.files.store(bytesOf(bytes), {
+      organisationId,
+      environment,
+      expiresAtMs,
+      purpose: 'response',
+      filename: 'response',
+      contentType: 'application/octet-stream',
     })
     return { bytes: null, fileId } satisfies Payload
   }
@@ -60,14 +62,14 @@ export class Payloads {
    */
   async read<T>(rows: readonly { payload: Payload; place: string }[], meter: JsonMeter | null = null): Promise<T[]> {
     const ids = rows.flatMap(({ payload: { fileId } }) => fileId ?? [])
-    const keys = ids.length > 0 ? await this.#files.storageKeys(ids) : noKeys
+    const keys = ids.length > 0 ? await this.#deps.files.storageKeys(ids) : noKeys
     const values: T[] = []
     let readBytes = 0
     for (let from = 0; from < rows.length; from += maxReads) {
       const read = rows.slice(from, from + maxReads).map(async ({ payload, place }) => {
         const bytes = await this.#readBytes(payload, keys)
         if (!bytes) throw new GatewayError('not_found', 'It was deleted while it was read.')
-        const text = this.#sealer.openBytes(bytes, place)
+        const text = this.#deps.sealer.openBytes(bytes, place)
         meter?.add(text)
         readBytes += text.length + rowCost
         return JSON.parse(text.toString()) as T
@@ -91,24 +93,24 @@ export class Payloads {
     payload: Payload,
     at: { place: string; expiresAtMs: number },
   ): Promise<Payload | null> {
-    const keys = payload.fileId === null ? noKeys : await this.#files.storageKeys([payload.fileId])
+    const keys = payload.fileId === null ? noKeys : await this.#deps.files.storageKeys([payload.fileId])
     const bytes = await this.#readBytes(payload, keys)
-    if (!bytes || this.#sealer.isCurrentBytes(bytes)) return null
-    return this.write(owner, this.#sealer.openBytes(bytes, at.place).toString(), at)
+    if (!bytes || this.#deps.sealer.isCurrentBytes(bytes)) return null
+    return this.write(owner, this.#deps.sealer.openBytes(bytes, at.place).toString(), at)
   }
 
   /** Removes the files of values whose rows are gone. */
   async remove(fileIds: readonly (string | null)[]): Promise<void> {
     const ids = fileIds.filter(id => id !== null)
     if (ids.length === 0) return
-    const keys = await this.#files.storageKeys(ids)
-    await this.#files.remove([...keys].map(([fileId, storageKey]) => ({ fileId, storageKey })))
+    const keys = await this.#deps.files.storageKeys(ids)
+    await this.#deps.files.remove([...keys].map(([fileId, storageKey]) => ({ fileId, storageKey })))
   }
 
   async #readBytes({ bytes, fileId }: Payload, keys: ReadonlyMap<string, string>): Promise<Buffer | null> {
     if (bytes) return Buffer.from(bytes)
     const storageKey = keys.get(fileId ?? '')
-    const blob = storageKey === undefined ? null : await this.#blobs.read(storageKey)
+    const blob = storageKey === undefined ? null : await this.#deps.blobs.read(storageKey)
     return blob && buffer(blob.stream)
   }
 }
@@ -124,5 +126,15 @@ export async function readCurrent<T>(read: () => Promise<T>): Promise<T> {
     } catch (error) {
       if (tries === maxTries || !(error instanceof GatewayError && error.code === 'not_found')) throw error
     }
+  }
+}
+
+/** Runs a transaction; when it fails, drops what was prepared for it. */
+export async function dropOnFailure<T>(prepared: { drop(): Promise<void> }, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    await prepared.drop().catch(() => {}) // The files expire.
+    throw error
   }
 }

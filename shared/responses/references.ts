@@ -6,8 +6,8 @@ import type { HeldBytes } from '../io/byte-budget.ts'
 import { directKinds } from '../kinds/index.ts'
 import { isReference, type ResponsesItem, type ResponsesRequest } from '../kinds/responses.ts'
 import type { ResponsesTurn } from './context.ts'
-import { assertRoom, meterOf, type Room } from './earlier.ts'
 import { listedIds, ownId } from './item-ids.ts'
+import { assertRoom, meterOf, type Room } from './previous-items.ts'
 import type { ResponseServices } from './response-services.ts'
 
 /** The most references of one request. */

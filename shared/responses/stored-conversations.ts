@@ -6,9 +6,8 @@ import type { FileOwner } from '../files/files.ts'
 import { type Conversation, type ConversationItem, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import type { Sealer } from '../io/sealer.ts'
-import { dropOnFailure, insertItems, type PreparedItem } from './insert-items.ts'
 import { ownId } from './item-ids.ts'
-import { type Payloads, readCurrent } from './payloads.ts'
+import { dropOnFailure, type Payload, type Payloads, readCurrent } from './payloads.ts'
 
 export type { Conversation }
 /** An item with the id by which the conversation lists it. */
@@ -33,16 +32,14 @@ export function expiredConversations(nowMs: number): Prisma.Sql {
   return Prisma.sql`expires_at <= ${new Date(nowMs)}`
 }
 
+type Deps = { db: Database; clock: Clock; payloads: Payloads }
+
 /** The rows of conversations and their items, and their only writer. */
 export class Conversations {
-  readonly #db: Database
-  readonly #clock: Clock
-  readonly #payloads: Payloads
+  readonly #deps: Deps
 
-  constructor({ db, clock, payloads }: { db: Database; clock: Clock; payloads: Payloads }) {
-    this.#db = db
-    this.#clock = clock
-    this.#payloads = payloads
+  constructor(deps: Deps) {
+    this.#deps = deps
   }
 
   /** Creates an empty conversation, in a transaction with its items and what `beside` writes. */
@@ -52,13 +49,13 @@ export class Conversations {
     beside: TransactionStep<Conversation>,
   ): Promise<Conversation> {
     const id = newId('conv')
-    const expiresAt = new Date(this.#clock.now() + retentionDays * dayMs)
+    const expiresAt = new Date(this.#deps.clock.now() + retentionDays * dayMs)
     const owner = { organisationId, environment }
     const prepared = await this.prepareItems(id, owner, items, expiresAt.getTime())
     return dropOnFailure(prepared, () =>
-      this.#db.$transaction(async tx => {
-        const columns = sealMetadata(this.#payloads.sealer, id, metadata)
-        const data = { id, ...owner, ...columns, createdAt: new Date(this.#clock.now()), expiresAt }
+      this.#deps.db.$transaction(async tx => {
+        const columns = sealMetadata(this.#deps.payloads.sealer, id, metadata)
+        const data = { id, ...owner, ...columns, createdAt: new Date(this.#deps.clock.now()), expiresAt }
         const created = { ...(await tx.conversation.create({ data })), metadata }
         await prepared.insert(tx)
         await beside(tx, created)
@@ -69,22 +66,22 @@ export class Conversations {
 
   /** An owner's conversation; null also for another's, and once it has expired. */
   async find(id: string, owner: FileOwner): Promise<Conversation | null> {
-    const row = await this.#db.conversation.findFirst({ where: this.#visibleTo(owner, id) })
-    return row && withMetadata(this.#payloads.sealer, row)
+    const row = await this.#deps.db.conversation.findFirst({ where: this.#visibleTo(owner, id) })
+    return row && withMetadata(this.#deps.payloads.sealer, row)
   }
 
   /** Replaces the metadata of an owner's conversation; null if there is none. */
   async update(id: string, owner: FileOwner, metadata: Metadata): Promise<Conversation | null> {
-    const data = sealMetadata(this.#payloads.sealer, id, metadata)
-    const { count } = await this.#db.conversation.updateMany({ where: this.#visibleTo(owner, id), data })
+    const data = sealMetadata(this.#deps.payloads.sealer, id, metadata)
+    const { count } = await this.#deps.db.conversation.updateMany({ where: this.#visibleTo(owner, id), data })
     return count === 1 ? this.find(id, owner) : null
   }
 
   /** Deletes an owner's conversation with its items; false if there is none. */
   async delete(id: string, owner: FileOwner): Promise<boolean> {
     const fileIds = await this.#fileIds([id])
-    const { count } = await this.#db.conversation.deleteMany({ where: this.#visibleTo(owner, id) })
-    if (count === 1) await this.#payloads.remove(fileIds)
+    const { count } = await this.#deps.db.conversation.deleteMany({ where: this.#visibleTo(owner, id) })
+    if (count === 1) await this.#deps.payloads.remove(fileIds)
     return count === 1
   }
 
@@ -92,7 +89,7 @@ export class Conversations {
   async size(id: string): Promise<{ count: number; bytes: number }> {
     const where = { conversationId: id }
     const figures = { _count: true, _sum: { itemBytes: true } } as const
-    const { _count, _sum } = await this.#db.conversationItem.aggregate({ where, ...figures })
+    const { _count, _sum } = await this.#deps.db.conversationItem.aggregate({ where, ...figures })
     return { count: _count, bytes: _sum.itemBytes ?? 0 }
   }
 
@@ -101,7 +98,7 @@ export class Conversations {
     const items: object[] = []
     for (let after = 0n; ; ) {
       const rows = await readCurrent(async () => {
-        const found = await this.#db.$queryRaw<ItemRow[]>`
+        const found = await this.#deps.db.$queryRaw<ItemRow[]>`
           SELECT number, conversation_id AS "conversationId", id, item, item_file_id AS "itemFileId"
           FROM conversation_items WHERE conversation_id = ${id} AND number > ${after}
           ORDER BY number LIMIT ${itemsPerRead}`
@@ -117,7 +114,7 @@ export class Conversations {
   async listItems(id: string, { limit, after, order }: Page): Promise<ItemPlace[] | null> {
     const last = after === undefined ? null : await this.findItem(id, after)
     if (after !== undefined && !last) return null
-    return this.#db.conversationItem.findMany({
+    return this.#deps.db.conversationItem.findMany({
       where: { conversationId: id, ...(last && { number: { [order === 'desc' ? 'lt' : 'gt']: last.number } }) },
       select: placeColumns,
       orderBy: { number: order },
@@ -128,16 +125,16 @@ export class Conversations {
   /** The first item of that id, without its content. Null if there is none. */
   findItem(id: string, itemId: string): Promise<ItemPlace | null> {
     const where = { conversationId: id, id: itemId }
-    return this.#db.conversationItem.findFirst({ where, select: placeColumns, orderBy: { number: 'asc' } })
+    return this.#deps.db.conversationItem.findFirst({ where, select: placeColumns, orderBy: { number: 'asc' } })
   }
 
   /** The newest item of each of these ids in an owner's conversations, without its content. */
   findItems({ organisationId, environment }: FileOwner, ids: readonly string[]): Promise<ItemPlace[]> {
-    return this.#db.$queryRaw<ItemPlace[]>`
+    return this.#deps.db.$queryRaw<ItemPlace[]>`
       SELECT DISTINCT ON (i.id) i.number, i.id, i.item_bytes AS "itemBytes"
       FROM conversation_items i JOIN conversations c ON c.id = i.conversation_id
       WHERE i.organisation_id = ${organisationId} AND i.environment = ${environment}::environment
-        AND i.id = ANY(${ids}) AND c.expires_at > ${new Date(this.#clock.now())}
+        AND i.id = ANY(${ids}) AND c.expires_at > ${new Date(this.#deps.clock.now())}
       ORDER BY i.id, i.number DESC`
   }
 
@@ -145,7 +142,7 @@ export class Conversations {
   readPlaces(places: readonly ItemPlace[]): Promise<ListedItem[]> {
     const number = { in: places.map(one => one.number) }
     return readCurrent(async () => {
-      const found = await this.#db.conversationItem.findMany({ where: { number } })
+      const found = await this.#deps.db.conversationItem.findMany({ where: { number } })
       const byNumber = new Map(found.map(row => [row.number, row]))
       const rows = places.flatMap(({ number }) => byNumber.get(number) ?? [])
       const items = await this.#read(rows)
@@ -157,10 +154,10 @@ export class Conversations {
   async deleteItem(id: string, itemId: string): Promise<boolean> {
     const where = { conversationId: id, id: itemId }
     const select = { number: true, itemFileId: true } as const
-    const row = await this.#db.conversationItem.findFirst({ where, select, orderBy: { number: 'asc' } })
+    const row = await this.#deps.db.conversationItem.findFirst({ where, select, orderBy: { number: 'asc' } })
     if (!row) return false
-    const { count } = await this.#db.conversationItem.deleteMany({ where: { number: row.number } })
-    await this.#payloads.remove([row.itemFileId])
+    const { count } = await this.#deps.db.conversationItem.deleteMany({ where: { number: row.number } })
+    await this.#deps.payloads.remove([row.itemFileId])
     return count === 1
   }
 
@@ -170,7 +167,7 @@ export class Conversations {
    */
   async prepareItems(conversationId: string, owner: FileOwner, items: readonly object[], expiresAtMs: number) {
     const rows: PreparedItem[] = []
-    const drop = () => this.#payloads.remove(rows.map(({ fileId }) => fileId))
+    const drop = () => this.#deps.payloads.remove(rows.map(({ fileId }) => fileId))
     const used = await this.#usedIds(conversationId, items)
     let turnCharacters = 0
     try {
@@ -180,7 +177,7 @@ export class Conversations {
         used.add(id)
         const text = JSON.stringify(item)
         const place = itemPlace({ conversationId, id })
-        const { bytes, fileId } = await this.#payloads.write(owner, text, { place, expiresAtMs })
+        const { bytes, fileId } = await this.#deps.payloads.write(owner, text, { place, expiresAtMs })
         rows.push({ id, bytes, fileId, itemBytes: Buffer.byteLength(text) })
         turnCharacters += text.length
         if (rows.length % itemsPerTurn > 0 && turnCharacters < bytesPerTurn) continue
@@ -216,15 +213,15 @@ export class Conversations {
   async expire(nowMs: number): Promise<number> {
     let deleted = 0
     for (let page = 0; page < maxPages; page++) {
-      const rows = await this.#db.$queryRaw<{ id: string }[]>`
+      const rows = await this.#deps.db.$queryRaw<{ id: string }[]>`
         SELECT id FROM conversations WHERE ${expiredConversations(nowMs)} LIMIT ${pageSize}`
       const ids = rows.map(({ id }) => id)
       const fileIds = await this.#fileIds(ids)
-      const { count } = await this.#db.conversation.deleteMany({
+      const { count } = await this.#deps.db.conversation.deleteMany({
         where: { expiresAt: { lte: new Date(nowMs) }, id: { in: ids } },
       })
       // One that was used meanwhile keeps its files: they expire later, too.
-      if (count === ids.length) await this.#payloads.remove(fileIds)
+      if (count === ids.length) await this.#deps.payloads.remove(fileIds)
       deleted += count
       if (rows.length < pageSize) break
     }
@@ -233,9 +230,9 @@ export class Conversations {
 
   /** Encrypts all items and metadata with the current key; returns the number of those that were not. */
   async reseal(): Promise<number> {
-    let changed = await resealMetadata(this.#db, this.#payloads.sealer)
+    let changed = await resealMetadata(this.#deps.db, this.#deps.payloads.sealer)
     for (let after = 0n; ; ) {
-      const rows = await this.#db.conversationItem.findMany({
+      const rows = await this.#deps.db.conversationItem.findMany({
         where: { number: { gt: after } },
         include: { conversation: { select: { expiresAt: true } } },
         orderBy: { number: 'asc' },
@@ -250,13 +247,13 @@ export class Conversations {
   async #resealItem(row: ConversationItem, expiresAt: Date): Promise<boolean> {
     const before = { bytes: row.item, fileId: row.itemFileId }
     const at = { place: itemPlace(row), expiresAtMs: expiresAt.getTime() }
-    const after = await this.#payloads.reseal(row, before, at)
+    const after = await this.#deps.payloads.reseal(row, before, at)
     if (!after) return false
-    const { count } = await this.#db.conversationItem.updateMany({
+    const { count } = await this.#deps.db.conversationItem.updateMany({
       where: { number: row.number },
       data: { item: after.bytes, itemFileId: after.fileId, storedBytes: after.bytes?.length ?? 0 },
     })
-    await this.#payloads.remove([(count === 1 ? before : after).fileId])
+    await this.#deps.payloads.remove([(count === 1 ? before : after).fileId])
     return count === 1
   }
 
@@ -264,13 +261,13 @@ export class Conversations {
   async #usedIds(conversationId: string, items: readonly object[]): Promise<Set<string>> {
     const ids = items.flatMap(item => ownId(item) ?? [])
     if (ids.length === 0) return new Set()
-    const rows = await this.#db.$queryRaw<{ id: string }[]>`
+    const rows = await this.#deps.db.$queryRaw<{ id: string }[]>`
       SELECT DISTINCT id FROM conversation_items WHERE conversation_id = ${conversationId} AND id = ANY(${ids})`
     return new Set(rows.map(({ id }) => id))
   }
 
   async #fileIds(ids: readonly string[]): Promise<(string | null)[]> {
-    const rows = await this.#db.conversationItem.findMany({
+    const rows = await this.#deps.db.conversationItem.findMany({
       where: { conversationId: { in: [...ids] }, itemFileId: { not: null } },
       select: { itemFileId: true },
     })
@@ -278,14 +275,14 @@ export class Conversations {
   }
 
   #read(rows: readonly ItemRow[], meter: JsonMeter | null = null): Promise<object[]> {
-    return this.#payloads.read(
+    return this.#deps.payloads.read(
       rows.map(row => ({ payload: { bytes: row.item, fileId: row.itemFileId }, place: itemPlace(row) })),
       meter,
     )
   }
 
   #visibleTo({ organisationId, environment }: FileOwner, id: string) {
-    return { id, organisationId, environment, expiresAt: { gt: new Date(this.#clock.now()) } }
+    return { id, organisationId, environment, expiresAt: { gt: new Date(this.#deps.clock.now()) } }
   }
 }
 
@@ -299,14 +296,14 @@ type Columns = Pick<Conversation, 'id' | 'metadata' | 'sealedMetadata'>
 const perPage = 100
 
 /** The columns of a conversation's metadata; a process of a release before encryption reads encrypted metadata as empty. */
-export function sealMetadata(sealer: Sealer, id: string, metadata: Metadata) {
+function sealMetadata(sealer: Sealer, id: string, metadata: Metadata) {
   if (!sealer.encrypts || isEmpty(metadata)) return { metadata, sealedMetadata: null }
   const bytes = sealer.sealBytes(Buffer.from(JSON.stringify(metadata)), placeOf(id))
   return { metadata: {}, sealedMetadata: new Uint8Array(bytes) }
 }
 
 /** A conversation with its metadata. What is in clear was written before encryption, or over it by a process of that release. */
-export function withMetadata<T extends Columns>(sealer: Sealer, row: T): T & { metadata: Metadata } {
+function withMetadata<T extends Columns>(sealer: Sealer, row: T): T & { metadata: Metadata } {
   const { id, metadata, sealedMetadata } = row
   if (!sealedMetadata || !isEmpty(metadata)) return { ...row, metadata: metadata as Metadata }
   const text = sealer.openBytes(Buffer.from(sealedMetadata), placeOf(id)).toString()
@@ -314,7 +311,7 @@ export function withMetadata<T extends Columns>(sealer: Sealer, row: T): T & { m
 }
 
 /** Encrypts the metadata of all conversations with the current key; returns the number of those that were not. */
-export async function resealMetadata(db: Database, sealer: Sealer): Promise<number> {
+async function resealMetadata(db: Database, sealer: Sealer): Promise<number> {
   let changed = 0
   for (let after = ''; ; ) {
     const rows = await db.conversation.findMany({ where: { id: { gt: after } }, orderBy: { id: 'asc' }, take: perPage })
@@ -337,4 +334,54 @@ function isEmpty(metadata: unknown): boolean {
 
 function placeOf(id: string): string {
   return `conversations.metadata ${id}`
+}
+
+/** An item of a conversation that is ready to be inserted; `itemBytes`: its length as JSON. */
+type PreparedItem = Payload & { id: string; itemBytes: number }
+
+/** Of one statement: other requests run in between. */
+const maxRows = 500
+const maxBytes = 4 * 1024 * 1024
+const empty = Buffer.alloc(0)
+
+/** Inserts items in their order, in groups. */
+async function insertItems(
+  tx: Connection,
+  conversationId: string,
+  owner: FileOwner,
+  items: readonly PreparedItem[],
+): Promise<void> {
+  let group: PreparedItem[] = []
+  let bytes = 0
+  for (const item of items) {
+    group.push(item)
+    bytes += item.bytes?.length ?? 0
+    if (group.length < maxRows && bytes < maxBytes) continue
+    await insertGroup(tx, conversationId, owner, group)
+    group = []
+    bytes = 0
+  }
+  if (group.length > 0) await insertGroup(tx, conversationId, owner, group)
+}
+
+/** Inserts rows by one statement: their bytes are one value, of which each row takes its part. */
+async function insertGroup(
+  tx: Connection,
+  conversationId: string,
+  { organisationId, environment }: FileOwner,
+  rows: readonly PreparedItem[],
+): Promise<void> {
+  const bytes = Buffer.concat(rows.map(row => row.bytes ?? empty))
+  const lengths = rows.map(row => row.bytes?.length ?? 0)
+  let end = 0
+  const starts = lengths.map(length => (end += length) - length + 1)
+  await tx.$executeRaw`
+    INSERT INTO conversation_items
+      (conversation_id, organisation_id, environment, id, item, item_file_id, item_bytes, stored_bytes)
+    SELECT ${conversationId}, ${organisationId}, ${environment}::environment, id,
+      CASE WHEN file_id = '' THEN substring(${bytes}::bytea FROM start FOR length) END, nullif(file_id, ''), item_bytes, length
+    FROM unnest(${rows.map(({ id }) => id)}::text[], ${rows.map(({ fileId }) => fileId ?? '')}::text[],
+      ${rows.map(({ itemBytes }) => itemBytes)}::int[], ${starts}::int[], ${lengths}::int[])
+      WITH ORDINALITY AS added(id, file_id, item_bytes, start, length, place)
+    ORDER BY place`
 }

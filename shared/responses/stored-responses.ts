@@ -35,16 +35,14 @@ export function expiredResponses(nowMs: number): Prisma.Sql {
   return Prisma.sql`expires_at <= ${new Date(nowMs)}`
 }
 
+type Deps = { db: Database; clock: Clock; payloads: Payloads }
+
 /** The rows of stored responses, and their only writer. */
 export class StoredResponses {
-  readonly #db: Database
-  readonly #clock: Clock
-  readonly #payloads: Payloads
+  readonly #deps: Deps
 
-  constructor({ db, clock, payloads }: { db: Database; clock: Clock; payloads: Payloads }) {
-    this.#db = db
-    this.#clock = clock
-    this.#payloads = payloads
+  constructor(deps: Deps) {
+    this.#deps = deps
   }
 
   /**
@@ -58,12 +56,12 @@ export class StoredResponses {
     const data = {
       ...fields,
       ...(await this.#writeContent(response, { head, input, output }, expiresAtMs)),
-      createdAt: new Date(this.#clock.now()),
+      createdAt: new Date(this.#deps.clock.now()),
       expiresAt: new Date(expiresAtMs),
     }
     return {
       insert: async tx => void (await tx.storedResponse.create({ data, select: { id: true } })),
-      drop: () => this.#payloads.remove([data.headFileId, data.itemsFileId]),
+      drop: () => this.#deps.payloads.remove([data.headFileId, data.itemsFileId]),
     }
   }
 
@@ -79,8 +77,8 @@ export class StoredResponses {
     const data = { status, ...(await this.#writeContent(row, content, expiresAt.getTime())) }
     return {
       update: async tx => void (await tx.storedResponse.updateMany({ where: { id }, data })),
-      drop: () => this.#payloads.remove([data.headFileId, data.itemsFileId]),
-      clean: () => this.#payloads.remove([headFileId, itemsFileId]),
+      drop: () => this.#deps.payloads.remove([data.headFileId, data.itemsFileId]),
+      clean: () => this.#deps.payloads.remove([headFileId, itemsFileId]),
     }
   }
 
@@ -93,16 +91,18 @@ export class StoredResponses {
     const items = [...input, ...output]
     const itemIds = foundIds(owner.id, items)
     const [headText, itemsText] = [JSON.stringify(head), JSON.stringify(items)]
-    const storedHead = await this.#payloads.write(owner, headText, { place: headPlace(owner.id), expiresAtMs })
-    const storedItems = await this.#payloads
+    const storedHead = await this.#deps.payloads.write(owner, headText, { place: headPlace(owner.id), expiresAtMs })
+    const storedItems = await this.#deps.payloads
       .write(owner, itemsText, { place: itemsPlace(owner.id), expiresAtMs })
       .catch(async error => {
-        await this.#payloads.remove([storedHead.fileId])
+        await this.#deps.payloads.remove([storedHead.fileId])
         throw error
       })
     return {
-      ...{ head: storedHead.bytes, headFileId: storedHead.fileId },
-      ...{ items: storedItems.bytes, itemsFileId: storedItems.fileId },
+      head: storedHead.bytes,
+      headFileId: storedHead.fileId,
+      items: storedItems.bytes,
+      itemsFileId: storedItems.fileId,
       inputCount: input.length,
       itemIds,
       itemsBytes: Buffer.byteLength(itemsText),
@@ -112,16 +112,16 @@ export class StoredResponses {
 
   /** An owner's response; null also for another's, and once it has expired. */
   find(id: string, owner: FileOwner): Promise<ResponseRow | null> {
-    return this.#db.storedResponse.findFirst({ where: { ...this.#visibleTo(owner), id }, omit: withoutContent })
+    return this.#deps.db.storedResponse.findFirst({ where: { ...this.#visibleTo(owner), id }, omit: withoutContent })
   }
 
   /** The response object without its output. Throws 404 if it is gone. */
   readHead(id: string): Promise<object> {
     return readCurrent(async () => {
       const where = { id }
-      const row = await this.#db.storedResponse.findUnique({ where, select: { head: true, headFileId: true } })
+      const row = await this.#deps.db.storedResponse.findUnique({ where, select: { head: true, headFileId: true } })
       const payload = row ? { bytes: row.head, fileId: row.headFileId } : gone
-      const [head] = await this.#payloads.read<object>([{ payload, place: headPlace(id) }])
+      const [head] = await this.#deps.payloads.read<object>([{ payload, place: headPlace(id) }])
       return head!
     })
   }
@@ -132,7 +132,7 @@ export class StoredResponses {
    */
   readItems(ids: readonly string[], meter: JsonMeter | null = null): Promise<object[][]> {
     return readCurrent(async () => {
-      const rows = await this.#db.storedResponse.findMany({
+      const rows = await this.#deps.db.storedResponse.findMany({
         where: { id: { in: [...ids] } },
         select: { id: true, items: true, itemsFileId: true },
       })
@@ -140,7 +140,7 @@ export class StoredResponses {
         rows.map(({ id, items, itemsFileId }) => [id, { bytes: items, fileId: itemsFileId }]),
       )
       const places = ids.map(id => ({ payload: payloads.get(id) ?? gone, place: itemsPlace(id) }))
-      return this.#payloads.read(places, meter)
+      return this.#deps.payloads.read(places, meter)
     })
   }
 
@@ -149,16 +149,16 @@ export class StoredResponses {
    * one has a `previousId` if that response is gone, or if there are more.
    */
   chain(id: string, { organisationId, environment }: FileOwner, maxLength: number): Promise<ChainLink[]> {
-    return this.#db.$queryRaw`
+    return this.#deps.db.$queryRaw`
       WITH RECURSIVE chain AS (
         SELECT id, previous_id, status, conversation_id, session, items_bytes, 1 AS length FROM stored_responses
         WHERE id = ${id} AND organisation_id = ${organisationId} AND environment = ${environment}::environment
-          AND expires_at > ${new Date(this.#clock.now())}
+          AND expires_at > ${new Date(this.#deps.clock.now())}
         UNION ALL
         SELECT r.id, r.previous_id, r.status, r.conversation_id, r.session, r.items_bytes, chain.length + 1
         FROM chain JOIN stored_responses r ON r.id = chain.previous_id
         WHERE chain.length < ${maxLength} AND r.organisation_id = ${organisationId}
-          AND r.environment = ${environment}::environment AND r.expires_at > ${new Date(this.#clock.now())}
+          AND r.environment = ${environment}::environment AND r.expires_at > ${new Date(this.#deps.clock.now())}
       )
       SELECT id, previous_id AS "previousId", status, conversation_id AS "conversationId", session, items_bytes AS "itemsBytes"
       FROM chain ORDER BY length`
@@ -170,10 +170,10 @@ export class StoredResponses {
     ids: readonly string[],
     limit: number,
   ): Promise<ItemHolder[]> {
-    return this.#db.$queryRaw<ItemHolder[]>`
+    return this.#deps.db.$queryRaw<ItemHolder[]>`
       SELECT id, session, item_ids AS "itemIds", items_bytes AS "itemsBytes" FROM stored_responses
       WHERE item_ids && ${ids}::text[] AND organisation_id = ${organisationId}
-        AND environment = ${environment}::environment AND expires_at > ${new Date(this.#clock.now())}
+        AND environment = ${environment}::environment AND expires_at > ${new Date(this.#deps.clock.now())}
       ORDER BY created_at DESC, id DESC LIMIT ${limit}`
   }
 
@@ -181,8 +181,8 @@ export class StoredResponses {
   async delete(id: string, owner: FileOwner): Promise<boolean> {
     const row = await this.find(id, owner)
     if (!row) return false
-    const { count } = await this.#db.storedResponse.deleteMany({ where: { id } })
-    await this.#payloads.remove([row.headFileId, row.itemsFileId])
+    const { count } = await this.#deps.db.storedResponse.deleteMany({ where: { id } })
+    await this.#deps.payloads.remove([row.headFileId, row.itemsFileId])
     return count === 1
   }
 
@@ -190,12 +190,14 @@ export class StoredResponses {
   async expire(nowMs: number): Promise<number> {
     let deleted = 0
     for (let page = 0; page < maxPages; page++) {
-      const rows = await this.#db.$queryRaw<{ headFileId: string | null; itemsFileId: string | null }[]>(Prisma.sql`
+      const rows = await this.#deps.db.$queryRaw<
+        { headFileId: string | null; itemsFileId: string | null }[]
+      >(Prisma.sql`
         DELETE FROM stored_responses WHERE id IN (
           SELECT id FROM stored_responses WHERE ${expiredResponses(nowMs)}
           ORDER BY expires_at LIMIT ${pageSize} FOR UPDATE SKIP LOCKED)
         RETURNING head_file_id AS "headFileId", items_file_id AS "itemsFileId"`)
-      await this.#payloads.remove(rows.flatMap(({ headFileId, itemsFileId }) => [headFileId, itemsFileId]))
+      await this.#deps.payloads.remove(rows.flatMap(({ headFileId, itemsFileId }) => [headFileId, itemsFileId]))
       deleted += rows.length
       if (rows.length < pageSize) break
     }
@@ -207,7 +209,7 @@ export class StoredResponses {
     let changed = 0
     for (let after = ''; ; ) {
       const where = { id: { gt: after } }
-      const rows = await this.#db.storedResponse.findMany({ where, orderBy: { id: 'asc' }, take: pageSize })
+      const rows = await this.#deps.db.storedResponse.findMany({ where, orderBy: { id: 'asc' }, take: pageSize })
       for (const row of rows) if (await this.#resealRow(row)) changed++
       if (rows.length < pageSize) return changed
       after = rows.at(-1)!.id
@@ -218,26 +220,28 @@ export class StoredResponses {
     const { id, headFileId, itemsFileId } = row
     const before = { head: { bytes: row.head, fileId: headFileId }, items: { bytes: row.items, fileId: itemsFileId } }
     const expiresAtMs = row.expiresAt.getTime()
-    const head = await this.#payloads.reseal(row, before.head, { place: headPlace(id), expiresAtMs })
-    const items = await this.#payloads.reseal(row, before.items, { place: itemsPlace(id), expiresAtMs })
+    const head = await this.#deps.payloads.reseal(row, before.head, { place: headPlace(id), expiresAtMs })
+    const items = await this.#deps.payloads.reseal(row, before.items, { place: itemsPlace(id), expiresAtMs })
     if (!head && !items) return false
     const after = { head: head ?? before.head, items: items ?? before.items }
-    const { count } = await this.#db.storedResponse.updateMany({
+    const { count } = await this.#deps.db.storedResponse.updateMany({
       where: { id },
       data: {
-        ...{ head: after.head.bytes, headFileId: after.head.fileId },
-        ...{ items: after.items.bytes, itemsFileId: after.items.fileId },
+        head: after.head.bytes,
+        headFileId: after.head.fileId,
+        items: after.items.bytes,
+        itemsFileId: after.items.fileId,
         storedBytes: (after.head.bytes?.length ?? 0) + (after.items.bytes?.length ?? 0),
       },
     })
     // A row that was deleted meanwhile needs neither.
     const unused = count === 1 ? before : { head, items }
-    await this.#payloads.remove([head && (unused.head?.fileId ?? null), items && (unused.items?.fileId ?? null)])
+    await this.#deps.payloads.remove([head && (unused.head?.fileId ?? null), items && (unused.items?.fileId ?? null)])
     return count === 1
   }
 
   #visibleTo({ organisationId, environment }: FileOwner) {
-    return { organisationId, environment, expiresAt: { gt: new Date(this.#clock.now()) } }
+    return { organisationId, environment, expiresAt: { gt: new Date(this.#deps.clock.now()) } }
   }
 }
 

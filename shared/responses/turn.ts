@@ -11,10 +11,10 @@ import type { ResolvedKey } from '../keys/policies.ts'
 import { directKinds } from '../kinds/index.ts'
 import type { ResponsesItem, ResponsesRequest } from '../kinds/responses.ts'
 import { inputItems, type ResponsesTurn, withContext } from './context.ts'
-import { type Earlier, readChain, readConversation } from './earlier.ts'
+import { type Earlier, readChain, readConversation } from './previous-items.ts'
 import { hasReferences, resolveReferences } from './references.ts'
 import type { ResponseServices } from './response-services.ts'
-import { type StoredTurn, TurnStorage } from './storage.ts'
+import { type StoredTurn, TurnStorage } from './turn-storage.ts'
 
 /** A request with its earlier items; `storage` is null if nothing is stored. */
 export type OpenTurn = ResponsesTurn & {
@@ -60,10 +60,17 @@ export async function openTurn(
   if (!isStored && previousId === null && conversationId === null)
     return { ...whole.turn, storage: null, session: whole.session, begins: false }
   const session = sessionFor(named, whole)
-  const links = { previousId, conversationId, session }
   return {
     ...whole.turn,
-    storage: new TurnStorage(services, { owner, keyId, isStored, ...links, input: whole.own }),
+    storage: new TurnStorage(services, {
+      owner,
+      keyId,
+      isStored,
+      previousId,
+      conversationId,
+      session,
+      input: whole.own,
+    }),
     session,
     begins: named === null && whole.session === null,
   }

@@ -1,10 +1,11 @@
 import type { RetentionPeriods } from '../base/retention-config.ts'
 import { dayMs } from '../base/time.ts'
+import { endedBatches } from '../batches/batches.ts'
 import { counterRetentionMs } from '../feedback/counters.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { deleteExpired, measureExpired, type Removable } from '../io/expired-rows.ts'
 import type { JobServices } from '../jobs/job-services.ts'
-import { endedBatches, endedJobs, forgetJobs, unforgottenJobs } from '../jobs/retention.ts'
+import { endedJobs, forgetJobs, unforgottenJobs } from '../jobs/retention.ts'
 import { factorMemoryMs } from '../providers/reservation-factors.ts'
 import type { ResponseServices } from '../responses/response-services.ts'
 import { expiredConversations } from '../responses/stored-conversations.ts'
@@ -64,7 +65,7 @@ export const hourlyRules: readonly Rule[] = [
   rows('incidents', 'closed incidents', ({ nowMs, periods }) =>
     olderThan('closed_at', new Date(nowMs - periods.generationRetentionMonths * maxMonthMs)),
   ),
-  rows('quality_counters', 'counters without news', ({ nowMs }) =>
+  rows('quality_counters', 'counters not updated recently', ({ nowMs }) =>
     olderThan('updated_at', new Date(nowMs - counterRetentionMs)),
   ),
   rows('idempotency_keys', 'stored answers of idempotency keys', ({ nowMs }) =>

@@ -164,7 +164,14 @@ const maxHolds = 100
 
 type Figures = { id: string; balance: bigint; version: bigint; at: Date | null; amount: bigint | null }
 
-/** SQL: the deposits of an organisation `o` that are not spendable yet, by release time. Reversed deposits are excluded. */
+/**
+ * SQL: the deposits of an organisation `o` that are not spendable yet, by release time. Reversed deposits are excluded.
+ *
+ * An ACH deposit can be called back for some days: it counts at once, and is held until `available_at` of its own ledger
+ * entry. There is no release entry, so no release job can be late, run twice or be missed. Redis has the holds as a list
+ * (`time:amount`) beside the balance, of which `admit.lua` adds up those in the future. A reversal is a negative deposit
+ * with the same time, so its hold ends with it (docs/decisions/payments.md).
+ */
 export function heldDeposits(now: Date): Prisma.Sql {
   return Prisma.sql`
     SELECT available_at AS at, sum(amount_nano)::bigint AS amount FROM ledger_entries

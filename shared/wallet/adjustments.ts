@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
-import { type Nano, usdFromNano } from '../base/money.ts'
+import type { Nano } from '../base/money.ts'
 import type { Clock } from '../base/time.ts'
 import type { Connection, Database } from '../io/db.ts'
 import { type Accounts, bookEntry } from './accounts.ts'
 import type { Admission, Reservation } from './admission.ts'
+import { debitRefused } from './refusals.ts'
 
 /** A correction of a balance by an operator. `id` is the caller's: a repetition of the same adjustment books nothing. */
 export type Adjustment = {
@@ -99,11 +100,6 @@ async function reserveDebit({ admission }: Wallets, { organisationId, amountNano
     return reservation as Reservation
   } catch (error) {
     if (!(error instanceof GatewayError) || error.code !== 'insufficient_credits') throw error
-    const { metadata } = error
-    throw new GatewayError(
-      'insufficient_credits',
-      `A debit of $${usdFromNano(-amountNano)} would take the available balance of $${metadata?.available_usd} below zero.`,
-      { param: 'amount_usd', ...(metadata && { metadata }) },
-    )
+    throw debitRefused(error, -amountNano)
   }
 }

@@ -12,7 +12,7 @@ import { jobHolds } from './scripts.ts'
 
 export type Invariant = { name: string; checked: number; breaches: string[] }
 
-/** Checks every money invariant (DESIGN §4) and returns each with its breaches, at most 50. Read-only. */
+/** Checks every money invariant (docs/money.md) and returns each with its breaches, at most 50. Read-only. */
 export async function checkLedger(db: Database, redis: Redis, nowMs = systemClock.now()): Promise<Invariant[]> {
   return [
     await checkRows(db, 'the sum of ledger entries is the balance', invariants.BALANCES),

@@ -11,7 +11,7 @@ export function rateFigures(limits: Limits, reply: readonly (string | number)[],
   return { requests: window(limits.rpmLimit, at), tokens: window(limits.tpmLimit, at + 2) }
 }
 
-/** The rate-limit headers of contract §1, in OpenAI's format. */
+/** The rate-limit headers, in OpenAI's format (docs/keys-and-limits.md). */
 export function rateHeaders({ requests, tokens }: RateFigures): Record<string, string> {
   const headers: Record<string, string> = {}
   if (requests) {

@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { keyExpired } from '../base/key-refusals.ts'
-import { usdFromNano } from '../base/money.ts'
+import { type Nano, usdFromNano } from '../base/money.ts'
 import { nextMonthStart } from '../base/time.ts'
 import { rateLimited } from './rates.ts'
 import type { BillingContext } from './reservation.ts'
@@ -26,8 +26,8 @@ export function applyVerdict(reply: (string | number)[], billing: BillingContext
   }
 }
 
-/** 402: the key's cap leaves no room for a single output token. */
-function capReached(capNano: number, spentNano: number, nowMs: number): GatewayError {
+/** The 402: the key's cap leaves no room for a single output token. */
+export function capReached(capNano: number, spentNano: number, nowMs: number): GatewayError {
   const metadata = { cap_usd: capNano / 1e9, spent_usd: spentNano / 1e9, resets_at: nextMonthStart(nowMs) }
   return new GatewayError(
     'monthly_spend_cap_reached',
@@ -36,8 +36,8 @@ function capReached(capNano: number, spentNano: number, nowMs: number): GatewayE
   )
 }
 
-/** 402: the available balance does not cover the reservation. Amounts in nano-dollars; `releaseAtMs` 0 = nothing is held. */
-function insufficientCredits(
+/** The 402: the available balance does not cover the reservation. Amounts in nano-dollars; `releaseAtMs` 0 = nothing is held. */
+export function insufficientCredits(
   requiredNano: number,
   availableNano: number,
   heldNano: number,
@@ -53,6 +53,15 @@ function insufficientCredits(
     'insufficient_credits',
     `This request needs up to $${metadata.required_usd} but only $${metadata.available_usd} is available. Add credits, or ask for less, e.g. by a lower max_tokens.`,
     { metadata },
+  )
+}
+
+/** The 402 of an operator's debit, from that of its reservation. */
+export function debitRefused({ metadata }: GatewayError, amountNano: Nano): GatewayError {
+  return new GatewayError(
+    'insufficient_credits',
+    `A debit of $${usdFromNano(amountNano)} would take the available balance of $${metadata?.available_usd} below zero.`,
+    { param: 'amount_usd', ...(metadata && { metadata }) },
   )
 }
 

@@ -8,8 +8,8 @@ import type { RoutingRecord } from './routing-record.ts'
 export type SessionPart = { part: number; chargedAt: number }
 
 /**
- * Why a live request that used tokens is not charged, or not in full: it produced no output (contract §1), its model has
- * no price, or the money ended while it ran.
+ * Why a live request that used tokens is not charged, or not in full: it produced no output, its model has no price, or
+ * the money ended while it ran (docs/money.md).
  */
 export type Waiver = 'nothing_produced' | 'no_price' | 'beyond_reservation'
 
@@ -24,6 +24,8 @@ export type LoggedColumn = {
   type: 'text' | 'environment' | 'int' | 'bigint' | 'boolean' | 'jsonb'
   /** `latest`: that of the latest part; `greatest`: the greatest of all parts; else that of the part booked first. */
   merge?: 'latest' | 'greatest'
+  /** Events have no such field where there is no value; others have null. */
+  optional?: true
 }
 
 /**
@@ -40,91 +42,75 @@ export const loggedColumns = {
   mode: { type: 'text' },
   status: { type: 'int', merge: 'latest' },
   errorCode: { type: 'text', merge: 'latest' },
-  errorMessage: { type: 'text', merge: 'latest' },
-  errorParam: { type: 'text', merge: 'latest' },
+  /** What the caller of a failed request was told, and the parameter it named. */
+  errorMessage: { type: 'text', merge: 'latest', optional: true },
+  errorParam: { type: 'text', merge: 'latest', optional: true },
   finishReason: { type: 'text', merge: 'latest' },
   streamed: { type: 'boolean' },
   attempts: { type: 'int' },
   promptTokens: { type: 'int', merge: 'greatest' },
   completionTokens: { type: 'int', merge: 'greatest' },
   cachedTokens: { type: 'int', merge: 'greatest' },
-  cacheWriteTokens: { type: 'int', merge: 'greatest' },
-  cacheWrite1hTokens: { type: 'int', merge: 'greatest' },
-  cacheDiscountNano: { type: 'bigint', merge: 'latest' },
+  /** Tokens written to the provider's cache, and those of them written for one hour. */
+  cacheWriteTokens: { type: 'int', merge: 'greatest', optional: true },
+  cacheWrite1hTokens: { type: 'int', merge: 'greatest', optional: true },
+  /** What the provider's cache saved of the charge, or cost beyond; absent where it had no part in it. */
+  cacheDiscountNano: { type: 'bigint', merge: 'latest', optional: true },
   reasoningTokens: { type: 'int', merge: 'greatest' },
-  webSearches: { type: 'int', merge: 'greatest' },
+  /** Searches of the web by the provider's own tool. */
+  webSearches: { type: 'int', merge: 'greatest', optional: true },
   estimated: { type: 'boolean' },
-  waiver: { type: 'text' },
+  /** Why used tokens are not charged. */
+  waiver: { type: 'text', optional: true },
   firstByteMs: { type: 'int' },
   durationMs: { type: 'int', merge: 'greatest' },
-  routing: { type: 'jsonb' },
-  parameters: { type: 'jsonb' },
-  metadata: { type: 'jsonb' },
-  endUser: { type: 'text' },
-  session: { type: 'text' },
-  overheadMs: { type: 'int' },
-  marginPpm: { type: 'int', merge: 'greatest' },
+  /** Absent for most requests: a single successful call to the requested model. */
+  routing: { type: 'jsonb', optional: true },
+  /** What a request asked for, from here to `session`. */
+  parameters: { type: 'jsonb', optional: true },
+  metadata: { type: 'jsonb', optional: true },
+  endUser: { type: 'text', optional: true },
+  session: { type: 'text', optional: true },
+  /** The gateway's own part of the duration; absent if it was not measured. */
+  overheadMs: { type: 'int', optional: true },
+  /** Parts per million in the charge beyond the provider's price; absent when nothing is charged. */
+  marginPpm: { type: 'int', merge: 'greatest', optional: true },
 } satisfies Partial<Record<keyof Generation, LoggedColumn>>
 
 export type LoggedField = keyof typeof loggedColumns
 
-/** What the caller of a failed request was told, and the parameter it named; absent otherwise. */
-export type ErrorDetails = {
-  errorMessage?: string
-  errorParam?: string
+/** The values of columns that an event has in another type than a row. */
+type EventValues = {
+  cacheDiscountNano: number
+  waiver: Waiver
+  routing: RoutingRecord
+  parameters: Record<string, string | number | boolean>
+  metadata: Record<string, string>
+}
+type ValueOf<F extends LoggedField> = F extends keyof EventValues ? EventValues[F] : Generation[F]
+type OptionalField = {
+  [F in LoggedField]: (typeof loggedColumns)[F] extends { optional: true } ? F : never
+}[LoggedField]
+type LoggedValues = { [F in Exclude<LoggedField, OptionalField>]: ValueOf<F> } & {
+  [F in OptionalField]?: NonNullable<ValueOf<F>>
 }
 
-/** What a request asked for, and the gateway's own part of its duration; absent if it was not sent or not measured. */
-export type FactsOfRequest = {
-  parameters?: Record<string, string | number | boolean>
-  metadata?: Record<string, string>
-  endUser?: string
-  session?: string
-  overheadMs?: number
-}
+export type ErrorDetails = Pick<LoggedValues, 'errorMessage' | 'errorParam'>
+export type FactsOfRequest = Pick<LoggedValues, 'parameters' | 'metadata' | 'endUser' | 'session' | 'overheadMs'>
 
 /** One finished request, or a part of a session, in the `usage` stream from Redis to Postgres. Money is in nano-dollars. */
 export type UsageEvent = Partial<SessionPart> &
-  Pick<
-    Generation,
-    Exclude<
-      LoggedField,
-      | 'waiver'
-      | 'routing'
-      | 'cacheWriteTokens'
-      | 'cacheWrite1hTokens'
-      | 'cacheDiscountNano'
-      | 'webSearches'
-      | 'marginPpm'
-      | keyof ErrorDetails
-      | keyof FactsOfRequest
-    >
-  > &
-  ErrorDetails &
-  FactsOfRequest & {
+  LoggedValues & {
     id: string
     at: number
     org: string
     key: string
     month: string
     cost: number
-    /** Tokens written to the provider's cache, and those of them written for one hour; absent when there are none. */
-    cacheWriteTokens?: number
-    cacheWrite1hTokens?: number
-    /** What the provider's cache saved of the charge, or cost beyond; absent where it had no part in it. */
-    cacheDiscountNano?: number
-    /** Searches of the web by the provider's own tool; absent when there are none. */
-    webSearches?: number
     /** The part of `cost` above the reservation; absent when there is none. */
     excess?: number
-    /** Parts per million in the charge beyond the provider's price; absent when nothing is charged. */
-    marginPpm?: number
     /** The key's cap when the request was admitted; null = none. */
     cap: number | null
-    /** Why used tokens are not charged; absent otherwise. */
-    waiver?: Waiver
     /** What the request says about the model that `auto` chose; absent for others, and where learning is off. */
     signals?: UsageSignals
-    /** Absent for most events: a single successful call to the requested model. */
-    routing?: RoutingRecord
   }

@@ -18,25 +18,19 @@ export type EndpointPatch = { [Field in keyof EndpointFields]?: EndpointFields[F
 /** A new endpoint, and its secret if it has one of its own. */
 export type CreatedEndpoint = { row: WebhookEndpoint; secret: string | null }
 
-type Options = { db: Database; sealer: Sealer; clock: Clock; urlPolicy: UrlPolicy }
+type Deps = { db: Database; sealer: Sealer; clock: Clock; urlPolicy: UrlPolicy }
 
 /** The webhook endpoints of organisations. Only this class and the sweep of failing endpoints write their table. */
 export class WebhookEndpoints {
-  readonly #db: Database
-  readonly #sealer: Sealer
-  readonly #clock: Clock
-  readonly #urlPolicy: UrlPolicy
+  readonly #deps: Deps
 
-  constructor({ db, sealer, clock, urlPolicy }: Options) {
-    this.#db = db
-    this.#sealer = sealer
-    this.#clock = clock
-    this.#urlPolicy = urlPolicy
+  constructor(deps: Deps) {
+    this.#deps = deps
   }
 
   /** All endpoints of an organisation, oldest first. */
   list(organisationId: string): Promise<WebhookEndpoint[]> {
-    return this.#db.webhookEndpoint.findMany({
+    return this.#deps.db.webhookEndpoint.findMany({
       where: { organisationId },
       orderBy: [{ createdAt: 'asc' }, { id: 'asc' }],
       take: maxEndpoints,
@@ -45,7 +39,7 @@ export class WebhookEndpoints {
 
   /** Throws 404, also for an endpoint of another organisation. */
   get(organisationId: string, id: string): Promise<WebhookEndpoint> {
-    return find(this.#db, organisationId, id)
+    return find(this.#deps.db, organisationId, id)
   }
 
   /** Creates an endpoint; `beside` runs in the same transaction. Throws 400 for its URL, 403 beyond the limit. */
@@ -57,14 +51,20 @@ export class WebhookEndpoints {
   ): Promise<CreatedEndpoint> {
     const url = await this.#check(fields.url)
     const id = newId('whe')
-    const now = new Date(this.#clock.now())
+    const now = new Date(this.#deps.clock.now())
     const secret = signing === 'own' ? newSigningSecret() : null
     const data = {
-      ...{ id, organisationId, ...fields, url, events: unique(fields.events) },
-      ...{ enabledAt: now, createdAt: now, updatedAt: now },
-      ...(secret !== null && { secret: this.#sealer.seal(secret, placeOf(id)) }),
+      id,
+      organisationId,
+      ...fields,
+      url,
+      events: unique(fields.events),
+      enabledAt: now,
+      createdAt: now,
+      updatedAt: now,
+      ...(secret !== null && { secret: this.#deps.sealer.seal(secret, placeOf(id)) }),
     }
-    return this.#db.$transaction(async tx => {
+    return this.#deps.db.$transaction(async tx => {
       await lockOrganisation(tx, organisationId)
       if ((await tx.webhookEndpoint.count({ where: { organisationId } })) >= maxEndpoints)
         throw new GatewayError('quota_exceeded', `An organisation can have at most ${maxEndpoints} webhook endpoints.`)
@@ -82,8 +82,8 @@ export class WebhookEndpoints {
   async update(organisationId: string, id: string, patch: EndpointPatch, actor: Actor): Promise<WebhookEndpoint> {
     const { url, description, events, enabled } = patch
     const newUrl = url === undefined ? undefined : await this.#check(url)
-    const now = new Date(this.#clock.now())
-    return this.#db.$transaction(async tx => {
+    const now = new Date(this.#deps.clock.now())
+    return this.#deps.db.$transaction(async tx => {
       await lockOrganisation(tx, organisationId)
       const before = await find(tx, organisationId, id)
       if (newUrl !== undefined && newUrl !== before.url) await assertFree(tx, organisationId, newUrl)
@@ -109,12 +109,12 @@ export class WebhookEndpoints {
 
   /** Deletes an endpoint and ends its pending deliveries; its log stays. Throws 404. */
   async delete(organisationId: string, id: string, actor: Actor): Promise<void> {
-    await this.#db.$transaction(async tx => {
+    await this.#deps.db.$transaction(async tx => {
       await lockOrganisation(tx, organisationId)
       const { url } = await find(tx, organisationId, id)
       // Locks the row: an event that is published meanwhile waits, and then does not find the endpoint.
       await tx.webhookEndpoint.update({ where: { id }, data: { enabled: false } })
-      await endDeliveries(tx, [id], new Date(this.#clock.now()))
+      await endDeliveries(tx, [id], new Date(this.#deps.clock.now()))
       await tx.webhookEndpoint.delete({ where: { id } })
       await audit(tx, { organisationId, actor, action: 'webhook_endpoint.deleted', target: { id, name: url } })
     })
@@ -128,7 +128,7 @@ export class WebhookEndpoints {
     beside?: TransactionStep<CreatedEndpoint>,
   ): Promise<CreatedEndpoint> {
     const secret = newSigningSecret()
-    return this.#db.$transaction(async tx => {
+    return this.#deps.db.$transaction(async tx => {
       await lockOrganisation(tx, organisationId)
       const before = await find(tx, organisationId, id)
       if (before.secret === null)
@@ -136,9 +136,9 @@ export class WebhookEndpoints {
           'invalid_request',
           'This endpoint is signed with the secret of the organisation. Rotate that one instead.',
         )
-      const now = new Date(this.#clock.now())
+      const now = new Date(this.#deps.clock.now())
       const data = {
-        secret: this.#sealer.seal(secret, placeOf(id)),
+        secret: this.#deps.sealer.seal(secret, placeOf(id)),
         previousSecret: before.secret,
         secretRotatedAt: now,
         updatedAt: now,
@@ -154,7 +154,7 @@ export class WebhookEndpoints {
   /** An endpoint's own secrets that are valid now; null if it is signed with the organisation's. */
   secretsOf(row: WebhookEndpoint): WebhookSecrets | null {
     const pair = pairOf(row)
-    return pair && validSecrets(this.#sealer, placeOf(row.id), pair, this.#clock.now())
+    return pair && validSecrets(this.#deps.sealer, placeOf(row.id), pair, this.#deps.clock.now())
   }
 
   /** Re-encrypts the secrets of all endpoints with the current key. Returns how many endpoints changed. */
@@ -162,12 +162,19 @@ export class WebhookEndpoints {
     let changed = 0
     for (let after = ''; ; ) {
       const where = { id: { gt: after }, secret: { not: null } }
-      const rows = await this.#db.webhookEndpoint.findMany({ where, orderBy: { id: 'asc' }, take: resealedPerPage })
+      const rows = await this.#deps.db.webhookEndpoint.findMany({
+        where,
+        orderBy: { id: 'asc' },
+        take: resealedPerPage,
+      })
       for (const { id, secret, previousSecret } of rows) {
         const data = { secret: this.#reseal(secret, id), previousSecret: this.#reseal(previousSecret, id) }
         if (data.secret === secret && data.previousSecret === previousSecret) continue
         // Compare-and-set: a concurrent roll has already used the current key.
-        const { count } = await this.#db.webhookEndpoint.updateMany({ where: { id, secret, previousSecret }, data })
+        const { count } = await this.#deps.db.webhookEndpoint.updateMany({
+          where: { id, secret, previousSecret },
+          data,
+        })
         changed += count
       }
       if (rows.length < resealedPerPage) return changed
@@ -176,12 +183,12 @@ export class WebhookEndpoints {
   }
 
   #reseal(text: string | null, id: string): string | null {
-    if (text === null || this.#sealer.isCurrent(text)) return text
-    return this.#sealer.seal(this.#sealer.open(text, placeOf(id)), placeOf(id))
+    if (text === null || this.#deps.sealer.isCurrent(text)) return text
+    return this.#deps.sealer.seal(this.#deps.sealer.open(text, placeOf(id)), placeOf(id))
   }
 
   async #check(url: string): Promise<string> {
-    return (await assertPublicUrl(url, { ...this.#urlPolicy, param: 'url' })).url.href
+    return (await assertPublicUrl(url, { ...this.#deps.urlPolicy, param: 'url' })).url.href
   }
 }
 

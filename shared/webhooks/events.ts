@@ -1,4 +1,4 @@
-/** Every event that endpoints can subscribe to. */
+/** Every event that endpoints can subscribe to. `api/webhook-events.ts` has the data and a sample of each. */
 export const eventTypes = [
   'job.completed',
   'job.failed',
@@ -16,6 +16,8 @@ export const eventTypes = [
   'alert.resolved',
 ] as const
 export type EventType = (typeof eventTypes)[number]
+/** Those that are about no job or batch: `shared/alerts/` raises them, with an email. */
+export type AlertType = Exclude<EventType, `job.${string}` | `batch.${string}`>
 
 /** Everything, and every first part: "job.*". */
 const wildcards = ['*', ...new Set(eventTypes.map(type => wildcardOf(type)))]

@@ -27,7 +27,7 @@ export async function getWebhookSecrets(
 }
 
 /** The secrets that sign each organisation's webhooks now, newest first. Throws 404 for an unknown organisation. */
-export async function listSigningSecrets(
+async function listSigningSecrets(
   store: WebhookSecretStore,
   organisationIds: string[],
   nowMs: number,
@@ -70,7 +70,7 @@ export function validSecrets(sealer: Sealer, place: string, pair: SecretPair, no
   }
 }
 
-/** Replaces the secret. For 24 hours, webhooks are signed with both the old and the new one (contract §8). */
+/** Replaces the secret. For 24 hours, webhooks are signed with both the old and the new one (docs/webhooks.md). */
 export async function rotateWebhookSecret(
   store: WebhookSecretStore,
   organisationId: string,

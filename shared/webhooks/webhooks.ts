@@ -49,19 +49,17 @@ type ClaimRow = WebhookDelivery & { claimed: boolean }
 /** A claimed delivery; `openStarts` counts its attempts that never ended, excluding the current one. */
 type Claimed = Pick<WebhookDelivery, 'id' | 'openStarts'>
 
+type Deps = { db: Database; queue: Queue; clock: Clock }
+
 /**
  * The outbox of webhooks and its log. The row is authoritative: a pending delivery is due at `nextAttemptAt`, which a claim
  * moves ahead as a lease, so that it becomes due again if the worker dies. The queue only wakes workers.
  */
 export class Webhooks {
-  readonly #db: Database
-  readonly #queue: Queue
-  readonly #clock: Clock
+  readonly #deps: Deps
 
-  constructor({ db, queue, clock }: { db: Database; queue: Queue; clock: Clock }) {
-    this.#db = db
-    this.#queue = queue
-    this.#clock = clock
+  constructor(deps: Deps) {
+    this.#deps = deps
   }
 
   /** Inserts a delivery to one URL, due at once, in the caller's transaction. Returns its id; `enqueue` it after the commit. */
@@ -101,12 +99,12 @@ export class Webhooks {
   /** Wakes workers for deliveries. A delivery that is already queued is not added twice. */
   async enqueue(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return
-    await this.#queue.addBulk(ids.map(id => ({ name: 'deliver', data: id, opts: { jobId: id } })))
+    await this.#deps.queue.addBulk(ids.map(id => ({ name: 'deliver', data: id, opts: { jobId: id } })))
   }
 
   /** Pending deliveries that are overdue by 20 s, at most 5,000, oldest first. */
   async listOverdue(nowMs: number): Promise<string[]> {
-    const rows = await this.#db.webhookDelivery.findMany({
+    const rows = await this.#deps.db.webhookDelivery.findMany({
       where: { status: 'pending', nextAttemptAt: { lt: new Date(nowMs - overdueMs) } },
       orderBy: { nextAttemptAt: 'asc' },
       take: maxDue,
@@ -121,10 +119,10 @@ export class Webhooks {
    * end it.
    */
   async claim(ids: readonly string[], leaseMs: number): Promise<Claim[]> {
-    const nowMs = this.#clock.now()
+    const nowMs = this.#deps.clock.now()
     const now = new Date(nowMs)
     const until = new Date(nowMs + leaseMs)
-    const rows = await this.#db.$queryRaw<ClaimRow[]>`
+    const rows = await this.#deps.db.$queryRaw<ClaimRow[]>`
       WITH free AS (
         SELECT id FROM webhook_deliveries WHERE id = ANY(${ids}) AND status = 'pending' AND next_attempt_at <= ${now}
         ORDER BY id FOR UPDATE SKIP LOCKED),
@@ -152,18 +150,21 @@ export class Webhooks {
 
   /** Counts the attempt of a claimed suspect before it is made. */
   async begin({ id, openStarts }: Claimed): Promise<void> {
-    await this.#db.webhookDelivery.updateMany({ where: { id }, data: { openStarts: openStarts + 1 } })
+    await this.#deps.db.webhookDelivery.updateMany({ where: { id }, data: { openStarts: openStarts + 1 } })
   }
 
   /** Releases a claim without an attempt; the delivery is due again after `delayMs`. */
   async release({ id, openStarts }: Claimed, delayMs: number): Promise<void> {
-    const nextAttemptAt = new Date(this.#clock.now() + delayMs)
-    await this.#db.webhookDelivery.updateMany({ where: { id, status: 'pending' }, data: { openStarts, nextAttemptAt } })
+    const nextAttemptAt = new Date(this.#deps.clock.now() + delayMs)
+    await this.#deps.db.webhookDelivery.updateMany({
+      where: { id, status: 'pending' },
+      data: { openStarts, nextAttemptAt },
+    })
   }
 
   /** Records finished attempts and updates their deliveries. A delivery delivered in the meantime stays delivered. */
   async record(results: readonly AttemptResult[]): Promise<void> {
-    await this.#db.$executeRaw`
+    await this.#deps.db.$executeRaw`
       WITH result AS (SELECT * FROM jsonb_to_recordset(${JSON.stringify(results)}::jsonb) AS r(
         "deliveryId" text, at timestamptz, "durationMs" int, status int, error text, response text,
         headers jsonb, body text, outcome delivery_status, "nextAttemptAt" timestamptz)),
@@ -186,8 +187,8 @@ export class Webhooks {
    * `organisationId` null = any (the operator).
    */
   async redeliver(organisationId: string | null, id: string): Promise<WebhookDelivery> {
-    const nextAttemptAt = new Date(this.#clock.now())
-    const { count } = await this.#db.webhookDelivery.updateMany({
+    const nextAttemptAt = new Date(this.#deps.clock.now())
+    const { count } = await this.#deps.db.webhookDelivery.updateMany({
       where: { id, ...(organisationId && { organisationId }) },
       data: { status: 'pending', nextAttemptAt, deliveredAt: null, openStarts: 0 },
     })
@@ -199,8 +200,8 @@ export class Webhooks {
 
   /** Redelivers the failed events to a URL since a time, oldest first, at most 1,000. Returns how many. */
   async redeliverFailed(organisationId: string, url: string, since: Date): Promise<number> {
-    const rows = await this.#db.$queryRaw<{ id: string }[]>`
-      UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = ${new Date(this.#clock.now())}, open_starts = 0
+    const rows = await this.#deps.db.$queryRaw<{ id: string }[]>`
+      UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = ${new Date(this.#deps.clock.now())}, open_starts = 0
       WHERE id IN (
         SELECT id FROM webhook_deliveries
         WHERE organisation_id = ${organisationId} AND created_at >= ${since} AND url = ${url} AND status = 'failed'
@@ -213,8 +214,8 @@ export class Webhooks {
   /** Removes the queue entry: a delayed one would block a new one by its id, as would one that is just completing. */
   async #removeEntry(id: string): Promise<void> {
     for (let tries = 1; tries <= removeTries; tries++) {
-      await this.#queue.remove(id)
-      if (!(await this.#queue.getJob(id))) return
+      await this.#deps.queue.remove(id)
+      if (!(await this.#deps.queue.getJob(id))) return
       await sleep(removePauseMs)
     }
   }
@@ -223,7 +224,7 @@ export class Webhooks {
   async list(organisationId: string, options: DeliveryFilter & { limit: number }): Promise<WebhookDelivery[]> {
     const { status, type, url, endpointId, after, limit } = options
     const last = after === undefined ? null : await this.#find(organisationId, after)
-    return this.#db.webhookDelivery.findMany({
+    return this.#deps.db.webhookDelivery.findMany({
       where: {
         organisationId,
         ...(status && { status }),
@@ -240,7 +241,7 @@ export class Webhooks {
   /** The delivery status of a finished job's or batch's webhook; null once its log was deleted. */
   async statusOf(of: { jobId: string } | { batchId: string }): Promise<DeliveryStatus | null> {
     const newest = { createdAt: 'desc' } as const
-    const row = await this.#db.webhookDelivery.findFirst({
+    const row = await this.#deps.db.webhookDelivery.findFirst({
       where: { ...of, requested: true },
       orderBy: newest,
       select: { status: true },
@@ -254,7 +255,7 @@ export class Webhooks {
    */
   async show(organisationId: string | null, id: string): Promise<WebhookDelivery & { log: WebhookAttempt[] }> {
     const delivery = await this.#find(organisationId, id)
-    const latest = await this.#db.webhookAttempt.findMany({
+    const latest = await this.#deps.db.webhookAttempt.findMany({
       where: { deliveryId: id },
       orderBy: { number: 'desc' },
       take: maxAttempts,
@@ -264,7 +265,7 @@ export class Webhooks {
 
   async #find(organisationId: string | null, id: string): Promise<WebhookDelivery> {
     const where = { id, ...(organisationId && { organisationId }) }
-    const row = await this.#db.webhookDelivery.findFirst({ where })
+    const row = await this.#deps.db.webhookDelivery.findFirst({ where })
     if (!row) throw noSuchDelivery(id)
     return row
   }

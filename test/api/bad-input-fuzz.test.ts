@@ -124,7 +124,7 @@ for (const [path, body] of Object.entries(bodies) as [BodyPath, object][]) {
   })
 }
 
-/** Throws unless the answer is a success that can be read, or an error of exactly the contract's shape. */
+/** Throws unless the answer is a success that can be read, or an error of exactly the documented shape. */
 function assertProper(response: Response, text: string, documented: ReadonlySet<string>): void {
   if (response.headers.get('content-type')?.startsWith('text/event-stream')) {
     if (!/(?:data: \[DONE\]|data: \{"type":"message_stop"\})\n\n$/.test(text))
@@ -133,7 +133,7 @@ function assertProper(response: Response, text: string, documented: ReadonlySet<
   }
   if (response.status === 200 || response.status === 201) return
   const error = errorIn(response, text)
-  // The provider preferences of a request may exclude every provider, which is a 503 by the contract.
+  // The provider preferences of a request may exclude every provider, which is a documented 503.
   if (response.status >= 500 && error.code !== 'no_provider_available') throw new Error(`${response.status} ${text}`)
   const { status, type } = expectedError(response, error.code)
   if (status !== response.status || type !== error.type) throw new Error(`not of the table: ${text}`)

@@ -265,7 +265,7 @@ test.serial('503 with retry-after when no configured provider serves a model', a
   t.regex(response.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
 })
 
-test.serial('a stream that breaks ends with one error event of the contract’s shape and no [DONE]', async t => {
+test.serial('a stream that breaks ends with one error event of the documented shape and no [DONE]', async t => {
   const half = plainStream.slice(0, plainStream.indexOf('\n\n') + 2)
   upstream.next((_request, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })

@@ -1,8 +1,10 @@
 import Ajv2020 from 'ajv/dist/2020.js'
+import { z } from 'zod'
 import { isMessagesPath, isResponsesPath } from '../../api/error-response.ts'
 import { openApiDocument } from '../../api/openapi/document.ts'
 import { errorsOf } from '../../api/openapi/errors.ts'
 import { endpoints } from '../../api/routes/index.ts'
+import { webhookEvents } from '../../api/webhook-events.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { messagesErrorStatus } from '../../shared/engine/messages-error.ts'
 import { type Answer, type OpenApi, objectsIn, operationsIn, resolved } from '../support/api/openapi.ts'
@@ -212,5 +214,12 @@ test('webhooks are documented with their headers and payloads', t => {
     t.deepEqual(names, ['webhook-id', 'webhook-timestamp', 'webhook-signature'])
     const { properties } = resolved(document, operation.requestBody!.content['application/json']!.schema)
     t.is(properties?.type?.const, path)
+  }
+})
+
+test('the sample of each webhook event has the form that the document promises', t => {
+  for (const [type, { data, sample }] of Object.entries(webhookEvents)) {
+    const { success, error } = data.safeParse(sample(Date.UTC(2026, 10, 27), 'org_sample'))
+    t.true(success, `${type}: ${error && z.prettifyError(error)}`)
   }
 })

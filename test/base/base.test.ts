@@ -14,7 +14,7 @@ import {
 import { monthOf, nextMonthStart } from '../../shared/base/time.ts'
 import { test } from '../support/test.ts'
 
-/** The table of contract §2, word for word. */
+/** The table of docs/errors.md. */
 const table: [number, string, string[]][] = [
   [400, 'invalid_request_error', ['invalid_json', 'invalid_request', 'unknown_field', 'missing_field']],
   [400, 'invalid_request_error', ['consent_required', 'context_length_exceeded', 'unsupported_capability']],
@@ -59,7 +59,7 @@ const ofDashboard: typeof table = [
   [403, 'permission_error', ['insufficient_role', 'two_factor_required']],
 ]
 
-test('every error code has the status and type of the contract', t => {
+test('every error code has the documented status and type', t => {
   const known = new Set<string>(errorCodes)
   for (const [status, type, codes] of [
     ...table,

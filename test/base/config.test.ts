@@ -256,7 +256,7 @@ function difference(a: string, b: string, max = 4): number {
   return 1 + Math.min(...ways.map(([one, other]) => difference(one, other, max - 1)))
 }
 
-test('defaults and every variable as the contract names it', t => {
+test('defaults and every variable by its documented name', t => {
   const plain = load(stores)
   t.like(plain, {
     port: 3000,

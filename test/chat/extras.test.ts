@@ -48,7 +48,7 @@ test.serial('200 of a stream names them before its first byte', async t => {
   t.is(droppedIn(answer.headers), 'service_tier')
 })
 
-test.serial('200 at every dialect with what real clients send beside the contract', async t => {
+test.serial('200 at every dialect with what real clients send beside documented fields', async t => {
   const { live, test: sandbox } = await world.gateway.account()
   const marked = [{ type: 'text', text: 'Hello', cache_control: { type: 'ephemeral', ttl: '1h' } }]
   const sent = { usage: { include: true }, plugins: [], n: 1, strict: null, top_k: 5, langsmith_extra: { a: 1 } }

@@ -107,7 +107,7 @@ test('efforts that a model does not take, and what cannot be translated', t => {
   refuses(t, { text: { format: { type: 'json_schema', name: 'a' } } }, 'text.format.schema', /missing/)
 })
 
-test('§B.3: the tools of Codex: functions, a freeform tool, a namespace, and a search that is left out', t => {
+test('the tools of Codex: functions, a freeform tool, a namespace, and a search that is left out', t => {
   const { tools } = translate({ tools: [weather, patch, search, agents] })
   const { type: _type, ...fn } = weather
   const input = { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] }
@@ -228,7 +228,7 @@ test('images, files and sounds of the user, and what is refused', t => {
   part({ type: 'computer_screenshot' }, '.type', /no content part of the type computer_screenshot/)
 })
 
-test('§B.3: the second turn of Codex: calls, custom and of a namespace, with their outputs', t => {
+test('the second turn of Codex: calls, custom and of a namespace, with their outputs', t => {
   const custom = { type: 'custom_tool_call', call_id: 'b', name: 'apply_patch', input: '*** Begin "x"' }
   const input = [
     user('Go'),

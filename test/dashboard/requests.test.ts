@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { runSearch } from '../../api/dashboard/present/run-search.ts'
+import { runSearch } from '../../api/dashboard/queries/run-search.ts'
 import type {
   RequestCount,
   RequestDetail,

@@ -176,7 +176,12 @@ test('the environment is read only by the configuration and by tools', t => {
 })
 
 /** Where the system's clocks are read: their file, what compares both, and BullMQ's times, which are of the machine's clock. */
-const clockReaders = ['shared/base/time.ts', 'shared/io/clock-skew.ts', 'shared/queues/queues.ts', 'workers/run.ts']
+const clockReaders = [
+  'shared/base/time.ts',
+  'shared/io/clock-skew.ts',
+  'shared/queues/queues.ts',
+  'workers/run-queue.ts',
+]
 
 test('the clocks are read through shared/base/time.ts', t => {
   const reading = /\bDate\.now\b|\bperformance\.(?:now|timeOrigin)\b|\bhrtime\b|\bnew Date\(\)/

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, globSync, readFileSync, statSync } from 'node:fs'
 import { symlink, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { stripTypeScriptTypes } from 'node:module'
@@ -9,14 +9,15 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { commands, environmentCommands } from '../../api/operator/commands.ts'
+import { webhookEvents } from '../../api/webhook-events.ts'
 import { agentSections, withSnippets } from '../../docs/agent-snippets.ts'
+import { ruleKindNames } from '../../shared/alerts/rule-kinds.ts'
 import { errorCodes, GatewayError } from '../../shared/base/errors.ts'
 import { variables } from '../../shared/base/variables.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
 import { soundFile } from '../../shared/providers/sandbox/media/sounds.ts'
-import { eventTypes } from '../../shared/webhooks/events.ts'
 import { type CodeBlock, findAnchors, findLinks, type Page, readPages } from '../support/api/doc-examples.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
 import { inherited } from '../support/stack.ts'
@@ -223,7 +224,13 @@ test('ok: the examples that run against a gateway are found', t => {
   t.true(count('js', ({ code }) => /from 'openai'/.test(code)) >= 3)
 })
 
-for (const page of pages) {
+const decisions = globSync('docs/decisions/*.md', { cwd: root }).map(readPage)
+
+function readPage(path: string): Page {
+  return { path, text: readFileSync(join(root, path), 'utf8'), blocks: [] }
+}
+
+for (const page of [...pages, readPage('CONTRIBUTING.md'), ...decisions]) {
   test(`ok: ${page.path} links to files and headings that exist`, t => {
     t.deepEqual(brokenLinks(page), [])
   })
@@ -237,6 +244,13 @@ function brokenLinks(page: Page): string[] {
     return findAnchors(readFileSync(file, 'utf8')).has(anchor) ? [] : [`${target}#${anchor}`]
   })
 }
+
+test('ok: the index of decisions links every one of them, once', t => {
+  const index = decisions.find(({ path }) => path === 'docs/decisions/index.md')!
+  const others = decisions.map(({ path }) => path).filter(path => path !== index.path)
+  const linked = findLinks(index).map(({ target }) => target)
+  t.deepEqual(linked.filter(target => target.startsWith('docs/decisions/')).toSorted(), others.toSorted())
+})
 
 test('ok: docs/configuration.md and .env.example have every environment variable, and no other', t => {
   const page = pages.find(({ path }) => path === 'docs/configuration.md')!.text
@@ -268,11 +282,23 @@ test('ok: docs/errors.md has every error code with its status, and no other', t 
   t.deepEqual(rows.toSorted(), errorCodes.map(code => `${code} ${new GatewayError(code, '').status}`).toSorted())
 })
 
-test('ok: docs/ names every command of the operator and every event of a webhook', t => {
+test('ok: docs/ names every command of the operator', t => {
   const guides = pages.map(({ text }) => text).join('\n')
   const names = [...commands, ...environmentCommands].map(({ name }) => name)
   t.deepEqual(
-    [...names, ...eventTypes].filter(name => !guides.includes(name)),
+    names.filter(name => !guides.includes(name)),
+    [],
+  )
+})
+
+test('ok: docs/webhooks.md has every event of a webhook and every kind of alert rule, and no other event', t => {
+  const page = pages.find(({ path }) => path === 'docs/webhooks.md')!.text
+  const section = page.slice(page.indexOf('## Events'), page.indexOf('## Endpoints'))
+  const rows = section.split('\n').filter(line => line.startsWith('| `'))
+  const documented = rows.flatMap(row => [...row.split('|')[1]!.matchAll(/`([\w.]+)`/g)].map(([, name]) => name!))
+  t.deepEqual(documented.toSorted(), Object.keys(webhookEvents).toSorted())
+  t.deepEqual(
+    ruleKindNames.filter(kind => !page.includes(`\`${kind}\``)),
     [],
   )
 })

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { End } from '../../shared/jobs/job-end.ts'
+import type { End } from '../../shared/jobs/jobs.ts'
 import { checkLedger, openReservations } from '../../shared/wallet/check.ts'
 import { maintainPartitions } from '../../shared/wallet/partitions.ts'
 import { type EndCrash, JobWorld, type Known, leaseMs, type SubmitCrash } from '../support/jobs/history.ts'

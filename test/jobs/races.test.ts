@@ -6,7 +6,7 @@ import { finishJob } from '../../shared/jobs/finish.ts'
 import type { NewJob } from '../../shared/jobs/jobs.ts'
 import { startJob } from '../../shared/jobs/start.ts'
 import { requeueJobs, sweepJobs } from '../../shared/jobs/sweep.ts'
-import { Suspects } from '../../shared/queues/crash-suspect-limiter.ts'
+import { CrashSuspectLimiter } from '../../shared/queues/crash-suspect-limiter.ts'
 import { PollLoop } from '../../workers/poll-loop.ts'
 import { json, reset } from '../emulators/emulator.ts'
 import { startFal } from '../emulators/fal.ts'
@@ -306,17 +306,17 @@ test.serial(
       t.true((await finishJob(services, id))! > 0)
     }
     // A worker that is stopped in the middle of it says so before it ends.
-    const suspects = new Suspects()
+    const crashSuspects = new CrashSuspectLimiter()
     const stopped = Promise.withResolvers<void>()
     const files: typeof services.files = Object.assign(Object.create(services.files), {
       store: async () => {
-        await suspects.uncountStarts()
+        await crashSuspects.uncountStarts()
         stopped.resolve()
         return new Promise(() => {})
       },
     })
     runway.finish()
-    void finishJob({ ...services, suspects, files }, id)
+    void finishJob({ ...services, crashSuspects, files }, id)
     await stopped.promise
     t.is((await row(id)).openStarts, 2)
     t.is(await finishJob(services, id), null)

@@ -65,7 +65,7 @@ const tools = [{ type: 'function', function: { name: 'look', parameters: { type:
 const schema = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'], additionalProperties: false }
 const json = { type: 'json_schema', json_schema: { name: 's', schema } }
 
-test.serial('200 with the fields of the contract, and no others', async t => {
+test.serial('200 with the documented fields, and no others', async t => {
   const { headers, json: decision } = await routed(saying('auto'))
   t.deepEqual(Object.keys(decision), [
     'object',

@@ -1,12 +1,12 @@
 import { openWorkerRedis } from '../../shared/io/redis.ts'
 import type { Services } from '../../shared/open-services.ts'
 import { queueAddress } from '../../shared/queues/queues.ts'
-import { delayedProcessor } from '../../workers/async.ts'
 import { batchProcessor } from '../../workers/batches.ts'
+import { delayedProcessor } from '../../workers/delayed.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { mediaProcessor } from '../../workers/media.ts'
 import { PollLoop } from '../../workers/poll-loop.ts'
-import { type QueueWork, runQueue } from '../../workers/run.ts'
+import { type QueueWork, runQueue } from '../../workers/run-queue.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 
 export type Workers = { stop(): Promise<void> }

@@ -1,7 +1,7 @@
 import { operatorActor } from '../../shared/io/audit.ts'
 import { presentJob } from '../../shared/jobs/present.ts'
 import { rotateWebhookSecret } from '../../shared/webhooks/secrets.ts'
-import type { Outcome } from '../../workers/run.ts'
+import type { Outcome } from '../../workers/run-queue.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
 import { use, useStores } from '../support/use.ts'

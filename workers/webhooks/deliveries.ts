@@ -8,8 +8,8 @@ import { presentDelayed } from '../../shared/delayed/present.ts'
 import type { Batch, Job } from '../../shared/generated/prisma/client.ts'
 import { PinnedPools } from '../../shared/io/pinned-pools.ts'
 import { assertPublicUrl, type CheckedUrl, type Resolver, type UrlPolicy } from '../../shared/io/safe-url.ts'
-import { delayedKind } from '../../shared/jobs/job-end.ts'
 import type { JobServices } from '../../shared/jobs/job-services.ts'
+import { delayedKind } from '../../shared/jobs/jobs.ts'
 import { presentJob } from '../../shared/jobs/present.ts'
 import { maxOpenStarts, poisonError } from '../../shared/queues/crash-suspect-limiter.ts'
 import { deliveryAttributes } from '../../shared/traces/attributes.ts'
@@ -18,7 +18,7 @@ import { nextPauseMs, retryAfterMs } from '../../shared/webhooks/schedule.ts'
 import { listDeliverySecrets, webhookSignature } from '../../shared/webhooks/secrets.ts'
 import { type Post, slackMessage } from '../../shared/webhooks/slack.ts'
 import type { AttemptResult, Claim } from '../../shared/webhooks/webhooks.ts'
-import { done, type Outcome, retryIn, slotsOf } from '../run.ts'
+import { done, type Outcome, retryIn, slotsOf } from '../run-queue.ts'
 import { type Owner, WorkerSlots } from '../worker-slots.ts'
 import { Batcher } from './batcher.ts'
 import { failedReply, postWebhook, type Reply } from './post.ts'
@@ -45,9 +45,9 @@ function traceparentOf(subject: Subject): string | null {
   return 'batch' in subject ? subject.batch.traceparent : null
 }
 
-/** The outcome of an attempt; `message` is null if nothing was sent. */
 /** When an attempt began: its date, and the time from which its duration is measured. */
 type Begin = { at: Date; startedMs: MonotonicMs }
+/** The outcome of an attempt; `message` is null if nothing was sent. */
 type Attempt = { message: Post | null; reply: Reply; isLast: boolean }
 
 export type DeliveryOptions = {
@@ -55,7 +55,7 @@ export type DeliveryOptions = {
   timeoutMs?: number
 }
 
-/** Delivers webhooks (contract §8): one queue entry is one attempt. Database reads and writes are batched. */
+/** Delivers webhooks (docs/webhooks.md): one queue entry is one attempt. Database reads and writes are batched. */
 export class WebhookDeliveries {
   readonly #services: JobServices
   readonly #timeoutMs: number
@@ -86,13 +86,13 @@ export class WebhookDeliveries {
     if (loaded.state === 'over') return done
     if (loaded.state === 'waiting') return retryIn(loaded.delayMs)
     const { delivery } = loaded
-    const { suspects, monotonic } = this.#services
+    const { crashSuspects, monotonic } = this.#services
     const owner = ownerOf(loaded)
     const isSuspect = delivery.openStarts > 0
-    if (!this.#slots.hasRoom(owner) || (isSuspect && suspects.isBusy))
+    if (!this.#slots.hasRoom(owner) || (isSuspect && crashSuspects.isBusy))
       return this.#releaseFor(loaded, this.#slots.pauseMs(monotonic.now()))
     const uncount = () => this.#services.webhooks.release(delivery, this.#leaseMs)
-    const outcome = await suspects.run(
+    const outcome = await crashSuspects.run(
       delivery.openStarts,
       () => this.#slots.run(owner, () => this.#countAndSend(loaded)),
       uncount,
@@ -171,10 +171,17 @@ export class WebhookDeliveries {
     const decision = decideNext(reply, delivery.attempts + 1, clock.now())
     const { outcome, delayMs } = isLast ? { outcome: 'failed' as const, delayMs: 0 } : decision
     const { status, error, response } = reply
-    const nextAttemptAt = new Date(clock.now() + delayMs)
-    const durationMs = elapsedMs(startedMs, monotonic.now())
-    const result = { durationMs, status, error, response, outcome, nextAttemptAt }
-    await this.#recording.add({ deliveryId: delivery.id, at, ...redact(message), ...result })
+    await this.#recording.add({
+      deliveryId: delivery.id,
+      at,
+      ...redact(message),
+      durationMs: elapsedMs(startedMs, monotonic.now()),
+      status,
+      error,
+      response,
+      outcome,
+      nextAttemptAt: new Date(clock.now() + delayMs),
+    })
     metrics?.recordDelivery(outcome === 'pending' ? 'retried' : outcome)
     return outcome === 'pending' ? retryIn(delayMs) : done
   }

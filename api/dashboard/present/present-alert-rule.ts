@@ -48,9 +48,19 @@ export async function presentRules(
 function fieldsOf(row: AlertRule) {
   const { id, name, threshold, minRequests, keyId, model, environment, memberIds, webhook, enabled } = row
   return {
-    ...{ id, name, kind: row.kind as RuleKind, threshold, window: row.window as Window | null },
-    ...{ min_requests: minRequests, key: keyId, model, environment },
-    ...{ email: row.email as EmailChoice | null, member_ids: memberIds, webhook, enabled },
+    id,
+    name,
+    kind: row.kind as RuleKind,
+    threshold,
+    window: row.window as Window | null,
+    min_requests: minRequests,
+    key: keyId,
+    model,
+    environment,
+    email: row.email as EmailChoice | null,
+    member_ids: memberIds,
+    webhook,
+    enabled,
   }
 }
 

@@ -3,8 +3,9 @@ import { type Batch, unfinished } from '../../../shared/batches/batches.ts'
 import { presentBatch } from '../../../shared/batches/present.ts'
 import type { FileServices } from '../../../shared/files/file-services.ts'
 import type { WebhookServices } from '../../../shared/webhooks/webhook-services.ts'
+import { type Keys, readDelivery, readWorkKeys } from '../queries/work.ts'
 import type { BatchDetail, BatchFile, BatchRow } from '../wire/batches.ts'
-import { type Keys, mayCancel, presentWorkKey, readDelivery, readWorkKeys, type Viewer } from './work.ts'
+import { mayCancel, presentWorkKey, type Viewer } from './work.ts'
 
 const iso = (date: Date | null) => date?.toISOString() ?? null
 

@@ -3,8 +3,7 @@ import { hasEnded } from '../../../shared/delayed/delayed-row.ts'
 import { presentDelayed, presentListed } from '../../../shared/delayed/present.ts'
 import type { StoredFile } from '../../../shared/files/files.ts'
 import type { Prisma } from '../../../shared/generated/prisma/client.ts'
-import { delayedKind } from '../../../shared/jobs/job-end.ts'
-import type { Job } from '../../../shared/jobs/jobs.ts'
+import { delayedKind, type Job } from '../../../shared/jobs/jobs.ts'
 import { presentJob, storedResults } from '../../../shared/jobs/present.ts'
 import type { JobInput } from '../../../shared/jobs/submit.ts'
 import { type QueuedKind, queuedKinds } from '../../../shared/kinds/index.ts'
@@ -12,18 +11,10 @@ import type { References } from '../../../shared/kinds/media.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { readJobAttempts } from '../../../shared/wallet/jobs.ts'
 import type { WebhookServices } from '../../../shared/webhooks/webhook-services.ts'
+import { type Keys, readDelivery, readWorkKeys } from '../queries/work.ts'
 import type { JobDetail, JobKind, JobOutput, JobReference, JobRow } from '../wire/jobs.ts'
-import { presentCall } from './request-calls.ts'
-import {
-  fileUrlForPage,
-  type Keys,
-  mayCancel,
-  presentWorkKey,
-  readDelivery,
-  readWorkKeys,
-  rebaseUrl,
-  type Viewer,
-} from './work.ts'
+import { presentCall } from './present-request.ts'
+import { fileUrlForPage, mayCancel, presentWorkKey, rebaseUrl, type Viewer } from './work.ts'
 
 const maxInputCharacters = 4_000
 /** Longer results of a delayed job are read from its file. */
@@ -34,9 +25,24 @@ const maxThumbnailBytes = 2_000_000
 
 /** The columns of a list row: without requests, which may be long. */
 export const jobRowColumns = {
-  ...{ id: true, kind: true, status: true, stage: true, progress: true, model: true, provider: true },
-  ...{ environment: true, keyId: true, createdAt: true, startedAt: true, completedAt: true, cancelRequestedAt: true },
-  ...{ costNano: true, holdNano: true, error: true, result: true, expiresAt: true },
+  id: true,
+  kind: true,
+  status: true,
+  stage: true,
+  progress: true,
+  model: true,
+  provider: true,
+  environment: true,
+  keyId: true,
+  createdAt: true,
+  startedAt: true,
+  completedAt: true,
+  cancelRequestedAt: true,
+  costNano: true,
+  holdNano: true,
+  error: true,
+  result: true,
+  expiresAt: true,
 } as const satisfies Prisma.JobSelect
 type Listed = Prisma.JobGetPayload<{ select: typeof jobRowColumns }>
 

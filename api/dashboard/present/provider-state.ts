@@ -17,8 +17,12 @@ export function presentError(error: ReportedError, offsetMs: number): LastError 
   const { atMs, sinceMs, recoveredMs, failures, reason, status, message } = error
   const iso = (ms: number) => new Date(ms - offsetMs).toISOString()
   return {
-    ...{ at: iso(atMs), failing_since: recoveredMs === null ? iso(sinceMs) : null },
-    ...{ failures, reason, status, message },
+    at: iso(atMs),
+    failing_since: recoveredMs === null ? iso(sinceMs) : null,
+    failures,
+    reason,
+    status,
+    message,
   }
 }
 

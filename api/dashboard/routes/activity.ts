@@ -2,9 +2,9 @@ import { z } from 'zod'
 import { sumUsage, type UsageSum } from '../../../shared/wallet/usage-query.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentSums } from '../../routes/usage.ts'
-import { runSearch } from '../present/run-search.ts'
-import { readSpan, type Span } from '../present/span.ts'
-import { readUsageFilter, usageBound, usageFields } from '../present/usage-filter.ts'
+import { runSearch } from '../queries/run-search.ts'
+import { readSpan, type Span } from '../queries/span.ts'
+import { readUsageFilter, usageBound, usageFields } from '../queries/usage-filter.ts'
 import type { Activity, Periods, UsageEnvironment } from '../wire/usage.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
@@ -32,8 +32,12 @@ const activity = endpoint({
         const sum = byStart.get(time)
         return sum ? presentSums(sum) : null
       })
-      const shown = { values, total: presentSums(total ?? nothing), before: presentSums(earlier.total ?? nothing) }
-      return { ...presentPeriods(span, environment), ...shown }
+      return {
+        ...presentPeriods(span, environment),
+        values,
+        total: presentSums(total ?? zeroUsage),
+        before: presentSums(earlier.total ?? zeroUsage),
+      }
     })
   },
 })
@@ -50,11 +54,21 @@ export function presentPeriods({ from, to, times, stepMs }: Span, environment: U
 
 const none = { p50Ms: null, p95Ms: null }
 /** The sum of no requests. */
-export const nothing: UsageSum = {
-  ...{ start: null, groups: [], requests: 0, latency: none, firstByte: none },
-  ...{ costNano: 0n, providerCostNano: 0n, knownCostNano: 0n },
+export const zeroUsage: UsageSum = {
+  start: null,
+  groups: [],
+  requests: 0,
+  latency: none,
+  firstByte: none,
+  costNano: 0n,
+  providerCostNano: 0n,
+  knownCostNano: 0n,
   outcomes: { ok: 0, cancelled: 0, rate_limited: 0, refused: 0, invalid: 0, failed: 0 },
-  ...{ promptTokens: 0, completionTokens: 0, cachedTokens: 0, reasoningTokens: 0, cacheDiscountNano: 0n },
+  promptTokens: 0,
+  completionTokens: 0,
+  cachedTokens: 0,
+  reasoningTokens: 0,
+  cacheDiscountNano: 0n,
 }
 
 export const activityRoutes = [activity]

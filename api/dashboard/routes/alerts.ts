@@ -1,8 +1,7 @@
 import { z } from 'zod'
+import { type AlertFields, getAlertSettings, updateAlertSettings } from '../../../shared/alerts/alert-settings.ts'
 import { type EmailTo, listAlertRecipients } from '../../../shared/alerts/emails.ts'
-import { type RuleEvent, ruleText } from '../../../shared/alerts/rule-events.ts'
-import { type AlertFields, getAlertSettings, updateAlertSettings } from '../../../shared/alerts/settings.ts'
-import { formatAlertEmail } from '../../../shared/alerts/templates.ts'
+import { alertPath, formatAlertEmail } from '../../../shared/alerts/templates.ts'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import type { Alert } from '../../../shared/generated/prisma/client.ts'
 import type { Database } from '../../../shared/io/db.ts'
@@ -55,18 +54,11 @@ function presentAlert(alert: Alert, organisation: string): RaisedAlert {
     id,
     type,
     summary: formatAlertEmail(alert, organisation, '').subject,
-    path: pathOf(alert),
+    path: alertPath(alert),
     created_at: createdAt.toISOString(),
     has_email: hasEmail,
     emailed_at: hasEmail ? (emailedAt?.toISOString() ?? null) : null,
   }
-}
-
-function pathOf({ type, data }: Alert): string {
-  if (type === 'alert.raised' || type === 'alert.resolved') return ruleText(data as RuleEvent, '').path
-  if (type === 'wallet.low_balance') return 'billing'
-  if (type === 'webhook_endpoint.disabled') return `webhooks/endpoints/${(data as { id: string }).id}`
-  return `keys/${(data as { key: { hash: string } }).key.hash}`
 }
 
 const listAlerts = endpoint({

@@ -4,7 +4,7 @@ import type { Prisma } from '../../../shared/generated/prisma/client.ts'
 import { type Endpoint, endpoint, type Validated } from '../../endpoint.ts'
 import { paging, readPage } from '../../routes/paging.ts'
 import { maxExported, sendAudit } from '../audit-export.ts'
-import { auditFilters, presentEvent, readEvents, whereOf } from '../present/audit-search.ts'
+import { auditFilters, presentEvent, readEvents, whereOf } from '../queries/audit-search.ts'
 import type { ExportFormat } from '../row-export.ts'
 import type { AuditAnswer } from '../wire/audit.ts'
 
@@ -34,7 +34,9 @@ const ofOperators: Log = {
 
 function listOf({ base, access, entries, viewer, scopeOf }: Log): Endpoint {
   return endpoint({
-    ...{ method: 'get', tag: 'Dashboard', access },
+    method: 'get',
+    tag: 'Dashboard',
+    access,
     path: `${base}/audit`,
     summary: `List ${entries}`,
     query: z.strictObject({ ...paging, ...auditFilters }),
@@ -63,7 +65,9 @@ function exportOf(
   contentType: string,
 ): Endpoint {
   return endpoint({
-    ...{ method: 'get', tag: 'Dashboard', access },
+    method: 'get',
+    tag: 'Dashboard',
+    access,
     path: `${base}/audit.${format}`,
     summary: `Export ${entries} as ${format === 'csv' ? 'CSV' : 'JSON Lines'}, newest first`,
     query: z.strictObject(auditFilters),

@@ -9,7 +9,7 @@ import { getMonthTotals, isCursor, listStatementLines, type StatementLine } from
 import { endpoint } from '../../endpoint.ts'
 import { presentWallet } from '../../routes/account.ts'
 import { paging, readPage } from '../../routes/paging.ts'
-import { runSearch } from '../present/run-search.ts'
+import { runSearch } from '../queries/run-search.ts'
 import { exportReader, sendFile } from '../row-export.ts'
 import { statementCsv } from '../statement-csv.ts'
 import type { Billing, LedgerLine, LedgerPage, MonthTotals, StartedTopUp, TopUp, TopUpsPage } from '../wire/billing.ts'

@@ -5,7 +5,7 @@ import {
   type ContentSettingsFields,
   getContentSettings,
   updateContentSettings,
-} from '../../../shared/content-log/organisation-settings.ts'
+} from '../../../shared/content-log/content-settings.ts'
 import type { RequestContent as Row } from '../../../shared/generated/prisma/client.ts'
 import { contentColumns, contentSetting, maxContentDays, maxLoggingDays } from '../../../shared/keys/content-logging.ts'
 import type { Platform } from '../../../shared/platform.ts'

@@ -10,7 +10,7 @@ import { endpoint, type Validated } from '../../endpoint.ts'
 import { keysQuery } from '../../routes/keys.ts'
 import { type Page, readPage } from '../../routes/paging.ts'
 import { presentKeys } from '../../routes/present-key.ts'
-import { listCapRefusals } from '../present/cap-refusals.ts'
+import { listCapRefusals } from '../queries/cap-refusals.ts'
 import type { DashboardKey, KeyAnswer, KeySecretAnswer, KeysAnswer } from '../wire/keys.ts'
 
 type Request = Pick<Validated<unknown, unknown>, 'services' | 'organisationId' | 'person' | 'role'>

@@ -28,7 +28,11 @@ const list = endpoint({
       mayWatch ? listWithPassword(services, userIds) : new Set<string>(),
     ])
     const data = rows.map(({ id, userId, user, role, createdAt, lastActiveAt }) => ({
-      ...{ id, user_id: userId, name: user.name, email: user.email, role: role as Role },
+      id,
+      user_id: userId,
+      name: user.name,
+      email: user.email,
+      role: role as Role,
       joined_at: createdAt.toISOString(),
       keys: Number(keys.get(userId)?.usable ?? 0),
       spend_month_usd: usdFromNano(keys.get(userId)?.spentNano ?? 0n),

@@ -9,9 +9,9 @@ import type { UsageFilter } from '../../../shared/wallet/usage-source.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { paging } from '../../routes/paging.ts'
 import { presentSums } from '../../routes/usage.ts'
-import { runSearch } from '../present/run-search.ts'
-import { readSpan, type Span, spanFields } from '../present/span.ts'
-import { usageBound } from '../present/usage-filter.ts'
+import { runSearch } from '../queries/run-search.ts'
+import { readSpan, type Span, spanFields } from '../queries/span.ts'
+import { usageBound } from '../queries/usage-filter.ts'
 import type {
   Incident,
   IncidentKind,
@@ -22,7 +22,7 @@ import type {
   UnknownNamesAnswer,
 } from '../wire/operator-home.ts'
 import type { UsageChart } from '../wire/usage.ts'
-import { nothing, presentPeriods } from './activity.ts'
+import { presentPeriods, zeroUsage } from './activity.ts'
 import { readSeries } from './usage.ts'
 
 const base = '/dashboard/api/operator'
@@ -64,12 +64,12 @@ const activity = endpoint({
         const sum = byStart.get(time)
         return sum ? presentService(sum) : null
       })
-      const shown = {
+      return {
+        ...presentPeriods(span, query.environment),
         values,
-        total: presentService(total ?? nothing),
-        before: presentService(earlier.total ?? nothing),
+        total: presentService(total ?? zeroUsage),
+        before: presentService(earlier.total ?? zeroUsage),
       }
-      return { ...presentPeriods(span, query.environment), ...shown }
     })
   },
 })
@@ -111,7 +111,8 @@ const top = endpoint({
     const span = readSpan(query, services.clock.now())
     const grouping = {
       ...({ step: null, by: ['organisation'], durations: false, limit: maxTop } as const),
-      ...{ source: span.source, order: query.by },
+      source: span.source,
+      order: query.by,
     }
     const { rows } = await runSearch(services.db, usageBound, tx => sumUsage(tx, filterOf(query, span), grouping))
     const ids = rows.map(({ groups }) => groups[0]!)
@@ -121,13 +122,11 @@ const top = endpoint({
     })
     const names = new Map(found.map(({ id, name }) => [id, name]))
     const data = rows.map(({ groups: [id = ''], requests, outcomes: { ok, cancelled }, costNano }) => ({
-      ...{
-        id,
-        name: names.get(id) ?? id,
-        requests,
-        errors: requests - ok - cancelled,
-        cost_usd: usdFromNano(costNano),
-      },
+      id,
+      name: names.get(id) ?? id,
+      requests,
+      errors: requests - ok - cancelled,
+      cost_usd: usdFromNano(costNano),
     }))
     return { data: query.by === 'errors' ? data.filter(({ errors }) => errors > 0) : data }
   },
@@ -163,7 +162,12 @@ async function incidentOf({ db }: Platform, id: string): Promise<IncidentRow> {
 
 function presentIncident({ id, kind, subject, provider, model, message, openedAt, closedAt }: IncidentRow): Incident {
   return {
-    ...{ id, kind: kind as IncidentKind, subject, provider, model, message },
+    id,
+    kind: kind as IncidentKind,
+    subject,
+    provider,
+    model,
+    message,
     opened_at: openedAt.toISOString(),
     closed_at: closedAt?.toISOString() ?? null,
   }

@@ -13,8 +13,14 @@ const shared = { tag: 'Dashboard', access: 'operator' } as const
 const maxOrganisations = 20
 
 const listed = {
-  ...{ id: true, name: true, email: true, emailVerified: true, operator: true, createdAt: true },
-  ...{ suspendedAt: true, suspensionReason: true },
+  id: true,
+  name: true,
+  email: true,
+  emailVerified: true,
+  operator: true,
+  createdAt: true,
+  suspendedAt: true,
+  suspensionReason: true,
   memberships: {
     select: { role: true, organisation: { select: { id: true, name: true } } },
     orderBy: { createdAt: 'asc' },

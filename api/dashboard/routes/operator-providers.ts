@@ -11,9 +11,9 @@ import type { ProviderPause } from '../../../shared/providers/provider-pauses.ts
 import { sumUsage, type UsageSum } from '../../../shared/wallet/usage-query.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { compareProviders, deploymentState, keyOf, presentError, providerState } from '../present/provider-state.ts'
-import { runSearch } from '../present/run-search.ts'
-import { readSpan, type Span } from '../present/span.ts'
-import { usageBound } from '../present/usage-filter.ts'
+import { runSearch } from '../queries/run-search.ts'
+import { readSpan, type Span } from '../queries/span.ts'
+import { usageBound } from '../queries/usage-filter.ts'
 import type { Deployment, Provider, ProviderDay, ProvidersAnswer, ProviderTest } from '../wire/operator-home.ts'
 
 const base = '/dashboard/api/operator/providers'
@@ -108,7 +108,10 @@ const test = endpoint({
     const target = { id: name, name }
     const changes = Object.fromEntries(reports.map(({ credential, outcome }) => [credential, [null, outcome]] as const))
     await audit(db, {
-      ...{ organisationId: null, actor: actor, action: 'provider.tested', target },
+      organisationId: null,
+      actor: actor,
+      action: 'provider.tested',
+      target,
       changes: changes as Changes,
     })
     const data = reports.map(({ credential, outcome, reason }) => ({ key: credential, outcome, reason }))
@@ -141,7 +144,12 @@ async function readKnown(services: Platform, provider?: string): Promise<Known> 
   ])
   const models = [...catalog.models.values()].filter(({ disabled }) => !disabled)
   return {
-    ...{ nowMs, offsetMs: nowMs - clock.now(), reports, span, days: days.rows, hours: hours.rows },
+    nowMs,
+    offsetMs: nowMs - clock.now(),
+    reports,
+    span,
+    days: days.rows,
+    hours: hours.rows,
     pauses: new Map(pauses.map(row => [row.provider, row])),
     targets: Map.groupBy(
       models.flatMap(model => upstreams.targets(model, 'test')),
@@ -168,7 +176,12 @@ function present({ upstreams }: Platform, known: Known, { name, protocol }: Prov
     .sort((a, b) => b.lastError!.atMs - a.lastError!.atMs)[0]
   const succeeded = day !== null && day.requests > day.failed
   return {
-    ...{ name, protocol, keys, models: targets.length, deployments, day },
+    name,
+    protocol,
+    keys,
+    models: targets.length,
+    deployments,
+    day,
     state: !isConfigured ? 'not_configured' : pause ? 'paused' : providerState({ keys, deployments }, succeeded),
     pause: pause ? { by: pause.pausedBy, at: pause.pausedAt.toISOString(), reason: pause.reason } : null,
     last_error: lastReport ? { ...presentError(lastReport.lastError!, offsetMs), model: lastReport.model } : null,
@@ -182,7 +195,10 @@ function presentDeployment(
 ): Deployment {
   const { model, circuit, cooldownMs, lastError } = report
   return {
-    ...{ model: model!, circuit, state: deploymentState(report, nowMs), cooldown_ms: Math.round(cooldownMs) },
+    model: model!,
+    circuit,
+    state: deploymentState(report, nowMs),
+    cooldown_ms: Math.round(cooldownMs),
     first_byte_ms: firstByteMs === null ? null : Math.round(firstByteMs),
     tokens_per_second: tokensPerSecond === null ? null : Math.round(tokensPerSecond * 10) / 10,
     last_error: lastError && presentError(lastError, offsetMs),
@@ -199,8 +215,12 @@ function dayOf(name: string, { days, hours, span }: Known): ProviderDay | null {
   })
   const { requests, outcomes, latency } = sum
   return {
-    ...{ requests, failed: outcomes.failed, rate_limited: outcomes.rate_limited, success },
-    ...{ latency_p50_ms: latency.p50Ms, latency_p95_ms: latency.p95Ms },
+    requests,
+    failed: outcomes.failed,
+    rate_limited: outcomes.rate_limited,
+    success,
+    latency_p50_ms: latency.p50Ms,
+    latency_p95_ms: latency.p95Ms,
   }
 }
 

@@ -36,8 +36,15 @@ const system = endpoint({
     if (workers === 0) faults.push('no_worker')
     if (pending.length > 0) faults.push('migrations_pending')
     return {
-      ...{ version, pending_migrations: pending, faults, open_incidents: openIncidents },
-      ...{ ledger, instances, workers, ...work, batches },
+      version,
+      pending_migrations: pending,
+      faults,
+      open_incidents: openIncidents,
+      ledger,
+      instances,
+      workers,
+      ...work,
+      batches,
     }
   },
 })

@@ -3,18 +3,22 @@ import type { Connection } from '../../../shared/io/db.ts'
 import { countRequests } from '../../../shared/wallet/usage-times.ts'
 import { endpoint, type Validated } from '../../endpoint.ts'
 import { readPage } from '../../routes/paging.ts'
-import { findInHours, findLargest, inHours, isIndexed, isOfWholeHours, summedSearch } from '../present/request-hours.ts'
-import { beyond, figureColumns, orderBy, readPlace, requestSearch } from '../present/request-order.ts'
-import { listed, presentRow } from '../present/request-row.ts'
+import { listed, presentRow } from '../present/present-request.ts'
+import { findInHours, findLargest, inHours, isIndexed, isOfWholeHours, summedSearch } from '../queries/request-hours.ts'
 import {
+  beyond,
+  figureColumns,
+  orderBy,
   type RequestFilters,
   type RequestWhere,
+  readPlace,
   requestFilters,
+  requestSearch,
   searchBound,
   whereOf,
-} from '../present/request-search.ts'
-import { runSearch } from '../present/run-search.ts'
-import { readWorkKeys } from '../present/work.ts'
+} from '../queries/request-search.ts'
+import { runSearch } from '../queries/run-search.ts'
+import { readWorkKeys } from '../queries/work.ts'
 import { readExported, requestFields } from '../request-export.ts'
 import { type ExportFormat, sendExport } from '../row-export.ts'
 import type { RequestCount, RequestsPage } from '../wire/requests.ts'

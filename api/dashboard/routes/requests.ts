@@ -6,14 +6,22 @@ import type { RoutingRecord } from '../../../shared/wallet/routing-record.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentGeneration } from '../../routes/account.ts'
 import { presentCandidate } from '../../routes/chat.ts'
-import { callsOf } from '../present/request-calls.ts'
-import { costParts } from '../present/request-cost.ts'
-import { findInHours } from '../present/request-hours.ts'
-import { beyond, orderBy, placeColumns } from '../present/request-order.ts'
-import { presentRow } from '../present/request-row.ts'
-import { requestFilters, searchBound, searchSpan, usualDays, whereId, whereOf } from '../present/request-search.ts'
-import { runSearch } from '../present/run-search.ts'
-import { type Keys, presentWorkKey, readDelivery, readWorkKeys } from '../present/work.ts'
+import { callsOf, costParts, presentRow } from '../present/present-request.ts'
+import { presentWorkKey } from '../present/work.ts'
+import { findInHours } from '../queries/request-hours.ts'
+import {
+  beyond,
+  orderBy,
+  placeColumns,
+  requestFilters,
+  searchBound,
+  searchSpan,
+  usualDays,
+  whereId,
+  whereOf,
+} from '../queries/request-search.ts'
+import { runSearch } from '../queries/run-search.ts'
+import { type Keys, readDelivery, readWorkKeys } from '../queries/work.ts'
 import type { ContentFacts } from '../wire/contents.ts'
 import type { RequestDetail, RequestFeedback, RequestFilters, RequestNeighbours } from '../wire/requests.ts'
 
@@ -65,9 +73,13 @@ const read = endpoint({
 function presentContent(row: RequestContent | null): ContentFacts | null {
   return (
     row && {
-      ...{ input_bytes: row.inputBytes, output_bytes: row.outputBytes },
-      ...{ input_truncated: row.inputTruncated, output_truncated: row.outputTruncated },
-      ...{ redactions: row.redactions, expires_at: row.expiresAt.toISOString(), deleted: row.fileId === null },
+      input_bytes: row.inputBytes,
+      output_bytes: row.outputBytes,
+      input_truncated: row.inputTruncated,
+      output_truncated: row.outputTruncated,
+      redactions: row.redactions,
+      expires_at: row.expiresAt.toISOString(),
+      deleted: row.fileId === null,
     }
   )
 }

@@ -7,12 +7,12 @@ import { sumUsage, type UsageGrouping } from '../../../shared/wallet/usage-query
 import { dimensions, type UsageFilter } from '../../../shared/wallet/usage-source.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentSums, usageCsv } from '../../routes/usage.ts'
-import { runSearch } from '../present/run-search.ts'
-import { granularity, inPeriods, readSpan, type Span } from '../present/span.ts'
-import { readUsageFilter, sourceOf, usageBound, usageFields } from '../present/usage-filter.ts'
-import { namesOf } from '../present/usage-names.ts'
+import { runSearch } from '../queries/run-search.ts'
+import { granularity, inPeriods, readSpan, type Span } from '../queries/span.ts'
+import { readUsageFilter, sourceOf, usageBound, usageFields } from '../queries/usage-filter.ts'
+import { namesOf } from '../queries/usage-names.ts'
 import type { UsageBefore, UsageGroups } from '../wire/usage.ts'
-import { nothing, presentPeriods } from './activity.ts'
+import { presentPeriods, zeroUsage } from './activity.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
@@ -121,7 +121,7 @@ async function readGroups(
     ...presentSums(sum),
     before: earlier?.of(sum.groups) ?? null,
   }))
-  return { span, environment, rows, total: presentSums(total ?? nothing), before: earlier?.total ?? null }
+  return { span, environment, rows, total: presentSums(total ?? zeroUsage), before: earlier?.total ?? null }
 }
 
 /** The end of the period that starts at a time. */
@@ -133,12 +133,12 @@ function endOf({ times, to }: Span, startMs: number): Date {
 /** What groups used before. That of a group which is not among the largest is unknown. */
 async function readEarlier(tx: Connection, filter: UsageFilter, grouping: UsageGrouping) {
   const { rows, total } = await sumUsage(tx, filter, { ...grouping, durations: false, limit: maxExported })
-  const present = ({ requests, costNano } = nothing): UsageBefore => ({ requests, cost_usd: usdFromNano(costNano) })
+  const present = ({ requests, costNano } = zeroUsage): UsageBefore => ({ requests, cost_usd: usdFromNano(costNano) })
   const byGroups = new Map(rows.map(sum => [JSON.stringify(sum.groups), present(sum)]))
   const others = rows.length < maxExported ? present() : null
   return {
     of: (groups: readonly string[]) => byGroups.get(JSON.stringify(groups)) ?? others,
-    total: present(total ?? nothing),
+    total: present(total ?? zeroUsage),
   }
 }
 

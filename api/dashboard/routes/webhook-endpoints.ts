@@ -2,16 +2,16 @@ import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { dayMs } from '../../../shared/base/time.ts'
 import type { WebhookEndpoint } from '../../../shared/generated/prisma/client.ts'
-import { eventPatterns } from '../../../shared/webhooks/events.ts'
+import { eventPatterns, eventTypes } from '../../../shared/webhooks/events.ts'
 import { getWebhookSecrets, webhookSignature } from '../../../shared/webhooks/secrets.ts'
 import type { WebhookServices } from '../../../shared/webhooks/webhook-services.ts'
 import { maxRedelivered } from '../../../shared/webhooks/webhooks.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentEndpoint } from '../../routes/present-webhook-endpoint.ts'
 import { endpointPatch, newEndpoint } from '../../schemas/webhooks.ts'
+import { webhookEvents } from '../../webhook-events.ts'
 import { presentDelivery } from '../present/present-delivery.ts'
-import { sampleData, sampleTypes } from '../present/sample-event.ts'
-import { noFigures, readFigures } from '../present/webhook-figures.ts'
+import { noFigures, readFigures } from '../queries/webhook-figures.ts'
 import type {
   DashboardEndpoint,
   EndpointAnswer,
@@ -31,6 +31,8 @@ const secretOnce = 'The endpoint with its secret, which is shown only once.'
 const resendMs = 30 * dayMs
 /** What verifiers of Standard Webhooks accept. */
 const toleranceS = 300
+/** The types of which a sample can be sent. */
+const sampleTypes = ['webhook.test', ...eventTypes] as const
 const choices = { types: [...sampleTypes], patterns: [...eventPatterns] }
 
 async function present(services: WebhookServices, row: WebhookEndpoint): Promise<DashboardEndpoint> {
@@ -136,7 +138,7 @@ const sendSample = endpoint({
   async handle({ services, organisationId, params, body: { type } }): Promise<DeliverySentAnswer> {
     const { db, webhooks, webhookEndpoints, clock } = services
     const { id: endpointId, url } = await webhookEndpoints.get(organisationId, params.endpoint!)
-    const data = sampleData(type, organisationId, clock.now())
+    const data = webhookEvents[type].sample(clock.now(), organisationId)
     const id = await webhooks.insert(db, { organisationId, type, url, endpointId, data, nowMs: clock.now() })
     await webhooks.enqueue([id])
     return { data: presentDelivery(await webhooks.show(organisationId, id)) }

@@ -1,8 +1,9 @@
-/** Types shared by the alert rules of the page of alerts and their routes. */
+/** Types and the kinds of rules, shared by the page of alerts and its routes. */
 
 import type { RuleFields } from '../../../shared/alerts/rules.ts'
 import type { Delivery } from './webhooks.ts'
 
+export { kindOf, type RuleKind, ruleKindNames, type Window } from '../../../shared/alerts/rule-kinds.ts'
 export type { EmailChoice } from '../../../shared/alerts/rules.ts'
 
 /** What POST and PATCH …/alerts/rules take, besides `slack_url`. `key` is the id of a key. */

@@ -1,4 +1,6 @@
-/** Types shared by the page of webhooks and its routes. */
+/** Types and the events, shared by the page of webhooks and its routes. */
+
+export { eventTypes } from '../../../shared/webhooks/events.ts'
 
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 

@@ -14,7 +14,7 @@ import { maxStreamIdLength, type ResponseCreate, responseCreate } from '../../..
 import { refuseBackground, refusePrompt } from '../../../shared/kinds/stored-responses.ts'
 import type { Services } from '../../../shared/open-services.ts'
 import { inputItems, type ResponsesTurn, withContext } from '../../../shared/responses/context.ts'
-import { meterOf } from '../../../shared/responses/earlier.ts'
+import { meterOf } from '../../../shared/responses/previous-items.ts'
 import { resolveReferences } from '../../../shared/responses/references.ts'
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../../shared/responses/turn.ts'
 import { SpanKind } from '../../../shared/traces/trace.ts'

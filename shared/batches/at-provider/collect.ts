@@ -13,11 +13,11 @@ import { billingContextOf } from '../../wallet/billing-context.ts'
 import type { BatchServices } from '../batch-services.ts'
 import type { Batch } from '../batches.ts'
 import { readLines } from '../input.ts'
-import { answeredText, type FinishedLine, measuredFeatures, refusalOf } from '../line.ts'
+import { answeredText, type FinishedLine, refusalOf } from '../line-output.ts'
 import { readRequest } from '../request.ts'
-import { ResultWriter } from '../writer.ts'
+import { ResultWriter } from '../result-writer.ts'
 import type { ProviderBatch } from './offer.ts'
-import { maxLineNano } from './submit.ts'
+import { maxLineNano, measuredFeatures } from './submit.ts'
 
 /** Limits of the answers that are buffered until their lines are read. */
 const maxCharacters = 32 * 1024 * 1024
@@ -142,7 +142,7 @@ class Collector {
   async #event(id: string, requestId: string, reservation: Reservation, billed: Bill) {
     const { policy } = await this.#resolveKey()
     const { kind, target } = this.#providerBatch
-    const about = {
+    const call = {
       id,
       kind,
       requestId,
@@ -155,9 +155,11 @@ class Collector {
       durationMs: 0,
       marginPpm: this.#marginPpm,
       routing: { batch: this.#batch.id },
+      model: target.model.id,
+      provider: target.provider.name,
+      startedMs: this.#services.clock.now(),
     }
-    const place = { model: target.model.id, provider: target.provider.name, startedMs: this.#services.clock.now() }
-    return usageEvent({ ...about, ...place }, reservation, billed)
+    return usageEvent(call, reservation, billed)
   }
 
   get #marginPpm(): bigint {

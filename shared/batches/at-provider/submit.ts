@@ -1,14 +1,16 @@
 import { GatewayError } from '../../base/errors.ts'
 import type { Price } from '../../catalog/schema.ts'
 import { chatFormatOf } from '../../chat/chat-formats.ts'
+import { measureInline } from '../../chat/measure-request.ts'
 import { noMedia } from '../../chat/remote-media.ts'
 import { admitRequest } from '../../engine/admit-request.ts'
 import type { StoredFile } from '../../files/files.ts'
 import { sourceOf } from '../../files/sources.ts'
+import type { SlotOwner } from '../../io/fair-slots.ts'
 import { hadNoEffect } from '../../jobs/start.ts'
 import { allowedModels } from '../../keys/allowlist.ts'
 import type { ResolvedKey } from '../../keys/policies.ts'
-import type { DirectKind } from '../../kinds/index.ts'
+import type { DirectKind, DirectKinds } from '../../kinds/index.ts'
 import type { Platform } from '../../platform.ts'
 import type { Call } from '../../providers/contract.ts'
 import { ProviderError } from '../../providers/provider-error.ts'
@@ -20,7 +22,7 @@ import { BatchKey } from '../batch-key.ts'
 import type { BatchServices } from '../batch-services.ts'
 import type { Batch } from '../batches.ts'
 import { readLines } from '../input.ts'
-import { batchRateContext, measuredFeatures } from '../line.ts'
+import { batchRateContext } from '../line-run.ts'
 import { type BatchEndpoint, batchEndpoints, isBlank, readRequest } from '../request.ts'
 import { moveToGateway, offersOf, type ProviderBatch, providerBatchOf } from './offer.ts'
 
@@ -116,7 +118,7 @@ async function startAtProvider(
     return await services.batches.change(batch, ['in_progress', 'cancelling'], { operation })
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error
-    services.log.warn({ err: error, batch: batch.id, provider: batch.provider }, 'a provider did not take a batch')
+    services.log.warn({ err: error, batch: batch.id, provider: batch.provider }, 'cannot start a batch at its provider')
     if (hadNoEffect(error))
       throw new GatewayError('upstream_error', `The provider did not take the batch: ${error.message}`)
     return batch
@@ -184,6 +186,20 @@ async function* readCalls(services: BatchServices, batch: Batch, target: Provide
       yield { number, features, call }
     }
   }
+}
+
+/** The features of a line with the measured sizes of its audio and documents. */
+export async function measuredFeatures<K extends DirectKind>(
+  kind: K,
+  body: DirectKinds[K]['request'],
+  bytes: number,
+  owner: SlotOwner,
+): Promise<Features> {
+  const format = chatFormatOf(kind)
+  // The length of the whole line, which exceeds its body's.
+  const features = format.readFeatures(body, bytes)
+  await measureInline(format, body, features, owner)
+  return features
 }
 
 /** The maximum cost of one line of a batch at a target. */

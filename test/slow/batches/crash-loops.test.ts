@@ -1,5 +1,5 @@
-import { LineStarts } from '../../../shared/batches/line-starts.ts'
-import { Suspects } from '../../../shared/queues/crash-suspect-limiter.ts'
+import { LineStarts } from '../../../shared/batches/run.ts'
+import { CrashSuspectLimiter } from '../../../shared/queues/crash-suspect-limiter.ts'
 import { hang, type Reply } from '../../emulators/emulator.ts'
 import { reply as usual } from '../../emulators/openai.ts'
 import { batchOf, type ResultLine, resultsOf } from '../../support/batches/gateway.ts'
@@ -17,7 +17,7 @@ test.beforeEach(() => {
 })
 
 /** The services as another process has them. */
-const process = () => ({ ...world.gateway.services, suspects: new Suspects() })
+const process = () => ({ ...world.gateway.services, crashSuspects: new CrashSuspectLimiter() })
 const lost = () => new Promise<never>(() => {})
 const starts = async (batchId: string) => {
   const rows = await world.gateway.services.db.batchStart.findMany({ where: { batchId }, orderBy: { line: 'asc' } })

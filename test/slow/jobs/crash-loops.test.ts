@@ -1,6 +1,6 @@
 import { runDelayed } from '../../../shared/delayed/run.ts'
 import { sweepDelayed } from '../../../shared/delayed/sweep.ts'
-import { Suspects } from '../../../shared/queues/crash-suspect-limiter.ts'
+import { CrashSuspectLimiter } from '../../../shared/queues/crash-suspect-limiter.ts'
 import { hang } from '../../emulators/emulator.ts'
 import { delayed, gated, path, startDelayedWorld, submitDelayed } from '../../support/delayed/jobs.ts'
 import { type Account, eventually } from '../../support/gateway.ts'
@@ -120,11 +120,11 @@ async function lifeWith(poison: string): Promise<void> {
 }
 
 test('suspects of one death run eight at a time, those of two alone, others at once', async t => {
-  const suspects = new Suspects()
+  const crashSuspects = new CrashSuspectLimiter()
   const running = new Set<string>()
   const ends = new Map<string, () => void>()
   const start = (name: string, openStarts: number) =>
-    suspects.run(openStarts, async () => {
+    crashSuspects.run(openStarts, async () => {
       running.add(name)
       await new Promise<void>(end => ends.set(name, end))
       running.delete(name)
@@ -142,8 +142,8 @@ test('suspects of one death run eight at a time, those of two alone, others at o
   t.deepEqual([...running], ['fresh', 'alone'])
   await end('alone')
   t.deepEqual([...running], ['fresh', 'k'])
-  t.true(suspects.isBusy)
+  t.true(crashSuspects.isBusy)
   await end('fresh', 'k')
   await Promise.all(all)
-  t.false(suspects.isBusy)
+  t.false(crashSuspects.isBusy)
 })

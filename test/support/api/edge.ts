@@ -53,7 +53,7 @@ export function expectedError(response: Response, code: ErrorCode): { status: nu
   return { status: messagesErrorStatus(failure), type: messagesErrorBody(failure, '').error.type }
 }
 
-/** Asserts an error answer of contract §2: status, exact shape, the type that belongs to the code, a request id. */
+/** Asserts an error answer: status, exact shape, the type that belongs to the code, a request id. */
 export async function answersError(
   t: ExecutionContext,
   response: Response,

@@ -1,18 +1,24 @@
 import { Checkbox, Fieldset, MultiSelect, NumberInput, Select, SimpleGrid, TextInput } from '@mantine/core'
 import { useState } from 'react'
-import type { RuleKind, Window } from '../../../../../shared/alerts/rule-kinds.ts'
-import type { AlertRuleFields, AlertRulesAnswer, DashboardRule, EmailChoice } from '../../../wire/alert-rules.ts'
+import {
+  type AlertRuleFields,
+  type AlertRulesAnswer,
+  type DashboardRule,
+  type EmailChoice,
+  kindOf,
+  type RuleKind,
+  ruleKindNames,
+  type Window,
+} from '../../../wire/alert-rules.ts'
 import { OpenModal } from '../../components/dialogs.tsx'
 import { Form } from '../../components/form.tsx'
 import { type RuleChanges, useSaveRule } from './rule-queries.ts'
-import { emailLabels, kinds, windowLabels } from './rule-texts.ts'
+import { emailLabels, windowLabels } from './rule-texts.ts'
 
 type Choices = AlertRulesAnswer['choices']
 /** `slack_url` is what was typed; the URL that a rule has is not shown. */
 type Draft = AlertRuleFields & { slack_url: string; removesSlack: boolean }
 type Fields = { draft: Draft; onChange: (changes: Partial<Draft>) => void; choices: Choices }
-
-const noScope = { key: null, model: null, environment: 'live' } as const
 
 function startOf(rule: DashboardRule | null, members: Choices['members']): Draft {
   const slack = { slack_url: '', removesSlack: false }
@@ -22,15 +28,26 @@ function startOf(rule: DashboardRule | null, members: Choices['members']): Draft
     const member_ids = fields.member_ids.filter(member => members.some(({ id }) => id === member))
     return { ...fields, member_ids, ...slack }
   }
+  const kind = 'error_rate'
   return {
-    ...{ name: '', kind: 'error_rate', threshold: kinds.error_rate.proposed, window: '15m', min_requests: 20 },
-    ...{ ...noScope, email: 'admins', member_ids: [], webhook: true, enabled: true, ...slack },
+    name: '',
+    kind,
+    ...kindOf(kind).proposed,
+    min_requests: 20,
+    key: null,
+    model: null,
+    environment: 'live',
+    email: 'admins',
+    member_ids: [],
+    webhook: true,
+    enabled: true,
+    ...slack,
   }
 }
 
 /** The fields to send: those that a kind does not have are empty. */
 function fieldsOf({ slack_url: typed, removesSlack, ...draft }: Draft): RuleChanges {
-  const { scope } = kinds[draft.kind]
+  const { scope } = kindOf(draft.kind)
   const slack_url = typed.trim() === '' ? undefined : typed.trim()
   return {
     ...draft,
@@ -75,21 +92,19 @@ export function RuleForm({
 }
 
 function Condition({ draft, onChange, choices }: Fields) {
-  const { threshold, windows, unit, minimum } = kinds[draft.kind]
-  const choose = (kind: RuleKind) =>
-    onChange({ kind, threshold: kinds[kind].proposed, window: kinds[kind].windows[0] ?? null })
+  const { thresholdLabel, windows, unit, minimum } = kindOf(draft.kind)
   return (
     <>
       <Select
         label="Alert on"
         allowDeselect={false}
-        data={Object.entries(kinds).map(([value, { label }]) => ({ value, label }))}
+        data={ruleKindNames.map(value => ({ value, label: kindOf(value).label }))}
         value={draft.kind}
-        onChange={value => choose(value as RuleKind)}
+        onChange={value => onChange({ kind: value as RuleKind, ...kindOf(value as RuleKind).proposed })}
       />
       <SimpleGrid cols={{ base: 1, sm: 3 }}>
         <NumberInput
-          label={threshold}
+          label={thresholdLabel}
           required
           min={0}
           decimalScale={unit === 'ms' || unit === 'days' ? 0 : 2}
@@ -97,7 +112,7 @@ function Condition({ draft, onChange, choices }: Fields) {
           value={draft.threshold}
           onChange={value => onChange({ threshold: Number(value) })}
         />
-        {windows.length > 0 && (
+        {windows && (
           <Select
             label={unit === 'usd' ? 'In a' : 'Over'}
             allowDeselect={false}
@@ -124,7 +139,7 @@ function Condition({ draft, onChange, choices }: Fields) {
 }
 
 function Scope({ draft, onChange, choices }: Fields) {
-  const { scope } = kinds[draft.kind]
+  const { scope } = kindOf(draft.kind)
   if (scope.length === 0) return null
   return (
     <SimpleGrid cols={{ base: 1, sm: 3 }}>

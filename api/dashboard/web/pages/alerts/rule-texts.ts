@@ -1,53 +1,5 @@
-import type { RuleKind, Window } from '../../../../../shared/alerts/rule-kinds.ts'
-import type { DashboardRule } from '../../../wire/alert-rules.ts'
+import { type DashboardRule, kindOf, type RuleKind, type Window } from '../../../wire/alert-rules.ts'
 import { duration, usd } from '../../format.ts'
-
-type Kind = {
-  label: string
-  /** The label of the threshold, with its unit. */
-  threshold: string
-  unit: 'usd' | 'percent' | 'ms' | 'days'
-  /** The first one is proposed. */
-  windows: Window[]
-  scope: ('key' | 'model' | 'environment')[]
-  /** What must be counted before it is compared. */
-  minimum: 'requests' | 'deliveries' | null
-  proposed: number
-}
-
-const spans: Window[] = ['15m', '5m', '1h', '24h']
-const everything: Kind['scope'] = ['key', 'model', 'environment']
-
-export const kinds: Record<RuleKind, Kind> = {
-  error_rate: {
-    ...{ label: 'Error rate', threshold: 'At or above (%)', unit: 'percent', proposed: 5 },
-    ...{ windows: spans, scope: everything, minimum: 'requests' },
-  },
-  latency_p95: {
-    ...{ label: 'Latency, p95', threshold: 'At or above (ms)', unit: 'ms', proposed: 10_000 },
-    ...{ windows: spans, scope: everything, minimum: 'requests' },
-  },
-  ttft_p95: {
-    ...{ label: 'Time to first token, p95', threshold: 'At or above (ms)', unit: 'ms', proposed: 3_000 },
-    ...{ windows: spans, scope: everything, minimum: 'requests' },
-  },
-  spend: {
-    ...{ label: 'Spend', threshold: 'At or above (USD)', unit: 'usd', proposed: 50 },
-    ...{ windows: ['day', 'week', 'month'], scope: everything, minimum: null },
-  },
-  key_expiring: {
-    ...{ label: 'Key expires', threshold: 'Days ahead', unit: 'days', proposed: 14 },
-    ...{ windows: [], scope: ['key', 'environment'], minimum: null },
-  },
-  key_unused: {
-    ...{ label: 'Key not used', threshold: 'Days without a request', unit: 'days', proposed: 30 },
-    ...{ windows: [], scope: ['key', 'environment'], minimum: null },
-  },
-  webhook_failing: {
-    ...{ label: 'Webhook endpoint fails', threshold: 'Success rate below (%)', unit: 'percent', proposed: 90 },
-    ...{ windows: [], scope: [], minimum: 'deliveries' },
-  },
-}
 
 export const windowLabels: Record<Window, string> = {
   '5m': '5 minutes',
@@ -66,31 +18,17 @@ export const emailLabels = {
   members: 'Chosen members',
 } as const
 
-/** "Error rate ≥ 5% over 15 minutes, gpt-4o". */
+/** "Error rate ≥ 5% over 15 minutes · gpt-4o". */
 export function conditionText({ kind, threshold, window, key_name, model, environment }: DashboardRule): string {
-  const { label, scope } = kinds[kind]
-  const limit = amountText(kind, threshold)
-  const over =
-    window === null
-      ? ''
-      : kinds[kind].unit === 'usd'
-        ? ` in a ${windowLabels[window]}`
-        : ` over ${windowLabels[window]}`
-  const condition =
-    kind === 'key_expiring'
-      ? `${label} within ${limit}`
-      : kind === 'key_unused'
-        ? `${label} for ${limit}`
-        : kind === 'webhook_failing'
-          ? `Endpoint success < ${limit} over 24 hours`
-          : `${label} ≥ ${limit}${over}`
+  const { scope, condition } = kindOf(kind)
   const test = environment === 'test' && scope.includes('environment') ? 'test' : null
-  return [condition, key_name, model, test].filter(part => part !== null).join(' · ')
+  const parts = [condition(amountText(kind, threshold), window && windowLabels[window]), key_name, model, test]
+  return parts.filter(part => part !== null).join(' · ')
 }
 
 /** An amount in the unit of a kind. */
 export function amountText(kind: RuleKind, value: number): string {
-  switch (kinds[kind].unit) {
+  switch (kindOf(kind).unit) {
     case 'usd':
       return usd(value)
     case 'percent':

@@ -74,7 +74,7 @@ const ownTexts: Record<string, string> = {
 }
 
 /** The objects that the log can be filtered by. */
-export const things = [
+export const auditSubjects = [
   { value: 'key', label: 'API keys' },
   { value: 'provisioning_key', label: 'Provisioning keys' },
   { value: 'member', label: 'Members' },

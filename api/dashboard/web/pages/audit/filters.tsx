@@ -4,7 +4,7 @@ import { queryText } from '../../api.ts'
 import { ExportButtons } from '../../components/export-buttons.tsx'
 import { TextFilter, useFilter } from '../../components/filters.tsx'
 import { SpanPicker, type TimeQuery, useTime } from '../../components/span.tsx'
-import { things } from './actions.ts'
+import { auditSubjects } from './actions.ts'
 
 const width = { base: '100%', xs: 220 }
 const names = ['actor', 'action', 'target'] as const
@@ -54,7 +54,7 @@ function ActionFilter() {
       clearable
       clearButtonProps={{ 'aria-label': 'Show all actions' }}
       w={width}
-      data={things}
+      data={auditSubjects}
       value={action || null}
       onChange={value => setAction(value ?? '')}
     />

@@ -72,7 +72,7 @@ function Request({ request }: { request: string | null }) {
     <Section title="Request">
       {request === null ? (
         <Text size="sm" c="dimmed">
-          The request of async chat is deleted when the job ends.
+          The request of a delayed job is deleted when the job ends.
         </Text>
       ) : (
         <CodeBox code={indented(request)} label="Request" />

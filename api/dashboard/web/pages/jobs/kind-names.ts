@@ -7,5 +7,5 @@ export const kindNames: Record<JobKind, string> = {
   face_swap: 'Face swap',
   avatar: 'Avatar video',
   mesh: '3D mesh',
-  async: 'Async chat',
+  async: 'Delayed job',
 }

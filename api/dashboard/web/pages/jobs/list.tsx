@@ -43,7 +43,7 @@ export function JobList() {
   return (
     <Page
       title="Jobs"
-      description="Asynchronous work: videos, lip sync, face swaps, avatars, meshes and async chat. Unfinished jobs update automatically."
+      description="Media jobs (videos, lip sync, face swaps, avatars, meshes) and delayed jobs. Unfinished jobs update automatically."
       actions={<SpanPicker time={time} onChange={setTime} hasAll />}
     >
       <Group align="flex-end">

@@ -7,7 +7,7 @@ import { MediaPreview } from '../../components/media-preview.tsx'
 import { bytes } from '../../format.ts'
 import { kindNames } from './kind-names.ts'
 
-/** The result of a completed job: a preview of its main file and downloads of the others; or the response of async chat. */
+/** The result of a completed job: a preview of its main file and downloads of the others; or the response of a delayed job. */
 export function Results({ job }: { job: JobDetail }) {
   const [main, ...others] = job.outputs
   if (job.kind === 'async') return job.status === 'completed' ? <Answer job={job} /> : null

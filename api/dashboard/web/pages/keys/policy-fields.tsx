@@ -176,7 +176,7 @@ function Access({ draft, onChange, disabled }: Fields) {
         />
         <Checkbox.Group
           label="Endpoints"
-          description="Select none to allow all endpoints. Images, audio, media jobs, async jobs, batches, files and realtime have no selection of their own: only keys for all endpoints can call them."
+          description="Select none to allow all endpoints. Images, audio, media jobs, delayed jobs, batches, files and realtime have no selection of their own: only keys for all endpoints can call them."
           value={draft.scopes}
           onChange={chosen => onChange({ ...draft, scopes: chosen })}
         >

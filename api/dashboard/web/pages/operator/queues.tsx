@@ -36,7 +36,7 @@ export function Queues() {
               <Entries key={current.name} queue={current} />
             ) : (
               <Text size="sm" c="dimmed">
-                Entries of media jobs, async chat, batches and webhooks are removed when they end, whether or not they
+                Entries of media jobs, delayed jobs, batches and webhooks are removed when they end, whether or not they
                 failed: the database keeps their state.
               </Text>
             )}

@@ -1,10 +1,10 @@
 import { Checkbox, SegmentedControl, SimpleGrid } from '@mantine/core'
 import { listOf, Offered, PromptField, stillOffered, TabForm, WordField } from './fields.tsx'
-import { given } from './given.ts'
 import { JobPanel, useJobRun } from './job.tsx'
-import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
+import { omitEmpty } from './omit-empty.ts'
 import { Panels } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
 import { type Reference, References } from './references.tsx'
 
 const path = '/v1/avatars/videos'
@@ -25,7 +25,7 @@ type Set = (change: Partial<Fields>) => void
 export default function AvatarTab() {
   const choice = useChoice('avatar', ({ type }) => type === 'avatar')
   const { model, slug } = choice
-  const [fields, setFields] = useKept('avatar.fields', usual)
+  const [fields, setFields] = usePersistedField('avatar.fields', usual)
   const set: Set = change => setFields(kept => ({ ...kept, ...change }))
   const run = useJobRun(path)
   const sources = listOf(model, 'sources')
@@ -35,7 +35,7 @@ export default function AvatarTab() {
   const aspectRatios = listOf(model, 'aspect_ratios')
   const body = {
     model: slug,
-    ...given({
+    ...omitEmpty({
       avatar_id: hasOwnImage ? '' : fields.avatarId,
       image_url: hasOwnImage ? fields.image[0]?.url : '',
       source_face_consent: (hasOwnImage && fields.hasConsent) || undefined,

@@ -5,13 +5,13 @@ import { isOffered } from '../../catalog.ts'
 import { Empty } from '../../components/states.tsx'
 import { usePlace } from '../../session.tsx'
 import { AnswerText, PlainSwitch } from './answer-text.tsx'
-import { useBench } from './bench.ts'
 import { answersOf } from './chat/answers.ts'
 import { chat } from './chat/formats/chat.ts'
 import { type Answer, noAnswer } from './chat/turns.ts'
-import { useKept } from './kept.ts'
 import { ApiFailure, FactsLine } from './outcome.tsx'
 import { Equivalent, requestSnippets } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
+import { usePlayground } from './playground-context.ts'
 import type { Facts } from './response-facts.ts'
 
 const maxModels = 3
@@ -28,9 +28,9 @@ type Column = {
 
 /** One prompt, answered by up to three models side by side. The models are in the address. */
 export default function CompareTab() {
-  const { apiKey, models } = useBench()
+  const { apiKey, models } = usePlayground()
   const [search, setSearch] = useSearchParams()
-  const [prompt, setPrompt] = useKept('compare.prompt', '')
+  const [prompt, setPrompt] = usePersistedField('compare.prompt', '')
   const { columns, isRunning, run, stop } = useColumns()
   const usable = models.filter(
     model => model.type === 'chat' && model.endpoint === chat.path && isOffered(apiKey, model),
@@ -108,8 +108,8 @@ function bodyOf(model: string, text: string): object {
 
 /** The answers of the last prompt, and how to get others. */
 function useColumns() {
-  const { client } = useBench()
-  const [columns, setColumns] = useKept<Column[]>('compare.columns', [])
+  const { client } = usePlayground()
+  const [columns, setColumns] = usePersistedField<Column[]>('compare.columns', [])
   const running = useRef<AbortController | null>(null)
   useEffect(() => {
     // Answers that were in progress when the tab was left have been aborted.

@@ -1,12 +1,12 @@
 import { NumberInput, Paper, SimpleGrid, Stack, Text } from '@mantine/core'
 import { Empty } from '../../components/states.tsx'
-import { useBench } from './bench.ts'
 import { PromptField, TabForm } from './fields.tsx'
-import { given } from './given.ts'
-import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
+import { omitEmpty } from './omit-empty.ts'
 import { ApiFailure, FactsLine } from './outcome.tsx'
 import { Panels } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
+import { usePlayground } from './playground-context.ts'
 import { type Facts, factsOf } from './response-facts.ts'
 import { type TabRun, useTabRun } from './tab-run.ts'
 import { Waiting } from './waiting.tsx'
@@ -17,15 +17,15 @@ const usual = { prompt: '', maxTokens: 100 as number | string, temperature: '' a
 type Written = { text: string; facts: Facts }
 
 export default function CompletionsTab() {
-  const { client } = useBench()
+  const { client } = usePlayground()
   const choice = useChoice('completions', ({ type }) => type === 'chat')
   const { slug } = choice
-  const [fields, setFields] = useKept('completions.fields', usual)
+  const [fields, setFields] = usePersistedField('completions.fields', usual)
   const set = (change: Partial<typeof usual>) => setFields(kept => ({ ...kept, ...change }))
   const body = {
     model: slug,
     prompt: fields.prompt || example,
-    ...given({ max_tokens: fields.maxTokens, temperature: fields.temperature }),
+    ...omitEmpty({ max_tokens: fields.maxTokens, temperature: fields.temperature }),
   }
   const write = useTabRun('completions', async (): Promise<Written> => {
     const startedMs = performance.now()

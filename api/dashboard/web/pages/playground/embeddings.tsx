@@ -1,13 +1,13 @@
 import { Code, NumberInput, Paper, Stack, Text } from '@mantine/core'
 import { Empty } from '../../components/states.tsx'
 import { count } from '../../format.ts'
-import { useBench } from './bench.ts'
 import { PromptField, TabForm } from './fields.tsx'
-import { given } from './given.ts'
-import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
+import { omitEmpty } from './omit-empty.ts'
 import { ApiFailure, FactsLine } from './outcome.tsx'
 import { Panels } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
+import { usePlayground } from './playground-context.ts'
 import { type Facts, factsOf } from './response-facts.ts'
 import { type TabRun, useTabRun } from './tab-run.ts'
 import { Waiting } from './waiting.tsx'
@@ -20,14 +20,14 @@ const usual = { input: '', dimensions: '' as number | string }
 type Made = { vectors: number[][]; facts: Facts }
 
 export default function EmbeddingsTab() {
-  const { client } = useBench()
+  const { client } = usePlayground()
   const choice = useChoice('embeddings', ({ type }) => type === 'embeddings')
   const { slug } = choice
-  const [fields, setFields] = useKept('embeddings.fields', usual)
+  const [fields, setFields] = usePersistedField('embeddings.fields', usual)
   const set = (change: Partial<typeof usual>) => setFields(kept => ({ ...kept, ...change }))
   const texts = fields.input.split('\n').filter(line => line.trim() !== '')
   const input = texts.length > 1 ? texts.slice(0, maxTexts) : (texts[0] ?? example)
-  const body = { model: slug, input, ...given({ dimensions: fields.dimensions }) }
+  const body = { model: slug, input, ...omitEmpty({ dimensions: fields.dimensions }) }
   const make = useTabRun('embeddings', async (): Promise<Made> => {
     const startedMs = performance.now()
     const response = await client.request(path, { body })

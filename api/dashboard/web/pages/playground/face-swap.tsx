@@ -1,10 +1,10 @@
 import { Checkbox } from '@mantine/core'
 import { TabForm } from './fields.tsx'
-import { given } from './given.ts'
 import { JobPanel, useJobRun } from './job.tsx'
-import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
+import { omitEmpty } from './omit-empty.ts'
 import { Panels } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
 import { type Reference, References } from './references.tsx'
 
 const path = '/v1/face-swap'
@@ -13,12 +13,12 @@ const usual = { video: [] as Reference[], face: [] as Reference[], hasConsent: f
 export default function FaceSwapTab() {
   const choice = useChoice('face_swap', ({ type }) => type === 'face_swap')
   const { slug } = choice
-  const [fields, setFields] = useKept('face-swap.fields', usual)
+  const [fields, setFields] = usePersistedField('face-swap.fields', usual)
   const set = (change: Partial<typeof usual>) => setFields(kept => ({ ...kept, ...change }))
   const run = useJobRun(path)
   const body = {
     model: slug,
-    ...given({
+    ...omitEmpty({
       video_url: fields.video[0]?.url,
       face_image_url: fields.face[0]?.url,
       source_face_consent: fields.hasConsent || undefined,

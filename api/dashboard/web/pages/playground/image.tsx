@@ -2,13 +2,13 @@ import { NumberInput, Paper, SimpleGrid, Stack, Text } from '@mantine/core'
 import type { CatalogModel } from '../../../wire/models.ts'
 import { MediaPreview } from '../../components/media-preview.tsx'
 import { Empty } from '../../components/states.tsx'
-import { useBench } from './bench.ts'
 import { listOf, numberOf, Offered, PromptField, SeedField, stillOffered, TabForm } from './fields.tsx'
-import { given } from './given.ts'
-import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
+import { omitEmpty } from './omit-empty.ts'
 import { ApiFailure, FactsLine } from './outcome.tsx'
 import { Panels } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
+import { usePlayground } from './playground-context.ts'
 import { type Reference, References } from './references.tsx'
 import { type Facts, factsOf } from './response-facts.ts'
 import { type TabRun, useTabRun } from './tab-run.ts'
@@ -33,10 +33,10 @@ type Made = { images: { url: string; revised_prompt?: string }[]; prompt: string
 const draws = (model: CatalogModel) => model.type === 'image' || listOf(model, 'endpoints').includes(path)
 
 export default function ImageTab() {
-  const { client } = useBench()
+  const { client } = usePlayground()
   const choice = useChoice('image', draws)
   const { model, slug } = choice
-  const [fields, setFields] = useKept('image.fields', usual)
+  const [fields, setFields] = usePersistedField('image.fields', usual)
   const set = (change: Partial<Fields>) => setFields(kept => ({ ...kept, ...change }))
   const body = bodyOf(slug, model, fields)
   const make = useTabRun('image', async (): Promise<Made> => {
@@ -131,7 +131,7 @@ function bodyOf(slug: string, model: CatalogModel | undefined, fields: Fields): 
     model: slug,
     prompt: prompt || 'A lighthouse at dusk',
     response_format: 'url',
-    ...given({
+    ...omitEmpty({
       n: Number(n) > 1 && max > 1 ? Math.min(Number(n), max) : undefined,
       size: stillOffered(listOf(model, 'sizes'), size),
       resolution: stillOffered(listOf(model, 'resolutions'), resolution),

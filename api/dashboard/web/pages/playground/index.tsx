@@ -9,11 +9,11 @@ import { useModels } from '../../catalog.ts'
 import { Page } from '../../components/page.tsx'
 import { Empty, Loading, Show } from '../../components/states.tsx'
 import { usePlace } from '../../session.tsx'
-import { BenchContext } from './bench.ts'
 import { Client } from './client.ts'
-import { takeHanded } from './handed.ts'
-import { KeptContext } from './kept.ts'
 import { isUsable, KeyPicker, preferredKey, rememberKey } from './key-picker.tsx'
+import { PersistedFieldsContext } from './persisted-field.ts'
+import { PlaygroundContext } from './playground-context.ts'
+import { takePrefill } from './prefill.ts'
 
 const tabs = [
   { path: 'chat', label: 'Chat', tab: lazy(() => import('./chat/index.tsx')) },
@@ -83,9 +83,9 @@ function WithKeys({ keys, models }: { keys: DashboardKey[]; models: CatalogModel
 function Tab({ apiKey, models }: { apiKey: DashboardKey; models: CatalogModel[] }) {
   const { base, home } = usePlace()
   const [location, navigate] = useLocation()
-  const [kept] = useState(takeHanded)
+  const [values] = useState(takePrefill)
   const client = useMemo(() => new Client(base, apiKey.hash), [base, apiKey.hash])
-  const bench = useMemo(() => ({ apiKey, models, client }), [apiKey, models, client])
+  const state = useMemo(() => ({ apiKey, models, client }), [apiKey, models, client])
   const here = `${home}/playground`
   const current = location.slice(here.length + 1)
   const list = useRef<HTMLDivElement>(null)
@@ -95,8 +95,8 @@ function Tab({ apiKey, models }: { apiKey: DashboardKey; models: CatalogModel[] 
   }, [current])
   if (!tabs.some(({ path }) => path === current)) return <Redirect to={`${here}/${tabs[0]!.path}`} replace />
   return (
-    <BenchContext value={bench}>
-      <KeptContext value={kept}>
+    <PlaygroundContext value={state}>
+      <PersistedFieldsContext value={values}>
         <Tabs value={current} onChange={path => navigate(`${here}/${path}`)} activateTabWithKeyboard={false}>
           <ScrollArea type="auto" offsetScrollbars="x" scrollbarSize={6}>
             <Tabs.List ref={list} className="tab-row">
@@ -119,7 +119,7 @@ function Tab({ apiKey, models }: { apiKey: DashboardKey; models: CatalogModel[] 
             </Suspense>
           </Tabs.Panel>
         </Tabs>
-      </KeptContext>
-    </BenchContext>
+      </PersistedFieldsContext>
+    </PlaygroundContext>
   )
 }

@@ -9,9 +9,9 @@ import { Status } from '../../components/status.tsx'
 import { bytes, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { isOver, useJob } from '../jobs/queries.ts'
-import { useBench } from './bench.ts'
-import { useKept } from './kept.ts'
 import { ApiFailure } from './outcome.tsx'
+import { usePersistedField } from './persisted-field.ts'
+import { usePlayground } from './playground-context.ts'
 
 export type JobRun = {
   submit: UseMutationResult<{ id: string }, Error, object>
@@ -24,10 +24,10 @@ export type JobRun = {
  * of the key's requests per minute. It goes on while other tabs are visited.
  */
 export function useJobRun(path: string): JobRun {
-  const { client } = useBench()
+  const { client } = usePlayground()
   const { id: organisationId, base } = usePlace()
   const queries = useQueryClient()
-  const [id, setId] = useKept<string | null>(`${path}.job`, null)
+  const [id, setId] = usePersistedField<string | null>(`${path}.job`, null)
   const query = useJob(id)
   const submit = useMutation({
     mutationFn: (body: object) => client.json<{ id: string }>(path, { body }),

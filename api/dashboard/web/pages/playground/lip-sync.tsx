@@ -1,9 +1,9 @@
 import { listOf, Offered, PromptField, stillOffered, TabForm } from './fields.tsx'
-import { given } from './given.ts'
 import { JobPanel, useJobRun } from './job.tsx'
-import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
+import { omitEmpty } from './omit-empty.ts'
 import { Panels } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
 import { type Reference, References } from './references.tsx'
 
 const path = '/v1/lipsync'
@@ -12,7 +12,7 @@ const usual = { source: [] as Reference[], audio: [] as Reference[], prompt: '',
 export default function LipSyncTab() {
   const choice = useChoice('lipsync', ({ type }) => type === 'lipsync')
   const { model, slug } = choice
-  const [fields, setFields] = useKept('lipsync.fields', usual)
+  const [fields, setFields] = usePersistedField('lipsync.fields', usual)
   const set = (change: Partial<typeof usual>) => setFields(kept => ({ ...kept, ...change }))
   const run = useJobRun(path)
   const takes = model?.kind.takes === 'image' ? 'image' : 'video'
@@ -21,7 +21,7 @@ export default function LipSyncTab() {
   const source = fields.source.filter(({ contentType }) => contentType.startsWith(`${takes}/`))
   const body = {
     model: slug,
-    ...given({
+    ...omitEmpty({
       [`${takes}_url`]: source[0]?.url,
       audio_url: fields.audio[0]?.url,
       prompt: takesPrompt ? fields.prompt : '',

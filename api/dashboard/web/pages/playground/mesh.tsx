@@ -1,11 +1,11 @@
 import { Input, NumberInput, SegmentedControl, Select, SimpleGrid, Stack, Switch } from '@mantine/core'
 import type { CatalogModel } from '../../../wire/models.ts'
 import { listOf, numberOf, PromptField, SeedField, TabForm } from './fields.tsx'
-import { given } from './given.ts'
 import { JobPanel, useJobRun } from './job.tsx'
-import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
+import { omitEmpty } from './omit-empty.ts'
 import { Panels } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
 import { type Reference, References } from './references.tsx'
 
 const path = '/v1/meshes'
@@ -28,7 +28,7 @@ type Set = (change: Partial<Fields>) => void
 export default function MeshTab() {
   const choice = useChoice('mesh', ({ type }) => type === 'mesh')
   const { model, slug } = choice
-  const [fields, setFields] = useKept('mesh.fields', usual)
+  const [fields, setFields] = usePersistedField('mesh.fields', usual)
   const set: Set = change => setFields(kept => ({ ...kept, ...change }))
   const run = useJobRun(path)
   const inputs = listOf(model, 'inputs')
@@ -156,7 +156,7 @@ function bodyOf(slug: string, model: CatalogModel | undefined, fields: Fields): 
   const urls = images.map(({ url }) => url)
   return {
     model: slug,
-    ...given({
+    ...omitEmpty({
       prompt: input === 'text' ? prompt || example : '',
       image_url: input === 'image' ? urls[0] : '',
       texture: offers('texture') && !texture ? false : undefined,

@@ -3,8 +3,8 @@ import { Link, useSearchParams } from 'wouter'
 import type { CatalogModel } from '../../../wire/models.ts'
 import { isOffered, leadOf, priceSummary } from '../../catalog.ts'
 import { usePlace } from '../../session.tsx'
-import { useBench } from './bench.ts'
-import { useKept } from './kept.ts'
+import { usePersistedField } from './persisted-field.ts'
+import { usePlayground } from './playground-context.ts'
 
 const maxShown = 200
 
@@ -20,11 +20,11 @@ export type Choice = {
 
 /** The model of a tab: from the URL, otherwise the last one selected in the tab, otherwise `usual`, otherwise the first. */
 export function useChoice(tab: string, serves: (model: CatalogModel) => boolean, usual = ''): Choice {
-  const { apiKey, models: all } = useBench()
+  const { apiKey, models: all } = usePlayground()
   const [search, setSearch] = useSearchParams()
-  const [kept, keep] = useKept(`${tab}.model`, usual)
+  const [persisted, persist] = usePersistedField(`${tab}.model`, usual)
   const models = all.filter(model => serves(model) && isOffered(apiKey, model))
-  const wanted = search.get('model') ?? kept
+  const wanted = search.get('model') ?? persisted
   const model = models.find(({ id }) => id === wanted)
   const isAuto = usual === 'auto' && wanted === 'auto'
   const chosen = model ?? (isAuto || usual === 'auto' ? undefined : models[0])
@@ -33,7 +33,7 @@ export function useChoice(tab: string, serves: (model: CatalogModel) => boolean,
     model: chosen,
     slug: chosen?.id ?? usual,
     choose: slug => {
-      keep(slug)
+      persist(slug)
       setSearch({ model: slug }, { replace: true })
     },
   }
@@ -41,7 +41,7 @@ export function useChoice(tab: string, serves: (model: CatalogModel) => boolean,
 
 /** Selects a model by name or slug, and shows its price for the key. */
 export function ModelPicker({ choice, auto = false }: { choice: Choice; auto?: boolean }) {
-  const { apiKey } = useBench()
+  const { apiKey } = usePlayground()
   const { home } = usePlace()
   const { models, model, slug, choose } = choice
   const byId = new Map(models.map(row => [row.id, row]))

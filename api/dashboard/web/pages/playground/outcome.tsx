@@ -7,7 +7,7 @@ import { ErrorDocs } from '../../components/error-docs.tsx'
 import { ErrorAlert } from '../../components/states.tsx'
 import { duration, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
-import { useBench } from './bench.ts'
+import { usePlayground } from './playground-context.ts'
 import type { Facts } from './response-facts.ts'
 
 const maxLookUps = 6
@@ -15,7 +15,7 @@ const lookUpAfterMs = 700
 
 /** The cost of a response that did not state it, from the request log, which has it a moment later. */
 function useCost({ costUsd, generationId }: Facts): number | null {
-  const { client, apiKey } = useBench()
+  const { client, apiKey } = usePlayground()
   const { data } = useQuery({
     queryKey: ['generation', apiKey.id, generationId],
     queryFn: () => client.json<{ cost_usd: number }>(`/v1/generation?id=${generationId}`),

@@ -1,8 +1,8 @@
 import { ActionIcon, Button, FileButton, Group, Image, Input, Stack, Text } from '@mantine/core'
 import { IconUpload, IconX } from '@tabler/icons-react'
 import { useMutation } from '@tanstack/react-query'
-import { useBench } from './bench.ts'
 import { ApiFailure } from './outcome.tsx'
+import { usePlayground } from './playground-context.ts'
 
 /** An uploaded file; its URL is valid for 30 minutes. */
 export type Reference = { url: string; name: string; contentType: string }
@@ -23,7 +23,7 @@ export function References({
   value: Reference[]
   onChange: (files: Reference[]) => void
 }) {
-  const { client } = useBench()
+  const { client } = usePlayground()
   const upload = useMutation({
     mutationFn: async (file: File): Promise<Reference> => {
       const body = new FormData()

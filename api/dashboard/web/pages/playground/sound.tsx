@@ -1,12 +1,12 @@
 import { NumberInput, SimpleGrid, Switch } from '@mantine/core'
 import { Empty } from '../../components/states.tsx'
-import { useBench } from './bench.ts'
 import { listOf, numberOf, Offered, PromptField, stillOffered, TabForm } from './fields.tsx'
-import { given } from './given.ts'
-import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
+import { omitEmpty } from './omit-empty.ts'
 import { ApiFailure } from './outcome.tsx'
 import { Panels } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
+import { usePlayground } from './playground-context.ts'
 import { factsOf } from './response-facts.ts'
 import { type Sound, SoundPlayer } from './sound-player.tsx'
 import { type TabRun, useTabRun } from './tab-run.ts'
@@ -27,10 +27,10 @@ export function SoundTab({
   maxSeconds: number
 }) {
   const path = `/v1/audio/${type}`
-  const { client } = useBench()
+  const { client } = usePlayground()
   const choice = useChoice(type, model => model.type === type)
   const { model, slug } = choice
-  const [fields, setFields] = useKept(`${type}.fields`, usual)
+  const [fields, setFields] = usePersistedField(`${type}.fields`, usual)
   const set = (change: Partial<typeof usual>) => setFields(kept => ({ ...kept, ...change }))
   const formats = listOf(model, 'formats').filter(format => format !== 'pcm')
   const format = stillOffered(formats, fields.format)
@@ -38,7 +38,7 @@ export function SoundTab({
   const body = {
     model: slug,
     prompt: fields.prompt || example,
-    ...given({
+    ...omitEmpty({
       duration_s: fields.seconds,
       lyrics: takesLyrics ? fields.lyrics : '',
       instrumental: type === 'music' && fields.instrumental ? true : undefined,

@@ -1,13 +1,13 @@
 import { NumberInput, SimpleGrid } from '@mantine/core'
 import type { CatalogModel } from '../../../wire/models.ts'
 import { Empty } from '../../components/states.tsx'
-import { useBench } from './bench.ts'
 import { listOf, numberOf, Offered, PromptField, stillOffered, TabForm, WordField } from './fields.tsx'
-import { given } from './given.ts'
-import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
+import { omitEmpty } from './omit-empty.ts'
 import { ApiFailure } from './outcome.tsx'
 import { Panels } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
+import { usePlayground } from './playground-context.ts'
 import { type Facts, factsOf } from './response-facts.ts'
 import { SoundPlayer } from './sound-player.tsx'
 import { type TabRun, useTabRun } from './tab-run.ts'
@@ -20,10 +20,10 @@ type Fields = typeof usual
 type Spoken = { sound: Blob; contentType: string; text: string; facts: Facts }
 
 export default function SpeechTab() {
-  const { client } = useBench()
+  const { client } = usePlayground()
   const choice = useChoice('speech', ({ type }) => type === 'speech')
   const { model, slug } = choice
-  const [fields, setFields] = useKept('speech.fields', usual)
+  const [fields, setFields] = usePersistedField('speech.fields', usual)
   const set = (change: Partial<Fields>) => setFields(kept => ({ ...kept, ...change }))
   const body = bodyOf(slug, model, fields)
   const speak = useTabRun('speech', async (): Promise<Spoken> => {
@@ -96,7 +96,7 @@ function bodyOf(slug: string, model: CatalogModel | undefined, fields: Fields): 
   return {
     model: slug,
     input: input || example,
-    ...given({
+    ...omitEmpty({
       voice: voices.length > 0 ? stillOffered(voices, voice) : voice,
       response_format: stillOffered(formatsOf(model), format),
       speed,

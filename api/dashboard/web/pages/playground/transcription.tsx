@@ -5,13 +5,13 @@ import type { CatalogModel } from '../../../wire/models.ts'
 import { CodeBox } from '../../components/copy.tsx'
 import { Empty } from '../../components/states.tsx'
 import { bytes } from '../../format.ts'
-import { useBench } from './bench.ts'
 import { listOf, Offered, PromptField, stillOffered, TabForm, WordField } from './fields.tsx'
-import { given } from './given.ts'
-import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
+import { omitEmpty } from './omit-empty.ts'
 import { ApiFailure, FactsLine } from './outcome.tsx'
 import { Panels } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
+import { usePlayground } from './playground-context.ts'
 import { type Facts, factsOf } from './response-facts.ts'
 import { type TabRun, useTabRun } from './tab-run.ts'
 import { Waiting } from './waiting.tsx'
@@ -22,10 +22,10 @@ type Fields = typeof usual
 type Heard = { text: string; isText: boolean; facts: Facts }
 
 export default function TranscriptionTab() {
-  const { client } = useBench()
+  const { client } = usePlayground()
   const choice = useChoice('transcription', ({ type }) => type === 'transcription')
   const { model, slug } = choice
-  const [fields, setFields] = useKept('transcription.fields', usual)
+  const [fields, setFields] = usePersistedField('transcription.fields', usual)
   const set = (change: Partial<Fields>) => setFields(kept => ({ ...kept, ...change }))
   const words = wordsOf(slug, model, fields)
   const write = useTabRun('transcription', async (): Promise<Heard> => {
@@ -77,7 +77,7 @@ const takesPrompt = (model: CatalogModel | undefined) => model !== undefined && 
 function wordsOf(slug: string, model: CatalogModel | undefined, fields: Fields): Record<string, string> {
   return {
     model: slug,
-    ...given({
+    ...omitEmpty({
       response_format: stillOffered(listOf(model, 'formats'), fields.format),
       language: fields.language,
       prompt: takesPrompt(model) ? fields.prompt : '',

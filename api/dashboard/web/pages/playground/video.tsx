@@ -1,11 +1,11 @@
 import { NumberInput, Select, SimpleGrid, Switch } from '@mantine/core'
 import type { CatalogModel } from '../../../wire/models.ts'
 import { listOf, numberOf, Offered, PromptField, SeedField, stillOffered, TabForm } from './fields.tsx'
-import { given } from './given.ts'
 import { JobPanel, useJobRun } from './job.tsx'
-import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
+import { omitEmpty } from './omit-empty.ts'
 import { Panels } from './panels.tsx'
+import { usePersistedField } from './persisted-field.ts'
 import { type Reference, References } from './references.tsx'
 
 const path = '/v1/videos'
@@ -30,7 +30,7 @@ type Set = (change: Partial<Fields>) => void
 export default function VideoTab() {
   const choice = useChoice('video', ({ type }) => type === 'video')
   const { model, slug } = choice
-  const [fields, setFields] = useKept('video.fields', usual)
+  const [fields, setFields] = usePersistedField('video.fields', usual)
   const set: Set = change => setFields(kept => ({ ...kept, ...change }))
   const run = useJobRun(path)
   const body = bodyOf(slug, model, fields)
@@ -180,7 +180,7 @@ function bodyOf(slug: string, model: CatalogModel | undefined, fields: Fields): 
   const references = takes(model, 'reference') && !start ? fields.references.map(({ url }) => url) : []
   return {
     model: slug,
-    ...given({
+    ...omitEmpty({
       prompt: model?.kind.prompt === 'none' ? '' : fields.prompt || (onlyText(model) ? example : ''),
       seconds: moving || seconds === '' ? undefined : Number(seconds),
       resolution: stillOffered(listOf(model, 'resolutions'), fields.resolution),

@@ -6,8 +6,8 @@ import type { RequestDetail, RequestNeighbours } from '../../../wire/requests.ts
 import { call, queryText } from '../../api.ts'
 import { listAddress } from '../../components/list-address.ts'
 import { usePlace } from '../../session.tsx'
-import { handOver } from '../playground/handed.ts'
 import { fieldsOf } from '../playground/opened-request.ts'
+import { setPrefill } from '../playground/prefill.ts'
 import { outlineOf } from './body.ts'
 import { tabs } from './paths.ts'
 import { filterNames } from './queries.ts'
@@ -35,7 +35,7 @@ function OpenInPlayground({ request, body }: { request: RequestDetail; body: obj
   const open = () => {
     // Without its input, only the settings are known.
     const { messages: _, input: __, prompt: ___, ...settings } = outlineOf(request) as Record<string, unknown>
-    handOver(fieldsOf(type, body ?? settings))
+    setPrefill(fieldsOf(type, body ?? settings))
     go(`${home}/playground/${tab}?model=${encodeURIComponent(model)}`)
   }
   return (

@@ -1,5 +1,9 @@
-/** What to do about an error, by its code (docs/errors.md); `page`: the page of the dashboard that helps. */
-const advice: Record<string, { text: string; page?: string }> = {
+import type { ErrorCode } from '../../../../../shared/base/errors.ts'
+
+type Advice = { text: string; page?: string }
+
+/** What to do about an error, by its code, in short (docs/errors.md has all of it); `page`: the page of the dashboard that helps. */
+const advice: { [code in ErrorCode]?: Advice } = {
   invalid_json: { text: 'Fix the JSON of the request body.' },
   invalid_request: { text: 'Fix the field that the message names.' },
   missing_field: { text: 'Send the field that the message names.' },
@@ -31,6 +35,6 @@ const advice: Record<string, { text: string; page?: string }> = {
   internal_error: { text: 'Report it to the operator with the request id.' },
 }
 
-export function adviceFor(code: string | null): { text: string; page?: string } | null {
-  return code === null ? null : (advice[code] ?? null)
+export function adviceFor(code: string | null): Advice | null {
+  return code === null ? null : (advice[code as ErrorCode] ?? null)
 }

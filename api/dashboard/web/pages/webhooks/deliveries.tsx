@@ -1,5 +1,6 @@
 import { Group, Select, Stack } from '@mantine/core'
 import { useSearchParams } from 'wouter'
+import { eventTypes } from '../../../wire/webhooks.ts'
 import { TextFilter, useFilter } from '../../components/filters.tsx'
 import { Empty } from '../../components/states.tsx'
 import { PagedTable } from '../../components/table.tsx'
@@ -8,19 +9,7 @@ import { useDeliveries } from './queries.ts'
 import { deliveryColumns } from './table.tsx'
 
 const statuses = ['pending', 'delivered', 'failed']
-const types = [
-  ...['job.completed', 'job.failed', 'job.cancelled', 'job.expired'],
-  ...['batch.completed', 'batch.failed', 'batch.cancelled', 'batch.expired'],
-  ...[
-    'key.spend_alert',
-    'key.blocked',
-    'wallet.low_balance',
-    'webhook_endpoint.disabled',
-    'alert.raised',
-    'alert.resolved',
-  ],
-  ...['webhook.test'],
-]
+const types = [...eventTypes, 'webhook.test']
 
 /** The delivery whose drawer is open, from the address, and a function that opens one or closes it; filters are kept. */
 export function useOpenDelivery(): [opened: string | null, open: (delivery: string | null) => void] {

@@ -2,9 +2,9 @@ import { Button, Code, Grid, Paper, Stack } from '@mantine/core'
 import { IconTrash } from '@tabler/icons-react'
 import { Empty } from '../../../components/states.tsx'
 import { curlOf } from '../curl.ts'
-import { useKept } from '../kept.ts'
 import { ModelPicker, useChoice } from '../model-picker.tsx'
 import { Equivalent } from '../panels.tsx'
+import { usePersistedField } from '../persisted-field.ts'
 import { Composer } from './composer.tsx'
 import { CallResults, Conversation } from './conversation.tsx'
 import type { Format } from './formats/format.ts'
@@ -21,7 +21,7 @@ export default function ChatTab() {
     'auto',
   )
   const [settings, setSettings] = useSettings()
-  const [draft, setDraft] = useKept('chat.draft', noDraft)
+  const [draft, setDraft] = usePersistedField('chat.draft', noDraft)
   const { tools, problem } = toolsOf(settings)
   const takesPictures = choice.model?.input_modalities.includes('image') ?? true
   const format = formats[settings.format]

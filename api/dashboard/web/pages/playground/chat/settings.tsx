@@ -1,6 +1,6 @@
 import { Input, NumberInput, SegmentedControl, Select, Stack, Switch, Textarea } from '@mantine/core'
 import type { CatalogModel } from '../../../../wire/models.ts'
-import { useKept } from '../kept.ts'
+import { usePersistedField } from '../persisted-field.ts'
 import { chat } from './formats/chat.ts'
 import { messages, usualMaxTokens } from './formats/messages.ts'
 import { responses } from './formats/responses.ts'
@@ -31,7 +31,7 @@ const usual: Settings = {
 }
 
 export function useSettings() {
-  return useKept<Settings>('chat.settings', usual)
+  return usePersistedField<Settings>('chat.settings', usual)
 }
 
 /** Parses the tools for the API; null if the text is empty or invalid. */

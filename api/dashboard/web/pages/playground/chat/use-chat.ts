@@ -1,6 +1,6 @@
 import { type Dispatch, type SetStateAction, useEffect, useRef } from 'react'
-import { useBench } from '../bench.ts'
-import { useKept } from '../kept.ts'
+import { usePersistedField } from '../persisted-field.ts'
+import { usePlayground } from '../playground-context.ts'
 import { answersOf } from './answers.ts'
 import type { Format } from './formats/format.ts'
 import { type AssistantTurn, noAnswer, type Turn } from './turns.ts'
@@ -21,8 +21,8 @@ export type Chat = {
 
 /** A conversation in one of the formats. `bodyOf` builds the request from the turns so far. */
 export function useChat(format: Format, bodyOf: (turns: Turn[]) => object): Chat {
-  const { client } = useBench()
-  const [turns, setTurns] = useKept<Turn[]>('chat.turns', [])
+  const { client } = usePlayground()
+  const [turns, setTurns] = usePersistedField<Turn[]>('chat.turns', [])
   const running = useRef<AbortController | null>(null)
   useEffect(() => {
     // A response that was in progress when the tab was left has been aborted.

@@ -3,12 +3,12 @@ import { IconMicrophone, IconMicrophoneOff, IconPlayerStop } from '@tabler/icons
 import { type FormEvent, useState } from 'react'
 import type { DashboardKey } from '../../../../wire/keys.ts'
 import type { CatalogModel } from '../../../../wire/models.ts'
-import { useBench } from '../bench.ts'
 import { PromptField, TabForm, WordField } from '../fields.tsx'
-import { given } from '../given.ts'
-import { useKept } from '../kept.ts'
 import { ModelPicker, useChoice } from '../model-picker.tsx'
+import { omitEmpty } from '../omit-empty.ts'
 import { Panels } from '../panels.tsx'
+import { usePersistedField } from '../persisted-field.ts'
+import { usePlayground } from '../playground-context.ts'
 import { SessionPanel } from './session-panel.tsx'
 import { type Talk, useTalk } from './use-talk.ts'
 
@@ -23,9 +23,9 @@ const speaks = ({ environment }: DashboardKey, { type, providers }: CatalogModel
   (environment === 'test' || providers.some(provider => provider.status !== 'not_configured' && provider.openai_events))
 
 export default function RealtimeTab() {
-  const { apiKey } = useBench()
+  const { apiKey } = usePlayground()
   const choice = useChoice('realtime', model => speaks(apiKey, model))
-  const [fields, setFields] = useKept('realtime.fields', usual)
+  const [fields, setFields] = usePersistedField('realtime.fields', usual)
   const set = (change: Partial<Fields>) => setFields(kept => ({ ...kept, ...change }))
   const talk = useTalk()
   const { phase } = talk.state
@@ -71,14 +71,14 @@ export default function RealtimeTab() {
 function settingsOf({ instructions, voice, transcribes }: Fields): object {
   return {
     type: 'realtime',
-    ...given({ instructions }),
+    ...omitEmpty({ instructions }),
     audio: {
       input: {
         format: { type: 'audio/pcm', rate: 24_000 },
         turn_detection: { type: 'server_vad' },
         ...(transcribes && { transcription: { model: transcriber } }),
       },
-      output: { format: { type: 'audio/pcm', rate: 24_000 }, ...given({ voice }) },
+      output: { format: { type: 'audio/pcm', rate: 24_000 }, ...omitEmpty({ voice }) },
     },
   }
 }

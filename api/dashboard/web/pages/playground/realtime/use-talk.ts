@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'react'
-import { useBench } from '../bench.ts'
+import { usePlayground } from '../playground-context.ts'
 import { base64Of, pcmOf, Sound } from './sound.ts'
 import { noTalk, type ServerEvent, type TalkState, withSentEvent, withServerEvent } from './talk.ts'
 
@@ -22,7 +22,7 @@ type Ends = { sound: Sound; socket: WebSocket | null }
 
 /** A realtime session with OpenAI’s events, microphone and loudspeaker. It ends when the tab is left. */
 export function useTalk(): Talk {
-  const { client } = useBench()
+  const { client } = usePlayground()
   const [state, setState] = useState(noTalk)
   const [loudness, setLoudness] = useState(0)
   const [muted, setMuted] = useState(false)

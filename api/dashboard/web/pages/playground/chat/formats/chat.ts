@@ -1,4 +1,4 @@
-import { given } from '../../given.ts'
+import { omitEmpty } from '../../omit-empty.ts'
 import { keptAnswer, type Piece, type Turn } from '../turns.ts'
 import type { Format } from './format.ts'
 import { javascriptOf, pythonArguments } from './literals.ts'
@@ -28,7 +28,7 @@ export const chat: Format = {
       model,
       stream: true,
       stream_options: { include_usage: true },
-      ...given({ mode, temperature, max_tokens: maxTokens }),
+      ...omitEmpty({ mode, temperature, max_tokens: maxTokens }),
       ...(tools.length > 0 && { tools }),
       ...(asksForPictures && { modalities: ['image', 'text'] }),
       messages: system.trim() === '' ? messages : [{ role: 'system', content: system }, ...messages],
@@ -36,7 +36,7 @@ export const chat: Format = {
   },
   read({ id, model, provider, choices, usage, error }: Chunk): Piece {
     const { delta, finish_reason } = choices?.[0] ?? {}
-    return given({
+    return omitEmpty({
       ...{ id, model, provider, error },
       text: delta?.content,
       reasoning: delta?.reasoning ?? delta?.reasoning_content,

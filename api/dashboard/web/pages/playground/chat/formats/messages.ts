@@ -1,4 +1,4 @@
-import { given } from '../../given.ts'
+import { omitEmpty } from '../../omit-empty.ts'
 import { keptAnswer, type Piece, type Turn } from '../turns.ts'
 import { type Format, imageOf, mapFunctions } from './format.ts'
 import { javascriptOf, pythonArguments } from './literals.ts'
@@ -31,7 +31,7 @@ export const messages: Format = {
     model,
     max_tokens: maxTokens === '' ? Math.min(usualMaxTokens, maxOutputTokens ?? usualMaxTokens) : maxTokens,
     stream: true,
-    ...given({ mode, temperature, system: system.trim() === '' ? null : system }),
+    ...omitEmpty({ mode, temperature, system: system.trim() === '' ? null : system }),
     ...(tools.length > 0 && {
       tools: mapFunctions(tools, ({ parameters = { type: 'object' }, ...called }) => ({
         ...called,
@@ -47,7 +47,7 @@ export const messages: Format = {
       case 'content_block_start':
         return block!.type === 'tool_use' ? { calls: [{ key, id: block!.id!, name: block!.name! }] } : {}
       case 'content_block_delta':
-        return given({
+        return omitEmpty({
           text: delta!.text,
           reasoning: delta!.thinking,
           calls: delta!.partial_json === undefined ? undefined : [{ key, arguments: delta!.partial_json }],
@@ -89,7 +89,7 @@ function withoutStream(body: object): object {
 
 function tokensOf(usage: Usage = {}): NonNullable<Piece['tokens']> {
   const { input_tokens: input, cache_read_input_tokens: read, cache_creation_input_tokens: written } = usage
-  return given({
+  return omitEmpty({
     prompt: input == null ? undefined : input + (read ?? 0) + (written ?? 0),
     completion: usage.output_tokens ?? undefined,
   }) as NonNullable<Piece['tokens']>

@@ -1,4 +1,4 @@
-import { given } from '../../given.ts'
+import { omitEmpty } from '../../omit-empty.ts'
 import { keptAnswer, type Piece, type Turn } from '../turns.ts'
 import { type Format, mapFunctions } from './format.ts'
 import { javascriptOf, pythonArguments } from './literals.ts'
@@ -25,7 +25,12 @@ export const responses: Format = {
     model,
     stream: true,
     store: false,
-    ...given({ mode, temperature, max_output_tokens: maxTokens, instructions: system.trim() === '' ? null : system }),
+    ...omitEmpty({
+      mode,
+      temperature,
+      max_output_tokens: maxTokens,
+      instructions: system.trim() === '' ? null : system,
+    }),
     ...(tools.length > 0 && { tools: mapFunctions(tools, called => ({ type: 'function', ...called })) }),
     input: turns.flatMap(itemsOf),
   }),

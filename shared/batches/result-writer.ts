@@ -3,7 +3,7 @@ import { isDataFault } from '../wallet/ledger.ts'
 import { type JournalEntry, journalEntry, type LineResult, type Resume } from './batch-journal.ts'
 import type { BatchServices } from './batch-services.ts'
 import { type Batch, type BatchStatus, Superseded } from './batches.ts'
-import { type FinishedLine, type LineReservation, unansweredText } from './line.ts'
+import { type FinishedLine, type LineReservation, unansweredText } from './line-output.ts'
 
 const writeDelayMs = 200
 const maxResultsPerWrite = 1_000
@@ -119,7 +119,10 @@ export class ResultWriter {
           return this.#listener.onFailed(trouble)
         }
         if (trouble)
-          this.#services.log.warn({ err: trouble, batch: this.#batch.id }, 'results of a batch are written later')
+          this.#services.log.warn(
+            { err: trouble, batch: this.#batch.id },
+            'writing results of a batch failed; retrying',
+          )
         await sleep(retryDelayMs)
       }
     }
@@ -174,7 +177,7 @@ export class ResultWriter {
           await accounts.install(organisationId, keyId, month)
           break
         } catch (error) {
-          log.warn({ err: error, batch: id }, 'charges of a batch count later')
+          log.warn({ err: error, batch: id }, 'balance refresh failed; retrying')
           await sleep(retryDelayMs)
         }
       }

@@ -22,8 +22,12 @@ type Row = {
 }
 
 export const noFigures: AddressFigures = {
-  ...{ delivered: 0, failed: 0, retrying: 0 },
-  ...{ p95_ms: null, last_event_at: null, last_failure: null },
+  delivered: 0,
+  failed: 0,
+  retrying: 0,
+  p95_ms: null,
+  last_event_at: null,
+  last_failure: null,
 }
 
 /** The figures of the last 24 hours by URL, the latest used first. */

@@ -1,10 +1,83 @@
+import { usdFromNano } from '../../../shared/base/money.ts'
 import { type TokenPrice, tokenRates, webSearchCost } from '../../../shared/catalog/prices.ts'
-import type { Generation } from '../../../shared/generated/prisma/client.ts'
-import { delayedKind } from '../../../shared/jobs/job-end.ts'
+import type { Generation, Prisma } from '../../../shared/generated/prisma/client.ts'
+import { delayedKind } from '../../../shared/jobs/jobs.ts'
 import { directKinds } from '../../../shared/kinds/index.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { chargeNano, marginOf } from '../../../shared/routing/pricing.ts'
-import type { CostPart } from '../wire/requests.ts'
+import type { RoutedAttempt, RoutingRecord } from '../../../shared/wallet/routing-record.ts'
+import type { Keys } from '../queries/work.ts'
+import type { RequestCall } from '../wire/request-calls.ts'
+import type { CostPart, RequestRow } from '../wire/requests.ts'
+import { presentWorkKey } from './work.ts'
+
+/** The columns of a row of a list. */
+export const listed = {
+  id: true,
+  createdAt: true,
+  kind: true,
+  environment: true,
+  status: true,
+  errorCode: true,
+  model: true,
+  provider: true,
+  keyId: true,
+  streamed: true,
+  attempts: true,
+  promptTokens: true,
+  completionTokens: true,
+  costNano: true,
+  firstByteMs: true,
+  durationMs: true,
+  calls: true,
+  endUser: true,
+  session: true,
+} satisfies Prisma.GenerationSelect
+type Listed = Pick<Generation, keyof typeof listed>
+
+export function presentRow(row: Listed, keys: Keys): RequestRow {
+  return {
+    id: row.id,
+    created_at: row.createdAt.toISOString(),
+    type: row.kind,
+    environment: row.environment,
+    status: row.status,
+    error_code: row.errorCode,
+    model: row.model,
+    provider: row.provider,
+    key: presentWorkKey(keys, row),
+    streamed: row.streamed,
+    attempts: row.attempts,
+    prompt_tokens: row.promptTokens,
+    completion_tokens: row.completionTokens,
+    cost_usd: usdFromNano(row.costNano),
+    first_byte_ms: row.firstByteMs,
+    duration_ms: row.durationMs,
+    count: row.calls,
+    end_user: row.endUser,
+    session: row.session,
+  }
+}
+
+/** The recorded provider calls; a single call is derived from the figures of the request. */
+export function callsOf(row: Generation, { attempts }: RoutingRecord): RequestCall[] {
+  if (attempts) return attempts.map(presentCall)
+  const { provider, model, attempts: made, status, errorCode, durationMs } = row
+  if (provider === null || made === 0) return []
+  const call = { provider, model, status: errorCode === null ? status : null, fault: errorCode, durationMs }
+  return [presentCall(call)]
+}
+
+/** A call to a provider, as pages show it. */
+export function presentCall({ durationMs, startedMs, pause, message, ...call }: RoutedAttempt): RequestCall {
+  return {
+    ...call,
+    duration_ms: durationMs,
+    started_ms: startedMs ?? null,
+    pause: pause ?? null,
+    message: message ?? null,
+  }
+}
 
 /**
  * The cost of a request's tokens by class, and the margin. Null if current prices do not add up to the charge (they

@@ -5,7 +5,7 @@ import type { ResolvedKey } from '../keys/policies.ts'
 import { newResponse } from '../kinds/response-object.ts'
 import type { ResponsesItem, ResponsesRequest } from '../kinds/responses.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
-import { dropOnFailure } from '../responses/insert-items.ts'
+import { dropOnFailure } from '../responses/payloads.ts'
 import type { Origin } from '../traces/work.ts'
 import type { DelayedServices } from './delayed-services.ts'
 import { type SubmittedDelayed, submitDelayed } from './submit.ts'
@@ -37,9 +37,17 @@ export async function submitBackground(
   const response = queuedResponse(links, sent, unixSeconds(new Date(clock.now())))
   const { output, ...head } = response
   const prepared = await storedResponses.prepare({
-    ...{ ...links, organisationId, environment, keyId, status: 'queued' },
-    ...{ background: true, streamed: sent.stream === true },
-    ...{ head, input, output, expiresAtMs: clock.now() + retentionDays * dayMs },
+    ...links,
+    organisationId,
+    environment,
+    keyId,
+    status: 'queued',
+    background: true,
+    streamed: sent.stream === true,
+    head,
+    input,
+    output,
+    expiresAtMs: clock.now() + retentionDays * dayMs,
   })
   // What the gateway does itself is no part of the request that a provider gets.
   const { background: _, store: __, ...request } = body
@@ -68,7 +76,10 @@ function queuedResponse(
 ): ResponsesObject {
   return {
     ...newResponse({ id, model: sent.model, createdAt }, sent),
-    ...{ status: 'queued', background: true, store: true, previous_response_id: previousId },
+    status: 'queued',
+    background: true,
+    store: true,
+    previous_response_id: previousId,
     ...(conversationId !== null && { conversation: { id: conversationId } }),
   }
 }

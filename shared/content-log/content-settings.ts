@@ -27,8 +27,11 @@ type Change = {
 }
 
 const columns = {
-  ...{ contentMode: true, contentPercent: true, contentUntil: true },
-  ...{ contentRetentionDays: true, contentRedactEmails: true },
+  contentMode: true,
+  contentPercent: true,
+  contentUntil: true,
+  contentRetentionDays: true,
+  contentRedactEmails: true,
 } as const
 
 function fieldsOf(row: Pick<Organisation, keyof typeof columns> | null): ContentSettingsFields {

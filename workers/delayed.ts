@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { runDelayed } from '../shared/delayed/run.ts'
 import { semaphore } from '../shared/io/semaphore.ts'
 import type { Services } from '../shared/open-services.ts'
-import { done, type Processor, retryIn, slotsOf } from './run.ts'
+import { done, type Processor, retryIn, slotsOf } from './run-queue.ts'
 import { WorkerSlots } from './worker-slots.ts'
 
 /**
@@ -19,7 +19,7 @@ export function delayedProcessor(stopping: AbortSignal, graceMs = 20_000): Proce
   let slots: WorkerSlots | null = null
   const claimAndRun = async (services: Services, slots: WorkerSlots) => {
     const { full, isTestFull } = slots
-    const job = await services.delayedJobs.claim({ full, isTestFull, suspects: !services.suspects.isBusy })
+    const job = await services.delayedJobs.claim({ full, isTestFull, suspects: !services.crashSuspects.isBusy })
     if (!job || job === 'blocked') return job
     return { running: slots.run(job, () => runDelayed(services, job, graceOver.signal)) }
   }

@@ -5,7 +5,7 @@ import type { FileOwner } from '../files/files.ts'
 import type { Connection } from '../io/db.ts'
 import type { ResponsesItem } from '../kinds/responses.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
-import { dropOnFailure } from './insert-items.ts'
+import { dropOnFailure } from './payloads.ts'
 import type { ResponseServices } from './response-services.ts'
 
 /** What is stored of one turn. */

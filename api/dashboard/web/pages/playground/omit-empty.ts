@@ -1,5 +1,5 @@
 /** Removes the unset fields of an object. */
-export function given<T extends object>(fields: T): Partial<T> {
+export function omitEmpty<T extends object>(fields: T): Partial<T> {
   return Object.fromEntries(
     Object.entries(fields).filter(([, value]) => value !== undefined && value !== null && value !== ''),
   ) as Partial<T>
