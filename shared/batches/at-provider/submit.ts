@@ -195,8 +195,8 @@ export async function measuredFeatures<K extends DirectKind>(
   bytes: number,
   owner: SlotOwner,
 ): Promise<Features> {
-  // The length of the whole line, which exceeds its body's.
   const format = chatFormatOf(kind)
+  // The length of the whole line, which exceeds its body's.
   const features = format.readFeatures(body, bytes)
   await measureInline(format, body, features, owner)
   return features
