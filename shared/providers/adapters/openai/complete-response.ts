@@ -7,7 +7,7 @@ import { extrasOf, noExtras, normaliseUsage, usageIn } from './usage.ts'
 
 /**
  * A list with its entries mapped by `read`; the same list object if no entry changes, so that it can be relayed as
- * bytes (shared/chat/whole-text.ts).
+ * bytes (shared/chat/attempt.ts).
  */
 export function mapUnlessSame<T>(list: unknown[], read: (entry: unknown, position: number) => T): T[] {
   const entries = list.map(read)
