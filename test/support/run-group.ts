@@ -14,10 +14,12 @@ const hooks = 'hooks'
  * others concurrently, but not all at once. The title of each test begins with its file.
  */
 export async function runGroup(group: string): Promise<void> {
+  const files: [path: string, file: TestFile][] = []
+  for (const path of filesOf(group))
+    files.push([path, await collect(pathToFileURL(join(tests, path)).href).catch(unreadable)])
   // AVA wants all tests declared at once. It starts them all; each waits for its turn, which is no part of its duration.
   const turns = new Turns()
-  for (const path of filesOf(group)) {
-    const file = await collect(pathToFileURL(join(tests, path)).href).catch(unreadable)
+  for (const [path, file] of files) {
     for (const { title, serial, run } of file.tests) {
       // AVA does the same to white space.
       const fullTitle = `${path} › ${title}`.trim().replaceAll(/\s+/g, ' ')
