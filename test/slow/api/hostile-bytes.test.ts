@@ -64,7 +64,11 @@ test.before(async () => {
   await web.measure(async () => {})
   startRssMb = rssMb()
 })
-const phone = use(test, phoneCalls)
+let phone: Promise<string>
+test.before(() => {
+  phone = phoneCalls()
+  phone.catch(() => {}) // Its test reports a failure.
+})
 
 function rssMb(): number {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${web.child.pid}/status`, 'utf8'))![1]) / 1024
