@@ -88,7 +88,7 @@ export type Platform = {
   queues: Queues
   completionSignals: CompletionSignals
   mailer: Mailer
-  /** Settles open reservations and closes every connection; idempotent. */
+  /** Settles open reservations and closes every connection. Idempotent in `Services`. */
   close(): Promise<void>
 }
 
@@ -159,7 +159,6 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
     redis.disconnect()
     queueRedis.disconnect()
   }
-  let closing: Promise<void> | null = null
   return {
     config,
     clock,
@@ -197,7 +196,7 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
     queues,
     completionSignals,
     mailer,
-    close: () => (closing ??= close()),
+    close,
   }
 }
 

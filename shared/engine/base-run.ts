@@ -99,7 +99,6 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     this.policy = policy
     this.marginPpm = marginPpm
     this.#info = info
-    if (client.trace) client.trace.operation = info.kind
   }
 
   /** Runs work and aborts it if the process shuts down first. */

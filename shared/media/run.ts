@@ -92,6 +92,7 @@ class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
   constructor(services: EngineServices, input: MediaRunInput<K>, client: ResponseWriter) {
     const row = instantKinds[input.kind] as unknown as InstantKindRow<MediaRunInput<K>['body'], WorkKinds[K]['input']>
     super(services, client, row.idPrefix, input.key.policy, input)
+    if (client.trace) client.trace.operation = input.kind
     this.#input = input
     this.dropped = input.dropped ?? []
     this.#row = row

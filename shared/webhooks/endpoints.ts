@@ -1,12 +1,19 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import type { Clock } from '../base/time.ts'
-import type { WebhookEndpoint } from '../generated/prisma/client.ts'
+import type { WebhookDelivery, WebhookEndpoint } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { assertPublicUrl, type UrlPolicy } from '../io/safe-url.ts'
 import type { Sealer } from '../io/sealer.ts'
-import { newSigningSecret, type SecretPair, validSecrets, type WebhookSecrets } from './secrets.ts'
+import {
+  listSigningSecrets,
+  newestFirst,
+  newSigningSecret,
+  type SecretPair,
+  validSecrets,
+  type WebhookSecrets,
+} from './secrets.ts'
 
 const maxEndpoints = 20
 
@@ -19,6 +26,7 @@ export type EndpointPatch = { [Field in keyof EndpointFields]?: EndpointFields[F
 export type CreatedEndpoint = { row: WebhookEndpoint; secret: string | null }
 
 type Deps = { db: Database; sealer: Sealer; clock: Clock; urlPolicy: UrlPolicy }
+type SignedDelivery = Pick<WebhookDelivery, 'organisationId' | 'endpointId' | 'requested'>
 
 /** The webhook endpoints of organisations. Only this class and the sweep of failing endpoints write their table. */
 export class WebhookEndpoints {
@@ -155,6 +163,28 @@ export class WebhookEndpoints {
   secretsOf(row: WebhookEndpoint): WebhookSecrets | null {
     const pair = pairOf(row)
     return pair && validSecrets(this.#deps.sealer, placeOf(row.id), pair, this.#deps.clock.now())
+  }
+
+  /**
+   * The secrets that sign each delivery, newest first: those of its endpoint, and the organisation's if the endpoint has none
+   * or the URL was also named by a job, a batch or the alert settings.
+   */
+  async listDeliverySecrets(deliveries: readonly SignedDelivery[]): Promise<string[][]> {
+    const { db, clock } = this.#deps
+    const endpointIds = [...new Set(deliveries.flatMap(({ endpointId }) => endpointId ?? []))]
+    const endpoints =
+      endpointIds.length === 0 ? [] : await db.webhookEndpoint.findMany({ where: { id: { in: endpointIds } } })
+    const own = new Map(endpoints.map(row => [row.id, this.secretsOf(row)]))
+    const signed = deliveries.map(({ endpointId, requested, organisationId }) => {
+      const secrets = endpointId === null ? null : (own.get(endpointId) ?? null)
+      return { secrets, organisationId: secrets === null || requested ? organisationId : null }
+    })
+    const organisationIds = [...new Set(signed.flatMap(({ organisationId }) => organisationId ?? []))]
+    const shared = await listSigningSecrets(this.#deps, organisationIds, clock.now())
+    return signed.map(({ secrets, organisationId }) => [
+      ...(secrets ? newestFirst(secrets) : []),
+      ...(organisationId === null ? [] : shared.get(organisationId)!),
+    ])
   }
 
   /** Re-encrypts the secrets of all endpoints with the current key. Returns how many endpoints changed. */

@@ -1,10 +1,9 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { GatewayError } from '../base/errors.ts'
-import type { Organisation, WebhookDelivery, WebhookEndpoint } from '../generated/prisma/client.ts'
+import type { Organisation } from '../generated/prisma/client.ts'
 import { type Actor, audit } from '../io/audit.ts'
 import type { Database } from '../io/db.ts'
 import type { Sealer } from '../io/sealer.ts'
-import type { Platform } from '../platform.ts'
 
 const overlapMs = 24 * 3_600_000
 
@@ -27,7 +26,7 @@ export async function getWebhookSecrets(
 }
 
 /** The secrets that sign each organisation's webhooks now, newest first. Throws 404 for an unknown organisation. */
-async function listSigningSecrets(
+export async function listSigningSecrets(
   store: WebhookSecretStore,
   organisationIds: string[],
   nowMs: number,
@@ -37,8 +36,7 @@ async function listSigningSecrets(
   const existing = new Map(withSecret.map(row => [row.id, secretsOf(store, row, nowMs)]))
   const secrets = new Map<string, string[]>()
   for (const id of organisationIds) {
-    const { secret, previous } = existing.get(id) ?? (await getWebhookSecrets(store, id, nowMs))
-    secrets.set(id, previous === null ? [secret] : [secret, previous])
+    secrets.set(id, newestFirst(existing.get(id) ?? (await getWebhookSecrets(store, id, nowMs))))
   }
   return secrets
 }
@@ -113,36 +111,8 @@ export function newSigningSecret(): string {
   return `whsec_${randomBytes(24).toString('base64')}`
 }
 
-type Delivery = Pick<WebhookDelivery, 'organisationId' | 'endpointId' | 'requested'>
-
-/**
- * The secrets that sign each delivery, newest first: those of its endpoint, and the organisation's if the endpoint has none
- * or the URL was also named by a job, a batch or the alert settings.
- */
-export async function listDeliverySecrets(
-  services: Pick<Platform, 'db' | 'sealer' | 'clock'> & {
-    webhookEndpoints: { secretsOf(row: WebhookEndpoint): WebhookSecrets | null }
-  },
-  deliveries: readonly Delivery[],
-): Promise<string[][]> {
-  const { db, clock, webhookEndpoints } = services
-  const endpointIds = [...new Set(deliveries.flatMap(({ endpointId }) => endpointId ?? []))]
-  const endpoints =
-    endpointIds.length === 0 ? [] : await db.webhookEndpoint.findMany({ where: { id: { in: endpointIds } } })
-  const own = new Map(endpoints.map(row => [row.id, webhookEndpoints.secretsOf(row)]))
-  const signed = deliveries.map(({ endpointId, requested, organisationId }) => {
-    const secrets = endpointId === null ? null : (own.get(endpointId) ?? null)
-    return { secrets, organisationId: secrets === null || requested ? organisationId : null }
-  })
-  const organisationIds = [...new Set(signed.flatMap(({ organisationId }) => organisationId ?? []))]
-  const shared = await listSigningSecrets(services, organisationIds, clock.now())
-  return signed.map(({ secrets, organisationId }) => [
-    ...(secrets ? listOf(secrets) : []),
-    ...(organisationId === null ? [] : shared.get(organisationId)!),
-  ])
-}
-
-function listOf({ secret, previous }: WebhookSecrets): string[] {
+/** Valid secrets as a list. */
+export function newestFirst({ secret, previous }: WebhookSecrets): string[] {
   return previous === null ? [secret] : [secret, previous]
 }
 

@@ -15,7 +15,7 @@ import { maxOpenStarts, poisonError } from '../../shared/queues/crash-suspect-li
 import { deliveryAttributes } from '../../shared/traces/attributes.ts'
 import { SpanKind } from '../../shared/traces/trace.ts'
 import { nextPauseMs, retryAfterMs } from '../../shared/webhooks/schedule.ts'
-import { listDeliverySecrets, webhookSignature } from '../../shared/webhooks/secrets.ts'
+import { webhookSignature } from '../../shared/webhooks/secrets.ts'
 import { type Post, slackMessage } from '../../shared/webhooks/slack.ts'
 import type { AttemptResult, Claim } from '../../shared/webhooks/webhooks.ts'
 import { done, type Outcome, retryIn, slotsOf } from '../run-queue.ts'
@@ -202,7 +202,7 @@ export class WebhookDeliveries {
     const [jobs, batches, signing, slack] = await Promise.all([
       db.job.findMany({ where: { id: { in: claimed.flatMap(({ jobId }) => jobId ?? []) } } }),
       db.batch.findMany({ where: { id: { in: claimed.flatMap(({ batchId }) => batchId ?? []) } } }),
-      listDeliverySecrets(this.#services, claimed),
+      this.#services.webhookEndpoints.listDeliverySecrets(claimed),
       listSlackTargets(this.#services, claimed),
     ])
     const subjects = new Map<string, Subject>([

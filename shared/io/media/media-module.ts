@@ -21,7 +21,7 @@ export async function loadModule(name: 'measure' | 'convert'): Promise<Module> {
   return wasm.compile(await readFile(fileURLToPath(new URL(`./ffmpeg/${name}.wasm`, import.meta.url))))
 }
 
-/** An instance of a module with a memory of its own, for one file. `E`: the functions that it exports. */
+/** An instance of a module for one file, with its own memory. `E`: the functions that the module exports. */
 export class MediaInstance<E> {
   readonly exports: Exports & E
   #file = new Pieces(0, () => null)
@@ -66,14 +66,17 @@ function noSystem(memory: () => ArrayBuffer): Imports[string] {
   const files = ['close', 'fdstat_get', 'fdstat_set_flags', 'prestat_get', 'prestat_dir_name', 'read', 'seek', 'write']
   return {
     ...Object.fromEntries(files.map(name => [`fd_${name}`, refuse])),
-    ...{ path_open: refuse, poll_oneoff: refuse, clock_time_get: refuse, environ_get: refuse },
+    path_open: refuse,
+    poll_oneoff: refuse,
+    clock_time_get: refuse,
+    environ_get: refuse,
     environ_sizes_get: noVariables,
     proc_exit: exit,
   }
 }
 
 const firstBytes = 256 * 1024
-const leastBytes = 64 * 1024
+const minAheadBytes = 64 * 1024
 
 /** Reads a small file at once, and others ahead: the further, the longer they are read in order. */
 class Pieces {
@@ -94,7 +97,7 @@ class Pieces {
     if (start >= this.#bytes) return this.#piece.subarray(0, 0)
     const end = this.#start + this.#piece.length
     if (start < this.#start || start >= end) {
-      if (end > 0) this.#ahead = start === end ? Math.min(this.#ahead * 2, maxPieceBytes) : leastBytes
+      if (end > 0) this.#ahead = start === end ? Math.min(this.#ahead * 2, maxPieceBytes) : minAheadBytes
       const piece = this.#read(start, Math.min(start + this.#ahead, this.#bytes))
       if (piece === null) return null
       this.#start = start

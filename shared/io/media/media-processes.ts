@@ -1,9 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { GatewayError } from '../../base/errors.ts'
 import { FairSlots, type SlotOwner } from '../fair-slots.ts'
+import { withDeadline } from '../retry.ts'
 import type { MediaLength, RangeFile } from './media-file.ts'
 import type { FromThread, ReadBytes, ToThread } from './media-thread.ts'
 import type { DocumentSize } from './pdf.ts'
@@ -95,7 +95,7 @@ async function withFile(
     })
   const isSmall = file.bytes <= maxPieceBytes
   const ran = await withProcess(file, owner, waitMs, async measurer => {
-    const whole = isSmall ? await readWithin(limits.timeoutMs, () => read(0, file.bytes)) : null
+    const whole = isSmall ? await withDeadline(read(0, file.bytes), limits.timeoutMs).catch(() => null) : null
     return isSmall && !whole ? null : measurer.run(job => task(job, whole), read, limits, onPiece)
   })
   if (fault) throw (fault as { error: unknown }).error
@@ -115,15 +115,6 @@ export async function measurePdf(bytes: Uint8Array, timeoutMs: number, owner: Sl
     measurer.run(task, read, { timeoutMs, maxCpuMs }, () => {}),
   )
   return (measured?.result ?? null) as DocumentSize | null
-}
-
-/** Null if that fails, or takes longer. */
-async function readWithin(ms: number, read: () => Promise<Uint8Array>): Promise<Uint8Array | null> {
-  const late = new AbortController()
-  const timeout = sleep(ms, null, { signal: late.signal }).catch(() => null)
-  const bytes = await Promise.race([read().catch(() => null), timeout])
-  late.abort()
-  return bytes
 }
 
 /** Measures a file with a process, unless that is known to fail; undefined if no process becomes available in time. */

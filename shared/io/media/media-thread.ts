@@ -2,7 +2,7 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { Conversion } from './media-conversion.ts'
 import type { MediaLength } from './media-file.ts'
 import type { MediaMeasure } from './media-length.ts'
-import type { Module } from './media-module.ts'
+import { loadModule, type Module } from './media-module.ts'
 import type { DocumentSize } from './pdf.ts'
 import { maxPieceBytes, SharedPiece } from './shared-piece.ts'
 
@@ -73,10 +73,7 @@ export function serve(): void {
 
 /** Loads what gives a new `MediaMeasure` for each file, which it makes while no file waits for it. */
 async function loadMeasures() {
-  const [{ MediaMeasure }, { loadModule }] = await Promise.all([
-    import('./media-length.ts'),
-    import('./media-module.ts'),
-  ])
+  const { MediaMeasure } = await import('./media-length.ts')
   measureModule ??= loadModule('measure')
   const module = await measureModule
   return () => {
@@ -92,7 +89,7 @@ let spare: MediaMeasure | undefined
 let measureModule: Promise<Module> | undefined
 
 async function loadConversion() {
-  const [conversion, { loadModule }] = await Promise.all([import('./media-conversion.ts'), import('./media-module.ts')])
+  const conversion = await import('./media-conversion.ts')
   convertModule ??= loadModule('convert')
   return { ...conversion, module: await convertModule }
 }
