@@ -306,7 +306,7 @@ export class OwnTime {
   }
 }
 
-/** The headers of every response; pages of any origin may call /v1 and read every header . */
+/** The headers of every response; pages of any origin may call /v1 and read every header. */
 export function baseHeaders(requestId: string, isPublic: boolean): Record<string, string> {
   if (!isPublic) return { 'x-request-id': requestId }
   return {

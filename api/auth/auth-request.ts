@@ -16,7 +16,7 @@ export type AuthRequest = {
   /** The person whose password this request replaced. */
   resetUserId?: string
   /** How the keys of the member whom this request removes were settled. */
-  keys?: { fate: RemovedMemberKeyAction; settled: number }
+  keys?: { action: RemovedMemberKeyAction; settled: number }
   /** True if this request confirms an authenticator app that was not yet in use. */
   confirmsApp?: boolean
 }

@@ -51,15 +51,15 @@ async function withdrawInvitations({ db }: Platform, { organizationId, userId }:
 
 /** Settles the keys of a departing member as the request says: see `settleMemberKeys`. */
 async function settleKeys(services: Platform, { organizationId, userId }: Member, actor: Actor, request: AuthRequest) {
-  const fate = (request.input.keys as RemovedMemberKeyAction | undefined) ?? 'revoke'
-  const settled = await settleMemberKeys(services, { organisationId: organizationId, userId }, fate, actor)
-  request.keys = { fate, settled: (request.keys?.settled ?? 0) + settled }
+  const action = (request.input.keys as RemovedMemberKeyAction | undefined) ?? 'revoke'
+  const settled = await settleMemberKeys(services, { organisationId: organizationId, userId }, action, actor)
+  request.keys = { action, settled: (request.keys?.settled ?? 0) + settled }
 }
 
 /** The changes made by a removal, for the audit log. */
 function removalChanges({ role }: Member, { keys }: AuthRequest): Changes {
   if (!keys || keys.settled === 0) return { role: [role, null] }
-  const field = keys.fate === 'revoke' ? 'keys_revoked' : 'keys_handed_over'
+  const field = keys.action === 'revoke' ? 'keys_revoked' : 'keys_handed_over'
   return { role: [role, null], [field]: [null, keys.settled] }
 }
 

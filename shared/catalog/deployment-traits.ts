@@ -20,7 +20,7 @@ const chatTraits = {
   context_length: z.int().positive().describe("The longest prompt at this provider, if that is longer than the row's."),
 }
 
-/** The names of the fields of a media model whose provider has thousands of models, each with fields of its own. */
+/** Names of request fields, for providers of media whose models differ in their fields. */
 const modelFields = {
   model: text.describe('The model that is called instead of `upstream_model`.'),
   prompt_field: text.describe("The model's field for the prompt; `prompt` by default."),

@@ -159,8 +159,8 @@ function decisionOn(
   features: Features,
   marginPpm: bigint,
 ): Decision {
-  const { figures, ...world } = snapshotOf(services, marginPpm)
-  const withoutCooldowns = { ...world, figures: (target: Target) => ({ ...figures(target), cooldownMs: 0 }) }
+  const { figures, ...inputs } = snapshotOf(services, marginPpm)
+  const withoutCooldowns = { ...inputs, figures: (target: Target) => ({ ...figures(target), cooldownMs: 0 }) }
   return inBody(at, () => {
     try {
       return route(withoutCooldowns, { policy, kind, request: body, features })

@@ -235,7 +235,7 @@ const point = 0x2e
 type RequestFacts = {
   /** Settings such as `temperature`, and the number of tools; never texts of the prompt. */
   parameters?: Record<string, string | number | boolean>
-  /** The caller's name of its own user. */
+  /** The end user, as named by the caller. */
   endUser?: string
   metadata?: Record<string, string>
   /** The caller's name of the conversation. */

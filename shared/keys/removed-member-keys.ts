@@ -19,10 +19,10 @@ const maxRounds = 1_000
 export async function settleMemberKeys(
   { db, keys }: { db: Database; keys: Keys },
   { organisationId, userId }: { organisationId: string; userId: string },
-  fate: RemovedMemberKeyAction,
+  action: RemovedMemberKeyAction,
   actor: Actor,
 ): Promise<number> {
-  if (fate === 'hand_over') return handOver(db, { organisationId, userId }, actor)
+  if (action === 'hand_over') return handOver(db, { organisationId, userId }, actor)
   let revoked = 0
   for (let round = 0; round < maxRounds; round++) {
     const where = { organisationId, createdById: userId, revokedAt: null }

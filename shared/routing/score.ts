@@ -83,10 +83,10 @@ function priceLogOf(costNano: number): number {
   return Math.log10(negligibleNano + costNano)
 }
 
-/** A rated offer: its qualityScore for a prompt without its price, and its price's place in the scale. */
+/** A rated offer: its quality score, which leaves its price out, and its price's place in the scale. */
 export type Rated = Offer & { qualityScore: number; normalisedPrice: number }
 
-/** Sets the qualityScore and the price's place of an offer. */
+/** Sets an offer's quality score and normalised price. */
 export function rate(offer: Rated, figures: Figures, scale: Scale): void {
   const qualityPlace = Math.max(-maxBeyond, (offer.quality - scale.minQuality) / scale.qualityRange)
   offer.qualityScore = scale.qualityWeight * qualityPlace - penaltyOf(figures)

@@ -167,7 +167,7 @@ type Figures = { id: string; balance: bigint; version: bigint; at: Date | null; 
 /**
  * SQL: the deposits of an organisation `o` that are not spendable yet, by release time. Reversed deposits are excluded.
  *
- * An ACH deposit can be called back for some days: it counts at once, and is held until `available_at` of its own ledger
+ * ACH deposits can be reversed for several days. A deposit is posted at once and held until the `available_at` of its ledger
  * entry. There is no release entry, so no release job can be late, run twice or be missed. Redis has the holds as a list
  * (`time:amount`) beside the balance, of which `admit.lua` adds up those in the future. A reversal is a negative deposit
  * with the same time, so its hold ends with it (docs/decisions/payments.md).

@@ -1,3 +1,5 @@
+import { isObject } from '../../../base/is-object.ts'
+
 /**
  * Generates a small valid instance of a JSON schema, as a model with structured output would. Supported: local `$ref`
  * (`#`, `#/$defs/…`), const, enum, type (also a list), properties, required, items, prefixItems, minItems, uniqueItems,
@@ -192,7 +194,7 @@ function sizeOf(value: unknown): number {
 }
 
 function isSchema(value: unknown): value is Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isObject(value)
 }
 
 /** Combines two constraints of one keyword; both must hold. */
