@@ -34,7 +34,9 @@ export const anthropicQuery = {
     .unknown()
     .optional()
     .meta({
-      ...{ type: 'integer', minimum: 1, maximum: maxModels },
+      type: 'integer',
+      minimum: 1,
+      maximum: maxModels,
       description: `The maximum number of models per page, with \`anthropic-version\` only. Default: ${maxModels}.`,
     }),
   after_id: z.unknown().optional().meta({

@@ -97,7 +97,10 @@ function applyOne(state: State, override: Override): Fault | null {
 
 function addServer({ models, providers }: State, name: string, server: ServerOverride, hasKey: boolean): Fault | null {
   const provider = providerRow.safeParse({
-    ...{ name, protocol: serverProtocol, base_url: server.base_url, auth: hasKey ? 'bearer' : 'none' },
+    name,
+    protocol: serverProtocol,
+    base_url: server.base_url,
+    auth: hasKey ? 'bearer' : 'none',
   })
   if (!provider.success) return ['name', 'must be lower-case letters, digits and underscores, beginning with a letter']
   if (providers.has(name)) return ['name', `There is another provider "${name}".`]
@@ -126,7 +129,10 @@ function serverRow(
     created: 0,
     description: `${upstream_model} at the server ${provider}.`,
     output_modalities: model.type === 'embeddings' ? ['embedding'] : ['text'],
-    ...{ expires_on: null, disabled: false, price_source: null, price_as_of: null },
+    expires_on: null,
+    disabled: false,
+    price_source: null,
+    price_as_of: null,
     providers: [{ provider, upstream_model, price }],
   }
 }

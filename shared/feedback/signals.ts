@@ -36,8 +36,14 @@ async function count(
   const add = ({ org, key, environment }: UsageEvent, model: string, count: number, sum: number) => {
     const owner = `${key} ${model}`
     const addition = additions.get(owner) ?? {
-      ...{ organisationId: org, keyId: key, environment, model },
-      ...{ explicitSum: 0, explicitCount: 0, implicitSum: 0, implicitCount: 0 },
+      organisationId: org,
+      keyId: key,
+      environment,
+      model,
+      explicitSum: 0,
+      explicitCount: 0,
+      implicitSum: 0,
+      implicitCount: 0,
     }
     addition.implicitCount += count
     addition.implicitSum += sum

@@ -57,7 +57,11 @@ async function checkCredential(
   const request = protocol.credentialCheck?.(provider)
   if (!request) return { ...report, outcome: 'unknown', reason: null }
   const line = openConnection({
-    ...{ provider, protocol, pool, baseUrl, prefix },
+    provider,
+    protocol,
+    pool,
+    baseUrl,
+    prefix,
     timeouts: { ...config.upstream, firstByteTimeoutMs: timeoutMs, totalTimeoutMs: timeoutMs },
     auth: () => authHeader(auth, secret, clock.now()),
   })

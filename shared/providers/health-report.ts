@@ -80,7 +80,13 @@ function parse<T extends object>(text: string | undefined): Partial<T> & T {
 function errorOf(error: StoredError): LastError {
   const { at, since, failures, recovered_at: recovered, reason, status, message, key } = error
   return {
-    ...{ atMs: at, sinceMs: since, failures, recoveredMs: recovered || null },
-    ...{ reason, status: status || null, message, key },
+    atMs: at,
+    sinceMs: since,
+    failures,
+    recoveredMs: recovered || null,
+    reason,
+    status: status || null,
+    message,
+    key,
   }
 }

@@ -30,7 +30,10 @@ export async function listServerModels(
   } as const
   const pool = openPool(base.origin, timeouts, 1)
   const line = openConnection({
-    ...{ provider, protocol: protocols[serverProtocol]!, pool, baseUrl: base.href.replace(/\/+$/, '') },
+    provider,
+    protocol: protocols[serverProtocol]!,
+    pool,
+    baseUrl: base.href.replace(/\/+$/, ''),
     prefix: base.pathname.replace(/\/+$/, ''),
     timeouts: { ...timeouts, firstByteTimeoutMs: timeoutMs, totalTimeoutMs: timeoutMs },
     auth: () => authHeader(provider.auth, apiKey ?? '', systemClock.now()),

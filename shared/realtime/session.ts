@@ -288,7 +288,8 @@ export class Session {
       attempts: this.#attempts,
       startedMs,
       firstByteMs: opened ? elapsedMs(beganMs, opened.openedMs) : null,
-      ...{ durationMs: elapsedMs(beganMs, chargedMs), marginPpm: this.#services.config.marginPpm },
+      durationMs: elapsedMs(beganMs, chargedMs),
+      marginPpm: this.#services.config.marginPpm,
       routing: sessionRoutingRecord(failedAttempts, opened),
     }
     const outcome = { ...ending, target, usage, costNano, upstreamId: null }

@@ -77,14 +77,21 @@ export class Tracing {
     const own = context(span.id, false)
     return {
       ...this.#common,
-      ...{ name, kind, attributes, links: [], events: [], ended: true },
+      name,
+      kind,
+      attributes,
+      links: [],
+      events: [],
+      ended: true,
       ...(parentId && { parentSpanContext: context(parentId, span === trace.root) }),
       spanContext: () => own,
       startTime: hrTime(startMs),
       endTime: hrTime(endMs),
       duration: hrTime(endMs - startMs),
       status: error === null ? { code: SpanStatusCode.UNSET } : { code: SpanStatusCode.ERROR, message: error },
-      ...{ droppedAttributesCount: 0, droppedEventsCount: 0, droppedLinksCount: 0 },
+      droppedAttributesCount: 0,
+      droppedEventsCount: 0,
+      droppedLinksCount: 0,
     }
   }
 

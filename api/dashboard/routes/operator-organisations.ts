@@ -116,7 +116,7 @@ const create = endpoint({
       await tx.organisation.create({ data: { id, name: body.name, wallet: { create: {} } } })
       if (owner)
         await tx.membership.create({ data: { id: newId('mem'), organisationId: id, userId: owner.id, role: 'owner' } })
-      await audit(tx, { organisationId: id, actor: actor, action: 'organisation.created' })
+      await audit(tx, { organisationId: id, actor, action: 'organisation.created' })
     })
     return detailOf(services, id)
   },

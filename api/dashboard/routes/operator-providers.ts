@@ -68,7 +68,7 @@ const pause = endpoint({
     const { name } = providerOf(services, params.provider!)
     const reason = body.reason || null
     const target = { id: name, name }
-    const event = { organisationId: null, actor: actor, action: 'provider.paused', target }
+    const event = { organisationId: null, actor, action: 'provider.paused', target }
     await services.providerPauses.pause(name, { reason, by: person.email }, tx =>
       audit(tx, { ...event, changes: { reason: [null, reason] } }),
     )
@@ -86,7 +86,7 @@ const resume = endpoint({
   async handle({ services, params, actor }): Promise<Provider> {
     const { name } = providerOf(services, params.provider!)
     const target = { id: name, name }
-    const event = { organisationId: null, actor: actor, action: 'provider.resumed', target }
+    const event = { organisationId: null, actor, action: 'provider.resumed', target }
     await services.providerPauses.resume(name, tx => audit(tx, event))
     return readProvider(services, name)
   },
@@ -109,7 +109,7 @@ const test = endpoint({
     const changes = Object.fromEntries(reports.map(({ credential, outcome }) => [credential, [null, outcome]] as const))
     await audit(db, {
       organisationId: null,
-      actor: actor,
+      actor,
       action: 'provider.tested',
       target,
       changes: changes as Changes,

@@ -190,7 +190,7 @@ async function changeEach(
 async function auditQueue({ db }: Platform, queue: Queue, actor: Actor, action: string, counts?: EntriesChanged) {
   const target = { id: queue.name, name: queue.name }
   const changes = counts && { changes: { entries: [null, counts.changed] as [null, number] } }
-  await audit(db, { organisationId: null, actor: actor, action, target, ...changes })
+  await audit(db, { organisationId: null, actor, action, target, ...changes })
 }
 
 export const operatorQueueRoutes: Endpoint[] = [list, change, entries, retry, remove]

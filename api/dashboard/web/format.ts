@@ -8,7 +8,11 @@ const time = { hour: '2-digit', minute: '2-digit', second: '2-digit', timeZoneNa
 const moments = inBothZones({ ...date, ...time })
 const days = inBothZones(date)
 const instants = inBothZones({
-  ...{ day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', second: '2-digit' },
+  day: 'numeric',
+  month: 'short',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
   fractionalSecondDigits: 3,
 })
 const timesOfDay = inBothZones({ hour: '2-digit', minute: '2-digit', second: '2-digit' })

@@ -69,7 +69,10 @@ export function operatorPlaceOf(
 ): Place {
   const { id, name, suspended } = organisation
   return {
-    ...{ id, name, suspended, me },
+    id,
+    name,
+    suspended,
+    me,
     require_two_factor: false,
     base: `/dashboard/api/operator/organisations/${id}`,
     home: `/operator/organisations/${id}`,

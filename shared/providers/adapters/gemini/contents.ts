@@ -1,4 +1,5 @@
 import { GatewayError } from '../../../base/errors.ts'
+import { isObject } from '../../../base/is-object.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
 import { decodeToolCallId } from '../../toolkit/tool-call-id.ts'
@@ -122,7 +123,7 @@ function plainText(content: Of<'system' | 'tool'>['content']): string {
 function jsonObject(text: string): object | null {
   try {
     const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null
+    return isObject(value) ? value : null
   } catch {
     return null
   }

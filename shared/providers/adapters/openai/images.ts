@@ -49,10 +49,22 @@ export const image: InstantAdapter<'image'> = {
 
 const openaiImages: ImageDialect = {
   fields: {
-    ...{ partial_images: 'partial_images', stream: 'stream', safety_identifier: 'safety_identifier' },
-    ...{ prompt: 'prompt', n: 'n', size: 'size', quality: 'quality', background: 'background', user: 'user' },
-    ...{ output_format: 'output_format', output_compression: 'output_compression', moderation: 'moderation' },
-    ...{ image: 'input_references', 'image[]': 'input_references', mask: 'mask', input_fidelity: 'input_fidelity' },
+    partial_images: 'partial_images',
+    stream: 'stream',
+    safety_identifier: 'safety_identifier',
+    prompt: 'prompt',
+    n: 'n',
+    size: 'size',
+    quality: 'quality',
+    background: 'background',
+    user: 'user',
+    output_format: 'output_format',
+    output_compression: 'output_compression',
+    moderation: 'moderation',
+    image: 'input_references',
+    'image[]': 'input_references',
+    mask: 'mask',
+    input_fidelity: 'input_fidelity',
   },
   async request(call) {
     const { input, sources } = call

@@ -53,8 +53,12 @@ function unclearContent(frame: Buffer): ClientContent {
   const text = frame.toString('latin1')
   const count = (marks: RegExp) => text.match(marks)?.length ?? 0
   return {
-    ...{ type: null, event: {}, soundCharacters: 0, textBytes: frame.length },
-    ...{ images: count(images), files: count(files) },
+    type: null,
+    event: {},
+    soundCharacters: 0,
+    textBytes: frame.length,
+    images: count(images),
+    files: count(files),
     references: escapedName.test(text) ? maxReferences : count(references),
   }
 }

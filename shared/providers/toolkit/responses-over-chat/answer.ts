@@ -10,7 +10,10 @@ export function toResponse(answer: ChatCompletion, options: EncoderOptions): Res
   const { message, logprobs, finish_reason } = answer.choices[0] ?? { finish_reason: 'stop' }
   const encoder = new ResponseEventEncoder(options)
   const chunkOf = (choices: ChatChunk['choices']): ChatChunk => ({
-    ...{ id, created, model, object: 'chat.completion.chunk' },
+    id,
+    created,
+    model,
+    object: 'chat.completion.chunk',
     choices,
     ...(choices.length === 0 && usage && { usage }),
   })

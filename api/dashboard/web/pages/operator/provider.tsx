@@ -191,7 +191,9 @@ function ByModel({ title, query }: { title: string; query: ReturnType<typeof use
       <Show query={query}>
         {({ times, step_ms: stepMs, series, total }) => {
           const drawn = series.map(({ id, name, values }, i) => ({
-            ...{ name, values, color: id === null ? 'gray.5' : palette[i % palette.length]! },
+            name,
+            values,
+            color: id === null ? 'gray.5' : palette[i % palette.length]!,
           }))
           if (series.length === 0) return <Empty title="None in this period" />
           return (
@@ -206,7 +208,9 @@ function ByModel({ title, query }: { title: string; query: ReturnType<typeof use
               />
               <Legend
                 entries={series.map(({ total: own }, i) => ({
-                  ...{ name: drawn[i]!.name, color: drawn[i]!.color, value: shortCount(own) },
+                  name: drawn[i]!.name,
+                  color: drawn[i]!.color,
+                  value: shortCount(own),
                 }))}
               />
             </Stack>

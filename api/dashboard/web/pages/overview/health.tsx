@@ -81,7 +81,9 @@ export function ActivityCharts({
         />
         <Legend
           entries={used.map(({ name, label, color, status }) => ({
-            ...{ name: label, color, value: shortCount(total[name]) },
+            name: label,
+            color,
+            value: shortCount(total[name]),
             ...(hrefOf && { href: hrefOf({ from, to, status }) }),
           }))}
         />

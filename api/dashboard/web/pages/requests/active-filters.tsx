@@ -6,8 +6,13 @@ import { type Filters, filterNames } from './queries.ts'
 import { typeName } from './types.ts'
 
 const labels: Record<string, string> = {
-  ...{ q: 'ID', status: 'Status', type: 'Type', model: 'Model', provider: 'Provider' },
-  ...{ environment: 'Environment', key: 'API key' },
+  q: 'ID',
+  status: 'Status',
+  type: 'Type',
+  model: 'Model',
+  provider: 'Provider',
+  environment: 'Environment',
+  key: 'API key',
   ...Object.fromEntries(moreFilters.map(({ name, label }) => [name, label])),
 }
 

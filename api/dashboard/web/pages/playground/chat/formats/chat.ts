@@ -37,12 +37,18 @@ export const chat: Format = {
   read({ id, model, provider, choices, usage, error }: Chunk): Piece {
     const { delta, finish_reason } = choices?.[0] ?? {}
     return omitEmpty({
-      ...{ id, model, provider, error },
+      id,
+      model,
+      provider,
+      error,
       text: delta?.content,
       reasoning: delta?.reasoning ?? delta?.reasoning_content,
       pictures: delta?.images?.map(({ image_url }) => image_url.url),
       calls: delta?.tool_calls?.map(({ index, id: callId, function: called }) => ({
-        ...{ key: index, id: callId, name: called?.name, arguments: called?.arguments },
+        key: index,
+        id: callId,
+        name: called?.name,
+        arguments: called?.arguments,
       })),
       finishReason: finish_reason,
       costUsd: usage?.cost,

@@ -122,7 +122,10 @@ function blocksOf(turn: Turn): Block[] {
   }
   const { text, toolCalls } = keptAnswer(turn)
   const calls = toolCalls.map(({ id, name, arguments: json }) => ({
-    ...{ type: 'tool_use', id, name, input: parsed(json) },
+    type: 'tool_use',
+    id,
+    name,
+    input: parsed(json),
   }))
   return [...textBlocks(text), ...calls]
 }

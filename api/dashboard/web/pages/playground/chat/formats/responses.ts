@@ -100,7 +100,10 @@ function itemsOf(turn: Turn): object[] {
   return [
     ...(text === '' ? [] : [{ role: 'assistant', content: text }]),
     ...toolCalls.map(({ id, name, arguments: json }) => ({
-      ...{ type: 'function_call', call_id: id, name, arguments: json },
+      type: 'function_call',
+      call_id: id,
+      name,
+      arguments: json,
     })),
   ]
 }
