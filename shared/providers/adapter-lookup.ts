@@ -5,7 +5,7 @@ import type { DirectKind, DirectKinds, InstantKind, QueuedKind } from '../kinds/
 import { isItem, type ResponsesRequest } from '../kinds/responses.ts'
 import { chat as unfittedChat } from './adapters/openai/chat.ts'
 import type { DirectAdapter, InstantAdapter, Protocol, QueuedAdapter, Target } from './contract.ts'
-import { renamesTools } from './profile/fitted-chat.ts'
+import { renamesTools } from './profile/fit-chat.ts'
 import { protocols } from './protocols.ts'
 import type { RealtimeAdapter } from './realtime-contract.ts'
 import { completionOverChat } from './toolkit/completion-over-chat.ts'

@@ -1,5 +1,5 @@
 import type { Protocol } from '../../contract.ts'
-import { fittedChat } from '../../profile/fitted-chat.ts'
+import { fittedChat } from '../../profile/fit-chat.ts'
 import { imageUrls } from '../../toolkit/image-urls.ts'
 import { withReasoningState } from '../../toolkit/with-reasoning-state.ts'
 import { chatAnswer } from './answer.ts'
