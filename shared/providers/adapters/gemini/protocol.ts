@@ -1,7 +1,7 @@
 import type { Protocol } from '../../contract.ts'
 import { fittedChat } from '../../profile/fit-chat.ts'
 import { imageUrls } from '../../toolkit/image-urls.ts'
-import { withReasoningState } from '../../toolkit/with-reasoning-state.ts'
+import { withReasoningState } from '../../toolkit/reasoning-state.ts'
 import { chatAnswer } from './answer.ts'
 import { embeddingAnswer, embeddingRequest } from './embedding.ts'
 import { failure } from './failure.ts'
