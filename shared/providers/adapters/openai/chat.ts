@@ -27,7 +27,7 @@ import { extrasOf, normaliseUsage, usageIn } from './usage.ts'
 export const chat: DirectAdapter<'chat'> = withReasoningState({
   native: true,
   request(call) {
-    const marked = withSessionMarks(call)
+    const marked = call.marksCache ? withSessionMarks(call) : null
     const request = beginRequest('chat', withKnownDetails(marked ? { ...call, body: marked, raw: null } : call))
     setFixedFields(request)
     renameSeed(request)
