@@ -14,6 +14,7 @@ import type { Logger } from './io/log.ts'
 import { Mailer } from './io/mail.ts'
 import { RawPool } from './io/raw-pool.ts'
 import { onConnectionError, openRequestRedis, type Redis, waitUntilReady } from './io/redis.ts'
+import type { Shard } from './io/redis-shards.ts'
 import { confirmShards, listRedisWarnings, noteShards, rejectOnAuthFailure } from './io/redis-start.ts'
 import type { UrlPolicy } from './io/safe-url.ts'
 import { Sealer } from './io/sealer.ts'
@@ -121,7 +122,8 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   const onSettled = metrics ? (event: UsageEvent) => metrics.recordUsage(event) : undefined
   const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: requestDeadlineMs(config), onSettled })
   const refusalLog = new RefusalLog({ rawPool, clock, log })
-  const policies = new Policies(db, redis, config.quotas.testKey, shard => accounts.generations.of(shard).validSince)
+  const validSince = (shard: Shard) => accounts.generations.of(shard).validSince
+  const policies = new Policies({ db, redis, clock, testLimits: config.quotas.testKey, validSince })
   const keyWatch = new KeyWatch({ policies, clock, log })
   const health = new Health(redis, { clock, monotonic })
   const providerPauses = new ProviderPauses({ db, redis, clock, log })

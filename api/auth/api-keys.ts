@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
-import { admitRequest, decideUnderPolicy } from '../../shared/engine/admit-request.ts'
+import { admitRequest } from '../../shared/engine/admit-request.ts'
 import type { Actor, ActorClient } from '../../shared/io/audit.ts'
 import { type ClientSecret, findClientSecret } from '../../shared/keys/client-secrets.ts'
 import { findPlaygroundSecret } from '../../shared/keys/playground-secrets.ts'
@@ -143,7 +143,7 @@ function findCachedKey({ policies, clock }: Platform, hash: string, scope: Scope
 async function findAllowedKey(services: Platform, hash: string, scope: Scope | null): Promise<ResolvedKey> {
   const apiKey = await services.policies.find(hash, scope)
   try {
-    return await decideUnderPolicy(services, apiKey, () => apiKey)
+    return await services.policies.decide(apiKey, () => apiKey)
   } catch (error) {
     if (error instanceof GatewayError) refusedKeys.set(error, apiKey)
     throw error

@@ -1,5 +1,4 @@
 import { GatewayError } from '../base/errors.ts'
-import { decideUnderPolicy } from '../engine/admit-request.ts'
 import type { RunServices } from '../engine/base-run.ts'
 import type { SlotOwner } from '../io/fair-slots.ts'
 import { measureDocument, measureSound } from '../io/media/measure.ts'
@@ -63,7 +62,7 @@ export async function measureIfAllowed<K extends DirectKind>(
 ): Promise<ChatRunInput<K>> {
   const { key, kind, body, features } = input
   const inputs = snapshotOf(services, marginPpm)
-  await decideUnderPolicy(services, key, policy => route(inputs, { policy, kind, request: body, features }))
+  await services.policies.decide(key, policy => route(inputs, { policy, kind, request: body, features }))
   const measured = await measureRequest(services, format, body, features, key.policy)
   // Measuring takes time, so the cached policy may be outdated.
   key.forget()

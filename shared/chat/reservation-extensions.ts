@@ -1,7 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import { canReason, reasonsBesideLimit } from '../catalog/traits.ts'
-import { decideUnderPolicy } from '../engine/admit-request.ts'
 import type { RunServices } from '../engine/base-run.ts'
 import type { EngineServices } from '../engine/engine-services.ts'
 import type { Bill } from '../engine/report.ts'
@@ -63,7 +62,7 @@ function isExtensible({ bulk, features: { maxTokens, outputs }, stream }: Input)
  * 402, 403, 503.
  */
 function extendReservation(
-  services: Pick<RunServices, 'policies' | 'admission' | 'clock'>,
+  services: Pick<RunServices, 'policies' | 'admission'>,
   key: ResolvedKey,
   id: string,
   nano: number,
@@ -71,7 +70,7 @@ function extendReservation(
 ): Promise<Reservation> {
   // The policy was read when the request started.
   key.forget()
-  return decideUnderPolicy(services, key, (policy, generation) =>
+  return services.policies.decide(key, (policy, generation) =>
     services.admission.extend(policy, generation, id, nano, month),
   )
 }

@@ -3,7 +3,7 @@ import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { chatFormatOf } from '../chat/chat-formats.ts'
 import { measureRequest } from '../chat/measure-request.ts'
-import { admitRequest, decideUnderPolicy } from '../engine/admit-request.ts'
+import { admitRequest } from '../engine/admit-request.ts'
 import type { TransactionStep } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
 import { createJob } from '../jobs/create.ts'
@@ -130,7 +130,7 @@ export async function submitDelayed(
   const { discountPpm } = submission.terms
   const marginPpm = marginOf(config, kind, discountPpm)
   const decide = (policy: Policy) => decisionOn(services, policy, submission, features, marginPpm)
-  await decideUnderPolicy(services, key, decide)
+  await services.policies.decide(key, decide)
   if (webhookUrl !== null) await assertPublicUrl(webhookUrl, { ...urlPolicy, param: 'webhook_url' })
   await services.files.quota.assertRoom(key.policy)
   if (key.policy.environment === 'live') {

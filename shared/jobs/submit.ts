@@ -1,7 +1,7 @@
 import { newId } from '../base/ids.ts'
 import { rejectNul } from '../base/json.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { admitRequest, decideUnderPolicy } from '../engine/admit-request.ts'
+import { admitRequest } from '../engine/admit-request.ts'
 import { dropReferences, stageReferences } from '../files/references.ts'
 import type { TransactionStep } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
@@ -55,7 +55,7 @@ export async function submitJob(
       targets: model => queuedTargets(services, kind, model, policy.environment),
       check: model => row.input(body, model, references),
     })
-  await decideUnderPolicy(services, key, policy => choose(policy, null))
+  await services.policies.decide(key, policy => choose(policy, null))
   await checkWebhook(services, body)
   await services.files.quota.assertRoom(key.policy)
   const fields = row.references(body)

@@ -2,11 +2,12 @@ import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { GatewayError } from '../base/errors.ts'
 import { secretReplaced } from '../base/key-refusals.ts'
+import type { Clock } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
 import { storeUnavailable } from '../io/outage.ts'
 import { onConnectionLost, type Redis } from '../io/redis.ts'
 import { type Shard, type Shards, shardsOf } from '../io/redis-shards.ts'
-import { type Limits, type Policy, policyOf, policyRow, type Scope } from './policy.ts'
+import { authorise, type Limits, type Policy, policyOf, policyRow, type Scope } from './policy.ts'
 import { findReplacedSecret, overlapEnd } from './replaced-secrets.ts'
 
 /** In place of a generation token: the policy was just read, but not under a token that Redis can confirm. */
@@ -53,6 +54,16 @@ const maxRenewals = 500
 
 type RedisTransaction = ReturnType<Redis['multi']>
 
+type PoliciesOptions = {
+  db: Database
+  redis: Redis
+  clock: Clock
+  /** Those of test keys. */
+  testLimits: Limits
+  /** The number since which key versions in Redis count (see `StoreGenerations`). */
+  validSince: (shard: Shard) => number
+}
+
 /**
  * Reads policies for requests. Each process caches policies, and uses a cached one only after Redis has confirmed its version
  * (`keyversion:<hash>`; the admission script does so itself). A change of a key takes three steps: set a tombstone and a new
@@ -63,6 +74,7 @@ type RedisTransaction = ReturnType<Redis['multi']>
 export class Policies {
   readonly #db: Database
   readonly #redis: Redis
+  readonly #clock: Clock
   readonly #shards: Shards
   readonly #testLimits: Limits
   readonly #validSince: (shard: Shard) => number
@@ -73,10 +85,10 @@ export class Policies {
   })
   readonly #reads = new Map<string, Promise<Policy>>()
 
-  /** `validSince`: the number since which key versions in Redis count (see `StoreGenerations`). */
-  constructor(db: Database, redis: Redis, testLimits: Limits, validSince: (shard: Shard) => number) {
+  constructor({ db, redis, clock, testLimits, validSince }: PoliciesOptions) {
     this.#db = db
     this.#redis = redis
+    this.#clock = clock
     this.#shards = shardsOf(redis)
     this.#testLimits = testLimits
     this.#validSince = validSince
@@ -141,22 +153,24 @@ export class Policies {
   }
 
   /**
-   * Runs `decision` against the current policy. Retries it with a refreshed policy when it returns `Stale`, and when it throws
-   * under a cached policy that is outdated: a refusal is final only under a confirmed policy.
+   * Runs `decision` under the key's current policy if that policy allows the request. Runs it again with a refreshed policy when
+   * it returns `Stale`, and when it throws under a cached policy that is outdated: a refusal is final only under a confirmed
+   * policy. Throws 401 and 403 for a key that does not allow the request, 503, and what `decision` throws.
    */
   async decide<T extends object>(
     key: ResolvedKey,
-    decision: (key: ResolvedKey) => T | Stale | Promise<T | Stale>,
+    decision: (policy: Policy, generation: string) => T | Stale | Promise<T | Stale>,
   ): Promise<T> {
     for (let round = 0; round < maxRounds; round++) {
-      const { version } = key.policy
+      const { policy, generation } = key
       try {
-        const result = await decision(key)
+        authorise(policy, key.scope, this.#clock.now())
+        const result = await decision(policy, generation)
         if (!('stale' in result)) return result
         await this.#refresh(key, result.stale)
       } catch (error) {
         await this.confirm(key)
-        if (key.policy.version === version) throw error
+        if (key.policy.version === policy.version) throw error
       }
     }
     throw new GatewayError('service_unavailable', 'This key is changing right now. Try again.', {

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../base/errors.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { admitRequest, decideUnderPolicy } from '../engine/admit-request.ts'
+import { admitRequest } from '../engine/admit-request.ts'
 import { BaseRun, clientLeft, noOutcome, type RoutingPlan } from '../engine/base-run.ts'
 import type { CallMonitor } from '../engine/call-monitor.ts'
 import type { EngineServices } from '../engine/engine-services.ts'
@@ -102,7 +102,7 @@ class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
   async start(): Promise<Report> {
     const { services } = this
     const { key, body, check } = this.#input
-    await decideUnderPolicy(services, key, policy => this.#choose(policy, null))
+    await services.policies.decide(key, policy => this.#choose(policy, null))
     if (keepsResults(this.#input)) await services.files.quota.assertRoom(key.policy)
     const fields = this.#row.references(body)
     const references = await stageReferences(services, key.policy, fields)
