@@ -169,7 +169,7 @@ const isSignificant = Uint8Array.from({ length: 256 }, (_, byte) =>
 const escapedLetter = /\\u00(?:3\d|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a])/i
 
 /** What JSON texts contain together. */
-export type JsonCounts = {
+type JsonCounts = {
   /** Strings, objects and lists. */
   parts: number
   values: number
@@ -191,7 +191,7 @@ export function parsedBytes(textBytes: number, { parts, values }: Pick<JsonCount
 }
 
 /** Accounts for memory, and throws where there is none. */
-export type MemoryAccount = { grow(bytes: number): void }
+type MemoryAccount = { grow(bytes: number): void }
 
 type Scanned = JsonCounts & {
   /** Whether a member's name contains unnecessary escapes, or is a single one for an ASCII character. */

@@ -5,7 +5,7 @@ import { sharedTag } from '../io/redis-shards.ts'
 
 /** Half-life of the counts, and the expiry of records without new observations. */
 export const halfLifeMs = 60_000
-export const forgetAfterMs = 600_000
+const forgetAfterMs = 600_000
 
 /** The shared records, and the last failure of each deployment and API key: those outlive the records. */
 export const healthKey = 'health'
@@ -59,7 +59,7 @@ export const emptyRecord: Omit<HealthRecord, 'atMs'> = {
   probedUntilMs: 0,
 }
 
-export const noObservations: Observations = {
+const noObservations: Observations = {
   successes: 0,
   failures: 0,
   consecutiveFailures: 0,

@@ -44,7 +44,7 @@ export type { Credential } from './connections.ts'
 export type Environment = 'live' | 'test'
 
 /** A protocol with its adapter for one endpoint kind. */
-export type Served<Adapter> = { adapter: Adapter; protocol: Protocol }
+type Served<Adapter> = { adapter: Adapter; protocol: Protocol }
 
 /**
  * The route of one call. Without a credential it leads to the sandbox; `alone` = no other API key is usable now;

@@ -53,8 +53,8 @@ export function reservableCost(maxCost: MaxCost): MaxCost {
   }
 }
 
-export type RateWindow = { limit: number; remaining: number; resetMs: number }
-export type RateFigures = { requests: RateWindow | null; tokens: RateWindow | null }
+type RateWindow = { limit: number; remaining: number; resetMs: number }
+type RateFigures = { requests: RateWindow | null; tokens: RateWindow | null }
 
 /** The reservation of an admitted request, settled exactly once. */
 export type Reservation = {

@@ -62,7 +62,7 @@ function effortsOf({ profile, target: { deployment, model } }: Fitting): readonl
 }
 
 /** The accepted effort that is nearest to the wanted one, the lower of two; `none` only if it is wanted. */
-export function nearestEffort(
+function nearestEffort(
   wanted: Effort | 'default',
   accepted: readonly (Effort | 'default')[],
 ): Effort | 'default' | undefined {
