@@ -8,7 +8,8 @@ import { use, useGateway, useStores } from '../support/use.ts'
 /** A reader follows a plain request through so many files at most. `LIST_FILES=1` in the environment prints them. */
 const maxFiles = 87
 const warmUps = 5
-const measured = 4
+const minMeasured = 4
+const maxMeasured = 30
 
 const preload = join(import.meta.dirname, '../support/chat/coverage-preload.ts')
 const stores = useStores(test)
@@ -46,9 +47,9 @@ async function runPlainRequest(key: string): Promise<void> {
 test(`200 within ${maxFiles} product files: a plain chat request of a warm process, with its settlement`, async t => {
   const { live } = await gateway.account()
   for (let i = 0; i < warmUps; i++) await runPlainRequest(live)
-  // Files of every request, without those of timers that happen to run meanwhile.
+  // Files of every request, without those of timers that happen to run meanwhile: on a busy machine they run in many.
   let files: Map<string, string> | null = null
-  for (let i = 0; i < measured; i++) {
+  for (let i = 0; i < minMeasured || (i < maxMeasured && files!.size > maxFiles); i++) {
     await takeFunctions('start')
     await runPlainRequest(live)
     const ran = await takeFunctions('stop')
