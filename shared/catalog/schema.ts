@@ -149,7 +149,8 @@ export type ModelRow = z.infer<typeof modelRow>
 
 /** An upstream provider: its protocol, base URL, and how the API key is sent. */
 export const providerRow = z.strictObject({
-  name: z.string().regex(/^[a-z][a-z0-9_]*$/),
+  /** A cloud's second protocol is `cloud/protocol`. */
+  name: z.string().regex(/^[a-z][a-z0-9_]*(?:\/[a-z][a-z0-9_]*)?$/),
   protocol: z.string(),
   /** `{region}` and `{project}` are replaced by what is configured. */
   base_url: z.string().refine(text => URL.canParse(text.replaceAll(/\{(?:region|project)\}/g, 'x')), 'Invalid URL'),
@@ -167,8 +168,8 @@ export const providerRow = z.strictObject({
   ]),
   /** The gateway's identity at the cloud, which is used where no API key is configured (`shared/providers/identities/`). */
   identity: z.enum(['entra', 'google']).optional(),
-  /** Regions with another base URL. */
-  regions: z.record(z.string(), z.strictObject({ base_url: z.string() })).optional(),
+  /** Regions with another base URL; null = it is not there. */
+  regions: z.record(z.string(), z.strictObject({ base_url: z.string() }).nullable()).optional(),
   /** True: a model is served where `<PROVIDER>_DEPLOYMENTS` names its deployment. */
   named_deployments: z.boolean().optional(),
   /** Differences from the protocol's common form, as data, e.g. `{"max_tokens_field":"max_completion_tokens"}`. */
@@ -176,7 +177,7 @@ export const providerRow = z.strictObject({
   /** What its models accept in a chat request. */
   profile: chatProfile.optional(),
 })
-/** `region`: of a provider with regions, each of which is a row of its own, named `provider/region` (`regions.ts`). */
+/** `region`: of a provider with regions, each of which is a row of its own (`regions.ts`). */
 export type ProviderRow = z.infer<typeof providerRow> & { region?: string }
 
 /** The origin of the `task_qualities` of a catalog file: per class of tasks, the benchmark and the date of its figures. */
