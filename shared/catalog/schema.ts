@@ -96,6 +96,13 @@ export const deployment = z.strictObject({
 })
 export type Deployment = z.infer<typeof deployment>
 
+/**
+ * A further provider of a model of any file. `like`: a provider of the model whose deployment has the traits, the profile and the
+ * source of the cached price that this one does not state.
+ */
+export const addedDeployment = deployment.extend({ like: z.string().optional() })
+export type AddedDeployment = z.infer<typeof addedDeployment>
+
 /** The classes of tasks that `task_qualities` can rate; all other tasks count by `quality`. */
 export const ratedTasks = ['code', 'maths', 'vision', 'long_context', 'multilingual'] as const
 export type RatedTask = (typeof ratedTasks)[number]
@@ -204,6 +211,8 @@ export type RetiredNames = z.infer<typeof retiredNames>
 export const catalogFile = z.strictObject({
   providers: z.array(providerRow).default([]),
   models: z.array(modelRow).default([]),
+  /** By the id of their model. */
+  deployments: z.record(z.string(), z.array(addedDeployment)).default({}),
   retired: z.array(retiredNames).default([]),
   quality_sources: qualitySources.default({}),
 })
