@@ -26,6 +26,8 @@ export type Connection = {
   auth: ProviderRow['auth']
 }
 
+/** The identities that send tokens. */
+const hasTokens: ReadonlySet<string> = new Set(['entra', 'google'])
 /** Maximum connections per process and provider. */
 const connectionsPerProvider = 8_192
 
@@ -41,6 +43,8 @@ export class Connections {
   readonly #retired = new Map<string, Connection>()
   readonly #config: Config
   readonly #clock: Clock
+  /** The identities whose tokens are valid in all regions, by kind and credentials. */
+  readonly #identities = new Map<string, Identity>()
 
   constructor({ providers }: Pick<Catalog, 'providers'>, config: Config, clock: Clock) {
     this.#config = config
@@ -102,7 +106,10 @@ export class Connections {
   }
 
   #identify(row: ProviderRow, settings: ProviderSettings): Credential {
-    const identity = identities[row.identity!]({ provider: row, settings, clock: this.#clock })
+    const open = () => identities[row.identity!]({ provider: row, settings, clock: this.#clock })
+    const place = `${row.identity} ${hasTokens.has(row.identity!) ? settings.cloud.CREDENTIALS : row.name}`
+    const identity = this.#identities.get(place) ?? open()
+    this.#identities.set(place, identity)
     return {
       id: idOf(`${row.identity} ${row.name}`),
       origin: `the gateway's identity (${row.identity})`,
