@@ -134,8 +134,9 @@ test.serial(
     const betas = { headers: { 'anthropic-beta': 'context-management-2025-06-27' } }
     const message = await client.messages.create(body, betas)
     t.is(message.type, 'message')
-    const events = await Array.fromAsync(await client.messages.create({ ...body, stream: true }, betas))
-    t.is(events.at(-1)!.type, 'message_stop')
+    const types: string[] = []
+    for await (const { type } of await client.messages.create({ ...body, stream: true }, betas)) types.push(type)
+    t.is(types.at(-1), 'message_stop')
     const counted = await client.messages.countTokens({ model: body.model, messages: body.messages }, betas)
     t.true(counted.input_tokens > 0)
     const paths = vertex.requests.map(({ path }) => path.split('/models/')[1])
