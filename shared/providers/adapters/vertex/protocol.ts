@@ -1,7 +1,7 @@
 import type { Protocol } from '../../contract.ts'
-import { fittedChat } from '../../profile/fitted-chat.ts'
+import { fittedChat } from '../../profile/fit-chat.ts'
 import { imageUrls } from '../../toolkit/image-urls.ts'
-import { withReasoningState } from '../../toolkit/with-reasoning-state.ts'
+import { withReasoningState } from '../../toolkit/reasoning-state.ts'
 import { chatAnswer } from '../gemini/answer.ts'
 import { failure } from '../gemini/failure.ts'
 import { image } from '../gemini/image.ts'
@@ -30,6 +30,6 @@ export const vertex: Protocol = {
     embedding,
   },
   queued: { video },
-  instant: { image: { ...image, make: (call, line) => image.make(call, connectionAtVertex(line)) } },
+  instant: { image: { ...image, make: (call, connection) => image.make(call, connectionAtVertex(connection)) } },
   failure,
 }
