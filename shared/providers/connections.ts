@@ -7,7 +7,8 @@ import type { Server } from '../catalog/overrides.ts'
 import { settingsOf } from '../catalog/regions.ts'
 import type { ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, openPool } from '../io/http.ts'
-import { type Identity, identities } from './identities/identity.ts'
+import type { Identity } from './identities/identity.ts'
+import { openIdentity } from './identities/open-identity.ts'
 import { protocols } from './protocols.ts'
 
 /**
@@ -106,7 +107,7 @@ export class Connections {
   }
 
   #identify(row: ProviderRow, settings: ProviderSettings): Credential {
-    const open = () => identities[row.identity!]({ provider: row, settings, clock: this.#clock })
+    const open = () => openIdentity({ provider: row, settings, clock: this.#clock })
     const place = `${row.identity} ${hasTokens.has(row.identity!) ? settings.cloud.CREDENTIALS : row.name}`
     const identity = this.#identities.get(place) ?? open()
     this.#identities.set(place, identity)

@@ -11,5 +11,8 @@ export function atVertex(request: UpstreamRequest): UpstreamRequest {
 
 /** A connection to Vertex AI for requests of the Gemini API. */
 export function connectionAtVertex(connection: ProviderConnection): ProviderConnection {
-  return { ...connection, send: request => connection.send({ ...request, path: request.path.replace(ofGemini, modelsPath) }) }
+  return {
+    ...connection,
+    send: request => connection.send({ ...request, path: request.path.replace(ofGemini, modelsPath) }),
+  }
 }

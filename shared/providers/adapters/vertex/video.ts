@@ -26,7 +26,13 @@ export const video: QueuedAdapter<'video'> = {
   },
   async check({ name, model }, connection) {
     const path = `${modelsPath}${model}:fetchPredictOperation`
-    const { json } = await connection.send({ method: 'POST', path, json: { operationName: name }, maxBytes, firstByteMs })
+    const { json } = await connection.send({
+      method: 'POST',
+      path,
+      json: { operationName: name },
+      maxBytes,
+      firstByteMs,
+    })
     if (nameIn(json) !== name) throw invalidResponse('it is about another operation')
     if (valueAt(json, 'done') !== true) return pendingReport()
     return failedVideo(json, 'response', 'videos') ?? completedReport(() => ({ files: filesIn(json), durationS: null }))
