@@ -122,13 +122,16 @@ function fetchVideo({ operationName }: Json, operations: Map<string, number>): R
   return json(200, { name: operationName, done: true, response })
 }
 
+/** That of the documentation, and the one that `@anthropic-ai/vertex-sdk` sends. */
+const claudeVersions = new Set(['vertex-2023-10-16', '2023-06-01'])
+
 function claudeError(message: string): Reply {
   return json(400, { type: 'error', error: { type: 'invalid_request_error', message } })
 }
 
 function claude(request: Recorded, model: string, method: string, anthropic: Reply): Reply {
   const { body } = request
-  if (body?.anthropic_version !== 'vertex-2023-10-16') return claudeError('anthropic_version: Field required')
+  if (!claudeVersions.has(body?.anthropic_version)) return claudeError('anthropic_version: Field required')
   const { anthropic_version: _, ...message } = body
   if (model === 'count-tokens') {
     if (request.headers['anthropic-beta']) return claudeError('invalid beta flag')
