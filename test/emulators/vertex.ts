@@ -122,8 +122,8 @@ function fetchVideo({ operationName }: Json, operations: Map<string, number>): R
   return json(200, { name: operationName, done: true, response })
 }
 
-/** That of the documentation, and the one that `@anthropic-ai/vertex-sdk` sends. */
-const claudeVersions = new Set(['vertex-2023-10-16', '2023-06-01'])
+/** That of the documentation, and those of Anthropic's own API, of which `@anthropic-ai/vertex-sdk` sends the newest. */
+const claudeVersion = /^(?:vertex-2023-10-16|20\d\d-\d\d-\d\d)$/
 
 function claudeError(message: string): Reply {
   return json(400, { type: 'error', error: { type: 'invalid_request_error', message } })
@@ -131,7 +131,7 @@ function claudeError(message: string): Reply {
 
 function claude(request: Recorded, model: string, method: string, anthropic: Reply): Reply {
   const { body } = request
-  if (!claudeVersions.has(body?.anthropic_version)) return claudeError('anthropic_version: Field required')
+  if (!claudeVersion.test(body?.anthropic_version ?? '')) return claudeError('anthropic_version: Field required')
   const { anthropic_version: _, ...message } = body
   if (model === 'count-tokens') {
     if (request.headers['anthropic-beta']) return claudeError('invalid beta flag')

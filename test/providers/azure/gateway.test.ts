@@ -1,6 +1,8 @@
 import OpenAI, { AzureOpenAI } from 'openai'
+import { startAnthropicEmulator } from '../../emulators/anthropic.ts'
 import { azureError, filteredWord, startAzure, tooManyRequests, wrongKey } from '../../emulators/azure.ts'
 import { chargedNano, dataOf, saying } from '../../support/chat/gateway.ts'
+import { wav } from '../../support/media/sounds.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
@@ -23,12 +25,14 @@ const east = use(test, () =>
 const europe = use(test, () =>
   startAzure({ apiKey, deployments: { five: 'gpt-5.4', omni: 'gpt-4o', small: 'gpt-4o-mini', smaller: 'gpt-5-mini' } }),
 )
+const claude = use(test, () => startAnthropicEmulator())
 const gateway = useGateway(test, () => ({
   AZURE_REGIONS: 'eastus,sweden-central',
   AZURE_API_KEY: apiKey,
   AZURE_EASTUS_BASE_URL: `${east.url}/openai/v1`,
   AZURE_EASTUS_DEPLOYMENTS:
-    'gpt-5.4=prod-five,gpt-4o=omni,gpt-4o-mini=small,gpt-5-mini=smaller,text-embedding-3-small=vectors,tts-1=voice,whisper-1=ears,gpt-image-1-mini=painter,gpt-4.1=gone',
+    'gpt-5.4=prod-five,gpt-4o=omni,gpt-4o-mini=small,gpt-5-mini=smaller,claude-haiku-4-5=my-claude,text-embedding-3-small=vectors,tts-1=voice,whisper-1=ears,gpt-image-1-mini=painter,gpt-4.1=gone',
+  AZURE_EASTUS_ANTHROPIC_BASE_URL: claude.url,
   AZURE_SWEDEN_CENTRAL_BASE_URL: `${europe.url}/openai/v1`,
   AZURE_SWEDEN_CENTRAL_DEPLOYMENTS: 'gpt-5.4=five@eu,gpt-4o=omni@eu,gpt-4o-mini=small@eu,gpt-5-mini=smaller@eu',
 }))
@@ -119,7 +123,7 @@ test.serial('502 for a deployment that the resource does not have', async t => {
   t.false(text.includes(apiKey))
 })
 
-test.serial('200 for embeddings, speech, transcription and an image', async t => {
+test.serial('200 for embeddings, speech and an image', async t => {
   const account = await gateway.account()
   const vectors = await ask(account.live, { model: 'text-embedding-3-small', input: 'Hello' }, '/v1/embeddings')
   t.is(vectors.status, 200, vectors.text)
@@ -135,6 +139,32 @@ test.serial('200 for embeddings, speech, transcription and an image', async t =>
       ['/openai/v1/images/generations', 'painter'],
     ],
   )
+})
+
+test.serial('200 for a transcription, whose form names the deployment', async t => {
+  const account = await gateway.account()
+  const form = new FormData()
+  form.set('model', 'whisper-1')
+  form.set('file', new Blob([new Uint8Array(wav(500))], { type: 'audio/wav' }), 'talk.wav')
+  const headers = { authorization: `Bearer ${account.live}` }
+  const response = await fetch(`${gateway.url}/v1/audio/transcriptions`, { method: 'POST', headers, body: form })
+  const text = await response.text()
+  t.is(response.status, 200, text)
+  t.regex(text, /This is what/)
+  t.is(east.requests[0]!.path, '/openai/v1/audio/transcriptions')
+  t.regex(east.requests[0]!.raw.toString('latin1'), /name="model"\r\n(?:[^\r]+\r\n)*\r\nears/)
+})
+
+test.serial('200 from Claude in Foundry, by Anthropic’s protocol, with the resource’s key', async t => {
+  const account = await gateway.account()
+  const { status, headers, text } = await ask(account.live, saying('claude-haiku-4-5'))
+  t.is(status, 200, text)
+  t.is(headers.get('x-gateway-provider'), 'azure/eastus/anthropic')
+  const [request] = claude.requests
+  t.is(request!.path, '/v1/messages')
+  t.is(request!.headers['x-api-key'], apiKey)
+  t.is(request!.body.model, 'my-claude')
+  t.is(await chargedNano({ gateway }, account), nano(JSON.parse(text).usage, 1, 5))
 })
 
 test.serial('200 for a Responses request, sent to the deployment as it is', async t => {
