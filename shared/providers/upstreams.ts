@@ -189,6 +189,8 @@ export class Upstreams {
 
   /** Whether an operator has paused a provider, or the region of one. */
   isPaused(provider: string): boolean {
+    if (this.#pauses.isPaused(provider)) return true
+    if (!provider.includes('/')) return false
     return valueFor(provider, name => this.#pauses.isPaused(name) || undefined) ?? false
   }
 
