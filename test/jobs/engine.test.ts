@@ -144,7 +144,8 @@ test('covered: every kind that a protocol serves', t => {
   const rows = loadCatalog().providers
   for (const [path, cases] of Object.entries(mediaCases)) {
     const [kind] = (Object.keys(queuedKinds) as QueuedKind[]).filter(name => queuedKinds[name].path === path)
-    const served = Object.keys(protocols).filter(name => protocols[name]!.queued?.[kind!])
+    // Vertex AI's is in test/providers/vertex/video.test.ts: clouds have no API key.
+    const served = Object.keys(protocols).filter(name => name !== 'vertex' && protocols[name]!.queued?.[kind!])
     const covered = cases.map(({ provider }) => rows.get(provider)?.protocol ?? acmeProvider.protocol)
     t.deepEqual([...new Set(covered)].sort(), served.sort(), path)
   }
