@@ -194,7 +194,8 @@ export class Upstreams {
     }
     if (traceparent) headers.traceparent = traceparent
     const sent = { method: request.method, path: prefix + request.path, headers, body: request.body }
-    return exchange(pool, sent, timeouts, sink)
+    const { eventSink } = protocols[target.provider.protocol]!
+    return exchange(pool, sent, timeouts, eventSink ? eventSink(sink) : sink)
   }
 
   /**

@@ -5,8 +5,10 @@ import type { Fitting } from './fitting.ts'
 export function fitFormat(fitting: Fitting): void {
   const { response_format: format, tools, stream } = fitting.body
   if (!format || format.type === 'text') return
-  const { tools_with_format: withTools, stream_with_format: withStream, schema } = fitting.profile
+  const { tools_with_format: withTools, stream_with_format: withStream, schema_format, schema } = fitting.profile
   if (tools && !withTools) throw fitting.refusal('response_format', 'This model takes no JSON format beside tools.')
+  if (format.type === 'json_schema' && !schema_format)
+    throw fitting.refusal('response_format', 'This model takes no JSON schema for its answer at this provider.')
   if (stream && !withStream && format.type === 'json_schema')
     throw fitting.refusal('response_format', 'This model streams no answer by JSON schema.')
   if (format.type !== 'json_schema' || !format.json_schema.schema) return
