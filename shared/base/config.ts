@@ -10,11 +10,28 @@ import { type RedisSettings, redisSettings } from './redis-settings.ts'
 import { findRetentionFaults, type RetentionPeriods, retentionOf } from './retention-config.ts'
 import { type MetricsAddress, type TracingConfig, telemetryOf } from './telemetry-config.ts'
 import { dayMs } from './time.ts'
-import { providerVariable, readVariableFiles } from './variable-files.ts'
+import {
+  type CloudVariable,
+  isCloudVariable,
+  providerVariable,
+  readVariableFiles,
+  splitList,
+} from './variable-files.ts'
 import { requireTogether, variables } from './variables.ts'
 
-/** `webhookSecret` verifies the provider's webhooks, for providers that sign with an account-wide secret. */
-export type ProviderSettings = { apiKeys: string[]; baseUrl: string | null; webhookSecret: string | null }
+/**
+ * The variables of a provider, or of one of its regions. `webhookSecret` verifies its webhooks, for providers that sign with an
+ * account-wide secret. `cloud`: values that are checked once the provider is known (`shared/catalog/regions.ts`), as other programs
+ * have variables of such names.
+ */
+export type ProviderSettings = {
+  apiKeys: string[]
+  /** The variable of the API keys. */
+  apiKeyOrigin: string
+  baseUrl: string | null
+  webhookSecret: string | null
+  cloud: Partial<Record<CloudVariable, string>>
+}
 
 type Parts = LoadLimits & RedisSettings & RetentionPeriods
 
@@ -114,7 +131,7 @@ export type Config = Parts & {
   oidc: { issuer: string; clientId: string; clientSecret: string; name: string } | null
   /** Card and ACH payments; `achHoldMs` is how long an ACH deposit cannot be spent. */
   stripe: { secretKey: string; webhookSecret: string; baseUrl: string | null; achHoldMs: number } | null
-  /** By lower-case provider name: the values of `<PROVIDER>_API_KEY`, `_BASE_URL` and `_WEBHOOK_SECRET`. */
+  /** By lower-case provider name, or `provider_region`: the values of `<PROVIDER>_API_KEY`, `_BASE_URL` and others. */
   providers: ReadonlyMap<string, ProviderSettings>
   /** The names of all variables that are set, whether or not the gateway uses them. */
   variables: readonly string[]
@@ -275,23 +292,27 @@ function providerSettings(env: Record<string, string>): { settings: Map<string, 
   for (const [variable, value] of Object.entries(env)) {
     const [, name, what] = providerVariable.exec(variable) ?? []
     if (!name || name === 'STRIPE') continue
-    const provider = settings.get(name.toLowerCase()) ?? { apiKeys: [], baseUrl: null, webhookSecret: null }
+    const provider = settings.get(name.toLowerCase()) ?? noSettings(name)
     settings.set(name.toLowerCase(), provider)
-    if (what === 'WEBHOOK_SECRET') provider.webhookSecret = value
-    else if (what === 'API_KEY') {
-      provider.apiKeys = value
-        .split(',')
-        .map(key => key.trim())
-        .filter(Boolean)
+    if (isCloudVariable(what)) {
+      provider.cloud[what] = value
+    } else if (what === 'WEBHOOK_SECRET') {
+      provider.webhookSecret = value
+    } else if (what === 'API_KEY') {
+      provider.apiKeys = splitList(value)
       // A key with a line break or a non-ASCII character cannot be sent in a header: report it at start, without
       // printing it.
       if (provider.apiKeys.some(key => !/^[\x21-\x7e]+$/.test(key)))
         faults.push(`${variable}: has characters that no API key has`)
-    } else if (URL.canParse(value) && /^https?:$/.test(new URL(value).protocol)) {
+    } else if (URL.canParse(value.replaceAll('{region}', 'x')) && /^https?:/.test(value)) {
       provider.baseUrl = value.replace(/\/+$/, '')
     } else {
       faults.push(`${variable}: must be a URL starting with http:// or https://`)
     }
   }
   return { settings, faults }
+}
+
+function noSettings(name: string): ProviderSettings {
+  return { apiKeys: [], apiKeyOrigin: `${name}_API_KEY`, baseUrl: null, webhookSecret: null, cloud: {} }
 }

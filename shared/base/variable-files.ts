@@ -1,8 +1,26 @@
 import { readFileSync, statSync } from 'node:fs'
 import { variables } from './variables.ts'
 
-/** Variables of providers: `<PROVIDER>_API_KEY`, `_BASE_URL` and `_WEBHOOK_SECRET`. Groups: provider, suffix. */
-export const providerVariable = /^([A-Z][A-Z0-9_]*?)_(API_KEY|BASE_URL|WEBHOOK_SECRET)$/
+/** Variables of clouds: `<PROVIDER>_REGIONS` and others. */
+const cloudVariables = ['REGIONS', 'PROJECT', 'CREDENTIALS', 'DEPLOYMENTS'] as const
+export type CloudVariable = (typeof cloudVariables)[number]
+
+export function isCloudVariable(suffix: string | undefined): suffix is CloudVariable {
+  return (cloudVariables as readonly (string | undefined)[]).includes(suffix)
+}
+
+/** Variables of providers, and of the regions of one: `<PROVIDER>_API_KEY`, `AZURE_EASTUS_BASE_URL`. Groups: provider, suffix. */
+export const providerVariable = new RegExp(
+  `^([A-Z][A-Z0-9_]*?)_(API_KEY|BASE_URL|WEBHOOK_SECRET|${cloudVariables.join('|')})$`,
+)
+
+/** The parts of a list that is separated by commas. */
+export function splitList(text: string): string[] {
+  return text
+    .split(',')
+    .map(part => part.trim())
+    .filter(Boolean)
+}
 
 const suffix = '_FILE'
 const maxBytes = 64 * 1024
@@ -42,9 +60,9 @@ export function readVariableFiles(given: Record<string, string | undefined>): Va
 }
 
 function isOurs(variable: string): boolean {
-  return (
-    Object.hasOwn(variables.shape, variable) || variable === 'DIRECT_DATABASE_URL' || providerVariable.test(variable)
-  )
+  if (Object.hasOwn(variables.shape, variable) || variable === 'DIRECT_DATABASE_URL') return true
+  const suffix = providerVariable.exec(variable)?.[2]
+  return suffix !== undefined && !isCloudVariable(suffix) // AWS_SHARED_CREDENTIALS_FILE is another program's.
 }
 
 function readValue(path: string): string {

@@ -1,8 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { z } from 'zod'
+import type { Config } from '../base/config.ts'
 import { nearestName } from '../base/near-misses.ts'
 import { aliasFaults, dropTakenAliases, namesOf } from './aliases.ts'
+import { placeRegions } from './regions.ts'
 import {
   type Deployment,
   type ModelRow,
@@ -49,9 +51,9 @@ const shippedFolder = join(import.meta.dirname, 'data')
 
 /**
  * Reads and validates the shipped catalog and the operator's own file (`MODEL_CATALOG`), whose rows replace shipped
- * rows with the same id or name. Throws a CatalogError that lists every fault.
+ * rows with the same id or name. `settings`: of providers, some of which have regions. Throws a CatalogError that lists every fault.
  */
-export function loadCatalog(extraFile?: string): Catalog {
+export function loadCatalog(extraFile?: string, settings: Config['providers'] = new Map()): Catalog {
   const faults: string[] = []
   const shipped = readdirSync(shippedFolder)
     .filter(name => name.endsWith('.json'))
@@ -77,8 +79,9 @@ export function loadCatalog(extraFile?: string): Catalog {
     if (!models.has(row.replaced_by))
       faults.push(`${file}: retired[${name}]: replaced_by: there is no model "${row.replaced_by}"`)
   }
+  const rows = placeRegions({ models: rowsOf(models), providers: rowsOf(providers) }, settings, faults)
   if (faults.length > 0) throw new CatalogError(faults)
-  return buildCatalog(rowsOf(models), rowsOf(providers), rowsOf(retired))
+  return buildCatalog(rows.models, rows.providers, rowsOf(retired))
 }
 
 type SourceRow<Row> = { file: string; row: Row }

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { namesOf } from './aliases.ts'
 import { buildCatalog, type Catalog } from './catalog.ts'
+import { familyOf, namesProvider } from './regions.ts'
 import { deployment, type ModelRow, modelRow, type ProviderRow, price, providerRow } from './schema.ts'
 import serverDefaults from './server-defaults.json' with { type: 'json' }
 
@@ -141,14 +142,14 @@ function changeModel({ models }: State, id: string, { disabled, prices = {} }: M
   const row = models.get(id)
   if (!row) return ['model', `There is no model "${id}".`]
   for (const [provider, changed] of Object.entries(prices)) {
-    const offer = row.providers.find(one => one.provider === provider)
+    const offer = row.providers.find(one => namesProvider(provider, one.provider))
     if (!offer) return [`prices.${provider}`, `"${provider}" does not serve ${id}.`]
     if (offer.price.unit !== changed.unit)
       return [`prices.${provider}.unit`, `This model is priced per ${offer.price.unit}.`]
   }
   if (disabled === false && row.providers.length === 0) return ['disabled', 'This model has no provider.']
   const providers = row.providers.map(offer => {
-    const changed = prices[offer.provider]
+    const changed = prices[offer.provider] ?? prices[familyOf(offer.provider)]
     return changed ? { ...offer, price: changed, price_source: 'operator' } : offer
   })
   models.set(id, { ...row, providers, ...(disabled !== undefined && { disabled }) })

@@ -66,11 +66,24 @@ export type ModelType = keyof typeof endpoints
 const modality = z.enum(['text', 'image', 'audio', 'video', 'file', 'embedding', 'mesh'])
 const slug = z.string().regex(/^[a-z0-9][a-z0-9._:/@-]{0,99}$/i, 'a model slug')
 
+/** What differs in a region from the rest of a deployment. */
+const regionalDeployment = z.strictObject({
+  upstream_model: z.string().min(1).optional(),
+  price: price.optional(),
+  price_source: z.string().optional(),
+  price_as_of: z.iso.date().optional(),
+})
+
 /** A model as offered by one provider. */
 export const deployment = z.strictObject({
   provider: z.string(),
   upstream_model: z.string().min(1),
   price,
+  /**
+   * What differs by region, by its name, the zone of its prices, or a pattern such as `europe-*`; null = it is not served there. A
+   * name wins over a pattern, and a longer pattern over a shorter one.
+   */
+  regions: z.record(z.string().min(1), regionalDeployment.nullable()).optional(),
   /** Facts about this model at this provider that an adapter needs. */
   traits: z.preprocess(currentTraits, deploymentTraits).optional(),
   /** What the model accepts in a chat request, where it differs from its provider. */
@@ -138,14 +151,33 @@ export type ModelRow = z.infer<typeof modelRow>
 export const providerRow = z.strictObject({
   name: z.string().regex(/^[a-z][a-z0-9_]*$/),
   protocol: z.string(),
-  base_url: z.url(),
-  auth: z.enum(['bearer', 'x-api-key', 'x-goog-api-key', 'xi-api-key', 'key', 'token', 'x-key', 'jwt', 'none']),
+  /** `{region}` and `{project}` are replaced by what is configured. */
+  base_url: z.string().refine(text => URL.canParse(text.replaceAll(/\{(?:region|project)\}/g, 'x')), 'Invalid URL'),
+  auth: z.enum([
+    'bearer',
+    'x-api-key',
+    'x-goog-api-key',
+    'xi-api-key',
+    'api-key',
+    'key',
+    'token',
+    'x-key',
+    'jwt',
+    'none',
+  ]),
+  /** The gateway's identity at the cloud, which is used where no API key is configured (`shared/providers/identities/`). */
+  identity: z.enum(['entra', 'google']).optional(),
+  /** Regions with another base URL. */
+  regions: z.record(z.string(), z.strictObject({ base_url: z.string() })).optional(),
+  /** True: a model is served where `<PROVIDER>_DEPLOYMENTS` names its deployment. */
+  named_deployments: z.boolean().optional(),
   /** Differences from the protocol's common form, as data, e.g. `{"max_tokens_field":"max_completion_tokens"}`. */
   quirks: z.preprocess(currentQuirks, providerQuirks).optional(),
   /** What its models accept in a chat request. */
   profile: chatProfile.optional(),
 })
-export type ProviderRow = z.infer<typeof providerRow>
+/** `region`: of a provider with regions, each of which is a row of its own, named `provider/region` (`regions.ts`). */
+export type ProviderRow = z.infer<typeof providerRow> & { region?: string }
 
 /** The origin of the `task_qualities` of a catalog file: per class of tasks, the benchmark and the date of its figures. */
 export const qualitySources = z.partialRecord(

@@ -1,19 +1,26 @@
 import { createHash } from 'node:crypto'
-import type { Config } from '../base/config.ts'
+import type { Config, ProviderSettings } from '../base/config.ts'
 import { requestDeadlineMs } from '../base/deadlines.ts'
+import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Server } from '../catalog/overrides.ts'
+import { settingsOf } from '../catalog/regions.ts'
 import type { ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, openPool } from '../io/http.ts'
+import { type Identity, identities } from './identities/identity.ts'
 import { protocols } from './protocols.ts'
 
-/** An API key at a provider. `id` identifies it without revealing it; `origin` says where the operator configured it. */
-export type Credential = { id: string; origin: string; secret: string }
+/**
+ * An API key at a provider, or the gateway's identity there. `id` identifies it without revealing it; `origin` says where the
+ * operator configured it. `secret` is what errors must not show.
+ */
+export type Credential = { id: string; origin: string; readonly secret: string; identity: Identity | null }
 
-/** A configured provider: its connection pool, its base URL and the path of that, and its API keys. */
+/** A configured provider: its connection pool, its base URL with its parts, and its API keys or its identity. */
 export type Connection = {
   pool: Dispatcher
   baseUrl: string
+  origin: string
   prefix: string
   credentials: Credential[]
   auth: ProviderRow['auth']
@@ -22,7 +29,10 @@ export type Connection = {
 /** Maximum connections per process and provider. */
 const connectionsPerProvider = 8_192
 
-/** The connections to the configured providers, by provider name. A provider without a key is disabled. */
+/**
+ * The connections to the configured providers, by provider name. A provider without a key is disabled, except one that knows the
+ * gateway's identity and whose regions or base URL are configured.
+ */
 export class Connections {
   readonly #connections = new Map<string, Connection>()
   /** The servers that were added at run time. */
@@ -30,16 +40,21 @@ export class Connections {
   /** Connections to removed servers, for requests that had chosen them. */
   readonly #retired = new Map<string, Connection>()
   readonly #config: Config
+  readonly #clock: Clock
 
-  constructor({ providers }: Pick<Catalog, 'providers'>, config: Config) {
+  constructor({ providers }: Pick<Catalog, 'providers'>, config: Config, clock: Clock) {
     this.#config = config
+    this.#clock = clock
     for (const row of providers.values()) {
-      const settings = config.providers.get(row.name)
-      // A provider that needs no key is enabled once its server's URL is configured.
-      const isEnabled = row.auth === 'none' ? settings?.baseUrl : settings?.apiKeys.length
-      if (!isEnabled || !protocols[row.protocol]) continue
-      const origin = `${row.name.toUpperCase()}_API_KEY`
-      this.#connections.set(row.name, this.#open(row, settings!.baseUrl ?? row.base_url, settings!.apiKeys, origin))
+      const settings = settingsOf(config.providers, row)
+      if (!settings || !isEnabled(row, settings) || !protocols[row.protocol]) continue
+      const usesIdentity = row.identity !== undefined && settings.apiKeys.length === 0
+      const credentials = usesIdentity
+        ? [this.#identify(row, settings)]
+        : credentialsOf(settings.apiKeys, settings.apiKeyOrigin)
+      // The row of a region has its own base URL, which follows from the settings already.
+      const baseUrl = row.region === undefined ? (settings.baseUrl ?? row.base_url) : row.base_url
+      this.#connections.set(row.name, this.#open(row, baseUrl, credentials))
     }
   }
 
@@ -67,23 +82,33 @@ export class Connections {
     for (const [name, server] of wanted) {
       if (this.find(name)) continue
       const { row, apiKey } = server
-      const connection = this.#open(row, row.base_url, apiKey === null ? [] : [apiKey], `server ${name}`)
+      const credentials = credentialsOf(apiKey === null ? [] : [apiKey], `server ${name}`)
+      const connection = this.#open(row, row.base_url, credentials)
       this.#servers.set(name, { key: keyOf(server), connection })
     }
   }
 
-  #open(row: ProviderRow, baseUrl: string, apiKeys: readonly string[], origin: string): Connection {
+  #open({ auth }: ProviderRow, baseUrl: string, credentials: Credential[]): Connection {
     const base = new URL(baseUrl)
     return {
       pool: openPool(base.origin, this.#config.upstream, connectionsPerProvider),
       baseUrl: base.href.replace(/\/+$/, ''),
+      origin: base.origin,
       prefix: base.pathname.replace(/\/+$/, ''),
-      credentials: (apiKeys.length > 0 ? apiKeys : ['']).map((secret, position) => ({
-        id: createHash('sha256').update(secret).digest('hex').slice(0, 12),
-        origin: apiKeys.length > 1 ? `${origin} (${position + 1} of ${apiKeys.length})` : origin,
-        secret,
-      })),
-      auth: row.auth,
+      credentials,
+      auth,
+    }
+  }
+
+  #identify(row: ProviderRow, settings: ProviderSettings): Credential {
+    const identity = identities[row.identity!]({ provider: row, settings, clock: this.#clock })
+    return {
+      id: idOf(`${row.identity} ${row.name}`),
+      origin: `the gateway's identity (${row.identity})`,
+      get secret() {
+        return identity.secret
+      },
+      identity,
     }
   }
 
@@ -102,6 +127,27 @@ export class Connections {
   async close(): Promise<void> {
     const servers = Array.from(this.#servers.values(), ({ connection }) => connection)
     const all = [...this.#connections.values(), ...servers, ...this.#retired.values()]
+    for (const { credentials } of all) for (const { identity } of credentials) identity?.close()
     await Promise.all(all.map(({ pool }) => pool.destroy()))
   }
+}
+
+/** A provider that needs no key is enabled once its server's URL is configured. */
+function isEnabled({ auth, identity, region }: ProviderRow, { apiKeys, baseUrl }: ProviderSettings): boolean {
+  if (apiKeys.length > 0) return true
+  if (identity !== undefined) return region !== undefined || baseUrl !== null
+  return auth === 'none' && baseUrl !== null
+}
+
+function credentialsOf(apiKeys: readonly string[], origin: string): Credential[] {
+  return (apiKeys.length > 0 ? apiKeys : ['']).map((secret, position) => ({
+    id: idOf(secret),
+    origin: apiKeys.length > 1 ? `${origin} (${position + 1} of ${apiKeys.length})` : origin,
+    secret,
+    identity: null,
+  }))
+}
+
+function idOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 12)
 }

@@ -2,7 +2,7 @@ import type { Config } from '../base/config.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ProviderRow } from '../catalog/schema.ts'
-import { authHeader } from './auth.ts'
+import { authorize } from './authorize.ts'
 import { type Connection, Connections, type Credential } from './connections.ts'
 import { openConnection } from './open-connection.ts'
 import { protocols } from './protocols.ts'
@@ -32,7 +32,7 @@ export async function checkCredentials(
   clock: Clock,
   only: string | null = null,
 ): Promise<CredentialReport[]> {
-  const connections = new Connections(catalog, config)
+  const connections = new Connections(catalog, config, clock)
   const providers = [...catalog.providers.values()].filter(({ name }) => only === null || name === only)
   try {
     const checks = providers.flatMap(provider => {
@@ -47,23 +47,23 @@ export async function checkCredentials(
 
 async function checkCredential(
   provider: ProviderRow,
-  { pool, baseUrl, prefix, auth }: Connection,
-  { id, origin, secret }: Credential,
+  connection: Connection,
+  credential: Credential,
   config: Config,
   clock: Clock,
 ): Promise<CredentialReport> {
-  const report = { provider: provider.name, credential: id, origin }
+  const report = { provider: provider.name, credential: credential.id, origin: credential.origin }
   const protocol = protocols[provider.protocol]!
   const request = protocol.credentialCheck?.(provider)
   if (!request) return { ...report, outcome: 'unknown', reason: null }
   const line = openConnection({
     provider,
     protocol,
-    pool,
-    baseUrl,
-    prefix,
+    pool: connection.pool,
+    baseUrl: connection.baseUrl,
+    prefix: connection.prefix,
     timeouts: { ...config.upstream, firstByteTimeoutMs: timeoutMs, totalTimeoutMs: timeoutMs },
-    auth: () => authHeader(auth, secret, clock.now()),
+    authorize: request => authorize(connection, credential, request, clock),
   })
   try {
     await line.send({ method: 'GET', ...request })
@@ -71,7 +71,7 @@ async function checkCredential(
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error
     const status = error.status === null ? error.reason : `HTTP ${error.status}`
-    const text = error.message.replaceAll(secret || '\0', '…').slice(0, maxReasonLength)
+    const text = error.message.replaceAll(credential.secret || '\0', '…').slice(0, maxReasonLength)
     return { ...report, outcome: 'failed', reason: text ? `${status}: ${text}` : status }
   }
 }

@@ -36,7 +36,7 @@ export async function listServerModels(
     baseUrl: base.href.replace(/\/+$/, ''),
     prefix: base.pathname.replace(/\/+$/, ''),
     timeouts: { ...timeouts, firstByteTimeoutMs: timeoutMs, totalTimeoutMs: timeoutMs },
-    auth: () => authHeader(provider.auth, apiKey ?? '', systemClock.now()),
+    authorize: () => authHeader(provider.auth, apiKey ?? '', systemClock.now()),
   })
   try {
     const { json } = await line.send({ method: 'GET', path: '/models' })

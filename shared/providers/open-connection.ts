@@ -34,8 +34,8 @@ export type ConnectionOptions = {
   baseUrl: string
   prefix: string
   timeouts: Timeouts
-  /** The header that carries the API key, created for each request. */
-  auth(): Record<string, string>
+  /** The headers that authorize a request, as they are made for each one (`authorize.ts`). */
+  authorize(request: OutgoingRequest): Record<string, string> | Promise<Record<string, string>>
 }
 
 /** Opens the connection to a provider for everything but chat: complete responses, mostly JSON, and streamed files. */
@@ -46,12 +46,14 @@ export function openConnection({
   baseUrl,
   prefix,
   timeouts,
-  auth,
+  authorize,
 }: ConnectionOptions): ProviderConnection {
-  const outgoing = (request: ProviderRequest) => {
-    const { headers, body } = encodeRequest(request)
-    return { method: request.method, path: prefix + request.path, headers: { ...headers, ...auth() }, body }
+  const authorized = async (request: OutgoingRequest): Promise<OutgoingRequest> => {
+    const headers = await authorize(request)
+    return { ...request, headers: { ...request.headers, ...headers } }
   }
+  const outgoing = (request: ProviderRequest) =>
+    authorized({ method: request.method, path: prefix + request.path, ...encodeRequest(request) })
   // A chunked response may do its long-running work between chunks.
   const timeoutsFor = ({ firstByteMs = timeouts.firstByteTimeoutMs }: ProviderRequest) => ({
     ...timeouts,
@@ -62,7 +64,7 @@ export function openConnection({
     const max = request.maxBytes ?? maxAnswerBytes
     const { status, headers, body } = await collect(
       pool,
-      outgoing(request),
+      await outgoing(request),
       timeoutsFor(request),
       max,
       request.signal,
@@ -95,10 +97,13 @@ export function openConnection({
       throw toProviderError(new ExchangeError(fault, error as Error))
     }
   }
-  const open = (path: string, signal?: AbortSignal) =>
-    receive({ method: 'GET', path, headers: { ...auth(), ...uncompressed }, body: null, signal })
+  const open = async (path: string, signal?: AbortSignal) => {
+    const request = await authorized({ method: 'GET', path, headers: { ...uncompressed }, body: null })
+    return receive({ ...request, signal })
+  }
   const stream = async (request: ProviderRequest): Promise<ProviderDownload> => {
-    const answer = await receive({ ...outgoing(request), signal: request.signal, timeouts: timeoutsFor(request) })
+    const sent = await outgoing(request)
+    const answer = await receive({ ...sent, signal: request.signal, timeouts: timeoutsFor(request) })
     if (isSuccess(answer.status) || request.allow?.includes(answer.status))
       return { ...answer, stream: withProviderErrors(answer.stream) }
     throw failureOf(protocol, answer.status, answer.headers, await readBeginning(answer.stream))

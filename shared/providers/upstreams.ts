@@ -2,6 +2,7 @@ import type { Config } from '../base/config.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Server } from '../catalog/overrides.ts'
+import { familyOf } from '../catalog/regions.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { uncompressed } from '../io/content-coding.ts'
 import { type Dispatcher, type Exchange, exchange, type ResponseSink, type Timeouts } from '../io/http.ts'
@@ -9,6 +10,7 @@ import type { WebSocket } from '../io/socket.ts'
 import type { DirectKind, DirectKinds, InstantKind, QueuedKind } from '../kinds/index.ts'
 import { Adapters, type Environment, type Served } from './adapter-lookup.ts'
 import { authHeader } from './auth.ts'
+import { authorize, exchangeAuthorized } from './authorize.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
 import { Connections, type Credential } from './connections.ts'
 import type {
@@ -90,7 +92,7 @@ export class Upstreams {
     this.#health = health
     this.#pauses = pauses
     this.#clock = clock
-    this.#connections = new Connections(catalog, config)
+    this.#connections = new Connections(catalog, config, clock)
     this.#credentials = new CredentialSelector(this.#connections, health)
     this.#adapters = new Adapters(createSandboxProtocol(clock, this.#timeouts.firstByteTimeoutMs))
     this.#sandbox = sandbox
@@ -149,9 +151,9 @@ export class Upstreams {
     return this.#adapters.realtime(target, environment)
   }
 
-  /** Whether an operator has paused a provider. */
+  /** Whether an operator has paused a provider, or the region of one. */
   isPaused(provider: string): boolean {
-    return this.#pauses.isPaused(provider)
+    return this.#pauses.isPaused(provider) || this.#pauses.isPaused(familyOf(provider))
   }
 
   /**
@@ -160,7 +162,7 @@ export class Upstreams {
    */
   figures(target: Target): Figures {
     const figures = this.#health.figures(target)
-    if (this.#pauses.isPaused(target.provider.name)) return { ...figures, cooldownMs: pausedCooldownMs }
+    if (this.isPaused(target.provider.name)) return { ...figures, cooldownMs: pausedCooldownMs }
     const keysCooldownMs = this.#credentials.cooldownMs(target)
     return keysCooldownMs > figures.cooldownMs ? { ...figures, cooldownMs: keysCooldownMs } : figures
   }
@@ -186,16 +188,17 @@ export class Upstreams {
     const { target, credential, traceparent } = route
     const timeouts = this.#timeoutsFor(route, isWhole)
     if (!credential) return exchange(this.#sandbox, { ...request, path: sandboxPrefix + request.path }, timeouts, sink)
-    const { pool, prefix, auth } = this.#connections.get(target.provider.name)
-    const headers: Record<string, string> = {
-      ...uncompressed,
-      ...request.headers,
-      ...authHeader(auth, credential.secret, this.#clock.now()),
-    }
+    const connection = this.#connections.get(target.provider.name)
+    const { pool, prefix, auth } = connection
+    const headers: Record<string, string> = { ...uncompressed, ...request.headers }
+    if (!credential.identity) Object.assign(headers, authHeader(auth, credential.secret, this.#clock.now()))
     if (traceparent) headers.traceparent = traceparent
     const sent = { method: request.method, path: prefix + request.path, headers, body: request.body }
     const { eventSink } = protocols[target.provider.protocol]!
-    return exchange(pool, sent, timeouts, eventSink ? eventSink(sink) : sink)
+    const received = eventSink ? eventSink(sink) : sink
+    if (!credential.identity) return exchange(pool, sent, timeouts, received)
+    const authorizing = Promise.resolve(authorize(connection, credential, sent, this.#clock))
+    return exchangeAuthorized(credential, authorizing, { pool, request: sent, timeouts, sink: received })
   }
 
   /**
@@ -220,11 +223,13 @@ export class Upstreams {
   }
 
   /** Opens the socket of a session at a target, paused. Rejects with a ProviderError, or the signal's reason once it is aborted. */
-  connect({ target, credential }: Route, path: string, signal: AbortSignal): Promise<WebSocket> {
+  async connect({ target, credential }: Route, path: string, signal: AbortSignal): Promise<WebSocket> {
     if (!credential) return connectSession(this.#sandboxSessions.address(path), null, signal)
     const { name, protocol } = target.provider
-    const { baseUrl, auth } = this.#connections.get(name)
-    const headers = authHeader(auth, credential.secret, this.#clock.now())
+    const connection = this.#connections.get(name)
+    const { baseUrl, prefix } = connection
+    const request = { method: 'GET', path: prefix + path, headers: {}, body: null } as const
+    const headers = await authorize(connection, credential, request, this.#clock)
     const { connectTimeoutMs, firstByteTimeoutMs } = this.#timeouts
     const handshakeTimeoutMs = connectTimeoutMs + Math.min(firstByteTimeoutMs, maxUpgradeMs)
     return connectSession({ url: baseUrl + path, headers, handshakeTimeoutMs }, protocols[protocol]!, signal)
@@ -241,11 +246,18 @@ export class Upstreams {
       const none = () => Promise.reject(new Error('the sandbox has no connection'))
       return { provider, baseUrl: '', send: none, stream: none, open: none }
     }
-    const { pool, baseUrl, prefix, credentials, auth: scheme } = this.#connections.get(provider.name)
+    const connection = this.#connections.get(provider.name)
+    const { pool, baseUrl, prefix, credentials } = connection
     const credential = credentials.find(({ id }) => id === credentialId) ?? credentials[0]!
-    const auth = () => authHeader(scheme, credential.secret, this.#clock.now())
-    const protocol = protocols[provider.protocol]!
-    return openConnection({ provider, protocol, pool, baseUrl, prefix, timeouts: this.#timeouts, auth })
+    return openConnection({
+      provider,
+      protocol: protocols[provider.protocol]!,
+      pool,
+      baseUrl,
+      prefix,
+      timeouts: this.#timeouts,
+      authorize: request => authorize(connection, credential, request, this.#clock),
+    })
   }
 
   /** The catalogs of the providers that serve an avatar model in this environment, in the models' order. */

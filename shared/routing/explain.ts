@@ -1,3 +1,4 @@
+import { namesProvider } from '../catalog/regions.ts'
 import type { RatedTask } from '../catalog/schema.ts'
 import type { Figures } from '../providers/health.ts'
 import { pausedCooldownMs } from '../providers/provider-pauses.ts'
@@ -53,7 +54,9 @@ export function reasonOf(
       learned === 0 ? '' : ` ${learned < 0 ? '−' : '+'} ${Math.abs(learned).toFixed(1)} learned from feedback`
     return `${prefix}auto, mode ${mode}: ${place} is ${rank} of ${eligible} candidates (quality ${listedQuality}${ofTask}${ofFeedback}, about ${usd}${estimate}).${cooldownSuffix}`
   }
-  const order = request.provider?.order?.includes(provider.name) ? 'the first provider of the request’s order' : rank
+  const order = request.provider?.order?.some(name => namesProvider(name, provider.name))
+    ? 'the first provider of the request’s order'
+    : rank
   return `${prefix}pinned: the request names ${slug}; ${provider.name} is ${order} of its providers (about ${usd}).${cooldownSuffix}`
 }
 

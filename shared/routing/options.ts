@@ -1,6 +1,7 @@
 import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import type { Catalog } from '../catalog/catalog.ts'
+import { namesProvider } from '../catalog/regions.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
@@ -148,7 +149,7 @@ export function newOption(target: Target, isAutomatic: boolean): Option {
 /** Sets the cost, quality and health of an option for a request, and returns it. */
 export function estimateOption({ inputs, request, task, learned, use }: RoutingContext, option: Option): Option {
   const { target, isAutomatic } = option
-  const rank = request.provider?.order?.indexOf(target.provider.name) ?? -1
+  const rank = request.provider?.order?.findIndex(name => namesProvider(name, target.provider.name)) ?? -1
   const quality = qualityOf(target.model, task, isAutomatic ? learned : null)
   option.listedQuality = quality.listedQuality
   option.learned = quality.learned
@@ -165,8 +166,9 @@ export function estimateOption({ inputs, request, task, learned, use }: RoutingC
 export function isExcludedByRequest({ provider }: RoutingRequest, name: string): boolean {
   if (!provider) return false
   const { only, ignore, order, allow_fallbacks } = provider
-  if (only && !only.includes(name)) return true
-  return (allow_fallbacks === false && order !== undefined && !order.includes(name)) || ignore?.includes(name) === true
+  const isIn = (list: readonly string[]) => list.some(one => namesProvider(one, name))
+  if (only && !isIn(only)) return true
+  return (allow_fallbacks === false && order !== undefined && !isIn(order)) || (ignore !== undefined && isIn(ignore))
 }
 
 /**

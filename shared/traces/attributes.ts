@@ -1,4 +1,5 @@
 import type { Attributes } from '@opentelemetry/api'
+import { familyOf } from '../catalog/regions.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 
 // Names of the semantic conventions: HTTP and errors are stable, those of generative AI are not (version 1.41), so all are here.
@@ -7,8 +8,10 @@ export const schemaUrl = 'https://opentelemetry.io/schemas/1.41.0'
 
 /** Names of providers in the conventions, where they differ from ours. */
 const providerNames: Record<string, string> = {
+  azure: 'azure.ai.openai',
   gemini: 'gcp.gemini',
   mistral: 'mistral_ai',
+  vertex: 'gcp.vertex_ai',
   xai: 'x_ai',
 }
 
@@ -16,7 +19,7 @@ const providerNames: Record<string, string> = {
 export function callAttributes(operation: string, model: string, provider: string): Attributes {
   return {
     'gen_ai.operation.name': operation,
-    'gen_ai.provider.name': providerNames[provider] ?? provider,
+    'gen_ai.provider.name': providerNames[familyOf(provider)] ?? familyOf(provider),
     'gen_ai.request.model': model,
   }
 }

@@ -26,8 +26,8 @@ export function lineTo(name: string, protocol: Protocol, url: string): ProviderC
   // The path of the real base URL stays, so that paths are tested whole.
   const prefix = new URL(provider.base_url).pathname.replace(/\/+$/, '')
   const pool = openPool(url, timeouts, 16)
-  const auth = () => authHeader(provider.auth, secret, Date.now())
-  return openConnection({ provider, protocol, pool, baseUrl: url + prefix, prefix, timeouts, auth })
+  const authorize = () => authHeader(provider.auth, secret, Date.now())
+  return openConnection({ provider, protocol, pool, baseUrl: url + prefix, prefix, timeouts, authorize })
 }
 
 /** A call of a catalog model at one provider. */

@@ -1,0 +1,41 @@
+import type { ProviderSettings } from '../../base/config.ts'
+import type { Clock } from '../../base/time.ts'
+import type { ProviderRow } from '../../catalog/schema.ts'
+import type { OutgoingRequest } from '../../io/http.ts'
+import { entraIdentity } from './entra.ts'
+import { googleIdentity } from './google.ts'
+
+/** A request that is to be authorized, complete but for the headers that do so. */
+export type UnauthorizedRequest = Pick<OutgoingRequest, 'method' | 'headers' | 'body'> & { url: string }
+
+/**
+ * An identity of the gateway at a cloud, which authorizes requests by tokens or signatures instead of an API key. It does nothing
+ * before its first request.
+ */
+export type Identity = {
+  /**
+   * The headers that authorize a request. Rejects with a ProviderError: `auth` where the identity is refused, `overloaded` where
+   * nobody can be asked.
+   */
+  authorize(request: UnauthorizedRequest): Promise<Record<string, string>>
+  /** The provider answered 401 to what `authorize` returned. */
+  recordRefusal(): void
+  /** The current token, which errors must not show; '' = none. */
+  readonly secret: string
+  /** Ends its timers. */
+  close(): void
+}
+
+export type IdentityOptions = { provider: ProviderRow; settings: ProviderSettings; clock: Clock }
+export type OpenIdentity = (options: IdentityOptions) => Identity
+
+/** How the identity of each cloud is opened, by the name in `identity` of a provider's row. */
+export const identities: Record<NonNullable<ProviderRow['identity']>, OpenIdentity> = {
+  entra: entraIdentity,
+  google: googleIdentity,
+}
+
+/** Opens the identity of a provider's cloud. */
+export function openIdentity(options: IdentityOptions): Identity {
+  return identities[options.provider.identity!](options)
+}
