@@ -310,7 +310,24 @@ function providerSettings(env: Record<string, string>): { settings: Map<string, 
       faults.push(`${variable}: must be a URL starting with http:// or https://`)
     }
   }
+  addBedrock(settings, env)
   return { settings, faults }
+}
+
+/**
+ * AWS' own variables for Amazon Bedrock. Its keys alone enable the provider: others, such as an access key, are of the storage as
+ * well, and a region is set wherever a process runs at AWS.
+ */
+function addBedrock(settings: Map<string, ProviderSettings>, env: Record<string, string>): void {
+  const { AWS_BEARER_TOKEN_BEDROCK: token, AWS_REGION: region = env.AWS_DEFAULT_REGION } = env
+  const bedrock = settings.get('bedrock') ?? noSettings('BEDROCK')
+  if (token && bedrock.apiKeys.length === 0) {
+    bedrock.apiKeys = splitList(token)
+    bedrock.apiKeyOrigin = 'AWS_BEARER_TOKEN_BEDROCK'
+  }
+  if (bedrock.apiKeys.length === 0) return
+  settings.set('bedrock', bedrock)
+  if (region) bedrock.cloud.REGIONS ??= region
 }
 
 function noSettings(name: string): ProviderSettings {

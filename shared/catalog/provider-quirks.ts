@@ -49,6 +49,7 @@ export const ownQuirks = {
   cost_field: text.describe('The field of `usage` in which it states what a request cost.'),
   api_version: text.describe('The version of its API (Runway).'),
   credential_path: text.describe("What is requested to check an API key (OpenAI's protocol); `/models` by default."),
+  signing_name: text.describe('The name of its service in signatures (AWS); `bedrock` by default.'),
   jwks_url: z.url().describe('Where the keys are published that sign its callbacks (fal).'),
 }
 

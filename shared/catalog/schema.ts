@@ -166,7 +166,7 @@ export const providerRow = z.strictObject({
     'none',
   ]),
   /** The gateway's identity at the cloud, which is used where no API key is configured (`shared/providers/identities/`). */
-  identity: z.enum(['entra', 'google']).optional(),
+  identity: z.enum(['entra', 'google', 'aws']).optional(),
   /** Regions with another base URL. */
   regions: z.record(z.string(), z.strictObject({ base_url: z.string() })).optional(),
   /** True: a model is served where `<PROVIDER>_DEPLOYMENTS` names its deployment. */

@@ -1,7 +1,8 @@
 import type { ProviderSettings } from '../../base/config.ts'
 import type { Clock } from '../../base/time.ts'
 import type { ProviderRow } from '../../catalog/schema.ts'
-import type { OutgoingRequest } from '../../io/http.ts'
+import type { OutgoingRequest, ResponseHeaders } from '../../io/http.ts'
+import { awsIdentity } from './aws.ts'
 import { entraIdentity } from './entra.ts'
 import { googleIdentity } from './google.ts'
 
@@ -18,7 +19,9 @@ export type Identity = {
    * nobody can be asked.
    */
   authorize(request: UnauthorizedRequest): Promise<Record<string, string>>
-  /** The provider answered 401 to what `authorize` returned. */
+  /** Whether an answer refuses what `authorize` returned; absent: a 401 does. */
+  isRefusal?(status: number, headers: ResponseHeaders): boolean
+  /** The provider refused what `authorize` returned. */
   recordRefusal(): void
   /** The current token, which errors must not show; '' = none. */
   readonly secret: string
@@ -33,6 +36,7 @@ export type OpenIdentity = (options: IdentityOptions) => Identity
 export const identities: Record<NonNullable<ProviderRow['identity']>, OpenIdentity> = {
   entra: entraIdentity,
   google: googleIdentity,
+  aws: awsIdentity,
 }
 
 /** Opens the identity of a provider's cloud. */
