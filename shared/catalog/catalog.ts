@@ -6,6 +6,8 @@ import { nearestName } from '../base/near-misses.ts'
 import { aliasFaults, dropTakenAliases, namesOf } from './aliases.ts'
 import { placeRegions } from './regions.ts'
 import {
+  type AddedDeployment,
+  addedDeployment,
   type Deployment,
   type ModelRow,
   modelRow,
@@ -43,6 +45,7 @@ export type Catalog = {
 const outerShape = z.strictObject({
   providers: z.array(z.unknown()).default([]),
   models: z.array(z.unknown()).default([]),
+  deployments: z.record(z.string(), z.array(z.unknown())).default({}),
   retired: z.array(z.unknown()).default([]),
   quality_sources: qualitySources.default({}),
 })
@@ -62,7 +65,9 @@ export function loadCatalog(extraFile?: string, settings: Config['providers'] = 
   const shippedRows = mergeRows(shipped, faults)
   const extraRows = mergeRows(extraFile === undefined ? [] : [readCatalogFile(extraFile, faults)], faults)
   const providers = new Map([...shippedRows.providers, ...extraRows.providers])
+  addDeployments(shippedRows.models, shippedRows.deployments, faults)
   const models = new Map([...dropTakenAliases(shippedRows.models, extraRows.models), ...extraRows.models])
+  addDeployments(models, extraRows.deployments, faults)
   for (const { file, row } of models.values()) {
     for (const [index, { provider }] of row.providers.entries()) {
       if (!providers.has(provider)) {
@@ -85,7 +90,14 @@ export function loadCatalog(extraFile?: string, settings: Config['providers'] = 
 }
 
 type SourceRow<Row> = { file: string; row: Row }
-type CatalogFileRows = { file: string; providers: ProviderRow[]; models: ModelRow[]; retired: RetiredNames[] }
+type Added = { file: string; model: string; deployment: AddedDeployment }
+type CatalogFileRows = {
+  file: string
+  providers: ProviderRow[]
+  models: ModelRow[]
+  deployments: Added[]
+  retired: RetiredNames[]
+}
 
 function rowsOf<Row>(found: Map<string, SourceRow<Row>>): Map<string, Row> {
   return new Map([...found].map(([key, { row }]) => [key, row]))
@@ -93,7 +105,7 @@ function rowsOf<Row>(found: Map<string, SourceRow<Row>>): Map<string, Row> {
 
 function readCatalogFile(path: string, faults: string[]): CatalogFileRows {
   const file = basename(path)
-  const empty = { file, providers: [], models: [], retired: [] }
+  const empty = { file, providers: [], models: [], deployments: [], retired: [] }
   let json: unknown
   try {
     json = JSON.parse(readFileSync(path, 'utf8'))
@@ -111,6 +123,13 @@ function readCatalogFile(path: string, faults: string[]): CatalogFileRows {
     file,
     providers: parseRows(providerRow, outer.data.providers, 'name', `${file}: providers`, faults),
     models: parseRows(modelRow, outer.data.models, 'id', `${file}: models`, faults),
+    deployments: Object.entries(outer.data.deployments).flatMap(([model, rows]) =>
+      parseRows(addedDeployment, rows, 'provider', `${file}: deployments.${model}`, faults).map(one => ({
+        file,
+        model,
+        deployment: one,
+      })),
+    ),
     retired: parseRows(retiredNames, outer.data.retired, 'replaced_by', `${file}: retired`, faults),
   }
 }
@@ -187,7 +206,24 @@ function mergeRows(files: CatalogFileRows[], faults: string[]) {
       }
     }
   }
-  return { providers, models, retired }
+  return { providers, models, deployments: files.flatMap(file => file.deployments), retired }
+}
+
+/** Adds providers to the models of other files. */
+function addDeployments(models: Map<string, SourceRow<ModelRow>>, added: readonly Added[], faults: string[]): void {
+  for (const { file, model, deployment } of added) {
+    const { like, ...own } = deployment
+    const found = models.get(model)
+    const example = found?.row.providers.find(({ provider }) => provider === like)
+    if (!found) faults.push(`${file}: deployments.${model}: there is no model of this id`)
+    else if (like !== undefined && !example)
+      faults.push(`${file}: deployments.${model}: like: "${like}" does not serve this model`)
+    if (!found) continue
+    const { traits, profile, cached_input_source } = example ?? {}
+    const inherited = { ...(traits && { traits }), ...(profile && { profile }), ...(cached_input_source && { cached_input_source }) }
+    const row = { ...found.row, providers: [...found.row.providers, { ...inherited, ...own }] }
+    models.set(model, { ...found, row })
+  }
 }
 
 /** Builds the catalog from rows by id and by name. */

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { namesOf } from './aliases.ts'
 import { buildCatalog, type Catalog } from './catalog.ts'
-import { familyOf, namesProvider } from './regions.ts'
+import { namesProvider, valueFor } from './regions.ts'
 import { deployment, type ModelRow, modelRow, type ProviderRow, price, providerRow } from './schema.ts'
 import serverDefaults from './server-defaults.json' with { type: 'json' }
 
@@ -149,7 +149,7 @@ function changeModel({ models }: State, id: string, { disabled, prices = {} }: M
   }
   if (disabled === false && row.providers.length === 0) return ['disabled', 'This model has no provider.']
   const providers = row.providers.map(offer => {
-    const changed = prices[offer.provider] ?? prices[familyOf(offer.provider)]
+    const changed = valueFor(offer.provider, name => prices[name])
     return changed ? { ...offer, price: changed, price_source: 'operator' } : offer
   })
   models.set(id, { ...row, providers, ...(disabled !== undefined && { disabled }) })

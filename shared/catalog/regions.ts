@@ -5,8 +5,10 @@ import type { Deployment, ModelRow, ProviderRow } from './schema.ts'
 
 /**
  * Regions. A provider whose regions are configured becomes one provider per region, named `provider/region`: a target of its own, with
- * its own base URL, prices, health, circuit breaker and figures, so that failover crosses regions as it crosses providers. What
- * names providers (requests, pauses, prices of operators) may name a region, or the provider for all of them.
+ * its own base URL, prices, health, circuit breaker and figures, so that failover crosses regions as it crosses providers. A cloud
+ * that serves some models by another protocol has a row for it, `provider/protocol`, whose regions are `provider/region/protocol`; it
+ * shares the cloud's variables. What names providers (requests, pauses, prices of operators) may name any beginning: `azure`,
+ * `azure/eastus`.
  */
 
 type Settings = ReadonlyMap<string, ProviderSettings>
@@ -15,28 +17,53 @@ type Rows = { models: ReadonlyMap<string, ModelRow>; providers: ReadonlyMap<stri
 const regionName = /^[a-z0-9][a-z0-9-]{0,39}$/
 const namedDeployment = /^([^=@\s]+)=([^=@\s]+?)(?:@([a-z-]+))?$/
 
-/** The provider's name without its region. */
+/** The cloud or provider that a name begins with. */
 export function familyOf(name: string): string {
   const end = name.indexOf('/')
   return end < 0 ? name : name.slice(0, end)
 }
 
-/** Whether a name in a list of providers means this one: its own, or that of the provider of which it is a region. */
+/** Whether a name means a provider: as its own, or as one that it is a part of. */
 export function namesProvider(name: string, provider: string): boolean {
-  return name === provider || name === familyOf(provider)
+  return name === provider || (provider.startsWith(name) && provider[name.length] === '/')
 }
 
-/** The variables of a provider; those of a region replace those of the provider. Undefined if none is set. */
+/** The value for a provider in a map by names, of which the longest that means it counts. */
+export function valueFor<Value>(provider: string, get: (name: string) => Value | undefined): Value | undefined {
+  for (let name = provider; ; name = name.slice(0, name.lastIndexOf('/'))) {
+    const value = get(name)
+    if (value !== undefined || !name.includes('/')) return value
+  }
+}
+
+/**
+ * The variables of a provider: those of its region, else of all. A row for another protocol has the variables of its cloud, except
+ * for the base URL. Undefined if none is set.
+ */
 export function settingsOf(settings: Settings, { name, region }: ProviderRow): ProviderSettings | undefined {
-  if (region === undefined) return settings.get(name)
-  const family = settings.get(familyOf(name))
-  const own = settings.get(`${familyOf(name)}_${region.replaceAll('-', '_')}`)
-  if (!own || !family) return own ?? family
+  const { family, part, place } = partsOf(name, region)
+  const own = [settings.get(family + place + part), settings.get(family + part)]
+  const cloud = part === '' ? [] : [settings.get(family + place), settings.get(family)]
+  const found = [...own, ...cloud.map(one => one && { ...one, baseUrl: null })].filter(one => one !== undefined)
+  const [first, ...rest] = found
+  return first && rest.reduce(withDefaults, first)
+}
+
+/** The parts of a name as they are in variables: `azure/east-us/anthropic` has `_east_us` and `_anthropic`. */
+function partsOf(name: string, region: string | undefined) {
+  const [family = '', ...rest] = name.split('/')
+  const part = rest.filter(one => one !== region).map(one => `_${one}`)
+  return { family, part: part.join(''), place: region === undefined ? '' : `_${region.replaceAll('-', '_')}` }
+}
+
+function withDefaults(own: ProviderSettings, all: ProviderSettings): ProviderSettings {
+  const { apiKeys, apiKeyOrigin } = own.apiKeys.length > 0 ? own : all
   return {
-    ...(own.apiKeys.length > 0 ? own : family),
-    baseUrl: own.baseUrl ?? family.baseUrl,
-    webhookSecret: own.webhookSecret ?? family.webhookSecret,
-    cloud: { ...family.cloud, ...own.cloud },
+    apiKeys,
+    apiKeyOrigin,
+    baseUrl: own.baseUrl ?? all.baseUrl,
+    webhookSecret: own.webhookSecret ?? all.webhookSecret,
+    cloud: { ...all.cloud, ...own.cloud },
   }
 }
 
@@ -48,7 +75,6 @@ export function placeRegions({ models, providers }: Rows, settings: Settings, fa
     if (found) places.set(row.name, found)
   }
   if (places.size === 0) return { models, providers }
-  const rows = Array.from(providers.values(), row => places.get(row.name)?.map(place => place.row) ?? [row]).flat()
   const placed = Array.from(models.values(), model => {
     if (!model.providers.some(({ provider }) => places.has(provider))) return model
     const offers = model.providers.flatMap(
@@ -56,6 +82,11 @@ export function placeRegions({ models, providers }: Rows, settings: Settings, fa
     )
     return { ...model, providers: offers }
   })
+  const serving = new Set(placed.flatMap(model => model.providers.map(({ provider }) => provider)))
+  const rows = Array.from(providers.values(), row => {
+    const found = places.get(row.name)?.map(place => place.row)
+    return found ? found.filter(({ name }) => serving.has(name)) : [row]
+  }).flat()
   for (const place of [...places.values()].flat()) checkDeployments(place, placed, faults)
   return {
     models: new Map(placed.map(row => [row.id, row])),
@@ -69,34 +100,48 @@ type NamedDeployment = { model: string; name: string; zone: string | undefined }
 
 /** The places of a provider that is configured; null for any other, and for one without regions and named deployments. */
 function placesOf(row: ProviderRow, settings: Settings, faults: string[]): Place[] | null {
-  const own = settings.get(row.name)
-  const prefix = row.name.toUpperCase()
-  const regions = splitList(own?.cloud.REGIONS ?? '')
-  if (own?.cloud.CREDENTIALS !== undefined && !isJsonObject(own.cloud.CREDENTIALS))
-    faults.push(`${prefix}_CREDENTIALS: must be the JSON of a credentials file`)
+  const own = settingsOf(settings, row)
+  if (!own) return null
+  const { family, part } = partsOf(row.name, undefined)
+  const prefix = family.toUpperCase()
+  const regions = splitList(own.cloud.REGIONS ?? '')
+  if (regions.length === 0) {
+    const isSet = own.apiKeys.length > 0 || own.baseUrl !== null
+    if (part === '' && isSet && own.baseUrl === null && row.base_url.includes('{region}'))
+      faults.push(`${prefix}_REGIONS is not set`)
+    return row.named_deployments && own.baseUrl !== null ? [placeOf(row, settings, faults)!] : null
+  }
   if (regions.some(name => !regionName.test(name)) || new Set(regions).size < regions.length) {
-    faults.push(`${prefix}_REGIONS: must be different names such as us-east1, separated by commas`)
+    if (part === '') faults.push(`${prefix}_REGIONS: must be different names such as us-east1, separated by commas`)
     return null
   }
-  if (regions.length === 0 && row.base_url.includes('{region}') && own && own.apiKeys.length > 0) {
-    faults.push(`${prefix}_REGIONS is not set`)
-    return null
-  }
-  const rows = regions.map(region => ({ ...row, name: `${row.name}/${region}`, region }))
-  if (regions.length === 0 && !(row.named_deployments && own && (own.apiKeys.length > 0 || own.baseUrl))) return null
-  return (rows.length > 0 ? rows : [row]).map((one): Place => {
-    const { baseUrl = null, cloud = {} } = settingsOf(settings, one) ?? {}
-    const place = one.region === undefined ? prefix : `${prefix}_${one.region.replaceAll('-', '_').toUpperCase()}`
-    const template = baseUrl ?? row.regions?.[one.region ?? '']?.base_url ?? row.base_url
-    if (template.includes('{project}') && cloud.PROJECT === undefined) faults.push(`${prefix}_PROJECT is not set`)
-    const base_url = template.replaceAll('{region}', one.region ?? '').replaceAll('{project}', cloud.PROJECT ?? '')
-    const variable = `${place}_DEPLOYMENTS`
-    return {
-      row: { ...one, base_url },
-      variable,
-      deployments: row.named_deployments ? readDeployments(cloud, variable, faults) : null,
-    }
+  const suffix = row.name.slice(family.length)
+  return regions.flatMap(region => {
+    const name = `${family}/${region}${suffix}`
+    return placeOf({ ...row, name, region }, settings, faults) ?? []
   })
+}
+
+/** A provider with its base URL and deployments; null where it is not in its region. */
+function placeOf(row: ProviderRow, settings: Settings, faults: string[]): Place | null {
+  const { region = '' } = row
+  const { baseUrl, cloud } = settingsOf(settings, row)!
+  const { family, place } = partsOf(row.name, row.region)
+  const there = row.regions?.[region]
+  if (there === null) return null
+  const template = baseUrl ?? there?.base_url ?? row.base_url
+  const prefix = family.toUpperCase()
+  if (template.includes('{project}') && cloud.PROJECT === undefined) addOnce(faults, `${prefix}_PROJECT is not set`)
+  if (cloud.CREDENTIALS !== undefined && !isJsonObject(cloud.CREDENTIALS))
+    addOnce(faults, `${prefix}_CREDENTIALS: must be the JSON of a credentials file`)
+  const base_url = template.replaceAll('{region}', region).replaceAll('{project}', cloud.PROJECT ?? '')
+  const variable = `${prefix}${place.toUpperCase()}_DEPLOYMENTS`
+  const deployments = row.named_deployments ? readDeployments(cloud, variable, faults) : null
+  return { row: { ...row, base_url }, variable, deployments }
+}
+
+function addOnce(faults: string[], fault: string): void {
+  if (!faults.includes(fault)) faults.push(fault)
 }
 
 function readDeployments(
@@ -107,7 +152,7 @@ function readDeployments(
   return splitList(DEPLOYMENTS).flatMap(text => {
     const [, model, name, zone] = namedDeployment.exec(text) ?? []
     if (model && name) return { model, name, zone }
-    faults.push(`${variable}: must be a list such as model=deployment,model=deployment@eu`)
+    addOnce(faults, `${variable}: must be a list such as model=deployment,model=deployment@eu`)
     return []
   })
 }
@@ -134,11 +179,15 @@ function differenceIn<Value>(regions: Record<string, Value>, region: string): Va
   return longest === undefined ? undefined : regions[longest]
 }
 
-/** A name of a deployment for a model that the provider does not serve would have no effect. */
+/** A name of a deployment for a model that the cloud does not serve would have no effect. */
 function checkDeployments({ row, variable, deployments }: Place, models: readonly ModelRow[], faults: string[]): void {
+  const { family } = partsOf(row.name, row.region)
+  const here = row.region === undefined ? family : `${family}/${row.region}`
   for (const { model } of deployments ?? []) {
-    const served = models.find(({ id }) => id === model)?.providers.some(({ provider }) => provider === row.name)
-    if (!served) faults.push(`${variable}: the catalog has no model "${model}" at ${familyOf(row.name)}`)
+    const served = models
+      .find(({ id }) => id === model)
+      ?.providers.some(({ provider }) => namesProvider(here, provider))
+    if (!served) addOnce(faults, `${variable}: the catalog has no model "${model}" at ${family}`)
   }
 }
 

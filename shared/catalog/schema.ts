@@ -96,6 +96,13 @@ export const deployment = z.strictObject({
 })
 export type Deployment = z.infer<typeof deployment>
 
+/**
+ * A further provider of a model of any file. `like`: a provider of the model whose deployment has the traits, the profile and the
+ * source of the cached price that this one does not state.
+ */
+export const addedDeployment = deployment.extend({ like: z.string().optional() })
+export type AddedDeployment = z.infer<typeof addedDeployment>
+
 /** The classes of tasks that `task_qualities` can rate; all other tasks count by `quality`. */
 export const ratedTasks = ['code', 'maths', 'vision', 'long_context', 'multilingual'] as const
 export type RatedTask = (typeof ratedTasks)[number]
@@ -149,7 +156,8 @@ export type ModelRow = z.infer<typeof modelRow>
 
 /** An upstream provider: its protocol, base URL, and how the API key is sent. */
 export const providerRow = z.strictObject({
-  name: z.string().regex(/^[a-z][a-z0-9_]*$/),
+  /** A cloud's second protocol is `cloud/protocol`. */
+  name: z.string().regex(/^[a-z][a-z0-9_]*(?:\/[a-z][a-z0-9_]*)?$/),
   protocol: z.string(),
   /** `{region}` and `{project}` are replaced by what is configured. */
   base_url: z.string().refine(text => URL.canParse(text.replaceAll(/\{(?:region|project)\}/g, 'x')), 'Invalid URL'),
@@ -167,8 +175,8 @@ export const providerRow = z.strictObject({
   ]),
   /** The gateway's identity at the cloud, which is used where no API key is configured (`shared/providers/identities/`). */
   identity: z.enum(['entra', 'google', 'aws']).optional(),
-  /** Regions with another base URL. */
-  regions: z.record(z.string(), z.strictObject({ base_url: z.string() })).optional(),
+  /** Regions with another base URL; null = it is not there. */
+  regions: z.record(z.string(), z.strictObject({ base_url: z.string() }).nullable()).optional(),
   /** True: a model is served where `<PROVIDER>_DEPLOYMENTS` names its deployment. */
   named_deployments: z.boolean().optional(),
   /** Differences from the protocol's common form, as data, e.g. `{"max_tokens_field":"max_completion_tokens"}`. */
@@ -176,7 +184,7 @@ export const providerRow = z.strictObject({
   /** What its models accept in a chat request. */
   profile: chatProfile.optional(),
 })
-/** `region`: of a provider with regions, each of which is a row of its own, named `provider/region` (`regions.ts`). */
+/** `region`: of a provider with regions, each of which is a row of its own (`regions.ts`). */
 export type ProviderRow = z.infer<typeof providerRow> & { region?: string }
 
 /** The origin of the `task_qualities` of a catalog file: per class of tasks, the benchmark and the date of its figures. */
@@ -203,6 +211,8 @@ export type RetiredNames = z.infer<typeof retiredNames>
 export const catalogFile = z.strictObject({
   providers: z.array(providerRow).default([]),
   models: z.array(modelRow).default([]),
+  /** By the id of their model. */
+  deployments: z.record(z.string(), z.array(addedDeployment)).default({}),
   retired: z.array(retiredNames).default([]),
   quality_sources: qualitySources.default({}),
 })

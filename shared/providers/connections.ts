@@ -54,6 +54,7 @@ export class Connections {
         : credentialsOf(settings.apiKeys, settings.apiKeyOrigin)
       // The row of a region has its own base URL, which follows from the settings already.
       const baseUrl = row.region === undefined ? (settings.baseUrl ?? row.base_url) : row.base_url
+      if (baseUrl.includes('{')) continue // Its region is not configured.
       this.#connections.set(row.name, this.#open(row, baseUrl, credentials))
     }
   }

@@ -2,7 +2,7 @@ import type { Config } from '../base/config.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Server } from '../catalog/overrides.ts'
-import { familyOf } from '../catalog/regions.ts'
+import { valueFor } from '../catalog/regions.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { uncompressed } from '../io/content-coding.ts'
 import { type Dispatcher, type Exchange, exchange, type ResponseSink, type Timeouts } from '../io/http.ts'
@@ -153,7 +153,7 @@ export class Upstreams {
 
   /** Whether an operator has paused a provider, or the region of one. */
   isPaused(provider: string): boolean {
-    return this.#pauses.isPaused(provider) || this.#pauses.isPaused(familyOf(provider))
+    return valueFor(provider, name => this.#pauses.isPaused(name) || undefined) ?? false
   }
 
   /**

@@ -169,9 +169,9 @@ test('providers: several keys are a list, a base URL has no trailing slash', t =
     OLLAMA_BASE_URL: 'http://localhost:11434/v1//',
     HEYGEN_WEBHOOK_SECRET: 'signed with',
   })
-  t.deepEqual(providers.get('openai'), { apiKeys: ['a', 'b'], baseUrl: null, webhookSecret: null })
-  t.deepEqual(providers.get('ollama'), { apiKeys: [], baseUrl: 'http://localhost:11434/v1', webhookSecret: null })
-  t.deepEqual(providers.get('heygen'), { apiKeys: [], baseUrl: null, webhookSecret: 'signed with' })
+  t.like(providers.get('openai'), { apiKeys: ['a', 'b'], baseUrl: null, webhookSecret: null })
+  t.like(providers.get('ollama'), { apiKeys: [], baseUrl: 'http://localhost:11434/v1', webhookSecret: null })
+  t.like(providers.get('heygen'), { apiKeys: [], baseUrl: null, webhookSecret: 'signed with' })
   for (const key of ['ключ', 'a b', 'a\tb']) t.is(faults({ ...stores, GROQ_API_KEY: key }).length, 1, key)
 })
 
