@@ -39,7 +39,7 @@ const groups: Record<string, string[]> = {
     'providers/sync',
   ],
   metrics: ['metrics', 'traces'],
-  'model-providers': ['providers/anthropic', 'providers/gemini', 'providers/profile'],
+  'model-providers': ['providers/anthropic', 'providers/bedrock', 'providers/gemini', 'providers/profile'],
   openai: ['providers/openai', 'providers/openrouter'],
   realtime: ['realtime'],
   responses: ['responses'],

@@ -220,7 +220,11 @@ function addDeployments(models: Map<string, SourceRow<ModelRow>>, added: readonl
       faults.push(`${file}: deployments.${model}: like: "${like}" does not serve this model`)
     if (!found) continue
     const { traits, profile, cached_input_source } = example ?? {}
-    const inherited = { ...(traits && { traits }), ...(profile && { profile }), ...(cached_input_source && { cached_input_source }) }
+    const inherited = {
+      ...(traits && { traits }),
+      ...(profile && { profile }),
+      ...(cached_input_source && { cached_input_source }),
+    }
     const row = { ...found.row, providers: [...found.row.providers, { ...inherited, ...own }] }
     models.set(model, { ...found, row })
   }

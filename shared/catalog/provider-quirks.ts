@@ -48,7 +48,9 @@ export const ownQuirks = {
   store: flag.describe('The value of `store` in every request.'),
   cost_field: text.describe('The field of `usage` in which it states what a request cost.'),
   api_version: text.describe('The version of its API (Runway).'),
-  credential_path: text.describe("What is requested to check an API key (OpenAI's protocol); `/models` by default."),
+  credential_path: text.describe(
+    "What is requested to check an API key (OpenAI's protocol); `/models` by default. `none`: nothing, as for a part of a cloud whose keys are checked elsewhere (also Anthropic's protocol).",
+  ),
   signing_name: text.describe('The name of its service in signatures (AWS); `bedrock` by default.'),
   jwks_url: z.url().describe('Where the keys are published that sign its callbacks (fal).'),
 }

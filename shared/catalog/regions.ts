@@ -104,7 +104,8 @@ function placesOf(row: ProviderRow, settings: Settings, faults: string[]): Place
   if (!own) return null
   const { family, part } = partsOf(row.name, undefined)
   const prefix = family.toUpperCase()
-  const regions = splitList(own.cloud.REGIONS ?? '')
+  const named = row.own_regions ? settings.get(family + part)?.cloud.REGIONS : own.cloud.REGIONS
+  const regions = splitList(named ?? '')
   if (regions.length === 0) {
     const isSet = own.apiKeys.length > 0 || own.baseUrl !== null
     if (part === '' && isSet && own.baseUrl === null && row.base_url.includes('{region}'))

@@ -299,8 +299,8 @@ export type Protocol = {
    * such.
    */
   eventSink?(sink: ResponseSink): ResponseSink
-  /** A free GET request that fails without a valid API key. Absent: the provider has none. */
-  credentialCheck?(provider: ProviderRow): { path: string; headers?: Record<string, string> }
+  /** A free GET request that fails without a valid API key. Absent or null: the provider has none. */
+  credentialCheck?(provider: ProviderRow): { path: string; headers?: Record<string, string> } | null
   /** Classifies a response outside 2xx. `body` holds at most its first 64 kB. */
   failure(status: number, headers: Record<string, string | string[] | undefined>, body: string): ProviderError
 }

@@ -29,7 +29,8 @@ export function awsIdentity({ provider, clock }: IdentityOptions): Identity {
   const { region, quirks } = provider
   return {
     async authorize(request) {
-      if (region === undefined) throw new ProviderError('auth', 'No region is configured for signatures.', { unsent: true })
+      if (region === undefined)
+        throw new ProviderError('auth', 'No region is configured for signatures.', { unsent: true })
       await kept.authorize()
       return signRequest(request, {
         credentials: credentials!,

@@ -102,7 +102,8 @@ function fitStops(fitting: Fitting): void {
 
 /** A model ends an answer at its own limit in any case; providers refuse a higher one. */
 function fitLimit(fitting: Fitting): void {
-  const { max_output_tokens: limit } = fitting.target.model
+  const { model, deployment } = fitting.target
+  const limit = deployment.traits?.max_output_tokens ?? model.max_output_tokens
   if (limit === null) return
   for (const field of ['max_completion_tokens', 'max_tokens'] as const) {
     const wanted = fitting.body[field]

@@ -198,7 +198,7 @@ function refuseUnsupported(body: ChatRequest): void {
 function maxTokensOf({ body, target, maxTokens }: Call<'chat'>): number {
   const requested = maxTokens ?? body.max_completion_tokens ?? body.max_tokens
   if (requested) return requested
-  const limit = target.model.max_output_tokens ?? defaultMaxTokens
+  const limit = target.deployment.traits?.max_output_tokens ?? target.model.max_output_tokens ?? defaultMaxTokens
   return body.stream ? limit : Math.min(limit, defaultMaxTokens)
 }
 
