@@ -13,6 +13,8 @@ import { openai } from './adapters/openai/protocol.ts'
 import { replicate } from './adapters/replicate/protocol.ts'
 import { runway } from './adapters/runway/protocol.ts'
 import { sync } from './adapters/sync/protocol.ts'
+import { vertexAnthropic } from './adapters/vertex/anthropic.ts'
+import { vertex } from './adapters/vertex/protocol.ts'
 import type { Protocol } from './contract.ts'
 
 /** The supported protocols, by the name that provider rows use. */
@@ -21,6 +23,8 @@ export const protocols: Readonly<Record<string, Protocol>> = {
   anthropic,
   gemini,
   bedrock,
+  vertex,
+  vertex_anthropic: vertexAnthropic,
   fal,
   replicate,
   kling,

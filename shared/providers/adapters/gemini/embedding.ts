@@ -12,7 +12,7 @@ const supportedFields: ReadonlySet<string> = new Set([...ownFields, 'model', 'in
 /** Converts an OpenAI embeddings request. Throws a GatewayError 400 on `input` for tokens or too many texts. */
 export function embeddingRequest({ body, target }: Call<'embedding'>): UpstreamRequest {
   const model = `models/${target.deployment.upstream_model}`
-  const requests = textsOf(body.input).map(text => ({
+  const requests = embeddingTexts(body.input).map(text => ({
     model,
     content: { role: 'user', parts: [{ text }] },
     ...(body.dimensions && { outputDimensionality: body.dimensions }),
@@ -23,7 +23,12 @@ export function embeddingRequest({ body, target }: Call<'embedding'>): UpstreamR
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ requests }),
   }
-  return withDropped(request, noticeableFieldsExcept(body, supportedFields))
+  return withDropped(request, unsupportedEmbeddingFields(body))
+}
+
+/** The fields of a request that Gemini does not take. */
+export function unsupportedEmbeddingFields(body: Call<'embedding'>['body']): string[] {
+  return noticeableFieldsExcept(body, supportedFields)
 }
 
 /**
@@ -32,7 +37,7 @@ export function embeddingRequest({ body, target }: Call<'embedding'>): UpstreamR
  */
 export function embeddingAnswer(json: unknown, { body, target }: Call<'embedding'>): Embeddings {
   const { vectors, tokens } = readEmbedded(json)
-  const expected = textsOf(body.input).length
+  const expected = embeddingTexts(body.input).length
   if (vectors.length !== expected) {
     throw new ProviderError('invalid_response', `Gemini gave ${vectors.length} vectors for ${expected} inputs`)
   }
@@ -51,7 +56,8 @@ export function embeddingAnswer(json: unknown, { body, target }: Call<'embedding
   return { object: 'list', model: target.model.id, data, ...usage }
 }
 
-function textsOf(input: Call<'embedding'>['body']['input']): string[] {
+/** The texts of a request. Throws a GatewayError 400 for tokens, and for too many. */
+export function embeddingTexts(input: Call<'embedding'>['body']['input']): string[] {
   const inputs = typeof input === 'string' ? [input] : input
   assertText(inputs, 'input')
   if (inputs.length <= maxInputs) return inputs

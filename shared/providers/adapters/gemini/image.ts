@@ -25,7 +25,7 @@ const tiers: ReadonlyMap<number, string> = new Map([
 const usualTier = '1K'
 
 /** Gemini's image models (`generateContent`): one image per call, from text and references. */
-export const image: InstantAdapter<'image'> = {
+export const image = {
   maxPieces: () => 1,
   async make(call, line): Promise<ImageOutput> {
     const json = await requestOf(call)
@@ -34,7 +34,7 @@ export const image: InstantAdapter<'image'> = {
     const answer = await line.send({ method: 'POST', path, json, signal, firstByteMs, maxBytes })
     return imagesOf(readGenerated(answer.json))
   },
-}
+} satisfies InstantAdapter<'image'>
 
 async function requestOf(call: InstantCall<'image'>): Promise<object> {
   const { input, sources } = call

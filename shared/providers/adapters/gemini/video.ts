@@ -21,8 +21,7 @@ const responsePath = 'response.generateVideoResponse'
 export const video: QueuedAdapter<'video'> = {
   poll: { firstMs: 10_000, maxMs: 20_000 },
   async start(call, line) {
-    const settings = parameters(call)
-    const body = { instances: [await instance(call)], parameters: settings }
+    const body = await videoRequest(call)
     const path = `/v1beta/models/${call.target.deployment.upstream_model}:predictLongRunning`
     const { json } = await line.send({ method: 'POST', path, json: body })
     return { name: nameIn(json) }
@@ -30,7 +29,11 @@ export const video: QueuedAdapter<'video'> = {
   async check({ name }, line) {
     const { json } = await line.send({ method: 'GET', path: `/v1beta/${name}` })
     if (nameIn(json) !== name) throw invalidResponse('it is about another operation')
-    return valueAt(json, 'done') === true ? reportOf(json) : pendingReport()
+    if (valueAt(json, 'done') !== true) return pendingReport()
+    return (
+      failedVideo(json, responsePath, 'generatedSamples') ??
+      completedReport(() => videosAt(json, `${responsePath}.generatedSamples`, 'video.uri'))
+    )
   },
 }
 
@@ -39,6 +42,12 @@ function nameIn(json: unknown): string {
   const name = readText(json, 'name')
   if (!operationName.test(name)) throw invalidResponse('its `name` is none of an operation')
   return name
+}
+
+/** The body of a start. Throws 400 naming a field that Veo does not support. */
+export async function videoRequest(call: QueuedCall<'video'>) {
+  const settings = parameters(call)
+  return { instances: [await instance(call)], parameters: settings }
 }
 
 async function instance({ input, sources }: QueuedCall<'video'>) {
@@ -84,15 +93,16 @@ function parameters({ input, target: { model }, sources }: QueuedCall<'video'>) 
   }
 }
 
-/** The result of an ended operation; the safety filter may have removed the video. */
-function reportOf(json: unknown): PollReport<'video'> {
+/**
+ * Why an ended operation has no video; null if it has one. The safety filter may have removed it. `path` has the response, `list` in
+ * it the videos.
+ */
+export function failedVideo(json: unknown, path: string, list: string): PollReport<'video'> | null {
   const error = valueAt(json, 'error')
   if (isObject(error)) return { status: 'failed', error: statusFailure(error) }
-  const samples = valueAt(json, `${responsePath}.generatedSamples`)
+  const samples = valueAt(json, `${path}.${list}`)
   const isEmpty = samples === undefined || (Array.isArray(samples) && samples.length === 0)
-  if (isEmpty && (readOptionalNumber(json, `${responsePath}.raiMediaFilteredCount`) ?? 0) > 0) {
-    const reason = readOptionalText(json, `${responsePath}.raiMediaFilteredReasons.0`)
-    return { status: 'failed', error: refusal('content_filter', reason ?? 'The video was filtered.') }
-  }
-  return completedReport(() => videosAt(json, `${responsePath}.generatedSamples`, 'video.uri'))
+  if (!isEmpty || (readOptionalNumber(json, `${path}.raiMediaFilteredCount`) ?? 0) === 0) return null
+  const reason = readOptionalText(json, `${path}.raiMediaFilteredReasons.0`)
+  return { status: 'failed', error: refusal('content_filter', reason ?? 'The video was filtered.') }
 }

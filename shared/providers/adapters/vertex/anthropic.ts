@@ -1,0 +1,58 @@
+import { isObject } from '../../../base/is-object.ts'
+import { editBody } from '../../../base/json-member.ts'
+import type { Protocol, UpstreamRequest } from '../../contract.ts'
+import { fittedChat } from '../../profile/fitted-chat.ts'
+import { imageUrls } from '../../toolkit/image-urls.ts'
+import { parseJsonOrNull } from '../../toolkit/json-fields.ts'
+import { chat } from '../anthropic/chat.ts'
+import { failure as anthropicFailure } from '../anthropic/failure.ts'
+import { messages } from '../anthropic/messages.ts'
+import { failure as googleFailure } from '../gemini/failure.ts'
+
+const modelsPath = '/publishers/anthropic/models/'
+const version = 'vertex-2023-10-16'
+
+/**
+ * Claude at Google's Vertex AI: Messages whose model is in the path and whose version is in the body. Source: `@anthropic-ai/vertex-sdk`,
+ * and platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai.
+ */
+export const vertexAnthropic: Protocol = {
+  direct: {
+    chat: fittedChat({
+      ...chat,
+      request: call => atVertex(chat.request(call), call.target.deployment.upstream_model, call.body.stream === true),
+      // It fetches no URLs.
+      remoteMedia: imageUrls,
+    }),
+    messages: {
+      ...messages,
+      request: call =>
+        atVertex(messages.request(call), call.target.deployment.upstream_model, call.body.stream === true),
+      countTokens: call => countAtVertex(messages.countTokens!(call)),
+    },
+  },
+  failure(status, headers, body) {
+    // What Google itself refuses has Google's form.
+    const { error } = Object(parseJsonOrNull(body)) as { error?: unknown }
+    const isGoogles = isObject(error) && typeof error.status === 'string'
+    return isGoogles ? googleFailure(status, headers, body) : anthropicFailure(status, headers, body)
+  },
+}
+
+function atVertex(request: UpstreamRequest, model: string, isStreamed: boolean): UpstreamRequest {
+  const path = `${modelsPath}${model}:${isStreamed ? 'streamRawPredict' : 'rawPredict'}`
+  return withVersion({ ...request, path }, { model: undefined })
+}
+
+/** Counting takes the model in the body, and no betas. */
+function countAtVertex(request: UpstreamRequest): UpstreamRequest {
+  const { 'anthropic-beta': _, ...headers } = request.headers
+  return withVersion({ ...request, path: `${modelsPath}count-tokens:rawPredict`, headers }, {})
+}
+
+function withVersion(request: UpstreamRequest, changes: Record<string, unknown>): UpstreamRequest {
+  const { 'anthropic-version': _, ...headers } = request.headers
+  const raw = Buffer.from(request.body)
+  const body = editBody(raw, JSON.parse(raw.toString()), { ...changes, anthropic_version: version })
+  return { ...request, headers, body }
+}

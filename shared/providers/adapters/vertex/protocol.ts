@@ -1,0 +1,35 @@
+import type { Protocol } from '../../contract.ts'
+import { fittedChat } from '../../profile/fitted-chat.ts'
+import { imageUrls } from '../../toolkit/image-urls.ts'
+import { withReasoningState } from '../../toolkit/with-reasoning-state.ts'
+import { chatAnswer } from '../gemini/answer.ts'
+import { failure } from '../gemini/failure.ts'
+import { image } from '../gemini/image.ts'
+import { chatRequest } from '../gemini/request.ts'
+import { chatStream } from '../gemini/stream.ts'
+import { embedding } from './embedding.ts'
+import { atVertex, connectionAtVertex } from './paths.ts'
+import { video } from './video.ts'
+
+/**
+ * Gemini at Google's Vertex AI: the bodies of the Gemini API, at `publishers/google/models/…` of a project and location, which the
+ * base URL names. Embeddings and videos have forms of their own. Source of the paths: `@google/genai` with `vertexai: true`, whose
+ * version of the API is `v1beta1`.
+ */
+export const vertex: Protocol = {
+  direct: {
+    chat: fittedChat(
+      withReasoningState({
+        native: false,
+        request: call => atVertex(chatRequest(call)),
+        remoteMedia: imageUrls,
+        answer: chatAnswer,
+        stream: chatStream,
+      }),
+    ),
+    embedding,
+  },
+  queued: { video },
+  instant: { image: { ...image, make: (call, line) => image.make(call, connectionAtVertex(line)) } },
+  failure,
+}
