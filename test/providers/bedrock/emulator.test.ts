@@ -27,7 +27,10 @@ function client(settings: object = { credentials: accessKey }): BedrockRuntimeCl
   })
 }
 
-const withToken = { token: () => Promise.resolve({ token: 'bedrock-api-key-emulated' }), authSchemePreference: ['httpBearerAuth'] }
+const withToken = {
+  token: () => Promise.resolve({ token: 'bedrock-api-key-emulated' }),
+  authSchemePreference: ['httpBearerAuth'],
+}
 
 for (const [name, settings] of [
   ['a signature', { credentials: accessKey }],
@@ -58,9 +61,12 @@ test.serial('403 when the SDK signs with another secret, or for another region',
   await t.throwsAsync(client({ credentials: other }).send(new ConverseCommand({ modelId, messages: hi })), {
     name: 'InvalidSignatureException',
   })
-  await t.throwsAsync(client({ region: 'eu-west-1' }).send(new ConverseCommand({ modelId, messages: hi })), {
-    name: 'InvalidSignatureException',
-  })
+  await t.throwsAsync(
+    client({ credentials: accessKey, region: 'eu-west-1' }).send(new ConverseCommand({ modelId, messages: hi })),
+    {
+      name: 'InvalidSignatureException',
+    },
+  )
 })
 
 test.serial('what Converse refuses is an error of its type in the SDK', async t => {
@@ -68,7 +74,10 @@ test.serial('what Converse refuses is an error of its type in the SDK', async t 
   const call = { toolUse: { toolUseId: 'a', name: 'now', input: {} } }
   const result = { toolResult: { toolUseId: 'a', content: [{ text: 'noon' }] } }
   const withTools = [...hi, { role: 'assistant', content: [call] }, { role: 'user', content: [result] }]
-  await t.throwsAsync(send({ messages: withTools }), { name: 'ValidationException', message: /toolConfig field must be/ })
+  await t.throwsAsync(send({ messages: withTools }), {
+    name: 'ValidationException',
+    message: /toolConfig field must be/,
+  })
   await t.throwsAsync(send({ messages: [{ role: 'user', content: [{ text: ' ' }] }] }), { message: /is blank/ })
   await t.throwsAsync(send({ inferenceConfig: { temperature: 1, topP: 1 } }), { message: /cannot both be specified/ })
   emulator.next(throttled)
@@ -79,7 +88,9 @@ test.serial('what Converse refuses is an error of its type in the SDK', async t 
 
 test.serial('an exception within a stream is one in the SDK', async t => {
   const half = [{ type: 'messageStart', payload: { role: 'assistant' } }]
-  emulator.next(frames([...half, exception('modelStreamErrorException', 'The model failed.', { originalStatusCode: 500 })]))
+  emulator.next(
+    frames([...half, exception('modelStreamErrorException', 'The model failed.', { originalStatusCode: 500 })]),
+  )
   const { stream } = await client().send(new ConverseStreamCommand({ modelId, messages: hi }))
   const read = async () => {
     for await (const _ of stream!);
@@ -89,11 +100,20 @@ test.serial('an exception within a stream is one in the SDK', async t => {
 
 test.serial('reasoning and tool calls have the form that the SDK reads', async t => {
   const redactedContent = Buffer.from('hidden').toString('base64')
-  const content = [{ reasoningContent: { redactedContent } }, { toolUse: { toolUseId: 'a', name: 'now', input: { at: 1 } } }]
+  const content = [
+    { reasoningContent: { redactedContent } },
+    { toolUse: { toolUseId: 'a', name: 'now', input: { at: 1 } } },
+  ]
   emulator.next(converseReply({ content, stopReason: 'tool_use' }))
   const { stream } = await client().send(new ConverseStreamCommand({ modelId, messages: hi }))
   const deltas = []
   for await (const { contentBlockDelta } of stream!) if (contentBlockDelta) deltas.push(contentBlockDelta.delta)
   t.deepEqual(Buffer.from(deltas[0]?.reasoningContent?.redactedContent ?? []).toString(), 'hidden')
-  t.is(deltas.slice(1).map(delta => delta?.toolUse?.input).join(''), '{"at":1}')
+  t.is(
+    deltas
+      .slice(1)
+      .map(delta => delta?.toolUse?.input)
+      .join(''),
+    '{"at":1}',
+  )
 })

@@ -19,7 +19,15 @@ const noToolInstruction = 'Answer without calling a tool.'
 const supportedFields: ReadonlySet<string> = new Set([
   ...ownFields,
   ...['model', 'messages', 'max_tokens', 'max_completion_tokens', 'stream', 'stream_options', 'stop', 'n', 'logprobs'],
-  ...['tools', 'tool_choice', 'response_format', 'modalities', 'reasoning_effort', 'cache_control'],
+  ...[
+    'tools',
+    'tool_choice',
+    'parallel_tool_calls',
+    'response_format',
+    'modalities',
+    'reasoning_effort',
+    'cache_control',
+  ],
 ])
 
 /** A Converse body, the caller's fields that it lacks, and whether it has cache marks of the gateway. */
@@ -171,7 +179,6 @@ class ConverseWriter {
     const { reasoning_effort: effort, parallel_tool_calls: parallel } = this.#body
     const { target } = this.#call
     if (this.#isClaude) {
-      this.supported.add('parallel_tool_calls')
       const takesEffort = target.deployment.traits?.effort === true && effort && effort !== 'none'
       return nonEmpty({
         ...(thinking && { thinking }),
@@ -179,9 +186,10 @@ class ConverseWriter {
         ...(toolConfig && this.#hasOwnChoice && { tool_choice: this.#ownChoice() }),
       })
     }
-    if (parallel !== false || !toolConfig) this.supported.add('parallel_tool_calls')
+    if (parallel === false && toolConfig) this.dropped.push('parallel_tool_calls')
     if (!effort) return undefined
     if (target.model.owned_by === 'openai') return { reasoning_effort: effort }
+    if (target.model.owned_by !== 'amazon') this.dropped.push('reasoning_effort')
     if (target.model.owned_by !== 'amazon' || effort === 'none') return undefined
     return { reasoningConfig: { type: 'enabled', maxReasoningEffort: effort } }
   }
