@@ -71,7 +71,8 @@ async function checkCredential(
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error
     const status = error.status === null ? error.reason : `HTTP ${error.status}`
-    const text = error.message.replaceAll(credential.secret || '\0', '…').slice(0, maxReasonLength)
+    const { message } = credential.identity && error.cause instanceof Error ? error.cause : error
+    const text = message.replaceAll(credential.secret || '\0', '…').slice(0, maxReasonLength)
     return { ...report, outcome: 'failed', reason: text ? `${status}: ${text}` : status }
   }
 }

@@ -2,6 +2,7 @@ import type { Clock } from '../../base/time.ts'
 import { withDeadline } from '../../io/retry.ts'
 import { ProviderError } from '../provider-error.ts'
 import { redactCredentials } from '../redact-credentials.ts'
+import { fixedMessages } from '../toolkit/refusal.ts'
 import type { Identity } from './identity.ts'
 
 /** A token of a cloud's identity service, and when it expires. */
@@ -95,12 +96,18 @@ export class TokenIdentity implements Identity {
   }
 }
 
-/** A failure to get a token, as a failure of the provider that the request never reached. */
+/**
+ * A failure to get a token, as a failure of the provider that the request never reached. What the identity service says is the
+ * cause, without anything like a credential: callers are not told.
+ */
 function toProviderError(thrown: unknown): ProviderError {
   const { message, status } = readFailure(thrown)
-  const reason = status !== null && status < 500 && status !== 429 ? 'auth' : 'overloaded'
-  const text = `No token for the provider: ${redactCredentials(message)}`
-  return new ProviderError(reason, text, { unsent: true, ...(status !== null && { status }) })
+  const isRefused = status !== null && status < 500 && status !== 429
+  const cause = new Error(`no token for the provider: ${redactCredentials(message)}`)
+  const options = { unsent: true, cause, ...(status !== null && { status }) }
+  return isRefused
+    ? new ProviderError('auth', fixedMessages.auth!, options)
+    : new ProviderError('overloaded', 'The provider’s identity service did not answer.', options)
 }
 
 /** The message and the HTTP status of an error of the clouds' libraries. */

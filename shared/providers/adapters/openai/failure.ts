@@ -25,6 +25,7 @@ const byCode = new Map<string, FailureReason>([
   ['prompt_too_long', 'context_length'],
   ['content_policy_violation', 'content_filter'],
   ['content_filter', 'content_filter'],
+  ['ResponsibleAIPolicyViolation', 'content_filter'],
   ['moderation_blocked', 'content_filter'],
   ['refusal', 'content_filter'],
   ['invalid_api_key', 'auth'],
@@ -33,6 +34,9 @@ const byCode = new Map<string, FailureReason>([
   ['permission_error', 'auth'],
   ['model_not_found', 'model_unavailable'],
   ['model_decommissioned', 'model_unavailable'],
+  // Azure: a deployment that is not there, or is of a model without this route.
+  ['DeploymentNotFound', 'model_unavailable'],
+  ['OperationNotSupported', 'model_unavailable'],
   ['rate_limit_exceeded', 'rate_limited'],
   ['rate_limit_error', 'rate_limited'],
   ['provider_overloaded', 'overloaded'],
