@@ -47,7 +47,7 @@ export async function checkCredentials(
 
 async function checkCredential(
   provider: ProviderRow,
-  connection: Connection,
+  opened: Connection,
   credential: Credential,
   config: Config,
   clock: Clock,
@@ -56,17 +56,17 @@ async function checkCredential(
   const protocol = protocols[provider.protocol]!
   const request = protocol.credentialCheck?.(provider)
   if (!request) return { ...report, outcome: 'unknown', reason: null }
-  const line = openConnection({
+  const connection = openConnection({
     provider,
     protocol,
-    pool: connection.pool,
-    baseUrl: connection.baseUrl,
-    prefix: connection.prefix,
+    pool: opened.pool,
+    baseUrl: opened.baseUrl,
+    prefix: opened.prefix,
     timeouts: { ...config.upstream, firstByteTimeoutMs: timeoutMs, totalTimeoutMs: timeoutMs },
-    authorize: request => authorize(connection, credential, request, clock),
+    authorize: request => authorize(opened, credential, request, clock),
   })
   try {
-    await line.send({ method: 'GET', ...request })
+    await connection.send({ method: 'GET', ...request })
     return { ...report, outcome: 'accepted', reason: null }
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error

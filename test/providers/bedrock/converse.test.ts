@@ -303,7 +303,7 @@ test('embeddings: a request per text for Titan, one for Cohere', t => {
       raw: null,
       maxTokens: null,
       media: new Map(),
-    }) as Call<'embedding'>
+    }) as unknown as Call<'embedding'>
   const titan = callFor('titan-embed-text-v2', { input: ['a', 'b'], dimensions: 256, encoding_format: 'base64' })
   const requests = embedding.requests!(titan)
   t.deepEqual(

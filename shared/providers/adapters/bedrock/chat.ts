@@ -1,7 +1,7 @@
 import type { DirectAdapter } from '../../contract.ts'
 import { imageUrls } from '../../toolkit/image-urls.ts'
+import { withReasoningState } from '../../toolkit/reasoning-state.ts'
 import { withDropped } from '../../toolkit/request-fields.ts'
-import { withReasoningState } from '../../toolkit/with-reasoning-state.ts'
 import { completionFrom } from './answer.ts'
 import { converseRequest } from './request.ts'
 import { ConverseDecoder } from './stream.ts'

@@ -1,5 +1,5 @@
 import type { Protocol } from '../../contract.ts'
-import { fittedChat } from '../../profile/fitted-chat.ts'
+import { fittedChat } from '../../profile/fit-chat.ts'
 import { chat } from './chat.ts'
 import { embedding } from './embedding.ts'
 import { readAsEvents } from './event-stream.ts'

@@ -1,7 +1,7 @@
 import { isObject } from '../../../base/is-object.ts'
 import { editBody } from '../../../base/json-member.ts'
 import type { Protocol, UpstreamRequest } from '../../contract.ts'
-import { fittedChat } from '../../profile/fitted-chat.ts'
+import { fittedChat } from '../../profile/fit-chat.ts'
 import { imageUrls } from '../../toolkit/image-urls.ts'
 import { parseJsonOrNull } from '../../toolkit/json-fields.ts'
 import { chat } from '../anthropic/chat.ts'
