@@ -54,7 +54,9 @@ export const ownQuirks = {
   credential_path: text.describe(
     "What is requested to check an API key (OpenAI's protocol); `/models` by default. `none`: nothing, as for a part of a cloud whose keys are checked elsewhere (also Anthropic's protocol).",
   ),
-  signing_name: text.describe('The name of its service in signatures (AWS); `bedrock` by default.'),
+  signing_name: text.describe(
+    "The name of its service in signatures (AWS); by default the cloud's, as the provider's name begins.",
+  ),
   jwks_url: z.url().describe('Where the keys are published that sign its callbacks (fal).'),
 }
 

@@ -7,7 +7,8 @@ import type { Server } from '../catalog/overrides.ts'
 import { settingsOf } from '../catalog/regions.ts'
 import type { ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, openPool } from '../io/http.ts'
-import { type Identity, identities } from './identities/identity.ts'
+import { identities } from './identities/identities.ts'
+import type { Identity } from './identities/identity.ts'
 import { protocols } from './protocols.ts'
 
 /**

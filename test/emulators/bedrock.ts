@@ -1,6 +1,6 @@
 import { EventStreamCodec } from '@smithy/eventstream-codec'
 import { fromUtf8, toUtf8 } from '@smithy/util-utf8'
-import { anthropicReply } from './anthropic.ts'
+import { failed as anthropicFailed, anthropicReply } from './anthropic.ts'
 import { type AccessKey, denied, signatureFault } from './aws-signature.ts'
 import { converseFault } from './bedrock-rules.ts'
 import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
@@ -34,12 +34,22 @@ export function bedrockReply({ region = 'us-east-1', keys = [], tokens = [], now
     if (fault) return fault(request, response)
     const asBearer = { ...request.headers, authorization: 'Bearer checked' }
     const { path } = request
+    const beta = path.startsWith('/anthropic/') && unknownBeta(String(request.headers['anthropic-beta'] ?? ''))
+    if (beta) return anthropicFailed(400, 'invalid_request_error', 'invalid beta flag')(request, response)
     if (path.startsWith('/anthropic/'))
       return anthropic({ ...request, path: path.slice(10), headers: asBearer }, response)
     if (path.startsWith('/openai/'))
       return openAiReply({ ...request, path: path.slice(7), headers: asBearer }, response)
     return runtimeReply(request, cache)(request, response)
   }
+}
+
+/** As tried one by one in router-for-me/CLIProxyAPI#4750, and as AWS lists them (BerriAI/litellm#19877). */
+const knownBetas =
+  /^(?:claude-code-20250219|interleaved-thinking-2025-05-14|context-management-2025-06-27|structured-outputs-2025-12-15|computer-use-202[45]-\d\d-\d\d|token-efficient-tools-2025-02-19|output-128k-2025-02-19|dev-full-thinking-2025-05-14|context-1m-2025-08-07|effort-2025-11-24|tool-search-tool-2025-10-19|tool-examples-2025-10-29|compact-2026-01-12)$/
+
+function unknownBeta(header: string): boolean {
+  return header.split(',').some(name => name.trim() !== '' && !knownBetas.test(name.trim()))
 }
 
 function authFault(request: Recorded, { region, keys, tokens, now }: Required<BedrockOptions>): Reply | null {

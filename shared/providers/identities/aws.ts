@@ -1,6 +1,7 @@
 import { createHash, createHmac, type Hash, type Hmac } from 'node:crypto'
 import { SignatureV4 } from '@smithy/signature-v4'
 import type { AwsCredentialIdentity, Checksum, SourceData } from '@smithy/types'
+import { familyOf } from '../../catalog/regions.ts'
 import { ProviderError } from '../provider-error.ts'
 import type { Identity, IdentityOptions, UnauthorizedRequest } from './identity.ts'
 import { TokenIdentity } from './token-identity.ts'
@@ -35,7 +36,7 @@ export function awsIdentity({ provider, clock }: IdentityOptions): Identity {
       return signRequest(request, {
         credentials: credentials!,
         region,
-        service: quirks?.signing_name ?? 'bedrock',
+        service: quirks?.signing_name ?? familyOf(provider.name),
         dateMs: clock.now(),
       })
     },

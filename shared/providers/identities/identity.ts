@@ -2,9 +2,6 @@ import type { ProviderSettings } from '../../base/config.ts'
 import type { Clock } from '../../base/time.ts'
 import type { ProviderRow } from '../../catalog/schema.ts'
 import type { OutgoingRequest, ResponseHeaders } from '../../io/http.ts'
-import { awsIdentity } from './aws.ts'
-import { entraIdentity } from './entra.ts'
-import { googleIdentity } from './google.ts'
 
 /** A request that is to be authorized, complete but for the headers that do so. */
 export type UnauthorizedRequest = Pick<OutgoingRequest, 'method' | 'headers' | 'body'> & { url: string }
@@ -31,15 +28,3 @@ export type Identity = {
 
 export type IdentityOptions = { provider: ProviderRow; settings: ProviderSettings; clock: Clock }
 export type OpenIdentity = (options: IdentityOptions) => Identity
-
-/** How the identity of each cloud is opened, by the name in `identity` of a provider's row. */
-export const identities: Record<NonNullable<ProviderRow['identity']>, OpenIdentity> = {
-  entra: entraIdentity,
-  google: googleIdentity,
-  aws: awsIdentity,
-}
-
-/** Opens the identity of a provider's cloud. */
-export function openIdentity(options: IdentityOptions): Identity {
-  return identities[options.provider.identity!](options)
-}

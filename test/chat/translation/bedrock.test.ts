@@ -121,6 +121,33 @@ test.serial('the native dialects of a cloud are served by its parts: Messages an
   t.is(virginia.requests[0]?.headers['anthropic-version'], '2023-06-01')
 })
 
+test.serial('betas that Bedrock does not know are not sent, nor what they open', async t => {
+  const account = await createAccount(gateway.services)
+  const response = await fetch(`${gateway.url}/v1/messages`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${account.live}`,
+      'content-type': 'application/json',
+      // As Claude Code sends them (ex-machina-co/opencode-anthropic-auth#174).
+      'anthropic-beta':
+        'claude-code-20250219,oauth-2025-04-20,interleaved-thinking-2025-05-14,thinking-token-count-2026-05-13,context-management-2025-06-27,prompt-caching-scope-2026-01-05,advisor-tool-2026-03-01,cache-diagnosis-2026-04-07',
+    },
+    body: JSON.stringify({
+      model: 'claude-haiku-4-5',
+      ...dialects['/v1/messages'].body,
+      diagnostics: { previous_message_id: null },
+      context_management: { edits: [] },
+      provider: { only: ['bedrock/us-east-1/anthropic'] },
+    }),
+  })
+  t.is(response.status, 200, await response.clone().text())
+  const [sent] = virginia.requests
+  t.is(sent?.headers['anthropic-beta'], 'interleaved-thinking-2025-05-14,context-management-2025-06-27')
+  t.false('diagnostics' in sent!.body)
+  t.true('context_management' in sent!.body)
+  t.regex(String(response.headers.get('x-gateway-dropped')), /anthropic-beta/)
+})
+
 test.serial('tool calls and their results make a conversation, streamed and not', async t => {
   const account = await createAccount(gateway.services)
   const ask = { ...saying(model, 'weather in Oslo and Rome?'), tools: [weather], ...inRegion('us-east-1') }
