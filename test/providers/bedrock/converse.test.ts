@@ -4,6 +4,7 @@ import { embedding } from '../../../shared/providers/adapters/bedrock/embedding.
 import { failure } from '../../../shared/providers/adapters/bedrock/failure.ts'
 import { bedrock } from '../../../shared/providers/adapters/bedrock/protocol.ts'
 import type { Call, Target } from '../../../shared/providers/contract.ts'
+import { protocols } from '../../../shared/providers/protocols.ts'
 import { converseFault } from '../../emulators/bedrock-rules.ts'
 import { test } from '../../support/test.ts'
 
@@ -273,6 +274,21 @@ test('errors are classified by their names, in the header or the body, and by th
     'Invocation of model ID anthropic.x with on-demand throughput isn’t supported. Retry your request with the ID or ARN of an inference profile that contains this model.',
   ])
     t.is(typed('ValidationException', 400, words).reason, 'model_unavailable', words)
+  const noAccess = "You don't have access to the model with the specified model ID."
+  t.is(typed('AccessDeniedException', 403, noAccess).reason, 'model_unavailable')
+  for (const part of ['bedrock/anthropic', 'bedrock/openai']) {
+    const protocol = protocols[loadCatalog().providers.get(part)!.protocol]!
+    for (const [status, message] of [
+      [400, 'The provided model identifier is invalid.'],
+      [403, noAccess],
+    ] as const)
+      t.is(protocol.failure(status, {}, JSON.stringify({ message })).reason, 'model_unavailable', part)
+    t.is(protocol.failure(429, {}, '{"message":"Too many requests"}').reason, 'rate_limited')
+    t.is(
+      protocol.failure(403, {}, '{"message":"The security token included in the request is expired"}').reason,
+      'auth',
+    )
+  }
   t.is(typed('ModelErrorException', 424, 'Model produced invalid sequence as part of ToolUse.').reason, 'model_fault')
   const shown = typed(
     'ValidationException',

@@ -1,5 +1,6 @@
 import { systemClock } from '../../../shared/base/time.ts'
 import type { ProviderRow } from '../../../shared/catalog/schema.ts'
+import { checkCredentials } from '../../../shared/providers/credential-check.ts'
 import { awsIdentity } from '../../../shared/providers/identities/aws.ts'
 import type { UnauthorizedRequest } from '../../../shared/providers/identities/identity.ts'
 import { signatureFault } from '../../emulators/aws-signature.ts'
@@ -169,3 +170,27 @@ test.serial(
     identity.close()
   },
 )
+
+test.serial('the check of credentials asks the runtime of each region once, with a signature', async t => {
+  become(first)
+  const { catalog, config } = gateway.services
+  ireland.reset()
+  const check = () => checkCredentials(catalog, config, systemClock)
+  const ofBedrock = async () => (await check()).filter(({ provider }) => provider.startsWith('bedrock/'))
+  t.deepEqual(
+    (await ofBedrock()).map(({ provider, outcome }) => [provider, outcome]),
+    [
+      ['bedrock/eu-west-1', 'accepted'],
+      ['bedrock/eu-west-1/anthropic', 'unknown'],
+      ['bedrock/eu-west-1/global', 'unknown'],
+    ],
+  )
+  t.deepEqual(
+    ireland.requests.map(({ method, path }) => `${method} ${path}`),
+    ['GET /async-invoke'],
+  )
+  become({ accessKeyId: 'AKIAUNKNOWN', secretAccessKey: 'hidden-secret' })
+  const [refused] = await ofBedrock()
+  t.is(refused?.outcome, 'failed')
+  t.false(JSON.stringify(refused).includes('hidden-secret'))
+})

@@ -3,7 +3,7 @@ import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
 import type { Headers } from '../../toolkit/json-fields.ts'
 import { modelFaultOf } from '../../toolkit/model-faults.ts'
-import { reasonOfStatus, refusal } from '../../toolkit/refusal.ts'
+import { isAbsentModel, reasonOfStatus, refusal } from '../../toolkit/refusal.ts'
 
 /** The errors of the runtime, by their names (docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html). */
 const byType: Record<string, FailureReason> = {
@@ -29,12 +29,6 @@ const byType: Record<string, FailureReason> = {
   internalserverexception: 'server_error',
 }
 
-/**
- * Validation errors that are about the model in this region or our account, not about the input: "The provided model identifier
- * is invalid." (anomalyco/opencode#16747), "Invocation of model ID … with on-demand throughput isn’t supported."
- * (anthropics/anthropic-sdk-python#894) and "model `…` isn't supported on this route" (AWS' page on the Responses API).
- */
-const unavailable = /model identifier is invalid|on-demand throughput isn.t supported|isn.t supported on this route/i
 /** 403 of a marked request for a model without a cache (BerriAI/litellm#39210): the credentials are right. */
 const unmarkable = /did not allow prompt caching/i
 /** Of accounts: names and ids that a caller must not see. */
@@ -65,9 +59,10 @@ function failureOf(type: string, body: string, status: number | null, headers: H
 function reasonOf(name: string, status: number | null, words: string): FailureReason {
   const reason = byType[name] ?? reasonOfStatus(status ?? 500)
   if (unmarkable.test(words)) return 'invalid_request'
+  if ((reason === 'invalid_request' || reason === 'auth') && isAbsentModel(words)) return 'model_unavailable'
   // A model that fails with a validation error in its words was given what it does not take (424, or within a stream).
   if (isContextOverflow(words) && reason !== 'rate_limited' && reason !== 'auth') return 'context_length'
-  return reason === 'invalid_request' && unavailable.test(words) ? 'model_unavailable' : reason
+  return reason
 }
 
 function parsed(body: string): unknown {
