@@ -44,6 +44,7 @@ const groups: Record<string, string[]> = {
     'providers/azure',
     'providers/bedrock',
     'providers/gemini',
+    'providers/identities',
     'providers/profile',
     'providers/vertex',
   ],

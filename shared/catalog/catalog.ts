@@ -54,9 +54,10 @@ const shippedFolder = join(import.meta.dirname, 'data')
 
 /**
  * Reads and validates the shipped catalog and the operator's own file (`MODEL_CATALOG`), whose rows replace shipped
- * rows with the same id or name. `settings`: of providers, some of which have regions. Throws a CatalogError that lists every fault.
+ * rows with the same id or name. `settings`: of providers; without them, clouds have one row for all their
+ * regions. Throws a CatalogError that lists every fault.
  */
-export function loadCatalog(extraFile?: string, settings: Config['providers'] = new Map()): Catalog {
+export function loadCatalog(extraFile?: string, settings: Config['providers'] | null = null): Catalog {
   const faults: string[] = []
   const shipped = readdirSync(shippedFolder)
     .filter(name => name.endsWith('.json'))
@@ -84,7 +85,8 @@ export function loadCatalog(extraFile?: string, settings: Config['providers'] = 
     if (!models.has(row.replaced_by))
       faults.push(`${file}: retired[${name}]: replaced_by: there is no model "${row.replaced_by}"`)
   }
-  const rows = placeRegions({ models: rowsOf(models), providers: rowsOf(providers) }, settings, faults)
+  const all = { models: rowsOf(models), providers: rowsOf(providers) }
+  const rows = settings ? placeRegions(all, settings, faults) : all
   if (faults.length > 0) throw new CatalogError(faults)
   return buildCatalog(rows.models, rows.providers, rowsOf(retired))
 }

@@ -67,11 +67,15 @@ function withDefaults(own: ProviderSettings, all: ProviderSettings): ProviderSet
   }
 }
 
-/** The rows with one provider per configured region, and with the deployments that operators name. */
+/**
+ * The rows with one provider per configured region, and with the deployments that operators name. Clouds that are not configured
+ * keep their row, without models: not even test keys can be served where no place is known.
+ */
 export function placeRegions({ models, providers }: Rows, settings: Settings, faults: string[]): Rows {
   const places = new Map<string, Place[]>()
   for (const row of providers.values()) {
-    const found = placesOf(row, settings, faults)
+    const needsPlace = row.named_deployments === true || row.base_url.includes('{region}')
+    const found = placesOf(row, settings, faults) ?? (needsPlace ? [] : null)
     if (found) places.set(row.name, found)
   }
   if (places.size === 0) return { models, providers }
@@ -85,7 +89,7 @@ export function placeRegions({ models, providers }: Rows, settings: Settings, fa
   const serving = new Set(placed.flatMap(model => model.providers.map(({ provider }) => provider)))
   const rows = Array.from(providers.values(), row => {
     const found = places.get(row.name)?.map(place => place.row)
-    return found ? found.filter(({ name }) => serving.has(name)) : [row]
+    return found && found.length > 0 ? found.filter(({ name }) => serving.has(name)) : [row]
   }).flat()
   for (const place of [...places.values()].flat()) checkDeployments(place, placed, faults)
   return {

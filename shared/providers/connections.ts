@@ -7,8 +7,8 @@ import type { Server } from '../catalog/overrides.ts'
 import { settingsOf } from '../catalog/regions.ts'
 import type { ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, openPool } from '../io/http.ts'
-import { identities } from './identities/identities.ts'
 import type { Identity } from './identities/identity.ts'
+import { openIdentity } from './identities/open-identity.ts'
 import { protocols } from './protocols.ts'
 
 /**
@@ -27,6 +27,8 @@ export type Connection = {
   auth: ProviderRow['auth']
 }
 
+/** The identities that send tokens. */
+const hasTokens: ReadonlySet<string> = new Set(['entra', 'google'])
 /** Maximum connections per process and provider. */
 const connectionsPerProvider = 8_192
 
@@ -42,6 +44,8 @@ export class Connections {
   readonly #retired = new Map<string, Connection>()
   readonly #config: Config
   readonly #clock: Clock
+  /** The identities whose tokens are valid in all regions, by kind and credentials. */
+  readonly #identities = new Map<string, Identity>()
 
   constructor({ providers }: Pick<Catalog, 'providers'>, config: Config, clock: Clock) {
     this.#config = config
@@ -103,7 +107,10 @@ export class Connections {
   }
 
   #identify(row: ProviderRow, settings: ProviderSettings): Credential {
-    const identity = identities[row.identity!]({ provider: row, settings, clock: this.#clock })
+    const open = () => openIdentity({ provider: row, settings, clock: this.#clock })
+    const place = `${row.identity} ${hasTokens.has(row.identity!) ? settings.cloud.CREDENTIALS : row.name}`
+    const identity = this.#identities.get(place) ?? open()
+    this.#identities.set(place, identity)
     return {
       id: idOf(`${row.identity} ${row.name}`),
       origin: `the gateway's identity (${row.identity})`,

@@ -299,7 +299,10 @@ export type Protocol = {
    * such.
    */
   eventSink?(sink: ResponseSink): ResponseSink
-  /** A free GET request that fails without a valid API key. Absent or null: the provider has none. */
+  /**
+   * A free GET request that fails without a valid API key. Absent: the provider has none; null: its keys
+   * are checked at another part of its cloud.
+   */
   credentialCheck?(provider: ProviderRow): { path: string; headers?: Record<string, string> } | null
   /** Classifies a response outside 2xx. `body` holds at most its first 64 kB. */
   failure(status: number, headers: Record<string, string | string[] | undefined>, body: string): ProviderError

@@ -47,7 +47,7 @@ export async function checkCredentials(
 
 async function checkCredential(
   provider: ProviderRow,
-  opened: Connection,
+  { pool, baseUrl, prefix, auth, origin }: Connection,
   credential: Credential,
   config: Config,
   clock: Clock,
@@ -55,18 +55,20 @@ async function checkCredential(
   const report = { provider: provider.name, credential: credential.id, origin: credential.origin }
   const protocol = protocols[provider.protocol]!
   const request = protocol.credentialCheck?.(provider)
-  if (!request) return { ...report, outcome: 'unknown', reason: null }
+  if (request === null || (!request && !credential.identity)) return { ...report, outcome: 'unknown', reason: null }
   const connection = openConnection({
     provider,
     protocol,
-    pool: opened.pool,
-    baseUrl: opened.baseUrl,
-    prefix: opened.prefix,
+    pool,
+    baseUrl,
+    prefix,
     timeouts: { ...config.upstream, firstByteTimeoutMs: timeoutMs, totalTimeoutMs: timeoutMs },
-    authorize: request => authorize(opened, credential, request, clock),
+    authorize: request => authorize({ auth, origin }, credential, request, clock),
   })
   try {
-    await connection.send({ method: 'GET', ...request })
+    if (request) await connection.send({ method: 'GET', ...request })
+    // Without a request that is free: whether the cloud knows the identity.
+    else await credential.identity!.authorize({ method: 'GET', url: baseUrl, headers: {}, body: null })
     return { ...report, outcome: 'accepted', reason: null }
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error

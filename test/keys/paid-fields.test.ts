@@ -90,13 +90,18 @@ const served = providers.flatMap(provider =>
 )
 const sentBy = ({ body }: UpstreamRequest) => JSON.parse(String(body))
 
+const speaksMessages = ({ protocol }: ProviderRow) => protocol === 'anthropic' || protocol === 'vertex_anthropic'
+
 test('every provider of chat is held to it', t => {
-  const names = 'openai anthropic gemini openrouter groq together mistral deepseek xai fireworks ollama own'.split(' ')
+  const names =
+    'openai anthropic gemini openrouter groq together mistral deepseek xai fireworks ollama own azure azure/anthropic vertex vertex/anthropic'.split(
+      ' ',
+    )
   t.deepEqual(providers.map(({ name }) => name).sort(), names.sort())
 })
 
 for (const { provider, kind } of served) {
-  const marks = provider.quirks?.cache_control === true || provider.protocol === 'anthropic'
+  const marks = provider.quirks?.cache_control === true || speaksMessages(provider)
   for (const isRaw of [false, true]) {
     test(`dropped and named: what costs extra in a ${kind} to ${provider.name}${isRaw ? ', as bytes' : ''}`, t => {
       for (const [name, value] of Object.entries(unpriced)) {
@@ -118,7 +123,7 @@ for (const { provider, kind } of served) {
     const sent = sentBy(request)
     t.is(request.dropped, undefined)
     const { service_tier, store, ...rest } = sent
-    t.true([undefined, 'default', provider.protocol === 'anthropic' && 'auto'].includes(service_tier))
+    t.true([undefined, 'default', speaksMessages(provider) && 'auto'].includes(service_tier))
     t.true([undefined, false].includes(store))
     const said = Object.entries(rest).filter(([, value]) => value !== null)
     t.deepEqual(Object.fromEntries(said), withoutSettled(provider, kind))
@@ -152,7 +157,7 @@ for (const { provider } of served.filter(({ kind }) => kind === 'chat')) {
       'moon',
     ])
       t.false(text.includes(word), word)
-    const takesMarks = provider.quirks?.cache_control === true || provider.protocol === 'anthropic'
+    const takesMarks = provider.quirks?.cache_control === true || speaksMessages(provider)
     const mark = takesMarks ? 'cache_control.ttl' : 'cache_control'
     t.is(text.includes('cache_control'), takesMarks)
     t.deepEqual(

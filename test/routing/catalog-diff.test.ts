@@ -255,7 +255,7 @@ for (const [title, content, message] of refused)
 test.serial('exit 1: an unknown provider, a missing file and wrong arguments', async t => {
   const path = await save(openAiList(['a']))
   const cases: [args: string[], message: RegExp][] = [
-    [['--provider', 'opneai', path], /no provider `opneai`; there are openai, anthropic/],
+    [['--provider', 'opneai', path], /no provider `opneai`; there are .*openai, anthropic/],
     [['--provider', 'openai', join(folder, 'none.json')], /none\.json: ENOENT/],
     [[path], /--provider is required/],
     [['--provider', 'openai', path, '--file', path], /--file is given twice/],

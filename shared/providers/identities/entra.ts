@@ -1,11 +1,8 @@
 import type { Identity, IdentityOptions } from './identity.ts'
 import { TokenIdentity } from './token-identity.ts'
 
-/**
- * The scope of tokens for models in Azure: that of learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle (`/openai/v1`)
- * and of AzureOpenAI in openai-node (`azureADTokenProvider` in its README).
- */
-const scope = 'https://cognitiveservices.azure.com/.default'
+/** The scope of tokens for `/openai/v1` and for Claude (docs/azure.md of openai/openai-node, README of `@anthropic-ai/foundry-sdk`). */
+const scope = 'https://ai.azure.com/.default'
 
 /**
  * An identity in Microsoft Entra ID, found as Azure's SDKs find it (`DefaultAzureCredential`): a client secret or certificate in the

@@ -27,4 +27,3 @@ export type Identity = {
 }
 
 export type IdentityOptions = { provider: ProviderRow; settings: ProviderSettings; clock: Clock }
-export type OpenIdentity = (options: IdentityOptions) => Identity

@@ -13,7 +13,7 @@ import { type RoutingInputs, type RoutingRequest, snapshotOf } from '../../../sh
 import { type Decision, route, type StickyTarget } from '../../../shared/routing/router.ts'
 import { monotonicOf } from '../clocks/monotonic.ts'
 
-export const catalog = loadCatalog()
+export const catalog = loadCatalog(undefined, new Map())
 /** Every provider of chat models that takes a key. */
 export const names = [
   'openai',

@@ -53,6 +53,8 @@ function countAtVertex(request: UpstreamRequest): UpstreamRequest {
 function withVersion(request: UpstreamRequest, changes: Record<string, unknown>): UpstreamRequest {
   const { 'anthropic-version': _, ...headers } = request.headers
   const raw = Buffer.from(request.body)
-  const body = editBody(raw, JSON.parse(raw.toString()), { ...changes, anthropic_version: version })
+  // It has one tier.
+  const edits = { ...changes, service_tier: undefined, anthropic_version: version }
+  const body = editBody(raw, JSON.parse(raw.toString()), edits)
   return { ...request, headers, body }
 }

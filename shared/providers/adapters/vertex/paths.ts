@@ -10,6 +10,9 @@ export function atVertex(request: UpstreamRequest): UpstreamRequest {
 }
 
 /** A connection to Vertex AI for requests of the Gemini API. */
-export function connectionAtVertex(line: ProviderConnection): ProviderConnection {
-  return { ...line, send: request => line.send({ ...request, path: request.path.replace(ofGemini, modelsPath) }) }
+export function connectionAtVertex(connection: ProviderConnection): ProviderConnection {
+  return {
+    ...connection,
+    send: request => connection.send({ ...request, path: request.path.replace(ofGemini, modelsPath) }),
+  }
 }

@@ -30,6 +30,6 @@ export const vertex: Protocol = {
     embedding,
   },
   queued: { video },
-  instant: { image: { ...image, make: (call, line) => image.make(call, connectionAtVertex(line)) } },
+  instant: { image: { ...image, make: (call, connection) => image.make(call, connectionAtVertex(connection)) } },
   failure,
 }

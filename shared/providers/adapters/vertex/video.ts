@@ -17,16 +17,22 @@ const firstByteMs = 60_000
  */
 export const video: QueuedAdapter<'video'> = {
   poll: { firstMs: 10_000, maxMs: 20_000 },
-  async start(call, line) {
+  async start(call, connection) {
     const { instances, parameters } = await videoRequest(call)
     const { upstream_model: model } = call.target.deployment
     const json = { instances, parameters: { ...parameters, generateAudio: true } }
-    const answer = await line.send({ method: 'POST', path: `${modelsPath}${model}:predictLongRunning`, json })
+    const answer = await connection.send({ method: 'POST', path: `${modelsPath}${model}:predictLongRunning`, json })
     return { name: nameIn(answer.json), model }
   },
-  async check({ name, model }, line) {
+  async check({ name, model }, connection) {
     const path = `${modelsPath}${model}:fetchPredictOperation`
-    const { json } = await line.send({ method: 'POST', path, json: { operationName: name }, maxBytes, firstByteMs })
+    const { json } = await connection.send({
+      method: 'POST',
+      path,
+      json: { operationName: name },
+      maxBytes,
+      firstByteMs,
+    })
     if (nameIn(json) !== name) throw invalidResponse('it is about another operation')
     if (valueAt(json, 'done') !== true) return pendingReport()
     return failedVideo(json, 'response', 'videos') ?? completedReport(() => ({ files: filesIn(json), durationS: null }))
