@@ -121,6 +121,29 @@ test.serial('the native dialects of a cloud are served by its parts: Messages an
   t.is(virginia.requests[0]?.headers['anthropic-version'], '2023-06-01')
 })
 
+for (const [id, name, native] of [
+  ['gpt-6-sol', 'us.openai.gpt-6-sol', true],
+  ['grok-4.7', 'us.xai.grok-4.7', false],
+] as const) {
+  test.serial(`${id} is served by OpenAI’s routes, Responses ${native ? 'as they are' : 'as chat'}`, async t => {
+    const account = await createAccount(gateway.services)
+    const only = { provider: { only: ['bedrock/us-east-1/openai'] } }
+    for (const stream of [false, true]) {
+      const chat = await post('/v1/chat/completions', account.live, { ...saying(id), stream, ...only })
+      t.is(chat.status, 200, chat.text)
+      const responses = await post('/v1/responses', account.live, { model: id, input: 'Hello', stream, ...only })
+      t.is(responses.status, 200, responses.text)
+    }
+    const paths = virginia.requests.map(request => request.path)
+    const second = native ? '/openai/v1/responses' : '/openai/v1/chat/completions'
+    t.deepEqual(paths, ['/openai/v1/chat/completions', second, '/openai/v1/chat/completions', second])
+    t.true(virginia.requests.every(({ body }) => body.model === name))
+    t.is(virginia.requests[0]?.body.store, undefined)
+    t.is(virginia.requests[1]?.body.store, native ? false : undefined)
+    t.true((await chargedNano({ gateway }, account)) > 0)
+  })
+}
+
 test.serial('betas that Bedrock does not know are not sent, nor what they open', async t => {
   const account = await createAccount(gateway.services)
   const response = await fetch(`${gateway.url}/v1/messages`, {

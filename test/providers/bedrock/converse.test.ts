@@ -136,6 +136,8 @@ test('one tool at a time is asked of Claude by its own field, and named as dropp
   t.deepEqual(sent('claude-haiku-4-5', { ...one, tool_choice: 'required' }).additionalModelRequestFields, {
     tool_choice: { type: 'any', disable_parallel_tool_use: true },
   })
+  const thinking = { ...one, tool_choice: 'required', reasoning_effort: 'low', max_tokens: 4000 }
+  t.is(sent('claude-haiku-4-5', thinking).additionalModelRequestFields.thinking, undefined)
   t.true(sent('deepseek-v3.2', one).dropped.includes('parallel_tool_calls'))
 })
 
@@ -214,6 +216,8 @@ test('400 naming the field for what Converse cannot express', t => {
   for (const [body, param] of [
     [{ n: 2 }, 'n'],
     [{ logprobs: true }, 'logprobs'],
+    [{ tool_choice: 'required' }, 'tool_choice'],
+    [{ tool_choice: { type: 'function', function: { name: 'a' } } }, 'tool_choice.function.name'],
     [{ messages: [audio] }, 'messages.0.content.0.input_audio'],
     [{ messages: [{ role: 'user', content: many }] }, 'messages.0.content.5.file.file_data'],
     [

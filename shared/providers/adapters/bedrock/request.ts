@@ -90,7 +90,8 @@ class ConverseWriter {
     if (last) turns.at(-1)!.content.push(last)
     const toolConfig = this.#toolConfig(calledTools)
     if (this.#body.tool_choice === 'none' && toolConfig && !this.#isClaude) system.push({ text: noToolInstruction })
-    const isForced = toolConfig?.toolChoice !== undefined && !('auto' in toolConfig.toolChoice)
+    const choice = toolConfig && this.#toolChoice()
+    const isForced = choice !== undefined && !('auto' in choice)
     const thinking = this.#isClaude ? claudeThinking(this.#call, this.#maxTokens, isForced) : undefined
     if (removeFirstPoints(toolConfig?.tools ?? [], system, turns)) this.dropped.push('cache_control')
     return {
@@ -126,7 +127,7 @@ class ConverseWriter {
   #toolConfig(calledTools: ReadonlySet<string>): ToolConfig | undefined {
     const { tools = [], tool_choice: choice } = this.#body
     if (tools.length === 0) {
-      if (choice === 'required') throw invalid('tool_choice', '"required" needs tools')
+      if (choice === 'required' || typeof choice === 'object') this.#toolChoice()
       if (calledTools.size === 0) return undefined
       return { tools: [...calledTools].map(name => toolSpec(name, undefined, undefined)) }
     }
@@ -153,6 +154,7 @@ class ConverseWriter {
       if (!isOffered) throw invalid('tool_choice.function.name', 'names none of the tools')
       return { tool: { name } }
     }
+    if (choice === 'required' && tools.length === 0) throw invalid('tool_choice', '"required" needs tools')
     if (choice === 'required') return { any: {} }
     return choice === 'auto' ? { auto: {} } : undefined
   }
