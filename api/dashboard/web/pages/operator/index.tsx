@@ -32,7 +32,8 @@ export default function Operator() {
     return <Empty title="Operators only">Ask an operator of this service for access.</Empty>
   return (
     <Switch>
-      <Route path="/operator/providers/:name">{({ name }) => <ProviderPage key={name} name={name} />}</Route>
+      {/* The name of a region has a slash. */}
+      <Route path="/operator/providers/*">{({ '*': name }) => <ProviderPage key={name} name={name} />}</Route>
       <Route path="/operator/organisations/:id/*?">{({ id }) => <OrganisationPage key={id} id={id} />}</Route>
       <Route>
         <Page
