@@ -69,7 +69,7 @@ function withDefaults(own: ProviderSettings, all: ProviderSettings): ProviderSet
 
 /**
  * The rows with one provider per configured region, and with the deployments that operators name. Clouds that are not configured
- * keep their row, without models: not even test keys can be served where no place is known.
+ * keep their row, and of models only those that no other provider has, which test keys can use.
  */
 export function placeRegions({ models, providers }: Rows, settings: Settings, faults: string[]): Rows {
   const places = new Map<string, Place[]>()
@@ -84,7 +84,8 @@ export function placeRegions({ models, providers }: Rows, settings: Settings, fa
     const offers = model.providers.flatMap(
       offer => places.get(offer.provider)?.flatMap(deployAt(model, offer, faults)) ?? offer,
     )
-    return { ...model, providers: offers }
+    const unplaced = model.providers.filter(({ provider }) => places.get(provider)?.length === 0)
+    return { ...model, providers: offers.length > 0 ? offers : unplaced }
   })
   const serving = new Set(placed.flatMap(model => model.providers.map(({ provider }) => provider)))
   const rows = Array.from(providers.values(), row => {
