@@ -42,6 +42,7 @@ const groups: Record<string, string[]> = {
   'model-providers': [
     'providers/anthropic',
     'providers/azure',
+    'providers/bedrock',
     'providers/gemini',
     'providers/identities',
     'providers/profile',

@@ -310,7 +310,30 @@ function providerSettings(env: Record<string, string>): { settings: Map<string, 
       faults.push(`${variable}: must be a URL starting with http:// or https://`)
     }
   }
+  addAwsKeys(settings, env)
   return { settings, faults }
+}
+
+/** AWS' own name of an API key: that of the service, which is that of its provider here. */
+const awsKey = /^AWS_BEARER_TOKEN_([A-Z][A-Z0-9_]*)$/
+
+/**
+ * Adds AWS' own variables of API keys and regions. Only a key enables a provider: an access key may be of the storage, and a region
+ * is set wherever a process runs at AWS.
+ */
+function addAwsKeys(settings: Map<string, ProviderSettings>, env: Record<string, string>): void {
+  const { AWS_REGION: region = env.AWS_DEFAULT_REGION } = env
+  for (const [variable, keys] of Object.entries(env)) {
+    const name = awsKey.exec(variable)?.[1]
+    if (!name) continue
+    const provider = settings.get(name.toLowerCase()) ?? noSettings(name)
+    settings.set(name.toLowerCase(), provider)
+    if (provider.apiKeys.length === 0) {
+      provider.apiKeys = splitList(keys)
+      provider.apiKeyOrigin = variable
+    }
+    if (region) provider.cloud.REGIONS ??= region
+  }
 }
 
 function noSettings(name: string): ProviderSettings {

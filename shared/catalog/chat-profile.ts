@@ -60,6 +60,8 @@ export const chatProfile = z
     forced_tools: z.boolean(),
     /** Whether one request may have both tools and a JSON format. */
     tools_with_format: z.boolean(),
+    /** Whether an answer may be asked for by a JSON schema, where its model's row has `structured_outputs`. */
+    schema_format: z.boolean(),
     /** Whether an answer with a JSON format may be streamed. */
     stream_with_format: z.boolean(),
     /**
@@ -115,6 +117,7 @@ const defaults: ChatProfile = {
   tool_search: false,
   forced_tools: true,
   tools_with_format: true,
+  schema_format: true,
   stream_with_format: true,
   schema: 'with_properties',
   sampling: 'all',

@@ -17,6 +17,10 @@ const chatTraits = {
   min_thinking: z.literal('low').describe('The lowest level of its thinking (Gemini).'),
   min_thinking_budget: z.int().positive().describe('The lowest budget of its thinking, in tokens (Gemini).'),
   effort: flag.describe('True: it takes `output_config.effort` (Anthropic).'),
+  max_output_tokens: z
+    .int()
+    .positive()
+    .describe("The longest answer at this provider, if that is shorter than the row's."),
   context_length: z.int().positive().describe("The longest prompt at this provider, if that is longer than the row's."),
 }
 

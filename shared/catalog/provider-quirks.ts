@@ -47,8 +47,16 @@ export const ownQuirks = {
   service_tier: text.describe('The `service_tier` of every request, as the prices are those of one tier.'),
   store: flag.describe('The value of `store` in every request.'),
   cost_field: text.describe('The field of `usage` in which it states what a request cost.'),
+  betas: names.describe(
+    "The names in `anthropic-beta` that it takes; the others are not sent, nor the members of a request that they open (Anthropic's protocol). Without a list all are sent.",
+  ),
   api_version: text.describe('The version of its API (Runway).'),
-  credential_path: text.describe("What is requested to check an API key (OpenAI's protocol); `/models` by default."),
+  credential_path: text.describe(
+    "What is requested to check an API key (OpenAI's protocol); `/models` by default. `none`: nothing, as for a part of a cloud whose keys are checked elsewhere (also Anthropic's protocol).",
+  ),
+  signing_name: text.describe(
+    "The name of its service in signatures (AWS); by default the cloud's, as the provider's name begins.",
+  ),
   jwks_url: z.url().describe('Where the keys are published that sign its callbacks (fal).'),
 }
 

@@ -69,7 +69,7 @@ function withDefaults(own: ProviderSettings, all: ProviderSettings): ProviderSet
 
 /**
  * The rows with one provider per configured region, and with the deployments that operators name. Clouds that are not configured
- * keep their row, without models: not even test keys can be served where no place is known.
+ * keep their row, and of models only those that no other provider has, which test keys can use.
  */
 export function placeRegions({ models, providers }: Rows, settings: Settings, faults: string[]): Rows {
   const places = new Map<string, Place[]>()
@@ -84,7 +84,8 @@ export function placeRegions({ models, providers }: Rows, settings: Settings, fa
     const offers = model.providers.flatMap(
       offer => places.get(offer.provider)?.flatMap(deployAt(model, offer, faults)) ?? offer,
     )
-    return { ...model, providers: offers }
+    const unplaced = model.providers.filter(({ provider }) => places.get(provider)?.length === 0)
+    return { ...model, providers: offers.length > 0 ? offers : unplaced }
   })
   const serving = new Set(placed.flatMap(model => model.providers.map(({ provider }) => provider)))
   const rows = Array.from(providers.values(), row => {
@@ -108,7 +109,8 @@ function placesOf(row: ProviderRow, settings: Settings, faults: string[]): Place
   if (!own) return null
   const { family, part } = partsOf(row.name, undefined)
   const prefix = family.toUpperCase()
-  const regions = splitList(own.cloud.REGIONS ?? '')
+  const named = row.own_regions ? settings.get(family + part)?.cloud.REGIONS : own.cloud.REGIONS
+  const regions = splitList(named ?? '')
   if (regions.length === 0) {
     const isSet = own.apiKeys.length > 0 || own.baseUrl !== null
     if (part === '' && isSet && own.baseUrl === null && row.base_url.includes('{region}'))

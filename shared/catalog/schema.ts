@@ -174,9 +174,11 @@ export const providerRow = z.strictObject({
     'none',
   ]),
   /** The gateway's identity at the cloud, which is used where no API key is configured (`shared/providers/identities/`). */
-  identity: z.enum(['entra', 'google']).optional(),
+  identity: z.enum(['entra', 'google', 'aws']).optional(),
   /** Regions with another base URL; null = it is not there. */
   regions: z.record(z.string(), z.strictObject({ base_url: z.string() }).nullable()).optional(),
+  /** True: of a part of a cloud that is enabled by its own variable alone, `BEDROCK_GLOBAL_REGIONS`. */
+  own_regions: z.boolean().optional(),
   /** True: a model is served where `<PROVIDER>_DEPLOYMENTS` names its deployment. */
   named_deployments: z.boolean().optional(),
   /** Differences from the protocol's common form, as data, e.g. `{"max_tokens_field":"max_completion_tokens"}`. */

@@ -9,6 +9,7 @@ import {
 } from '../io/http.ts'
 import { authHeader } from './auth.ts'
 import type { Connection, Credential } from './connections.ts'
+import type { Identity } from './identities/identity.ts'
 
 /** The headers that authorize a request: at once for an API key, later for an identity, which rejects with a ProviderError. */
 export function authorize(
@@ -33,7 +34,7 @@ export function exchangeAuthorized(
   let running: Exchange | null = null
   let isPaused = false
   let isAborted = false
-  const watched = watchRefusals(sink, () => identity?.recordRefusal())
+  const watched = identity ? watchRefusals(sink, identity) : sink
   authorizing.then(
     headers => {
       if (isAborted) return
@@ -61,11 +62,11 @@ export function exchangeAuthorized(
   }
 }
 
-function watchRefusals(sink: ResponseSink, onRefused: () => void): ResponseSink {
+function watchRefusals(sink: ResponseSink, identity: Identity): ResponseSink {
   return {
     onSent: () => sink.onSent?.(),
     onHead(status, headers) {
-      if (status === 401) onRefused()
+      if (identity.isRefusal?.(status, headers) ?? status === 401) identity.recordRefusal()
       sink.onHead(status, headers)
     },
     onData: chunk => sink.onData(chunk),

@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream'
 import type { Usage } from '../base/usage.ts'
 import type { Deployment, ModelRow, ProviderRow } from '../catalog/schema.ts'
+import type { ResponseSink } from '../io/http.ts'
 import type { OnPreview } from '../kinds/image.ts'
 import type { DirectKind, DirectKinds, InstantKind, QueuedKind, WorkKind, WorkKinds } from '../kinds/index.ts'
 import type { Invoice } from '../kinds/media.ts'
@@ -293,8 +294,16 @@ export type Protocol = {
   /** For providers that report to one URL per account: the job of a report's JSON, as the `jobId` sent to them. */
   callbackJobId?(json: unknown): string | null
   catalog?: AvatarCatalog
-  /** A free GET request that fails without a valid API key. Absent: the provider has none. */
-  credentialCheck?(provider: ProviderRow): { path: string; headers?: Record<string, string> }
+  /**
+   * For a protocol whose streams are not server-sent events: the sink of a response of `direct` kinds that hands them on as
+   * such.
+   */
+  eventSink?(sink: ResponseSink): ResponseSink
+  /**
+   * A free GET request that fails without a valid API key. Absent: the provider has none; null: its keys
+   * are checked at another part of its cloud.
+   */
+  credentialCheck?(provider: ProviderRow): { path: string; headers?: Record<string, string> } | null
   /** Classifies a response outside 2xx. `body` holds at most its first 64 kB. */
   failure(status: number, headers: Record<string, string | string[] | undefined>, body: string): ProviderError
 }

@@ -55,7 +55,7 @@ async function checkCredential(
   const report = { provider: provider.name, credential: credential.id, origin: credential.origin }
   const protocol = protocols[provider.protocol]!
   const request = protocol.credentialCheck?.(provider)
-  if (!request && !credential.identity) return { ...report, outcome: 'unknown', reason: null }
+  if (request === null || (!request && !credential.identity)) return { ...report, outcome: 'unknown', reason: null }
   const connection = openConnection({
     provider,
     protocol,

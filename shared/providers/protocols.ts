@@ -1,5 +1,6 @@
 import { akool } from './adapters/akool/protocol.ts'
 import { anthropic } from './adapters/anthropic/protocol.ts'
+import { bedrock } from './adapters/bedrock/protocol.ts'
 import { deepgram } from './adapters/deepgram/protocol.ts'
 import { elevenlabs } from './adapters/elevenlabs/protocol.ts'
 import { fal } from './adapters/fal/protocol.ts'
@@ -21,6 +22,7 @@ export const protocols: Readonly<Record<string, Protocol>> = {
   openai,
   anthropic,
   gemini,
+  bedrock,
   vertex,
   vertex_anthropic: vertexAnthropic,
   fal,

@@ -232,9 +232,11 @@ export class Upstreams {
     if (!credential.identity) Object.assign(headers, authHeader(auth, credential.secret, this.#clock.now()))
     if (traceparent) headers.traceparent = traceparent
     const sent = { method: request.method, path: prefix + request.path, headers, body: request.body }
-    if (!credential.identity) return exchange(pool, sent, timeouts, sink)
+    const { eventSink } = protocols[target.provider.protocol]!
+    const received = eventSink ? eventSink(sink) : sink
+    if (!credential.identity) return exchange(pool, sent, timeouts, received)
     const authorizing = Promise.resolve(authorize(connection, credential, sent, this.#clock))
-    return exchangeAuthorized(credential, authorizing, { pool, request: sent, timeouts, sink })
+    return exchangeAuthorized(credential, authorizing, { pool, request: sent, timeouts, sink: received })
   }
 
   /**

@@ -9,6 +9,7 @@ export const schemaUrl = 'https://opentelemetry.io/schemas/1.41.0'
 /** Names of providers in the conventions, where they differ from ours. */
 const providerNames: Record<string, string> = {
   azure: 'azure.ai.openai',
+  bedrock: 'aws.bedrock',
   gemini: 'gcp.gemini',
   mistral: 'mistral_ai',
   vertex: 'gcp.vertex_ai',

@@ -248,7 +248,7 @@ test('shipped: gpt-4o-mini counts an image dearly, and xAI reasons beside the li
   t.true(billsDocumentText(mini!))
   t.false(reasonsBesideLimit(mini!))
   for (const target of targetsOf('chat'))
-    t.is(reasonsBesideLimit(target), target.provider.name === 'xai', target.model.id)
+    t.is(reasonsBesideLimit(target), target.model.owned_by === 'xai', target.model.id)
 })
 
 test('a trait of a deployment wins over its provider’s quirk; without either nothing is known', t => {
@@ -269,7 +269,7 @@ test('shipped: several models can fail over to a second and third provider', t =
   t.true(rows.filter(row => row.providers.length >= 2).length >= 20)
   t.deepEqual(
     catalog.targets(catalog.models.get('llama-3.3-70b-instruct')!).map(({ provider }) => provider.name),
-    ['groq', 'together', 'fireworks'],
+    ['groq', 'together', 'fireworks', 'bedrock'],
   )
 })
 

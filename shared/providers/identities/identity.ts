@@ -1,7 +1,7 @@
 import type { ProviderSettings } from '../../base/config.ts'
 import type { Clock } from '../../base/time.ts'
 import type { ProviderRow } from '../../catalog/schema.ts'
-import type { OutgoingRequest } from '../../io/http.ts'
+import type { OutgoingRequest, ResponseHeaders } from '../../io/http.ts'
 
 /** A request that is to be authorized, complete but for the headers that do so. */
 export type UnauthorizedRequest = Pick<OutgoingRequest, 'method' | 'headers' | 'body'> & { url: string }
@@ -16,7 +16,9 @@ export type Identity = {
    * nobody can be asked.
    */
   authorize(request: UnauthorizedRequest): Promise<Record<string, string>>
-  /** The provider answered 401 to what `authorize` returned. */
+  /** Whether an answer refuses what `authorize` returned; absent: a 401 does. */
+  isRefusal?(status: number, headers: ResponseHeaders): boolean
+  /** The provider refused what `authorize` returned. */
   recordRefusal(): void
   /** The current token, which errors must not show; '' = none. */
   readonly secret: string

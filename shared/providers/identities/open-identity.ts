@@ -1,3 +1,4 @@
+import { awsIdentity } from './aws.ts'
 import { entraIdentity } from './entra.ts'
 import { googleIdentity } from './google.ts'
 import type { Identity, IdentityOptions } from './identity.ts'
@@ -6,6 +7,7 @@ import type { Identity, IdentityOptions } from './identity.ts'
 const openers: Record<NonNullable<IdentityOptions['provider']['identity']>, (options: IdentityOptions) => Identity> = {
   entra: entraIdentity,
   google: googleIdentity,
+  aws: awsIdentity,
 }
 
 /** Opens the gateway's identity at a provider whose row names one. */

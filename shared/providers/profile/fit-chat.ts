@@ -28,8 +28,10 @@ export function fitChat(body: ChatRequest, target: Target): Fitting {
 function fitFormat(fitting: Fitting): void {
   const { response_format: format, tools, stream } = fitting.body
   if (!format || format.type === 'text') return
-  const { tools_with_format: withTools, stream_with_format: withStream, schema } = fitting.profile
+  const { tools_with_format: withTools, stream_with_format: withStream, schema_format, schema } = fitting.profile
   if (tools && !withTools) throw fitting.refusal('response_format', 'This model takes no JSON format beside tools.')
+  if (format.type === 'json_schema' && !schema_format)
+    throw fitting.refusal('response_format', 'This model takes no JSON schema for its answer at this provider.')
   if (stream && !withStream && format.type === 'json_schema')
     throw fitting.refusal('response_format', 'This model streams no answer by JSON schema.')
   if (format.type !== 'json_schema' || !format.json_schema.schema) return
@@ -141,7 +143,8 @@ function fitStops(fitting: Fitting): void {
 
 /** A model ends an answer at its own limit in any case; providers refuse a higher one. */
 function fitLimit(fitting: Fitting): void {
-  const { max_output_tokens: limit } = fitting.target.model
+  const { model, deployment } = fitting.target
+  const limit = deployment.traits?.max_output_tokens ?? model.max_output_tokens
   if (limit === null) return
   for (const field of ['max_completion_tokens', 'max_tokens'] as const) {
     const wanted = fitting.body[field]

@@ -42,6 +42,21 @@ export function refusal(
   })
 }
 
+/**
+ * What Amazon Bedrock says of a model that a region or an account does not have, in all its APIs and with statuses of other faults: "The
+ * provided model identifier is invalid." (anomalyco/opencode#16747), "Invocation of model ID … with on-demand throughput isn’t
+ * supported." (anthropics/anthropic-sdk-python#894), "model `…` isn't supported on this route" (AWS' page on the Responses API), "You
+ * don't have access to the model with the specified model ID." (andrewyng/aisuite#174), "Model access is denied due to …"
+ * (ministryofjustice/modernisation-platform-environments#18302).
+ */
+const absentModel =
+  /model identifier is invalid|on-demand throughput isn.t supported|isn.t supported on this route|access to the model with the specified model id|^model access is denied/i
+
+/** Whether a provider's message says that it does not serve the model to this account. */
+export function isAbsentModel(message: string): boolean {
+  return absentModel.test(message)
+}
+
 /** Statuses with the same meaning at every provider. */
 export const reasonsByStatus: ReadonlyMap<number, FailureReason> = new Map([
   [401, 'auth'],

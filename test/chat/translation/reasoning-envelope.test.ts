@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import type { ChatMessage } from '../../../shared/kinds/chat.ts'
 import type { ReasoningDetail } from '../../../shared/kinds/reasoning.ts'
-import { thinkingBlocks } from '../../../shared/providers/adapters/anthropic/thinking.ts'
 import type { Call } from '../../../shared/providers/contract.ts'
 import { openReasoningSealer, ReasoningSealer } from '../../../shared/providers/toolkit/reasoning-envelope.ts'
 import { DetailSealer, restoreReasoning } from '../../../shared/providers/toolkit/reasoning-state.ts'
+import { thinkingBlocks } from '../../../shared/providers/toolkit/signed-thinking.ts'
 import { callOf } from '../../support/providers/anthropic.ts'
 import { test } from '../../support/test.ts'
 

@@ -3,7 +3,7 @@ import { sumUsages, type Usage } from '../../../base/usage.ts'
 import type { ChatCompletion, ToolCall } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
-import { redactedDetail, thinkingDetail } from './thinking.ts'
+import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
 import { malformed, objectIn, textIn } from './wire.ts'
 
 /** The model's own reason for a refusal; null if it did not refuse or gives none. */
@@ -146,7 +146,8 @@ export function completionFrom(json: unknown, asked1hCache: boolean): ChatComple
       thoughts.push(text)
       details.push(thinkingDetail(details.length, text, block.signature))
     }
-    if (block.type === 'redacted_thinking') details.push(redactedDetail(details.length, block.data))
+    if (block.type === 'redacted_thinking')
+      details.push(redactedDetail(details.length, textIn(block.data, 'redacted thinking')))
     if (block.type === 'tool_use') {
       const name = textIn(block.name, 'tool name')
       const input = JSON.stringify(objectIn(block.input, 'tool input'))

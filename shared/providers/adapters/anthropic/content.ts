@@ -2,7 +2,7 @@ import { GatewayError } from '../../../base/errors.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
 import { readDataUri, textOfFile } from '../../toolkit/data-uri.ts'
-import { type ThinkingBlock, thinkingBlocks } from './thinking.ts'
+import { type ThinkingBlock, thinkingBlocks } from '../../toolkit/signed-thinking.ts'
 
 export type Source = { type: 'url'; url: string } | { type: 'base64'; media_type: string; data: string }
 type TextSource = { type: 'text'; media_type: 'text/plain'; data: string }

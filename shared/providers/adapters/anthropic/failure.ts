@@ -1,7 +1,7 @@
 import { type FailureReason, ProviderError, type ReceivedError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
-import { fixedMessages, redactMessage } from '../../toolkit/refusal.ts'
+import { fixedMessages, isAbsentModel, redactMessage } from '../../toolkit/refusal.ts'
 
 const byType: Record<string, FailureReason> = {
   invalid_request_error: 'invalid_request',
@@ -105,6 +105,7 @@ export function errorFrom(
 
 function reasonOf(status: number | undefined, type: string, message: string, details: unknown): FailureReason {
   const reason = byType[type] ?? byStatus[status ?? 500] ?? 'server_error'
+  if ((reason === 'invalid_request' || reason === 'auth') && isAbsentModel(message)) return 'model_unavailable'
   if (reason === 'rate_limited') {
     const code = typeof details === 'object' && details !== null && 'error_code' in details ? details.error_code : ''
     return String(code).startsWith('enforced_spend_limit') ? 'quota' : reason

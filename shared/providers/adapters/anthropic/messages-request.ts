@@ -24,17 +24,23 @@ const minBudgetTokens = 1024
 /**
  * The body for the provider: the client's bytes in their order, with the provider's name of the model, without the
  * members that are not sent (`dropped`: those that the client may miss), without the thinking of other models
- * (`ownThinking`), and, if the call's ceiling is lower, with that as `max_tokens`. A thinking budget has to be below
+ * (`ownThinking`), without those of betas that the provider does not take (`closed`), and, if the call's ceiling is lower, with that as `max_tokens`. A thinking budget has to be below
  * `max_tokens`, so it is lowered with it. Where too little is left, and where a budget requires thinking that was removed,
  * thinking is disabled, and the edit of `context_management` that requires thinking is removed.
  */
 export function editedBody(
   { body, raw, target, maxTokens, passesUnknown }: Call<'messages'>,
   ownThinking: OwnThinking,
+  closed: readonly string[] = [],
 ): { body: Buffer | string; dropped: string[] } {
   const { removed, dropped } = unsentMembers('messages', body, passesUnknown)
   const changes: Record<string, unknown> = {}
   for (const name of removed) changes[name] = undefined
+  for (const name of closed) {
+    if ((body as Record<string, unknown>)[name] == null) continue
+    changes[name] = undefined
+    dropped.push(name)
+  }
   const { upstream_model: model } = target.deployment
   if (body.model !== model) changes.model = model
   if (maxTokens !== null && maxTokens < body.max_tokens) Object.assign(changes, limitsOf(body, maxTokens))

@@ -1,3 +1,4 @@
+import { knownBetas } from '../../../kinds/anthropic-headers.ts'
 import { asksFor1hCache } from '../../../kinds/cache-marks.ts'
 import type { Message } from '../../../kinds/messages.ts'
 import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
@@ -40,13 +41,41 @@ export const messages: DirectAdapter<'messages'> = {
 function post(path: string, call: Call<'messages'>): UpstreamRequest {
   const { found, hasState } = findOwnThinking(call.body.messages)
   const { headers, query, dropped: droppedHeaders = [] } = call.forwarded ?? { headers: {}, query: '' }
-  const { body, dropped } = editedBody(call, found)
+  const { sent, closed } = takenBetas(headers, call.target.provider.quirks?.betas)
+  const { body, dropped } = editedBody(call, found, closed)
   const request = {
     method: 'POST' as const,
     path: path + query,
-    headers: { 'content-type': 'application/json', ...version, ...headers },
+    headers: { 'content-type': 'application/json', ...version, ...sent },
     body,
     reasoningDropped: hasState,
   }
-  return withDropped(request, [...dropped, ...droppedHeaders])
+  return withDropped(request, [...dropped, ...droppedHeaders, ...(sent === headers ? [] : ['anthropic-beta'])])
+}
+
+type Headers = Readonly<Record<string, string>>
+
+/** Members of a request that every version of the API has, whatever a beta adds to them. */
+const generalMembers = new Set(['cache_control', 'max_tokens', 'messages', 'output_config', 'thinking', 'tools'])
+
+/**
+ * The headers with the betas that a provider takes, and the members that the others open: one "invalid beta flag" refuses the whole
+ * request (anthropics/claude-code#49370). The same headers if all are taken.
+ */
+function takenBetas(
+  headers: Headers,
+  taken: readonly string[] | undefined,
+): { sent: Headers; closed: readonly string[] } {
+  const given = headers['anthropic-beta']
+  if (!taken || given === undefined) return { sent: headers, closed: [] }
+  const names = given.split(',').map(name => name.trim())
+  const kept = names.filter(name => taken.includes(name))
+  if (kept.length === names.length) return { sent: headers, closed: [] }
+  const opened = new Set(kept.map(name => knownBetas.get(name)))
+  const closed = names.map(name => knownBetas.get(name) ?? '').filter(member => member && !generalMembers.has(member))
+  const { 'anthropic-beta': _given, ...others } = headers
+  return {
+    sent: kept.length > 0 ? { ...others, 'anthropic-beta': kept.join(',') } : others,
+    closed: closed.filter(member => !opened.has(member)),
+  }
 }

@@ -9,6 +9,7 @@ import { messages } from './messages.ts'
 export const anthropic: Protocol = {
   direct: { chat: fittedChat(chat), messages },
   batch,
-  credentialCheck: () => ({ path: '/v1/models?limit=1', headers: version }),
+  credentialCheck: ({ quirks }) =>
+    quirks?.credential_path === 'none' ? null : { path: '/v1/models?limit=1', headers: version },
   failure,
 }

@@ -1,18 +1,14 @@
-import { efforts, profileOf } from '../../../catalog/chat-profile.ts'
+import { profileOf } from '../../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
+import { claudeEffort, claudeThinking } from '../../toolkit/claude-thinking.ts'
 import { cleanChat, maxCacheTtl, noticeableFieldsExcept, ownFields } from '../../toolkit/request-fields.ts'
 import { withSessionMarks } from '../../toolkit/session-marks.ts'
 import { cacheMark, invalid, type TextBlock, unsupported } from './content.ts'
 import { conversation } from './conversation.ts'
-import { thinkingBlocks } from './thinking.ts'
 
 /** Default output ceiling of a response that is not streamed: longer ones may outlive the connection. */
 const defaultMaxTokens = 16_384
-
-/** Thinking budgets in tokens, for models that take a budget instead of an effort. */
-const budgetTokens = { minimal: 1024, low: 1024, medium: 4096, high: 16_384, xhigh: 32_768, max: 65_536 } as const
-const minBudgetTokens = 1024
 
 const jsonInstruction: TextBlock = {
   type: 'text',
@@ -58,7 +54,8 @@ function messagesBody(call: Call<'chat'>): Record<string, unknown> {
 
   const maxTokens = maxTokensOf(call)
   const toolChoice = toolChoiceOf(body)
-  const thinking = thinkingOf(call, maxTokens, toolChoice)
+  const isForced = toolChoice?.type === 'any' || toolChoice?.type === 'tool'
+  const thinking = claudeThinking(call, maxTokens, isForced)
   const user = body.user ?? (typeof body.safety_identifier === 'string' ? body.safety_identifier : undefined)
   return {
     model: target.deployment.upstream_model,
@@ -166,37 +163,12 @@ function toolChoiceOf(body: ChatRequest): ToolChoice | undefined {
   return choice === 'auto' || parallel_tool_calls === false ? { type: 'auto', ...single } : undefined
 }
 
-type Thinking = { type: 'adaptive' | 'disabled' } | { type: 'enabled'; budget_tokens: number }
-
-/**
- * The thinking settings. The budget is part of the output ceiling and never raises it, because the reservation covers
- * no more. Thinking is disabled where the budget does not fit, and where the API rejects it.
- */
-function thinkingOf({ body, target }: Call<'chat'>, maxTokens: number, toolChoice?: ToolChoice): Thinking | undefined {
-  const { thinking, thinking_off } = target.deployment.traits ?? {}
-  const effort = efforts.find(name => name === body.reasoning_effort)
-  if (!effort || !thinking) return undefined
-  if (effort === 'none') return thinking_off === false ? undefined : { type: 'disabled' }
-  // A forced tool call and thinking are mutually exclusive.
-  if (toolChoice?.type === 'any' || toolChoice?.type === 'tool') return undefined
-  if (thinking === 'adaptive') return { type: 'adaptive' }
-  // After tool calls and their results, a budget requires the turn's original thinking.
-  const lastAnswer = body.messages.findLast(message => message.role === 'assistant')
-  if (lastAnswer?.tool_calls?.length && thinkingBlocks(lastAnswer).length === 0) return undefined
-  const budget = Math.min(budgetTokens[effort], Math.floor(maxTokens * 0.8))
-  return budget < minBudgetTokens ? undefined : { type: 'enabled', budget_tokens: budget }
-}
-
 function outputConfig({ reasoning_effort, response_format }: ChatRequest, takesEffort: boolean): object | undefined {
   const effort = takesEffort && reasoning_effort && reasoning_effort !== 'none' ? reasoning_effort : undefined
-  if (response_format?.type !== 'json_schema') return effort && { effort: lowered(effort) }
+  if (response_format?.type !== 'json_schema') return effort && { effort: claudeEffort(effort) }
   const { schema } = response_format.json_schema
   if (!schema) throw invalid('response_format.json_schema.schema', 'is required')
-  return { effort: effort && lowered(effort), format: { type: 'json_schema', schema } }
-}
-
-function lowered(effort: string): string {
-  return effort === 'minimal' ? 'low' : effort
+  return { effort: effort && claudeEffort(effort), format: { type: 'json_schema', schema } }
 }
 
 function serviceTier(tier: unknown): string | undefined {

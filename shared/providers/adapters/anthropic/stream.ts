@@ -2,9 +2,9 @@ import { unixNow } from '../../../base/time.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
+import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
 import { Counters, completionId, refusalText } from './answer.ts'
 import { errorFrom } from './failure.ts'
-import { redactedDetail, thinkingDetail } from './thinking.ts'
 import { type Json, malformed, objectIn, parseEvent, textIn } from './wire.ts'
 
 type OpenTool = { index: number; input: unknown; sent: boolean }
@@ -80,7 +80,9 @@ export class MessageDecoder implements StreamDecoder<ChatChunk> {
       return this.#thinking(block.thinking, block.signature)
     }
     if (block.type === 'redacted_thinking')
-      return this.#chunk({ reasoning_details: [redactedDetail(this.#thoughtCount++, block.data)] })
+      return this.#chunk({
+        reasoning_details: [redactedDetail(this.#thoughtCount++, textIn(block.data, 'redacted thinking'))],
+      })
     if (block.type !== 'tool_use') return []
     const tool = { index: this.#toolCount++, input: block.input, sent: false }
     this.#tools.set(index, tool)

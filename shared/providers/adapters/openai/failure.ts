@@ -2,7 +2,7 @@ import { systemClock } from '../../../base/time.ts'
 import { type FailureReason, ProviderError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { modelFaultOf } from '../../toolkit/model-faults.ts'
-import { fixedMessages, reasonsByStatus, redactMessage } from '../../toolkit/refusal.ts'
+import { fixedMessages, isAbsentModel, reasonsByStatus, redactMessage } from '../../toolkit/refusal.ts'
 import { type Fault, readFault } from './fault.ts'
 import type { Json } from './json.ts'
 
@@ -92,6 +92,7 @@ function reasonOf(fault: Fault, status: number | null, isOfPrompt: boolean): Fai
   const byName = known(codes) ?? (status === null ? undefined : byCode.get(type))
   if (byName) return byName
   const isTooLong = codes.includes('string_above_max_length') && promptField.test(param ?? '')
+  if (status !== null && status < 500 && isAbsentModel(message)) return 'model_unavailable'
   if (isTooLong || (isOfPrompt && isContextOverflow(message))) return 'context_length'
   // Inside a stream the code says what happened; the type is often the same for every error.
   if (status === null)

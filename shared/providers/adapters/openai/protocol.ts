@@ -29,6 +29,7 @@ export const openai: Protocol = {
   verify,
   verifiesBySecret: true,
   // OpenRouter lists its models without a key.
-  credentialCheck: ({ quirks }) => ({ path: quirks?.credential_path ?? '/models' }),
+  credentialCheck: ({ quirks }) =>
+    quirks?.credential_path === 'none' ? null : { path: quirks?.credential_path ?? '/models' },
   failure,
 }

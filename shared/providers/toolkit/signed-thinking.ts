@@ -1,7 +1,7 @@
-import type { ChatMessage } from '../../../kinds/chat.ts'
-import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
-import { textIn } from './wire.ts'
+import type { ChatMessage } from '../../kinds/chat.ts'
+import type { ReasoningDetail } from '../../kinds/reasoning.ts'
 
+/** The thinking of Claude, as Anthropic's API has it. */
 export type ThinkingBlock =
   | { type: 'thinking'; thinking: string; signature: string }
   | { type: 'redacted_thinking'; data: string }
@@ -15,9 +15,9 @@ export function thinkingDetail(index: number, text: string, signature?: unknown)
   return { type: 'reasoning.text', text, ...signed, format, index }
 }
 
-/** The detail of a redacted block. Throws a ProviderError `invalid_response` without its data. */
-export function redactedDetail(index: number, data: unknown): ReasoningDetail {
-  return { type: 'reasoning.encrypted', data: textIn(data, 'redacted thinking'), format, index }
+/** The detail of a redacted block. */
+export function redactedDetail(index: number, data: string): ReasoningDetail {
+  return { type: 'reasoning.encrypted', data, format, index }
 }
 
 /**
