@@ -9,14 +9,17 @@ import type { ErrorDialect } from './error-response.ts'
 type Row = readonly [says: string, patterns: string]
 
 const inModel = 'with the name of the model in `model`'
-const gemini = 'Gemini’s own API is not offered'
+const gemini = 'This part of Gemini’s API is not offered'
 const ollama = 'Ollama’s own API is not offered'
 const none = 'no other route takes their place'
 
 const google: Row[] = [
-  [`${gemini}: use POST /v1/chat/completions ${inModel}.`, '/**:generateContent /**:streamGenerateContent'],
-  [`${gemini}: POST /v1/messages/count_tokens counts tokens, free of charge.`, '/**:countTokens /**:computeTokens'],
-  [`${gemini}: use POST /v1/embeddings ${inModel}.`, '/**:embedContent /**:batchEmbedContents'],
+  [
+    `Of Gemini’s API this path is not offered: use POST /v1beta/models/{model}:generateContent.`,
+    '/**:generateContent /**:streamGenerateContent /tunedModels/**',
+  ],
+  [`${gemini}: use POST /v1beta/models/{model}:countTokens.`, '/**:countTokens /**:computeTokens'],
+  [`${gemini}: use POST /v1beta/models/{model}:batchEmbedContents.`, '/**:embedContent /**:batchEmbedContents'],
   [`${gemini}: use POST /v1/images ${inModel}.`, '/**:predict /**:editImage /**:upscaleImage /**:recontextImage'],
   [`${gemini}: use POST /v1/videos ${inModel}.`, '/**:predictLongRunning /**:fetchPredictOperation'],
   [`${gemini}: use POST /v1/batches.`, '/**:batchGenerateContent /**:asyncBatchEmbedContent'],
@@ -24,14 +27,11 @@ const google: Row[] = [
     `${gemini}: use a WebSocket at /v1/realtime?model=….`,
     '/**:bidiGenerateContent /ws/google.ai.generativelanguage.** /ws/google.cloud.aiplatform.**',
   ],
+  [`${gemini}: GET /v1beta/models lists the models.`, 'GET /v1beta1/**/models'],
+  [`${gemini}: send files in \`inlineData\` of the request.`, '/v1beta/files/** /upload/**'],
   [
-    `${gemini}: GET /v1/models lists the models.`,
-    'GET /v1beta/models/** GET /v1alpha/models/** GET /v1beta1/**/models',
-  ],
-  [`${gemini}: send files inside of the request to POST /v1/chat/completions.`, '/v1beta/files/** /upload/**'],
-  [
-    `${gemini}: use POST /v1/chat/completions ${inModel}.`,
-    '/v1beta/*/** /v1alpha/*/** /v1beta1/** /projects/*/locations/** /tunedModels/**',
+    `${gemini}: use POST /v1beta/models/{model}:generateContent.`,
+    '/v1beta/*/** /v1alpha/*/** /v1beta1/** /projects/*/locations/**',
   ],
 ]
 

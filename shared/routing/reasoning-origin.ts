@@ -1,4 +1,5 @@
 import type { Catalog } from '../catalog/catalog.ts'
+import { envelopesOf } from '../providers/toolkit/generate-content-over-chat/reasoning-state.ts'
 import { isEnvelope, type ReasoningSealer } from '../providers/toolkit/reasoning-envelope.ts'
 import { parseModelSelector } from './options.ts'
 import type { StickyTarget } from './router.ts'
@@ -6,9 +7,9 @@ import type { StickyTarget } from './router.ts'
 /** Envelopes that are opened in search of one that is valid. */
 const maxOpened = 16
 
-/** The parts of a chat, Messages or Responses request that may hold reasoning state. */
+/** The parts of a chat, Messages, Responses or Gemini request that may hold reasoning state. */
 export type Conversation = { model: string; models?: string[] | undefined } & Turns
-type Turns = { messages?: readonly Message[] | undefined; input?: unknown }
+type Turns = { messages?: readonly Message[] | undefined; input?: unknown; contents?: readonly object[] | undefined }
 type Message = { role: string; content?: unknown; reasoning_details?: unknown }
 
 /** Whether a conversation may contain reasoning state of the gateway's. */
@@ -41,12 +42,13 @@ export function findReasoningOrigin(
 }
 
 /** The envelopes of a conversation, the latest first. */
-function* envelopesIn({ messages = [], input }: Turns): Generator<string, void> {
+function* envelopesIn({ messages = [], input, contents = [] }: Turns): Generator<string, void> {
   const items = Array.isArray(input) ? input : []
   for (let at = items.length - 1; at >= 0; at--) {
     const { type, encrypted_content: text } = items[at]
     if (type === 'reasoning' && typeof text === 'string' && isEnvelope(text)) yield text
   }
+  for (let at = contents.length - 1; at >= 0; at--) yield* envelopesOf(contents[at])
   for (let at = messages.length - 1; at >= 0; at--) {
     const { role, content, reasoning_details: details } = messages[at]!
     if (role !== 'assistant') continue

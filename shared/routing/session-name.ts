@@ -7,9 +7,14 @@ import { parseModelSelector, type RoutingRequest } from './options.ts'
 /** How much of its first message identifies a conversation. */
 const maxBeginning = 8_192
 
-/** The parts of a chat or Responses request that show whether an agent is at work. */
-type Turns = { tools?: readonly unknown[] | null; messages?: readonly Turn[]; input?: string | readonly Turn[] }
-type Turn = { role?: unknown; content?: unknown }
+/** The parts of a chat, Gemini or Responses request that show whether an agent is at work. */
+type Turns = {
+  tools?: readonly unknown[] | null
+  messages?: readonly Turn[]
+  input?: string | readonly Turn[]
+  contents?: readonly Turn[]
+}
+type Turn = { role?: unknown; content?: unknown; parts?: unknown }
 
 /**
  * A name for the conversation of an agent that gives none: a chat or Responses request with tools and earlier answers, for a
@@ -17,11 +22,11 @@ type Turn = { role?: unknown; content?: unknown }
  * does no harm: they share what is cached. `auto` may choose another model in every turn, so it needs a name.
  */
 export function unnamedSession(catalog: Catalog, { keyId }: Policy, request: RoutingRequest): string | null {
-  const { tools, messages, input } = request as Turns
+  const { tools, messages, input, contents } = request as Turns
   if (!tools?.length) return null
   const { model } = parseModelSelector(catalog, request.model, 'chat')
   if (!model || !catalog.targets(model).some(cachesByMarks)) return null
-  const turns = messages ?? input
+  const turns = messages ?? contents ?? input
   if (!Array.isArray(turns) || !turns.some(isAnswer)) return null
   const beginning = textOf(turns.find(({ role }: Turn) => role === 'user'))
   return beginning && `${keyId}\n${beginning}`
@@ -29,11 +34,11 @@ export function unnamedSession(catalog: Catalog, { keyId }: Policy, request: Rou
 
 /** Calls of tools are items of their own in Responses. */
 function isAnswer({ role, type }: Turn & { type?: unknown }): boolean {
-  return role === 'assistant' || type === 'function_call' || type === 'custom_tool_call'
+  return role === 'assistant' || role === 'model' || type === 'function_call' || type === 'custom_tool_call'
 }
 
 function textOf(turn: Turn | undefined): string {
-  const { content } = turn ?? {}
+  const { content = turn?.parts } = turn ?? {}
   if (typeof content === 'string') return content.slice(0, maxBeginning)
   if (!Array.isArray(content)) return ''
   return content

@@ -7,15 +7,21 @@ import { assertText } from '../../toolkit/token-inputs.ts'
 import { readEmbedded } from './wire.ts'
 
 const maxInputs = 100
-const supportedFields: ReadonlySet<string> = new Set([...ownFields, 'model', 'input', 'dimensions', 'encoding_format'])
+const supportedFields: ReadonlySet<string> = new Set([
+  ...ownFields,
+  ...['model', 'input', 'dimensions', 'encoding_format', 'task_type', 'titles'],
+])
 
 /** Converts an OpenAI embeddings request. Throws a GatewayError 400 on `input` for tokens or too many texts. */
 export function embeddingRequest({ body, target }: Call<'embedding'>): UpstreamRequest {
   const model = `models/${target.deployment.upstream_model}`
-  const requests = textsOf(body.input).map(text => ({
+  const { task_type: taskType, titles } = body
+  const requests = textsOf(body.input).map((text, index) => ({
     model,
     content: { role: 'user', parts: [{ text }] },
     ...(body.dimensions && { outputDimensionality: body.dimensions }),
+    ...(typeof taskType === 'string' && { taskType }),
+    ...(Array.isArray(titles) && titles[index] && { title: titles[index] }),
   }))
   const request = {
     method: 'POST' as const,
