@@ -88,6 +88,7 @@ const names = new Map([
   ['input', 'content'],
   ['dimensions', 'outputDimensionality'],
   ['task_type', 'taskType'],
+  ['titles', 'title'],
 ])
 
 /** The name in Google's request of a field by its path in a chat or embedding request; other paths stay as they are. */

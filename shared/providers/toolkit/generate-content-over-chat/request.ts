@@ -5,6 +5,7 @@ import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { GenerateContentRequest, GenerationConfig } from '../../../kinds/generate-content.ts'
 import { asksFor, generateContentMembers } from '../../../kinds/request-members.ts'
 import type { Target } from '../../contract.ts'
+import { isStrict } from '../messages-over-chat/tools.ts'
 import { conversation } from './conversation.ts'
 import { jsonSchemaOf } from './schema.ts'
 import { chatTools } from './tools.ts'
@@ -105,7 +106,10 @@ function responseFormat(config: GenerationConfig): Pick<ChatRequest, 'response_f
       'generationConfig.responseMimeType',
       'generationConfig.responseMimeType: this model takes text/plain and application/json',
     )
-  if (schema) return { response_format: { type: 'json_schema', json_schema: { name: 'answer', schema } } }
+  if (schema) {
+    const json_schema = { name: 'answer', schema, ...(isStrict(schema) && { strict: true }) }
+    return { response_format: { type: 'json_schema', json_schema } }
+  }
   return type === 'application/json' ? { response_format: { type: 'json_object' } } : {}
 }
 
