@@ -1,4 +1,5 @@
 import type { ErrorDialect } from './error-response.ts'
+import { isGoogleRoute } from './google-dialect.ts'
 
 /**
  * The paths of other APIs that clients send here, and the resources of OpenAI and Anthropic that are not offered, each with
@@ -15,7 +16,7 @@ const none = 'no other route takes their place'
 
 const google: Row[] = [
   [
-    `Of Gemini’s API this path is not offered: use POST /v1beta/models/{model}:generateContent.`,
+    `${gemini}: use POST /v1beta/models/{model}:generateContent.`,
     '/**:generateContent /**:streamGenerateContent /tunedModels/**',
   ],
   [`${gemini}: use POST /v1beta/models/{model}:countTokens.`, '/**:countTokens /**:computeTokens'],
@@ -215,7 +216,7 @@ export function findForeignPath(
   { method, path, isAnthropic }: { method: string; path: string; isAnthropic: boolean },
   ownRoute: () => string | null,
 ): { says: string; dialect: ErrorDialect } | null {
-  if (path.length > maxPathLength) return null
+  if (path.length > maxPathLength || isGoogleRoute(method, path)) return null
   const asked = `${method} ${path.replace(basePrefix, '').replace(/(?<=.)\/$/, '')}`
   const takesShared = isAnthropic && path.startsWith('/v1/')
   const row = table.find(({ patterns, isShared }) => (takesShared || !isShared) && patterns.test(asked))

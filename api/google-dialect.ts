@@ -1,14 +1,21 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
-import { keyHeader } from './auth/api-keys.ts'
-
-/** Where requests of Google's clients differ from others: their paths, and how they send the key. */
+/** The paths of Google's clients. How they send their keys is in `auth/api-keys.ts`. */
 
 const methods = 'generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents'
-const googlePath = new RegExp(`^/v1(?:beta1?|alpha)/|:(?:${methods})$`)
+/** Google's own paths of OpenAI's format have its errors. */
+const googlePath = new RegExp(`^/v1(?:beta1?|alpha)/(?!openai/)|:(?:${methods})$`)
+const inPlace = '(?:/projects/[^/]+/locations/[^/]+)?/publishers/[^/]+'
+const route = new RegExp(
+  `^POST /v1(?:(?:beta|alpha)?|(?:beta1)?${inPlace})/models/.+:(?:${methods})$|^GET /v1(?:beta|alpha)/models(?:/.+)?$`,
+)
 
 /** Whether the responses of a path have the format of Google's API. */
 export function isGooglePath(path: string): boolean {
   return googlePath.test(path)
+}
+
+/** Whether a route of our own has a path of Google's API. */
+export function isGoogleRoute(method: string, path: string): boolean {
+  return route.test(`${method} ${path}`)
 }
 
 /** The versions of a path of the Gemini API, and the paths of Vertex AI; `method` follows the model. */
@@ -28,29 +35,4 @@ export function googleAliases(method: string): string[] {
 export function modelInPath({ model = '', publisher = 'google' }: Record<string, string>): string {
   const id = model.replace(/^(?:models\/)+/, '')
   return publisher === 'google' ? id : `${publisher}/${id}`
-}
-
-/**
- * The header with the key of a request to Google's paths: of `Authorization`, `x-api-key`, `x-goog-api-key`, else `?key=`, in
- * this order. The key is removed from the URL, so that nothing can log it.
- */
-export function googleKeyHeader(request: Pick<IncomingMessage, 'headers' | 'url'>): string | undefined {
-  const inUrl = takeKey(request)
-  const { headers } = request
-  const given = keyHeader(headers as IncomingHttpHeaders)
-  if (given) return given
-  const key = headers['x-goog-api-key'] || inUrl
-  return typeof key === 'string' && key !== '' ? `Bearer ${key}` : undefined
-}
-
-/** Removes the key from the URL of a request, and returns it; null if there is none. */
-function takeKey(request: Pick<IncomingMessage, 'url'>): string | null {
-  const [path = '', search] = (request.url ?? '').split('?', 2)
-  if (search === undefined) return null
-  const query = new URLSearchParams(search)
-  const key = query.get('key')
-  if (key === null) return null
-  query.delete('key')
-  request.url = query.size > 0 ? `${path}?${query}` : path
-  return key
 }

@@ -13,6 +13,7 @@ import type { Platform } from '../shared/platform.ts'
 import { clientOf } from './auth/address.ts'
 import {
   admitFree,
+  googleKeyHeader,
   keyHeader,
   missingKeyError,
   parseBearer,
@@ -25,7 +26,7 @@ import { isForm, readJsonBody, releaseWhenSent } from './body/read-body.ts'
 import { copyContent, logContent } from './content-logging.ts'
 import { type Access, type Context, type Endpoint, isKeyAccess, takesNulls, type Validated } from './endpoint.ts'
 import { errorResponse, isMessagesPath } from './error-response.ts'
-import { googleKeyHeader, isGooglePath } from './google-dialect.ts'
+import { isGooglePath } from './google-dialect.ts'
 import { requestIdOf } from './http-request.ts'
 import { baseHeaders } from './http-response.ts'
 import { type IdempotentRequest, idempotencyKeyOf, runOnce } from './idempotency/run-once.ts'

@@ -9,7 +9,7 @@ import { generateContentFeatures } from '../../shared/routing/generate-content-f
 import { admitFree } from '../auth/api-keys.ts'
 import type { Endpoint, RequestWithoutKoa } from '../endpoint.ts'
 import { googleAliases, modelInPath } from '../google-dialect.ts'
-import { geminiTokenCount, generatedContent } from '../schemas/gemini.ts'
+import { geminiTokenCount, generatedContent, generatedEvent } from '../schemas/gemini.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { runDirect } from './chat.ts'
 import { modelErrors } from './model-errors.ts'
@@ -95,8 +95,8 @@ export const streamGenerateContent: Endpoint = {
   answers: {
     200: {
       description: 'The parts of the answer.',
-      schema: generatedContent.array(),
-      events: generatedContent,
+      schema: generatedEvent.array(),
+      events: generatedEvent,
       headers: answerHeaders,
     },
   },

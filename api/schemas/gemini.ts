@@ -47,10 +47,14 @@ export const generatedContent = z
         totalTokenCount: count.optional(),
       })
       .optional(),
-    modelVersion: z.string().optional(),
+    modelVersion: z.string(),
     responseId: z.string().optional(),
   })
   .meta({ id: 'GenerateContentResponse' })
+
+export const generatedEvent = z
+  .union([generatedContent, googleError])
+  .meta({ id: 'GenerateContentStreamEvent', description: 'The next part of an answer, or the error that ends it.' })
 
 export const geminiTokenCount = z.strictObject({ totalTokens: count }).meta({ id: 'GeminiTokenCount' })
 

@@ -130,7 +130,7 @@ const shared = {
     })
     .optional()
     .describe('Which functions are called.'),
-  generationConfig: generationConfig.optional(),
+  generationConfig: generationConfig.optional().describe('Sampling, limits, the form of the answer, and thinking.'),
   safetySettings: z.array(record).max(64).optional().describe('For Gemini’s own models only.'),
   cachedContent: z.string().optional().meta({ 'x-internal': true }),
   mode: chatRequest.shape.mode,
@@ -151,7 +151,10 @@ export type GenerateContentRequest = z.infer<typeof generateContentRequest>
 export const countGeminiTokensRequest = z.looseObject({
   ...model,
   contents: shared.contents.optional(),
-  generateContentRequest: z.looseObject({ ...shared, ...{ model: z.string().optional() } }).optional(),
+  generateContentRequest: z
+    .looseObject({ ...shared, ...{ model: z.string().optional() } })
+    .optional()
+    .describe('A whole request, in place of `contents`.'),
 })
 
 const embedded = {

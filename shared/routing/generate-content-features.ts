@@ -3,9 +3,8 @@ import { type GenerateContentRequest, type GenerationConfig, geminiTexts } from 
 import { readGenerateContentMembers } from '../kinds/generate-content-members.ts'
 import { usualWebSearches } from '../kinds/web-search.ts'
 import { difficultyOf } from './difficulty.ts'
-import { type Features, FoundFiles, messageOverhead, toolOverhead } from './features.ts'
+import { type Features, FoundFiles, messageOverhead, toolOverhead, webSearchesOf } from './features.ts'
 import { lastTextOf } from './last-text.ts'
-import { webSearchesOf } from './web-searches.ts'
 
 /** The features of a request in Google's form whose JSON body has `bodyBytes` bytes. */
 export function generateContentFeatures(body: GenerateContentRequest, bodyBytes: number): Features {

@@ -48,9 +48,9 @@ test.serial(
     "generationConfig":{"maxOutputTokens":100,"newSetting":true}, "safetySettings":[] }`
     const answered = `{"candidates": [{"content": {"parts": [{"text": "Hi \\u00fc", "new": 1.0}], "role": "model"}, "finishReason": "STOP"}],
  "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 3, "totalTokenCount": 12}, "modelVersion": "m", "responseId": "r1", "other": {}}`
-    world.gemini.next((_request, response) =>
-      response.writeHead(200, { 'content-type': 'application/json' }).end(answered),
-    )
+    world.gemini.next((_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' }).end(answered)
+    })
     const response = await world.gateway.fetch(pathOf(gemini), { key, body: sent })
     t.is(await response.text(), answered)
     t.is(response.headers.get('x-gateway-model'), gemini)

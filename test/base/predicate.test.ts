@@ -64,15 +64,22 @@ const bodies: Record<keyof typeof directKinds, object[]> = {
       systemInstruction: { parts: [{ text: 'Be brief.' }] },
       tools: [{ functionDeclarations: [{ name: 'w', parameters: { type: 'OBJECT' } }] }, { googleSearch: {} }],
       toolConfig: { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: ['w'] } },
-      generationConfig: { maxOutputTokens: 5, responseJsonSchema: { type: 'object' }, thinkingConfig: { thinkingBudget: -1 } },
+      generationConfig: {
+        maxOutputTokens: 5,
+        responseJsonSchema: { type: 'object' },
+        thinkingConfig: { thinkingBudget: -1 },
+      },
       contents: [
-        { parts: [{ inlineData: { mimeType: 'image/png', data: 'AA' } }, { fileData: { fileUri: 'https://a.example' } }] },
+        {
+          parts: [
+            { inlineData: { mimeType: 'image/png', data: 'AA' } },
+            { fileData: { fileUri: 'https://a.example' } },
+          ],
+        },
         { role: 'model', parts: [{ functionCall: { name: 'w', args: { a: 1 } }, thoughtSignature: 'AA==' }] },
         { role: 'user', parts: [{ functionResponse: { name: 'w', response: { output: 'x' } } }] },
       ],
     },
-    { model: 'x', contents: [] },
-    { model: 'x', contents: [{ role: 'system', parts: [] }] },
   ],
   messages: [
     { model: 'x', max_tokens: 5, messages: [{ role: 'user', content: 'Hi' }], temperature: null },

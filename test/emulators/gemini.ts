@@ -45,9 +45,14 @@ function route(request: Recorded): Reply {
 /** Contents, or a whole request, which names the model: https://ai.google.dev/api/tokens. */
 function countTokensOf(model: string, { body }: Recorded): Reply {
   const { generateContentRequest: whole, contents } = body
-  if (whole && contents) return geminiError(400, 'INVALID_ARGUMENT', 'Only one of contents and generateContentRequest may be set.')
+  if (whole && contents)
+    return geminiError(400, 'INVALID_ARGUMENT', 'Only one of contents and generateContentRequest may be set.')
   if (whole && whole.model !== `models/${model}`)
-    return geminiError(400, 'INVALID_ARGUMENT', '* CountTokensRequest.generate_content_request.model: unexpected model name format\n')
+    return geminiError(
+      400,
+      'INVALID_ARGUMENT',
+      '* CountTokensRequest.generate_content_request.model: unexpected model name format\n',
+    )
   const fault = generateFault(model, whole ?? body)
   if (fault !== null) return geminiError(400, 'INVALID_ARGUMENT', fault)
   return json(200, { totalTokens: promptUsage(whole ?? body).promptTokenCount })
