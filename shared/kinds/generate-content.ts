@@ -174,7 +174,8 @@ export const batchEmbedContentsRequest = z.looseObject({
   requests: z
     .array(z.looseObject({ model: z.string().optional(), ...embedded }))
     .min(1)
-    .max(2048),
+    .max(2048)
+    .describe('One for each text.'),
 })
 export type BatchEmbedContentsRequest = z.infer<typeof batchEmbedContentsRequest>
 
