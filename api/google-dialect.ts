@@ -1,3 +1,5 @@
+import type { IncomingMessage } from 'node:http'
+
 /** The paths of Google's clients. How they send their keys is in `auth/api-keys.ts`. */
 
 const methods = 'generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents'
@@ -35,4 +37,13 @@ export function googleAliases(method: string): string[] {
 export function modelInPath({ model = '', publisher = 'google' }: Record<string, string>): string {
   const id = model.replace(/^(?:models\/)+/, '')
   return publisher === 'google' ? id : `${publisher}/${id}`
+}
+
+/**
+ * The URL of a request, in Google's version for its clients that ask for `/v1/models`, which is OpenAI's list: google-genai for Python
+ * does so since version 3.
+ */
+export function googleModelsUrl({ url = '', headers }: Pick<IncomingMessage, 'url' | 'headers'>): string {
+  const isGoogle = headers['x-goog-api-key'] !== undefined || headers['x-goog-api-client'] !== undefined
+  return isGoogle && /^\/v1\/models(?:[/?]|$)/.test(url) ? `/v1beta${url.slice('/v1'.length)}` : url
 }

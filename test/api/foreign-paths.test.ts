@@ -168,7 +168,7 @@ test('401 that says where a key was sent and where to send it, and shows none of
   ]
   for (const [headers, query, names] of cases)
     for (const [method, path] of [
-      ['GET', '/v1/models'],
+      ['GET', '/v1/balance'],
       ['POST', '/v1/chat/completions'],
     ] as const) {
       const response = await gateway.fetch(path + query, { method, headers, ...(method === 'POST' && { body: {} }) })

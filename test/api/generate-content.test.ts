@@ -2,7 +2,7 @@ import { ApiError, FunctionCallingConfigMode, GoogleGenAI, ThinkingLevel } from 
 import { googleError } from '../../api/schemas/gemini.ts'
 import { messageReply } from '../emulators/anthropic.ts'
 import { json, type Reply } from '../emulators/emulator.ts'
-import { cutStream, geminiError, piece } from '../emulators/gemini.ts'
+import { cutStream, geminiError, piece, pixel } from '../emulators/gemini.ts'
 import { chargedNano, dataOf, generationOf, startWorld } from '../support/chat/gateway.ts'
 import { geminiParts } from '../support/chat/reasoning.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
@@ -183,6 +183,18 @@ test.serial('names in snake case, single parts and a schema in capitals are read
     'invalid_request',
     'generationConfig.topP',
   )
+})
+
+test.serial('base64 for URLs, as google-genai for Python writes it, is an image at every model', async t => {
+  const { live: key } = await world.gateway.account({ usd: '10' })
+  const data = Buffer.from(pixel, 'base64').toString('base64url')
+  t.regex(data, /[-_]/)
+  const contents = [{ role: 'user', parts: [{ text: 'What?' }, { inlineData: { mimeType: 'image/png', data } }] }]
+  for (const model of [gemini, claude, gpt]) {
+    const response = await world.gateway.fetch(pathOf(model), { key, body: { contents } })
+    t.is(response.status, 200, await response.text())
+  }
+  t.is((world.openai.requests[0]!.body as Any).messages[0].content[1].image_url.url, `data:image/png;base64,${pixel}`)
 })
 
 test.serial('the key is taken from x-goog-api-key, ?key= and Authorization, at every path of Google', async t => {
@@ -508,6 +520,9 @@ test.serial('the models are listed in pages, and read one by one', async t => {
   const listed: string[] = []
   for await (const model of await client(key).models.list({ config: { pageSize: 10 } })) listed.push(model.name!)
   t.deepEqual(listed, names)
+  const asPython = await world.gateway.fetch('/v1/models', { headers: { 'x-goog-api-key': key } })
+  t.is(((await asPython.json()) as Any).models[0].name, names[0])
+  t.is((await world.gateway.fetch(`/v1/models/${claude}`, { headers: { 'x-goog-api-key': key } })).status, 200)
   const model = await client(key).models.get({ model: claude })
   t.is(model.name, `models/${claude}`)
   t.true(model.supportedActions!.includes('generateContent'))
