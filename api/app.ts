@@ -7,7 +7,7 @@ import { openAuth } from './auth/open.ts'
 import { dashboard } from './dashboard/middleware.ts'
 import { docsSite } from './docs-site/middleware.ts'
 import type { Context, Endpoint } from './endpoint.ts'
-import { closeRequest, failRequest, openRequest, serveRequest, statusOf } from './request-lifecycle.ts'
+import { closeRequest, failRequest, isPublicPath, openRequest, serveRequest, statusOf } from './request-lifecycle.ts'
 import { createRouter, fixedPathEndpoints } from './route-table.ts'
 import { isAnthropic } from './routes/anthropic-models.ts'
 import type { State } from './state.ts'
@@ -40,7 +40,7 @@ function edgeMiddleware(services: Services, auth: () => Promise<Auth>): Koa.Midd
     state.client.watchForeignWrites()
     ctx.state = state
     try {
-      if (ctx.method === 'OPTIONS' && ctx.path.startsWith('/v1/')) preflight(ctx)
+      if (ctx.method === 'OPTIONS' && isPublicPath(ctx.path)) preflight(ctx)
       else await next()
     } catch (error) {
       ctx.respond = false
@@ -57,7 +57,7 @@ function preflight(ctx: Parameters<Koa.Middleware<State>>[0]): void {
     'access-control-allow-methods': 'GET, POST, PATCH, DELETE, OPTIONS',
     'access-control-allow-headers':
       ctx.get('access-control-request-headers') ||
-      'authorization, x-api-key, content-type, idempotency-key, x-request-id, x-session-id',
+      'authorization, x-api-key, x-goog-api-key, content-type, idempotency-key, x-request-id, x-session-id',
     'access-control-max-age': '86400',
   })
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import type { Services } from '../shared/open-services.ts'
 import { isForm } from './body/read-body.ts'
 import type { Endpoint } from './endpoint.ts'
+import { googleModelsUrl } from './google-dialect.ts'
 import { withSingleSlashes } from './http-request.ts'
 import { closeRequest, failRequest, openRequest, serveRequest } from './request-lifecycle.ts'
 import { fixedPathEndpoints } from './route-table.ts'
@@ -17,6 +18,7 @@ export function directDispatch(services: Services, app: RequestListener): Reques
   const posts = fixedPathEndpoints('POST')!
   return (request, response) => {
     request.url = withSingleSlashes(request.url!)
+    if (request.method === 'GET') request.url = googleModelsUrl(request)
     const endpoint = request.method === 'POST' ? posts.get(pathOf(request.url)) : undefined
     if (endpoint?.bypassesKoa && !isForm(request)) void serveDirect(services, endpoint, request, response)
     else app(request, response)

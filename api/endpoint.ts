@@ -118,12 +118,19 @@ export type Validated<Body, Query> = {
 /** A request as the handler of an endpoint that bypasses Koa receives it: without Koa's context. */
 export type RequestWithoutKoa<Body> = Omit<Validated<Body, unknown>, 'ctx' | 'params' | 'query'>
 
+/** A JSON body, and its text, which may be sent on. */
+export type JsonBody = { value: unknown; raw: Buffer }
+
 export type Endpoint = {
   method: 'get' | 'post' | 'patch' | 'delete'
   /** With parameters in braces, as in OpenAPI. */
   path: string
+  /** Other paths that it is served at; they are not documented one by one. */
+  aliases?: readonly string[]
   /** True if the last path parameter may contain slashes. */
   deep?: boolean
+  /** Whose clients it is for, if they send keys in other places. */
+  dialect?: 'google'
   /** The method name in generated clients, e.g. `createFile`; dashboard endpoints are not documented. */
   operationId?: string
   tag: string
@@ -135,6 +142,8 @@ export type Endpoint = {
   body?: z.ZodType
   /** True if a request may have no body, which then means `{}`. */
   optionalBody?: true
+  /** Changes a JSON body before it is validated, by the parameters of the path and the query with its question mark. */
+  readBody?(body: JsonBody, params: Record<string, string>, search: string): JsonBody
   /** Maximum size of a JSON body, if it is not the usual one. */
   maxBodyBytes?: number
   /** A valid body, for the documentation. */

@@ -1,6 +1,8 @@
 import { GatewayError } from '../shared/base/errors.ts'
+import { googleErrorBody } from '../shared/engine/google-error.ts'
 import { messagesErrorBody, messagesErrorStatus, receivedError } from '../shared/engine/messages-error.ts'
 import { responsesErrorBody, responsesErrorStatus } from '../shared/engine/responses-error.ts'
+import { isGooglePath } from './google-dialect.ts'
 
 /** The format of an error body, where its path does not tell: `text` is the message as `error`, `flat` as `message`. */
 export type ErrorDialect = 'usual' | 'messages' | 'google' | 'text' | 'flat'
@@ -39,6 +41,8 @@ export function errorResponse(failure: GatewayError, path: string, requestId: st
   }
   if (isResponsesPath(path))
     return { status: responsesErrorStatus(failure), headers, body: JSON.stringify(responsesErrorBody(failure)) }
+  if (isGooglePath(path))
+    return { status: failure.status, headers, body: JSON.stringify(googleErrorBody(failure, requestId)) }
   if (!isMessagesPath(path)) return { status: failure.status, headers, body: JSON.stringify(failure.body) }
   const received = receivedError(failure)
   if (received) return { ...received, headers: { ...headers, ...received.headers } }
@@ -59,15 +63,10 @@ function headersOf({ status, code, needsOperator, headers }: GatewayError): Reco
   }
 }
 
-/** The names that Google's APIs have for statuses: https://cloud.google.com/apis/design/errors. */
-const googleStatuses: { [status: number]: string } = { 401: 'UNAUTHENTICATED', 404: 'NOT_FOUND' }
-
 const bodiesByDialect: { [dialect in ErrorDialect]: (failure: GatewayError, requestId: string) => object } = {
   usual: ({ body }) => body,
   messages: messagesErrorBody,
-  google: ({ status: code, message }) => ({
-    error: { code, message, status: googleStatuses[code] ?? 'FAILED_PRECONDITION' },
-  }),
+  google: (failure, requestId) => googleErrorBody(failure, requestId),
   // Ollama's clients show `error`, whatever it is: https://github.com/ollama/ollama-js/blob/main/src/utils.ts.
   text: ({ message }) => ({ error: message }),
   flat: ({ message }) => ({ message }),

@@ -1,4 +1,5 @@
 import type { ErrorDialect } from './error-response.ts'
+import { isGoogleRoute } from './google-dialect.ts'
 
 /**
  * The paths of other APIs that clients send here, and the resources of OpenAI and Anthropic that are not offered, each with
@@ -9,14 +10,17 @@ import type { ErrorDialect } from './error-response.ts'
 type Row = readonly [says: string, patterns: string]
 
 const inModel = 'with the name of the model in `model`'
-const gemini = 'Gemini’s own API is not offered'
+const gemini = 'This part of Gemini’s API is not offered'
 const ollama = 'Ollama’s own API is not offered'
 const none = 'no other route takes their place'
 
 const google: Row[] = [
-  [`${gemini}: use POST /v1/chat/completions ${inModel}.`, '/**:generateContent /**:streamGenerateContent'],
-  [`${gemini}: POST /v1/messages/count_tokens counts tokens, free of charge.`, '/**:countTokens /**:computeTokens'],
-  [`${gemini}: use POST /v1/embeddings ${inModel}.`, '/**:embedContent /**:batchEmbedContents'],
+  [
+    `${gemini}: use POST /v1beta/models/{model}:generateContent.`,
+    '/**:generateContent /**:streamGenerateContent /tunedModels/**',
+  ],
+  [`${gemini}: use POST /v1beta/models/{model}:countTokens.`, '/**:countTokens /**:computeTokens'],
+  [`${gemini}: use POST /v1beta/models/{model}:batchEmbedContents.`, '/**:embedContent /**:batchEmbedContents'],
   [`${gemini}: use POST /v1/images ${inModel}.`, '/**:predict /**:editImage /**:upscaleImage /**:recontextImage'],
   [`${gemini}: use POST /v1/videos ${inModel}.`, '/**:predictLongRunning /**:fetchPredictOperation'],
   [`${gemini}: use POST /v1/batches.`, '/**:batchGenerateContent /**:asyncBatchEmbedContent'],
@@ -24,14 +28,11 @@ const google: Row[] = [
     `${gemini}: use a WebSocket at /v1/realtime?model=….`,
     '/**:bidiGenerateContent /ws/google.ai.generativelanguage.** /ws/google.cloud.aiplatform.**',
   ],
+  [`${gemini}: GET /v1beta/models lists the models.`, 'GET /v1beta1/**/models'],
+  [`${gemini}: send files in \`inlineData\` of the request.`, '/v1beta/files/** /upload/**'],
   [
-    `${gemini}: GET /v1/models lists the models.`,
-    'GET /v1beta/models/** GET /v1alpha/models/** GET /v1beta1/**/models',
-  ],
-  [`${gemini}: send files inside of the request to POST /v1/chat/completions.`, '/v1beta/files/** /upload/**'],
-  [
-    `${gemini}: use POST /v1/chat/completions ${inModel}.`,
-    '/v1beta/*/** /v1alpha/*/** /v1beta1/** /projects/*/locations/** /tunedModels/**',
+    `${gemini}: use POST /v1beta/models/{model}:generateContent.`,
+    '/v1beta/*/** /v1alpha/*/** /v1beta1/** /projects/*/locations/**',
   ],
 ]
 
@@ -215,7 +216,7 @@ export function findForeignPath(
   { method, path, isAnthropic }: { method: string; path: string; isAnthropic: boolean },
   ownRoute: () => string | null,
 ): { says: string; dialect: ErrorDialect } | null {
-  if (path.length > maxPathLength) return null
+  if (path.length > maxPathLength || isGoogleRoute(method, path)) return null
   const asked = `${method} ${path.replace(basePrefix, '').replace(/(?<=.)\/$/, '')}`
   const takesShared = isAnthropic && path.startsWith('/v1/')
   const row = table.find(({ patterns, isShared }) => (takesShared || !isShared) && patterns.test(asked))

@@ -13,6 +13,7 @@ import type { Platform } from '../shared/platform.ts'
 import { clientOf } from './auth/address.ts'
 import {
   admitFree,
+  googleKeyHeader,
   keyHeader,
   missingKeyError,
   parseBearer,
@@ -25,6 +26,7 @@ import { isForm, readJsonBody, releaseWhenSent } from './body/read-body.ts'
 import { copyContent, logContent } from './content-logging.ts'
 import { type Access, type Context, type Endpoint, isKeyAccess, takesNulls, type Validated } from './endpoint.ts'
 import { errorResponse, isMessagesPath } from './error-response.ts'
+import { isGooglePath } from './google-dialect.ts'
 import { requestIdOf } from './http-request.ts'
 import { baseHeaders } from './http-response.ts'
 import { type IdempotentRequest, idempotencyKeyOf, runOnce } from './idempotency/run-once.ts'
@@ -40,6 +42,11 @@ import { State } from './state.ts'
 /** Larger bodies take milliseconds to parse and validate. */
 export const largeBytes = 256 * 1024
 
+/** Whether pages of any origin may call a path. */
+export function isPublicPath(path: string): boolean {
+  return path.startsWith('/v1/') || isGooglePath(path)
+}
+
 /** Starts the lifecycle of a request. */
 export function openRequest(
   services: Services,
@@ -50,7 +57,7 @@ export function openRequest(
 ): State {
   const requestId = requestIdOf(request.headers['x-request-id'])
   // /v1 accepts keys, never the dashboard's cookies.
-  const headers = baseHeaders(requestId, path.startsWith('/v1/'))
+  const headers = baseHeaders(requestId, isPublicPath(path))
   if (isMessagesPath(path)) headers['request-id'] = requestId
   const state = new State({ services, request, response, method, path, requestId, headers })
   if (services.tracing) beginTrace(state, services.tracing)
@@ -138,7 +145,9 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
       state.raw = withoutMark(await readJsonBody(state, endpoint.maxBodyBytes))
       state.client.time?.endWait()
       const isOmitted = state.raw.length === 0 && endpoint.optionalBody
-      const value = isOmitted ? {} : parseJson(state.raw, 'The body', endpoint.maxBodyBytes, state.heldBody)
+      let value = isOmitted ? {} : parseJson(state.raw, 'The body', endpoint.maxBodyBytes, state.heldBody)
+      if (endpoint.readBody)
+        ({ value, raw: state.raw } = endpoint.readBody({ value, raw: state.raw }, state.params, state.search))
       // Yields to other requests between the steps of large work.
       if (state.raw.length > largeBytes) await setImmediate()
       // Until it is valid, only logs read it.
@@ -188,8 +197,9 @@ function isRepeatable({ method, access }: Endpoint): boolean {
 }
 
 /** The header that contains the key of a request. */
-function authorizationOf({ access }: Endpoint, { headers }: IncomingMessage): string | undefined {
-  return isKeyAccess(access) ? keyHeader(headers) : headers.authorization
+function authorizationOf({ access, dialect }: Endpoint, request: IncomingMessage): string | undefined {
+  if (dialect === 'google') return googleKeyHeader(request)
+  return isKeyAccess(access) ? keyHeader(request.headers) : request.headers.authorization
 }
 
 /** Authenticates the caller of an endpoint; a cached key needs no promise. Throws, or rejects with, 401 and 403. */

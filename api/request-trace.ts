@@ -1,12 +1,13 @@
 import { requestAttributes } from '../shared/traces/attributes.ts'
 import { SpanKind, type Trace } from '../shared/traces/trace.ts'
 import type { Tracing } from '../shared/traces/tracing.ts'
+import { isGooglePath } from './google-dialect.ts'
 import type { State } from './state.ts'
 
 /** Begins the trace of a request to the API; pages and probes have none. */
 export function beginTrace(state: State, tracing: Tracing): void {
   const { path, method, request, client } = state
-  if (path.startsWith('/v1/') || path.startsWith('/api/'))
+  if (path.startsWith('/v1/') || path.startsWith('/api/') || isGooglePath(path))
     client.trace = tracing.begin(request.headers, method, SpanKind.SERVER)
 }
 

@@ -24,8 +24,16 @@ export function fixedPathEndpoints(method: string): ReadonlyMap<string, Endpoint
 export function createRouter(serve: (endpoint: Endpoint, ctx: Context) => Promise<void>): Router<State> {
   const router = new Router<State>()
   for (const endpoint of [...endpoints, ...dashboardEndpoints]) {
-    const pattern = endpoint.path.replace(/\{(\w+)\}/g, endpoint.deep ? '*$1' : ':$1')
-    router[endpoint.method](pattern, ctx => serve(endpoint, ctx as unknown as Context))
+    for (const path of [endpoint.path, ...(endpoint.aliases ?? [])])
+      router[endpoint.method](patternOf(path, endpoint), ctx => serve(endpoint, ctx as unknown as Context))
   }
   return router
+}
+
+/** The router's form of a path. A colon in it is a character, of the methods of Google's API. */
+function patternOf(path: string, { deep }: Endpoint): string {
+  const last = path.lastIndexOf('{')
+  return path
+    .replaceAll(':', '\\:')
+    .replace(/\{(\w+)\}/g, (_, name: string, at: number) => (deep && at >= last ? `*${name}` : `:${name}`))
 }

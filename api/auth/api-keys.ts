@@ -41,6 +41,31 @@ export function keyHeader({ authorization, 'x-api-key': apiKey }: IncomingHttpHe
   return !isOurs(authorization) && isOurs(asBearer) ? asBearer : authorization
 }
 
+/**
+ * The header with the key of a request to Google's paths: of `Authorization`, `x-api-key`, `x-goog-api-key`, else `?key=`, in
+ * this order. The key is removed from the URL, so that nothing can log it.
+ */
+export function googleKeyHeader(request: Pick<IncomingMessage, 'headers' | 'url'>): string | undefined {
+  const inUrl = takeKey(request)
+  const { headers } = request
+  const given = keyHeader(headers)
+  if (given) return given
+  const key = headers['x-goog-api-key'] || inUrl
+  return typeof key === 'string' && key !== '' ? `Bearer ${key}` : undefined
+}
+
+/** Removes the key from the URL of a request, and returns it; null if there is none. */
+function takeKey(request: Pick<IncomingMessage, 'url'>): string | null {
+  const [path = '', search] = (request.url ?? '').split('?', 2)
+  if (search === undefined) return null
+  const query = new URLSearchParams(search)
+  const key = query.get('key')
+  if (key === null) return null
+  query.delete('key')
+  request.url = query.size > 0 ? `${path}?${query}` : path
+  return key
+}
+
 /** What a caller without a key is told. */
 const sendKey = {
   standard: 'Send your API key as `Authorization: Bearer <key>` or `x-api-key: <key>`.',

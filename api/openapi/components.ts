@@ -105,7 +105,10 @@ function simplify(schema: z.core.JSONSchema.BaseSchema): void {
     delete schema['x-default']
   }
   for (const [name, field] of Object.entries(schema.properties ?? {}))
-    if (typeof field === 'object' && field['x-internal']) delete schema.properties![name]
+    if (typeof field === 'object' && field['x-internal']) {
+      delete schema.properties![name]
+      if (schema.required) schema.required = schema.required.filter(one => one !== name)
+    }
   // The default of a missing object consists of the defaults of its fields.
   if (schema.properties && schema.default && typeof schema.default === 'object')
     schema.default = { ...defaultsIn(schema.properties), ...schema.default }

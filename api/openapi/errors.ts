@@ -2,13 +2,16 @@ import { STATUS_CODES } from 'node:http'
 import type { z } from 'zod'
 import { type ErrorCode, type ErrorDetails, GatewayError } from '../../shared/base/errors.ts'
 import { keyExpired, keyRevoked } from '../../shared/base/key-refusals.ts'
+import { googleErrorBody } from '../../shared/engine/google-error.ts'
 import { messagesErrorBody, messagesErrorStatus } from '../../shared/engine/messages-error.ts'
 import { responsesErrorBody, responsesErrorStatus } from '../../shared/engine/responses-error.ts'
 import { insufficientScope, organisationSuspended } from '../../shared/keys/policy.ts'
 import { capReached, insufficientCredits } from '../../shared/wallet/refusals.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { errorResponse, isMessagesPath, isResponsesPath } from '../error-response.ts'
+import { isGooglePath } from '../google-dialect.ts'
 import { errorAnswer } from '../schemas/core.ts'
+import { googleError } from '../schemas/gemini.ts'
 import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
 import { messagesError } from '../schemas/messages.ts'
 import { responsesError } from '../schemas/responses.ts'
@@ -228,8 +231,17 @@ const responsesFormat: ErrorFormat = {
   headers: ['x-models-etag'],
 }
 
+const googleFormat: ErrorFormat = {
+  schema: googleError,
+  statusOf: ({ status }) => status,
+  bodyOf: failure => googleErrorBody(failure, 'req_01k9h2t5v8'),
+  prefix: 'google_',
+  headers: [],
+}
+
 function formatOf(path: string): ErrorFormat {
   if (isResponsesPath(path)) return responsesFormat
+  if (isGooglePath(path)) return googleFormat
   return isMessagesPath(path) ? messagesFormat : usualFormat
 }
 

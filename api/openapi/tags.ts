@@ -3,6 +3,7 @@ export const tags = [
   { name: 'Chat', description: 'Chat completions, and the routing decision behind `model: "auto"`.' },
   { name: 'Messages', description: 'Chat in Anthropic’s Messages format, with any chat model.' },
   { name: 'Responses', description: 'Chat in OpenAI’s Responses format, with any chat model.' },
+  { name: 'Gemini', description: 'Chat and embeddings in the format of Google’s Gemini API, with any model.' },
   { name: 'Conversations', description: 'Stored conversations, which responses continue.' },
   { name: 'Embeddings', description: 'Vector representations of text.' },
   { name: 'Models', description: 'List the models that can be used as `model`.' },

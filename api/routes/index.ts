@@ -7,8 +7,11 @@ import { accountCallback, jobCallback } from './callbacks.ts'
 import { chatCompletions, completions, createEmbeddings, routeDecision } from './chat.ts'
 import { conversationRoutes } from './conversations.ts'
 import { openApi } from './docs.ts'
+import { batchEmbedContents, embedContent } from './embed-content.ts'
 import { createFeedback } from './feedback.ts'
 import { fileRoutes } from './files.ts'
+import { listGeminiModels, readGeminiModel } from './gemini-models.ts'
+import { generateContentRoutes } from './generate-content.ts'
 import { imageRoutes } from './images.ts'
 import { jobRoutes } from './jobs.ts'
 import { createKey, deleteKey, listKeys, patchKey, readKey, rollKey } from './keys.ts'
@@ -35,6 +38,11 @@ export const endpoints: readonly Endpoint[] = [
   countInputTokens,
   ...storedResponseRoutes,
   ...conversationRoutes,
+  ...generateContentRoutes,
+  embedContent,
+  batchEmbedContents,
+  listGeminiModels,
+  readGeminiModel,
   createEmbeddings,
   routeDecision,
   createFeedback,

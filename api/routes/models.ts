@@ -130,14 +130,18 @@ export const readModel = endpoint({
     const rows = visibleModels(services, apiKey.policy, undefined)
     const row = (isAnthropic(headers) ? chatRows(rows) : rows).find(row => row.id === id)
     if (row) return isAnthropic(headers) ? presentAnthropicModel(row) : row
-    const what = replacementNote(services.catalog, slug) ?? `There is no model \`${slug}\` for this key.`
-    const message = `${what} GET /v1/models lists the available models.`
-    throw new GatewayError('model_not_found', message, { param: 'model' })
+    throw modelNotFound(services.catalog, slug, '/v1/models')
   },
 })
 
+/** The 404 of a model that a key does not have; `list` has those that it does. */
+export function modelNotFound(catalog: Catalog, slug: string, list: string): GatewayError {
+  const what = replacementNote(catalog, slug) ?? `There is no model \`${slug}\` for this key.`
+  return new GatewayError('model_not_found', `${what} GET ${list} lists the available models.`, { param: 'model' })
+}
+
 /** The catalog rows a key can use, `auto` first among chat models. */
-function visibleModels({ catalog, upstreams, config }: Platform, policy: Policy, type: ModelType | undefined) {
+export function visibleModels({ catalog, upstreams, config }: Platform, policy: Policy, type: ModelType | undefined) {
   const allowed = allowedModels(catalog, policy)
   const rows = []
   for (const model of catalog.models.values()) {

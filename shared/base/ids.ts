@@ -63,6 +63,7 @@ export type IdPrefix =
   | 'org'
   | 'key'
   | 'emb'
+  | 'gen'
   | 'msg'
   | 'resp'
   | 'conv'

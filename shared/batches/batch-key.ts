@@ -11,6 +11,7 @@ const scopes = {
   completion: 'completions',
   messages: 'chat',
   responses: 'chat',
+  generate_content: 'chat',
 } as const satisfies Record<DirectKind, Scope>
 
 /** The resolved key, or why it may not be used, with the hash of the secret it was found under. */

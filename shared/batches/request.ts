@@ -17,7 +17,10 @@ export type BatchEndpoint = keyof typeof batchEndpoints
 
 const maxShownCharacters = 100
 
-export type BatchRequestLine = { customId: string; body: DirectKinds[DirectKind]['request'] }
+export type BatchRequestLine = {
+  customId: string
+  body: DirectKinds[(typeof batchEndpoints)[BatchEndpoint]]['request']
+}
 
 /** What is wrong with a line, as the batch's `errors` show it. */
 export type LineFault = { code: ErrorCode; line: number | null; message: string; param: string | null }

@@ -55,6 +55,8 @@ export type ChatFormat<K extends DirectKind> = RequestFormat<K> & {
   readonly operation: string
   /** What a stream sends while its provider is silent. */
   readonly keepAliveFrame: string
+  /** The stream that a request asks for if it is none of server-sent events; null or absent otherwise. */
+  streamOf?(body: DirectKinds[K]['request']): { contentType: string; keepAliveFrame: string } | null
   /** Whether the gateway may mark what providers are to cache; otherwise the client does. */
   readonly marksCache: boolean
   /** Whether clients act on the exact wording of a provider's own refusal, which is passed on unchanged. */

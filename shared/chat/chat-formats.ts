@@ -1,6 +1,7 @@
 import type { DirectKind } from '../kinds/index.ts'
 import type { ChatFormat } from './chat-format.ts'
 import { chatFormat, completionFormat, embeddingFormat } from './choices-format.ts'
+import { generateContentFormat } from './generate-content-format.ts'
 import { messagesFormat } from './messages-format.ts'
 import { responsesFormat } from './responses-format.ts'
 
@@ -11,6 +12,7 @@ export const chatFormats: { readonly [K in DirectKind]: ChatFormat<K> } = {
   embedding: embeddingFormat,
   messages: messagesFormat,
   responses: responsesFormat,
+  generate_content: generateContentFormat,
 }
 
 /** The dialect of a kind that is known only as one of several. */

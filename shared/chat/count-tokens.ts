@@ -4,7 +4,6 @@ import { failureOf } from '../engine/failures.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
-import type { MessagesRequest } from '../kinds/messages.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import type { Call, Forwarded, Target } from '../providers/contract.ts'
 import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
@@ -14,16 +13,20 @@ import { snapshotOf } from '../routing/options.ts'
 import { route } from '../routing/router.ts'
 import { receiveAnswer } from './attempt.ts'
 import type { ChatFormat } from './chat-format.ts'
+import { generateContentFormat } from './generate-content-format.ts'
 import { messagesFormat } from './messages-format.ts'
 import { noMedia } from './remote-media.ts'
 import { responsesFormat } from './responses-format.ts'
 
-type CountInput = {
+/** The dialects whose own providers count tokens. */
+type CountedKind = 'messages' | 'generate_content'
+
+type CountInput<K extends CountedKind> = {
   key: ResolvedKey
-  body: MessagesRequest
-  raw: Buffer
+  body: DirectKinds[K]['request']
+  raw: Buffer | null
   features: Features
-  forwarded: Forwarded
+  forwarded?: Forwarded
   client: ResponseWriter
 }
 
@@ -34,15 +37,28 @@ const tokenizerMargin = 1.15
  * Counts the prompt tokens of a Messages request: by the provider where its protocol can, otherwise by our tokenizer,
  * rounded up where it is not the model's own. Throws a GatewayError as routing does, and for a request that the provider refuses.
  */
-export async function countMessageTokens(services: RunServices, input: CountInput): Promise<number> {
+export function countMessageTokens(services: RunServices, input: CountInput<'messages'>): Promise<number> {
+  return countTokensOf(services, messagesFormat, 'messages', input)
+}
+
+/** Counts the prompt tokens of a request in Google's form, as above. */
+export function countContentTokens(services: RunServices, input: CountInput<'generate_content'>): Promise<number> {
+  return countTokensOf(services, generateContentFormat, 'generate_content', input)
+}
+
+async function countTokensOf<K extends CountedKind>(
+  services: RunServices,
+  format: ChatFormat<K>,
+  kind: K,
+  input: CountInput<K>,
+): Promise<number> {
   const { key, body, features } = input
   const { policy } = key
   const inputs = snapshotOf(services, services.config.marginPpm)
-  const { targets } = route(inputs, { policy, kind: 'messages', request: body, features })
+  const { targets } = route(inputs, { policy, kind, request: body, features })
   const [target] = targets
-  const counted = policy.environment === 'live' ? await countAtProvider(services, input, target!) : null
-  if (counted !== null) return counted
-  return countLocally(messagesFormat, body, target!)
+  const counted = policy.environment === 'live' ? await countAtProvider(services, kind, input, target!) : null
+  return counted ?? countLocally(format, body, target!)
 }
 
 /** Counts the input tokens of a Responses request by our tokenizer, as above. Throws a GatewayError as routing does. */
@@ -65,14 +81,22 @@ async function countLocally<K extends DirectKind>(
 }
 
 /** The provider's own count; null where it has none, or fails. */
-async function countAtProvider(services: RunServices, input: CountInput, target: Target): Promise<number | null> {
+async function countAtProvider<K extends CountedKind>(
+  services: RunServices,
+  kind: K,
+  input: CountInput<K>,
+  target: Target,
+): Promise<number | null> {
   const { upstreams, disconnectedCalls } = services
-  const { adapter, protocol } = upstreams.adapter('messages', target, 'live')!
+  const { adapter, protocol } = upstreams.adapter(kind, target, 'live')!
   if (!adapter.countTokens || upstreams.figures(target).cooldownMs > 0) return null
+  // A count is not worth the fetching of files.
+  if (adapter.remoteMedia && adapter.remoteMedia(input.body).length > 0) return null
   const { forwarded, client, features } = input
-  const { body, raw } = listedRequest({ ...input, kind: 'messages' }, features)
+  const { body, raw } = listedRequest({ ...input, kind }, features)
   const passesUnknown = services.config.passUnknownFields
-  const call: Call<'messages'> = { target, body, raw, maxTokens: null, media: noMedia, forwarded, passesUnknown }
+  const sent = { body, raw, media: noMedia, passesUnknown, ...(forwarded && { forwarded }) }
+  const call: Call<K> = { target, maxTokens: null, ...sent }
   // Nothing is generated: the answer comes at once.
   const { firstByteTimeoutMs } = services.config.upstream
   const limits = { withinMs: firstByteTimeoutMs, tokenWithinMs: firstByteTimeoutMs }
@@ -95,7 +119,8 @@ async function countAtProvider(services: RunServices, input: CountInput, target:
       },
       () => {},
     )
-    const { input_tokens: tokens } = (json ?? {}) as Record<string, unknown>
+    const { input_tokens } = (json ?? {}) as Record<string, unknown>
+    const tokens = adapter.countedTokens ? adapter.countedTokens(json) : input_tokens
     return Number.isSafeInteger(tokens) ? (tokens as number) : null
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error

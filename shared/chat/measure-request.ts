@@ -6,6 +6,8 @@ import { measureDocument, measureSound } from '../io/media/measure.ts'
 import type { DocumentSize } from '../io/media/pdf.ts'
 import { fetchPublic } from '../io/safe-url.ts'
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
+import type { GeminiPart, GenerateContentRequest } from '../kinds/generate-content.ts'
+import { fileKindOf } from '../kinds/generate-content-members.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import { isBlock, type MessagesBlock, type MessagesRequest, type MessagesResultBlock } from '../kinds/messages.ts'
 import { countDocuments } from '../kinds/messages-members.ts'
@@ -29,7 +31,7 @@ export async function measureRequest<K extends DirectKind>(
   owner: SlotOwner,
 ): Promise<DirectKinds[K]['request']> {
   if (!hasMeasured(format, features)) return body
-  const inlined = features.inputs.file ? await format.inlineDocuments!(services, body) : body
+  const inlined = await format.inlineDocuments!(services, body)
   await format.measure!(inlined, features, owner)
   return inlined
 }
@@ -233,6 +235,69 @@ function documentsIn({ messages }: MessagesRequest): { document: Document; param
 }
 
 const pdfType = 'application/pdf'
+
+type FilePart = Pick<GeminiPart, 'inlineData' | 'fileData'>
+
+/** The files of a request in Google's form, also those in results of functions, with their places. */
+function filesIn({ contents }: GenerateContentRequest): { part: FilePart; param: string }[] {
+  const partsOf = (parts: readonly FilePart[] = [], at: string) =>
+    parts.map((part, index) => ({ part, param: `${at}.${index}` }))
+  return contents.flatMap(({ parts = [] }, index) => {
+    const at = `contents.${index}.parts`
+    const results = parts.flatMap(({ functionResponse }, i) =>
+      partsOf(functionResponse?.parts, `${at}.${i}.functionResponse.parts`),
+    )
+    return [...partsOf(parts, at), ...results].filter(({ part }) => part.inlineData || part.fileData)
+  })
+}
+
+/** Measures the sounds and documents of a request in Google's form. Videos, and what is behind a URL, have an unknown size. */
+export async function measureGenerateContent(
+  body: GenerateContentRequest,
+  features: Features,
+  owner: SlotOwner,
+): Promise<void> {
+  const files = filesIn(body).map(({ part }) => part)
+  const ofKind = (wanted: string) =>
+    files.filter(({ inlineData, fileData }) => fileKindOf((inlineData ?? fileData)!.mimeType) === wanted)
+  const sizeOf = ({ inlineData }: FilePart) =>
+    inlineData?.mimeType.startsWith(pdfType) ? measureDocument(Buffer.from(inlineData.data, 'base64'), owner) : null
+  const soundMs = ({ inlineData }: FilePart) =>
+    inlineData ? measureSound(Buffer.from(inlineData.data, 'base64'), owner) : null
+  const [soundsMs, documents] = await Promise.all([
+    Promise.all(ofKind('sound').map(soundMs)),
+    Promise.all(ofKind('document').map(sizeOf)),
+  ])
+  features.media = { ...features.media, soundMs: sum(soundsMs), documents: totalSize(documents) }
+}
+
+/** Inlines the sounds and documents of a request in Google's form that are behind a URL; images are fetched where it is sent. */
+export async function inlineGenerateContent(
+  services: Pick<Platform, 'urlPolicy'>,
+  body: GenerateContentRequest,
+): Promise<GenerateContentRequest> {
+  const remote = filesIn(body).filter(({ part }) => part.fileData && fileKindOf(part.fileData.mimeType) !== 'image')
+  if (remote.length === 0) return body
+  const urls = remote.map(({ part, param }) => ({ url: part.fileData!.fileUri, param: `${param}.fileData.fileUri` }))
+  const files = await fetchDocuments(services, urls)
+  const inlined = new Map(
+    remote.map(({ part: { fileData, ...others } }, i): [FilePart, FilePart] => {
+      const { contentType, bytes } = files[i]!
+      const mimeType = fileData!.mimeType ?? (contentType === 'application/octet-stream' ? pdfType : contentType)
+      return [remote[i]!.part, { ...others, inlineData: { mimeType, data: bytes.toString('base64') } }]
+    }),
+  )
+  const replaced = <P extends FilePart>(part: P): P => (inlined.get(part) as P | undefined) ?? part
+  const contents = body.contents.map(content => ({
+    ...content,
+    parts: (content.parts ?? []).map(part => {
+      const { functionResponse } = part
+      if (!functionResponse?.parts) return replaced(part)
+      return { ...part, functionResponse: { ...functionResponse, parts: functionResponse.parts.map(replaced) } }
+    }),
+  }))
+  return { ...body, contents }
+}
 
 /** The document with its bytes; servers often give no type of their own for PDFs. */
 function withFile(document: Document, { contentType, bytes }: { contentType: string; bytes: Buffer }): Document {

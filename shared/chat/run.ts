@@ -149,7 +149,10 @@ class Run<K extends DirectKind> extends BaseRun {
       signal: this.abortController.signal,
       maxSilenceMs: firstTokenTimeout(services.config.upstream, features, stream),
     }
-    const heartbeat = stream ? this.createHeartbeat(decision, reservation, this.#format.keepAliveFrame) : null
+    const other = stream ? this.#format.streamOf?.(this.#input.body) : null
+    if (other) this.streamType = other.contentType
+    const { keepAliveFrame } = other ?? this.#format
+    const heartbeat = stream ? this.createHeartbeat(decision, reservation, keepAliveFrame) : null
     const call = (monitor: CallMonitor) => this.#callWithState(monitor, decision, reservation, heartbeat)
     const serve = () => failover(services, options, call)
     return heartbeat ? this.serveStream(heartbeat, this.#input.key, serve) : this.abortOnRestart(serve)

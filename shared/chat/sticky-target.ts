@@ -6,6 +6,7 @@ import type { Policy } from '../keys/policy.ts'
 import { type DirectKind, isConversation } from '../kinds/index.ts'
 import type { Platform } from '../platform.ts'
 import type { Call } from '../providers/contract.ts'
+import { envelopesOf } from '../providers/toolkit/generate-content-over-chat/reasoning-state.ts'
 import { isEnvelope, openReasoningSealer, type ReasoningSealer } from '../providers/toolkit/reasoning-envelope.ts'
 import type { Credential } from '../providers/upstreams.ts'
 import { parseModelSelector, type RoutingRequest } from '../routing/options.ts'
@@ -87,9 +88,14 @@ export function reasoningOf(
 /** How much of its first message identifies a conversation. */
 const maxBeginning = 8_192
 
-/** The parts of a chat or Responses request that show whether an agent is at work. */
-type AgentTurns = { tools?: readonly unknown[] | null; messages?: readonly Turn[]; input?: string | readonly Turn[] }
-type Turn = { role?: unknown; content?: unknown }
+/** The parts of a chat, Gemini or Responses request that show whether an agent is at work. */
+type AgentTurns = {
+  tools?: readonly unknown[] | null
+  messages?: readonly Turn[]
+  input?: string | readonly Turn[]
+  contents?: readonly Turn[]
+}
+type Turn = { role?: unknown; content?: unknown; parts?: unknown }
 
 /**
  * A name for the conversation of an agent that gives none: a chat or Responses request with tools and earlier answers, for a
@@ -97,11 +103,11 @@ type Turn = { role?: unknown; content?: unknown }
  * does no harm: they share what is cached. `auto` may choose another model in every turn, so it needs a name.
  */
 function unnamedSession(catalog: Catalog, { keyId }: Policy, request: RoutingRequest): string | null {
-  const { tools, messages, input } = request as AgentTurns
+  const { tools, messages, input, contents } = request as AgentTurns
   if (!tools?.length) return null
   const { model } = parseModelSelector(catalog, request.model, 'chat')
   if (!model || !catalog.targets(model).some(cachesByMarks)) return null
-  const turns = messages ?? input
+  const turns = messages ?? contents ?? input
   if (!Array.isArray(turns) || !turns.some(isAnswer)) return null
   const beginning = textOf(turns.find(({ role }: Turn) => role === 'user'))
   return beginning && `${keyId}\n${beginning}`
@@ -109,11 +115,11 @@ function unnamedSession(catalog: Catalog, { keyId }: Policy, request: RoutingReq
 
 /** Calls of tools are items of their own in Responses. */
 function isAnswer({ role, type }: Turn & { type?: unknown }): boolean {
-  return role === 'assistant' || type === 'function_call' || type === 'custom_tool_call'
+  return role === 'assistant' || role === 'model' || type === 'function_call' || type === 'custom_tool_call'
 }
 
 function textOf(turn: Turn | undefined): string {
-  const { content } = turn ?? {}
+  const { content = turn?.parts } = turn ?? {}
   if (typeof content === 'string') return content.slice(0, maxBeginning)
   if (!Array.isArray(content)) return ''
   return content
@@ -152,9 +158,9 @@ export function sessionInMetadata({ metadata }: NamingBody): string | null {
 /** Envelopes that are opened in search of one that is valid. */
 const maxOpened = 16
 
-/** The parts of a chat, Messages or Responses request that may hold reasoning state. */
+/** The parts of a chat, Messages, Gemini or Responses request that may hold reasoning state. */
 type Conversation = { model: string; models?: string[] | undefined } & Turns
-type Turns = { messages?: readonly Message[] | undefined; input?: unknown }
+type Turns = { messages?: readonly Message[] | undefined; input?: unknown; contents?: readonly object[] | undefined }
 type Message = { role: string; content?: unknown; reasoning_details?: unknown }
 
 /** Whether a conversation may contain reasoning state of the gateway's. */
@@ -187,12 +193,13 @@ function findReasoningOrigin(
 }
 
 /** The envelopes of a conversation, the latest first. */
-function* envelopesIn({ messages = [], input }: Turns): Generator<string, void> {
+function* envelopesIn({ messages = [], input, contents = [] }: Turns): Generator<string, void> {
   const items = Array.isArray(input) ? input : []
   for (let at = items.length - 1; at >= 0; at--) {
     const { type, encrypted_content: text } = items[at]
     if (type === 'reasoning' && typeof text === 'string' && isEnvelope(text)) yield text
   }
+  for (let at = contents.length - 1; at >= 0; at--) yield* envelopesOf(contents[at])
   for (let at = messages.length - 1; at >= 0; at--) {
     const { role, content, reasoning_details: details } = messages[at]!
     if (role !== 'assistant') continue

@@ -1,6 +1,8 @@
 import type { Usage } from '../base/usage.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
+import { declaredFunctions, type GenerateContentRequest } from '../kinds/generate-content.ts'
+import { fileKindOf } from '../kinds/generate-content-members.ts'
 import { isBlock, type MessagesBlock, type MessagesRequest, type MessagesResultBlock } from '../kinds/messages.ts'
 import { isMessageItem, isPart, type ResponsesRequest } from '../kinds/responses.ts'
 import { declaredTools } from '../kinds/responses-tools.ts'
@@ -110,6 +112,33 @@ export async function countResponses({ instructions, input, tools }: ResponsesRe
     }
   }
   const tokens = 3 + items.length * perMessage + images + audio + (await countTokens(texts.join('\n')))
+  return {
+    prompt_tokens: tokens,
+    ...((images > 0 || audio > 0) && { prompt_tokens_details: { audio_tokens: audio, image_tokens: images } }),
+  }
+}
+
+/** Counts a request in Google's form without its documents and its thought signatures. */
+export async function countGenerateContent({
+  systemInstruction,
+  contents,
+  tools,
+}: Pick<GenerateContentRequest, 'systemInstruction' | 'contents' | 'tools'>): Promise<PromptUsage> {
+  const declared = declaredFunctions(tools).map(({ declaration }) => declaration)
+  const texts: string[] = [declared.length > 0 ? JSON.stringify(declared) : '']
+  let images = 0
+  let audio = 0
+  for (const { parts = [] } of systemInstruction ? [systemInstruction, ...contents] : contents)
+    for (const { text, functionCall, functionResponse, inlineData, fileData, thought } of parts) {
+      if (text && !thought) texts.push(text)
+      if (functionCall) texts.push(functionCall.name, JSON.stringify(functionCall.args ?? {}))
+      if (functionResponse) texts.push(functionResponse.name, JSON.stringify(functionResponse.response ?? {}))
+      const kind = inlineData || fileData ? fileKindOf((inlineData ?? fileData)!.mimeType) : null
+      if (kind === 'image') images += imageTokens.inputEstimate
+      if (kind === 'sound') audio += Math.ceil((inlineData?.data.length ?? 0) / 256)
+      if (kind === 'text' && inlineData) texts.push(Buffer.from(inlineData.data, 'base64').toString())
+    }
+  const tokens = 3 + contents.length * perMessage + images + audio + (await countTokens(texts.join('\n')))
   return {
     prompt_tokens: tokens,
     ...((images > 0 || audio > 0) && { prompt_tokens_details: { audio_tokens: audio, image_tokens: images } }),

@@ -80,6 +80,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected readonly abortController = new AbortController()
   /** The provider's own name of the model in the current call; null until the provider reports it. */
   protected upstreamModel: string | null = null
+  /** The content type of a stream that has no server-sent events. */
+  protected streamType: string | null = null
   #opened = false
   readonly #info: RunInfo
 
@@ -143,7 +145,9 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     if (this.#opened) return
     this.#opened = true
     this.upstreamModel = upstreamModel
-    this.client.open(this.headers(target, plan, reservation, this.failedAttempts.length + 1))
+    const headers = this.headers(target, plan, reservation, this.failedAttempts.length + 1)
+    if (this.streamType !== null) headers['content-type'] = this.streamType
+    this.client.open(headers)
   }
 
   /** Creates the keep-alive entry of a stream, which writes `frame` while its provider sends nothing. */

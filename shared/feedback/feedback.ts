@@ -7,7 +7,7 @@ import { addToCounters, keptShare } from './counters.ts'
 /** Requests older than this cannot be scored: what they would teach has lost half of its weight. */
 export const maxAgeDays = 30
 /** The kinds of requests that `auto` can serve. */
-const learnedKinds: ReadonlySet<string> = new Set(['chat', 'messages', 'responses'])
+const learnedKinds: ReadonlySet<string> = new Set(['chat', 'messages', 'responses', 'generate_content'])
 
 export type NewFeedback = { score: number; comment: string | null }
 

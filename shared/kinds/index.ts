@@ -3,6 +3,7 @@ import { type ChatChunk, type ChatCompletion, type ChatRequest, chatRequest } fr
 import { type Completion, type CompletionRequest, completionRequest } from './completion.ts'
 import { type EmbeddingRequest, type Embeddings, embeddingRequest } from './embedding.ts'
 import { type FaceSwapInput, faceSwap } from './face-swap.ts'
+import { type GeminiAnswer, type GenerateContentRequest, generateContentRequest } from './generate-content.ts'
 import { type ImageInput, type ImageOutput, image } from './image.ts'
 import { type LipsyncInput, lipsync } from './lipsync.ts'
 import type { MediaOutput } from './media.ts'
@@ -24,14 +25,15 @@ export type DirectKinds = {
   embedding: { request: EmbeddingRequest; answer: Embeddings; chunk: never }
   messages: { request: MessagesRequest; answer: Message; chunk: MessageEvent }
   responses: { request: ResponsesRequest; answer: ResponsesObject; chunk: ResponsesEvent }
+  generate_content: { request: GenerateContentRequest; answer: GeminiAnswer; chunk: GeminiAnswer }
 }
 export type DirectKind = keyof DirectKinds
 /** The direct kinds whose answers have choices or vectors, in the format of OpenAI's older endpoints. */
-export type OpenAiKind = Exclude<DirectKind, 'messages' | 'responses'>
+export type OpenAiKind = Exclude<DirectKind, 'messages' | 'responses' | 'generate_content'>
 
 /** Whether a kind is a conversation with a chat model. */
 export function isConversation(kind: DirectKind): boolean {
-  return kind === 'chat' || kind === 'messages' || kind === 'responses'
+  return kind === 'chat' || kind === 'messages' || kind === 'responses' || kind === 'generate_content'
 }
 
 /** The schema that validates each direct kind's body; also the source of the OpenAPI document. */
@@ -41,6 +43,7 @@ export const directKinds = {
   embedding: embeddingRequest.meta({ id: 'CreateEmbeddingRequest' }),
   messages: messagesRequest.meta({ id: 'CreateMessageRequest' }),
   responses: responsesRequest.meta({ id: 'CreateResponseRequest' }),
+  generate_content: generateContentRequest.meta({ id: 'GenerateContentRequest' }),
 }
 
 /** Asynchronous kinds, which run as queued jobs: adapter input and output files. */

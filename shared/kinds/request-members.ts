@@ -223,6 +223,22 @@ export const responsesMembers: MemberTable = table(own, otherVendors, {
   'top_k cache_control documents': { is: 'dropped', why: 'not in this format' },
 })
 
+/** `POST /v1beta/models/{model}:generateContent` and its siblings (@google/genai, `GenerateContentParameters`). */
+export const generateContentMembers: MemberTable = table(own, {
+  'contents systemInstruction toolConfig generationConfig safetySettings': { is: 'sent' },
+  'model stream alt': { is: 'ours', why: 'in the path and the query' },
+  tools: { is: 'sent', concern: 'cost', why: 'each tool is free, has a price, or is refused: `refuseUnpricedTools`' },
+  cachedContent: {
+    is: 'refused',
+    concern: 'data',
+    why: 'a cache in the operator’s account, whose tokens are not reserved',
+    source: 'ai.google.dev/api/caching',
+    matters: true,
+  },
+  'labels modelArmorConfig store': { is: 'dropped', concern: 'state', why: 'kept in the operator’s account' },
+  serviceTier: { is: 'dropped', concern: 'cost', why: 'the tier that the catalog prices is used' },
+})
+
 /** What chat completions, completions and embeddings do not send, of the members that providers have. */
 export const unsentChatMembers: MemberTable = table(own, otherVendors, {
   [Object.keys(paidFields).join(' ')]: { is: 'refused', concern: 'cost', why: 'has no price', matters: true },
@@ -244,7 +260,11 @@ export function asksFor({ allows }: Member, value: unknown): boolean {
 }
 
 /** The tables of the formats whose requests reach a provider of the same format as they are. */
-export const memberTables = { messages: messagesMembers, responses: responsesMembers }
+export const memberTables = {
+  messages: messagesMembers,
+  responses: responsesMembers,
+  generate_content: generateContentMembers,
+}
 
 /** A request may have thousands of either. */
 const maxNoted = 50

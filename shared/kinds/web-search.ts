@@ -5,8 +5,8 @@ import { declaredTools, type ResponsesTool } from './responses-tools.ts'
 
 /** The most searches of the web in one request: each is paid for, and the prompt is read again after each. */
 export const maxWebSearches = 20
-/** The most without `max_tool_calls`: agents list the tool in every request and hardly use it. */
-const usualWebSearches = 5
+/** The most without a limit in the request: agents list the tool in every request and hardly use it. */
+export const usualWebSearches = 5
 
 /** The types of the tool in Responses. Its older previews have other prices. */
 const types: ReadonlySet<string> = new Set(['web_search', 'web_search_2025_08_26'])

@@ -81,8 +81,10 @@ export type DirectAdapter<K extends DirectKind> = {
   stream?(call: Call<K>): StreamDecoder<DirectKinds[K]['chunk']>
   /** The usage of a complete response in our shape, where the kind's own shape does not hold all that is billed. */
   usage?(json: unknown, call: Call<K>): Usage | undefined
-  /** The request that counts the tokens of a prompt without answering it; its response has `input_tokens`. */
+  /** The request that counts the tokens of a prompt without answering it. */
   countTokens?(call: Call<K>): UpstreamRequest
+  /** The tokens in the response to it; `input_tokens` by default. */
+  countedTokens?(json: unknown): unknown
 }
 
 /** A provider's handle of long-running work, opaque to everything but its adapter. Small, plain JSON, no secrets. */

@@ -38,6 +38,7 @@ import { createSandboxSessions, type SandboxSessions } from './sandbox/realtime/
 import { connectSession } from './session-socket.ts'
 import { completionOverChat } from './toolkit/completion-over-chat.ts'
 import { functionsOverTools } from './toolkit/functions-over-tools.ts'
+import { generateContentOverChat } from './toolkit/generate-content-over-chat/adapter.ts'
 import { messagesOverChat } from './toolkit/messages-over-chat/adapter.ts'
 import { responsesOverChat } from './toolkit/responses-over-chat/adapter.ts'
 
@@ -323,8 +324,8 @@ export class Upstreams {
 }
 
 /**
- * The adapter of a protocol for a kind; completions of chat models, foreign Messages and foreign Responses are served by
- * its chat.
+ * The adapter of a protocol for a kind; completions of chat models, and requests in a foreign dialect, are served by its
+ * chat.
  */
 function directAdapter<K extends DirectKind>(
   kind: K,
@@ -336,6 +337,7 @@ function directAdapter<K extends DirectKind>(
   const { chat } = direct
   if (kind === 'completion' && isChatModel && chat) return completionOverChat(chat)
   if (kind === 'messages' && !direct.messages && chat) return messagesOverChat(chat)
+  if (kind === 'generate_content' && !direct.generate_content && chat) return generateContentOverChat(chat)
   // The sandbox's upstream has no Responses.
   const isNative = environment === 'live' && servesResponses(target) && direct.responses
   const isTranslated = kind === 'responses' && !(isNative && takesToolItems(target, body as ResponsesRequest))

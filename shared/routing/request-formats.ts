@@ -4,6 +4,7 @@ import type { Target, UpstreamRequest } from '../providers/contract.ts'
 import { fitChat } from '../providers/profile/fit-chat.ts'
 import { ownFields } from '../providers/toolkit/request-fields.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures, type Features } from './features.ts'
+import { generateContentFeatures } from './generate-content-features.ts'
 import { messagesFeatures } from './messages-features.ts'
 import { responsesFeatures } from './responses-features.ts'
 
@@ -61,6 +62,14 @@ function openAiWords(promptField: string): RefusalWords {
   }
 }
 
+/** Google's words (ai.google.dev/gemini-api/docs/troubleshooting; our chat adapter reads the same ones). */
+const googleWords: RefusalWords = {
+  overflow: ({ input, output, limit }) =>
+    `The input token count (${input + (output ?? 0)}) exceeds the maximum number of tokens allowed (${limit}).`,
+  isOverflow: message => message.startsWith('The input token count '),
+  unmet: message => `${message}.`,
+}
+
 /** The part of each dialect that routing needs. */
 export const requestFormats: { readonly [K in DirectKind]: RequestFormat<K> } = {
   chat: {
@@ -94,6 +103,12 @@ export const requestFormats: { readonly [K in DirectKind]: RequestFormat<K> } = 
     readFeatures: responsesFeatures,
     promptField: 'messages',
     words: openAiWords('messages'),
+    namesBlocks: false,
+  },
+  generate_content: {
+    readFeatures: generateContentFeatures,
+    promptField: 'contents',
+    words: googleWords,
     namesBlocks: false,
   },
 }

@@ -53,7 +53,7 @@ export const WAIVERS = report(`
   SELECT id AS subject, coalesce(waiver, 'none') AS found,
     CASE WHEN waiver IS NULL THEN 'a charge, or a reason' ELSE waiver END AS expected
   FROM generations
-  WHERE environment = 'live' AND kind IN ('chat', 'completion', 'embedding', 'messages', 'responses') AND cost_nano = 0
+  WHERE environment = 'live' AND kind IN ('chat', 'completion', 'embedding', 'messages', 'responses', 'generate_content') AND cost_nano = 0
     AND prompt_tokens + completion_tokens > 0`)
 export const CANCELLED_CALLS = report(`
   SELECT id AS subject, coalesce(cost_nano, 0) > 0 AS found, true AS expected

@@ -58,7 +58,13 @@ test.serial('these routes need no key, and these any key', t => {
   )
   t.deepEqual(
     namesOf(access => scopeOf(access) === null).filter(name => !name.endsWith('/models')),
-    ['GET /v1/avatars', 'GET /v1/avatars/voices', 'GET /v1/balance', 'GET /v1/models/{model}'],
+    [
+      'GET /v1/avatars',
+      'GET /v1/avatars/voices',
+      'GET /v1/balance',
+      'GET /v1/models/{model}',
+      'GET /v1beta/models/{model}',
+    ],
   )
 })
 

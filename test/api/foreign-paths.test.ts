@@ -11,25 +11,16 @@ const account = use(test, () => gateway.account())
 type Case = [method: string, path: string, names: string]
 
 const google: Case[] = [
-  ['POST', '/v1beta/models/gemini-3.5-flash:generateContent', 'POST /v1/chat/completions'],
-  ['POST', '/v1beta/models/gemini-3.5-flash:streamGenerateContent?alt=sse', 'POST /v1/chat/completions'],
-  ['POST', '/v1/models/gemini-3.5-flash:generateContent', 'POST /v1/chat/completions'],
-  ['POST', '/v1/v1beta/models/gemini-3.5-flash:generateContent', 'POST /v1/chat/completions'],
-  ['POST', '/models/gemini-3.5-flash:generateContent', 'POST /v1/chat/completions'],
-  ['POST', '/v1beta/models/google/gemini-3.5-flash:countTokens', 'POST /v1/messages/count_tokens'],
-  ['POST', '/v1beta/models/gemini-embedding-001:embedContent', 'POST /v1/embeddings'],
-  ['POST', '/v1beta/models/gemini-embedding-001:batchEmbedContents', 'POST /v1/embeddings'],
+  ['POST', '/v1/v1beta/models/gemini-3.5-flash:generateContent', 'POST /v1beta/models/{model}:generateContent'],
+  ['POST', '/models/gemini-3.5-flash:generateContent', 'POST /v1beta/models/{model}:generateContent'],
+  ['POST', '/v1beta/tunedModels/mine:generateContent', 'POST /v1beta/models/{model}:generateContent'],
+  ['POST', '/models/gemini-3.5-flash:countTokens', 'POST /v1beta/models/{model}:countTokens'],
+  ['POST', '/models/gemini-embedding-001:embedContent', 'POST /v1beta/models/{model}:batchEmbedContents'],
   ['POST', '/v1beta/models/imagen-4:predict', 'POST /v1/images'],
   ['POST', '/v1beta/models/veo-3.1:predictLongRunning', 'POST /v1/videos'],
-  ['GET', '/v1beta/models', 'GET /v1/models'],
-  ['GET', '/v1beta/models/gemini-3.5-flash', 'GET /v1/models'],
-  ['POST', '/v1beta/cachedContents', 'POST /v1/chat/completions'],
-  ['POST', '/upload/v1beta/files', 'POST /v1/chat/completions'],
-  [
-    'POST',
-    '/v1/projects/p/locations/global/publishers/google/models/gemini-3.5-flash:generateContent',
-    'POST /v1/chat/completions',
-  ],
+  ['POST', '/v1beta/models/gemini-3.5-flash:batchGenerateContent', 'POST /v1/batches'],
+  ['POST', '/v1beta/cachedContents', 'POST /v1beta/models/{model}:generateContent'],
+  ['POST', '/upload/v1beta/files', '`inlineData`'],
 ]
 
 const openai: Case[] = [
@@ -177,7 +168,7 @@ test('401 that says where a key was sent and where to send it, and shows none of
   ]
   for (const [headers, query, names] of cases)
     for (const [method, path] of [
-      ['GET', '/v1/models'],
+      ['GET', '/v1/balance'],
       ['POST', '/v1/chat/completions'],
     ] as const) {
       const response = await gateway.fetch(path + query, { method, headers, ...(method === 'POST' && { body: {} }) })

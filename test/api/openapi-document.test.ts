@@ -1,6 +1,7 @@
 import Ajv2020 from 'ajv/dist/2020.js'
 import { z } from 'zod'
 import { isMessagesPath, isResponsesPath } from '../../api/error-response.ts'
+import { isGooglePath } from '../../api/google-dialect.ts'
 import { openApiDocument } from '../../api/openapi/document.ts'
 import { errorsOf } from '../../api/openapi/errors.ts'
 import { endpoints } from '../../api/routes/index.ts'
@@ -167,6 +168,7 @@ test('rules between fields are in the schemas', t => {
 
 function errorFormatOf(path: string, failure: GatewayError): { name: string; status: number; shownCode?: string } {
   if (isMessagesPath(path)) return { name: 'MessagesErrorResponse', status: messagesErrorStatus(failure) }
+  if (isGooglePath(path)) return { name: 'GoogleErrorResponse', status: failure.status }
   if (!isResponsesPath(path)) return { name: 'ErrorResponse', status: failure.status }
   return failure.status === 402
     ? { name: 'ResponsesErrorResponse', status: 429, shownCode: 'insufficient_quota' }
@@ -175,7 +177,7 @@ function errorFormatOf(path: string, failure: GatewayError): { name: string; sta
 
 test('errors are one schema with an example of each code', t => {
   const validators = Object.fromEntries(
-    ['ErrorResponse', 'MessagesErrorResponse', 'ResponsesErrorResponse'].map(name => [
+    ['ErrorResponse', 'GoogleErrorResponse', 'MessagesErrorResponse', 'ResponsesErrorResponse'].map(name => [
       name,
       ajv.compile({ $ref: `document#/components/schemas/${name}` }),
     ]),
@@ -188,10 +190,17 @@ test('errors are one schema with an example of each code', t => {
       const { schema, examples } = resolved(document, responses[status]!).content!['application/json']!
       t.is(schema.$ref, `#/components/schemas/${name}`)
       const { value } = resolved(document, examples![code]!) as unknown as {
-        value: { error: { code: string; message: string; metadata?: { code?: string } } }
+        value: {
+          error: {
+            code: string
+            message: string
+            metadata?: { code?: string }
+            details?: { metadata?: { code?: string } }[]
+          }
+        }
       }
       t.true(validators[name]!(value), code)
-      t.is(value.error.code, shownCode)
+      t.is(value.error.details?.[0]?.metadata?.code ?? value.error.code, shownCode)
       if (shownCode !== code) t.is(value.error.metadata?.code, code)
       t.not(value.error.message, 'The request failed.', `${code} needs an example in api/openapi/errors.ts`)
     }

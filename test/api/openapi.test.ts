@@ -113,6 +113,43 @@ function magical(body: object, magic: string): object {
   return { ...body, ['prompt' in body ? 'prompt' : 'input']: text }
 }
 
+const contents = [{ role: 'user', parts: [{ text: 'Hello' }] }]
+const ofGemini = (method: string, body: object, model = 'gemini-3.5-flash') => {
+  const path = `/v1beta/models/${model}:${method}`
+  return {
+    success: () => [{ key: account.test, path, body }],
+    errors: () => [
+      ...[{}, { key: provisioning }].map(call => ({ ...call, path, body })),
+      { key: account.test, path, body: '{' },
+      { key: account.test, path, body: {} },
+      { key: account.test, path: `/v1beta/models/nope:${method}`, body },
+    ],
+  }
+}
+const geminiCalls: Record<string, Documented> = {
+  'POST /v1beta/models/{model}:generateContent': ofGemini('generateContent', { contents }),
+  'POST /v1beta/models/{model}:streamGenerateContent': ofGemini('streamGenerateContent', { contents }),
+  'POST /v1beta/models/{model}:countTokens': ofGemini('countTokens', { contents }),
+  'POST /v1beta/models/{model}:embedContent': ofGemini(
+    'embedContent',
+    { content: contents[0]! },
+    'gemini-embedding-001',
+  ),
+  'POST /v1beta/models/{model}:batchEmbedContents': ofGemini(
+    'batchEmbedContents',
+    { requests: [{ content: contents[0]! }] },
+    'gemini-embedding-001',
+  ),
+  'GET /v1beta/models': {
+    success: () => [{ key: account.test }, { key: account.test, path: '/v1beta/models?pageSize=3' }],
+    errors: () => [{}, { key: provisioning }, { key: account.test, path: '/v1beta/models?pageToken=x' }],
+  },
+  'GET /v1beta/models/{model}': {
+    success: () => [{ key: account.test, path: '/v1beta/models/gemini-3.5-flash' }],
+    errors: () => [{ path: '/v1beta/models/x' }, { key: account.test, path: '/v1beta/models/x' }],
+  },
+}
+
 /** Real calls of every endpoint: some that it answers, and some that it refuses. A new endpoint adds its own. */
 const calls: Record<string, Documented> = {
   'POST /v1/chat/completions': {
@@ -144,6 +181,7 @@ const calls: Record<string, Documented> = {
       })),
     errors: () => serving(validBodies['/v1/embeddings']),
   },
+  ...geminiCalls,
   'POST /v1/route': {
     success: () =>
       ['auto', 'gpt-5.6-luna'].map(model => ({ key: account.test, body: { ...validBodies['/v1/route'], model } })),
@@ -287,7 +325,8 @@ for (const endpoint of endpoints) {
     for (const call of errors()) {
       const { status, body } = await conforms(t, name, call)
       t.true(status >= 400 && status !== 500, `${name} ${status}`)
-      t.true(documented.has(body.error.code), `${name}: ${body.error.code}`)
+      const code = body.error.details?.[0]?.metadata?.code ?? body.error.code
+      t.true(documented.has(code), `${name}: ${code}`)
     }
     t.is(errors().length === 0, endpoint.access === 'public' && !endpoint.path.includes('{'), name)
   })
@@ -311,6 +350,7 @@ test.serial('200 with every body that the document has as an example', async t =
           '/api/v1/webhook-endpoints/{id}',
           path.includes('-endpoints/{id}') ? await madeEndpoint(gateway, account.organisationId) : '',
         )
+        .replace('{model}', path.includes(':') && path.includes('mbed') ? 'gemini-embedding-001' : 'gemini-3.5-flash')
         .replace(
           '/v1/conversations/{id}',
           path.startsWith('/v1/conversations/{id}') ? await conversationPath(gateway, key) : '',

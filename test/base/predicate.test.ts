@@ -57,6 +57,30 @@ const chat = {
 }
 const marked = { type: 'text', text: 'Hi', cache_control: { type: 'ephemeral' } }
 const bodies: Record<keyof typeof directKinds, object[]> = {
+  generate_content: [
+    { model: 'x', contents: [{ role: 'user', parts: [{ text: 'Hi' }] }] },
+    {
+      ...{ model: 'x', stream: true, alt: 'sse', mode: 'cost', unknown_field: 1 },
+      systemInstruction: { parts: [{ text: 'Be brief.' }] },
+      tools: [{ functionDeclarations: [{ name: 'w', parameters: { type: 'OBJECT' } }] }, { googleSearch: {} }],
+      toolConfig: { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: ['w'] } },
+      generationConfig: {
+        maxOutputTokens: 5,
+        responseJsonSchema: { type: 'object' },
+        thinkingConfig: { thinkingBudget: -1 },
+      },
+      contents: [
+        {
+          parts: [
+            { inlineData: { mimeType: 'image/png', data: 'AA' } },
+            { fileData: { fileUri: 'https://a.example' } },
+          ],
+        },
+        { role: 'model', parts: [{ functionCall: { name: 'w', args: { a: 1 } }, thoughtSignature: 'AA==' }] },
+        { role: 'user', parts: [{ functionResponse: { name: 'w', response: { output: 'x' } } }] },
+      ],
+    },
+  ],
   messages: [
     { model: 'x', max_tokens: 5, messages: [{ role: 'user', content: 'Hi' }], temperature: null },
     {

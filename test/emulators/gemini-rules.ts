@@ -113,8 +113,13 @@ function partFault(part: Json, at: string): string | null {
   return unknownName(part, partFields, at)
 }
 
+/** Of either alphabet, as google-genai for Python writes that for URLs: https://protobuf.dev/programming-guides/json/. */
 function isBase64(text: unknown): boolean {
-  return typeof text === 'string' && text !== '' && Buffer.from(text, 'base64').toString('base64') === text
+  if (typeof text !== 'string' || text === '') return false
+  return ['base64', 'base64url'].some(
+    form =>
+      Buffer.from(text, 'base64').toString(form as 'base64') === text.replace(form === 'base64url' ? /=+$/ : /$^/, ''),
+  )
 }
 
 function configFault(model: string, config: Json): string | null {

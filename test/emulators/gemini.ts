@@ -20,7 +20,7 @@ export function startGeminiEmulator(port = 0): Promise<Emulator> {
 const methods: Record<string, (model: string, request: Recorded) => Reply> = {
   generateContent,
   streamGenerateContent: generateContent,
-  countTokens: (_model, { body }) => json(200, { totalTokens: promptUsage(body).promptTokenCount }),
+  countTokens: countTokensOf,
   batchEmbedContents,
   embedContent: (_model, { body }) => json(200, { embedding: { values: vector(body) } }),
 }
@@ -40,6 +40,22 @@ function route(request: Recorded): Reply {
     'NOT_FOUND',
     `models/${model} is not found for API version v1beta, or is not supported for ${method}.`,
   )
+}
+
+/** Contents, or a whole request, which names the model: https://ai.google.dev/api/tokens. */
+function countTokensOf(model: string, { body }: Recorded): Reply {
+  const { generateContentRequest: whole, contents } = body
+  if (whole && contents)
+    return geminiError(400, 'INVALID_ARGUMENT', 'Only one of contents and generateContentRequest may be set.')
+  if (whole && whole.model !== `models/${model}`)
+    return geminiError(
+      400,
+      'INVALID_ARGUMENT',
+      '* CountTokensRequest.generate_content_request.model: unexpected model name format\n',
+    )
+  const fault = generateFault(model, whole ?? body)
+  if (fault !== null) return geminiError(400, 'INVALID_ARGUMENT', fault)
+  return json(200, { totalTokens: promptUsage(whole ?? body).promptTokenCount })
 }
 
 function generateContent(model: string, request: Recorded): Reply {

@@ -78,6 +78,22 @@ test('200 and failures alike leave no secret in Postgres, Redis, or the most tal
   }
   await ask(live)
   await ask(live, { ...chat, stream: true })
+  // At Gemini's paths a key may be in the URL.
+  const inUrl = async (path: string, body: unknown, key = live) => {
+    const headers = { 'idempotency-key': `in-url ${path}` }
+    const response = await call(web.url, `${path}${path.includes('?') ? '&' : '?'}key=${key}`, { body, headers })
+    t.false((await response.text()).includes(key), path)
+    return response.status
+  }
+  const contents = [{ role: 'user', parts: [{ text: 'Hello' }] }]
+  const gemini = '/v1beta/models/gpt-4o-mini'
+  t.is(await inUrl(`${gemini}:generateContent`, { contents }), 200)
+  t.is(await inUrl(`${gemini}:streamGenerateContent?alt=sse`, { contents }), 200)
+  t.is(await inUrl(`${gemini}:countTokens`, { contents }), 200)
+  t.is(await inUrl(`${gemini}:generateContent?x=1`, {}), 400)
+  t.is(await inUrl('/v1beta/models/nope:generateContent', { contents }), 404)
+  t.is(await inUrl('/v1beta/cachedContents', {}), 404)
+  t.is(await inUrl('/v1/chat/completions', chat), 401)
   await ask(made)
   const refusals = [
     failure(401, `Incorrect API key provided: ${upstreamSecret}.`, 'invalid_request_error', 'invalid_api_key'),

@@ -7,7 +7,8 @@ import {
   type Conversation,
   conversations,
   type Dialect,
-  paths,
+  isSayableInGemini,
+  pathOf,
   requestIn,
 } from '../../support/chat/conversations.ts'
 import { chargedNano, startWorld } from '../../support/chat/gateway.ts'
@@ -23,15 +24,15 @@ const world = use(test, () => {
 })
 
 /** A target of each protocol: one dialect is passed on at the first two, and all are translated at the third. */
-const targets: Record<string, Abilities & { upstream: () => Emulator }> = {
+const targets: Record<string, Abilities & { upstream: () => Emulator; speaksGemini?: true }> = {
   'llama-4-maverick': { upstream: () => together, takesFiles: false, hasEffort: false },
   // An effort is a budget here, unless the client speaks the provider’s own dialect: docs/decisions/equal-dialects.md
   'claude-haiku-4-5': { upstream: () => world.anthropic, takesFiles: true, hasEffort: false },
-  'gemini-3.5-flash': { upstream: () => world.gemini, takesFiles: true, hasEffort: true },
+  'gemini-3.5-flash': { upstream: () => world.gemini, takesFiles: true, hasEffort: true, speaksGemini: true },
 }
 const numRuns = 25
 
-for (const [model, { upstream, ...abilities }] of Object.entries(targets))
+for (const [model, { upstream, speaksGemini, ...abilities }] of Object.entries(targets))
   test.serial(`${model}: the same conversation in every dialect is the same request, at the same cost`, async t => {
     const account = await world.gateway.account({ usd: '1000' })
     let totalUsd = 0
@@ -39,7 +40,7 @@ for (const [model, { upstream, ...abilities }] of Object.entries(targets))
       const body = requestIn(dialect, model, conversation)
       // Messages have marks of their clients only.
       const headers = { 'x-gateway-cache-marks': 'off' }
-      const response = await world.gateway.fetch(paths[dialect], { key: account.live, body, headers })
+      const response = await world.gateway.fetch(pathOf(dialect, model), { key: account.live, body, headers })
       const text = await response.text()
       assert.equal(response.status, 200, `${dialect}: ${text}`)
       const costUsd = Number(response.headers.get('x-gateway-cost-usd'))
@@ -49,6 +50,7 @@ for (const [model, { upstream, ...abilities }] of Object.entries(targets))
     await fc.assert(
       fc.asyncProperty(conversations(abilities), async conversation => {
         const others: Dialect[] = conversation.stop ? ['messages'] : ['messages', 'responses']
+        if (!speaksGemini && isSayableInGemini(conversation)) others.push('generate_content')
         const chat = await send('chat', conversation)
         for (const dialect of others)
           assert.deepEqual({ dialect, ...(await send(dialect, conversation)) }, { dialect, ...chat })

@@ -1,10 +1,13 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import { isMessagesPath, isResponsesPath } from '../../../api/error-response.ts'
+import { isGooglePath } from '../../../api/google-dialect.ts'
 import { errorAnswer } from '../../../api/schemas/core.ts'
+import { googleError } from '../../../api/schemas/gemini.ts'
 import { messagesError } from '../../../api/schemas/messages.ts'
 import { responsesError } from '../../../api/schemas/responses.ts'
 import { type ErrorBody, type ErrorCode, GatewayError } from '../../../shared/base/errors.ts'
+import { googleErrorBody } from '../../../shared/engine/google-error.ts'
 import { messagesErrorBody, messagesErrorStatus } from '../../../shared/engine/messages-error.ts'
 import { responsesErrorBody, responsesErrorStatus } from '../../../shared/engine/responses-error.ts'
 import { operatorActor } from '../../../shared/io/audit.ts'
@@ -39,6 +42,11 @@ export function errorIn(response: Response, text: string): ErrorBody['error'] {
     const code = error.code === 'insufficient_quota' ? error.metadata?.code : error.code
     return { ...error, code } as ErrorBody['error']
   }
+  if (isGooglePath(pathname)) {
+    const { message, status, details } = googleError.parse(JSON.parse(text)).error
+    const { code, param = null } = details[0]!.metadata as { code: ErrorCode; param?: string }
+    return { code, type: status, message, param }
+  }
   const schema = isMessagesPath(pathname) ? messagesError : errorAnswer
   return schema.parse(JSON.parse(text)).error as ErrorBody['error']
 }
@@ -49,6 +57,7 @@ export function expectedError(response: Response, code: ErrorCode): { status: nu
   const { pathname } = new URL(response.url)
   if (isResponsesPath(pathname))
     return { status: responsesErrorStatus(failure), type: responsesErrorBody(failure).error.type }
+  if (isGooglePath(pathname)) return { status: failure.status, type: googleErrorBody(failure, '').error.status }
   if (!isMessagesPath(pathname)) return { status: failure.status, type: failure.body.error.type }
   return { status: messagesErrorStatus(failure), type: messagesErrorBody(failure, '').error.type }
 }

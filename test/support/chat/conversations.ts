@@ -17,7 +17,7 @@ export type Conversation = {
   effort: 'low' | 'medium' | 'high' | null
   stop: string[] | null
 }
-export type Dialect = 'chat' | 'messages' | 'responses'
+export type Dialect = 'chat' | 'messages' | 'responses' | 'generate_content'
 
 type Part = { text: string } | { image: string } | { pdf: string }
 type Call = { id: string; name: string; input: Record<string, string>; result: string }
@@ -34,21 +34,33 @@ const schema = {
 }
 const filename = 'terms.pdf'
 
-export const paths: Record<Dialect, string> = {
+/** The path of a dialect; Google's has the model. */
+export function pathOf(dialect: Dialect, model: string): string {
+  return dialect === 'generate_content' ? `/v1beta/models/${model}:generateContent` : paths[dialect]
+}
+
+const paths: Record<Exclude<Dialect, 'generate_content'>, string> = {
   chat: '/v1/chat/completions',
   messages: '/v1/messages',
   responses: '/v1/responses',
 }
 
+/** Whether Google's form can say a conversation: it has neither strict tools nor one call at a time. */
+export function isSayableInGemini({ tools, choice, isParallel }: Conversation): boolean {
+  return (isParallel || !choice || tools.length === 0) && !tools.some(tool => tool.strict)
+}
+
 /** The request of one dialect that says what the conversation does. */
 export function requestIn(dialect: Dialect, model: string, conversation: Conversation): object {
-  return { model, ...writers[dialect](conversation) }
+  const body = writers[dialect](conversation)
+  return dialect === 'generate_content' ? body : { model, ...body }
 }
 
 const writers: Record<Dialect, (conversation: Conversation) => object> = {
   chat: chatRequest,
   messages: messagesRequest,
   responses: responsesRequest,
+  generate_content: geminiRequest,
 }
 
 function chatRequest(conversation: Conversation): object {
@@ -176,6 +188,49 @@ function responsesPart(part: Part): object {
   if ('text' in part) return { type: 'input_text', text: part.text }
   if ('image' in part) return { type: 'input_image', image_url: `data:image/png;base64,${part.image}` }
   return { type: 'input_file', filename, file_data: `data:application/pdf;base64,${part.pdf}` }
+}
+
+const geminiModes = { auto: 'AUTO', required: 'ANY', none: 'NONE' }
+
+function geminiRequest(conversation: Conversation): object {
+  const { system, rounds, tools, choice, maxTokens, isStructured, effort, stop, temperature, topP } = conversation
+  const mode = typeof choice === 'object' && choice ? 'ANY' : choice && geminiModes[choice]
+  const allowedFunctionNames = typeof choice === 'object' && choice ? [choice.tool] : undefined
+  return {
+    ...(system !== null && { systemInstruction: { parts: [{ text: system }] } }),
+    contents: rounds.flatMap(geminiContents),
+    ...(tools.length > 0 && {
+      tools: [{ functionDeclarations: tools.map(tool => ({ ...tool, parametersJsonSchema: schema })) }],
+      ...(mode && { toolConfig: { functionCallingConfig: { mode, allowedFunctionNames } } }),
+    }),
+    generationConfig: {
+      maxOutputTokens: maxTokens,
+      ...(temperature === null ? topP !== null && { topP } : { temperature }),
+      ...(stop && { stopSequences: stop }),
+      ...(isStructured && { responseMimeType: 'application/json', responseJsonSchema: schema }),
+      ...(effort && { thinkingConfig: { thinkingLevel: effort.toUpperCase() } }),
+    },
+  }
+}
+
+function geminiContents({ said, answer }: Round): object[] {
+  const user = said.length > 0 ? [{ role: 'user', parts: said.map(geminiPart) }] : []
+  if (!answer) return user
+  const calls = answer.calls.map(({ id, name, input }) => ({ functionCall: { id, name, args: input } }))
+  const results = answer.calls.map(({ id, name, result }) => {
+    return { functionResponse: { id, name, response: { output: result } } }
+  })
+  return [
+    ...user,
+    { role: 'model', parts: [...(answer.text === null ? [] : [{ text: answer.text }]), ...calls] },
+    ...(results.length > 0 ? [{ role: 'user', parts: results }] : []),
+  ]
+}
+
+function geminiPart(part: Part): object {
+  if ('text' in part) return part
+  if ('image' in part) return { inlineData: { mimeType: 'image/png', data: part.image } }
+  return { inlineData: { mimeType: 'application/pdf', data: part.pdf, displayName: filename } }
 }
 
 function samplingOf({ temperature, topP }: Conversation): object {

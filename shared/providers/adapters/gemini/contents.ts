@@ -16,7 +16,7 @@ type Conversation = { systemInstruction?: { parts: [{ text: string }] }; content
 type Of<Role extends ChatMessage['role']> = Extract<ChatMessage, { role: Role }>
 
 /** Gemini 3 and newer accept it instead of a thought signature that was lost. */
-const lostSignature = 'skip_thought_signature_validator'
+export const lostSignature = 'skip_thought_signature_validator'
 
 /**
  * Converts the messages: system texts separately, tool results as user content, consecutive messages of one role

@@ -7,15 +7,19 @@ import { assertText } from '../../toolkit/token-inputs.ts'
 import { readEmbedded } from './wire.ts'
 
 const maxInputs = 100
-const supportedFields: ReadonlySet<string> = new Set([...ownFields, 'model', 'input', 'dimensions', 'encoding_format'])
+const supportedFields: ReadonlySet<string> = new Set([
+  ...ownFields,
+  ...['model', 'input', 'dimensions', 'encoding_format', 'task_type', 'titles'],
+])
 
 /** Converts an OpenAI embeddings request. Throws a GatewayError 400 on `input` for tokens or too many texts. */
 export function embeddingRequest({ body, target }: Call<'embedding'>): UpstreamRequest {
   const model = `models/${target.deployment.upstream_model}`
-  const requests = embeddingTexts(body.input).map(text => ({
+  const requests = embeddingTexts(body.input).map((text, index) => ({
     model,
     content: { role: 'user', parts: [{ text }] },
     ...(body.dimensions && { outputDimensionality: body.dimensions }),
+    ...embeddingTask(body, index),
   }))
   const request = {
     method: 'POST' as const,
@@ -24,6 +28,12 @@ export function embeddingRequest({ body, target }: Call<'embedding'>): UpstreamR
     body: JSON.stringify({ requests }),
   }
   return withDropped(request, unsupportedEmbeddingFields(body))
+}
+
+/** What Gemini knows of a text beside its words: the task that its vector is for, and its title. */
+export function embeddingTask({ task_type: taskType, titles }: Call<'embedding'>['body'], index: number) {
+  const title: unknown = Array.isArray(titles) ? titles[index] : undefined
+  return { ...(typeof taskType === 'string' && { taskType }), ...(typeof title === 'string' && title && { title }) }
 }
 
 /** The fields of a request that Gemini does not take. */

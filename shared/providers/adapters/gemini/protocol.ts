@@ -5,6 +5,7 @@ import { withReasoningState } from '../../toolkit/reasoning-state.ts'
 import { chatAnswer } from './answer.ts'
 import { embeddingAnswer, embeddingRequest } from './embedding.ts'
 import { failure } from './failure.ts'
+import { generateContent } from './generate-content.ts'
 import { image } from './image.ts'
 import { live } from './live.ts'
 import { music } from './music.ts'
@@ -26,6 +27,7 @@ export const gemini: Protocol = {
         stream: chatStream,
       }),
     ),
+    generate_content: generateContent,
     embedding: { native: false, request: embeddingRequest, answer: embeddingAnswer },
   },
   queued: { video },

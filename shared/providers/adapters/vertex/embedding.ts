@@ -2,7 +2,7 @@ import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { valueAt } from '../../toolkit/json-fields.ts'
 import { withDropped } from '../../toolkit/request-fields.ts'
-import { embeddingAnswer, embeddingTexts, unsupportedEmbeddingFields } from '../gemini/embedding.ts'
+import { embeddingAnswer, embeddingTask, embeddingTexts, unsupportedEmbeddingFields } from '../gemini/embedding.ts'
 import { modelsPath } from './paths.ts'
 
 /**
@@ -28,18 +28,22 @@ function requestsOf(call: Call<'embedding'>): UpstreamRequest[] {
   const { dimensions } = call.body
   // A text that is too long is refused, not cut.
   const settings = { autoTruncate: false, ...(dimensions && { outputDimensionality: dimensions }) }
-  const bodyOf = (text: string) =>
-    isPredicted(call)
-      ? { instances: [{ content: text }], parameters: settings }
-      : { content: { role: 'user', parts: [{ text }] }, embedContentConfig: settings }
+  const bodyOf = (text: string, index: number) => {
+    const { taskType, title } = embeddingTask(call.body, index)
+    if (!isPredicted(call)) {
+      const embedContentConfig = { ...settings, taskType, title }
+      return { content: { role: 'user', parts: [{ text }] }, embedContentConfig }
+    }
+    return { instances: [{ content: text, task_type: taskType, title }], parameters: settings }
+  }
   const method = isPredicted(call) ? 'predict' : 'embedContent'
-  return embeddingTexts(call.body.input).map(text =>
+  return embeddingTexts(call.body.input).map((text, index) =>
     withDropped(
       {
         method: 'POST' as const,
         path: `${modelsPath}${model}:${method}`,
         headers: { 'content-type': 'application/json' },
-        body: JSON.stringify(bodyOf(text)),
+        body: JSON.stringify(bodyOf(text, index)),
       },
       unsupportedEmbeddingFields(call.body),
     ),

@@ -8,7 +8,8 @@ const isSetting = (name: string) => name !== 'tools' && name !== 'models' && !na
 export function outlineOf({ type, model, streamed, parameters }: RequestDetail): object {
   const settings = Object.fromEntries(Object.entries(parameters ?? {}).filter(([name]) => isSetting(name)))
   const named = { model, ...settings, ...(streamed && { stream: true }) }
-  if (type === 'chat' || type === 'messages') return { ...named, messages: [{ role: 'user', content: '…' }] }
+  if (type === 'chat' || type === 'messages' || type === 'generate_content')
+    return { ...named, messages: [{ role: 'user', content: '…' }] }
   if (type === 'completion') return { ...named, prompt: '…' }
   return { ...named, input: '…' }
 }

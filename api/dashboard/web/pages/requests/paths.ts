@@ -3,6 +3,8 @@ export const paths: Record<string, string> = {
   chat: '/v1/chat/completions',
   messages: '/v1/messages',
   responses: '/v1/responses',
+  // Shown as the chat completion that does the same.
+  generate_content: '/v1/chat/completions',
   completion: '/v1/completions',
   embedding: '/v1/embeddings',
 }

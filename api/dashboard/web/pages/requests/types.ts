@@ -4,6 +4,7 @@ const names: Record<string, string> = {
   chat: 'Chat',
   messages: 'Messages',
   responses: 'Responses',
+  generate_content: 'Gemini',
   completion: 'Completion',
   embedding: 'Embeddings',
   image: 'Image',

@@ -1,0 +1,218 @@
+import { isAscii } from 'node:buffer'
+import type { GatewayError } from '../base/errors.ts'
+import type { Usage } from '../base/usage.ts'
+import { googleErrorInStream } from '../engine/google-error.ts'
+import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
+import {
+  chatFinishReason,
+  endsAnswer,
+  type GeminiAnswer,
+  googleSearchesIn,
+  recordParts,
+} from '../kinds/generate-content.ts'
+import type { Call, DirectAdapter } from '../providers/contract.ts'
+import type { StreamDecoder } from '../providers/stream-decoder.ts'
+import type { StreamInfo } from './chat-format.ts'
+import { ignoreIncomplete, parseOrThrow } from './choices-relay.ts'
+import { EventRelay } from './event-relay.ts'
+import { asBytes } from './splice.ts'
+import { type AnswerRelay, invalidResponse, truncatedError } from './stream-relay.ts'
+
+type Info = Pick<StreamInfo<'generate_content'>, 'id' | 'model' | 'requestId' | 'request'>
+
+/** Creates the relay of one streamed answer in Google's form. */
+export function generateContentRelayFor(
+  {
+    adapter,
+    call,
+    requests,
+  }: {
+    adapter: DirectAdapter<'generate_content'>
+    call: Call<'generate_content'>
+    requests: readonly unknown[]
+  },
+  info: Info,
+): AnswerRelay {
+  const decoder = adapter.stream!(call)
+  return adapter.native
+    ? new PassingGenerateContentRelay(decoder, info)
+    : new TranslatingGenerateContentRelay(decoder, info, requests.length)
+}
+
+/** The error that ends a stream which failed before anything of its answer was written. */
+export function failedGenerateContent({ request, requestId }: Info, failure: GatewayError): string {
+  const framing = new Framing(request.alt !== 'sse')
+  return framing.add(JSON.stringify(googleErrorInStream(failure, requestId))) + framing.end()
+}
+
+/** Frames answers as the items of a JSON array, or as server-sent events. */
+class Framing {
+  readonly isArray: boolean
+  #hasItems = false
+
+  constructor(isArray: boolean) {
+    this.isArray = isArray
+  }
+
+  add(json: string): string {
+    if (!this.isArray) return `data: ${json}\r\n\r\n`
+    const before = this.#hasItems ? ',\r\n' : '['
+    this.#hasItems = true
+    return before + json
+  }
+
+  end(): string {
+    if (!this.isArray) return ''
+    return this.#hasItems ? '\n]' : '[]'
+  }
+}
+
+/**
+ * Relays the events of a stream in Google's form. Nothing is written before there is output, until which another provider can
+ * still take over. There is no event of the end, so the one that ends the answer is held until the answer is billed.
+ */
+abstract class GenerateContentRelay extends EventRelay {
+  protected readonly decoder: StreamDecoder<GeminiAnswer>
+  protected readonly framing: Framing
+  readonly #requestId: string
+  /** What follows once the answer is billed. */
+  #held = ''
+  #hasCalls = false
+
+  constructor(decoder: StreamDecoder<GeminiAnswer>, { request, requestId }: Info) {
+    super()
+    this.decoder = decoder
+    this.framing = new Framing(request.alt !== 'sse')
+    this.#requestId = requestId
+  }
+
+  /** The provider's usage; null until the answer is complete. */
+  get usage(): Usage | null {
+    return this.finishReason === null ? null : (this.decoder.usage ?? null)
+  }
+
+  /** The provider's latest usage. */
+  get reported(): Usage | null {
+    return this.decoder.usage ?? null
+  }
+
+  formatEnding(): string {
+    return this.#held + this.framing.end()
+  }
+
+  formatFailure(failure: GatewayError): string {
+    const json = JSON.stringify(googleErrorInStream(failure, this.#requestId))
+    return this.framing.add(this.encoding === 'latin1' ? asBytes(json) : json) + this.framing.end()
+  }
+
+  /** Writes the text of an event, or holds it once the answer is complete. */
+  protected add(text: string): void {
+    if (this.finishReason === null) this.pass(text)
+    else this.#held += text
+  }
+
+  /** Records what an event adds to the answer. */
+  protected record(answer: GeminiAnswer): void {
+    this.upstreamId ??= answer.responseId ?? ''
+    this.upstreamModel ??= answer.modelVersion ?? null
+    const { hasParts, hasCalls } = recordParts(answer, {
+      text: text => this.output.addText(text),
+      image: url => this.output.add({ choices: [{ delta: { images: [{ image_url: { url } }] } }] }),
+    })
+    this.output.webSearches = Math.max(this.output.webSearches, googleSearchesIn(answer))
+    this.hasOutput ||= hasParts
+    this.#hasCalls ||= hasCalls
+    if (!this.decoder.done || !endsAnswer(answer)) return
+    this.finishReason ??= chatFinishReason(answer, this.#hasCalls)
+    this.hasOutput = true
+  }
+
+  /** Throws a ProviderError unless the answer is complete. */
+  protected assertComplete(): void {
+    if (this.finishReason !== null) return
+    throw this.upstreamId === null ? invalidResponse('the provider sent no answer') : truncatedError()
+  }
+}
+
+/** For native dialects: forwards the bytes of events unchanged, apart from what is around them in a JSON array. */
+class PassingGenerateContentRelay extends GenerateContentRelay {
+  readonly encoding = 'latin1'
+  readonly #cutter = new EventCutter()
+
+  feed(bytes: Buffer): void {
+    this.#accept(parseOrThrow(() => this.#cutter.push(bytes.toString('latin1'))))
+  }
+
+  close(): void {
+    const rest = this.#cutter.rest().trim()
+    if (rest.endsWith('}')) ignoreIncomplete(() => this.#accept(`${rest}\r\n\r\n`))
+    this.assertComplete()
+  }
+
+  /** `events`: complete events as latin1 text of their bytes. */
+  #accept(events: string): void {
+    for (const raw of splitEvents(events)) {
+      const bytes = Buffer.from(raw, 'latin1')
+      const event = parseEvent(isAscii(bytes) ? raw : bytes.toString())
+      if (!event) {
+        if (!this.framing.isArray) this.add(raw)
+        continue
+      }
+      for (const answer of this.decoder.push(event)) this.record(answer)
+      this.add(this.framing.isArray ? this.framing.add(asBytes(event.data)) : raw)
+    }
+  }
+}
+
+/** For translated answers: writes the events that the decoder makes. */
+class TranslatingGenerateContentRelay extends GenerateContentRelay {
+  readonly encoding = 'utf8'
+  readonly #parsers: SseParser[]
+  readonly #id: string
+  readonly #model: string
+  /** Number of requests whose answers have not ended. */
+  #open: number
+
+  constructor(decoder: StreamDecoder<GeminiAnswer>, info: Info, parts: number) {
+    super(decoder, info)
+    this.#parsers = Array.from({ length: parts }, () => new SseParser())
+    this.#open = parts
+    this.#id = info.id
+    this.#model = info.model
+  }
+
+  feed(bytes: Buffer, part = 0): void {
+    for (const event of parseOrThrow(() => this.#parsers[part]!.push(bytes))) {
+      this.#accept(event, part)
+      // Some servers keep the connection open after the terminator.
+      const isEnd = this.decoder.over === true || event.data.trim() === '[DONE]'
+      if (isEnd && !this.over && this.#open === 1) this.#end()
+    }
+  }
+
+  close(part = 0): void {
+    if (this.over) return
+    const last = this.#parsers[part]!.end()
+    if (last) ignoreIncomplete(() => this.#accept(last, part))
+    if (--this.#open > 0) return
+    if (this.upstreamId !== null && !this.decoder.done) throw truncatedError()
+    this.#end()
+  }
+
+  /** Writes what remains of an answer whose last event came. */
+  #end(): void {
+    const events = this.decoder.end?.() ?? []
+    for (const event of events) this.#write(event)
+    this.assertComplete()
+    this.over = true
+  }
+
+  #accept(event: ServerSentEvent, part: number): void {
+    for (const one of this.decoder.push(event, part)) this.#write(one)
+  }
+
+  #write(answer: GeminiAnswer): void {
+    this.record(answer)
+    this.add(this.framing.add(JSON.stringify({ ...answer, modelVersion: this.#model, responseId: this.#id })))
+  }
+}

@@ -1,0 +1,100 @@
+import { isObject } from '../../../base/is-object.ts'
+import type { ChatCompletion, FinishReason } from '../../../kinds/chat.ts'
+import {
+  type GeminiAnswer,
+  type GeminiAnswerPart,
+  type GeminiCandidate,
+  geminiUsage,
+} from '../../../kinds/generate-content.ts'
+import { readDataUri } from '../data-uri.ts'
+import { signatureOf } from './reasoning-state.ts'
+
+type Choice = ChatCompletion['choices'][number]
+
+/** Translates a complete chat answer. `showsThoughts`: whether the request asked for the thoughts. */
+export function toGeminiAnswer(answer: ChatCompletion, showsThoughts: boolean): GeminiAnswer {
+  return {
+    candidates: answer.choices.map(choice => candidateOf(choice, answer.id, showsThoughts)),
+    ...(answer.usage && { usageMetadata: geminiUsage(answer.usage) }),
+    modelVersion: answer.model,
+    responseId: answer.id,
+  }
+}
+
+function candidateOf(choice: Choice, answerId: string, showsThoughts: boolean): GeminiCandidate {
+  const { message, index, finish_reason, logprobs } = choice
+  const { content, refusal, images = [], tool_calls: calls = [], reasoning_content, reasoning_details = [] } = message
+  const text = (content ?? '') + (refusal ?? '')
+  const thoughts = reasoning_content ?? reasoning_details.map(detail => detail.text ?? '').join('')
+  const signature = calls?.length ? signatureOf({ text: thoughts, details: reasoning_details ?? [] }) : undefined
+  const parts: GeminiAnswerPart[] = [
+    ...(showsThoughts && thoughts !== '' ? [{ text: thoughts, thought: true as const }] : []),
+    ...(text === '' ? [] : [{ text }]),
+    ...images.flatMap(imagePart),
+    ...(calls ?? []).map((call, position) => {
+      const { name, arguments: args } = call.function
+      return callPart({ id: call.id, name, args }, position === 0 ? signature : undefined, `${answerId}_${position}`)
+    }),
+  ]
+  return {
+    index,
+    // Clients refuse a content without parts.
+    content: { role: 'model', parts: parts.length > 0 ? parts : [{ text: '' }] },
+    finishReason: finishReasonOf(finish_reason, refusal ?? ''),
+    ...logprobsOf(logprobs),
+  }
+}
+
+/** A part of an image in an answer; none for one that is behind a URL. */
+export function imagePart({ image_url }: { image_url: { url: string } }): GeminiAnswerPart[] {
+  const image = readDataUri(image_url.url)
+  return image ? [{ inlineData: { mimeType: image.mediaType, data: image.data } }] : []
+}
+
+/** The part of a call. Arguments that are no JSON object are handed on as text, so that the client's own check refuses the call. */
+export function callPart(
+  call: { id: string; name: string; args: string },
+  thoughtSignature: string | undefined,
+  fallbackId: string,
+): GeminiAnswerPart {
+  const id = call.id || `call_${fallbackId.replace(/\W/g, '_')}`
+  return {
+    functionCall: { id, name: call.name, args: argsOf(call.args) },
+    ...(thoughtSignature !== undefined && { thoughtSignature }),
+  }
+}
+
+function argsOf(text: string): object {
+  if (text.trim() === '') return {}
+  try {
+    const args: unknown = JSON.parse(text)
+    if (args === null) return {}
+    if (isObject(args)) return args
+  } catch {
+    // Handed on below.
+  }
+  return { invalid_json: text }
+}
+
+/** Google has no reason for calls; a refusal is what its filters are. */
+export function finishReasonOf(reason: FinishReason, refusal: string): string {
+  if (refusal !== '' || reason === 'content_filter') return 'SAFETY'
+  if (reason === 'length') return 'MAX_TOKENS'
+  return reason === 'error' ? 'OTHER' : 'STOP'
+}
+
+type Entry = { token: string; logprob: number; top_logprobs?: readonly { token: string; logprob: number }[] | null }
+const tokenOf = ({ token, logprob }: Entry) => ({ token, logProbability: logprob })
+
+/** Log probabilities in Google's form. */
+export function logprobsOf(logprobs: unknown): Pick<GeminiCandidate, 'logprobsResult'> {
+  const content = isObject(logprobs) ? logprobs.content : null
+  if (!Array.isArray(content) || content.length === 0) return {}
+  const entries = content as Entry[]
+  return {
+    logprobsResult: {
+      chosenCandidates: entries.map(tokenOf),
+      topCandidates: entries.map(({ top_logprobs }) => ({ candidates: (top_logprobs ?? []).map(tokenOf) })),
+    },
+  }
+}
