@@ -68,7 +68,7 @@ test('200 for the same text as its bytes: a stream, JSONL of a megabyte in piece
     ['zstd', Buffer.concat([skippable, zstdCompressSync(body), skippable])],
     ...codings.map(([coding, compress]): [string, Buffer] => [coding, compress(body)]),
   ]
-  const plain = await (await post(chat, 'identity', body)).json()
+  const plain = (await (await post(chat, 'identity', body)).json()) as { usage: object }
   for (const [coding, bytes] of sent) {
     const pieces = Array.from({ length: Math.ceil(bytes.length / 999) }, (_, i) =>
       bytes.subarray(i * 999, i * 999 + 999),
@@ -195,7 +195,7 @@ test('200 for compressed forms, 400 for damaged ones, 413 by the limit of the fi
   for (const [coding, compress] of codings) {
     const response = await send(coding, compress(form))
     t.is(response.status, 200, coding)
-    t.is((await response.json()).bytes, lines.length, coding)
+    t.is(((await response.json()) as { bytes: number }).bytes, lines.length, coding)
   }
   const whole = gzipSync(form)
   await answersError(t, await send('gzip', whole.subarray(0, -1)), 'invalid_request', 'content-encoding')
