@@ -1,22 +1,33 @@
 import { canReason } from '../../../catalog/traits.ts'
 import type { ChatMessage, ToolCall } from '../../../kinds/chat.ts'
 import {
+  asksToCompact,
+  isCompaction,
   isItem,
   isMessageItem,
   isReference,
   type KnownResponsesItem,
   type ResponsesItem,
   type ResponsesMessage,
-  type ResponsesRequest,
   unresolvedReference,
 } from '../../../kinds/responses.ts'
-import type { Target } from '../../contract.ts'
+import type { Call, Target } from '../../contract.ts'
+import { compactionPrompt, summaryIn } from '../compaction.ts'
 import { customArguments } from '../custom-tools.ts'
-import { pushLaterSystem, pushUserParts, resultParts, toolText, type UserPart } from '../over-chat/user-parts.ts'
+import {
+  pushLaterSystem,
+  pushUserParts,
+  resultParts,
+  textParts,
+  toolText,
+  type UserPart,
+} from '../over-chat/user-parts.ts'
 import { type LocatedPart, locatedParts, textOf, textsOf, userParts } from './content.ts'
 import { returnedReasoning } from './reasoning.ts'
 import { invalid, unsupported } from './refusals.ts'
 import { chatName } from './tool-names.ts'
+
+const misplacedTrigger = "The 'compaction_trigger' item must be the final input item."
 
 type Item<T extends KnownResponsesItem['type']> = Extract<KnownResponsesItem, { type: T }>
 type Output = Item<'function_call_output'> | Item<'custom_tool_call_output'>
@@ -37,23 +48,30 @@ const skippedTypes: readonly unknown[] = [
 ]
 
 /** The chat messages of a Responses request. Throws a GatewayError 400 naming the item that cannot be translated. */
-export function conversation({ instructions, input }: ResponsesRequest, target: Target): ChatMessage[] {
+export function conversation(call: TranslatedCall): ChatMessage[] {
+  const { instructions, input } = call.body
   const items: ResponsesItem[] = typeof input === 'string' ? [{ role: 'user', content: input }] : input
-  const builder = new ConversationBuilder(items, target)
+  const builder = new ConversationBuilder(items, call)
   if (instructions?.trim()) builder.addSystem([instructions])
   for (const [position, item] of items.entries()) builder.add(item, position)
-  return builder.end()
+  return builder.end(asksToCompact(call.body))
 }
 
+type TranslatedCall = Pick<Call<'responses'>, 'body' | 'target' | 'reasoning'>
+
 class ConversationBuilder {
+  readonly #call: TranslatedCall
   readonly #target: Target
+  readonly #items: readonly ResponsesItem[]
   readonly #messages: ChatMessage[] = []
   /** The outputs of tools that no call has taken yet, by the id of the call. */
   readonly #outputs: Map<string, LocatedOutput[]>
   #turn: Turn | null = null
 
-  constructor(items: readonly ResponsesItem[], target: Target) {
-    this.#target = target
+  constructor(items: readonly ResponsesItem[], call: TranslatedCall) {
+    this.#call = call
+    this.#target = call.target
+    this.#items = items
     const outputs = items.flatMap((item, position) => (isOutput(item) ? { output: item, position } : []))
     this.#outputs = Map.groupBy(outputs, ({ output }) => output.call_id)
   }
@@ -66,12 +84,10 @@ class ConversationBuilder {
     else if (isItem(item, 'custom_tool_call')) this.#addCall(item, customArguments(item.input), position)
     else if (isOutput(item)) this.#endTurnAt(item, position)
     else if (isReference(item)) throw unsupported(`${param}.type`, unresolvedReference)
-    else if (item.type === 'compaction_trigger')
-      throw unsupported(
-        `${param}.type`,
-        'This model does not compact conversations. In Codex, set a provider of your own in config.toml: then it writes the summary itself.',
-      )
-    else if (!skippedTypes.includes(item.type))
+    else if (isCompaction(item)) this.#addUser(summaryIn(item, param, this.#call))
+    else if (isItem(item, 'compaction_trigger')) {
+      if (position < this.#items.length - 1) throw invalid(`${param}.type`, misplacedTrigger)
+    } else if (!skippedTypes.includes(item.type))
       throw unsupported(`${param}.type`, `This model takes no item of the type ${String(item.type).slice(0, 100)}.`)
   }
 
@@ -97,11 +113,17 @@ class ConversationBuilder {
     prompt.content.push({ type: 'text', text })
   }
 
-  /** All messages. */
-  end(): ChatMessage[] {
+  /** All messages. `compacts`: the model is asked for a summary of them. */
+  end(compacts: boolean): ChatMessage[] {
     this.#endTurn()
     if (this.#messages.length === 0) throw invalid('input', 'The input needs at least one message with content.')
+    if (compacts) this.#addUser(compactionPrompt)
     return this.#messages
+  }
+
+  #addUser(text: string): void {
+    this.#endTurn()
+    pushUserParts(this.#messages, textParts(text))
   }
 
   #addMessage({ role, content }: ResponsesMessage, param: string): void {
