@@ -1,8 +1,10 @@
+import { profileOf } from '../catalog/chat-profile.ts'
 import type { ProviderRow } from '../catalog/schema.ts'
-import { servesResponses, takesNamespaces } from '../catalog/traits.ts'
+import { compacts, servesResponses, takesNamespaces } from '../catalog/traits.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds, InstantKind, QueuedKind } from '../kinds/index.ts'
-import { isItem, type ResponsesRequest } from '../kinds/responses.ts'
+import { isCompaction, type ResponsesRequest } from '../kinds/responses.ts'
+import { isClientSearch, type ResponsesTool } from '../kinds/responses-tools.ts'
 import { chat as unfittedChat } from './adapters/openai/chat.ts'
 import type { DirectAdapter, InstantAdapter, Protocol, QueuedAdapter, Target } from './contract.ts'
 import { renamesTools } from './profile/fitted-chat.ts'
@@ -11,6 +13,7 @@ import type { RealtimeAdapter } from './realtime-contract.ts'
 import { completionOverChat } from './toolkit/completion-over-chat.ts'
 import { functionsOverTools, hasFunctions } from './toolkit/functions-over-tools.ts'
 import { messagesOverChat } from './toolkit/messages-over-chat/adapter.ts'
+import { isEnvelope } from './toolkit/reasoning-envelope.ts'
 import { responsesOverChat } from './toolkit/responses-over-chat/adapter.ts'
 
 export type Environment = 'live' | 'test'
@@ -98,12 +101,30 @@ function directAdapter<K extends DirectKind>(
   if (kind === 'messages' && !direct.messages && chat) return messagesOverChat(chat)
   // The sandbox's upstream has no Responses.
   const isNative = environment === 'live' && servesResponses(target) && direct.responses
-  const isTranslated = kind === 'responses' && !(isNative && takesToolItems(target, body as ResponsesRequest))
+  const isTranslated = kind === 'responses' && !(isNative && takesRequest(target, body as ResponsesRequest))
   if (isTranslated && chat) return responsesOverChat(chat)
   return direct[kind]
 }
 
-/** Whether a target that has the format takes the tools that items of a request declare. Those are mostly in namespaces. */
-function takesToolItems(target: Target, { input }: Partial<ResponsesRequest> = {}): boolean {
-  return takesNamespaces(target) || !Array.isArray(input) || !input.some(item => isItem(item, 'additional_tools'))
+/**
+ * Whether a target that has the format takes what a request has of its newer parts: tools that items declare, which are
+ * mostly in namespaces, tools that the client searches, and the compaction of a conversation.
+ */
+function takesRequest(target: Target, { input, tools }: Partial<ResponsesRequest> = {}): boolean {
+  const items = Array.isArray(input) ? input : []
+  const searches = takesSearches(target)
+  if (!searches && tools?.some(isClientSearch)) return false
+  return items.every(item => {
+    if (item.type === 'additional_tools' || item.type === 'tool_search_output') {
+      if (item.type === 'additional_tools' && !takesNamespaces(target)) return false
+      return searches || !(item.tools as ResponsesTool[]).some(isClientSearch)
+    }
+    if (item.type === 'tool_search_call') return searches || item.execution !== 'client'
+    if (item.type === 'compaction_trigger') return compacts(target)
+    return !isCompaction(item) || compacts(target) || isEnvelope(item.encrypted_content)
+  })
+}
+
+function takesSearches(target: Target): boolean {
+  return profileOf(target).tool_search
 }

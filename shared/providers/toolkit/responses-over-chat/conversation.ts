@@ -25,12 +25,15 @@ import {
 import { type LocatedPart, locatedParts, textOf, textsOf, userParts } from './content.ts'
 import { returnedReasoning } from './reasoning.ts'
 import { invalid, unsupported } from './refusals.ts'
-import { chatName } from './tool-names.ts'
+import { chatName, clientTools, searchName } from './tool-names.ts'
 
 const misplacedTrigger = "The 'compaction_trigger' item must be the final input item."
 
 type Item<T extends KnownResponsesItem['type']> = Extract<KnownResponsesItem, { type: T }>
-type Output = Item<'function_call_output'> | Item<'custom_tool_call_output'>
+type Output =
+  | Item<'function_call_output'>
+  | Item<'custom_tool_call_output'>
+  | (Item<'tool_search_output'> & { call_id: string })
 type LocatedOutput = { output: Output; position: number }
 /** What the model wrote between two inputs: one assistant message. */
 type Turn = { reasoning: Item<'reasoning'>[]; texts: string[]; calls: ToolCall[]; outputs: LocatedOutput[] }
@@ -41,6 +44,7 @@ type Turn = { reasoning: Item<'reasoning'>[]; texts: string[]; calls: ToolCall[]
  */
 const skippedTypes: readonly unknown[] = [
   'additional_tools',
+  'tool_search_output',
   'web_search_call',
   'file_search_call',
   'code_interpreter_call',
@@ -80,8 +84,7 @@ class ConversationBuilder {
     const param = `input.${position}`
     if (isMessageItem(item)) this.#addMessage(item, param)
     else if (isItem(item, 'reasoning')) this.#openTurn().reasoning.push(item)
-    else if (isItem(item, 'function_call')) this.#addCall(item, item.arguments, position)
-    else if (isItem(item, 'custom_tool_call')) this.#addCall(item, customArguments(item.input), position)
+    else if (isCall(item)) this.#addCall(calledBy(item), position)
     else if (isOutput(item)) this.#endTurnAt(item, position)
     else if (isReference(item)) throw unsupported(`${param}.type`, unresolvedReference)
     else if (isCompaction(item)) this.#addUser(summaryIn(item, param, this.#call))
@@ -146,24 +149,19 @@ class ConversationBuilder {
   }
 
   /** A call takes the first output for it that follows, wherever it is: chat has all outputs directly after the calls. */
-  #addCall(call: Item<'function_call'> | Item<'custom_tool_call'>, args: string, position: number): void {
-    const { call_id: id, name, namespace } = call
+  #addCall({ id, kind, name, args }: Called, position: number): void {
     const turn = this.#openTurn()
     const waiting = this.#outputs.get(id) ?? []
     const index = waiting.findIndex(output => output.position > position)
-    if (index < 0) {
-      const kind = call.type === 'function_call' ? 'function call' : 'custom tool call'
-      throw invalid('input', `No tool output found for ${kind} ${id}.`)
-    }
-    const toolName = chatName({ name, ...(namespace && { namespace }) })
-    turn.calls.push({ id, type: 'function', function: { name: toolName, arguments: args } })
+    if (index < 0) throw invalid('input', `No tool output found for ${kind} ${id}.`)
+    turn.calls.push({ id, type: 'function', function: { name, arguments: args } })
     turn.outputs.push(...waiting.splice(index, 1))
   }
 
   /** Ends the turn whose calls have this output: what the model wrote after it is another message. */
   #endTurnAt(output: Output, position: number): void {
     if (this.#outputs.get(output.call_id)?.some(waiting => waiting.position === position)) {
-      const kind = output.type === 'function_call_output' ? 'function call output' : 'custom tool call output'
+      const kind = output.type.replaceAll('_', ' ')
       throw invalid('input', `No tool call found for ${kind} with call_id ${output.call_id}.`)
     }
     this.#endTurn()
@@ -191,7 +189,8 @@ class ConversationBuilder {
    * message.
    */
   #pushOutput({ id, function: { name } }: ToolCall, { output, position }: LocatedOutput): UserPart[] {
-    const parts = locatedParts(output.output, `input.${position}.output`)
+    const content = output.type === 'tool_search_output' ? loadedTools(output) : output.output
+    const parts = locatedParts(content, `input.${position}.output`)
     const isMedia = (located: LocatedPart) => textOf(located) === null
     const media = parts.filter(isMedia).flatMap(located => userParts(located, this.#target))
     const text = parts.flatMap(located => textOf(located) || []).join('\n')
@@ -200,6 +199,38 @@ class ConversationBuilder {
   }
 }
 
+type CallItem = Item<'function_call'> | Item<'custom_tool_call'> | (Item<'tool_search_call'> & { call_id: string })
+
+/** A call as chat has it. `kind`: what OpenAI names it in errors. */
+type Called = { id: string; kind: string; name: string; args: string }
+
+function isCall(item: ResponsesItem): item is CallItem {
+  return isItem(item, 'function_call') || isItem(item, 'custom_tool_call') || isClientsOwn(item, 'tool_search_call')
+}
+
 function isOutput(item: ResponsesItem): item is Output {
-  return isItem(item, 'function_call_output') || isItem(item, 'custom_tool_call_output')
+  const isOfTool = isItem(item, 'function_call_output') || isItem(item, 'custom_tool_call_output')
+  return isOfTool || isClientsOwn(item, 'tool_search_output')
+}
+
+/** Whether an item belongs to a search that the client ran. Records of a provider's own searches are left out. */
+function isClientsOwn(item: ResponsesItem, type: 'tool_search_call' | 'tool_search_output'): boolean {
+  return isItem(item, type) && typeof item.call_id === 'string' && item.execution !== 'server'
+}
+
+function calledBy(item: CallItem): Called {
+  const id = item.call_id
+  if (item.type === 'tool_search_call')
+    return { id, kind: 'tool search call', name: searchName, args: JSON.stringify(item.arguments ?? {}) }
+  const { name, namespace } = item
+  const toolName = chatName({ name, ...(namespace && { namespace }) })
+  return item.type === 'function_call'
+    ? { id, kind: 'function call', name: toolName, args: item.arguments }
+    : { id, kind: 'custom tool call', name: toolName, args: customArguments(item.input) }
+}
+
+/** The tools that a search has loaded, as the model may call them from here on: all are declared with the request. */
+function loadedTools({ tools }: Item<'tool_search_output'>): string {
+  const loaded = [...clientTools({ tools }).entries()]
+  return JSON.stringify({ loaded_tools: loaded.map(([name, { tool }]) => ({ name, description: tool.description })) })
 }
