@@ -3,7 +3,7 @@ import type { ChatRequest } from '../../../kinds/chat.ts'
 import { asksToCompact, type ResponsesRequest } from '../../../kinds/responses.ts'
 import type { Call, Target } from '../../contract.ts'
 import { isEffort } from '../over-chat/effort.ts'
-import { conversation } from './conversation.ts'
+import { chatMessages } from './chat-messages.ts'
 import { invalid } from './refusals.ts'
 import { chatTools } from './tools.ts'
 
@@ -25,7 +25,7 @@ export function toChatRequest(
   const { text, prompt_cache_key, safety_identifier, user } = body
   return {
     model,
-    messages: conversation({ body, target, ...(reasoning && { reasoning }) }),
+    messages: chatMessages({ body, target, ...(reasoning && { reasoning }) }),
     ...(max_output_tokens != null && { max_completion_tokens: max_output_tokens }),
     ...(stream && { stream }),
     ...(temperature != null && { temperature }),

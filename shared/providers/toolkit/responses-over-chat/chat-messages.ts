@@ -52,7 +52,7 @@ const skippedTypes: readonly unknown[] = [
 ]
 
 /** The chat messages of a Responses request. Throws a GatewayError 400 naming the item that cannot be translated. */
-export function conversation(call: TranslatedCall): ChatMessage[] {
+export function chatMessages(call: TranslatedCall): ChatMessage[] {
   const { instructions, input } = call.body
   const items: ResponsesItem[] = typeof input === 'string' ? [{ role: 'user', content: input }] : input
   const builder = new ConversationBuilder(items, call)
