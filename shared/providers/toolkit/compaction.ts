@@ -38,15 +38,16 @@ export function sealSummary({ target, reasoning }: Call<'responses'>, summary: s
  * it, which only that one can read, or if it was changed or belongs to another organisation.
  */
 export function summaryIn({ encrypted_content: state }: CompactionItem, param: string, call: SummaryCall): string {
-  const at = { param: `${param}.encrypted_content` }
   if (!isEnvelope(state)) {
-    const message = 'The conversation was compacted by another provider, and only its models can read that.'
-    throw new GatewayError('unsupported_capability', message, at)
+    const message =
+      'This model takes no item of the type compaction that another provider made: only its models can read it.'
+    throw new GatewayError('unsupported_capability', message, { param: `${param}.type` })
   }
   // Nothing is opened to find out whether a request can be translated.
   if (!call.reasoning) return toldSummary('')
   const opened = call.reasoning.sealer.open(state)?.state
-  if (!opened?.startsWith(prefix)) throw new GatewayError('invalid_request', 'The compaction cannot be read.', at)
+  if (!opened?.startsWith(prefix))
+    throw new GatewayError('invalid_request', 'The compaction cannot be read.', { param: `${param}.encrypted_content` })
   return toldSummary(opened.slice(prefix.length))
 }
 
