@@ -40,7 +40,7 @@ export const compactResponse = endpointWithoutKoa({
   },
   errors: [...responseErrors],
   async handle(request) {
-    const { services, apiKey, body, raw } = request
+    const { services, apiKey, body, raw, requestId, headers, client, wide } = request
     refusePrompt({ ...body, input: body.input ?? [] })
     await withMemory(request, async held => {
       const sent = { body: { ...body, input: body.input ?? [] }, raw }
@@ -48,7 +48,8 @@ export const compactResponse = endpointWithoutKoa({
       const items = inputItems(whole.body)
       if (items.length === 0) throw new GatewayError('missing_field', '`input` is required.', { param: 'input' })
       const turn = withTrigger(whole, items)
-      await runDirect('responses', { ...request, body: turn.body }, responsesFeatures(turn.body, turn.raw.length), {
+      const asked = { services, apiKey, ...turn, requestId, headers, client, wide }
+      await runDirect('responses', asked, responsesFeatures(turn.body, turn.raw.length), {
         naming: body,
         turn,
         present: response => compacted(response, items),

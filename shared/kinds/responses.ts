@@ -126,7 +126,6 @@ const toolSearchCall = z
     id: z.string().nullish(),
     call_id: z.string().nullish(),
     execution: z.string().nullish().describe('`client` where the client searches; otherwise its provider did.'),
-    arguments: z.unknown(),
   })
   .meta({ id: 'ResponsesToolSearchCall' })
 const state = z.string().min(1).describe('The conversation until here, as an earlier answer had it.')
