@@ -99,8 +99,8 @@ const openai: Row[] = [
     '/chat/completions/*/**',
   ],
   [
-    'Compaction is not offered here: ask a model for a summary by POST /v1/responses.',
-    '/responses/compact /responses/*/compact',
+    'POST /v1/responses/compact compacts the conversation that it gets as `input` or by `previous_response_id`.',
+    '/responses/*/compact',
   ],
   [
     'WebRTC and SIP are not offered: use a WebSocket at /v1/realtime, with a key of POST /v1/realtime/client_secrets.',

@@ -6,14 +6,16 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { parsedBytes } from '../../shared/base/json.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { type Bytes, freeBytes } from '../../shared/io/bytes.ts'
-import { compressionsIn } from '../../shared/io/content-coding.ts'
-import { pipeJoined } from '../../shared/io/pieces.ts'
+import { PieceCounter, pipeJoined } from '../../shared/io/pieces.ts'
 import { HttpRequest } from '../http-request.ts'
+import { decodeBody, isCompressed } from './decode-body.ts'
 import { discardBody, isForm, tinyPiecesError, watchSender } from './read-body.ts'
 
 const defaultMaxFields = 64
 const defaultMaxFieldBytes = 256 * 1024
 const maxNameBytes = 200
+/** Each file has a lower limit of its own. */
+const maxDecodedFormBytes = 1024 ** 3
 /** A field as part of a body. */
 const oneString = { parts: 1, values: 1 }
 /** Parts are as large as the connection's reads, so a high-water mark of one part is sufficient. */
@@ -100,7 +102,7 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
       request.on('close', () => {
         if (!request.complete) reject(malformedError('The request body was cut off.'))
       })
-      stop = pipeJoined(request, parser, HttpRequest.countPieces(request), () => reject(tinyPiecesError()))
+      stop = pipeBody(request, parser, rules.held, reject)
       unwatch = watchSender(request, reject, undefined, rules.held)
     })
     const files = await Promise.all(pending.map(async ({ name, file }) => ({ name, file: await file })))
@@ -123,6 +125,26 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
   }
 }
 
+/** Pipes the body of a form, decoded, to its parser. Returns a function to stop. */
+function pipeBody(
+  request: IncomingMessage,
+  parser: busboy.Busboy,
+  held: HeldBytes,
+  refuse: (error: GatewayError) => void,
+): () => void {
+  const pipe = (source: Readable, counter: PieceCounter) =>
+    pipeJoined(source, parser, counter, () => refuse(tinyPiecesError()))
+  if (!isCompressed(request)) return pipe(request, HttpRequest.countPieces(request))
+  const tooLargeError = () => new GatewayError('request_too_large', 'The form is larger than 1 GiB.')
+  const body = decodeBody(request, { maxBytes: maxDecodedFormBytes, held, refuse, tooLargeError, tinyPiecesError })
+  // What a decoder makes of the pieces is not the sender's choice.
+  const unpipe = pipe(body.source, new PieceCounter({ maxTiny: Number.POSITIVE_INFINITY }))
+  return () => {
+    unpipe()
+    body.stop()
+  }
+}
+
 /** The name of a list field without its optional suffix: `image[]`. */
 function listName(name: string): string {
   return name.endsWith('[]') ? name.slice(0, -2) : name
@@ -135,8 +157,8 @@ function openParser(
   { maxFiles, maxFields, maxFieldBytes }: Limits,
   instead = '',
 ): busboy.Busboy {
-  const { 'content-type': type = '', 'content-encoding': encoding } = request.headers
-  if (!isForm(request) || compressionsIn(encoding).length > 0) {
+  const { 'content-type': type = '' } = request.headers
+  if (!isForm(request)) {
     discardBody(request)
     const message = `Send the body as \`Content-Type: multipart/form-data\`.${instead && ` ${instead}`}`
     throw new GatewayError('unsupported_media_type', message)

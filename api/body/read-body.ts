@@ -2,12 +2,12 @@ import type { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
-import { compressionsIn } from '../../shared/io/content-coding.ts'
 import { PieceCollector, PieceCounter } from '../../shared/io/pieces.ts'
 import { clientAddress } from '../auth/address.ts'
 import { HttpRequest } from '../http-request.ts'
 import type { HttpResponse } from '../http-response.ts'
 import type { State } from '../state.ts'
+import { type DecodedBody, decodeBody, isCompressed } from './decode-body.ts'
 
 const mib = 1024 * 1024
 
@@ -22,31 +22,32 @@ export function isForm(request: IncomingMessage): boolean {
 }
 
 /**
- * Reads the body of a JSON request. Throws 413 beyond `maxBytes`, 415 for another content type or encoding, 408 for a
- * slow sender, 400 for one of many tiny pieces, and 429 or 503 when the budget of bytes in flight is exhausted.
+ * Reads the body of a JSON request. Throws 413 beyond `maxBytes`, 415 for another content type or an unknown encoding, 408
+ * for a slow sender, 400 for one of many tiny pieces or damaged compression, and 429 or 503 when the budget of bytes in
+ * flight is exhausted.
  */
 export async function readJsonBody(state: State, maxBytes = maxBodyBytes): Promise<Buffer> {
-  const { 'content-type': type, 'content-encoding': encoding } = state.request.headers
+  const { 'content-type': type } = state.request.headers
   if (type !== undefined && !/^application\/(json|[\w.-]+\+json)\b/i.test(type)) {
     discardBody(state.request)
     throw new GatewayError('unsupported_media_type', 'Send the body as `Content-Type: application/json`.')
-  }
-  if (encoding !== undefined && compressionsIn(encoding).length > 0) {
-    discardBody(state.request)
-    throw new GatewayError('unsupported_media_type', 'Send the body without a Content-Encoding.')
   }
   return readBody(state, maxBytes)
 }
 
 /**
- * Reads the body of a request of any content type. Rejects with 413 beyond `maxBytes`, and 400, 408, 429 and 503 as
- * `readJsonBody` does.
+ * Reads the body of a request of any content type, decoded. Rejects with 413 if it has, or decodes to, more than `maxBytes`,
+ * and 400, 408, 415, 429 and 503 as `readJsonBody` does.
  */
 export function readBody(state: State, maxBytes: number): Promise<Buffer> {
   const { request } = state
-  if (Number(request.headers['content-length']) > maxBytes) {
+  let isEncoded: boolean
+  try {
+    if (Number(request.headers['content-length']) > maxBytes) throw tooLargeError(maxBytes)
+    isEncoded = isCompressed(request)
+  } catch (error) {
     discardBody(request)
-    return Promise.reject(tooLargeError(maxBytes))
+    return Promise.reject(error)
   }
   return new Promise((resolve, reject) => {
     const held = holdBody(state)
@@ -57,7 +58,7 @@ export function readBody(state: State, maxBytes: number): Promise<Buffer> {
       unwatch()
       if (isRefused) return
       isRefused = true
-      request.off('data', collect)
+      body.stop()
       pieces.clear()
       held.release()
       reject(error)
@@ -77,8 +78,21 @@ export function readBody(state: State, maxBytes: number): Promise<Buffer> {
       if (!isRefused) pieces.add(piece)
     }
     const unwatch = watchSender(request, refuse, undefined, held)
-    request.on('data', collect)
-    request.on('end', () => {
+    let body: DecodedBody = { source: request, stop: () => request.off('data', collect) }
+    try {
+      if (isEncoded)
+        body = decodeBody(request, {
+          maxBytes,
+          held,
+          refuse,
+          tooLargeError: () => tooLargeError(maxBytes),
+          tinyPiecesError,
+        })
+    } catch (error) {
+      return refuse(withConnectionClose(error as GatewayError))
+    }
+    body.source.on('data', collect)
+    body.source.on('end', () => {
       unwatch()
       resolve(pieces.take())
     })

@@ -195,6 +195,7 @@ type OwnInput<K extends DirectKind> = {
   /** What runs instead of the request as the client sent it. */
   turn?: { body: DirectKinds[K]['request']; raw: Buffer }
   storage?: ChatRunInput<K>['storage']
+  present?: ChatRunInput<K>['present']
 }
 
 /** What a run needs of its request. */
@@ -208,7 +209,7 @@ export async function runDirect<K extends DirectKind>(
   kind: K,
   { services, apiKey, body: sent, raw, requestId, client, headers, wide }: RunRequest<DirectKinds[K]['request']>,
   features: Features,
-  { naming = sent as NamingBody, begins = false, forwarded, turn, storage }: OwnInput<K> = {},
+  { naming = sent as NamingBody, begins = false, forwarded, turn, storage, present }: OwnInput<K> = {},
 ): Promise<void> {
   const { stream, stream_options } = sent as Streamable
   const report = await run(
@@ -228,6 +229,7 @@ export async function runDirect<K extends DirectKind>(
       includeUsage: stream_options?.include_usage === true,
       ...(forwarded && { forwarded }),
       ...(storage && { storage }),
+      ...(present && { present }),
       bulk: null,
     },
     client,

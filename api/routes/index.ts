@@ -5,6 +5,7 @@ import { listAvatars, listVoices } from './avatars.ts'
 import { batchRoutes } from './batches.ts'
 import { accountCallback, jobCallback } from './callbacks.ts'
 import { chatCompletions, completions, createEmbeddings, routeDecision } from './chat.ts'
+import { compactResponse } from './compact-response.ts'
 import { conversationRoutes } from './conversations.ts'
 import { openApi } from './docs.ts'
 import { batchEmbedContents, embedContent } from './embed-content.ts'
@@ -36,6 +37,7 @@ export const endpoints: readonly Endpoint[] = [
   countTokens,
   createResponse,
   countInputTokens,
+  compactResponse,
   ...storedResponseRoutes,
   ...conversationRoutes,
   ...generateContentRoutes,

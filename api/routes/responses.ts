@@ -19,16 +19,22 @@ import { cacheMarksHeader, labelHeaders, sessionHeaders, sessionOf } from './req
 /** Every turn may have the whole conversation, with its images and documents. */
 export const maxResponsesBytes = 32 * 1024 * 1024
 
-const shared = { method: 'post', tag: 'Responses', access: { scope: 'chat' }, maxBodyBytes: maxResponsesBytes } as const
+/** What the routes that take a request for a response have in common. */
+export const sharedByResponses = {
+  method: 'post',
+  tag: 'Responses',
+  access: { scope: 'chat' },
+  maxBodyBytes: maxResponsesBytes,
+} as const
 const example = { model: 'auto', instructions: 'You are a helpful assistant.', input: 'Hello!' }
-const errors = [
+export const responseErrors = [
   ...(['context_length_exceeded', 'url_not_allowed', 'previous_response_not_found', 'not_found'] as const),
   ...modelFaultCodes,
   ...modelErrors,
 ] as const
 
 export const createResponse = endpointWithoutKoa({
-  ...shared,
+  ...sharedByResponses,
   path: '/v1/responses',
   operationId: 'createResponse',
   summary: 'Create a response',
@@ -53,7 +59,7 @@ export const createResponse = endpointWithoutKoa({
       ],
     },
   },
-  errors: [...errors, 'quota_exceeded'],
+  errors: [...responseErrors, 'quota_exceeded'],
   async handle(request) {
     const { services, apiKey, body, raw, headers, client } = request
     refusePrompt(body)
@@ -72,7 +78,7 @@ export const createResponse = endpointWithoutKoa({
 })
 
 export const countInputTokens = endpointWithoutKoa({
-  ...shared,
+  ...sharedByResponses,
   path: '/v1/responses/input_tokens',
   operationId: 'countResponseInputTokens',
   summary: 'Count the input tokens of a response',
@@ -81,7 +87,7 @@ export const countInputTokens = endpointWithoutKoa({
   body: countInputRequest.meta({ id: 'CountResponseInputTokensRequest' }),
   example,
   answers: { 200: { description: 'The number of tokens.', schema: inputTokens } },
-  errors: [...errors],
+  errors: [...responseErrors],
   async handle(request) {
     const { services, apiKey, body, raw, client } = request
     const rates = await admitFree(services, apiKey)
@@ -95,7 +101,7 @@ export const countInputTokens = endpointWithoutKoa({
 })
 
 /** Runs work on stored items, whose memory counts with that of the request meanwhile. */
-async function withMemory<T>(
+export async function withMemory<T>(
   { heldBody }: Pick<RequestWithoutKoa<unknown>, 'heldBody'>,
   work: (held: HeldBytes) => Promise<T>,
 ): Promise<T> {

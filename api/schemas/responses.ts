@@ -56,6 +56,18 @@ export const inputTokens = z
   .strictObject({ object: z.literal('response.input_tokens'), input_tokens: z.int().min(0) })
   .meta({ id: 'ResponseInputTokens' })
 
+export const compactedResponse = z
+  .strictObject({
+    id: z.string(),
+    object: z.literal('response.compaction'),
+    created_at: z.number().describe('Unix time in seconds.'),
+    output: z
+      .array(z.looseObject({ type: z.string() }))
+      .describe('Messages of the user, then the `compaction`: the `input` of the next request, before its new items.'),
+    usage: usage.nullish(),
+  })
+  .meta({ id: 'CompactedResponse' })
+
 export const responseObject = z
   .looseObject({
     id: z.string(),

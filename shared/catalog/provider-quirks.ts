@@ -9,6 +9,9 @@ const names = z.array(text)
 export const servedTraits = {
   responses: flag.describe('True: requests in the Responses format are sent as they are; else they become chat.'),
   namespace_tools: flag.describe('True: its Responses take tools of the type `namespace`.'),
+  compaction: flag.describe(
+    'True: its Responses take `compaction_trigger`, and the `compaction` items that they give.',
+  ),
   file_formats: names.describe(
     'The formats of files that it transcribes, by their usual extensions; without a list any.',
   ),

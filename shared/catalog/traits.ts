@@ -82,6 +82,11 @@ export function takesNamespaces(served: ServedModel): boolean {
   return traitOf(served, 'namespace_tools') === true
 }
 
+/** Whether its Responses compact a conversation (`compaction_trigger`), and read what they have compacted. */
+export function compacts(served: ServedModel): boolean {
+  return traitOf(served, 'compaction') === true
+}
+
 /** Whether the model's tokenizer is that of `shared/kinds/tokenizer.ts` (`tokenizer` is `o200k`), so that our counts are its own. */
 export function hasOurTokenizer(served: ServedModel): boolean {
   return traitOf(served, 'tokenizer') === 'o200k'

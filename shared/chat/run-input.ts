@@ -36,6 +36,8 @@ export type ChatRunInput<K extends DirectKind> = {
   forwarded?: Forwarded
   /** For `responses` that are stored, or that continue a stored one. */
   storage?: ResponseStorage
+  /** For `responses` whose complete answer is shown in another form. */
+  present?(response: ResponsesObject): object
   /** Context of delayed work; null for interactive requests. */
   bulk: BulkContext | null
 }

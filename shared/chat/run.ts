@@ -295,11 +295,11 @@ class Run<K extends DirectKind> extends BaseRun {
     if (decision.reason) billed.unusableCalls = hasUnusableCalls(billed, shown)
     const headers = this.headers(call.target, decision, reservation, this.failedAttempts.length + 1)
     headers['x-gateway-cost-usd'] = formatUsd(billed.costNano)
-    const { storage } = this.#input
+    const { storage, present = (response: object) => response } = this.#input
     const isStored = storage && (!this.client.gone || this.client.hold)
     const answer = isStored
       ? await storage.store({ ...(shown as ResponsesObject), id: this.id, ...storage.fields })
-      : shown
+      : present(shown as ResponsesObject)
     this.client.answer(headers, serializeAnswer(answer, received))
     return this.client.gone ? { ...billed, ...clientLeft } : billed
   }

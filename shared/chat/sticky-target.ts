@@ -78,7 +78,8 @@ export function reasoningOf(
   policy: Policy,
   { kind, credential, refused }: { kind: DirectKind; credential: Credential | null; refused: boolean },
 ): Reasoning | Promise<Reasoning> {
-  if (!isConversation(kind) || policy.environment === 'test') return {}
+  // The sandbox has no state, but its responses can be compacted.
+  if (!isConversation(kind) || (policy.environment === 'test' && kind !== 'responses')) return {}
   const credentialId = credential?.id ?? null
   const reasoning = (sealer: ReasoningSealer | null) => (sealer ? { reasoning: { sealer, credentialId, refused } } : {})
   const sealer = openReasoningSealer(signingSecret, policy)

@@ -1,5 +1,13 @@
 import type { Transform } from 'node:stream'
-import { createBrotliDecompress, createInflate, createInflateRaw, createUnzip, createZstdDecompress } from 'node:zlib'
+import {
+  createBrotliDecompress,
+  createInflate,
+  createInflateRaw,
+  createUnzip,
+  createZstdDecompress,
+  type Inflate,
+  type InflateRaw,
+} from 'node:zlib'
 
 type Output = { onData(chunk: Buffer): void; onEnd(): void; onError(error: Error): void; onDrain(): void }
 
@@ -14,8 +22,7 @@ export class CodingError extends Error {
 const codings = new Map<string, (first: Buffer) => Transform>([
   ['gzip', () => createUnzip()],
   ['x-gzip', () => createUnzip()],
-  // Some servers send the bare data without the header of zlib.
-  ['deflate', first => (hasZlibHeader(first) ? createInflate() : createInflateRaw())],
+  ['deflate', openInflate],
   ['br', () => createBrotliDecompress()],
   ['zstd', () => createZstdDecompress()],
 ])
@@ -36,8 +43,9 @@ export function compressionsIn(header: string | string[] | undefined): string[] 
   return names.filter(name => codings.has(name) || undecodable.has(name))
 }
 
-function hasZlibHeader(first: Buffer): boolean {
-  return (first[0]! & 0x0f) === 8
+/** A decoder of `deflate` by its first bytes: some senders leave out the header of zlib. */
+export function openInflate(first: Buffer): Inflate | InflateRaw {
+  return (first[0]! & 0x0f) === 8 ? createInflate() : createInflateRaw()
 }
 
 /**

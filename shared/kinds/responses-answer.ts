@@ -55,6 +55,15 @@ export type ResponsesOutputItem =
       encrypted_content?: string | null
       status?: ResponsesItemStatus
     }
+  | {
+      type: 'tool_search_call'
+      id: string
+      call_id: string
+      execution: 'client'
+      arguments: unknown
+      status: ResponsesItemStatus
+    }
+  | { type: 'compaction'; id: string; encrypted_content: string; status?: ResponsesItemStatus }
 
 export type ResponsesError = { code: string; message: string }
 
@@ -138,6 +147,7 @@ export type UnnumberedResponsesEvent =
     })
   | (AtItem & { type: 'response.function_call_arguments.done'; name: string; arguments: string })
   | (AtItem & { type: 'response.custom_tool_call_input.done'; input: string })
+  | (AtItem & { type: 'response.compaction.compacting' })
   | { type: 'error'; code: string | null; message: string; param: string | null }
 
 /** An event of a streamed answer; `sequence_number` counts from 0. */

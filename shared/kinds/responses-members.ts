@@ -50,7 +50,7 @@ const items = new Objects()
     output,
   )
   .add('reasoning', members('type id status encrypted_content', { summary: parts, content: parts }))
-  .add('compaction', members('type id encrypted_content created_by'))
+  .add('compaction compaction_summary', members('type id encrypted_content created_by'))
   .add('compaction_trigger', members('type id'))
   .add('web_search_call', members('type id status', { action: search }))
   .add(

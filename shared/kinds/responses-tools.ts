@@ -7,6 +7,8 @@ export const responsesTool = z
     description: z.string().nullish(),
     parameters: z.record(z.string(), z.unknown()).nullish().describe('Of a function: a JSON Schema of its arguments.'),
     strict: z.boolean().nullish(),
+    defer_loading: z.boolean().nullish().describe('True: the model sees the tool once a `tool_search` has loaded it.'),
+    execution: z.string().nullish().describe('Of a `tool_search`: `client` where the client searches.'),
     format: z
       .looseObject({ type: z.string() })
       .nullish()
@@ -19,6 +21,11 @@ export const responsesTool = z
   })
   .meta({ id: 'ResponsesTool' })
 export type ResponsesTool = z.infer<typeof responsesTool>
+
+/** Whether a tool is a search for further tools that the client runs, as it runs a function (Codex's `tool_search`). */
+export function isClientSearch({ type, execution }: Pick<ResponsesTool, 'type' | 'execution'>): boolean {
+  return type === 'tool_search' && execution === 'client'
+}
 
 /** A tool of a request, and its path there. */
 export type DeclaredTool = { tool: ResponsesTool; param: string; isInItem: boolean }

@@ -2,13 +2,15 @@ import type { Usage } from '../base/usage.ts'
 import type { FinishReason } from './chat.ts'
 import type { ResponsesObject, ResponsesUsage } from './responses-answer.ts'
 
+/** The items by which a model calls a tool of its client. */
+const callTypes: ReadonlySet<unknown> = new Set(['function_call', 'custom_tool_call', 'tool_search_call'])
+
 /** The finish reason of chat completions for an ended response, as the request log has it. */
 export function finishReasonOfResponse(response: Pick<ResponsesObject, 'incomplete_details' | 'output'>): FinishReason {
   const reason = response.incomplete_details?.reason
   if (reason === 'content_filter') return 'content_filter'
   if (reason != null) return 'length'
-  const isCall = (item: { type: string }) => item.type === 'function_call' || item.type === 'custom_tool_call'
-  return response.output.some(isCall) ? 'tool_calls' : 'stop'
+  return response.output.some(({ type }) => callTypes.has(type)) ? 'tool_calls' : 'stop'
 }
 
 /** The usage of a response in our shape; undefined if it lacks a count. */
@@ -36,7 +38,7 @@ function isCount(value: unknown): value is number {
 export function itemTexts(item: object): string[] {
   const { type, content, summary, name, arguments: written, input } = item as Record<string, unknown>
   const parts = [content, summary].flatMap(list => (Array.isArray(list) ? list : []))
-  const isCall = type === 'function_call' || type === 'custom_tool_call'
-  const texts = [...parts.flatMap(part => [part?.text, part?.refusal]), ...(isCall ? [name, written, input] : [])]
+  const ofCall = [name, typeof written === 'object' ? JSON.stringify(written) : written, input]
+  const texts = [...parts.flatMap(part => [part?.text, part?.refusal]), ...(callTypes.has(type) ? ofCall : [])]
   return texts.filter(text => typeof text === 'string' && text !== '')
 }

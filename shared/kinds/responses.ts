@@ -120,6 +120,24 @@ const toolSearchOutput = z
   .looseObject({ type: z.literal('tool_search_output'), call_id: z.string().nullish(), tools: itemTools })
   .meta({ id: 'ResponsesToolSearchOutput' })
 
+const toolSearchCall = z
+  .looseObject({
+    type: z.literal('tool_search_call'),
+    id: z.string().nullish(),
+    call_id: z.string().nullish(),
+    execution: z.string().nullish().describe('`client` where the client searches; otherwise its provider did.'),
+  })
+  .meta({ id: 'ResponsesToolSearchCall' })
+const state = z.string().min(1).describe('The conversation until here, as an earlier answer had it.')
+const compaction = z
+  .looseObject({ type: z.literal('compaction'), id: z.string().nullish(), encrypted_content: state })
+  .meta({ id: 'ResponsesCompaction' })
+/** Codex's other name of the same item (openai/codex, protocol/src/models.rs, `ResponseItem::Compaction`). */
+const compactionSummary = z.looseObject({ ...compaction.shape, type: z.literal('compaction_summary') })
+const compactionTrigger = z
+  .looseObject({ type: z.literal('compaction_trigger'), id: z.string().nullish() })
+  .meta({ id: 'ResponsesCompactionTrigger', description: 'Asks for a `compaction` item instead of an answer.' })
+
 const knownItems = [
   message,
   functionCall,
@@ -128,7 +146,11 @@ const knownItems = [
   customToolCallOutput,
   reasoningItem,
   additionalTools,
+  toolSearchCall,
   toolSearchOutput,
+  compaction,
+  compactionSummary,
+  compactionTrigger,
 ] as const
 const knownItem = z.discriminatedUnion('type', knownItems)
 export const responsesItem = z.union([
@@ -264,6 +286,19 @@ export const unresolvedReference =
 /** Whether an input item stands for a stored one. */
 export function isReference(item: ResponsesItem): item is z.infer<typeof itemReference> {
   return item.type === 'item_reference' || (item.type == null && !isMessageItem(item))
+}
+
+/** An item that stands for the conversation before it. */
+export type CompactionItem = z.infer<typeof compaction> | z.infer<typeof compactionSummary>
+
+/** Whether an input item stands for the conversation before it. */
+export function isCompaction(item: ResponsesItem): item is CompactionItem {
+  return item.type === 'compaction' || item.type === 'compaction_summary'
+}
+
+/** Whether a request asks for a compaction of its conversation instead of an answer. */
+export function asksToCompact({ input }: Pick<ResponsesRequest, 'input'>): boolean {
+  return typeof input !== 'string' && input.at(-1)?.type === 'compaction_trigger'
 }
 
 /** Whether a content part has a known type; narrows its TypeScript type. */

@@ -4,13 +4,13 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { Server } from '../catalog/overrides.ts'
 import { valueFor } from '../catalog/regions.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
-import { servesResponses, takesNamespaces } from '../catalog/traits.ts'
+import { servesResponses } from '../catalog/traits.ts'
 import { uncompressed } from '../io/content-coding.ts'
 import { type Dispatcher, type Exchange, exchange, type ResponseSink, type Timeouts } from '../io/http.ts'
 import type { WebSocket } from '../io/socket.ts'
 import { type ChatRequest, hasFunctions } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds, InstantKind, QueuedKind } from '../kinds/index.ts'
-import { isItem, type ResponsesRequest } from '../kinds/responses.ts'
+import type { ResponsesRequest } from '../kinds/responses.ts'
 import { chat as unfittedChat } from './adapters/openai/chat.ts'
 import { authHeader } from './auth.ts'
 import { authorize, exchangeAuthorized } from './authorize.ts'
@@ -36,6 +36,7 @@ import { sandboxCatalog } from './sandbox/media/avatars.ts'
 import { createSandboxProtocol } from './sandbox/media/protocol.ts'
 import { createSandboxSessions, type SandboxSessions } from './sandbox/realtime/sessions.ts'
 import { connectSession } from './session-socket.ts'
+import { takesResponses } from './takes-responses.ts'
 import { completionOverChat } from './toolkit/completion-over-chat.ts'
 import { functionsOverTools } from './toolkit/functions-over-tools.ts'
 import { generateContentOverChat } from './toolkit/generate-content-over-chat/adapter.ts'
@@ -340,12 +341,7 @@ function directAdapter<K extends DirectKind>(
   if (kind === 'generate_content' && !direct.generate_content && chat) return generateContentOverChat(chat)
   // The sandbox's upstream has no Responses.
   const isNative = environment === 'live' && servesResponses(target) && direct.responses
-  const isTranslated = kind === 'responses' && !(isNative && takesToolItems(target, body as ResponsesRequest))
+  const isTranslated = kind === 'responses' && !(isNative && takesResponses(target, body as ResponsesRequest))
   if (isTranslated && chat) return responsesOverChat(chat)
   return direct[kind]
-}
-
-/** Whether a target that has the format takes the tools that items of a request declare. Those are mostly in namespaces. */
-function takesToolItems(target: Target, { input }: Partial<ResponsesRequest> = {}): boolean {
-  return takesNamespaces(target) || !Array.isArray(input) || !input.some(item => isItem(item, 'additional_tools'))
 }

@@ -1,7 +1,7 @@
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
 import { isMessageItem, isPart, type ResponsesPart, type ResponsesRequest } from '../kinds/responses.ts'
 import { readResponsesMembers } from '../kinds/responses-members.ts'
-import { declaredTools } from '../kinds/responses-tools.ts'
+import { declaredTools, isClientSearch } from '../kinds/responses-tools.ts'
 import { webSearchLimit } from '../kinds/web-search.ts'
 import { difficultyOf } from './difficulty.ts'
 import { type Features, FoundFiles, messageOverhead, toolOverhead, webSearchesOf } from './features.ts'
@@ -20,7 +20,7 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
   })
   const textBytes = found.textBytes(bodyBytes)
   const promptTokensEstimate = Math.ceil(Math.max(0, textBytes - reasoningCharacters) / 4) + found.tokensEstimate
-  const tools = declaredTools(body).some(({ tool }) => callableTools.has(tool.type))
+  const tools = declaredTools(body).some(({ tool }) => callableTools.has(tool.type) || isClientSearch(tool))
   const format = body.text?.format?.type
   return {
     textTokensBound: textBytes + messageOverhead + (tools ? toolOverhead : 0),

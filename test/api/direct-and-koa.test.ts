@@ -1,3 +1,4 @@
+import { zstdCompressSync } from 'node:zlib'
 import { bodyPaths, provisioningKey, type RawAnswer, rawCall, validBodies } from '../support/api/edge.ts'
 import { eventually, startProcess } from '../support/gateway.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
@@ -114,7 +115,9 @@ const cases: [name: string, status: number, shot: Shot][] = [
   ['too long a session', 400, { headers: { 'x-session-id': 's'.repeat(300) } }],
   ['a form', 415, { headers: { 'content-type': 'multipart/form-data; boundary=x' }, body: '--x--\r\n' }],
   ['another content type', 415, { headers: { 'content-type': 'text/plain' } }],
-  ['a compressed body', 415, { headers: { 'content-encoding': 'gzip' } }],
+  ['a compressed body', 200, { headers: { 'content-encoding': 'zstd' }, body: zstdCompressSync(JSON.stringify(chat)) }],
+  ['a body that is not compressed as announced', 400, { headers: { 'content-encoding': 'gzip' } }],
+  ['an unknown compression', 415, { headers: { 'content-encoding': 'compress' } }],
   // Only announced: the connection of one that is sent may be reset before its answer is read.
   ['too large a body', 413, { body: ' ', headers: { 'content-length': String(10 * 1024 * 1024 + 1) } }],
   ['a failing provider', 502, { body: { ...chat, messages: [{ role: 'user', content: 'sandbox:fail' }] } }],

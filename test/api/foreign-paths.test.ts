@@ -62,7 +62,7 @@ const openai: Case[] = [
   ['GET', '/v1/organization/usage/completions', 'GET /api/v1/usage'],
   ['GET', '/v1/organization/projects', '/api/v1/keys'],
   ['GET', '/v1/chat/completions/chatcmpl-1', 'POST /v1/responses'],
-  ['POST', '/v1/responses/compact', 'POST /v1/responses'],
+  ['POST', '/v1/responses/resp_1/compact', 'POST /v1/responses/compact'],
   ['POST', '/v1/videos/edits', 'POST /v1/videos'],
   ['POST', '/v1/realtime/calls', 'WebSocket at /v1/realtime'],
   ['POST', '/v1/models/black-forest-labs/flux/predictions', 'POST /v1/images'],

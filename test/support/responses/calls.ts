@@ -55,6 +55,14 @@ export function storedResponseCalls(
         asTest({ body: { ...body, previous_response_id: 'resp_nothing' } }),
       ],
     },
+    'POST /v1/responses/compact': {
+      success: () => [asTest({ body })],
+      errors: () => [
+        { body },
+        asTest({ body: { model: body.model } }),
+        asTest({ body: { ...body, model: 'nothing' } }),
+      ],
+    },
     'GET /v1/responses/{id}': onResponse(''),
     'DELETE /v1/responses/{id}': onResponse(''),
     'POST /v1/responses/{id}/cancel': {

@@ -1,5 +1,8 @@
 import { GatewayError } from '../../../base/errors.ts'
+import { compacts } from '../../../catalog/traits.ts'
 import {
+  type CompactionItem,
+  isCompaction,
   isItem,
   isMessageItem,
   isReference,
@@ -10,8 +13,9 @@ import {
   unresolvedReference,
 } from '../../../kinds/responses.ts'
 import { isListedItem } from '../../../kinds/responses-members.ts'
-import type { Target } from '../../contract.ts'
+import type { Call } from '../../contract.ts'
 import { withFittedCallIds } from '../../profile/fit-responses.ts'
+import { summaryIn } from '../../toolkit/compaction.ts'
 import { isEnvelope } from '../../toolkit/reasoning-envelope.ts'
 import { sentTools } from './responses-tools.ts'
 
@@ -23,7 +27,9 @@ type SentInput = { input: ResponsesRequest['input']; dropped: string[]; reasonin
  * provider would look for among its stored ones. Longer cache lifetimes and tools that the provider runs have no price, so
  * they are dropped as well. Throws a GatewayError `unsupported_capability` for items that may not be sent.
  */
-export function inputFor({ input: given }: ResponsesRequest, target: Target): SentInput {
+export function inputFor(call: Pick<Call<'responses'>, 'body' | 'target' | 'reasoning'>): SentInput {
+  const { target } = call
+  const { input: given } = call.body
   if (typeof given === 'string') return { input: given, dropped: [], reasoningDropped: false }
   const input = withFittedCallIds(given, target)
   const sent: ResponsesItem[] = []
@@ -43,10 +49,22 @@ export function inputFor({ input: given }: ResponsesRequest, target: Target): Se
       if (tools.length > 0) sent.push(tools === item.tools ? item : { ...item, tools: [...tools] })
       continue
     }
-    sent.push(cleanItem(withoutInternals(item), dropped))
+    sent.push(isCompaction(item) ? sentCompaction(item, index, call) : cleanItem(withoutInternals(item), dropped))
   }
   const isSame = sent.length === input.length && sent.every((item, index) => item === input[index])
   return { input: isSame ? (input as ResponsesItem[]) : sent, dropped: [...dropped], reasoningDropped }
+}
+
+/** A compaction as the provider can read it: its own, or the text of a summary that the gateway has sealed. */
+function sentCompaction(
+  item: CompactionItem,
+  index: number,
+  { target, reasoning }: Pick<Call<'responses'>, 'target' | 'reasoning'>,
+): ResponsesItem {
+  const { encrypted_content: state } = item
+  if (!isEnvelope(state) && compacts(target)) return item.type === 'compaction' ? item : { ...item, type: 'compaction' }
+  const text = summaryIn(item, `input.${index}`, { ...(reasoning && { reasoning }) })
+  return { type: 'message', role: 'user', content: [{ type: 'input_text', text }] }
 }
 
 /**

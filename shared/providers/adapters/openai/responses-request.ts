@@ -34,7 +34,7 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   for (const name of unsent.removed) if (!takes(name)) changes[name] = undefined
   const dropped = unsent.dropped.filter(name => !takes(name))
   const { tools, dropped: droppedTools } = toolsFor(body, target)
-  const { input, dropped: droppedParts, reasoningDropped } = inputFor(body, target)
+  const { input, dropped: droppedParts, reasoningDropped } = inputFor(call)
   const fitted = fitResponses(body, target)
   Object.assign(changes, fitted.changes)
   set('tools', tools)

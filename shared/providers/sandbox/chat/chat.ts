@@ -4,6 +4,7 @@ import type { Usage } from '../../../base/usage.ts'
 import { imageTokens } from '../../../catalog/image-tokens.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, FinishReason, ToolCall } from '../../../kinds/chat.ts'
 import type { Tokenizer } from '../../../kinds/tokenizer.ts'
+import { compactionPrompt } from '../../toolkit/compaction.ts'
 import { textureFile } from '../media/mesh-files.ts'
 import { soundFile } from '../media/sounds.ts'
 import { describeMedia } from './describe-media.ts'
@@ -60,8 +61,11 @@ export async function chat(body: ChatRequest, tokenizer: Tokenizer): Promise<San
 
 /** The text of the last user message. */
 export function lastUserText({ messages }: ChatRequest): string {
-  const message = messages.findLast(({ role }) => role === 'user')
-  return message ? textOf(message) : ''
+  const texts = messages.filter(({ role }) => role === 'user').map(textOf)
+  const last = texts.at(-1) ?? ''
+  if (!last.endsWith(compactionPrompt)) return last
+  // The summary of a conversation is what was said last in it.
+  return last.slice(0, -compactionPrompt.length) || (texts.at(-2) ?? '')
 }
 
 function textOf({ content }: ChatRequest['messages'][number]): string {

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../../base/errors.ts'
 import { unixNow } from '../../../base/time.ts'
 import {
+  asksToCompact,
   isItem,
   isMessageItem,
   isPart,
@@ -10,14 +11,16 @@ import {
 } from '../../../kinds/responses.ts'
 import { declaredTools } from '../../../kinds/responses-tools.ts'
 import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
+import { sealSummary } from '../compaction.ts'
 import { OverChatDecoder } from '../over-chat/decoder.ts'
 import { estimateTokens } from '../over-chat/estimate.ts'
 import { chatCalls, remoteImages } from '../over-chat/translation.ts'
 import { inlineDocuments } from '../over-chat/user-parts.ts'
 import { unsentMembers, withDropped } from '../request-fields.ts'
 import { toResponse } from './answer.ts'
+import { CompactionEncoder } from './compaction-encoder.ts'
 import { toChatRequest } from './request.ts'
-import { type EncoderOptions, ResponseEventEncoder } from './stream.ts'
+import { type EncoderOptions, type ResponseEncoder, ResponseEventEncoder } from './stream.ts'
 import { hostedTools } from './tool-names.ts'
 
 /** Members that chat completions have, though OpenAI's Responses do not take them. */
@@ -25,8 +28,8 @@ const penalties: ReadonlySet<string> = new Set(['presence_penalty', 'frequency_p
 
 /** Serves Responses by a chat adapter: the request is translated to a chat request, and the answer back. */
 export function responsesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'responses'> {
-  const asChat = chatCalls<'responses'>(({ body, target, media }) =>
-    inlineDocuments(toChatRequest(body, target), media, 'input'),
+  const asChat = chatCalls<'responses'>(({ body, target, media, reasoning }) =>
+    inlineDocuments(toChatRequest(body, target, reasoning), media, 'input'),
   )
   const { stream } = chat
   return {
@@ -39,11 +42,14 @@ export function responsesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'r
     },
     remoteMedia: body => remoteMedia(chat, body),
     usage: (json, call) => chat.answer(json, asChat(call)).usage ?? undefined,
-    answer: (json, call) => toResponse(chat.answer(json, asChat(call)), optionsOf(call, asChat(call))),
+    answer(json, call) {
+      const options = optionsOf(call, asChat(call))
+      return toResponse(chat.answer(json, asChat(call)), options, encoderOf(call, options))
+    },
     ...(stream && {
       stream(call: Call<'responses'>) {
         const chatCall = asChat(call)
-        return new OverChatDecoder(stream(chatCall), new ResponseEventEncoder(optionsOf(call, chatCall)))
+        return new OverChatDecoder(stream(chatCall), encoderOf(call, optionsOf(call, chatCall)))
       },
     }),
   }
@@ -56,6 +62,12 @@ function optionsOf({ body, target }: Call<'responses'>, chatCall: Call<'chat'>):
     now: unixNow,
     estimatedInputTokens: estimateTokens(chatCall.body),
   }
+}
+
+function encoderOf(call: Call<'responses'>, options: EncoderOptions): ResponseEncoder {
+  return asksToCompact(call.body)
+    ? new CompactionEncoder(options, summary => sealSummary(call, summary))
+    : new ResponseEventEncoder(options)
 }
 
 /** Files by URL, whose bytes every chat provider needs, and the images by URL that this one needs as bytes. */

@@ -1,14 +1,18 @@
 import type { ChatChunk, ChatCompletion, ChatDelta } from '../../../kinds/chat.ts'
 import type { ResponsesObject } from '../../../kinds/responses-answer.ts'
-import { type EncoderOptions, ResponseEventEncoder } from './stream.ts'
+import { ProviderError } from '../../provider-error.ts'
+import { type EncoderOptions, type ResponseEncoder, ResponseEventEncoder } from './stream.ts'
 
 type Message = ChatCompletion['choices'][number]['message']
 
 /** Translates a complete chat answer: its first choice as reasoning, text and tool calls, in this order. */
-export function toResponse(answer: ChatCompletion, options: EncoderOptions): ResponsesObject {
+export function toResponse(
+  answer: ChatCompletion,
+  options: EncoderOptions,
+  encoder: ResponseEncoder = new ResponseEventEncoder(options),
+): ResponsesObject {
   const { id, created, model, usage } = answer
   const { message, logprobs, finish_reason } = answer.choices[0] ?? { finish_reason: 'stop' }
-  const encoder = new ResponseEventEncoder(options)
   const chunkOf = (choices: ChatChunk['choices']): ChatChunk => ({
     id,
     created,
@@ -21,7 +25,7 @@ export function toResponse(answer: ChatCompletion, options: EncoderOptions): Res
     encoder.push(chunkOf([{ index: 0, delta, logprobs, finish_reason }]))
   encoder.push(chunkOf([]))
   const last = encoder.end().at(-1)
-  if (!last || !('response' in last)) throw new Error('A response has ended without its last event')
+  if (!last || !('response' in last)) throw new ProviderError('invalid_response', 'the model wrote no summary')
   return last.response
 }
 

@@ -1,25 +1,39 @@
 import { canReason } from '../../../catalog/traits.ts'
 import type { ChatMessage, ToolCall } from '../../../kinds/chat.ts'
 import {
+  asksToCompact,
+  isCompaction,
   isItem,
   isMessageItem,
   isReference,
   type KnownResponsesItem,
   type ResponsesItem,
   type ResponsesMessage,
-  type ResponsesRequest,
   unresolvedReference,
 } from '../../../kinds/responses.ts'
-import type { Target } from '../../contract.ts'
+import type { Call, Target } from '../../contract.ts'
+import { compactionPrompt, summaryIn } from '../compaction.ts'
 import { customArguments } from '../custom-tools.ts'
-import { pushLaterSystem, pushUserParts, resultParts, toolText, type UserPart } from '../over-chat/user-parts.ts'
+import {
+  pushLaterSystem,
+  pushUserParts,
+  resultParts,
+  textParts,
+  toolText,
+  type UserPart,
+} from '../over-chat/user-parts.ts'
 import { type LocatedPart, locatedParts, textOf, textsOf, userParts } from './content.ts'
 import { returnedReasoning } from './reasoning.ts'
 import { invalid, unsupported } from './refusals.ts'
-import { chatName } from './tool-names.ts'
+import { chatName, clientTools, searchName } from './tool-names.ts'
+
+const misplacedTrigger = "The 'compaction_trigger' item must be the final input item."
 
 type Item<T extends KnownResponsesItem['type']> = Extract<KnownResponsesItem, { type: T }>
-type Output = Item<'function_call_output'> | Item<'custom_tool_call_output'>
+type Output =
+  | Item<'function_call_output'>
+  | Item<'custom_tool_call_output'>
+  | (Item<'tool_search_output'> & { call_id: string })
 type LocatedOutput = { output: Output; position: number }
 /** What the model wrote between two inputs: one assistant message. */
 type Turn = { reasoning: Item<'reasoning'>[]; texts: string[]; calls: ToolCall[]; outputs: LocatedOutput[] }
@@ -30,6 +44,7 @@ type Turn = { reasoning: Item<'reasoning'>[]; texts: string[]; calls: ToolCall[]
  */
 const skippedTypes: readonly unknown[] = [
   'additional_tools',
+  'tool_search_output',
   'web_search_call',
   'file_search_call',
   'code_interpreter_call',
@@ -37,23 +52,30 @@ const skippedTypes: readonly unknown[] = [
 ]
 
 /** The chat messages of a Responses request. Throws a GatewayError 400 naming the item that cannot be translated. */
-export function chatMessages({ instructions, input }: ResponsesRequest, target: Target): ChatMessage[] {
+export function chatMessages(call: TranslatedCall): ChatMessage[] {
+  const { instructions, input } = call.body
   const items: ResponsesItem[] = typeof input === 'string' ? [{ role: 'user', content: input }] : input
-  const builder = new ConversationBuilder(items, target)
+  const builder = new ConversationBuilder(items, call)
   if (instructions?.trim()) builder.addSystem([instructions])
   for (const [position, item] of items.entries()) builder.add(item, position)
-  return builder.end()
+  return builder.end(asksToCompact(call.body))
 }
 
+type TranslatedCall = Pick<Call<'responses'>, 'body' | 'target' | 'reasoning'>
+
 class ConversationBuilder {
+  readonly #call: TranslatedCall
   readonly #target: Target
+  readonly #items: readonly ResponsesItem[]
   readonly #messages: ChatMessage[] = []
   /** The outputs of tools that no call has taken yet, by the id of the call. */
   readonly #outputs: Map<string, LocatedOutput[]>
   #turn: Turn | null = null
 
-  constructor(items: readonly ResponsesItem[], target: Target) {
-    this.#target = target
+  constructor(items: readonly ResponsesItem[], call: TranslatedCall) {
+    this.#call = call
+    this.#target = call.target
+    this.#items = items
     const outputs = items.flatMap((item, position) => (isOutput(item) ? { output: item, position } : []))
     this.#outputs = Map.groupBy(outputs, ({ output }) => output.call_id)
   }
@@ -62,16 +84,13 @@ class ConversationBuilder {
     const param = `input.${position}`
     if (isMessageItem(item)) this.#addMessage(item, param)
     else if (isItem(item, 'reasoning')) this.#openTurn().reasoning.push(item)
-    else if (isItem(item, 'function_call')) this.#addCall(item, item.arguments, position)
-    else if (isItem(item, 'custom_tool_call')) this.#addCall(item, customArguments(item.input), position)
+    else if (isCall(item)) this.#addCall(calledBy(item), position)
     else if (isOutput(item)) this.#endTurnAt(item, position)
     else if (isReference(item)) throw unsupported(`${param}.type`, unresolvedReference)
-    else if (item.type === 'compaction_trigger')
-      throw unsupported(
-        `${param}.type`,
-        'This model does not compact conversations. In Codex, set a provider of your own in config.toml: then it writes the summary itself.',
-      )
-    else if (!skippedTypes.includes(item.type))
+    else if (isCompaction(item)) this.#addUser(summaryIn(item, param, this.#call))
+    else if (isItem(item, 'compaction_trigger')) {
+      if (position < this.#items.length - 1) throw invalid(`${param}.type`, misplacedTrigger)
+    } else if (!skippedTypes.includes(item.type))
       throw unsupported(`${param}.type`, `This model takes no item of the type ${String(item.type).slice(0, 100)}.`)
   }
 
@@ -97,11 +116,17 @@ class ConversationBuilder {
     prompt.content.push({ type: 'text', text })
   }
 
-  /** All messages. */
-  end(): ChatMessage[] {
+  /** All messages. `compacts`: the model is asked for a summary of them. */
+  end(compacts: boolean): ChatMessage[] {
     this.#endTurn()
     if (this.#messages.length === 0) throw invalid('input', 'The input needs at least one message with content.')
+    if (compacts) this.#addUser(compactionPrompt)
     return this.#messages
+  }
+
+  #addUser(text: string): void {
+    this.#endTurn()
+    pushUserParts(this.#messages, textParts(text))
   }
 
   #addMessage({ role, content }: ResponsesMessage, param: string): void {
@@ -124,24 +149,19 @@ class ConversationBuilder {
   }
 
   /** A call takes the first output for it that follows, wherever it is: chat has all outputs directly after the calls. */
-  #addCall(call: Item<'function_call'> | Item<'custom_tool_call'>, args: string, position: number): void {
-    const { call_id: id, name, namespace } = call
+  #addCall({ id, kind, name, args }: Called, position: number): void {
     const turn = this.#openTurn()
     const waiting = this.#outputs.get(id) ?? []
     const index = waiting.findIndex(output => output.position > position)
-    if (index < 0) {
-      const kind = call.type === 'function_call' ? 'function call' : 'custom tool call'
-      throw invalid('input', `No tool output found for ${kind} ${id}.`)
-    }
-    const toolName = chatName({ name, ...(namespace && { namespace }) })
-    turn.calls.push({ id, type: 'function', function: { name: toolName, arguments: args } })
+    if (index < 0) throw invalid('input', `No tool output found for ${kind} ${id}.`)
+    turn.calls.push({ id, type: 'function', function: { name, arguments: args } })
     turn.outputs.push(...waiting.splice(index, 1))
   }
 
   /** Ends the turn whose calls have this output: what the model wrote after it is another message. */
   #endTurnAt(output: Output, position: number): void {
     if (this.#outputs.get(output.call_id)?.some(waiting => waiting.position === position)) {
-      const kind = output.type === 'function_call_output' ? 'function call output' : 'custom tool call output'
+      const kind = output.type.replaceAll('_', ' ')
       throw invalid('input', `No tool call found for ${kind} with call_id ${output.call_id}.`)
     }
     this.#endTurn()
@@ -169,7 +189,8 @@ class ConversationBuilder {
    * message.
    */
   #pushOutput({ id, function: { name } }: ToolCall, { output, position }: LocatedOutput): UserPart[] {
-    const parts = locatedParts(output.output, `input.${position}.output`)
+    const content = output.type === 'tool_search_output' ? loadedTools(output) : output.output
+    const parts = locatedParts(content, `input.${position}.output`)
     const isMedia = (located: LocatedPart) => textOf(located) === null
     const media = parts.filter(isMedia).flatMap(located => userParts(located, this.#target))
     const text = parts.flatMap(located => textOf(located) || []).join('\n')
@@ -178,6 +199,38 @@ class ConversationBuilder {
   }
 }
 
+type CallItem = Item<'function_call'> | Item<'custom_tool_call'> | (Item<'tool_search_call'> & { call_id: string })
+
+/** A call as chat has it. `kind`: what OpenAI names it in errors. */
+type Called = { id: string; kind: string; name: string; args: string }
+
+function isCall(item: ResponsesItem): item is CallItem {
+  return isItem(item, 'function_call') || isItem(item, 'custom_tool_call') || isClientsOwn(item, 'tool_search_call')
+}
+
 function isOutput(item: ResponsesItem): item is Output {
-  return isItem(item, 'function_call_output') || isItem(item, 'custom_tool_call_output')
+  const isOfTool = isItem(item, 'function_call_output') || isItem(item, 'custom_tool_call_output')
+  return isOfTool || isClientsOwn(item, 'tool_search_output')
+}
+
+/** Whether an item belongs to a search that the client ran. Records of a provider's own searches are left out. */
+function isClientsOwn(item: ResponsesItem, type: 'tool_search_call' | 'tool_search_output'): boolean {
+  return isItem(item, type) && typeof item.call_id === 'string' && item.execution !== 'server'
+}
+
+function calledBy(item: CallItem): Called {
+  const id = item.call_id
+  if (item.type === 'tool_search_call')
+    return { id, kind: 'tool search call', name: searchName, args: JSON.stringify(item.arguments ?? {}) }
+  const { name, namespace } = item
+  const toolName = chatName({ name, ...(namespace && { namespace }) })
+  return item.type === 'function_call'
+    ? { id, kind: 'function call', name: toolName, args: item.arguments }
+    : { id, kind: 'custom tool call', name: toolName, args: customArguments(item.input) }
+}
+
+/** The tools that a search has loaded, as the model may call them from here on: all are declared with the request. */
+function loadedTools({ tools }: Item<'tool_search_output'>): string {
+  const loaded = [...clientTools({ tools }).entries()]
+  return JSON.stringify({ loaded_tools: loaded.map(([name, { tool }]) => ({ name, description: tool.description })) })
 }

@@ -9,15 +9,30 @@ export type OpenCall = { callId: string; identity: ToolIdentity; json: string; p
 export function callItem({ callId, identity }: OpenCall, id: string): ResponsesOutputItem {
   const { type, name, namespace } = identity
   const named = { id, call_id: callId, name, ...(namespace && { namespace }), status: 'in_progress' as const }
+  if (type === 'tool_search')
+    return { type: 'tool_search_call', id, call_id: callId, execution: 'client', arguments: {}, status: 'in_progress' }
   return type === 'custom'
     ? { type: 'custom_tool_call', ...named, input: '' }
     : { type: 'function_call', ...named, arguments: '' }
 }
 
+/** The prefix of the id of a call's item. */
+export const idPrefixes: Readonly<Record<ToolIdentity['type'], string>> = {
+  function: 'fc',
+  custom: 'ctc',
+  tool_search: 'tsc',
+}
+
 export function isJsonObject(text: string): boolean {
+  return jsonObjectIn(text) !== null
+}
+
+/** The object that a text is as JSON; null for any other text. */
+export function jsonObjectIn(text: string): object | null {
   try {
-    return isObject(JSON.parse(text))
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : null
   } catch {
-    return false
+    return null
   }
 }

@@ -6,7 +6,7 @@ import type {
   UnnumberedResponsesEvent,
 } from '../../../kinds/responses-answer.ts'
 import { customInput } from '../custom-tools.ts'
-import { callItem, isJsonObject, type OpenCall } from './open-call.ts'
+import { callItem, idPrefixes, isJsonObject, jsonObjectIn, type OpenCall } from './open-call.ts'
 
 type Message = Extract<ResponsesOutputItem, { type: 'message' }>
 type Reasoning = Extract<ResponsesOutputItem, { type: 'reasoning' }>
@@ -221,17 +221,17 @@ export class OutputItems {
     return [...events, this.#done(index)]
   }
 
-  /** The input of a custom tool is written at its end, as it comes inside JSON. */
+  /** The input of a custom tool is written at its end, as it comes inside JSON, and so are the arguments of a search. */
   #writePending(call: OpenCall): Events {
     const { identity } = call
     if (identity.name === '') return []
     const events: Events = []
     if (call.index === null) {
-      const begun = this.#begin(callItem(call, this.#idOf(identity.type === 'custom' ? 'ctc' : 'fc')))
+      const begun = this.#begin(callItem(call, this.#idOf(idPrefixes[identity.type])))
       events.push(...begun.events)
       call.index = begun.index
     }
-    if (identity.type === 'custom') return events
+    if (identity.type !== 'function') return events
     const delta = call.pending
     call.pending = ''
     if (delta === '') return events
@@ -257,7 +257,7 @@ export class OutputItems {
       if (isBlank) events.push({ type: 'response.function_call_arguments.delta', ...at, delta: '{}' })
       const { name } = identity
       events.push({ type: 'response.function_call_arguments.done', ...at, name, arguments: item.arguments })
-    }
+    } else if (item.type === 'tool_search_call') item.arguments = jsonObjectIn(json) ?? (json.trim() === '' ? {} : json)
     item.status = isCut && !isJsonObject(json) ? 'incomplete' : 'completed'
     return [...events, this.#done(index)]
   }

@@ -1,7 +1,7 @@
 import { efforts } from '../../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
-import type { ResponsesRequest } from '../../../kinds/responses.ts'
-import type { Target } from '../../contract.ts'
+import { asksToCompact, type ResponsesRequest } from '../../../kinds/responses.ts'
+import type { Call, Target } from '../../contract.ts'
 import { isEffort } from '../over-chat/effort.ts'
 import { chatMessages } from './chat-messages.ts'
 import { invalid } from './refusals.ts'
@@ -15,12 +15,17 @@ const includedLogprobs = 'message.output_text.logprobs'
  * (`truncation`, `max_tool_calls`, `service_tier`, `context_management`). Throws a GatewayError 400 naming the field
  * that cannot be translated.
  */
-export function toChatRequest(body: ResponsesRequest, target: Target): ChatRequest {
+export function toChatRequest(
+  body: ResponsesRequest,
+  target: Target,
+  reasoning?: Call<'responses'>['reasoning'],
+): ChatRequest {
+  const compacts = asksToCompact(body)
   const { model, max_output_tokens, stream, temperature, top_p, presence_penalty, frequency_penalty } = body
   const { text, prompt_cache_key, safety_identifier, user } = body
   return {
     model,
-    messages: chatMessages(body, target),
+    messages: chatMessages({ body, target, ...(reasoning && { reasoning }) }),
     ...(max_output_tokens != null && { max_completion_tokens: max_output_tokens }),
     ...(stream && { stream }),
     ...(temperature != null && { temperature }),
@@ -28,14 +33,20 @@ export function toChatRequest(body: ResponsesRequest, target: Target): ChatReque
     ...(presence_penalty != null && { presence_penalty }),
     ...(frequency_penalty != null && { frequency_penalty }),
     ...logprobs(body),
-    ...chatTools(body),
+    ...(compacts ? uncalledTools(body) : chatTools(body)),
     ...effort(body),
-    ...responseFormat(body),
-    ...(text?.verbosity != null && { verbosity: text.verbosity }),
+    ...(!compacts && responseFormat(body)),
+    ...(!compacts && text?.verbosity != null && { verbosity: text.verbosity }),
     ...(prompt_cache_key != null && { prompt_cache_key }),
     ...(safety_identifier != null && { safety_identifier }),
     ...(user != null && { user }),
   }
+}
+
+/** The tools of earlier calls, which several providers demand, and none of which is to be called. */
+function uncalledTools(body: ResponsesRequest): Pick<ChatRequest, 'tools' | 'tool_choice'> {
+  const { tools } = chatTools({ ...body, tool_choice: null })
+  return tools ? { tools, tool_choice: 'none' } : {}
 }
 
 function logprobs({ top_logprobs, include }: ResponsesRequest): Pick<ChatRequest, 'logprobs' | 'top_logprobs'> {

@@ -23,6 +23,9 @@ export type EncoderOptions = {
   estimatedInputTokens: number
 }
 
+/** Makes the events of a response out of the chunks of a chat answer. */
+export type ResponseEncoder = Pick<ResponseEventEncoder, 'push' | 'end' | 'usage' | 'hasAnswer'>
+
 type Begun = { response: ResponsesObject; output: OutputItems }
 type ToolCallDelta = NonNullable<ChatDelta['tool_calls']>[number]
 

@@ -3,7 +3,7 @@ import type { ResponsesRequest } from '../../../kinds/responses.ts'
 import type { ResponsesTool } from '../../../kinds/responses-tools.ts'
 import { functionOfCustom } from '../custom-tools.ts'
 import { invalid, unsupported } from './refusals.ts'
-import { type ClientTool, chatName, clientTools } from './tool-names.ts'
+import { type ClientTool, chatName, clientTools, searchName } from './tool-names.ts'
 
 type ChatTools = Pick<ChatRequest, 'tools' | 'tool_choice' | 'parallel_tool_calls'>
 type ChatTool = NonNullable<ChatRequest['tools']>[number]
@@ -17,7 +17,7 @@ type Named = ReadonlyMap<string, ClientTool>
 export function chatTools(request: ResponsesRequest): ChatTools {
   const { tool_choice: choice, parallel_tool_calls } = request
   const named = clientTools(request)
-  const { offered, tool_choice } = chosen(choice, named)
+  const { offered, tool_choice } = chosen(choice, withoutUnloaded(named))
   if (offered.size === 0) {
     if (tool_choice === 'required')
       throw invalid('tool_choice', 'A tool is required, but `tools` has no function or custom tool.')
@@ -30,6 +30,12 @@ export function chatTools(request: ResponsesRequest): ChatTools {
   }
 }
 
+/** The tools without those that a search of the client is to load first; without such a search, all are loaded. */
+function withoutUnloaded(named: Named): Named {
+  if (named.get(searchName)?.identity.type !== 'tool_search') return named
+  return new Map([...named].filter(([, { tool, isInItem }]) => isInItem || tool.defer_loading !== true))
+}
+
 type Chosen = { offered: Named; tool_choice: ChatRequest['tool_choice'] }
 
 function chosen(choice: ResponsesRequest['tool_choice'], named: Named): Chosen {
@@ -37,6 +43,7 @@ function chosen(choice: ResponsesRequest['tool_choice'], named: Named): Chosen {
   switch (choice.type) {
     case 'function':
     case 'custom':
+    case 'tool_search':
       return {
         offered: named,
         tool_choice: { type: 'function', function: { name: find(choice, named, 'tool_choice') } },
@@ -48,18 +55,22 @@ function chosen(choice: ResponsesRequest['tool_choice'], named: Named): Chosen {
   }
 }
 
+/** The types of tools that may be named. */
+const choosable: ReadonlySet<string> = new Set(['function', 'custom', 'tool_search'])
+
 /** A hard limit: the model does not see the other tools. */
 function allowed({ mode, tools }: Choice, named: Named): Chosen {
   if (mode !== 'auto' && mode !== 'required') throw invalid('tool_choice.mode', 'The mode must be auto or required.')
   const names = (tools ?? []).flatMap((tool, index) =>
-    tool.type === 'function' || tool.type === 'custom' ? find(tool, named, `tool_choice.tools.${index}`) : [],
+    choosable.has(tool.type) ? find(tool, named, `tool_choice.tools.${index}`) : [],
   )
   return { offered: new Map(names.map(name => [name, named.get(name)!])), tool_choice: mode }
 }
 
 /** The name in chat of a tool that `tool_choice` names. */
 function find(wanted: { type: string; name?: string; namespace?: unknown }, named: Named, param: string): string {
-  const { type, name = '', namespace } = wanted
+  const { type, namespace } = wanted
+  const name = type === 'tool_search' ? searchName : (wanted.name ?? '')
   const known = chatName({ name, ...(typeof namespace === 'string' && { namespace }) })
   if (named.get(known)?.identity.type !== type)
     throw invalid(`${param}.name`, `Tool choice '${known}' not found in 'tools' parameter.`)

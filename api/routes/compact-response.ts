@@ -1,0 +1,95 @@
+import { GatewayError } from '../../shared/base/errors.ts'
+import { editBody } from '../../shared/base/json-member.ts'
+import { isMessageItem, type ResponsesItem, responsesRequest } from '../../shared/kinds/responses.ts'
+import type { ResponsesObject } from '../../shared/kinds/responses-answer.ts'
+import { refusePrompt } from '../../shared/kinds/stored-responses.ts'
+import { inputItems, type ResponsesTurn } from '../../shared/responses/context.ts'
+import { expandTurn } from '../../shared/responses/turn.ts'
+import { responsesFeatures } from '../../shared/routing/responses-features.ts'
+import { endpointWithoutKoa } from '../endpoint.ts'
+import { generationHeaders } from '../schemas/headers.ts'
+import { compactedResponse } from '../schemas/responses.ts'
+import { runDirect } from './chat.ts'
+import { labelHeaders, sessionHeaders } from './request-headers.ts'
+import { responseErrors, sharedByResponses, withMemory } from './responses.ts'
+
+const compactRequest = responsesRequest
+  .omit({ stream: true, stream_options: true, background: true, store: true, conversation: true })
+  .extend({ input: responsesRequest.shape.input.nullish() })
+
+/** What is kept of the messages, the latest first, as OpenAI keeps 64,000 tokens (openai/codex, compact_remote_v2.rs). */
+const maxKeptCharacters = 256_000
+
+/** A conversation compacted to one item: a request whose last item asks for that (`compaction_trigger`). */
+export const compactResponse = endpointWithoutKoa({
+  ...sharedByResponses,
+  path: '/v1/responses/compact',
+  operationId: 'compactResponse',
+  summary: 'Compact a conversation',
+  description:
+    'Returns the messages of the user and one `compaction` item, which stands for the whole conversation: send them as `input` instead of it. Models of OpenAI compact by their own means, which only they can read. Every other model writes a summary, which is sealed for your organisation and which any model can continue. Charged as a response.',
+  headers: [...sessionHeaders, ...labelHeaders],
+  body: compactRequest.meta({ id: 'CompactResponseRequest' }),
+  example: { model: 'auto', input: [{ role: 'user', content: 'Hello!' }] },
+  answers: {
+    200: {
+      description: 'The compacted conversation.',
+      schema: compactedResponse,
+      headers: [...generationHeaders, 'x-gateway-dropped', 'x-gateway-adjusted'],
+    },
+  },
+  errors: [...responseErrors],
+  async handle(request) {
+    const { services, apiKey, body, raw, requestId, headers, client, wide } = request
+    refusePrompt({ ...body, input: body.input ?? [] })
+    await withMemory(request, async held => {
+      const sent = { body: { ...body, input: body.input ?? [] }, raw }
+      const whole = await expandTurn(services, apiKey, sent, held)
+      const items = inputItems(whole.body)
+      if (items.length === 0) throw new GatewayError('missing_field', '`input` is required.', { param: 'input' })
+      const turn = withTrigger(whole, items)
+      const asked = { services, apiKey, ...turn, requestId, headers, client, wide }
+      await runDirect('responses', asked, responsesFeatures(turn.body, turn.raw.length), {
+        naming: body,
+        turn,
+        present: response => compacted(response, items),
+      })
+    })
+  },
+})
+
+/** The request that asks for a compaction instead of an answer. */
+function withTrigger({ body, raw }: ResponsesTurn, items: readonly ResponsesItem[]): ResponsesTurn {
+  const isAsked = items.at(-1)?.type === 'compaction_trigger'
+  const input: ResponsesItem[] = isAsked ? [...items] : [...items, { type: 'compaction_trigger' }]
+  const changes = { input, store: false, stream: undefined, stream_options: undefined, background: undefined }
+  const edited = editBody(raw, body, changes)
+  const { stream: _, stream_options: __, background: ___, ...rest } = body
+  return { body: { ...rest, input, store: false }, raw: Buffer.from(edited) }
+}
+
+function compacted({ id, created_at, output, usage }: ResponsesObject, items: readonly ResponsesItem[]): object {
+  const kept = [...keptMessages(items, id), ...output.filter(({ type }) => type === 'compaction')]
+  return { id, object: 'response.compaction', created_at, output: kept, usage }
+}
+
+/** The latest messages of the user, as items of an answer. */
+function keptMessages(items: readonly ResponsesItem[], id: string): object[] {
+  const kept: object[] = []
+  let characters = 0
+  for (const item of items.toReversed()) {
+    if (!isMessageItem(item) || item.role !== 'user') continue
+    const content = typeof item.content === 'string' ? [{ type: 'input_text', text: item.content }] : item.content
+    characters += JSON.stringify(content).length
+    if (characters > maxKeptCharacters) break
+    const number = items.length - kept.length
+    kept.unshift({
+      id: `msg_${id.replace(/^resp_/, '')}_${number}`,
+      status: 'completed',
+      ...item,
+      type: 'message',
+      content,
+    })
+  }
+  return kept
+}
