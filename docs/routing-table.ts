@@ -79,6 +79,7 @@ const policy: Policy = {
   organisationId: '',
   scopes: new Set(['*']),
   learning: true,
+  provider: null,
   contentLogging: null,
   state: 'active',
   suspended: false,

@@ -129,7 +129,7 @@ export const routeDecision = endpoint({
     'model_not_found',
     'no_provider_available',
   ],
-  async handle({ services, apiKey, body, raw, headers, ctx }) {
+  async handle({ services, apiKey, body, raw, headers, requestId, ctx }) {
     ctx.set(await admitFree(services, apiKey))
     const features = chatFeatures(body, raw.length)
     const { policy } = apiKey
@@ -138,8 +138,9 @@ export const routeDecision = endpoint({
     const { sticky } = await findStickyTarget(services, policy, { kind: 'chat', body, session, marksCache })
     const inputs = snapshotOf(services, services.config.marginPpm)
     const learned = await services.learnedQualities.read(policy)
-    const asking = { policy, kind: 'chat', request: body, features, sticky, learned } as const
-    const { mode, reason, targets, candidates } = route(inputs, asking, 'preview')
+    const seed = session ?? requestId
+    const asking = { policy, kind: 'chat', request: body, features, sticky, learned, seed } as const
+    const { mode, reason, targets, candidates, arm } = route(inputs, asking, 'preview')
     const [first, ...rest] = targets
     const chosen = candidates.find(
       candidate => candidate.model === first!.model.id && candidate.provider === first!.provider.name,
@@ -152,6 +153,7 @@ export const routeDecision = endpoint({
       provider: first!.provider.name,
       mode,
       reason,
+      ...(arm && { arm }),
       estimated_cost_usd: (chosen?.estimatedCostNano ?? 0) / 1e9,
       candidates: candidates.map(presentCandidate),
       fallbacks: rest.map(({ model, provider }) => `${model.id}@${provider.name}`),

@@ -119,14 +119,15 @@ class Run<K extends DirectKind> extends BaseRun {
   /** Chooses the targets and reserves the maximum cost at them, under the key's current policy. */
   async #admit(): Promise<{ decision: Decision; reservation: Reservation }> {
     const { services, id, startedMs } = this
-    const { kind, body, features, key } = this.#input
+    const { kind, body, features, key, session } = this.#input
     const { sticky } = this.#session
     const inputs = snapshotOf(services, this.marginPpm)
     // A named model needs no explanation.
     const explain = parseModelSelector(services.catalog, body.model, kind).auto ? 'log' : 'no'
     const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
       const learned = explain === 'log' ? services.learnedQualities.of(policy) : null
-      const decision = route(inputs, { policy, kind, request: body, features, sticky, learned }, explain)
+      const seed = session ?? id
+      const decision = route(inputs, { policy, kind, request: body, features, sticky, learned, seed }, explain)
       return { decision, maxCost: maxCostOfRun(services, policy, this.#input, decision.targets, this.marginPpm) }
     })
     this.policy = key.policy

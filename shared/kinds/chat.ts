@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { Usage } from '../base/usage.ts'
+import { providerPreferences } from '../catalog/provider-preferences.ts'
 import { cacheControl, marked } from './cache-marks.ts'
 import { paidFields } from './paid-fields.ts'
 import { earlierReasoning, type ReasoningDetail } from './reasoning.ts'
@@ -150,18 +151,6 @@ const tool = z
   .meta({ id: 'ChatTool' })
 
 const tokens = z.int().min(1).max(10_000_000)
-
-const providerPreferences = z
-  .strictObject({
-    order: z.array(z.string()).max(50).optional().describe('Providers to try first, in this order.'),
-    only: z.array(z.string()).max(50).optional().describe('No other providers.'),
-    ignore: z.array(z.string()).max(50).optional().describe('None of these providers.'),
-    allow_fallbacks: z
-      .boolean()
-      .optional()
-      .describe('Whether providers that `order` does not name may be tried; true by default.'),
-  })
-  .meta({ id: 'ProviderPreferences' })
 
 /** The routing fields of every chat-shaped route (docs/routing.md). */
 const routing = {

@@ -1,7 +1,7 @@
 import { isObject } from '../../base/is-object.ts'
 import type { Deployment } from '../../catalog/schema.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
-import type { OpenAiKind } from '../../kinds/index.ts'
+import type { DirectKind, OpenAiKind } from '../../kinds/index.ts'
 import { paidFields } from '../../kinds/paid-fields.ts'
 import { isSent, memberTables } from '../../kinds/request-members.ts'
 
@@ -176,6 +176,13 @@ const usualTiers = words('auto default standard standard_only on_demand')
 export function isNoticeable(name: string, value: unknown): boolean {
   if (ownFields.has(name) || name === routingField || name in paidFields) return false
   return !isUsualTier(name, value) && asksForSomething(value)
+}
+
+/** Of the names of dropped fields, those that some provider takes in a request of this format. */
+export function parametersAmong(kind: DirectKind, dropped: readonly string[]): string[] {
+  if (kind === 'messages' || kind === 'responses')
+    return dropped.filter(name => memberTables[kind].get(name)?.is === 'sent')
+  return dropped.filter(name => allowedFields[kind].has(name))
 }
 
 function isUsualTier(name: string, value: unknown): boolean {
