@@ -9,7 +9,7 @@ import type { ProviderError } from '../providers/provider-error.ts'
 import { redactCredentials } from '../providers/redact-credentials.ts'
 import { cacheDiscountNano } from '../routing/pricing.ts'
 import type { Reservation } from '../wallet/admission.ts'
-import { rateHeaders } from '../wallet/rates.ts'
+import { rateHeaders } from '../wallet/reservation.ts'
 import { type Candidate, maxAttempts, type RoutedAttempt, type RoutingRecord } from '../wallet/routing-record.ts'
 import type { UsageEvent, UsageSignals, Waiver } from '../wallet/usage-event.ts'
 import type { CallTiming, FailedAttempt } from './failures.ts'
@@ -285,7 +285,7 @@ type Body = Record<string, unknown>
 export function factsOf(body: object, session: string | null, labels: RequestLabels | null = null): RequestFacts {
   const given = body as Body
   const facts: RequestFacts = {}
-  const itemTools = toolsOfItems(given.input).length
+  const itemTools = Array.isArray(given.input) ? toolsOfItems(given.input).length : 0
   let parameters = parametersOf(given)
   if (itemTools > 0) parameters = { ...parameters, tools: Number(parameters?.tools ?? 0) + itemTools }
   if (parameters) facts.parameters = parameters
