@@ -96,12 +96,26 @@ const wishes = {
     .describe('Seconds to the first byte; providers that take longer are tried last.'),
 }
 
-/** The preferences of a request. */
-export const providerPreferences = z.strictObject({ ...restrictions, ...wishes }).meta({ id: 'ProviderPreferences' })
+const milliseconds = z.int().min(1).max(86_400_000)
+
+/** The preferences of a request. `timeout_ms` is the gateway's own. */
+export const providerPreferences = z
+  .strictObject({
+    ...restrictions,
+    ...wishes,
+    timeout_ms: z
+      .union([milliseconds, z.strictObject({ total: milliseconds.optional(), first_token: milliseconds.optional() })])
+      .optional()
+      .describe(
+        'How long the answer may take; or `total`, and `first_token`: how long each provider may take to its first token (without `stream`, to its answer) before the next one is tried.',
+      ),
+  })
+  .meta({ id: 'ProviderPreferences' })
 export type ProviderPreferences = z.infer<typeof providerPreferences>
 
 /** The preferences of a request for media. `options` are OpenRouter's: fields for providers, which have no effect here. */
 export const mediaProviderPreferences = providerPreferences
+  .omit({ timeout_ms: true })
   .extend({
     options: z.record(z.string(), z.unknown()).optional().meta({ 'x-internal': true }),
   })
@@ -111,6 +125,7 @@ const maxWeights = 50
 
 /** The preferences of a key's policy: what its requests can only tighten. */
 export const keyProviderPreferences = providerPreferences
+  .omit({ timeout_ms: true })
   .extend({
     weights: z
       .record(z.string().min(1).max(200), z.number().min(0).max(1_000_000))

@@ -136,7 +136,7 @@ class Run<K extends DirectKind> extends BaseRun {
 
   /** Calls the targets in order until one answers its client. */
   #serve(decision: Decision, reservation: Reservation): Promise<Bill> {
-    const { bulk, features, stream } = this.#input
+    const { bulk, features, stream, timeouts } = this.#input
     const { beganMs, client, failedAttempts, services } = this
     const options = {
       targets: decision.targets,
@@ -149,10 +149,11 @@ class Run<K extends DirectKind> extends BaseRun {
       bulk,
       signal: this.abortController.signal,
       maxSilenceMs: firstTokenTimeout(services.config.upstream, features, stream),
+      maxFirstTokenMs: timeouts?.firstTokenMs,
     }
     const heartbeat = stream ? this.createHeartbeat(decision, reservation, this.#format.keepAliveFrame) : null
     const call = (monitor: CallMonitor) => this.#callWithState(monitor, decision, reservation, heartbeat)
-    const serve = () => failover(services, options, call)
+    const serve = () => this.withinTimeout(timeouts?.totalMs, () => failover(services, options, call))
     return heartbeat ? this.serveStream(heartbeat, this.#input.key, serve) : this.abortOnRestart(serve)
   }
 

@@ -12,7 +12,7 @@ export type CleanedRequest<Body> = { body: Body; dropped: readonly string[] }
 const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/))
 
 /** Fields read by the gateway itself: never sent to a provider, and not reported as dropped. */
-export const ownFields = words('mode models provider metadata')
+export const ownFields = words('mode models provider metadata session_id')
 
 /**
  * The top-level fields that may be sent to a provider with our dialect: none is billed apart from its tokens. Unlisted
