@@ -11,7 +11,7 @@ import { cacheDiscountNano } from '../routing/pricing.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { rateHeaders } from '../wallet/reservation.ts'
 import { type Candidate, maxAttempts, type RoutedAttempt, type RoutingRecord } from '../wallet/routing-record.ts'
-import type { UsageEvent, UsageSignals, Waiver } from '../wallet/usage-event.ts'
+import type { RequestFacts, UsageEvent, UsageSignals, Waiver } from '../wallet/usage-event.ts'
 import type { CallTiming, FailedAttempt } from './failures.ts'
 
 /** Summary of a finished run for the request log. */
@@ -230,17 +230,6 @@ export function formatUsd(nano: number): string {
 
 const zero = 0x30
 const point = 0x2e
-
-/** What the request log keeps of what a request asked for; absent fields were not sent. */
-type RequestFacts = {
-  /** Settings such as `temperature`, and the number of tools; never texts of the prompt. */
-  parameters?: Record<string, string | number | boolean>
-  /** The end user, as named by the caller. */
-  endUser?: string
-  metadata?: Record<string, string>
-  /** The caller's name of the conversation. */
-  session?: string
-}
 
 /** What the headers of a request attribute it to. */
 export type RequestLabels = { user?: string; tags?: Record<string, string> }
