@@ -133,7 +133,7 @@ export const keyProviderPreferences = providerPreferences
       .refine(weights => Object.values(weights).some(weight => weight > 0), 'must have a weight above 0')
       .optional()
       .describe(
-        'The shares of providers among the requests of a named model without `order` and `sort`, e.g. `{"openai": 95, "azure": 5}`. A session stays with its share.',
+        'The shares of providers among the requests of a named model without `order` and `sort`, by name. A session stays with its share.',
       ),
   })
   .meta({ id: 'KeyProviderPreferences' })

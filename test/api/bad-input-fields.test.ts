@@ -32,7 +32,18 @@ const routing: Wrong = {
   model: [...text, null, '', 'x'.repeat(201)],
   mode: ['fast', 1, null],
   models: ['a', [], [''], [1], Array(11).fill('a')],
-  provider: ['openai', 5, [], { order: 'openai' }, { only: [1] }, { ignore: {} }, { allow_fallbacks: 1 }, { zdr: 'yes' }, { max_price: 5 }, { sort: 'size' }],
+  provider: [
+    'openai',
+    5,
+    [],
+    { order: 'openai' },
+    { only: [1] },
+    { ignore: {} },
+    { allow_fallbacks: 1 },
+    { zdr: 'yes' },
+    { max_price: 5 },
+    { sort: 'size' },
+  ],
   metadata: ['a', { a: 1 }, { a: { b: 'c' } }],
 }
 const sampling: Wrong = {

@@ -111,7 +111,10 @@ test.serial('the same in Messages, Responses and embeddings, and for auto', asyn
 test.serial('200 of an image with OpenRouter’s members, 400 when the preferences exclude its providers', async t => {
   const image = { model: 'gpt-image-2', prompt: 'A cat', session_id: 's', trace: { trace_id: 't' } }
   const path = '/v1/images'
-  const answer = await ask({ ...image, provider: { only: ['openai'], options: { openai: { a: 1 } } } }, { key: account.test, path })
+  const answer = await ask(
+    { ...image, provider: { only: ['openai'], options: { openai: { a: 1 } } } },
+    { key: account.test, path },
+  )
   t.is(answer.status, 200, answer.text)
   t.is(answer.headers.get('x-gateway-dropped'), 'session_id,trace,provider.options')
   const refused = await ask({ ...image, provider: { zdr: true } }, { path })
