@@ -126,6 +126,16 @@ const slugs = z.string().transform(text =>
     .filter(Boolean),
 )
 
+/** A flag that is JSON. */
+const json = z.string().transform((text, context) => {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    context.addIssue({ code: 'custom', message: 'must be JSON', input: text })
+    return z.NEVER
+  }
+})
+
 const keyFlags = z.strictObject({
   org,
   env: z.enum(['live', 'test']),
@@ -140,13 +150,14 @@ const keyFlags = z.strictObject({
     .enum(['true', 'false'])
     .transform(text => text === 'true')
     .optional(),
+  provider: json.pipe(set(nullable.provider)).optional(),
   expires_in_days: number.pipe(set(nullable.expires_in_days)).optional(),
 })
 
 const keys: Command[] = [
   command({
     name: 'key create',
-    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--expires-in-days N]',
+    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--provider JSON] [--expires-in-days N]',
     flags: keyFlags,
     async run(services, { org, env, ...policy }) {
       await findOrganisation(services, org)

@@ -21,6 +21,8 @@ import {
   labelsOf,
   sessionHeaders,
   sessionOf,
+  timeoutHeader,
+  timeoutsOf,
 } from './request-headers.ts'
 
 const answerHeaders: AnswerHeaderName[] = [
@@ -52,7 +54,7 @@ export const chatCompletions = endpointWithoutKoa({
   description:
     'Accepts and returns the OpenAI chat format. `model: "auto"` lets the gateway choose the model. With `stream: true` the response is a stream of server-sent `chat.completion.chunk` events, terminated by `data: [DONE]`.',
   access: { scope: 'chat' },
-  headers: [...sessionHeaders, cacheMarksHeader, ...labelHeaders],
+  headers: [...sessionHeaders, cacheMarksHeader, timeoutHeader, ...labelHeaders],
   body: directKinds.chat,
   example,
   answers: {
@@ -71,7 +73,7 @@ export const completions = endpointWithoutKoa({
   description:
     'Served by a completion model, or by a chat model that receives each prompt as one user message (up to 128 text prompts; without logprobs, suffix and best_of). Choices of multiple prompts are numbered consecutively, in the order of the prompts.',
   access: { scope: 'completions' },
-  headers: [...sessionHeaders, ...labelHeaders],
+  headers: [...sessionHeaders, timeoutHeader, ...labelHeaders],
   body: directKinds.completion,
   example: { model: 'gpt-4o-mini', prompt: 'Say this is a test', max_tokens: 16 },
   answers: {
@@ -88,7 +90,7 @@ export const createEmbeddings = endpointWithoutKoa({
   tag: 'Embeddings',
   summary: 'Create embeddings',
   access: { scope: 'embeddings' },
-  headers: labelHeaders,
+  headers: [timeoutHeader, ...labelHeaders],
   body: directKinds.embedding,
   example: { model: 'text-embedding-3-small', input: 'The food was delicious and the waiter was friendly.' },
   answers: {
@@ -128,7 +130,7 @@ export const routeDecision = endpoint({
     'model_not_found',
     'no_provider_available',
   ],
-  async handle({ services, apiKey, body, raw, headers, ctx }) {
+  async handle({ services, apiKey, body, raw, headers, requestId, ctx }) {
     ctx.set(await admitFree(services, apiKey))
     const features = chatFeatures(body, raw.length)
     const { policy } = apiKey
@@ -137,8 +139,9 @@ export const routeDecision = endpoint({
     const { sticky } = await findStickyTarget(services, policy, { kind: 'chat', body, session, marksCache })
     const inputs = snapshotOf(services, services.config.marginPpm)
     const learned = await services.learnedQualities.read(policy)
-    const asking = { policy, kind: 'chat', request: body, features, sticky, learned } as const
-    const { mode, reason, targets, candidates } = route(inputs, asking, 'preview')
+    const seed = session ?? requestId
+    const asking = { policy, kind: 'chat', request: body, features, sticky, learned, seed } as const
+    const { mode, reason, targets, candidates, arm } = route(inputs, asking, 'preview')
     const [first, ...rest] = targets
     const chosen = candidates.find(
       candidate => candidate.model === first!.model.id && candidate.provider === first!.provider.name,
@@ -151,6 +154,7 @@ export const routeDecision = endpoint({
       provider: first!.provider.name,
       mode,
       reason,
+      ...(arm && { arm }),
       estimated_cost_usd: (chosen?.estimatedCostNano ?? 0) / 1e9,
       candidates: candidates.map(presentCandidate),
       fallbacks: rest.map(({ model, provider }) => `${model.id}@${provider.name}`),
@@ -225,6 +229,7 @@ export async function runDirect<K extends DirectKind>(
       begins,
       marksCache: chatFormats[kind].marksCache && allowsCacheMarks(headers) && services.config.cacheMarks,
       labels: labelsOf(headers),
+      timeouts: timeoutsOf(headers, sent, services.config.upstream.totalTimeoutMs),
       stream: stream === true,
       includeUsage: stream_options?.include_usage === true,
       ...(forwarded && { forwarded }),

@@ -9,6 +9,7 @@ import { type Output, presentJob, storedResults } from '../../shared/jobs/presen
 import { queuedTargets, submitJob } from '../../shared/jobs/submit.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { type QueuedKind, queuedKinds } from '../../shared/kinds/index.ts'
+import { membersWithoutEffect, type OfOpenRouter } from '../../shared/kinds/media.ts'
 import { admitFree } from '../auth/api-keys.ts'
 import { mergeObjectField, parseFields, uploadUrls } from '../body/form.ts'
 import { type Context, type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
@@ -191,12 +192,14 @@ function modelsPath(kind: QueuedKind): string {
 /** Creates a job and responds with it, with the headers of every response that used a model. */
 async function createJob(
   kind: QueuedKind,
-  { services, apiKey, body, origin, keep, ctx }: Validated<{ model?: string }, unknown>,
+  { services, apiKey, body, origin, keep, ctx }: Validated<{ model?: string } & OfOpenRouter, unknown>,
 ): Promise<object> {
   const seconds = parseWait(ctx)
   const { job } = await submitJob(services, apiKey, kind, body, origin, async (tx, { job, reservation, target }) => {
     const { mode } = apiKey.policy
-    ctx.set(answerHeaders({ id: job.id, target, mode, reservation, attempts: 0, test: job.environment === 'test' }))
+    const test = job.environment === 'test'
+    const dropped = membersWithoutEffect(body)
+    ctx.set(answerHeaders({ id: job.id, target, mode, reservation, attempts: 0, test, dropped }))
     if (job.costNano !== null) ctx.set('x-gateway-cost-usd', formatUsd(Number(job.costNano)))
     await keep(tx, await presentJob(services, job))
   })

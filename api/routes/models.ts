@@ -7,6 +7,7 @@ import { takenParameters } from '../../shared/catalog/chat-profile.ts'
 import { endpointOf, replacementNote } from '../../shared/catalog/model-not-found.ts'
 import { publicPricing } from '../../shared/catalog/prices.ts'
 import { type ModelType, endpoints as routes } from '../../shared/catalog/schema.ts'
+import { collectsData, quantizationOf, retainsNothing } from '../../shared/catalog/traits.ts'
 import { allowedModels, type Policy } from '../../shared/keys/policy.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { Target } from '../../shared/providers/contract.ts'
@@ -171,6 +172,7 @@ const auto = {
   supported_parameters: ['mode', 'models', 'provider'],
   pricing: {},
   providers: [] as string[],
+  provider_terms: [] as ReturnType<typeof presentTerms>[],
   quality: null,
   task_qualities: {},
   expires_on: null,
@@ -179,6 +181,16 @@ const auto = {
 /** The margin on provider prices for a type of model. */
 export function marginOf(config: Config, type: ModelType): bigint {
   return type === 'embeddings' ? config.embeddingsSurchargePpm : config.marginPpm
+}
+
+/** What preferences in `provider` ask of a target; null = not known. */
+function presentTerms(target: Target) {
+  return {
+    provider: target.provider.name,
+    data_collection: collectsData(target),
+    zdr: retainsNothing(target),
+    quantization: quantizationOf(target),
+  }
 }
 
 /** A model with its targets; the price shown is that of the first. */
@@ -203,6 +215,7 @@ function presentModel(config: Config, targets: Target[]) {
     supported_parameters: takenParameters(model, targets),
     pricing: publicPricing(deployment.price, marginOf(config, model.type)),
     providers: targets.map(({ provider }) => provider.name),
+    provider_terms: targets.map(presentTerms),
     quality: model.quality,
     task_qualities: model.task_qualities ?? {},
     expires_on: model.expires_on,

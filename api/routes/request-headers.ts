@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
+import type { CallerTimeouts } from '../../shared/chat/run-input.ts'
 import { type NamingBody, sessionInMetadata } from '../../shared/chat/sticky-target.ts'
 import type { RequestLabels } from '../../shared/engine/report.ts'
 import type { Header } from '../endpoint.ts'
@@ -43,12 +44,12 @@ export function allowsCacheMarks(headers: IncomingHttpHeaders): boolean {
 export const sessionHeaders: Header[] = [ownHeader, ...agentHeaders]
 
 /**
- * The caller's conversation id: the header `x-session-id`, else `prompt_cache_key`, else the session of a coding agent
+ * The caller's conversation id: the header `x-session-id`, else `prompt_cache_key` or OpenRouter's `session_id`, else the session of a coding agent
  * in its header or in `metadata.user_id`. Throws 400.
  */
 export function sessionOf(headers: IncomingHttpHeaders, body: NamingBody): string | null {
-  const own = readHeader(headers, ownHeader.name) || body.prompt_cache_key
-  if (own) return own
+  const own = readHeader(headers, ownHeader.name) || body.prompt_cache_key || body.session_id
+  if (own) return String(own)
   for (const { name } of agentHeaders) {
     const id = readHeader(headers, name)
     if (id) return id
@@ -60,6 +61,40 @@ function readHeader(headers: IncomingHttpHeaders, name: string): string {
   const id = String(headers[name] ?? '')
   if (id.length <= maxLength) return id
   throw new GatewayError('invalid_request', `${name} must have at most ${maxLength} characters.`, { param: name })
+}
+
+const timeoutName = 'x-gateway-timeout-ms'
+
+/** The header by which a caller says how long it waits. */
+export const timeoutHeader: Header = {
+  name: timeoutName,
+  maxLength: 64,
+  description:
+    'How long the answer may take in milliseconds, e.g. `30000`, and how long each provider may take to its first token before the next one is tried: `30000; first-token=5000`. Like `provider.timeout_ms`; the shorter ones count.',
+}
+
+const timeoutValue = /^(\d{1,8})?\s*(?:;\s*first-token=(\d{1,8}))?$/
+
+type TimedBody = { provider?: { timeout_ms?: number | { total?: number; first_token?: number } } }
+
+/**
+ * The timeouts of a request in its header and in `provider.timeout_ms`, at most those of the gateway; null if it has none. Throws
+ * 400.
+ */
+export function timeoutsOf(headers: IncomingHttpHeaders, body: object, maxMs: number): CallerTimeouts | null {
+  const sent = headers[timeoutName]
+  const given = (body as TimedBody).provider?.timeout_ms
+  if (sent === undefined && given === undefined) return null
+  const [, total, firstToken] = sent === undefined ? [] : (timeoutValue.exec(String(sent).trim()) ?? [])
+  const times = [total, firstToken].map(text => (text === undefined ? undefined : Number(text)))
+  if (sent !== undefined && (times.every(time => time === undefined) || times.includes(0)))
+    throw invalid(timeoutName, 'must be milliseconds such as `30000`, or `30000; first-token=5000`')
+  const inBody = typeof given === 'number' ? { total: given } : (given ?? {})
+  const shortest = (a: number | undefined, b: number | undefined) =>
+    a === undefined && b === undefined ? undefined : Math.min(a ?? maxMs, b ?? maxMs, maxMs)
+  const totalMs = shortest(times[0], inBody.total)
+  const firstTokenMs = shortest(times[1], inBody.first_token)
+  return { ...(totalMs !== undefined && { totalMs }), ...(firstTokenMs !== undefined && { firstTokenMs }) }
 }
 
 const tagsName = 'x-gateway-tags'

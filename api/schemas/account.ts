@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { keyProviderPreferences } from '../../shared/catalog/provider-preferences.ts'
 
 /** Response schemas of the wallet, of feedback and of keys. */
 
@@ -40,6 +41,7 @@ export const key = z
     model_allowlist: z.array(z.string()).nullable(),
     scopes: z.string(),
     learning: z.boolean(),
+    provider: keyProviderPreferences.nullable(),
     expires_at: z.iso.datetime().nullable(),
     prefix: z.string(),
     last4: z.string(),

@@ -215,6 +215,10 @@ export const routingDecision = z
     provider: z.string(),
     mode: z.enum(['cost', 'balanced', 'quality']),
     reason: z.string(),
+    arm: z
+      .strictObject({ provider: z.string(), percent: z.number().describe('Its share of those that could be drawn.') })
+      .optional()
+      .describe('The provider that the weights of the key’s policy drew; absent without weights.'),
     estimated_cost_usd: usd,
     candidates: z.array(
       z.strictObject({

@@ -26,6 +26,16 @@ export const modelRow = z
       .record(z.string(), z.string())
       .describe('USD per unit as decimal strings, including the service’s margin.'),
     providers: z.array(z.string()),
+    provider_terms: z
+      .array(
+        z.strictObject({
+          provider: z.string(),
+          data_collection: z.boolean().nullable().describe('Whether it may train on requests or keep them.'),
+          zdr: z.boolean().nullable().describe('Whether it keeps nothing of a request.'),
+          quantization: z.string().nullable().describe('The precision of the weights.'),
+        }),
+      )
+      .describe('What is known of each provider; null = not known.'),
     quality: z.number().nullable(),
     task_qualities: z
       .partialRecord(z.enum(ratedTasks), z.number())

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import dialects from './dialects.json' with { type: 'json' }
+import { quantizations } from './provider-preferences.ts'
 
 const flag = z.boolean()
 const text = z.string().min(1)
@@ -24,6 +25,13 @@ export const servedTraits = {
     .describe('The most tokens that the image of a page of a document is billed as; without it as any image.'),
   documents_text: flag.describe('False: the text of a document is not billed beside the images of its pages.'),
   reasoning_beside_limit: flag.describe('True: the output limit does not bound reasoning and tool calls.'),
+  data_collection: flag.describe(
+    'False: by its terms it neither trains on requests nor keeps them for other purposes than answering and finding abuse. Without it, not known.',
+  ),
+  zdr: flag.describe(
+    'True: it keeps nothing of a request (zero data retention), by its terms or by an agreement of your own. Without it, not known.',
+  ),
+  quantization: z.enum(quantizations).describe('The precision of the weights that it serves. Without it, not known.'),
 }
 
 /** What only a provider's quirks may state. */

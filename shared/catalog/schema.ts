@@ -133,6 +133,8 @@ export const modelRow = z
     quality: z.number().min(0).max(100).nullable(),
     /** On the same scale, by class of tasks. */
     task_qualities: z.partialRecord(z.enum(ratedTasks), z.number().min(0).max(100)).optional(),
+    /** Whether its maker allows to train other models on its output; not known without it. */
+    distillable: z.boolean().optional(),
     expires_on: z.iso.date().nullable(),
     /** A model without a known public price is shipped disabled until an operator sets one. */
     disabled: z.boolean().default(false),
@@ -185,6 +187,8 @@ export const providerRow = z.strictObject({
   quirks: z.preprocess(currentQuirks, providerQuirks).optional(),
   /** What its models accept in a chat request. */
   profile: chatProfile.optional(),
+  /** The terms from which the quirks `data_collection` and `zdr` are, and the day on which they were read. */
+  terms: z.strictObject({ source: z.string().min(1), as_of: z.iso.date() }).optional(),
 })
 /** `region`: of a provider with regions, each of which is a row of its own (`regions.ts`). */
 export type ProviderRow = z.infer<typeof providerRow> & { region?: string }

@@ -1,4 +1,5 @@
 import { profileOf } from './chat-profile.ts'
+import type { Quantization } from './provider-preferences.ts'
 import type { ProviderQuirks, servedTraits } from './provider-quirks.ts'
 import type { Deployment, ModelRow, ProviderRow } from './schema.ts'
 
@@ -97,4 +98,22 @@ export function cachesByMarks(served: ServedModel): boolean {
   const { price } = served.deployment
   const isPriced = price.unit === 'token' && price.cache_write !== undefined && price.cached_input !== undefined
   return isPriced && profileOf(served).cache_marks !== 'none'
+}
+
+/**
+ * Whether the provider, by its terms, may train on requests or keep them for other purposes than answering and finding abuse;
+ * null if that is not known.
+ */
+export function collectsData(served: ServedModel): boolean | null {
+  return traitOf(served, 'data_collection') ?? null
+}
+
+/** Whether the provider keeps nothing of a request; null if that is not known. */
+export function retainsNothing(served: ServedModel): boolean | null {
+  return traitOf(served, 'zdr') ?? null
+}
+
+/** The precision of the weights that the provider serves; null if that is not known. */
+export function quantizationOf(served: ServedModel): Quantization | null {
+  return traitOf(served, 'quantization') ?? null
 }

@@ -14,6 +14,14 @@ export type ResponseStorage = {
   store(response: ResponsesObject): Promise<ResponsesObject>
 }
 
+/** How long the caller is willing to wait, in milliseconds; absent = as long as the gateway. */
+export type CallerTimeouts = {
+  /** From the beginning of the request to the end of its answer. */
+  totalMs?: number
+  /** Of each call to a provider: to the first token of a stream, or to a whole answer. */
+  firstTokenMs?: number
+}
+
 /** One validated request for an answer. */
 export type ChatRunInput<K extends DirectKind> = {
   kind: K
@@ -30,6 +38,8 @@ export type ChatRunInput<K extends DirectKind> = {
   marksCache?: boolean
   /** What the request is attributed to in the request log. */
   labels?: RequestLabels | null
+  /** Absent: those of the gateway alone. */
+  timeouts?: CallerTimeouts | null
   stream: boolean
   includeUsage: boolean
   /** For `messages`: what the client sent beside the body. */

@@ -119,14 +119,15 @@ class Run<K extends DirectKind> extends BaseRun {
   /** Chooses the targets and reserves the maximum cost at them, under the key's current policy. */
   async #admit(): Promise<{ decision: Decision; reservation: Reservation }> {
     const { services, id, startedMs } = this
-    const { kind, body, features, key } = this.#input
+    const { kind, body, features, key, session } = this.#input
     const { sticky } = this.#session
     const inputs = snapshotOf(services, this.marginPpm)
     // A named model needs no explanation.
     const explain = parseModelSelector(services.catalog, body.model, kind).auto ? 'log' : 'no'
     const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
       const learned = explain === 'log' ? services.learnedQualities.of(policy) : null
-      const decision = route(inputs, { policy, kind, request: body, features, sticky, learned }, explain)
+      const seed = session ?? id
+      const decision = route(inputs, { policy, kind, request: body, features, sticky, learned, seed }, explain)
       return { decision, maxCost: maxCostOfRun(services, policy, this.#input, decision.targets, this.marginPpm) }
     })
     this.policy = key.policy
@@ -135,7 +136,7 @@ class Run<K extends DirectKind> extends BaseRun {
 
   /** Calls the targets in order until one answers its client. */
   #serve(decision: Decision, reservation: Reservation): Promise<Bill> {
-    const { bulk, features, stream } = this.#input
+    const { bulk, features, stream, timeouts } = this.#input
     const { beganMs, client, failedAttempts, services } = this
     const options = {
       targets: decision.targets,
@@ -148,13 +149,14 @@ class Run<K extends DirectKind> extends BaseRun {
       bulk,
       signal: this.abortController.signal,
       maxSilenceMs: firstTokenTimeout(services.config.upstream, features, stream),
+      maxFirstTokenMs: timeouts?.firstTokenMs,
     }
     const other = stream ? this.#format.streamOf?.(this.#input.body) : null
     if (other) this.streamType = other.contentType
     const { keepAliveFrame } = other ?? this.#format
     const heartbeat = stream ? this.createHeartbeat(decision, reservation, keepAliveFrame) : null
     const call = (monitor: CallMonitor) => this.#callWithState(monitor, decision, reservation, heartbeat)
-    const serve = () => failover(services, options, call)
+    const serve = () => this.withinTimeout(timeouts?.totalMs, () => failover(services, options, call))
     return heartbeat ? this.serveStream(heartbeat, this.#input.key, serve) : this.abortOnRestart(serve)
   }
 

@@ -132,6 +132,7 @@ function textOf(turn: Turn | undefined): string {
 /** The fields of a body that may name its conversation. */
 export type NamingBody = {
   prompt_cache_key?: string | null | undefined
+  session_id?: unknown
   metadata?: Record<string, string> | null | undefined
 }
 

@@ -71,6 +71,6 @@ export class FileAnswer implements JobAnswer {
 }
 
 /** The caller's name of the conversation. Messages have no `prompt_cache_key`, so there its type is not checked. */
-function sessionIn({ prompt_cache_key: key, metadata }: NamingBody): string | null {
-  return (typeof key === 'string' && key) || sessionInMetadata({ metadata })
+function sessionIn({ prompt_cache_key: key, session_id: id, metadata }: NamingBody): string | null {
+  return (typeof key === 'string' && key) || (typeof id === 'string' && id) || sessionInMetadata({ metadata })
 }

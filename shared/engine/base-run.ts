@@ -108,6 +108,18 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     return this.services.shutdown.run(() => this.abortController.abort(new ShutdownError()), work)
   }
 
+  /** Does work that ends with a 504 when the caller's own time is up, counted from the beginning of the run. */
+  protected async withinTimeout<T>(totalMs: number | undefined, work: () => Promise<T>): Promise<T> {
+    if (totalMs === undefined) return work()
+    const leftMs = Math.max(0, totalMs - elapsedMs(this.beganMs, this.services.monotonic.now()))
+    const timer = setTimeout(() => this.abortController.abort(timeoutReached(totalMs)), leftMs)
+    try {
+      return await work()
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
   /** The headers of a response; `attempts` includes the attempt that produced it. */
   protected headers(
     target: Target,
@@ -259,6 +271,11 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     if (this.client.hold) this.client.hold({ event: null, settle: release, release })
     else release()
   }
+}
+
+function timeoutReached(totalMs: number): GatewayError {
+  const message = `The request took longer than its own timeout of ${totalMs} ms.`
+  return new GatewayError('upstream_timeout', message, { param: 'provider.timeout_ms' })
 }
 
 /** Appears in the log only, since the client has disconnected (499). */

@@ -39,6 +39,8 @@ export type FailoverOptions = {
   overflow?: GatewayError | null
   /** Maximum silence of a target before the next target is called; absent = the provider's own timeout. */
   maxSilenceMs?(target: Target): number
+  /** The caller's own limit of each call: to its first token, or to a whole answer; absent = none. */
+  maxFirstTokenMs?: number | undefined
   /** Aborted with a GatewayError to end the failover while the client is still connected. */
   signal: AbortSignal
 }
@@ -170,15 +172,16 @@ function routeTo(
   remainingMs: number,
   untried: readonly Target[],
 ): Route {
-  const { live, sticky, bulk } = options
+  const { live, sticky, bulk, maxFirstTokenMs = Number.POSITIVE_INFINITY } = options
   if (!live) {
     // A sandbox directive must not occupy a worker slot for a minute.
-    const withinMs = bulk ? Math.min(remainingMs, maxSandboxBulkMs) : remainingMs
-    return { target, credential: null, alone: true, withinMs, tokenWithinMs: Number.POSITIVE_INFINITY }
+    const withinMs = Math.min(remainingMs, maxFirstTokenMs, bulk ? maxSandboxBulkMs : Number.POSITIVE_INFINITY)
+    return { target, credential: null, alone: true, withinMs, tokenWithinMs: maxFirstTokenMs }
   }
   // The first-token timeout applies only while another target is available.
   const hasAlternative = !bulk && untried.some(other => upstreams.figures(other).cooldownMs === 0)
-  const tokenWithinMs = (hasAlternative && options.maxSilenceMs?.(target)) || Number.POSITIVE_INFINITY
+  const maxSilenceMs = (hasAlternative && options.maxSilenceMs?.(target)) || Number.POSITIVE_INFINITY
+  const tokenWithinMs = Math.min(maxSilenceMs, maxFirstTokenMs)
   const withinMs = Math.min(remainingMs, tokenWithinMs)
   const isSticky = sticky?.provider === target.provider.name
   const { credential, alone } = upstreams.credential(target, isSticky ? sticky.credentialId : null)

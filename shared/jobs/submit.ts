@@ -8,10 +8,11 @@ import { assertPublicUrl } from '../io/safe-url.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { Policy } from '../keys/policy.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
-import type { QueuedKindRow, Quote, References } from '../kinds/media.ts'
+import type { OfOpenRouter, QueuedKindRow, Quote, References } from '../kinds/media.ts'
 import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
+import { preferencesOf } from '../routing/provider-preferences.ts'
 import { type Origin, traceEnqueued } from '../traces/work.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { flatCost, type MaxCost } from '../wallet/reservation.ts'
@@ -20,7 +21,7 @@ import type { JobServices } from './job-services.ts'
 import type { Job, NewJob } from './jobs.ts'
 
 /** Fields common to the bodies of all kinds. */
-type Common = { model?: string; webhook_url?: string; metadata?: Record<string, string> }
+type Common = OfOpenRouter & { model?: string; webhook_url?: string; metadata?: Record<string, string> }
 export type Submitted = { job: Job; reservation: Reservation; target: Target }
 /** The input that a worker needs, as stored in the job's row. */
 export type JobInput = {
@@ -54,6 +55,8 @@ export async function submitJob(
       serves: model => model.type === row.type,
       targets: model => queuedTargets(services, kind, model, policy.environment),
       check: model => row.input(body, model, references),
+      preferences: preferencesOf(policy.provider, body.provider),
+      marginPpm: services.config.marginPpm,
     })
   await services.policies.decide(key, policy => choose(policy, null))
   await checkWebhook(services, body)

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { keyProviderPreferences } from '../catalog/provider-preferences.ts'
 import { modes, scopes } from './policy.ts'
 import { maxOverlapHours } from './replaced-secrets.ts'
 
@@ -46,6 +47,9 @@ export const keyPolicy = z.strictObject({
     .boolean()
     .optional()
     .describe('Whether feedback on the requests of the organisation moves what `auto` chooses; true by default.'),
+  provider: keyProviderPreferences
+    .nullish()
+    .describe('Which providers may serve the key; a request can only tighten it. Null = all.'),
   expires_at: time.nullish().describe('Null = never.'),
 })
 

@@ -4,7 +4,8 @@ import { newId } from '../base/ids.ts'
 import { provisioningKeyRevoked } from '../base/key-refusals.ts'
 import { type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
 import { type Clock, dayMs } from '../base/time.ts'
-import type { ApiKey, Prisma, ProvisioningKey } from '../generated/prisma/client.ts'
+import { storedPreferences } from '../catalog/provider-preferences.ts'
+import { type ApiKey, Prisma, type ProvisioningKey } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { rowsAfter } from '../io/keyset.ts'
@@ -49,6 +50,7 @@ function settings(row: ApiKey) {
     model_allowlist: row.modelAllowlist.length > 0 ? row.modelAllowlist : null,
     scopes: row.scopes.join(','),
     learning: row.learning,
+    provider: storedPreferences(row.provider),
     expires_at: row.expiresAt?.toISOString() ?? null,
   }
 }
@@ -64,6 +66,7 @@ function columns(policy: KeyPolicy) {
     ...(policy.model_allowlist !== undefined && { modelAllowlist: policy.model_allowlist ?? [] }),
     ...(policy.scopes !== undefined && { scopes: policy.scopes }),
     ...(policy.learning !== undefined && { learning: policy.learning }),
+    ...(policy.provider !== undefined && { provider: policy.provider ?? Prisma.DbNull }),
     ...(policy.expires_at !== undefined && { expiresAt: policy.expires_at ? new Date(policy.expires_at) : null }),
   }
 }

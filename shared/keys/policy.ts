@@ -2,6 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import { keyBlocked, keyDisabled, keyExpired, keyRevoked, secretReplaced } from '../base/key-refusals.ts'
 import { formatNames } from '../base/names.ts'
 import type { Catalog } from '../catalog/catalog.ts'
+import { type KeyProviderPreferences, storedPreferences } from '../catalog/provider-preferences.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 import { type ContentColumns, type ContentLogging, contentLoggingOf } from './content-logging.ts'
 
@@ -36,6 +37,8 @@ export type Policy = {
   /** The limits of all test keys of the organisation together, and their windows; null for a live key. */
   shared: (Limits & { rateKey: string }) | null
   capNano: number | null
+  /** Which providers may serve it, before the preferences of a request; null = all. */
+  provider: KeyProviderPreferences | null
   /** Null = all models. */
   allowlist: ReadonlySet<string> | null
   scopes: ReadonlySet<string>
@@ -92,6 +95,7 @@ export function policyOf(
     allowlist: row.modelAllowlist.length > 0 ? new Set(row.modelAllowlist) : null,
     scopes: new Set(row.scopes),
     learning: row.learning,
+    provider: storedPreferences(row.provider),
     contentLogging: contentLoggingOf(row, row.organisation),
     expiresAtMs: row.expiresAt?.getTime() ?? null,
     state: keyStateOf(row),

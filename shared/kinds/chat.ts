@@ -1,7 +1,9 @@
 import { z } from 'zod'
+import { isObject } from '../base/is-object.ts'
 import type { Usage } from '../base/usage.ts'
+import { providerPreferences } from '../catalog/provider-preferences.ts'
 import { cacheControl, marked } from './cache-marks.ts'
-import { paidFields } from './paid-fields.ts'
+import { openRouterFields, paidFields } from './paid-fields.ts'
 import { earlierReasoning, type ReasoningDetail } from './reasoning.ts'
 
 /** The parts of a message's content. */
@@ -151,18 +153,6 @@ const tool = z
 
 const tokens = z.int().min(1).max(10_000_000)
 
-const providerPreferences = z
-  .strictObject({
-    order: z.array(z.string()).max(50).optional().describe('Providers to try first, in this order.'),
-    only: z.array(z.string()).max(50).optional().describe('No other providers.'),
-    ignore: z.array(z.string()).max(50).optional().describe('None of these providers.'),
-    allow_fallbacks: z
-      .boolean()
-      .optional()
-      .describe('Whether providers that `order` does not name may be tried; true by default.'),
-  })
-  .meta({ id: 'ProviderPreferences' })
-
 /** The routing fields of every chat-shaped route (docs/routing.md). */
 const routing = {
   mode: z
@@ -278,6 +268,7 @@ export const chatRequest = z.looseObject({
     .nullish()
     .describe('How much a reasoning model thinks before it answers.'),
   user: z.string().optional().describe('An id of your end user, for the providers’ abuse monitoring.'),
+  ...openRouterFields,
   ...paidFields,
 })
 export type ChatRequest = z.infer<typeof chatRequest>
@@ -343,14 +334,26 @@ type Json = Record<string, unknown>
 
 /**
  * A valid chat request with what it may leave out or say in another way: the `type` of tools and calls, and thinking as
- * parts of an answer's content, which becomes `reasoning_content`. Almost always the same object.
+ * parts of an answer's content, which becomes `reasoning_content`, and the effort in `reasoning`. Almost always the same object.
  */
-export function completeChat(body: ChatRequest): ChatRequest {
+export function completeChat(request: ChatRequest): ChatRequest {
+  const body = withNamedEffort(request)
   const { tools, messages } = body
   const completeTools = tools && mapUnlessSame(tools, withType)
   const completeMessages = mapUnlessSame(messages, completeMessage)
   if (completeTools === tools && completeMessages === messages) return body
   return { ...body, messages: completeMessages, ...(completeTools && { tools: completeTools }) }
+}
+
+/** OpenRouter's `reasoning` with an effort alone is `reasoning_effort`, which is the name for all providers. */
+function withNamedEffort(body: ChatRequest): ChatRequest {
+  const { reasoning, ...rest } = body
+  if (!isObject(reasoning) || body.reasoning_effort != null) return body
+  const effort = reasoning.enabled === false ? 'none' : reasoning.effort
+  const named = chatRequest.shape.reasoning_effort.safeParse(effort).data
+  if (named == null) return body
+  const isAlone = Object.keys(reasoning).every(name => name === 'effort' || name === 'enabled')
+  return { ...(isAlone ? rest : body), reasoning_effort: named } as ChatRequest
 }
 
 function completeMessage(message: ChatMessage): ChatMessage {

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Usage } from '../base/usage.ts'
 import { chatRequest } from './chat.ts'
-import { paidFields } from './paid-fields.ts'
+import { openRouterFields, paidFields } from './paid-fields.ts'
 
 const tokenArray = z
   .array(z.int().nonnegative({ abort: true }))
@@ -39,6 +39,7 @@ export const completionRequest = z.looseObject({
   echo: z.boolean().nullish().meta({ default: false, description: 'Begin the answer with the prompt.' }),
   suffix: z.string().nullish().describe('The text that comes after the completion.'),
   user: chatRequest.shape.user,
+  ...openRouterFields,
   ...paidFields,
 })
 export type CompletionRequest = z.infer<typeof completionRequest>

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Usage } from '../base/usage.ts'
 import { chatRequest } from './chat.ts'
-import { paidFields } from './paid-fields.ts'
+import { openRouterFields, paidFields } from './paid-fields.ts'
 
 const tokenArray = z
   .array(z.int().nonnegative({ abort: true }))
@@ -33,6 +33,7 @@ export const embeddingRequest = z.looseObject({
   models: chatRequest.shape.models,
   provider: chatRequest.shape.provider,
   user: chatRequest.shape.user,
+  ...openRouterFields,
   ...paidFields,
 })
 export type EmbeddingRequest = z.infer<typeof embeddingRequest>

@@ -11,6 +11,7 @@ import {
   fieldsOf,
   listOf,
   notOffered,
+  ofOpenRouter,
   type References,
   referenceTo,
   unsupported,
@@ -28,6 +29,7 @@ const tiers = ['512', '1K', '2K', '4K'] as const
 /** `POST /v1/images`: OpenAI's fields, and OpenRouter's `aspect_ratio`, `resolution` and `input_references`. */
 export const imageRequest = z
   .strictObject({
+    ...ofOpenRouter,
     model: common.model,
     prompt: z.string().min(1).max(32_000).describe('What to draw, or what to change.'),
     n: z.int().min(1).max(10).nullish().meta({ default: 1, description: 'How many images.' }),

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import { nanoFromPico, type PicoPerUnit, picoPerUnit, withMargin } from '../base/money.ts'
+import { mediaProviderPreferences } from '../catalog/provider-preferences.ts'
 import type { Deployment, ModelRow } from '../catalog/schema.ts'
 
 /** Shared parts of the media kinds: references, limits and prices. */
@@ -121,7 +122,26 @@ export function exactlyOneOf(...sets: string[][]): { required: string[] }[] {
 
 const maxPairs = 16
 
+/**
+ * What OpenRouter's clients send to every route of media (@openrouter/sdk, models/imagegenerationrequest.ts and others):
+ * preferences, and members that only name a request there.
+ */
+export const ofOpenRouter = {
+  provider: mediaProviderPreferences.optional().describe('Provider preferences.'),
+  session_id: z.string().max(1_000).optional().meta({ 'x-internal': true }),
+  trace: z.record(z.string(), z.unknown()).optional().meta({ 'x-internal': true }),
+}
+
+export type OfOpenRouter = { [Name in keyof typeof ofOpenRouter]?: z.infer<(typeof ofOpenRouter)[Name]> }
+
+/** The members of a media request that have no effect, and of which its answer says so. */
+export function membersWithoutEffect({ provider, session_id, trace }: OfOpenRouter): string[] {
+  const given = { session_id, trace, 'provider.options': provider?.options }
+  return Object.entries(given).flatMap(([name, value]) => (value ? [name] : []))
+}
+
 export const common = {
+  ...ofOpenRouter,
   model: z
     .string()
     .min(1)

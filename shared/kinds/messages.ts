@@ -156,6 +156,7 @@ const shared = {
   mode: chatRequest.shape.mode,
   models: chatRequest.shape.models,
   provider: chatRequest.shape.provider,
+  session_id: chatRequest.shape.session_id,
 }
 
 /** `POST /v1/messages`: Anthropic's shape plus the routing fields. */

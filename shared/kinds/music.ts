@@ -1,12 +1,13 @@
 import { z } from 'zod'
 import type { ModelRow } from '../catalog/schema.ts'
 import { type InstantKindRow, zeroQuantity } from './instant.ts'
-import { chooseOption, common, unsupported } from './media.ts'
+import { chooseOption, common, ofOpenRouter, unsupported } from './media.ts'
 import { type SoundFormat, soundFormats } from './sound.ts'
 
 /** `POST /v1/audio/music`. */
 export const musicRequest = z
   .strictObject({
+    ...ofOpenRouter,
     model: common.model,
     prompt: z.string().min(1).max(4_096).describe('What the music is like.'),
     lyrics: z.string().min(1).max(10_000).optional().describe('What is sung, where the model takes it.'),

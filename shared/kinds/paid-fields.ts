@@ -1,14 +1,12 @@
 import { z } from 'zod'
 
 /**
- * Fields for features that providers bill in addition to tokens: searches, plugins, hosted tools, stored presets. The
+ * Fields for features that providers bill in addition to tokens: searches, hosted tools. The
  * catalog has no price for them, and dropping them would change the response, so a request with one is rejected. Values
  * that disable the feature are accepted, for clients that always send every field; no adapter forwards them. The
  * OpenAPI document omits these fields.
  */
 export const paidFields = {
-  plugins: rejectedField(),
-  preset: rejectedField(),
   web_search_options: rejectedField(),
   web_search: rejectedField(),
   enable_search: rejectedField(),
@@ -17,6 +15,24 @@ export const paidFields = {
   data_sources: rejectedField(),
   container: rejectedField(),
   mcp_servers: rejectedField(),
+}
+
+/**
+ * OpenRouter's extensions of an answer and its stored settings (@openrouter/sdk, models/chatrequest.ts). They have no effect here:
+ * they are not sent, and named in `x-gateway-dropped`, as a client of OpenRouter sends them by habit.
+ */
+export const openRouterFields = {
+  plugins: z
+    .array(z.looseObject({ id: z.string() }))
+    .max(100)
+    .optional()
+    .meta({ 'x-internal': true }),
+  preset: z.string().max(200).optional().meta({ 'x-internal': true }),
+  session_id: z
+    .string()
+    .max(1_000)
+    .optional()
+    .describe('OpenRouter’s name of the conversation, like `prompt_cache_key`.'),
 }
 
 function rejectedField(asksForNothing: (value: object) => boolean = isEmpty) {

@@ -49,7 +49,10 @@ const field = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined
 
 /** The gateway's own fields of every request. */
-const own: Rows = { 'mode models provider': { is: 'ours', why: 'routing of the gateway' } }
+const own: Rows = {
+  'mode models provider': { is: 'ours', why: 'routing of the gateway' },
+  session_id: { is: 'ours', why: 'OpenRouter’s name of the session' },
+}
 
 /** Members of OpenRouter's and xAI's formats that OpenAI's do not have (@openrouter/sdk, models/chatrequest.ts). */
 const otherVendors: Rows = {
@@ -59,16 +62,16 @@ const otherVendors: Rows = {
     why: 'larger images, other kinds of answers, more agents or rounds of tools, for which there is no price',
     source: 'openrouter.ai/docs/api/reference/parameters, docs.x.ai/docs/api-reference',
   },
-  'session_id trace debug route transforms usage': {
+  'trace debug route transforms usage plugins preset': {
     is: 'dropped',
     concern: 'state',
-    why: 'names and traces in the operator’s account; routing and changes of the prompt are the gateway’s own',
+    why: 'traces and settings in the operator’s account; routing and changes of the prompt are the gateway’s own',
     source: '@openrouter/sdk, models/chatrequest.ts',
   },
 }
 
 /** `POST /v1/messages` and its `count_tokens`. */
-export const messagesMembers: MemberTable = table(own, {
+export const messagesMembers: MemberTable = table(own, otherVendors, {
   'model messages system max_tokens stop_sequences stream temperature top_p top_k': { is: 'sent' },
   'tool_choice thinking output_config output_format metadata': { is: 'sent' },
   prompt_cache_key: { is: 'ours', why: 'names the session, as in chat completions' },

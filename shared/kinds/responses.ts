@@ -254,6 +254,7 @@ export const responsesRequest = z.looseObject({
   mode: chatRequest.shape.mode,
   models: chatRequest.shape.models,
   provider: chatRequest.shape.provider,
+  session_id: chatRequest.shape.session_id,
 })
 /** `POST /v1/responses/input_tokens`. */
 export const countInputRequest = responsesRequest.extend({ input: responsesRequest.shape.input.nullish() })

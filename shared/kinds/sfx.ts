@@ -1,12 +1,13 @@
 import { z } from 'zod'
 import { type InstantKindRow, zeroQuantity } from './instant.ts'
-import { common } from './media.ts'
+import { common, ofOpenRouter } from './media.ts'
 import { durationOf, soundFormatOf } from './music.ts'
 import { type SoundFormat, soundFormats } from './sound.ts'
 
 /** `POST /v1/audio/sfx`. */
 export const sfxRequest = z
   .strictObject({
+    ...ofOpenRouter,
     model: common.model,
     prompt: z.string().min(1).max(2_048).describe('What is heard.'),
     duration_s: z.number().min(0.1).max(60).optional().describe('In seconds; without it, the model decides.'),

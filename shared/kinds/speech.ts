@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { ModelRow } from '../catalog/schema.ts'
 import { charactersOf, type InstantKindRow, zeroQuantity } from './instant.ts'
-import { chooseOption, common, listOf, unsupported } from './media.ts'
+import { chooseOption, common, listOf, ofOpenRouter, unsupported } from './media.ts'
 import { type SoundFormat, soundFormats } from './sound.ts'
 
 const voiceId = z.string().min(1).max(128)
@@ -9,6 +9,7 @@ const voiceId = z.string().min(1).max(128)
 /** `POST /v1/audio/speech`: OpenAI's fields. */
 export const speechRequest = z
   .strictObject({
+    ...ofOpenRouter,
     model: common.model,
     input: z.string().min(1).max(40_000).describe('The text to speak.'),
     voice: z

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { common, referenceTo } from './media.ts'
+import { common, ofOpenRouter, referenceTo } from './media.ts'
 
 export const transcriptFormats = ['json', 'text', 'srt', 'verbose_json', 'vtt', 'diarized_json'] as const
 export type TranscriptFormat = (typeof transcriptFormats)[number]
@@ -36,6 +36,7 @@ export type VoiceActivity = z.infer<typeof voiceActivity>
 /** `POST /v1/audio/transcriptions` as JSON; the multipart form has `file` in place of `audio_url`. */
 export const transcriptionRequest = z
   .strictObject({
+    ...ofOpenRouter,
     model: common.model,
     audio_url: referenceTo('audio'),
     language: languageCode
@@ -98,6 +99,7 @@ export const transcriptionRequest = z
 /** `POST /v1/audio/translations` as JSON; the multipart form has `file` in place of `audio_url`. */
 export const translationRequest = z
   .strictObject({
+    ...ofOpenRouter,
     model: common.model,
     audio_url: referenceTo('audio'),
     prompt: z.string().max(maxPromptCharacters).nullish().describe('Words and style to expect, in English.'),

@@ -16,13 +16,14 @@ import type { ResolvedKey } from '../keys/policies.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import { type InstantKind, instantKinds, type WorkKinds } from '../kinds/index.ts'
 import { type InstantKindRow, priceNano, type Quantity } from '../kinds/instant.ts'
-import type { References } from '../kinds/media.ts'
+import { membersWithoutEffect, type OfOpenRouter, type References } from '../kinds/media.ts'
 import type { Platform } from '../platform.ts'
 import type { Source, Target } from '../providers/contract.ts'
 import { trackConnection } from '../providers/open-connection.ts'
 import type { ProviderError } from '../providers/provider-error.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
-import { rate, scaleOf, scoreOf } from '../routing/score.ts'
+import { missesThreshold, type Preferences, placeOf, preferencesOf } from '../routing/provider-preferences.ts'
+import { rate, scaleOf, scoreOf, usual } from '../routing/score.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { flatCost } from '../wallet/reservation.ts'
 import type { Delivery, DeliveryResult } from './delivery.ts'
@@ -34,7 +35,7 @@ export type MediaRunInput<K extends InstantKind> = {
   kind: K
   key: ResolvedKey
   requestId: string
-  body: { model?: string | undefined }
+  body: { model?: string | undefined } & OfOpenRouter
   /** What the request is attributed to in the request log. */
   labels?: RequestLabels | null
   /** Whether the answer is streamed, and whether as server-sent events. */
@@ -94,7 +95,7 @@ class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
     super(services, client, row.idPrefix, input.key.policy, input)
     if (client.trace) client.trace.operation = input.kind
     this.#input = input
-    this.dropped = input.dropped ?? []
+    this.dropped = [...(input.dropped ?? []), ...membersWithoutEffect(input.body)]
     this.#row = row
     this.#conversion = new SoundConversion(services, input.key.policy)
   }
@@ -125,8 +126,14 @@ class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
       serves: model => servesMedia(kind, model),
       targets: model => mediaTargets(this.services, kind, model, policy.environment),
       check: model => this.#row.input(body, model, references),
+      preferences: this.#preferences(policy),
+      marginPpm: this.marginPpm,
       allModels: true,
     })
+  }
+
+  #preferences({ provider }: Policy): Preferences | null {
+    return preferencesOf(provider, this.#input.body.provider)
   }
 
   async #admit(references: References): Promise<{ plan: RoutingPlan; reservation: Reservation }> {
@@ -134,7 +141,7 @@ class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
     const { key } = this.#input
     const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
       const offers = this.#choose(policy, references).map(target => this.#offer(target, references))
-      const chosen = rankOffers(services, policy.mode, offers)
+      const chosen = rankOffers(services, policy.mode, offers, this.#preferences(policy))
       const targets = chosen.map(({ target }) => target)
       const fixedNano = Math.max(...chosen.map(({ maxNano }) => maxNano))
       const factor = services.reservationFactors.of(policy.organisationId, targets)
@@ -307,16 +314,33 @@ const maxTargets = 5
 /** Of image and audio requests. */
 const assumedDifficulty = 0.5
 
-/** Ranks targets by quality, price and live figures, weighted by the mode. Ties keep the catalog's order. */
-function rankOffers({ upstreams }: Platform, mode: Mode, offers: readonly Offer[]): Offer[] {
+/**
+ * Ranks targets by quality, price and live figures, weighted by the mode, or as the preferences say. Ties keep the catalog's
+ * order.
+ */
+function rankOffers(
+  { upstreams }: Platform,
+  mode: Mode,
+  offers: readonly Offer[],
+  preferences: Preferences | null,
+): Offer[] {
   const priced = offers.map(offer => {
     const quality = offer.target.model.quality ?? 0
     return { offer, quality, listedQuality: quality, costNano: offer.maxNano, qualityScore: 0, normalisedPrice: 0 }
   })
   const scale = scaleOf(priced, assumedDifficulty)
   for (const one of priced) rate(one, upstreams.figures(one.offer.target), scale)
-  return priced
-    .sort((a, b) => scoreOf(b, mode) - scoreOf(a, mode))
-    .slice(0, maxTargets)
-    .map(({ offer }) => offer)
+  priced.sort((a, b) => scoreOf(b, mode) - scoreOf(a, mode))
+  if (preferences) {
+    const figuresOf = ({ offer }: { offer: Offer }) => upstreams.figures(offer.target)
+    const byWait = (one: { offer: Offer }) => figuresOf(one).firstByteMs ?? usual.firstByteMs
+    const late = (one: { offer: Offer }) => Number(missesThreshold(preferences, figuresOf(one)))
+    const place = ({ offer }: { offer: Offer }) =>
+      placeOf(preferences, offer.target.provider.name) ?? Number.MAX_SAFE_INTEGER
+    const { sort } = preferences
+    if (sort === 'price') priced.sort((a, b) => a.costNano - b.costNano)
+    else if (sort === 'latency' || sort === 'speed') priced.sort((a, b) => byWait(a) - byWait(b))
+    priced.sort((a, b) => place(a) - place(b) || late(a) - late(b))
+  }
+  return priced.slice(0, preferences?.fallsBack === false ? 1 : maxTargets).map(({ offer }) => offer)
 }

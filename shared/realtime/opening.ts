@@ -16,6 +16,7 @@ import { canPriceSession, intervalHoldNano } from '../kinds/realtime.ts'
 import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
+import { preferencesOf } from '../routing/provider-preferences.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { flatCost } from '../wallet/reservation.ts'
 import type { RoutingRecord } from '../wallet/routing-record.ts'
@@ -35,7 +36,7 @@ export type OpenedSession = { target: Target; socket: WebSocket; openedMs: Monot
  * model does not accept in advance and for an unsupported intent, 403, 404, 503.
  */
 export function sessionTargets(
-  { upstreams, catalog }: Platform,
+  { upstreams, catalog, config }: Platform,
   policy: Policy,
   { model: slug, intent, settings }: SessionRequest,
 ): Target[] {
@@ -49,6 +50,8 @@ export function sessionTargets(
         .targets(model, policy.environment)
         .filter(target => canPriceSession(target.deployment.price) && upstreams.realtime(target, policy.environment)),
     check: model => checkIntent(model, intent),
+    preferences: preferencesOf(policy.provider, undefined),
+    marginPpm: config.marginPpm,
   })
   const [{ model }] = targets as [Target]
   if (setting && !targets.every(target => upstreams.realtime(target, policy.environment)?.settings)) {

@@ -5,13 +5,13 @@ import { allowedModels, noAllowedModelError } from '../keys/policy.ts'
 import {
   estimateOption,
   exclusionReason,
-  isExcludedByRequest,
   newOption,
   type Option,
   type RoutingContext,
   type RoutingInputs,
   serves,
 } from './options.ts'
+import { exclusionOf } from './provider-preferences.ts'
 import {
   capabilitiesOf,
   type UnmetRequirement,
@@ -42,12 +42,13 @@ const maxLists = 64
  * next request's: a decision has a hundred options or more, and creating them would cost more than comparing them.
  */
 export function listAvailableOptions(context: RoutingContext): Option[][] {
-  const { request, features } = context
+  const { inputs, preferences, features } = context
+  const priced = { features, marginPpm: inputs.marginPpm }
   const listed: Option[][] = []
   for (const available of availableOptions(context)) {
     if (unmetLimit(available[0]!.target.model, features)) continue
-    const options = request.provider
-      ? available.filter(({ target }) => !isExcludedByRequest(request, target.provider.name))
+    const options = preferences
+      ? available.filter(({ target }) => !exclusionOf(preferences, target, priced))
       : available
     for (const option of options) estimateOption(context, option)
     if (options.length > 0) listed.push(options)
@@ -85,9 +86,9 @@ function knownOf({ catalog, upstreams }: RoutingInputs): Known {
 }
 
 function findOptions(context: RoutingContext, known: Known['options']): List {
-  const { inputs, policy, request, features } = context
+  const { inputs, policy, features } = context
   const allowed = allowedModels(inputs.catalog, policy)
-  const unrestricted = { ...context, request: { ...request, provider: undefined } }
+  const unrestricted = { ...context, preferences: null }
   const list: Option[][] = []
   for (const model of inputs.catalog.models.values()) {
     if (model.disabled || !serves(model, 'chat') || model.quality === null) continue

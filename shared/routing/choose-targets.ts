@@ -4,6 +4,14 @@ import { modelNotFoundError } from '../catalog/model-not-found.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { allowedModels, noAllowedModelError, type Policy } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
+import {
+  allExcludedError,
+  type Exclusion,
+  exclusionOf,
+  type Preferences,
+  type PricedRequest,
+  placeOf,
+} from './provider-preferences.ts'
 
 export type TargetQuery = {
   /** The model named in the body, if any. */
@@ -16,17 +24,22 @@ export type TargetQuery = {
   targets(model: ModelRow): Target[]
   /** Throws a GatewayError if the model cannot accept the input. */
   check(model: ModelRow): void
+  /** Of the key's policy and the request; null = none. */
+  preferences: Preferences | null
+  /** Parts per million that are charged beyond the provider's price. */
+  marginPpm: bigint
   /** Without a named model: return the targets of all suitable models instead of the first. */
   allModels?: boolean
 }
 
 /**
- * The targets of a request, in catalog order: those of the named model, else of the first model that accepts the input.
- * Throws the error of the named model, or of the first unsuitable one; 400 when the allowlist excludes all models, 503
- * when no provider is configured.
+ * The targets of a request, in the order of the preferences and of the catalog: those of the named model, else of the first model that accepts the input.
+ * Throws the error of the named model, or of the first unsuitable one; 400 when the allowlist excludes all models, or the
+ * preferences all providers (403 when they are the key's), 503 when no provider is configured.
  */
 export function chooseTargets(catalog: Catalog, policy: Policy, query: TargetQuery): Target[] {
-  const { slug, list, serves, targets, check, allModels = false } = query
+  const { slug, list, serves, preferences, check, allModels = false } = query
+  const choice = new Choice(query)
   const requested = slug && slug !== 'auto' ? catalog.find(slug) : null
   if (requested === undefined || (requested && (!serves(requested) || requested.disabled))) {
     throw modelNotFoundError(catalog, { slug: slug!, model: requested ?? null, list, serves, suggests: true })
@@ -42,7 +55,7 @@ export function chooseTargets(catalog: Catalog, policy: Policy, query: TargetQue
   for (const model of requested ? [requested] : catalog.models.values()) {
     if (chosen.length > 0 && !allModels) break
     if (!isAllowed(model)) continue
-    const modelTargets = targets(model)
+    const modelTargets = choice.targets(model)
     if (modelTargets.length === 0) continue
     try {
       check(model)
@@ -51,9 +64,40 @@ export function chooseTargets(catalog: Catalog, policy: Policy, query: TargetQue
       firstError ??= error
     }
   }
-  if (chosen.length > 0) return chosen
+  if (chosen.length > 0) return preferences ? inOrder(chosen, preferences) : chosen
   if (firstError) throw firstError
+  if (choice.excluded.size > 0) throw allExcludedError([...choice.excluded])
   const subject = requested ? `\`${requested.id}\`` : 'this route'
   const message = `No enabled provider serves ${subject} for this key. The operator of this service has to enable one.`
   throw new GatewayError('no_provider_available', message, { headers: { 'retry-after': '60' } })
+}
+
+/** The targets that the preferences of a request leave, and what they excluded. */
+class Choice {
+  /** By provider. */
+  readonly excluded = new Map<string, Exclusion>()
+  readonly #query: TargetQuery
+  readonly #request: PricedRequest
+
+  constructor(query: TargetQuery) {
+    this.#query = query
+    this.#request = { features: null, marginPpm: query.marginPpm }
+  }
+
+  targets(model: ModelRow): Target[] {
+    const { preferences, targets } = this.#query
+    const all = targets(model)
+    if (!preferences) return all
+    return all.filter(target => {
+      const exclusion = exclusionOf(preferences, target, this.#request)
+      if (exclusion) this.excluded.set(target.provider.name, exclusion)
+      return exclusion === null
+    })
+  }
+}
+
+/** The targets in the order of the preferences, those that it does not have at the end. */
+function inOrder(targets: Target[], preferences: Preferences): Target[] {
+  const place = ({ provider }: Target) => placeOf(preferences, provider.name) ?? Number.MAX_SAFE_INTEGER
+  return preferences.order ? targets.toSorted((a, b) => place(a) - place(b)) : targets
 }

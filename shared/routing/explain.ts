@@ -1,15 +1,16 @@
-import { namesProvider } from '../catalog/regions.ts'
 import type { RatedTask } from '../catalog/schema.ts'
 import type { Figures } from '../providers/health.ts'
 import { pausedCooldownMs } from '../providers/provider-pauses.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
-import { type ModelSelector, type Option, type RoutingContext, type Sort, shownQuality } from './options.ts'
+import { type ModelSelector, type Option, type RoutingContext, shownQuality } from './options.ts'
+import { placeOf, type Sort } from './provider-preferences.ts'
 import { setPoints } from './score.ts'
 
 const sortDescriptions: Record<Sort, string> = {
   score: 'the best trade-off of quality, price and live figures',
   price: 'the cheapest',
   speed: 'the fastest',
+  latency: 'the first to answer',
 }
 
 const taskNames: Record<RatedTask, string> = {
@@ -22,7 +23,7 @@ const taskNames: Record<RatedTask, string> = {
 
 /** A sentence that explains the first target of a routing decision. */
 export function reasonOf(
-  { mode, task, difficulty, compared, request, overflow }: RoutingContext,
+  { mode, task, difficulty, compared, request, preferences, overflow, arm }: RoutingContext,
   { auto, slug, sort }: ModelSelector,
   chosen: readonly Option[],
   sticky: { model: string; provider: string; madeState?: true } | null,
@@ -30,7 +31,10 @@ export function reasonOf(
   const [{ target, listedQuality, learned, costNano, figures }] = chosen as [Option]
   const { model, provider } = target
   const isMeasured = figures.firstByteMs !== null || figures.tokensPerSecond !== null
-  const rank = sort === 'speed' && !isMeasured ? 'the best guess, as no speed is known yet,' : sortDescriptions[sort]
+  const rank =
+    (sort === 'speed' || sort === 'latency') && !isMeasured
+      ? 'the best guess, as no speed is known yet,'
+      : sortDescriptions[sort]
   const usd = `$${(costNano / 1e9).toPrecision(2)}`
   const isSticky = sticky?.model === model.id && sticky.provider === provider.name
   const place = `${model.id} at ${provider.name}`
@@ -54,9 +58,9 @@ export function reasonOf(
       learned === 0 ? '' : ` ${learned < 0 ? '−' : '+'} ${Math.abs(learned).toFixed(1)} learned from feedback`
     return `${prefix}auto, mode ${mode}: ${place} is ${rank} of ${eligible} candidates (quality ${listedQuality}${ofTask}${ofFeedback}, about ${usd}${estimate}).${cooldownSuffix}`
   }
-  const order = request.provider?.order?.some(name => namesProvider(name, provider.name))
-    ? 'the first provider of the request’s order'
-    : rank
+  const isOrdered = preferences !== null && placeOf(preferences, provider.name) !== null
+  const drawn = arm?.provider === provider.name ? `drawn by the key’s weights (${arm.percent} %) out` : null
+  const order = isOrdered ? 'the first provider of the request’s order' : (drawn ?? rank)
   return `${prefix}pinned: the request names ${slug}; ${provider.name} is ${order} of its providers (about ${usd}).${cooldownSuffix}`
 }
 

@@ -2,37 +2,54 @@ import { GatewayError } from '../base/errors.ts'
 import { formatNames } from '../base/names.ts'
 import type { Figures } from '../providers/health.ts'
 import { pausedCooldownMs } from '../providers/provider-pauses.ts'
-import { isExcludedByRequest, type RoutingContext } from './options.ts'
+import type { RoutingContext } from './options.ts'
+import { allExcludedError, type Exclusion, exclusionOf, isByName } from './provider-preferences.ts'
 
 /**
- * The error of a request without targets: 400 when its own provider preferences exclude all, else the 503 that names the
+ * The error of a request without targets: 400 when its own provider preferences exclude all, 403 when those of its key do, else the 503 that names the
  * providers to enable.
  */
-export function noTargetError({ inputs, policy, kind, request, features, considered }: RoutingContext): GatewayError {
+export function noTargetError({
+  inputs,
+  policy,
+  kind,
+  preferences,
+  features,
+  considered,
+}: RoutingContext): GatewayError {
   const { upstreams, catalog } = inputs
   const { environment } = policy
-  const excluded = new Set<string>()
+  const excluded = new Map<string, Exclusion>()
   const acceptable = new Set<string>()
   let isUnreadable = false
   for (const model of considered) {
     for (const { deployment, provider } of catalog.targets(model)) {
       const served = upstreams.adapter(kind, { model, deployment, provider }, environment)
       if (!served) continue
-      if (!isExcludedByRequest(request, provider.name)) {
-        if (!features.signedThinking || served.adapter.native) acceptable.add(provider.name)
-        else isUnreadable = true
-      }
-      excluded.add(provider.name)
+      const target = { model, deployment, provider }
+      const exclusion = preferences && exclusionOf(preferences, target, { features, marginPpm: inputs.marginPpm })
+      if (exclusion) excluded.set(provider.name, exclusion)
+      else if (!features.signedThinking || served.adapter.native) acceptable.add(provider.name)
+      else isUnreadable = true
     }
   }
-  if (acceptable.size > 0)
-    return notEnabledError([...acceptable].filter(name => !upstreams.isConfigured(name, environment)))
+  const isConfigured = (name: string) => upstreams.isConfigured(name, environment)
+  const configured = [...excluded].filter(([name]) => isConfigured(name))
+  // A provider that is not enabled does not make a preference that excludes all the others a fault of the service.
+  if (configured.some(isByFact) && ![...acceptable].some(isConfigured)) return allExcludedError(configured)
+  if (acceptable.size > 0) return notEnabledError([...acceptable].filter(name => !isConfigured(name)))
   if (isUnreadable) return unreadableThinkingError()
   if (excluded.size === 0) return notEnabledError([])
-  const configured = [...excluded].filter(name => upstreams.isConfigured(name, environment))
-  const names = formatNames(configured.length > 0 ? configured : [...excluded])
+  const shown = configured.length > 0 ? configured : [...excluded]
+  if (shown.some(isByFact)) return allExcludedError(shown)
+  const names = formatNames(shown.map(([name]) => name))
   const message = `The preferences in \`provider\` exclude every provider of this request. There are: ${names}.`
   return new GatewayError('invalid_request', message, { param: 'provider' })
+}
+
+/** Whether more than the caller's own list of providers excludes one. */
+function isByFact([, { owner, member }]: [string, Exclusion]): boolean {
+  return owner === 'key' || !isByName(member)
 }
 
 /** `Retry-After` while operators have paused every provider of a request. */

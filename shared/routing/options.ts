@@ -1,23 +1,34 @@
 import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
+import { formatNames } from '../base/names.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import { namesProvider } from '../catalog/regions.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import { type DirectKind, type DirectKinds, isConversation } from '../kinds/index.ts'
 import type { Target, UpstreamRequest } from '../providers/contract.ts'
 import { type Figures, unknownFigures } from '../providers/health.ts'
+import { parametersAmong } from '../providers/toolkit/request-fields.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import type { Features } from './features.ts'
 import { type ExpectedUse, estimateNano } from './pricing.ts'
+import {
+  type Arm,
+  exclusionOf,
+  exclusionText,
+  missesThreshold,
+  type Owner,
+  type Preferences,
+  placeOf,
+  type Sort,
+} from './provider-preferences.ts'
 import { requestFormatOf } from './request-formats.ts'
 import { type Rated, secondsOf } from './score.ts'
 import type { Task } from './task.ts'
 
 /** What routing reads of a key's policy. */
-export type RoutingPolicy = Pick<Policy, 'environment' | 'mode' | 'allowlist'>
+export type RoutingPolicy = Pick<Policy, 'environment' | 'mode' | 'allowlist' | 'provider'>
 
 /** A request body, of which the router reads the model and the routing fields. */
 export type RoutingRequest = DirectKinds[DirectKind]['request'] & {
@@ -50,6 +61,8 @@ export type RoutingContext = {
   readonly kind: DirectKind
   readonly mode: Mode
   readonly request: RoutingRequest
+  /** Those of the key's policy and of the request; null = none. */
+  readonly preferences: Preferences | null
   readonly features: Features
   readonly use: ExpectedUse
   /** What feedback taught about models, for `auto`; null = nothing. */
@@ -68,6 +81,10 @@ export type RoutingContext = {
   overflow: GatewayError | null
   /** The models whose providers were considered. */
   considered: ModelRow[]
+  /** By which weights draw a provider. */
+  readonly seed: string
+  /** The provider of the first model with one that weights drew; null = none. */
+  arm: Arm | null
   /** Whether every dialect can express the request, once a dialect has been checked for it. */
   isPlain?: boolean
   /** The request with its texts truncated, set once a dialect has been checked against it. */
@@ -76,9 +93,6 @@ export type RoutingContext = {
 
 /** A parsed model selector: the named model or `auto`, and the provider order requested by its suffix. */
 export type ModelSelector = { slug: string; auto: boolean; model: ModelRow | null; sort: Sort }
-
-/** The ranking of providers, and for `auto` of models: by score, or as the model's suffix requests. */
-export type Sort = 'score' | 'price' | 'speed'
 
 /** A model at a provider that may serve the request. */
 export type Option = Rated & {
@@ -90,8 +104,10 @@ export type Option = Rated & {
   learned: number
   costNano: number
   figures: Figures
-  /** Index in the request's `provider.order`. */
+  /** Index in the `order` of the preferences. */
   preference: number
+  /** 1 for one that misses a threshold of the preferences, so that others come first. */
+  late: 0 | 1
   score: number
   seconds: number
   /** Whether the router chose the model, so that its score is compared to those of other models. */
@@ -140,6 +156,7 @@ export function newOption(target: Target, isAutomatic: boolean): Option {
     costNano: 0,
     figures: unknownFigures,
     preference: unlistedRank,
+    late: 0,
     seconds: 0,
     isAutomatic,
     refusal: null,
@@ -150,28 +167,19 @@ export function newOption(target: Target, isAutomatic: boolean): Option {
 }
 
 /** Sets the cost, quality and health of an option for a request, and returns it. */
-export function estimateOption({ inputs, request, task, learned, use }: RoutingContext, option: Option): Option {
+export function estimateOption({ inputs, preferences, task, learned, use }: RoutingContext, option: Option): Option {
   const { target, isAutomatic } = option
-  const rank = request.provider?.order?.findIndex(name => namesProvider(name, target.provider.name)) ?? -1
   const quality = qualityOf(target.model, task, isAutomatic ? learned : null)
   option.listedQuality = quality.listedQuality
   option.learned = quality.learned
   option.quality = quality.listedQuality + quality.learned
   option.costNano = estimateNano(target, use)
   option.figures = inputs.figures(target)
-  option.preference = rank < 0 ? unlistedRank : rank
+  option.preference = (preferences && placeOf(preferences, target.provider.name)) ?? unlistedRank
+  option.late = preferences && missesThreshold(preferences, option.figures) ? 1 : 0
   option.seconds = secondsOf(option.figures, use.choiceTokens)
   option.refusal = null
   return option
-}
-
-/** Whether the request's preferences exclude a provider. */
-export function isExcludedByRequest({ provider }: RoutingRequest, name: string): boolean {
-  if (!provider) return false
-  const { only, ignore, order, allow_fallbacks } = provider
-  const isIn = (list: readonly string[]) => list.some(one => namesProvider(one, name))
-  if (only && !isIn(only)) return true
-  return (allow_fallbacks === false && order !== undefined && !isIn(order)) || (ignore !== undefined && isIn(ignore))
 }
 
 /**
@@ -180,7 +188,7 @@ export function isExcludedByRequest({ provider }: RoutingRequest, name: string):
  */
 export function exclusionReason(
   inputs: RoutingInputs,
-  { policy, kind, request, features }: Pick<RoutingContext, 'policy' | 'kind' | 'request' | 'features'>,
+  { policy, kind, preferences, features }: Pick<RoutingContext, 'policy' | 'kind' | 'preferences' | 'features'>,
   target: Target,
   isAutomatic: boolean,
 ): string | null {
@@ -188,7 +196,8 @@ export function exclusionReason(
   // Test keys need no configured provider, but an unconfigured local server appears free and would always win.
   const environment = isAutomatic && auth === 'none' ? 'live' : policy.environment
   if (!inputs.upstreams.isConfigured(name, environment)) return 'provider is not configured'
-  if (isExcludedByRequest(request, name)) return 'excluded by the request’s provider preferences'
+  const exclusion = preferences && exclusionOf(preferences, target, { features, marginPpm: inputs.marginPpm })
+  if (exclusion) return exclusionText(exclusion)
   const served = inputs.upstreams.adapter(kind, target, policy.environment)
   if (!served) return 'provider’s protocol does not serve this route'
   if (features.signedThinking && policy.environment === 'live' && !served.adapter.native)
@@ -198,7 +207,8 @@ export function exclusionReason(
 
 /** Returns true, and notes the reason in the option, when the provider's dialect cannot express the request. */
 export function markIfUnsupported(context: RoutingContext, option: Option): boolean {
-  const { inputs, kind, request } = context
+  const { inputs, kind, request, preferences } = context
+  if (preferences?.requiresParameters) return markIfIncomplete(context, option, preferences.requiresParameters)
   context.isPlain ??= requestFormatOf(kind).isPlain?.(request) ?? false
   if (context.isPlain) return false
   context.outline ??= isLong(context.features) ? (outlineOf(request) as RoutingRequest) : request
@@ -206,6 +216,27 @@ export function markIfUnsupported(context: RoutingContext, option: Option): bool
   option.refusal = refusal?.message ?? null
   return refusal !== null
 }
+
+/** The same where every parameter of the request is required: also a provider that would not get one is left out. */
+function markIfIncomplete({ inputs, kind, request }: RoutingContext, option: Option, owner: Owner): boolean {
+  const dryRun = dryRunRequest(inputs.upstreams, kind, option.target, request)
+  if (dryRun instanceof GatewayError) option.refusal = dryRun.message
+  else {
+    const missing = parametersAmong(kind, dryRun?.dropped ?? [])
+    const why = `it does not take ${formatNames(missing)}`
+    option.refusal = missing.length > 0 ? exclusionText({ owner, member: 'require_parameters', why }) : null
+  }
+  return option.refusal !== null
+}
+
+/** The 400 of a request of which no provider takes every parameter, as the preferences demand. */
+export function missingParameterError(options: readonly Option[]): GatewayError {
+  const facts = options.slice(0, maxShownOptions).map(({ target, refusal }) => `${target.provider.name}: ${refusal}`)
+  const message = `No provider of this request takes all of its parameters, as \`provider.require_parameters\` demands. ${facts.join('; ')}.`
+  return new GatewayError('invalid_request', message, { param: 'provider' })
+}
+
+const maxShownOptions = 5
 
 const longTokens = 4_000
 const maxText = 1_024

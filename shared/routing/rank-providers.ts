@@ -1,6 +1,7 @@
 import type { Figures } from '../providers/health.ts'
-import type { Option, RoutingContext, Sort } from './options.ts'
-import { rate, type Scale, scoreOf } from './score.ts'
+import type { Option, RoutingContext } from './options.ts'
+import type { Sort } from './provider-preferences.ts'
+import { rate, type Scale, scoreOf, usual } from './score.ts'
 
 /** Rates the providers of one model and returns them best first, those in cooldown last. */
 export function rankProviders({ mode }: RoutingContext, options: Option[], sort: Sort, scale: Scale): Option[] {
@@ -15,11 +16,12 @@ export function rankProviders({ mode }: RoutingContext, options: Option[], sort:
 
 type Comparison = (a: Option, b: Option) => number
 
-/** Orders options of different models: shortest cooldown first, then by `sort`. */
+/** Orders options of different models: shortest cooldown first, then those within the preferred thresholds, then by `sort`. */
 export const compareBy: Record<Sort, Comparison> = {
-  score: (a, b) => compareCooldowns(a, b) || compareScores(a, b) || breakTie(a, b),
-  price: (a, b) => compareCooldowns(a, b) || breakTie(a, b),
-  speed: (a, b) => compareCooldowns(a, b) || a.seconds - b.seconds || compareScores(a, b) || breakTie(a, b),
+  score: (a, b) => comparePlaces(a, b) || compareScores(a, b) || breakTie(a, b),
+  price: (a, b) => comparePlaces(a, b) || breakTie(a, b),
+  speed: (a, b) => comparePlaces(a, b) || a.seconds - b.seconds || compareScores(a, b) || breakTie(a, b),
+  latency: (a, b) => comparePlaces(a, b) || waitOf(a) - waitOf(b) || compareScores(a, b) || breakTie(a, b),
 }
 
 /** Orders the providers of one model: the caller's order takes precedence over `sort`. */
@@ -27,6 +29,7 @@ const compareByPreference: Record<Sort, Comparison> = {
   score: preferring(compareBy.score),
   price: preferring(compareBy.price),
   speed: preferring(compareBy.speed),
+  latency: preferring(compareBy.latency),
 }
 
 function preferring(compare: Comparison): Comparison {
@@ -40,6 +43,14 @@ export function breakTie(a: Option, b: Option): number {
 
 function compareCooldowns(a: Option, b: Option): number {
   return a.figures.cooldownMs - b.figures.cooldownMs
+}
+
+function comparePlaces(a: Option, b: Option): number {
+  return compareCooldowns(a, b) || a.late - b.late
+}
+
+function waitOf({ figures }: Option): number {
+  return figures.firstByteMs ?? usual.firstByteMs
 }
 
 function compareScores(a: Option, b: Option): number {

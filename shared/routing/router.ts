@@ -16,17 +16,18 @@ import {
   listOptions,
   type ModelSelector,
   markIfUnsupported,
+  missingParameterError,
   type Option,
   parseModelSelector,
   type RoutingContext,
   type RoutingInputs,
   type RoutingPolicy,
   type RoutingRequest,
-  type Sort,
   serves,
   unsupportedError,
 } from './options.ts'
 import { expectedUse } from './pricing.ts'
+import { type Arm, drawArm, type Preferences, preferencesOf, type Sort } from './provider-preferences.ts'
 import { breakTie, bringForward, byCooldown, compareBy, joined, rankProviders } from './rank-providers.ts'
 import { unmetError, unmetRequirement } from './requirements.ts'
 import { chooseBest, scaleOf } from './score.ts'
@@ -48,6 +49,8 @@ export type Decision = {
   targets: Target[]
   candidates: Candidate[]
   overflow: GatewayError | null
+  /** The provider that the weights of the key's policy drew, and its share in percent; absent without weights. */
+  arm?: Arm
 }
 
 /** Maximum targets of a request including the first, and maximum targets of one named model. */
@@ -71,6 +74,8 @@ type RoutingQuery = {
   sticky?: StickyTarget | null
   /** What the feedback of the key taught; used for `auto` only. */
   learned?: QualityOffsets | null
+  /** By which weights draw: the session, so that it stays with its share, or a name of the request alone. */
+  seed?: string
 }
 
 /**
@@ -82,7 +87,8 @@ type RoutingQuery = {
 export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Explain = 'no'): Decision {
   const { policy, kind, request, features, sticky = null, learned = null } = query
   const mode = request.mode ?? policy.mode
-  const only = explain === 'no' ? onlyTarget(inputs, query) : null
+  const preferences = preferencesOf(policy.provider, request.provider)
+  const only = explain === 'no' ? onlyTarget(inputs, { ...query, preferences }) : null
   if (only) return { mode, reason: '', targets: [only], candidates: [], overflow: null }
   const context: RoutingContext = {
     inputs,
@@ -90,6 +96,7 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
     kind,
     mode,
     request,
+    preferences,
     features,
     use: expectedUse(features, inputs.marginPpm),
     task: 'general',
@@ -100,12 +107,14 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
     difficulty: null,
     overflow: null,
     considered: [],
+    seed: query.seed ?? '',
+    arm: null,
   }
   const options: Option[] = []
   const selectors = new Map<ModelRow, ModelSelector>()
   for (const slug of request.models ? new Set([request.model, ...request.models]) : [request.model]) {
     try {
-      const selector = parseModelSelector(inputs.catalog, slug, kind)
+      const selector = preferredSelector(parseModelSelector(inputs.catalog, slug, kind), preferences)
       const selected = selector.auto
         ? selectAutomatically(context, selector, sticky)
         : selectPinned(context, selector, sticky)
@@ -120,11 +129,13 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
       context.overflow = error
     }
   }
+  if (preferences && request.models) joinModels(options, preferences)
   const { overflow } = context
   if (options.length === 0) throw overflow ?? noTargetError(context)
   const chosen = excludeCoolingDown(context, options).slice(0, maxTargets)
   const targets = chosen.map(({ target }) => target)
-  if (explain === 'no') return { mode, reason: '', targets, candidates: [], overflow }
+  const arm = context.arm && targets[0]!.provider.name === context.arm.provider ? { arm: context.arm } : {}
+  if (explain === 'no') return { mode, reason: '', targets, candidates: [], overflow, ...arm }
   const reason = reasonOf(context, selectors.get(targets[0]!.model)!, chosen, sticky)
   return {
     mode,
@@ -132,6 +143,7 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
     targets,
     candidates: topCandidates(context, chosen, explain === 'log' ? maxCandidates : Number.POSITIVE_INFINITY),
     overflow,
+    ...arm,
   }
 }
 
@@ -139,9 +151,10 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
  * Fast path: the only target of a request that names a model with one available provider. Null when there may be more
  * to decide or to reject.
  */
-function onlyTarget(inputs: RoutingInputs, query: RoutingQuery): Target | null {
-  const { policy, kind, request, features } = query
-  const model = request.models ? undefined : inputs.catalog.find(request.model)
+function onlyTarget(inputs: RoutingInputs, query: RoutingQuery & { preferences: Preferences | null }): Target | null {
+  const { policy, kind, request, preferences, features } = query
+  if (request.models || preferences?.requiresParameters) return null
+  const model = inputs.catalog.find(request.model)
   if (!model || model.disabled || !serves(model, kind)) return null
   const [served, other] = inputs.catalog.targets(model)
   if (
@@ -196,14 +209,44 @@ function selectPinned(
   // With a single target, skip the check: the call itself will fail the same way.
   const [only] = options
   const isOnlyOption = !context.explains && !request.models && options.length === 1 && only!.figures.cooldownMs === 0
-  const able = isOnlyOption ? options : options.filter(option => !markIfUnsupported(context, option))
-  if (only && able.length === 0) throw unsupportedError(inputs.upstreams, kind, only.target, request)!
-  return able.slice(0, fallsBack(request) ? maxPerModel : 1)
+  const { preferences } = context
+  const able =
+    isOnlyOption && !preferences?.requiresParameters
+      ? options
+      : options.filter(option => !markIfUnsupported(context, option))
+  if (only && able.length === 0)
+    throw unsupportedError(inputs.upstreams, kind, only.target, request) ?? missingParameterError(options)
+  if (preferences?.weights && !preferences.order && sort === 'score' && !stickyOption)
+    drawFirst(context, able, preferences.weights)
+  return able.slice(0, preferences?.fallsBack === false ? 1 : maxPerModel)
 }
 
-/** False when only one provider may be tried: an explicit order allows every provider in it. */
-function fallsBack({ provider }: RoutingRequest): boolean {
-  return provider?.allow_fallbacks !== false || provider.order !== undefined
+/** Moves the provider that the weights draw to the front. The others follow in their order, for when its call fails. */
+function drawFirst(context: RoutingContext, options: Option[], weights: ReadonlyMap<string, number>): void {
+  const ready = options.filter(({ figures }) => figures.cooldownMs === 0)
+  const arm = drawArm(
+    ready.map(({ target }) => target.provider.name),
+    weights,
+    `${context.seed}\n${options[0]?.target.model.id}`,
+  )
+  if (!arm) return
+  context.arm ??= arm
+  options.sort(
+    (a, b) => Number(b.target.provider.name === arm.provider) - Number(a.target.provider.name === arm.provider),
+  )
+}
+
+/** A model's suffix precedes the `sort` of the preferences. */
+function preferredSelector(selector: ModelSelector, preferences: Preferences | null): ModelSelector {
+  return preferences?.sort && selector.sort === 'score' ? { ...selector, sort: preferences.sort } : selector
+}
+
+/**
+ * Of several models, ranks their providers together where the preferences say so; else those within the preferred thresholds
+ * come first, in the order of the models.
+ */
+function joinModels(options: Option[], { joinsModels, sort }: Preferences): void {
+  options.sort(joinsModels ? compareBy[sort ?? 'score'] : (a, b) => a.late - b.late)
 }
 
 /** The options of an `auto` request. Throws 400 when no model can accept it. */
@@ -216,7 +259,11 @@ function selectAutomatically(
   const chosen = context.excluded ? [] : chooseAmong(context, listAvailableOptions(context), sort, sticky)
   if (chosen.length > 0) return chosen
   const listed = listEligibleModels(context).map(model => listOptions(context, model, true))
-  return chooseAmong(context, listed.filter(isNotEmpty), sort, sticky)
+  const groups = listed.filter(isNotEmpty)
+  const found = chooseAmong(context, groups, sort, sticky)
+  if (found.length === 0 && groups.length > 0 && context.preferences?.requiresParameters)
+    throw missingParameterError(joined(groups))
+  return found
 }
 
 const isNotEmpty = (options: readonly Option[]) => options.length > 0
@@ -228,7 +275,7 @@ function chooseAmong(
   sort: Sort,
   sticky: StickyTarget | null,
 ): readonly Option[] {
-  const { features, request } = context
+  const { features, preferences } = context
   const able = (option: Option) => !markIfUnsupported(context, option)
   const options = joined(listed)
   if (context.explains) context.compared = context.compared.concat(options)
@@ -236,13 +283,11 @@ function chooseAmong(
   const scale = scaleOf(options, context.difficulty)
   for (const options of listed) rankProviders(context, options, sort, scale)
   // A provider that cannot express the request must not precede others in the caller's order.
-  const groups = request.provider?.order
-    ? listed.map(options => options.filter(able)).filter(isNotEmpty)
-    : listed.slice()
+  const groups = preferences?.order ? listed.map(options => options.filter(able)).filter(isNotEmpty) : listed.slice()
   const compare = compareBy[sort]
   const compareGroups = ([a]: Option[], [b]: Option[]) => compare(a!, b!)
   bringForward(groups, maxTargets + 1, compareGroups)
-  const preferred = request.provider?.order
+  const preferred = preferences?.order
     ? groups.flatMap(group => group.filter(option => isPreferred(option, group)))
     : options
   const winner = winnerOf(context, preferred, sort, sticky)
@@ -253,7 +298,7 @@ function chooseAmong(
     const others = own.filter(option => option !== winner && able(option))
     chosen.push(winner, ...others.slice(0, maxOfBestModel - 1))
   }
-  const max = request.provider?.allow_fallbacks === false ? 1 : maxTargets
+  const max = preferences?.autoFallsBack === false ? 1 : maxTargets
   for (let rank = 0; rank < groups.length && chosen.length < max; rank++) {
     // Rarely so many cannot express the request: only then the order of all matters.
     if (rank === maxTargets) groups.sort(compareGroups)
@@ -273,7 +318,9 @@ function winnerOf(
   sticky: StickyTarget | null,
 ): Option | null {
   const able = (option: Option) => !markIfUnsupported(context, option)
-  for (const eligible of byCooldown(options)) {
+  for (const all of byCooldown(options)) {
+    const punctual = all.filter(option => option.late === 0 && able(option))
+    const eligible = punctual.length > 0 ? punctual : all
     const best =
       sort === 'score'
         ? chooseBest(eligible, context.mode, breakTie, able)

@@ -28,7 +28,8 @@ const failureWeight = 0.5
 const usualFailureRate = 0.1
 /** Weight of each doubling of the usual latency: only significant slowness counts, not jitter between fast targets. */
 const waitWeight = 0.03
-const usual = { firstByteMs: 2_000, tokensPerSecond: 20 }
+/** What unknown figures count as. */
+export const usual = { firstByteMs: 2_000, tokensPerSecond: 20 }
 
 /**
  * The range of prices and qualities between the cheapest candidate and the best one. Scores depend on the places of

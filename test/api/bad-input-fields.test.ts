@@ -23,11 +23,27 @@ const text = [5, true, {}, []]
 const number = ['5', true, {}, [], '']
 const flag = ['true', 1, {}]
 const tokens = [-1, 0, 1.5, '5', 10_000_001, 1e300, true, {}]
+const ofOpenRouter: Wrong = {
+  plugins: ['web', 5, {}, ['web'], [{}]],
+  preset: [5, {}, []],
+  session_id: [5, {}, [], 's'.repeat(1_001)],
+}
 const routing: Wrong = {
   model: [...text, null, '', 'x'.repeat(201)],
   mode: ['fast', 1, null],
   models: ['a', [], [''], [1], Array(11).fill('a')],
-  provider: ['openai', 5, [], { order: 'openai' }, { only: [1] }, { ignore: {} }, { allow_fallbacks: 1 }],
+  provider: [
+    'openai',
+    5,
+    [],
+    { order: 'openai' },
+    { only: [1] },
+    { ignore: {} },
+    { allow_fallbacks: 1 },
+    { zdr: 'yes' },
+    { max_price: 5 },
+    { sort: 'size' },
+  ],
   metadata: ['a', { a: 1 }, { a: { b: 'c' } }],
 }
 const sampling: Wrong = {
@@ -48,6 +64,7 @@ const paid: Wrong = Object.fromEntries(Object.keys(paidFields).map(name => [name
 const user = (content: unknown) => [{ role: 'user', content }]
 const chat: Wrong = {
   ...routing,
+  ...ofOpenRouter,
   ...paid,
   ...sampling,
   messages: [
@@ -86,6 +103,7 @@ const chat: Wrong = {
 }
 const completion: Wrong = {
   ...routing,
+  ...ofOpenRouter,
   ...paid,
   ...sampling,
   // With `echo`, 0 asks for the log probabilities of the prompt only.
@@ -97,6 +115,7 @@ const completion: Wrong = {
   suffix: [5, {}],
 }
 const embedding: Wrong = {
+  ...ofOpenRouter,
   ...paid,
   model: routing.model!,
   mode: routing.mode!,
@@ -117,6 +136,7 @@ const key: Wrong = {
   model_allowlist: ['gpt-4o', [''], [5], [null], {}],
   scopes: ['', 'chat,root', 5, ['chat'], null],
   learning: ['true', 1, null],
+  provider: ['openai', [], { zdr: 1 }, { weights: {} }, { timeout_ms: 5 }],
   expires_at: ['tomorrow', 5, '2026-13-01T00:00:00Z', '2026-12-01'],
   expires_in_days: [0, -1, 1.5, '5', 36_501],
 }

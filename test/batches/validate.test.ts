@@ -98,7 +98,7 @@ const cases: [name: string, text: string | Buffer, code: ErrorCode, param: strin
   ['a number', '7', 'invalid_request', null],
   ['null', 'null', 'invalid_request', null],
   ['an unknown field', line('x', {}, { priority: 1 }), 'unknown_field', 'priority'],
-  ['a search', line('x', { plugins: [{ id: 'web' }] }), 'invalid_request', 'body.plugins'],
+  ['a search', line('x', { search: { mode: 'on' } }), 'invalid_request', 'body.search'],
   ['no custom_id', line('x', {}, { custom_id: undefined }), 'missing_field', 'custom_id'],
   ['a number as custom_id', line('x', {}, { custom_id: 7 }), 'invalid_request', 'custom_id'],
   ['an empty custom_id', line(''), 'invalid_request', 'custom_id'],

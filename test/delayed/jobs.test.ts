@@ -84,10 +84,10 @@ test.serial('completed without what costs extra; 400 for a search', async t => {
   t.is(cost_usd, expectedNano(result.usage) / 1e9)
   const { service_tier, store, invented } = world.upstream.requests.at(-1)!.body
   t.deepEqual([service_tier, store, invented], ['default', false, undefined])
-  const refused = await world.gateway.fetch(path, { key: live, body: delayed('Find', { plugins: [{ id: 'web' }] }) })
+  const refused = await world.gateway.fetch(path, { key: live, body: delayed('Find', { search: { mode: 'on' } }) })
   t.is(refused.status, 400)
   const { error } = (await refused.json()) as { error: { param: string } }
-  t.is(error.param, 'body.plugins')
+  t.is(error.param, 'body.search')
 })
 
 test.serial('completed in six hours: at half the price', async t => {

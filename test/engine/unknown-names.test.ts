@@ -89,7 +89,7 @@ test.serial('400 naming the field, with a live and a test key, and no provider h
   const account = await world.gateway.account()
   for (const key of [account.live, account.test])
     for (const [param, value] of [
-      ['plugins', [{ id: 'web' }]],
+      ['web_search_options', {}],
       ['search_parameters', { mode: 'on' }],
     ] as const) {
       const { status, text } = await ask(key, saying('gpt-5', 'Hello', { [param]: value }))

@@ -247,8 +247,6 @@ test('added to the caller’s own bytes, which are not written anew', t => {
 })
 
 const asked: [field: string, value: unknown][] = [
-  ['plugins', [{ id: 'web', max_results: 10 }]],
-  ['preset', 'x'],
   ['web_search_options', {}],
   ['web_search', true],
   ['enable_search', true],

@@ -66,6 +66,7 @@ test('201 with the defaults of every field, and the secret this once', async t =
     model_allowlist: null,
     scopes: '*',
     learning: true,
+    provider: null,
     expires_at: null,
     prefix: key.slice(0, 16),
     last4: key.slice(-4),

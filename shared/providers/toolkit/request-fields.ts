@@ -1,9 +1,9 @@
 import { isObject } from '../../base/is-object.ts'
 import type { Deployment } from '../../catalog/schema.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
-import type { OpenAiKind } from '../../kinds/index.ts'
+import type { DirectKind, OpenAiKind } from '../../kinds/index.ts'
 import { paidFields } from '../../kinds/paid-fields.ts'
-import { isSent, memberTables } from '../../kinds/request-members.ts'
+import { generateContentMembers, isSent, memberTables } from '../../kinds/request-members.ts'
 
 type Json = Record<string, unknown>
 /** A request without disallowed fields, and the names of the removed ones. */
@@ -12,7 +12,7 @@ export type CleanedRequest<Body> = { body: Body; dropped: readonly string[] }
 const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/))
 
 /** Fields read by the gateway itself: never sent to a provider, and not reported as dropped. */
-export const ownFields = words('mode models provider metadata')
+export const ownFields = words('mode models provider metadata session_id')
 
 /**
  * The top-level fields that may be sent to a provider with our dialect: none is billed apart from its tokens. Unlisted
@@ -176,6 +176,19 @@ const usualTiers = words('auto default standard standard_only on_demand')
 export function isNoticeable(name: string, value: unknown): boolean {
   if (ownFields.has(name) || name === routingField || name in paidFields) return false
   return !isUsualTier(name, value) && asksForSomething(value)
+}
+
+/** Of the names of dropped fields, those that some provider takes in a request of this format. */
+export function parametersAmong(kind: DirectKind, dropped: readonly string[]): string[] {
+  if (kind === 'messages' || kind === 'responses')
+    return dropped.filter(name => memberTables[kind].get(name)?.is === 'sent')
+  if (kind === 'generate_content') return dropped.filter(name => generateContentMembers.get(topOf(name))?.is === 'sent')
+  return dropped.filter(name => allowedFields[kind].has(name))
+}
+
+/** Gemini's settings are members of `generationConfig`. */
+function topOf(path: string): string {
+  return path.split('.', 1)[0]!
 }
 
 function isUsualTier(name: string, value: unknown): boolean {

@@ -75,6 +75,7 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
     organisationId: 'o',
     scopes: new Set(['*']),
     learning: true,
+    provider: null,
     contentLogging: null,
     state: 'active' as const,
     suspended: false,

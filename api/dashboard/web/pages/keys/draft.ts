@@ -13,6 +13,8 @@ export type Draft = {
   /** Empty = all endpoints. */
   scopes: string[]
   learning: boolean
+  /** Which providers may serve the key; null = all. */
+  provider: DashboardKey['provider']
   /** A `datetime-local` value in the browser's time zone; '' = never. */
   expires: string
 }
@@ -26,6 +28,7 @@ export const emptyDraft: Draft = {
   models: [],
   scopes: [],
   learning: true,
+  provider: null,
   expires: '',
 }
 
@@ -39,6 +42,7 @@ export function draftOf(key: DashboardKey): Draft {
     models: key.model_allowlist ?? [],
     scopes: key.scopes.split(',').includes('*') ? [] : key.scopes.split(','),
     learning: key.learning,
+    provider: key.provider,
     expires: key.expires_at === null ? '' : localTime(new Date(key.expires_at)),
   }
 }
@@ -56,6 +60,7 @@ export function fieldsOf(draft: Draft): KeyFields {
     model_allowlist: draft.models.length === 0 ? null : draft.models,
     scopes: draft.scopes.length === 0 ? '*' : draft.scopes.join(','),
     learning: draft.learning,
+    provider: draft.provider,
     expires_at: draft.expires === '' ? null : utcTime(draft.expires),
   }
 }

@@ -1,4 +1,15 @@
-import { Button, Checkbox, Fieldset, Group, MultiSelect, NumberInput, Radio, Stack, TextInput } from '@mantine/core'
+import {
+  Button,
+  Checkbox,
+  Fieldset,
+  Group,
+  MultiSelect,
+  NumberInput,
+  Radio,
+  Stack,
+  TagsInput,
+  TextInput,
+} from '@mantine/core'
 import type { Mode } from '../../../wire/keys.ts'
 import { typeNames, useModels } from '../../catalog.ts'
 import { type Draft, localTime } from './draft.ts'
@@ -140,8 +151,48 @@ function AccessRoutingAndExpiry({ draft, onChange, disabled = false }: Fields) {
           </Group>
         </Radio.Group>
       </Fieldset>
+      <Providers draft={draft} onChange={onChange} />
       <Expiry draft={draft} onChange={onChange} />
     </>
+  )
+}
+
+/** What a request can only tighten. Members without a field here, set by the API, are kept. */
+function Providers({ draft, onChange }: Fields) {
+  const provider = draft.provider ?? {}
+  const change = (changed: NonNullable<Draft['provider']>) => {
+    const kept = Object.entries({ ...provider, ...changed }).filter(([, value]) => value !== undefined)
+    onChange({ ...draft, provider: kept.length === 0 ? null : Object.fromEntries(kept) })
+  }
+  const listed = (names: string[]) => (names.length === 0 ? undefined : names)
+  return (
+    <Fieldset legend="Providers">
+      <Stack gap="sm">
+        <Checkbox
+          label="No data collection"
+          description="Only providers whose terms exclude training on requests. Providers with unknown terms are excluded."
+          checked={provider.data_collection === 'deny'}
+          onChange={event => change({ data_collection: event.currentTarget.checked ? 'deny' : undefined })}
+        />
+        <Checkbox
+          label="Zero data retention"
+          description="Only providers that keep nothing of a request."
+          checked={provider.zdr === true}
+          onChange={event => change({ zdr: event.currentTarget.checked || undefined })}
+        />
+        <TagsInput
+          label="Only these providers"
+          description="Leave empty to allow all."
+          value={provider.only ?? []}
+          onChange={names => change({ only: listed(names) })}
+        />
+        <TagsInput
+          label="None of these providers"
+          value={provider.ignore ?? []}
+          onChange={names => change({ ignore: listed(names) })}
+        />
+      </Stack>
+    </Fieldset>
   )
 }
 
