@@ -28,9 +28,7 @@ for (const language of ['Python, no package', 'Ruby', 'Go'] as const)
 for (const language of ['Python, no package', 'Ruby'] as const)
   test(`the snippet for ${language} accepts what is signed, and nothing else, where the language is installed`, async t => {
     const found = await runSnippet(language)
-    if (!found) return t.log('not run: the language is not installed')
-    t.deepEqual(
-      found,
-      messages.map(({ expected }) => expected),
-    )
+    if (!found) t.log('not run: the language is not installed')
+    const expected = found && messages.map(message => message.expected)
+    t.deepEqual(found, expected)
   })
