@@ -2,12 +2,12 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadCatalog } from '../shared/catalog/catalog.ts'
-import { modes, type Policy } from '../shared/keys/policy.ts'
+import { modes } from '../shared/keys/policy.ts'
 import { type ChatRequest, chatRequest } from '../shared/kinds/chat.ts'
 import { unknownFigures } from '../shared/providers/health.ts'
 import { protocols } from '../shared/providers/protocols.ts'
 import { chatFeatures } from '../shared/routing/features.ts'
-import type { RoutingInputs } from '../shared/routing/options.ts'
+import type { RoutingInputs, RoutingPolicy } from '../shared/routing/options.ts'
 import { route } from '../shared/routing/router.ts'
 
 export const page = join(import.meta.dirname, 'routing.md')
@@ -70,29 +70,7 @@ const requests: [title: string, content: unknown, more?: object][] = [
   ['Speech out', 'Say good morning.', { modalities: ['audio', 'text'], audio: { voice: 'alloy', format: 'mp3' } }],
 ]
 
-const policy: Policy = {
-  hash: '',
-  secretHash: '',
-  secretExpiresAtMs: null,
-  version: 1,
-  keyId: '',
-  organisationId: '',
-  scopes: new Set(['*']),
-  learning: true,
-  contentLogging: null,
-  state: 'active',
-  suspended: false,
-  rateKey: '',
-  shared: null,
-  spendsMoney: true,
-  rpmLimit: null,
-  tpmLimit: null,
-  capNano: null,
-  allowlist: null,
-  expiresAtMs: null,
-  environment: 'live',
-  mode: 'balanced',
-}
+const policy: RoutingPolicy = { environment: 'live', mode: 'balanced', allowlist: null }
 
 /** Every provider that takes a key is configured, and nothing is known yet of how any of them does. */
 function freshWorld(): RoutingInputs {

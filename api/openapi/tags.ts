@@ -18,7 +18,7 @@ export const tags = [
   { name: 'Talking avatars', description: 'Jobs that make an avatar speak, and the catalogs of avatars and voices.' },
   { name: '3D', description: 'Jobs that create 3D meshes.' },
   { name: 'Realtime', description: 'WebSocket sessions with speech-to-speech models.' },
-  { name: 'Uploads', description: 'Temporary files that requests refer to by URL, for 30 minutes.' },
+  { name: 'Uploads', description: 'Temporary files that requests refer to by URL.' },
   {
     name: 'Delayed jobs',
     description: 'Chat completions, responses and messages that complete within a window of hours, at a discount.',

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { type ErrorCode, GatewayError } from '../../shared/base/errors.ts'
 import { parseJson } from '../../shared/base/json.ts'
 import { boundTtl } from '../../shared/io/redis.ts'
-import { connectionOf, isCallbackToken } from '../../shared/jobs/connection.ts'
+import { isCallbackToken, jobProviderOf } from '../../shared/jobs/job-provider.ts'
 import type { Job } from '../../shared/jobs/jobs.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { readJsonBody } from '../body/read-body.ts'
@@ -67,11 +67,11 @@ export const accountCallback = endpoint({
 
 /** Whether a callback is authentic. It only triggers a poll: the outcome is read from the provider. */
 async function isGenuine(services: Platform, job: Job, raw: Buffer, ctx: Context): Promise<boolean> {
-  const connection = job.environment === 'live' ? connectionOf(services, job) : null
-  const verify = connection?.protocol.verify
+  const jobProvider = job.environment === 'live' ? jobProviderOf(services, job) : null
+  const verify = jobProvider?.protocol.verify
   if (!verify) return false
   const { config, clock, redis, log } = services
-  const { line } = connection
+  const { connection } = jobProvider
   const cacheSecret = async (name: string, load: () => Promise<string>) => {
     const key = `callback-key:${job.provider}:${job.credentialId}:${name}`
     const cached = await redis.get(key)
@@ -84,7 +84,7 @@ async function isGenuine(services: Platform, job: Job, raw: Buffer, ctx: Context
     return loaded
   }
   const secret = config.providers.get(job.provider!)?.webhookSecret ?? null
-  const callback = { headers: ctx.req.headers, raw, nowMs: clock.now(), secret, line, remember: cacheSecret }
+  const callback = { headers: ctx.req.headers, raw, nowMs: clock.now(), secret, connection, remember: cacheSecret }
   return verify(callback).catch((error: unknown) => {
     log.warn({ err: error, job: job.id }, 'a callback could not be verified')
     return false

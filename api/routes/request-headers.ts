@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { type NamingBody, sessionInMetadata } from '../../shared/chat/sticky-target.ts'
 import type { RequestLabels } from '../../shared/engine/report.ts'
-import { type NamingBody, sessionInMetadata } from '../../shared/routing/session-name.ts'
 import type { Header } from '../endpoint.ts'
 
 const maxLength = 256

@@ -28,6 +28,12 @@ function withoutSpace(text: string): string {
 
 const space = 0x20
 
+/** Where the base64 of a `data:` URI begins; null if it has none. */
+export function base64Start(uri: string): number | null {
+  const [start] = head.exec(uri.slice(0, maxHeadCharacters)) ?? []
+  return start === undefined ? null : start.length
+}
+
 /**
  * Reads a base64 `data:` URI as https://fetch.spec.whatwg.org/#data-urls says: with parameters, line breaks, and characters
  * that are percent-encoded. Null if it is none.

@@ -116,7 +116,7 @@ function compileRecord({ keyType, valueType, mode, partial }: z.core.$ZodRecordD
   const allowsName = compile(keyType)
   const allowsValue = compile(valueType)
   return value => {
-    if (!isObject(value)) return false
+    if (!isPlainObject(value)) return false
     for (const name in value) if (!allowsName(assertParsed(name)) || !allowsValue(value[name])) return false
     return true
   }
@@ -142,7 +142,7 @@ function compileDiscriminatedUnion(def: z.core.$ZodDiscriminatedUnionDef): Predi
     for (const value of values) branches.set(value, predicate)
   }
   return value => {
-    if (!isObject(value)) return false
+    if (!isPlainObject(value)) return false
     const predicate = branches.get(value[discriminator])
     return predicate?.(value) === true
   }
@@ -167,7 +167,7 @@ function compileObject({ shape, catchall }: z.core.$ZodObjectDef): Predicate {
     fields.set(name, { predicate: compile(schema), isRequired })
   }
   return value => {
-    if (!isObject(value)) return false
+    if (!isPlainObject(value)) return false
     let found = 0
     for (const name in value) {
       const field = fields.get(assertParsed(name))
@@ -183,7 +183,7 @@ function compileObject({ shape, catchall }: z.core.$ZodObjectDef): Predicate {
 /**
  * Whether a value is a plain object. Throws Undecided for a class instance, which parsing converts to a plain object.
  */
-function isObject(value: unknown): value is Record<string, unknown> {
+function isPlainObject(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
   if (Object.getPrototypeOf(value) !== Object.prototype) throw new Undecided()
   return true

@@ -1,8 +1,7 @@
 import { z } from 'zod'
 import { type ErrorCode, GatewayError } from '../base/errors.ts'
 import { parseJson } from '../base/json.ts'
-import { withoutNulls } from '../base/null-members.ts'
-import { validateRequest } from '../base/validate.ts'
+import { validateRequest, withoutNulls } from '../base/validate.ts'
 import { chatFormatOf } from '../chat/chat-formats.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../kinds/index.ts'
 

@@ -5,8 +5,7 @@ import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
 import type { Sealer } from '../io/sealer.ts'
-import type { Catalog } from './catalog.ts'
-import type { LiveCatalog } from './live-catalog.ts'
+import type { Catalog, LiveCatalog } from './catalog.ts'
 import {
   applyOverrides,
   type Override,

@@ -1,5 +1,5 @@
+import { hasFunctions } from '../kinds/chat.ts'
 import type { OpenAiKind } from '../kinds/index.ts'
-import { hasFunctions } from '../providers/toolkit/functions-over-tools.ts'
 import { requestFormats } from '../routing/request-formats.ts'
 import { bill, understood } from './bill.ts'
 import type { BilledAnswer, Billing, ChatFormat, ProviderAnswer, StreamInfo } from './chat-format.ts'

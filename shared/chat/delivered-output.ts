@@ -1,3 +1,4 @@
+import { isObject } from '../base/is-object.ts'
 import type { Usage } from '../base/usage.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
 import { examineImage } from '../io/media/images.ts'
@@ -102,10 +103,6 @@ export class DeliveredOutput {
     this.#length += text.length
     if (this.#parts.length === chunksPerPart) this.text()
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
 }
 
 /** The content of an answer: its text and its media. */

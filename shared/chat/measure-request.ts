@@ -1,3 +1,4 @@
+import { base64Start } from '../base/data-uri.ts'
 import { GatewayError } from '../base/errors.ts'
 import { decideUnderPolicy } from '../engine/admit-request.ts'
 import type { RunServices } from '../engine/base-run.ts'
@@ -70,8 +71,6 @@ export async function measureIfAllowed<K extends DirectKind>(
   return measured === body ? input : { ...input, body: measured, raw: null }
 }
 
-const base64Uri = /^data:[^,;]{1,100}(?:;[^,;]{1,100})*;base64,/i
-
 type UserPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number]
 type LocatedPart = { part: UserPart; param: string }
 
@@ -96,8 +95,8 @@ function sum(values: (number | null)[]): number | null {
 }
 
 async function documentSize(data: string | undefined, owner: SlotOwner): Promise<DocumentSize | null> {
-  const [head] = base64Uri.exec(data?.slice(0, 1_000) ?? '') ?? []
-  return head === undefined ? null : measureDocument(Buffer.from(data!.slice(head.length), 'base64'), owner)
+  const start = data === undefined ? null : base64Start(data)
+  return start === null ? null : measureDocument(Buffer.from(data!.slice(start), 'base64'), owner)
 }
 
 function userParts({ messages }: ChatRequest): LocatedPart[] {

@@ -1,14 +1,15 @@
+import { z } from 'zod'
+import type { Catalog } from '../catalog/catalog.ts'
+import { cachesByMarks } from '../catalog/traits.ts'
 import type { EngineServices } from '../engine/engine-services.ts'
 import type { Policy } from '../keys/policy.ts'
 import { type DirectKind, isConversation } from '../kinds/index.ts'
 import type { Platform } from '../platform.ts'
 import type { Call } from '../providers/contract.ts'
-import { openReasoningSealer, type ReasoningSealer } from '../providers/toolkit/reasoning-envelope.ts'
+import { isEnvelope, openReasoningSealer, type ReasoningSealer } from '../providers/toolkit/reasoning-envelope.ts'
 import type { Credential } from '../providers/upstreams.ts'
-import type { RoutingRequest } from '../routing/options.ts'
-import { type Conversation, findReasoningOrigin, hasReasoningState } from '../routing/reasoning-origin.ts'
+import { parseModelSelector, type RoutingRequest } from '../routing/options.ts'
 import type { StickyTarget } from '../routing/router.ts'
-import { unnamedSession } from '../routing/session-name.ts'
 import { stickySessionKey } from '../routing/sticky-sessions.ts'
 
 type Asked = {
@@ -81,4 +82,125 @@ export function reasoningOf(
   const reasoning = (sealer: ReasoningSealer | null) => (sealer ? { reasoning: { sealer, credentialId, refused } } : {})
   const sealer = openReasoningSealer(signingSecret, policy)
   return sealer instanceof Promise ? sealer.then(reasoning) : reasoning(sealer)
+}
+
+/** How much of its first message identifies a conversation. */
+const maxBeginning = 8_192
+
+/** The parts of a chat or Responses request that show whether an agent is at work. */
+type AgentTurns = { tools?: readonly unknown[] | null; messages?: readonly Turn[]; input?: string | readonly Turn[] }
+type Turn = { role?: unknown; content?: unknown }
+
+/**
+ * A name for the conversation of an agent that gives none: a chat or Responses request with tools and earlier answers, for a
+ * model that caches what is marked only; null for others. Conversations of a key that begin alike have the same name, which
+ * does no harm: they share what is cached. `auto` may choose another model in every turn, so it needs a name.
+ */
+function unnamedSession(catalog: Catalog, { keyId }: Policy, request: RoutingRequest): string | null {
+  const { tools, messages, input } = request as AgentTurns
+  if (!tools?.length) return null
+  const { model } = parseModelSelector(catalog, request.model, 'chat')
+  if (!model || !catalog.targets(model).some(cachesByMarks)) return null
+  const turns = messages ?? input
+  if (!Array.isArray(turns) || !turns.some(isAnswer)) return null
+  const beginning = textOf(turns.find(({ role }: Turn) => role === 'user'))
+  return beginning && `${keyId}\n${beginning}`
+}
+
+/** Calls of tools are items of their own in Responses. */
+function isAnswer({ role, type }: Turn & { type?: unknown }): boolean {
+  return role === 'assistant' || type === 'function_call' || type === 'custom_tool_call'
+}
+
+function textOf(turn: Turn | undefined): string {
+  const { content } = turn ?? {}
+  if (typeof content === 'string') return content.slice(0, maxBeginning)
+  if (!Array.isArray(content)) return ''
+  return content
+    .map(part => (typeof part?.text === 'string' ? part.text : ''))
+    .join('\n')
+    .slice(0, maxBeginning)
+}
+
+/** The fields of a body that may name its conversation. */
+export type NamingBody = {
+  prompt_cache_key?: string | null | undefined
+  metadata?: Record<string, string> | null | undefined
+}
+
+/** Longer values are not read; Claude Code's has 170 characters. */
+const maxUserIdLength = 1_024
+const userId = z.object({ session_id: z.string().min(1) })
+/** The form of older versions. */
+const olderUserId = /^user_.*_session_([\w-]+)$/
+
+/**
+ * The session that Claude Code puts into `metadata.user_id`; null if there is none. Other values name a person, whose
+ * conversations are independent.
+ */
+export function sessionInMetadata({ metadata }: NamingBody): string | null {
+  const value = metadata?.user_id
+  if (typeof value !== 'string' || value.length > maxUserIdLength) return null
+  if (!value.startsWith('{')) return olderUserId.exec(value)?.[1] ?? null
+  try {
+    return userId.safeParse(JSON.parse(value)).data?.session_id ?? null
+  } catch {
+    return null
+  }
+}
+
+/** Envelopes that are opened in search of one that is valid. */
+const maxOpened = 16
+
+/** The parts of a chat, Messages or Responses request that may hold reasoning state. */
+type Conversation = { model: string; models?: string[] | undefined } & Turns
+type Turns = { messages?: readonly Message[] | undefined; input?: unknown }
+type Message = { role: string; content?: unknown; reasoning_details?: unknown }
+
+/** Whether a conversation may contain reasoning state of the gateway's. */
+function hasReasoningState(turns: Turns): boolean {
+  return !envelopesIn(turns).next().done
+}
+
+/**
+ * The target that made the latest reasoning state in a conversation; null if there is no valid state, or if the request
+ * names other models.
+ */
+function findReasoningOrigin(
+  catalog: Catalog,
+  { model, models = [], ...turns }: Conversation,
+  sealer: ReasoningSealer,
+): StickyTarget | null {
+  let opened = 0
+  for (const envelope of envelopesIn(turns)) {
+    if (++opened > maxOpened) return null
+    const state = sealer.open(envelope)
+    if (!state) continue
+    const isNamed = [model, ...models].some(slug => {
+      const selector = parseModelSelector(catalog, slug, 'chat')
+      return selector.auto || selector.model?.id === state.model
+    })
+    const { provider, credentialId } = state
+    return isNamed ? { model: state.model, provider, credentialId, madeState: true } : null
+  }
+  return null
+}
+
+/** The envelopes of a conversation, the latest first. */
+function* envelopesIn({ messages = [], input }: Turns): Generator<string, void> {
+  const items = Array.isArray(input) ? input : []
+  for (let at = items.length - 1; at >= 0; at--) {
+    const { type, encrypted_content: text } = items[at]
+    if (type === 'reasoning' && typeof text === 'string' && isEnvelope(text)) yield text
+  }
+  for (let at = messages.length - 1; at >= 0; at--) {
+    const { role, content, reasoning_details: details } = messages[at]!
+    if (role !== 'assistant') continue
+    for (const parts of [details, content]) {
+      if (!Array.isArray(parts)) continue
+      for (const part of parts.toReversed()) {
+        for (const text of [part?.signature, part?.data]) if (typeof text === 'string' && isEnvelope(text)) yield text
+      }
+    }
+  }
 }

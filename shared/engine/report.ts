@@ -9,9 +9,9 @@ import type { ProviderError } from '../providers/provider-error.ts'
 import { redactCredentials } from '../providers/redact-credentials.ts'
 import { cacheDiscountNano } from '../routing/pricing.ts'
 import type { Reservation } from '../wallet/admission.ts'
-import { rateHeaders } from '../wallet/rates.ts'
+import { rateHeaders } from '../wallet/reservation.ts'
 import { type Candidate, maxAttempts, type RoutedAttempt, type RoutingRecord } from '../wallet/routing-record.ts'
-import type { UsageEvent, UsageSignals, Waiver } from '../wallet/usage-event.ts'
+import type { RequestFacts, UsageEvent, UsageSignals, Waiver } from '../wallet/usage-event.ts'
 import type { CallTiming, FailedAttempt } from './failures.ts'
 
 /** Summary of a finished run for the request log. */
@@ -231,17 +231,6 @@ export function formatUsd(nano: number): string {
 const zero = 0x30
 const point = 0x2e
 
-/** What the request log keeps of what a request asked for; absent fields were not sent. */
-type RequestFacts = {
-  /** Settings such as `temperature`, and the number of tools; never texts of the prompt. */
-  parameters?: Record<string, string | number | boolean>
-  /** The end user, as named by the caller. */
-  endUser?: string
-  metadata?: Record<string, string>
-  /** The caller's name of the conversation. */
-  session?: string
-}
-
 /** What the headers of a request attribute it to. */
 export type RequestLabels = { user?: string; tags?: Record<string, string> }
 
@@ -285,7 +274,7 @@ type Body = Record<string, unknown>
 export function factsOf(body: object, session: string | null, labels: RequestLabels | null = null): RequestFacts {
   const given = body as Body
   const facts: RequestFacts = {}
-  const itemTools = toolsOfItems(given.input).length
+  const itemTools = Array.isArray(given.input) ? toolsOfItems(given.input).length : 0
   let parameters = parametersOf(given)
   if (itemTools > 0) parameters = { ...parameters, tools: Number(parameters?.tools ?? 0) + itemTools }
   if (parameters) facts.parameters = parameters

@@ -15,17 +15,17 @@ type Download = { body: Bytes; contentType: string }
  */
 export async function openProviderFile(
   services: Platform,
-  line: ProviderConnection,
+  connection: ProviderConnection,
   address: string,
   signal?: AbortSignal,
 ): Promise<Download> {
-  const own = new URL(line.baseUrl).origin
+  const own = new URL(connection.baseUrl).origin
   let next = address
   for (let hop = 0; hop <= maxRedirects; hop++) {
     if (!URL.canParse(next)) throw unusableFileError('has an address that is no URL')
     const url = new URL(next)
     if (url.origin !== own || url.username || url.password) return openExternal(services, url.href, signal)
-    const { status, headers, stream } = await line.open(url.pathname + url.search, signal)
+    const { status, headers, stream } = await connection.open(url.pathname + url.search, signal)
     if (status === 200) return { body: mapErrors(stream), contentType: mediaTypeOf(headers['content-type']) }
     stream.destroy()
     const { location } = headers

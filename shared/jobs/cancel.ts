@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import { addMs } from '../base/time.ts'
 import type { Operation } from '../providers/contract.ts'
-import { connectionOf } from './connection.ts'
 import { endJob } from './end.ts'
+import { jobProviderOf } from './job-provider.ts'
 import type { JobServices } from './job-services.ts'
 import type { Job } from './jobs.ts'
 import { quotedNanoOf } from './submit.ts'
@@ -69,7 +69,7 @@ async function waitForStart(services: JobServices, id: string): Promise<Job | nu
 /** Asks the provider of a cancelled or expired job to stop. Throws what the request throws, so that the queue retries. */
 export async function cancelAtProvider(services: JobServices, jobId: string): Promise<null> {
   const job = await services.jobs.read(jobId)
-  const connection = job?.operation ? connectionOf(services, job) : null
-  await connection?.adapter.cancel?.(job!.operation as Operation, connection.line)
+  const jobProvider = job?.operation ? jobProviderOf(services, job) : null
+  await jobProvider?.adapter.cancel?.(job!.operation as Operation, jobProvider.connection)
   return null
 }

@@ -9,8 +9,8 @@ import { ProviderError } from '../providers/provider-error.ts'
 import { maxOpenStarts } from '../queues/crash-suspect-limiter.ts'
 import { runLeased } from '../queues/run-lease.ts'
 import { traceStep } from '../traces/work.ts'
-import { type Connection, connectionOf } from './connection.ts'
 import { endJob, failedEnd, poisonedEnd } from './end.ts'
+import { type JobProvider, jobProviderOf } from './job-provider.ts'
 import type { JobServices } from './job-services.ts'
 import type { Job } from './jobs.ts'
 import type { JobResult, Output } from './present.ts'
@@ -67,10 +67,10 @@ async function importOrFail(services: JobServices, jobId: string): Promise<numbe
 async function importResults(services: JobServices, jobId: string): Promise<void> {
   const job = await services.jobs.read(jobId)
   if (job?.stage !== 'running') return
-  const connection = connectionOf(services, job)
-  if (!connection) throw new Error(`provider ${job.provider} is not configured`)
-  const { adapter, line } = connection
-  const report = await adapter.check(job.operation as Operation, line).catch(error => {
+  const jobProvider = jobProviderOf(services, job)
+  if (!jobProvider) throw new Error(`provider ${job.provider} is not configured`)
+  const { adapter, connection } = jobProvider
+  const report = await adapter.check(job.operation as Operation, connection).catch(error => {
     if (error instanceof ProviderError) return null
     throw error
   })
@@ -78,7 +78,7 @@ async function importResults(services: JobServices, jobId: string): Promise<void
   if (report.status === 'failed') return void (await endJob(services, jobId, failedEnd(report.error), 'running'))
   if (report.status !== 'completed') return services.pollSchedule.add([jobId], services.clock.now())
   const expiresAt = new Date(services.clock.now() + services.config.resultRetentionDays * dayMs)
-  const outputs = await storeOutputs(services, job, connection, report.output, expiresAt)
+  const outputs = await storeOutputs(services, job, jobProvider, report.output, expiresAt)
   const length = outputs.find(({ durationS }) => durationS !== null)?.durationS ?? report.output.durationS
   const { credits, seconds } = report.invoice
   const invoice = { credits: plausibleOrNull(credits), seconds: plausibleOrNull(length ?? seconds) }
@@ -109,7 +109,7 @@ function plausibleOrNull(count: number | null): number | null {
 async function storeOutputs(
   services: FileServices,
   job: Job,
-  { line }: Connection,
+  { connection }: JobProvider,
   { files }: MediaOutput,
   expiresAt: Date,
 ): Promise<Output[]> {
@@ -120,7 +120,7 @@ async function storeOutputs(
   try {
     for (const [index, file] of files.entries()) {
       const name = `${job.id}-${index}`
-      const stored = await storeResult(services, line, step, file, name, expiresAt.getTime())
+      const stored = await storeResult(services, connection, step, file, name, expiresAt.getTime())
       outputs.push({ ...stored, role: file.role })
     }
     return outputs

@@ -1,8 +1,8 @@
 import type { QueuedKind } from '../kinds/index.ts'
 import type { Operation, PollReport } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import { connectionOf, reportsBack } from './connection.ts'
 import { endJob, failedEnd } from './end.ts'
+import { jobProviderOf, reportsBack } from './job-provider.ts'
 import type { JobServices } from './job-services.ts'
 import type { RunningJob } from './jobs.ts'
 
@@ -16,9 +16,9 @@ const jitter = 0.1
 
 /** Polls a running job once. Never throws: a failed poll says nothing about the work. */
 export async function pollJob(services: JobServices, job: RunningJob): Promise<PollResult> {
-  const connection = connectionOf(services, job)
-  if (!connection) return { waitMs: unconfiguredDelayMs, progress: null }
-  const { adapter, protocol, line } = connection
+  const jobProvider = jobProviderOf(services, job)
+  if (!jobProvider) return { waitMs: unconfiguredDelayMs, progress: null }
+  const { adapter, protocol, connection } = jobProvider
   const nowMs = services.clock.now()
   // The poll interval grows with the job's age.
   const elapsedMs = nowMs - (job.startedAt ?? job.createdAt).getTime()
@@ -28,7 +28,7 @@ export async function pollJob(services: JobServices, job: RunningJob): Promise<P
   const waitMs = Math.round(baseMs * (1 - jitter + 2 * jitter * Math.random()))
   let report: PollReport<QueuedKind>
   try {
-    report = await adapter.check(job.operation as Operation, line)
+    report = await adapter.check(job.operation as Operation, connection)
   } catch (error) {
     services.log[error instanceof ProviderError ? 'debug' : 'error'](
       { err: error, job: job.id },

@@ -22,7 +22,7 @@ export type StoredResult = StoredFile & { durationS: number | null }
  */
 export async function storeResult(
   services: FileServices,
-  line: ProviderConnection,
+  connection: ProviderConnection,
   job: { id: string } & FileOwner,
   file: ProviderFile,
   name: string,
@@ -31,7 +31,7 @@ export async function storeResult(
   const download =
     'bytes' in file
       ? { body: bytesOf(file.bytes), contentType: file.contentType }
-      : await openProviderFile(services, line, file.url)
+      : await openProviderFile(services, connection, file.url)
   const { head, body } = await peekHead(download.body)
   try {
     const contentType = await typeOf(head, download.contentType)

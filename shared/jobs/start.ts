@@ -14,8 +14,8 @@ import { maxOpenStarts } from '../queues/crash-suspect-limiter.ts'
 import { startCall } from '../traces/calls.ts'
 import { traceStep } from '../traces/work.ts'
 import { cancelIfRequested } from './cancel.ts'
-import { type Connection, callbackUrl, connectionOf, reportsBack } from './connection.ts'
 import { endJob, failedEnd, poisonedEnd } from './end.ts'
+import { callbackUrl, type JobProvider, jobProviderOf, reportsBack } from './job-provider.ts'
 import type { JobServices } from './job-services.ts'
 import type { Job } from './jobs.ts'
 import { type JobInput, queuedTargets } from './submit.ts'
@@ -129,18 +129,18 @@ function traceStart(services: JobServices, job: Job, target: Target): Promise<At
 }
 
 async function tryToStart(services: JobServices, job: Job, target: Target): Promise<Attempt> {
-  const connection = connectionOf(services, job)
-  if (!connection) return { outcome: 'refused' }
-  const { adapter, line } = connection
+  const jobProvider = jobProviderOf(services, job)
+  if (!jobProvider) return { outcome: 'refused' }
+  const { adapter, connection } = jobProvider
   let sent = false
-  const tracked = trackConnection(line, () => {
+  const tracked = trackConnection(connection, () => {
     sent = true
   })
   try {
-    const call = await buildCall(services, job, target, connection)
+    const call = await buildCall(services, job, target, jobProvider)
     const operation = await adapter.start(call, tracked, job.operation as Operation | null)
     reportHealth(services, job, target, null)
-    await saveOperation(services, job, operation, connection)
+    await saveOperation(services, job, operation, jobProvider)
     return { outcome: 'started' }
   } catch (error) {
     return classifyFailure(services, job, target, error, sent)
@@ -170,7 +170,7 @@ async function buildCall(
   services: Platform,
   job: Job,
   target: Target,
-  { protocol }: Connection,
+  { protocol }: JobProvider,
 ): Promise<QueuedCall<QueuedKind>> {
   const { input, references } = job.input as unknown as JobInput
   return {
@@ -187,7 +187,7 @@ async function saveOperation(
   services: JobServices,
   job: Job,
   operation: Operation,
-  { adapter, line }: Connection,
+  { adapter, connection }: JobProvider,
 ): Promise<void> {
   const { jobs, pollSchedule, clock, log } = services
   let running: Job | null = null
@@ -210,7 +210,7 @@ async function saveOperation(
   } else {
     // Cancelled or expired while it was being started.
     await adapter
-      .cancel?.(operation, line)
+      .cancel?.(operation, connection)
       .catch(error => log.warn({ err: error, job: job.id }, 'cannot stop cancelled work'))
   }
 }
@@ -225,7 +225,7 @@ function reportHealth({ health, upstreams }: Platform, job: Job, target: Target,
 
 /** The start's outcome is unknown: looks the work up if the provider supports it, else fails the job. Never starts it twice. */
 async function handleUnclear(services: JobServices, job: Job, error: ProviderError): Promise<number | null> {
-  if (connectionOf(services, job)?.adapter.find) {
+  if (jobProviderOf(services, job)?.adapter.find) {
     await services.jobs.yieldStart(job)
     return unclearDelayMs
   }
@@ -241,17 +241,20 @@ async function recoverStart(services: JobServices, jobId: string): Promise<numbe
     await endJob(services, jobId, poisonedEnd, 'starting')
     return null
   }
-  const connection = connectionOf(services, job)
+  const jobProvider = jobProviderOf(services, job)
   const target = targetsOf(services, job).find(({ provider }) => provider.name === job.provider)
-  if (!connection?.adapter.find || !target) {
+  if (!jobProvider?.adapter.find || !target) {
     const message = 'It is not known whether the provider began the work, so it was not started again.'
     await endJob(services, jobId, failedEnd(new ProviderError('server_error', message)), 'starting')
     return null
   }
   try {
-    const found = await connection.adapter.find(await buildCall(services, job, target, connection), connection.line)
+    const found = await jobProvider.adapter.find(
+      await buildCall(services, job, target, jobProvider),
+      jobProvider.connection,
+    )
     if (found) {
-      await saveOperation(services, job, found, connection)
+      await saveOperation(services, job, found, jobProvider)
       return null
     }
   } catch (error) {

@@ -177,7 +177,7 @@ type Resolved = { models: Catalog['models']; ids: ReadonlySet<string> }
 const idsByAllowlist = new WeakMap<ReadonlySet<string>, Resolved>()
 
 /** The ids of the models a key may use; null = all. */
-export function allowedModels(catalog: Catalog, { allowlist }: Policy): ReadonlySet<string> | null {
+export function allowedModels(catalog: Catalog, { allowlist }: Pick<Policy, 'allowlist'>): ReadonlySet<string> | null {
   if (!allowlist) return null
   const { models } = catalog
   const resolved = idsByAllowlist.get(allowlist)

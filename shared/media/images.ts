@@ -140,7 +140,7 @@ export async function checkPictures(services: Platform, references: References, 
  * of the others.
  */
 async function generateImages({ services, work }: Delivery<'image'>, onPreview: OnPreview): Promise<GeneratedImages> {
-  const { call, adapter, line } = work
+  const { call, adapter, connection } = work
   const { n, previews } = call.input
   const max = previews > 0 ? 1 : (adapter.maxPieces?.(call.target) ?? n)
   const counts = Array.from({ length: Math.ceil(n / max) }, (_, i) => Math.min(max, n - i * max))
@@ -181,7 +181,7 @@ async function generateImages({ services, work }: Delivery<'image'>, onPreview: 
   }
 
   async function download(url: string): Promise<Uint8Array> {
-    const { body } = await openProviderFile(services, line, url, call.signal)
+    const { body } = await openProviderFile(services, connection, url, call.signal)
     const tooLarge = () => new ProviderError('invalid_response', 'The provider’s image is larger than 32 MiB.')
     return buffer(Readable.from(limitBytes(body, maxBytes, tooLarge)))
   }

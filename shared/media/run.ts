@@ -266,7 +266,7 @@ class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
     const { adapter } = upstreams.instant(this.#input.kind, target.provider, environment)!
     return {
       adapter,
-      line: trackConnection(upstreams.connectionTo(target.provider, environment, credential?.id ?? null), onSend),
+      connection: trackConnection(upstreams.connectionTo(target.provider, environment, credential?.id ?? null), onSend),
       maxMs: config.upstream.totalTimeoutMs,
       call: {
         target,

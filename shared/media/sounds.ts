@@ -77,7 +77,7 @@ async function openSound<K extends SoundKind>(
   const { format } = input as { format: SoundFormat }
   if ('stream' in sound) return awaitFirstFrame(sound.stream, format)
   if ('bytes' in sound) return awaitFirstFrame(bytesOf(sound.bytes), format)
-  const { body } = await openProviderFile(services, work.line, sound.url, work.call.signal)
+  const { body } = await openProviderFile(services, work.connection, sound.url, work.call.signal)
   return awaitFirstFrame(body, format === 'pcm' ? format : null)
 }
 

@@ -13,7 +13,7 @@ import { ProviderError } from '../providers/provider-error.ts'
 export type Work<K extends InstantKind> = {
   adapter: InstantAdapter<K>
   call: InstantCall<K>
-  line: ProviderConnection
+  connection: ProviderConnection
   /** Timeout of queued work. */
   maxMs: number
 }
@@ -29,19 +29,19 @@ const growth = 1.3
 export async function performWork<K extends InstantKind>({
   adapter,
   call,
-  line,
+  connection,
   maxMs,
 }: Work<K>): Promise<WorkKinds[K]['output']> {
-  if ('make' in adapter) return adapter.make(call, line)
+  if ('make' in adapter) return adapter.make(call, connection)
   call.signal.throwIfAborted()
-  const operation = await adapter.start(call, line, null)
+  const operation = await adapter.start(call, connection, null)
   const late = AbortSignal.timeout(maxMs)
   try {
-    return await pollUntilDone<K>(adapter, operation, line, AbortSignal.any([call.signal, late]))
+    return await pollUntilDone<K>(adapter, operation, connection, AbortSignal.any([call.signal, late]))
   } catch (error) {
     if (error instanceof WorkFailed) throw error.error
     // Best effort: the result is no longer needed.
-    void adapter.cancel?.(operation, line).catch(() => {})
+    void adapter.cancel?.(operation, connection).catch(() => {})
     if (late.aborted) throw new ProviderError('timeout', 'The provider did not finish in time.', { cause: error })
     throw error
   }
@@ -50,14 +50,14 @@ export async function performWork<K extends InstantKind>({
 async function pollUntilDone<K extends InstantKind>(
   adapter: QueuedAdapter<K>,
   operation: Operation,
-  line: ProviderConnection,
+  connection: ProviderConnection,
   signal: AbortSignal,
 ): Promise<WorkKinds[K]['output']> {
   let delayMs = adapter.poll.firstMs
   for (let failedPolls = 0; ; delayMs = Math.min(delayMs * growth, adapter.poll.maxMs)) {
     await sleep(delayMs, undefined, { signal })
     try {
-      const report = await adapter.check(operation, line)
+      const report = await adapter.check(operation, connection)
       if (report.status === 'completed') return report.output
       if (report.status === 'failed') throw new WorkFailed(report.error)
       if (report.status === 'next') throw new Error('synchronous media has one part')

@@ -195,17 +195,17 @@ export type QueuedAdapter<K extends WorkKind> = {
    * Starts the work, or its next part `after` an operation that reported `next`. Throws a ProviderError;
    * `invalid_response` when a 2xx response has no handle: the work may run, so it is never started again.
    */
-  start(call: QueuedCall<K>, line: ProviderConnection, after: Operation | null): Promise<Operation>
+  start(call: QueuedCall<K>, connection: ProviderConnection, after: Operation | null): Promise<Operation>
   /** Polls the work once. Throws a ProviderError when the poll itself failed, which implies nothing about the work. */
-  check(operation: Operation, line: ProviderConnection): Promise<PollReport<K>>
+  check(operation: Operation, connection: ProviderConnection): Promise<PollReport<K>>
   /** Requests cancellation; best effort. Absent where the provider has no such endpoint. */
-  cancel?(operation: Operation, line: ProviderConnection): Promise<void>
+  cancel?(operation: Operation, connection: ProviderConnection): Promise<void>
   /**
    * Finds by `jobId` the work of a start whose response was lost; null = the provider does not have it, and the same id
    * can be sent again without a duplicate effect. Absent where the provider has no such key: then a start is never
    * repeated.
    */
-  find?(call: QueuedCall<K>, line: ProviderConnection): Promise<Operation | null>
+  find?(call: QueuedCall<K>, connection: ProviderConnection): Promise<Operation | null>
 }
 
 /**
@@ -215,7 +215,7 @@ export type InstantCall<K extends InstantKind> = QueuedCall<K> & { signal: Abort
 
 /** How one protocol serves one kind of synchronous media. Throws 400 naming a field, and ProviderErrors. */
 export type InstantAdapter<K extends InstantKind> = (
-  | { make(call: InstantCall<K>, line: ProviderConnection): Promise<WorkKinds[K]['output']> }
+  | { make(call: InstantCall<K>, connection: ProviderConnection): Promise<WorkKinds[K]['output']> }
   | QueuedAdapter<K>
 ) & {
   /** Maximum number of pieces (`n`) per call; more pieces take more calls. Unlimited if absent. */
@@ -229,15 +229,15 @@ export type ProviderCallback = {
   nowMs: number
   /** `<PROVIDER>_WEBHOOK_SECRET`. */
   secret: string | null
-  line: ProviderConnection
+  connection: ProviderConnection
   /** Caches verification keys for some hours, by name. */
   remember(name: string, load: () => Promise<string>): Promise<string>
 }
 
 /** A provider's avatars and voices for talking avatars. */
 export type AvatarCatalog = {
-  avatars(query: CatalogQuery, line: ProviderConnection): Promise<CatalogPage<Avatar>>
-  voices(query: CatalogQuery, line: ProviderConnection): Promise<CatalogPage<Voice>>
+  avatars(query: CatalogQuery, connection: ProviderConnection): Promise<CatalogPage<Avatar>>
+  voices(query: CatalogQuery, connection: ProviderConnection): Promise<CatalogPage<Voice>>
 }
 
 /** The result of one request of a provider batch: its complete response, or why there is none. */
@@ -261,17 +261,17 @@ export type BatchAdapter = {
    */
   entry<K extends DirectKind>(kind: K, id: string, call: Call<K>): string
   /** Starts a batch from such a file. Throws a ProviderError as a job's `start` does. */
-  start(file: Source, about: { kind: DirectKind; batchId: string }, line: ProviderConnection): Promise<Operation>
+  start(file: Source, about: { kind: DirectKind; batchId: string }, connection: ProviderConnection): Promise<Operation>
   /**
    * Finds the batch of a start whose response was lost; null = there is none. Absent where the provider has no such
    * lookup.
    */
-  find?(batchId: string, line: ProviderConnection): Promise<Operation | null>
+  find?(batchId: string, connection: ProviderConnection): Promise<Operation | null>
   /** Polls the batch once. Throws `invalid_request` without a status when the provider rejected the whole file. */
-  check(operation: Operation, line: ProviderConnection): Promise<BatchReport>
+  check(operation: Operation, connection: ProviderConnection): Promise<BatchReport>
   /** Streams the results of a completed batch, in any order. */
-  results(operation: Operation, line: ProviderConnection): AsyncIterable<BatchAnswer>
-  cancel(operation: Operation, line: ProviderConnection): Promise<void>
+  results(operation: Operation, connection: ProviderConnection): AsyncIterable<BatchAnswer>
+  cancel(operation: Operation, connection: ProviderConnection): Promise<void>
 }
 
 /** One protocol: the kinds it serves and how it reports errors. */

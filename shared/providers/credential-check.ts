@@ -56,7 +56,7 @@ async function checkCredential(
   const protocol = protocols[provider.protocol]!
   const request = protocol.credentialCheck?.(provider)
   if (!request) return { ...report, outcome: 'unknown', reason: null }
-  const line = openConnection({
+  const connection = openConnection({
     provider,
     protocol,
     pool,
@@ -66,7 +66,7 @@ async function checkCredential(
     auth: () => authHeader(auth, secret, clock.now()),
   })
   try {
-    await line.send({ method: 'GET', ...request })
+    await connection.send({ method: 'GET', ...request })
     return { ...report, outcome: 'accepted', reason: null }
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error

@@ -1,6 +1,6 @@
 import type { Redis } from '../io/redis.ts'
 import { sharedTag } from '../io/redis-shards.ts'
-import { errorsKey, healthKey, healthTag } from './health-record.ts'
+import { errorsKey, healthKey, healthTag } from './health-records.ts'
 
 /**
  * The last failure of a deployment or API key, until the next one. It outlives the health record, so that a provider that

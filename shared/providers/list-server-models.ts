@@ -29,7 +29,7 @@ export async function listServerModels(
     auth: apiKey === null ? 'none' : 'bearer',
   } as const
   const pool = openPool(base.origin, timeouts, 1)
-  const line = openConnection({
+  const connection = openConnection({
     provider,
     protocol: protocols[serverProtocol]!,
     pool,
@@ -39,7 +39,7 @@ export async function listServerModels(
     auth: () => authHeader(provider.auth, apiKey ?? '', systemClock.now()),
   })
   try {
-    const { json } = await line.send({ method: 'GET', path: '/models' })
+    const { json } = await connection.send({ method: 'GET', path: '/models' })
     const list = modelList.safeParse(json)
     if (!list.success) throw notConnected('GET /models did not return a list of models.')
     const ids = list.data.data.map(({ id }) => id)

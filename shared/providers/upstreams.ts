@@ -3,11 +3,14 @@ import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Server } from '../catalog/overrides.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
+import { servesResponses, takesNamespaces } from '../catalog/traits.ts'
 import { uncompressed } from '../io/content-coding.ts'
 import { type Dispatcher, type Exchange, exchange, type ResponseSink, type Timeouts } from '../io/http.ts'
 import type { WebSocket } from '../io/socket.ts'
+import { type ChatRequest, hasFunctions } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds, InstantKind, QueuedKind } from '../kinds/index.ts'
-import { Adapters, type Environment, type Served } from './adapter-lookup.ts'
+import { isItem, type ResponsesRequest } from '../kinds/responses.ts'
+import { chat as unfittedChat } from './adapters/openai/chat.ts'
 import { authHeader } from './auth.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
 import { Connections, type Credential } from './connections.ts'
@@ -23,6 +26,7 @@ import type {
 import { CredentialSelector } from './credential-selector.ts'
 import type { Figures, Health } from './health.ts'
 import { openConnection } from './open-connection.ts'
+import { renamesTools } from './profile/fit-chat.ts'
 import { protocols } from './protocols.ts'
 import { type ProviderPauses, pausedCooldownMs } from './provider-pauses.ts'
 import type { RealtimeAdapter } from './realtime-contract.ts'
@@ -30,9 +34,17 @@ import { sandboxCatalog } from './sandbox/media/avatars.ts'
 import { createSandboxProtocol } from './sandbox/media/protocol.ts'
 import { createSandboxSessions, type SandboxSessions } from './sandbox/realtime/sessions.ts'
 import { connectSession } from './session-socket.ts'
+import { completionOverChat } from './toolkit/completion-over-chat.ts'
+import { functionsOverTools } from './toolkit/functions-over-tools.ts'
+import { messagesOverChat } from './toolkit/messages-over-chat/adapter.ts'
+import { responsesOverChat } from './toolkit/responses-over-chat/adapter.ts'
 
-export type { Environment } from './adapter-lookup.ts'
 export type { Credential } from './connections.ts'
+
+export type Environment = 'live' | 'test'
+
+/** A protocol with its adapter for one endpoint kind. */
+export type Served<Adapter> = { adapter: Adapter; protocol: Protocol }
 
 /**
  * The route of one call. Without a credential it leads to the sandbox; `alone` = no other API key is usable now;
@@ -56,6 +68,11 @@ export type OpenCatalog = {
   voices(query: CatalogQuery): Promise<CatalogPage<Voice>>
 }
 
+/** The sandbox's upstream speaks the protocol of OpenAI for these kinds, and takes what no profile restricts. */
+const sandboxDirectProtocol: Protocol = {
+  ...protocols.openai!,
+  direct: { ...protocols.openai!.direct, chat: unfittedChat },
+}
 const sandboxPrefix = '/v1'
 /** A server that supports upgrades responds to them immediately. */
 const maxUpgradeMs = 10_000
@@ -72,8 +89,8 @@ export class Upstreams {
   readonly #clock: Clock
   readonly #connections: Connections
   readonly #credentials: CredentialSelector
-  readonly #adapters: Adapters
   readonly #sandbox: Dispatcher
+  readonly #sandboxProtocol: Protocol
   readonly #sandboxSessions: SandboxSessions
 
   constructor(options: {
@@ -92,8 +109,8 @@ export class Upstreams {
     this.#clock = clock
     this.#connections = new Connections(catalog, config)
     this.#credentials = new CredentialSelector(this.#connections, health)
-    this.#adapters = new Adapters(createSandboxProtocol(clock, this.#timeouts.firstByteTimeoutMs))
     this.#sandbox = sandbox
+    this.#sandboxProtocol = createSandboxProtocol(clock, this.#timeouts.firstByteTimeoutMs)
     this.#sandboxSessions = createSandboxSessions()
   }
 
@@ -116,37 +133,56 @@ export class Upstreams {
     return targets
   }
 
-  /** See `Adapters.direct`. */
+  /** The adapter for a kind at a target. `body`: the request to serve, if there is one. */
   adapter<K extends DirectKind>(
     kind: K,
     target: Target,
     environment: Environment,
     body?: DirectKinds[K]['request'],
   ): Served<DirectAdapter<K>> | null {
-    return this.#adapters.direct(kind, target, environment, body)
+    const protocol = environment === 'test' ? sandboxDirectProtocol : protocols[target.provider.protocol]
+    if (!protocol) return null
+    const adapter = directAdapter(kind, target, protocol, { environment, body })
+    if (!adapter) return null
+    const hasOldFunctions = kind === 'chat' && body && hasFunctions(body as ChatRequest)
+    if (hasOldFunctions) {
+      const overTools = functionsOverTools(adapter as DirectAdapter<'chat'>)
+      return { adapter: overTools as DirectAdapter<DirectKind> as DirectAdapter<K>, protocol }
+    }
+    // Its events are read then, not passed on as bytes.
+    const isRead = kind === 'chat' && environment === 'live' && body && renamesTools(body as ChatRequest, target)
+    return { adapter: (isRead ? { ...adapter, native: false } : adapter) as DirectAdapter<K>, protocol }
   }
 
-  /** See `Adapters.queued`. */
+  /** The adapter for a kind of queued work at a provider. */
   queued<K extends QueuedKind>(
     kind: K,
     provider: ProviderRow,
     environment: Environment,
   ): Served<QueuedAdapter<K>> | null {
-    return this.#adapters.queued(kind, provider, environment)
+    const protocol = this.#protocolFor(provider, environment)
+    const adapter = protocol?.queued?.[kind]
+    return protocol && adapter ? { adapter: adapter as QueuedAdapter<K>, protocol } : null
   }
 
-  /** See `Adapters.instant`. */
+  /** The adapter for a kind of synchronous media at a provider. */
   instant<K extends InstantKind>(
     kind: K,
     provider: ProviderRow,
     environment: Environment,
   ): Served<InstantAdapter<K>> | null {
-    return this.#adapters.instant(kind, provider, environment)
+    const protocol = this.#protocolFor(provider, environment)
+    const adapter = protocol?.instant?.[kind]
+    return protocol && adapter ? { adapter: adapter as InstantAdapter<K>, protocol } : null
   }
 
-  /** See `Adapters.realtime`. */
-  realtime(target: Target, environment: Environment): RealtimeAdapter | null {
-    return this.#adapters.realtime(target, environment)
+  /** The adapter for realtime sessions with a target. */
+  realtime({ deployment, provider }: Target, environment: Environment): RealtimeAdapter | null {
+    return this.#protocolFor(provider, environment)?.realtime?.(deployment) ?? null
+  }
+
+  #protocolFor(provider: ProviderRow, environment: Environment): Protocol | undefined {
+    return environment === 'test' ? this.#sandboxProtocol : protocols[provider.protocol]
   }
 
   /** Whether an operator has paused a provider. */
@@ -269,4 +305,30 @@ export class Upstreams {
     this.#sandboxSessions.close()
     await Promise.all([this.#connections.close(), this.#sandbox.destroy()])
   }
+}
+
+/**
+ * The adapter of a protocol for a kind; completions of chat models, foreign Messages and foreign Responses are served by
+ * its chat.
+ */
+function directAdapter<K extends DirectKind>(
+  kind: K,
+  target: Target,
+  { direct }: Protocol,
+  { environment, body }: { environment: Environment; body: DirectKinds[K]['request'] | undefined },
+): DirectAdapter<DirectKind> | undefined {
+  const isChatModel = target.model.endpoint !== '/v1/completions'
+  const { chat } = direct
+  if (kind === 'completion' && isChatModel && chat) return completionOverChat(chat)
+  if (kind === 'messages' && !direct.messages && chat) return messagesOverChat(chat)
+  // The sandbox's upstream has no Responses.
+  const isNative = environment === 'live' && servesResponses(target) && direct.responses
+  const isTranslated = kind === 'responses' && !(isNative && takesToolItems(target, body as ResponsesRequest))
+  if (isTranslated && chat) return responsesOverChat(chat)
+  return direct[kind]
+}
+
+/** Whether a target that has the format takes the tools that items of a request declare. Those are mostly in namespaces. */
+function takesToolItems(target: Target, { input }: Partial<ResponsesRequest> = {}): boolean {
+  return takesNamespaces(target) || !Array.isArray(input) || !input.some(item => isItem(item, 'additional_tools'))
 }

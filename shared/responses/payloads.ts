@@ -1,7 +1,7 @@
 import { buffer } from 'node:stream/consumers'
 import { setImmediate } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
-import type { JsonMeter } from '../base/json-scan.ts'
+import type { JsonMeter } from '../base/json.ts'
 import type { FileOwner, Files } from '../files/files.ts'
 import { bytesOf } from '../io/bytes.ts'
 import type { Sealer } from '../io/sealer.ts'

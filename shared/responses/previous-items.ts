@@ -1,5 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
-import { JsonMeter } from '../base/json-scan.ts'
+import { JsonMeter } from '../base/json.ts'
 import type { FileOwner } from '../files/files.ts'
 import type { HeldBytes } from '../io/byte-budget.ts'
 import type { ResponsesItem } from '../kinds/responses.ts'

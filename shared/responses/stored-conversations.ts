@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { newId } from '../base/ids.ts'
-import type { JsonMeter } from '../base/json-scan.ts'
+import type { JsonMeter } from '../base/json.ts'
 import { type Clock, dayMs } from '../base/time.ts'
 import type { FileOwner } from '../files/files.ts'
 import { type Conversation, type ConversationItem, Prisma } from '../generated/prisma/client.ts'

@@ -1,4 +1,4 @@
-import type { JsonMeter } from '../base/json-scan.ts'
+import type { JsonMeter } from '../base/json.ts'
 import type { Clock } from '../base/time.ts'
 import type { FileOwner } from '../files/files.ts'
 import { Prisma, type StoredResponse } from '../generated/prisma/client.ts'

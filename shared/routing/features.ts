@@ -8,13 +8,12 @@ import type { EmbeddingRequest } from '../kinds/embedding.ts'
 import type { FileKind, FileRule, Unlisted } from '../kinds/member-reader.ts'
 import { difficultyOf } from './difficulty.ts'
 import { lastTextOf } from './last-text.ts'
-import type { WebSearches } from './web-searches.ts'
 
 /** The properties of a request that routing and admission need. */
 export type Features = {
   /** Upper bound of the text tokens of the prompt: no tokenizer produces more tokens than bytes. */
   textTokensBound: number
-  /** Non-text content of the prompt. Its maximum cost depends on the target (see `shared/routing/prompt-bound.ts`). */
+  /** Non-text content of the prompt. Its maximum cost depends on the target (`shared/routing/pricing.ts`). */
   media: PromptMedia
   /** Number of separate prompts: each may fill the model's context. */
   prompts: number
@@ -55,6 +54,27 @@ export type Features = {
   difficulty(): number
   /** The beginning and the end of the last user message that has text; '' without one. */
   lastText(): string
+}
+
+/** The web searches that a request asks for. */
+export type WebSearches = {
+  /** The most searches. */
+  max: number
+  /** Prompt tokens that they usually add: the provider reads the prompt again after each, with all results. */
+  promptTokens: number
+  /** Whether only native targets make them: others drop the tool of Responses. */
+  nativeOnly: boolean
+}
+
+type Asked = { webSearches?: WebSearches }
+
+/** Tokens that the results of one search usually add to the prompt. */
+const resultTokens = 5_000
+
+/** The searches of a request, whose prompt is read again after each as `promptTokens`; null for none. */
+export function webSearchesOf(max: number, promptTokens: number, nativeOnly: boolean): Asked | null {
+  if (max === 0) return null
+  return { webSearches: { max, promptTokens: promptTokens * max + (resultTokens * max * (max + 1)) / 2, nativeOnly } }
 }
 
 /** Hidden system text that providers add for tools. */

@@ -11,9 +11,8 @@ import { readMessagesMembers } from '../kinds/messages-members.ts'
 import { maxWebSearches } from '../kinds/web-search.ts'
 import { isEnvelope } from '../providers/toolkit/reasoning-envelope.ts'
 import { difficultyOf } from './difficulty.ts'
-import { type Features, FoundFiles, messageOverhead, toolOverhead } from './features.ts'
+import { type Features, FoundFiles, messageOverhead, toolOverhead, webSearchesOf } from './features.ts'
 import { lastTextOf } from './last-text.ts'
-import { webSearchesOf } from './web-searches.ts'
 
 /** The features of a Messages request whose JSON body has `bodyBytes` bytes. */
 export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Features {

@@ -15,6 +15,9 @@ import { requestFormatOf } from './request-formats.ts'
 import { type Rated, secondsOf } from './score.ts'
 import type { Task } from './task.ts'
 
+/** What routing reads of a key's policy. */
+export type RoutingPolicy = Pick<Policy, 'environment' | 'mode' | 'allowlist'>
+
 /** A request body, of which the router reads the model and the routing fields. */
 export type RoutingRequest = DirectKinds[DirectKind]['request'] & {
   mode?: Mode | undefined
@@ -42,7 +45,7 @@ export function snapshotOf({ catalog, upstreams, config }: SnapshotSources, marg
 /** One routing decision: what it is about, and what its steps have found so far. */
 export type RoutingContext = {
   readonly inputs: RoutingInputs
-  readonly policy: Policy
+  readonly policy: RoutingPolicy
   readonly kind: DirectKind
   readonly mode: Mode
   readonly request: RoutingRequest

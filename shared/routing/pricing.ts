@@ -4,13 +4,20 @@ import type { Usage } from '../base/usage.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
 import { estimateRates, maxTokenRates, type TokenPrice, tokenCost, webSearchCost } from '../catalog/prices.ts'
 import type { Deployment } from '../catalog/schema.ts'
-import { reasonsBesideLimit } from '../catalog/traits.ts'
+import {
+  billsDocumentText,
+  hasWebSearchPrice,
+  maxAudioTokensPerSecond,
+  maxImageTokens,
+  maxPageTokens,
+  maxPromptTokens,
+  reasonsBesideLimit,
+  servesResponses,
+} from '../catalog/traits.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import type { MaxCost } from '../wallet/admission.ts'
-import type { Features } from './features.ts'
-import { promptTokensBound } from './prompt-bound.ts'
-import { webSearchesAt } from './web-searches.ts'
+import type { Features, PromptMedia, WebSearches } from './features.ts'
 
 const million = 1_000_000n
 /** Assumed output when the request sets no limit, and the maximum assumed output when it does. */
@@ -157,4 +164,88 @@ export function estimateNano({ deployment: { price } }: Target, use: ExpectedUse
   const rates = estimateRates(price, use.promptTokens)
   const pico = use.promptTokens * rates.input + use.outputTokens * rates.output + use.imageTokens * rates.imageOutput
   return Math.round(pico * use.nanoPerPico)
+}
+
+type Bounded = Pick<Features, 'textTokensBound' | 'media' | 'prompts' | 'webSearches' | 'toolReads'>
+
+type Stated = Pick<Features, 'media' | 'prompts' | 'choices' | 'webSearches' | 'toolReads' | 'extendsPrompt'>
+
+/** Used for models of unknown context length. */
+const maxContextTokens = 2_000_000
+const unknown = Number.POSITIVE_INFINITY
+
+/** The maximum tokens billed for the images, audio and documents of a prompt; infinite when unknown. */
+export type MediaTokens = { images: number; sound: number; documents: number }
+const noTokens: Readonly<MediaTokens> = { images: 0, sound: 0, documents: 0 }
+
+export function maxMediaTokens(media: PromptMedia, target: Target): Readonly<MediaTokens> {
+  if (isText(media)) return noTokens
+  const { images, soundMs, earlierSounds, documents } = media
+  const times = (count: number, perUnit: number | null) => (count === 0 ? 0 : Math.ceil(count * (perUnit ?? unknown)))
+  const sound = soundMs === null ? unknown : times(soundMs / 1_000, maxAudioTokensPerSecond(target))
+  // An earlier answer cannot exceed the model's output limit.
+  const earlier = times(earlierSounds, target.model.max_output_tokens)
+  const pages = documents === null ? unknown : times(documents.pages, maxPageTokens(target))
+  const text = documents && billsDocumentText(target) ? documents.textBytes : 0
+  return { images: times(images, maxImageTokens(target)), sound: sound + earlier, documents: pages + text }
+}
+
+/** Whether a prompt has nothing but text, as most have. */
+function isText({ images, soundMs, earlierSounds, documents }: PromptMedia): boolean {
+  return images === 0 && soundMs === 0 && earlierSounds === 0 && documents?.pages === 0 && documents.textBytes === 0
+}
+
+/** Limits a number of tokens to the model's context, per prompt: longer prompts are rejected. */
+export function withinContext(tokens: number, target: Target, prompts = 1): number {
+  return Math.min(tokens, (maxPromptTokens(target) ?? maxContextTokens) * prompts)
+}
+
+/** The most rounds of its own tools that a provider runs in one request. */
+const maxToolRounds = 10
+
+/**
+ * The most tokens that a provider can truthfully state for a request: each prompt, each choice and each round of the
+ * provider's own tools can fill the context. Images may be billed as more.
+ */
+export function maxStatedTokens(features: Stated, target: Target): { prompt: number; completion: number } {
+  const { media, prompts, choices, webSearches, toolReads = 0, extendsPrompt } = features
+  const { images } = maxMediaTokens(media, target)
+  const rounds = 1 + toolReads + (webSearchesAt(target, webSearches)?.max ?? 0) + (extendsPrompt ? maxToolRounds : 0)
+  const context = withinContext(unknown, target, rounds)
+  const more = Number.isFinite(images) ? images : 0
+  return { prompt: context * Math.max(prompts, choices) + more, completion: context * Math.max(choices, 1) + more }
+}
+
+/**
+ * The maximum prompt tokens that a target can bill for a request. Text has at most as many tokens as bytes; what
+ * neither the limits of `shared/catalog/traits.ts` nor the measured sizes bound is bounded by the model's context.
+ * Images may be billed as more tokens than they occupy in the context (the model's image price is then expressed in
+ * tokens). The results of web searches have no bound; counted is what they usually add. Those of fetched pages and MCP
+ * servers are chosen by the caller, so each reading of them counts as a whole context.
+ */
+export function promptTokensBound(features: Bounded, target: Target): number {
+  const { textTokensBound, media, prompts, webSearches, toolReads = 0 } = features
+  const searches = webSearchesAt(target, webSearches)
+  const { images, sound, documents } = maxMediaTokens(media, target)
+  const others = withinContext(
+    textTokensBound + sound + documents + (searches?.promptTokens ?? 0),
+    target,
+    prompts + (searches?.max ?? 0),
+  )
+  const read = Number.isFinite(images) ? others + images : withinContext(images, target)
+  return read + withinContext(unknown, target, toolReads)
+}
+
+/** Those of the web searches `asked` for that a target may make: all or none (null). */
+export function webSearchesAt(target: Target, asked: WebSearches | undefined): WebSearches | null {
+  if (asked === undefined || !hasWebSearchPrice(target.deployment)) return null
+  return asked.nativeOnly && !servesResponses(target) ? null : asked
+}
+
+/** Whether a target may read more than the request, so that no bound covers its prompt. */
+export function mayExtendPrompt(
+  target: Target,
+  { extendsPrompt, webSearches }: Pick<Features, 'extendsPrompt' | 'webSearches'>,
+): boolean {
+  return extendsPrompt === true || webSearchesAt(target, webSearches) !== null
 }

@@ -1,5 +1,4 @@
-import type { ChatRequest } from '../kinds/chat.ts'
-import { completeChat } from '../kinds/complete-chat.ts'
+import { type ChatRequest, completeChat } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target, UpstreamRequest } from '../providers/contract.ts'
 import { fitChat } from '../providers/profile/fit-chat.ts'

@@ -4,9 +4,8 @@ import { readResponsesMembers } from '../kinds/responses-members.ts'
 import { declaredTools } from '../kinds/responses-tools.ts'
 import { webSearchLimit } from '../kinds/web-search.ts'
 import { difficultyOf } from './difficulty.ts'
-import { type Features, FoundFiles, messageOverhead, toolOverhead } from './features.ts'
+import { type Features, FoundFiles, messageOverhead, toolOverhead, webSearchesOf } from './features.ts'
 import { lastTextOf } from './last-text.ts'
-import { webSearchesOf } from './web-searches.ts'
 
 /** The features of a Responses request whose JSON body has `bodyBytes` bytes. */
 export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Features {

@@ -2,7 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import { modelNotFoundError } from '../catalog/model-not-found.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
-import { allowedModels, type Mode, type Policy } from '../keys/policy.ts'
+import { allowedModels, type Mode } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import { type Candidate, maxCandidates } from '../wallet/routing-record.ts'
@@ -20,6 +20,7 @@ import {
   parseModelSelector,
   type RoutingContext,
   type RoutingInputs,
+  type RoutingPolicy,
   type RoutingRequest,
   type Sort,
   serves,
@@ -63,7 +64,7 @@ const qualityToMoveFor = 10
 export type Explain = 'no' | 'log' | 'preview'
 
 type RoutingQuery = {
-  policy: Policy
+  policy: RoutingPolicy
   kind: DirectKind
   request: RoutingRequest
   features: Features

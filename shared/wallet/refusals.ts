@@ -2,8 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import { keyExpired } from '../base/key-refusals.ts'
 import { type Nano, usdFromNano } from '../base/money.ts'
 import { nextMonthStart } from '../base/time.ts'
-import { rateLimited } from './rates.ts'
-import type { BillingContext } from './reservation.ts'
+import { type BillingContext, rateFigures, rateHeaders } from './reservation.ts'
 
 /** The key's policy changed since it was read: read it again under this generation token and retry. */
 export type StalePolicy = { stale: string }
@@ -24,6 +23,18 @@ export function applyVerdict(reply: (string | number)[], billing: BillingContext
     default:
       throw backlogError(reply[0])
   }
+}
+
+/** The 429 of a request that exceeds its key's rate limits, or those of the organisation's test keys together. */
+function rateLimited(limits: BillingContext, reply: readonly (string | number)[]): GatewayError {
+  const { shared } = limits
+  const [rpm, tpm] = reply[7] && shared ? [shared.rpm, shared.tpm] : [limits.rpmLimit, limits.tpmLimit]
+  const limit = reply[1] === 'requests' ? `${rpm} requests` : `${tpm} tokens`
+  const who = reply[7] ? 'All test keys of this organisation together are' : 'This key is'
+  const retryAfter = Math.max(1, Math.ceil(Number(reply[2]) / 1000))
+  return new GatewayError('rate_limit_exceeded', `${who} limited to ${limit} per minute. Retry in ${retryAfter} s.`, {
+    headers: { 'retry-after': String(retryAfter), ...rateHeaders(rateFigures(limits, reply, 3)) },
+  })
 }
 
 /** The 402: the key's cap leaves no room for a single output token. */

@@ -1,4 +1,3 @@
-import { type RateFigures, rateFigures } from './rates.ts'
 import { fieldSeparator } from './scripts.ts'
 
 /** The rate limits of several keys together, and their windows. Each bounds the key's own limit, and holds only where that is set. */
@@ -53,6 +52,9 @@ export function reservableCost(maxCost: MaxCost): MaxCost {
     picoPerOutputToken: Math.ceil(picoPerOutputToken * factor),
   }
 }
+
+export type RateWindow = { limit: number; remaining: number; resetMs: number }
+export type RateFigures = { requests: RateWindow | null; tokens: RateWindow | null }
 
 /** The reservation of an admitted request, settled exactly once. */
 export type Reservation = {
@@ -131,4 +133,31 @@ export function packKey(b: BillingContext): string {
 function windowLimits(own: number | null, shared: number | null | undefined): [own: number, shared: number] {
   if (!own || !shared) return [own ?? 0, 0]
   return [own < shared ? own : 0, shared]
+}
+
+/** The rate-limit figures in a reply of the admission script, starting at index `at`. */
+export function rateFigures(
+  { rpmLimit, tpmLimit }: Pick<BillingContext, 'rpmLimit' | 'tpmLimit'>,
+  reply: readonly (string | number)[],
+  at: number,
+): RateFigures {
+  const window = (limit: number | null, i: number) =>
+    limit ? { limit, remaining: Number(reply[i]), resetMs: Number(reply[i + 1]) } : null
+  return { requests: window(rpmLimit, at), tokens: window(tpmLimit, at + 2) }
+}
+
+/** The rate-limit headers, in OpenAI's format (docs/keys-and-limits.md). */
+export function rateHeaders({ requests, tokens }: RateFigures): Record<string, string> {
+  const headers: Record<string, string> = {}
+  if (requests) {
+    headers['x-ratelimit-limit-requests'] = String(requests.limit)
+    headers['x-ratelimit-remaining-requests'] = String(requests.remaining)
+    headers['x-ratelimit-reset-requests'] = `${requests.resetMs / 1000}s`
+  }
+  if (tokens) {
+    headers['x-ratelimit-limit-tokens'] = String(tokens.limit)
+    headers['x-ratelimit-remaining-tokens'] = String(tokens.remaining)
+    headers['x-ratelimit-reset-tokens'] = `${tokens.resetMs / 1000}s`
+  }
+  return headers
 }

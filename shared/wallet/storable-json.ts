@@ -1,3 +1,5 @@
+import { isObject } from '../base/is-object.ts'
+
 const maxTextLength = 500
 
 /**
@@ -6,7 +8,7 @@ const maxTextLength = 500
  */
 export function storable(_field: string, value: unknown): unknown {
   if (typeof value === 'string') return storableText(value.slice(0, maxTextLength))
-  if (!isObject(value) || Array.isArray(value) || Object.keys(value).every(isStorableText)) return value
+  if (!isObject(value) || Object.keys(value).every(isStorableText)) return value
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [storableText(name), member]))
 }
 
@@ -28,12 +30,8 @@ export function storableJson(value: object): string {
 function hasShortTexts(value: object): boolean {
   for (const name in value) {
     const field = (value as Record<string, unknown>)[name]
-    if (typeof field === 'string' ? field.length > maxTextLength : isObject(field) && !hasShortTexts(field))
-      return false
+    if (typeof field === 'string' && field.length > maxTextLength) return false
+    if (typeof field === 'object' && field !== null && !hasShortTexts(field)) return false
   }
   return true
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null
 }

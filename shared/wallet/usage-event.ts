@@ -66,9 +66,10 @@ export const loggedColumns = {
   durationMs: { type: 'int', merge: 'greatest' },
   /** Absent for most requests: a single successful call to the requested model. */
   routing: { type: 'jsonb', optional: true },
-  /** What a request asked for, from here to `session`. */
+  /** Settings that the request named, such as `temperature`, and the number of tools; never texts of the prompt. */
   parameters: { type: 'jsonb', optional: true },
   metadata: { type: 'jsonb', optional: true },
+  /** The caller's names of its end user and of the conversation. */
   endUser: { type: 'text', optional: true },
   session: { type: 'text', optional: true },
   /** The gateway's own part of the duration; absent if it was not measured. */
@@ -95,8 +96,8 @@ type LoggedValues = { [F in Exclude<LoggedField, OptionalField>]: ValueOf<F> } &
   [F in OptionalField]?: NonNullable<ValueOf<F>>
 }
 
-export type ErrorDetails = Pick<LoggedValues, 'errorMessage' | 'errorParam'>
-export type FactsOfRequest = Pick<LoggedValues, 'parameters' | 'metadata' | 'endUser' | 'session' | 'overheadMs'>
+/** What the request log keeps of what a request asked for; absent fields were not sent. */
+export type RequestFacts = Pick<LoggedValues, 'parameters' | 'metadata' | 'endUser' | 'session'>
 
 /** One finished request, or a part of a session, in the `usage` stream from Redis to Postgres. Money is in nano-dollars. */
 export type UsageEvent = Partial<SessionPart> &

@@ -248,7 +248,7 @@ test('a provider’s name is in its own folder, the table of protocols and the c
   })
   // The sandbox speaks the gateway's own dialect, the `openai` protocol.
   t.deepEqual(
-    found.filter(line => line !== 'shared/providers/adapter-lookup.ts: protocols.openai'),
+    found.filter(line => line !== 'shared/providers/upstreams.ts: protocols.openai'),
     [],
   )
 })

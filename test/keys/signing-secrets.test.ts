@@ -1,7 +1,7 @@
 // SIGNING_SECRET while it is rotated: the first one signs, all verify.
 import { randomUUID } from 'node:crypto'
 import { ConfigError, loadConfig } from '../../shared/base/config.ts'
-import { callbackUrl, isCallbackToken } from '../../shared/jobs/connection.ts'
+import { callbackUrl, isCallbackToken } from '../../shared/jobs/job-provider.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import { openReasoningSealer } from '../../shared/providers/toolkit/reasoning-envelope.ts'
 import { signUp, Visitor } from '../support/dashboard/dashboard.ts'

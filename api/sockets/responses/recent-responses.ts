@@ -1,4 +1,4 @@
-import type { JsonMeter } from '../../../shared/base/json-scan.ts'
+import type { JsonMeter } from '../../../shared/base/json.ts'
 import type { HeldBytes } from '../../../shared/io/byte-budget.ts'
 import type { ResponsesItem } from '../../../shared/kinds/responses.ts'
 

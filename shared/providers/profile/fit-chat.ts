@@ -1,10 +1,13 @@
+import { createHash } from 'node:crypto'
+import { type Effort, efforts, profileOf } from '../../catalog/chat-profile.ts'
+import { canReason } from '../../catalog/traits.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
-import type { Target } from '../contract.ts'
-import { fitFormat } from './fit-format.ts'
+import type { Call, DirectAdapter, Target } from '../contract.ts'
+import { withDropped } from '../toolkit/request-fields.ts'
 import { fitMessages } from './fit-messages.ts'
-import { fitSettings } from './fit-settings.ts'
-import { fitTools } from './fit-tools.ts'
-import { Fitting } from './fitting.ts'
+import { fitSchema } from './fit-schema.ts'
+import { ClientToolsDecoder, fitTools, sentToolName, withClientTools } from './fit-tools.ts'
+import { Fitting, noTools } from './fitting.ts'
 
 /**
  * Fits a chat request to what its target accepts (`shared/catalog/chat-profile.ts`). What changes only the course of an
@@ -19,4 +22,182 @@ export function fitChat(body: ChatRequest, target: Target): Fitting {
   fitFormat(fitting)
   fitSettings(fitting)
   return fitting
+}
+
+/** Fits the format of the answer. */
+function fitFormat(fitting: Fitting): void {
+  const { response_format: format, tools, stream } = fitting.body
+  if (!format || format.type === 'text') return
+  const { tools_with_format: withTools, stream_with_format: withStream, schema } = fitting.profile
+  if (tools && !withTools) throw fitting.refusal('response_format', 'This model takes no JSON format beside tools.')
+  if (stream && !withStream && format.type === 'json_schema')
+    throw fitting.refusal('response_format', 'This model streams no answer by JSON schema.')
+  if (format.type !== 'json_schema' || !format.json_schema.schema) return
+  const given = format.json_schema.schema
+  // What OpenAI requires of a tool's parameters does not apply to the schema of an answer.
+  if (schema === 'with_properties') return
+  const fitted = fitSchema(given, schema)
+  if (fitted.schema === given) return
+  const value = { ...format, json_schema: { ...format.json_schema, schema: fitted.schema } }
+  if (fitted.losesMeaning) fitting.adjust('response_format', value)
+  else fitting.set({ response_format: value })
+}
+
+/** Fits the settings of a request: effort, sampling, limits and ids. */
+export function fitSettings(fitting: Fitting): void {
+  fitEffort(fitting)
+  fitSampling(fitting)
+  fitStops(fitting)
+  fitLimit(fitting)
+  fitIds(fitting)
+}
+
+/** Where a row names none, of a model that has the setting. */
+const usualEfforts: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high']
+
+/** The efforts of a model; null where it has no such setting. */
+function effortsOf({ profile, target: { deployment, model } }: Fitting): readonly (Effort | 'default')[] | null {
+  if (profile.efforts) return profile.efforts
+  return canReason(deployment) && model.supported_parameters.includes('reasoning_effort') ? usualEfforts : null
+}
+
+/** The accepted effort that is nearest to the wanted one, the lower of two; `none` only if it is wanted. */
+export function nearestEffort(
+  wanted: Effort | 'default',
+  accepted: readonly (Effort | 'default')[],
+): Effort | 'default' | undefined {
+  if (accepted.includes(wanted)) return wanted
+  if (wanted === 'default') return undefined
+  if (accepted.includes('default')) return 'default'
+  const distance = (one: Effort | 'default') => Math.abs(efforts.indexOf(one as Effort) - efforts.indexOf(wanted))
+  const candidates = wanted === 'none' ? accepted : accepted.filter(one => one !== 'none')
+  // Efforts are listed from the least to the greatest.
+  return candidates.toSorted((a, b) => distance(a) - distance(b))[0]
+}
+
+function fitEffort(fitting: Fitting): void {
+  const { tools_effort: toolsEffort, effort_off: off } = fitting.profile
+  const { reasoning_effort: wanted } = fitting.body
+  if (toolsEffort !== undefined && fitting.body.tools) {
+    if (wanted == null) fitting.set({ reasoning_effort: toolsEffort })
+    else if (wanted !== toolsEffort) fitting.adjust('reasoning_effort', toolsEffort)
+    return
+  }
+  if (wanted == null) return
+  const accepted = effortsOf(fitting)
+  const sent = accepted && nearestEffort(wanted, accepted)
+  if (!accepted) fitting.drop('reasoning_effort')
+  else if (sent === 'none' && off === 'thinking')
+    fitting.set({ reasoning_effort: undefined, thinking: { type: 'disabled' } } as Partial<ChatRequest>)
+  else if (sent === undefined) fitting.set({ reasoning_effort: undefined })
+  else if (sent !== wanted) fitting.adjust('reasoning_effort', sent)
+}
+
+/** The values of a sampling field that every model accepts, as they are its default. */
+const isDefault: Record<string, (value: unknown) => boolean> = {
+  temperature: value => value === 1,
+  top_p: value => value === 1,
+  presence_penalty: value => value === 0,
+  frequency_penalty: value => value === 0,
+  logprobs: value => value === false,
+}
+/** What OpenAI's reasoning models refuse while they reason. */
+const samplingFields =
+  'temperature top_p presence_penalty frequency_penalty logprobs top_logprobs logit_bias stop'.split(' ')
+
+function fitSampling(fitting: Fitting): void {
+  const { sampling, refused_fields: refused } = fitting.profile
+  if (refused) for (const field of refused) dropField(fitting, field)
+  if (sampling === 'default' && fitting.body.reasoning_effort !== 'none')
+    for (const field of samplingFields) if (!holdsDefault(fitting.body, field)) dropField(fitting, field)
+  if (sampling === 'none') for (const field of ['temperature', 'top_p']) dropField(fitting, field)
+  // The usual rule of providers and SDKs: the temperature counts.
+  if (sampling === 'one' && fitting.body.temperature != null) dropField(fitting, 'top_p')
+}
+
+function holdsDefault(body: ChatRequest, field: string): boolean {
+  return isDefault[field]?.((body as Record<string, unknown>)[field]) === true
+}
+
+/** Leaves a field out; names it if its value asks for something. */
+function dropField(fitting: Fitting, field: string): void {
+  const value = (fitting.body as Record<string, unknown>)[field]
+  if (value === undefined) return
+  if (value === null || holdsDefault(fitting.body, field)) fitting.set({ [field]: undefined })
+  else fitting.drop(field)
+}
+
+/** Blank sequences are refused by Anthropic ("each stop sequence must contain non-whitespace"). */
+function fitStops(fitting: Fitting): void {
+  const { stop } = fitting.body
+  const { blank_stops: takesBlank, max_stops: maxStops } = fitting.profile
+  if (stop == null) return
+  const given = typeof stop === 'string' ? [stop] : stop
+  const kept = given.filter(one => one !== '' && (takesBlank || one.trim() !== '')).slice(0, maxStops)
+  if (kept.length === given.length && given.length > 0) return
+  fitting.set({ stop: kept.length > 0 ? kept : undefined })
+  if (given.some(one => one !== '')) fitting.dropped.push('stop')
+}
+
+/** A model ends an answer at its own limit in any case; providers refuse a higher one. */
+function fitLimit(fitting: Fitting): void {
+  const { max_output_tokens: limit } = fitting.target.model
+  if (limit === null) return
+  for (const field of ['max_completion_tokens', 'max_tokens'] as const) {
+    const wanted = fitting.body[field]
+    if (wanted != null && wanted > limit) fitting.adjust(field, limit)
+  }
+}
+
+/** Ids of the caller: a long one is sent as its digest, so that equal ids stay equal. */
+function fitIds(fitting: Fitting): void {
+  const { max_id_characters: maxCharacters } = fitting.profile
+  if (maxCharacters === undefined) return
+  const fields: Record<string, unknown> = fitting.body
+  for (const field of ['user', 'safety_identifier', 'prompt_cache_key']) {
+    const id = fields[field]
+    if (typeof id === 'string' && id.length > maxCharacters)
+      fitting.set({ [field]: createHash('sha256').update(id).digest('hex') })
+  }
+}
+
+/**
+ * A chat adapter whose requests fit the profile of their target. Tools that had to be renamed have the client's names in
+ * its answers.
+ */
+export function fittedChat(chat: DirectAdapter<'chat'>): DirectAdapter<'chat'> {
+  // Derived again for an answer: hardly a request has renamed tools, and to remember those of each costs collections.
+  const toolsOf = ({ body, target }: Call<'chat'>) =>
+    renamesTools(body, target) ? fitChat(body, target).tools : noTools
+  const { stream } = chat
+  return {
+    ...chat,
+    request(call) {
+      const { body, dropped, adjusted } = fitChat(call.body, call.target)
+      const request = chat.request(body === call.body ? call : { ...call, body, raw: null })
+      if (dropped.length === 0 && adjusted.length === 0) return request
+      return withDropped(adjusted.length > 0 ? { ...request, adjusted } : request, [
+        ...dropped,
+        ...(request.dropped ?? []),
+      ])
+    },
+    answer: (json, call) => withClientTools(chat.answer(json, call), toolsOf(call)),
+    ...(stream && {
+      stream(call: Call<'chat'>) {
+        const tools = toolsOf(call)
+        return tools.size > 0 ? new ClientToolsDecoder(stream(call), tools) : stream(call)
+      },
+    }),
+  }
+}
+
+/** Whether tools of a request are sent under other names, so that its answer cannot be passed on as bytes. */
+export function renamesTools({ tools }: ChatRequest, target: Target): boolean {
+  if (!tools?.length) return false
+  const profile = profileOf(target)
+  return tools.some(tool => {
+    if (tool.type === 'custom')
+      return !profile.custom_tools || sentToolName(tool.custom.name, profile) !== tool.custom.name
+    return sentToolName(tool.function.name, profile) !== tool.function.name
+  })
 }

@@ -4,8 +4,8 @@ import type { ResponsesItem, ResponsesRequest } from '../../kinds/responses.ts'
 import type { ResponsesTool } from '../../kinds/responses-tools.ts'
 import type { Target } from '../contract.ts'
 import { CallIds } from './call-ids.ts'
+import { fitSettings } from './fit-chat.ts'
 import { fitSchema } from './fit-schema.ts'
-import { fitSettings } from './fit-settings.ts'
 import { Fitting } from './fitting.ts'
 
 type Changes = Partial<Record<keyof ResponsesRequest, unknown>>

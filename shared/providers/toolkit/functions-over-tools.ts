@@ -3,15 +3,6 @@ import type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest, FinishReason 
 import type { Call, DirectAdapter } from '../contract.ts'
 import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
 
-/** Whether a request uses the predecessors of `tools`: `functions`, `function_call`, or function messages. */
-export function hasFunctions({ functions, function_call, messages }: ChatRequest): boolean {
-  return functions !== undefined || function_call !== undefined || messages.some(isOfFunction)
-}
-
-function isOfFunction(message: ChatMessage): boolean {
-  return message.role === 'function' || (message.role === 'assistant' && message.function_call != null)
-}
-
 /**
  * Serves `functions` by `tools`, which every provider supports: rewrites the request, and returns tool calls as
  * function calls.

@@ -9,14 +9,14 @@ type Part = Exclude<ChatMessage['content'], string | null | undefined>[number]
 const mark = { cache_control: { type: 'ephemeral' } } as const
 
 /**
- * The request of a conversation with cache marks, for a target that caches what is marked only; null where the gateway
- * adds none. They are the end of the system prompt, which new and compacted conversations share, the end of the request
+ * The request of a call with `marksCache`, with cache marks, for a target that caches what is marked only; null where the
+ * gateway adds none. They are the end of the system prompt, which new and compacted conversations share, the end of the request
  * before this one, which may be farther back than the provider looks from the last mark (20 blocks), and the end of this
  * one: where the profile says so at the top level, which Anthropic moves to the last block that can be cached. What is
  * written is paid for once, however many marks it has (docs/decisions/cache-marks.md).
  */
-export function withSessionMarks({ body, target, marksCache }: Call<'chat'>): ChatRequest | null {
-  if (!marksCache || !cachesByMarks(target) || hasCacheMarks(body)) return null
+export function withSessionMarks({ body, target }: Call<'chat'>): ChatRequest | null {
+  if (!cachesByMarks(target) || hasCacheMarks(body)) return null
   const { messages } = body
   const atTop = profileOf(target).cache_marks === 'top_level'
   const firstTurn = messages.findIndex(({ role }) => role !== 'system' && role !== 'developer')

@@ -25,7 +25,7 @@ async function world() {
     raw: body,
     nowMs,
     secret: null,
-    line: known,
+    connection: known,
     remember: async (name, load) => {
       loads.push(name)
       return load()
@@ -61,7 +61,7 @@ test('refused when forged, changed, old or from the future', async t => {
     old: { nowMs: nowMs + 301_000 },
     'of the future': { nowMs: nowMs - 301_000 },
     'a time that is no number': { headers: signed(id, body, privateKey, Number.NaN) },
-    'a provider without published keys': { line: { ...line, provider: { ...line.provider, quirks: {} } } },
+    'a provider without published keys': { connection: { ...line, provider: { ...line.provider, quirks: {} } } },
   }
   for (const [what, more] of Object.entries(refused)) t.false(await fal.verify!(callback(more)), what)
   const before = loads.length

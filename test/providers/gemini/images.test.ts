@@ -33,7 +33,7 @@ function callOf(model: string, fields: Partial<ImageRequest> = {}, sources: Reco
 }
 
 function made(call: InstantCall<'image'>) {
-  return performWork({ adapter, call, line: lineTo('gemini', gemini, emulator.url), maxMs: 10_000 })
+  return performWork({ adapter, call, connection: lineTo('gemini', gemini, emulator.url), maxMs: 10_000 })
 }
 
 function make(model: string, fields?: Partial<ImageRequest>, sources?: Record<string, Source>) {

@@ -193,7 +193,7 @@ test('verified: only what the account’s secret signed, and not old', async t =
       ...heygenEvent(event, secret, sentAtMs),
       nowMs,
       secret,
-      line: null as never,
+      connection: null as never,
       remember: async () => t.fail() as never,
       ...change,
     })

@@ -135,7 +135,7 @@ test('callbacks are verified with the workspace’s secret over time, comma and 
   world.finish()
   const { body: raw, headers } = world.callback(String(id), nowMs)
   const callback = (more: Partial<ProviderCallback> = {}): ProviderCallback => ({
-    ...{ headers, raw, nowMs, secret: workspaceSecret, line },
+    ...{ headers, raw, nowMs, secret: workspaceSecret, connection: line },
     remember: () => Promise.reject(new Error('nothing to ask for')),
     ...more,
   })
@@ -153,7 +153,9 @@ test('callbacks are verified with the workspace’s secret over time, comma and 
     'no signature': given(undefined),
     old: { nowMs: nowMs + 301_000 },
     'of the future': { nowMs: nowMs - 301_000 },
-    'a provider of another form': { line: { ...line, provider: { ...line.provider, quirks: { videos: 'openai' } } } },
+    'a provider of another form': {
+      connection: { ...line, provider: { ...line.provider, quirks: { videos: 'openai' } } },
+    },
   }
   for (const [what, more] of Object.entries(wrong)) t.false(await openai.verify!(callback(more)), what)
   await world.close()

@@ -1,6 +1,6 @@
 import type { ChatChunk } from '../../../shared/kinds/chat.ts'
 import { createDecoder } from '../../../shared/providers/adapters/openai/decoder.ts'
-import { ClientToolsDecoder, withClientTools } from '../../../shared/providers/profile/client-tools.ts'
+import { ClientToolsDecoder, withClientTools } from '../../../shared/providers/profile/fit-tools.ts'
 import type { ClientTool } from '../../../shared/providers/profile/fitting.ts'
 import { test } from '../../support/test.ts'
 

@@ -191,7 +191,7 @@ test('callbacks are verified with the account’s secret, the configured one bef
   started.finish()
   const { body: raw, headers } = started.callback(String(id), nowMs)
   const callback = (more: Partial<ProviderCallback> = {}): ProviderCallback => ({
-    ...{ headers, raw, nowMs, secret: null, line },
+    ...{ headers, raw, nowMs, secret: null, connection: line },
     remember: (_name, load) => load(),
     ...more,
   })

@@ -36,7 +36,12 @@ export function musicCall(input: Partial<MusicInput> = {}): InstantCall<'music'>
 /** Has a call done by an emulator. */
 export function made<K extends 'speech' | 'music'>(kind: K, url: string, call: InstantCall<K>): Promise<SoundOutput> {
   const adapter = gemini.instant![kind] as unknown as InstantAdapter<K>
-  return performWork<K>({ adapter, call, line: lineTo('gemini', gemini, url), maxMs: 10_000 }) as Promise<SoundOutput>
+  return performWork<K>({
+    adapter,
+    call,
+    connection: lineTo('gemini', gemini, url),
+    maxMs: 10_000,
+  }) as Promise<SoundOutput>
 }
 
 /** All sound of an output, which must begin as the engine wants it. */

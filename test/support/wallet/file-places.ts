@@ -10,7 +10,7 @@ import { anthropic } from '../../../shared/providers/adapters/anthropic/protocol
 import { openai as openaiDialect } from '../../../shared/providers/adapters/openai/protocol.ts'
 import type { Target } from '../../../shared/providers/contract.ts'
 import { listedRequest } from '../../../shared/routing/listed-request.ts'
-import { promptTokensBound } from '../../../shared/routing/prompt-bound.ts'
+import { promptTokensBound } from '../../../shared/routing/pricing.ts'
 import { requestFormatOf } from '../../../shared/routing/request-formats.ts'
 import { messageReply } from '../../emulators/anthropic.ts'
 import { json, type Recorded, type Reply } from '../../emulators/emulator.ts'

@@ -44,10 +44,10 @@ const failed = 4
 
 async function start(
   { target: { deployment }, sources }: QueuedCall<'face_swap'>,
-  line: ProviderConnection,
+  connection: ProviderConnection,
 ): Promise<Operation> {
   const { model_style, face_enhance } = deployment.traits ?? {}
-  const { json } = await line.send({
+  const { json } = await connection.send({
     method: 'POST',
     path: '/api/open/v4/faceswap/faceswapPlusByImage',
     json: {
@@ -62,8 +62,8 @@ async function start(
   return { id: readHandle(json, 'data._id') }
 }
 
-async function check({ id }: Operation, line: ProviderConnection): Promise<PollReport<'face_swap'>> {
-  const { json } = await line.send({ method: 'GET', path: `/api/open/v3/faceswap/result/listbyids?_ids=${id}` })
+async function check({ id }: Operation, connection: ProviderConnection): Promise<PollReport<'face_swap'>> {
+  const { json } = await connection.send({ method: 'GET', path: `/api/open/v3/faceswap/result/listbyids?_ids=${id}` })
   assertSuccess(json)
   const entry = readList(json, 'data.result').find(candidate => valueAt(candidate, '_id') === id)
   if (!entry) throw invalidResponse('it does not list the face swap')

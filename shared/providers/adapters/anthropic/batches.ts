@@ -1,6 +1,6 @@
 import type { DirectKind } from '../../../kinds/index.ts'
 import type { BatchAdapter, DirectAdapter, ProviderConnection } from '../../contract.ts'
-import { fittedChat } from '../../profile/fitted-chat.ts'
+import { fittedChat } from '../../profile/fit-chat.ts'
 import { type BatchOutcome, batchAnswers, batchCancelled, batchExpired } from '../../toolkit/batch-answers.ts'
 import { invalidResponse, readHandle, readOptionalAmount, readText, valueAt } from '../../toolkit/json-fields.ts'
 import { chat, version } from './chat.ts'

@@ -1,5 +1,5 @@
 import type { Protocol } from '../../contract.ts'
-import { fittedChat } from '../../profile/fitted-chat.ts'
+import { fittedChat } from '../../profile/fit-chat.ts'
 import { batch } from './batches.ts'
 import { chat, version } from './chat.ts'
 import { failure } from './failure.ts'

@@ -36,7 +36,7 @@ type MessagesCall = { body: Record<string, unknown>; dropped: string[]; cacheMar
  * required field that cannot be expressed.
  */
 export function messagesRequest(call: Call<'chat'>): MessagesCall {
-  const marked = withSessionMarks(call)
+  const marked = call.marksCache ? withSessionMarks(call) : null
   const { body, dropped } = cleanChat(marked ?? call.body, maxCacheTtl(call.target.deployment))
   const message = messagesBody({ ...call, body })
   const samples = message.temperature !== undefined || message.top_p !== undefined

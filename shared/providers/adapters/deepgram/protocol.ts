@@ -19,11 +19,11 @@ const workMs = 600_000
 const maxAnswerBytes = 64 * 1024 * 1024
 
 const transcription: InstantAdapter<'transcription'> = {
-  async make(call, line) {
+  async make(call, connection) {
     const { target, input, signal } = call
     const path = `/v1/listen?${queryOf(target, input)}`
     const file = await soundOf(call)
-    const { json } = await line
+    const { json } = await connection
       .send({ method: 'POST', path, file, signal, firstByteMs: workMs, maxBytes: maxAnswerBytes })
       .catch(error => {
         throw input.language === null && input.languages.length === 0 ? withoutLanguage(error) : error

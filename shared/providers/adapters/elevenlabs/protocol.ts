@@ -1,6 +1,6 @@
 import type { Protocol } from '../../contract.ts'
-import { conversation } from './conversation.ts'
 import { failure } from './failure.ts'
+import { realtime } from './realtime.ts'
 import { music, sfx, speech } from './sounds.ts'
 import { transcription } from './transcription.ts'
 
@@ -8,7 +8,7 @@ import { transcription } from './transcription.ts'
 export const elevenlabs: Protocol = {
   direct: {},
   instant: { speech, transcription, music, sfx },
-  realtime: ({ traits }) => (traits?.dialect === 'elevenlabs' ? conversation : null),
+  realtime: ({ traits }) => (traits?.dialect === 'elevenlabs' ? realtime : null),
   credentialCheck: () => ({ path: '/v1/models' }),
   failure,
 }

@@ -32,7 +32,7 @@ type SoundRequest = { path: string; json: object; formats: Formats; formatField:
 
 /** Streamed text to speech. */
 export const speech: InstantAdapter<'speech'> = {
-  async make(call, line) {
+  async make(call, connection) {
     const { target, input } = call
     const { model, deployment } = target
     if (input.instructions !== null)
@@ -44,7 +44,7 @@ export const speech: InstantAdapter<'speech'> = {
       model_id: deployment.upstream_model,
       ...(input.speed !== 1 && { voice_settings: { speed: input.speed } }),
     }
-    return sound(call, line, {
+    return sound(call, connection, {
       path: `/v1/text-to-speech/${encodeURIComponent(input.voice)}/stream`,
       json,
       formats: speechFormats,
@@ -56,7 +56,7 @@ export const speech: InstantAdapter<'speech'> = {
 
 /** A song from a prompt, with lyrics if given. */
 export const music: InstantAdapter<'music'> = {
-  make(call, line) {
+  make(call, connection) {
     const { target, input } = call
     const json = {
       prompt: promptOf(input),
@@ -64,7 +64,7 @@ export const music: InstantAdapter<'music'> = {
       ...(input.durationS !== null && { music_length_ms: Math.round(input.durationS * 1_000) }),
       ...(input.instrumental && { force_instrumental: true }),
     }
-    return sound(call, line, {
+    return sound(call, connection, {
       path: '/v1/music',
       json,
       formats: generationFormats,
@@ -82,14 +82,14 @@ export const music: InstantAdapter<'music'> = {
 
 /** A sound effect from a prompt. */
 export const sfx: InstantAdapter<'sfx'> = {
-  make(call, line) {
+  make(call, connection) {
     const { target, input } = call
     const json = {
       text: input.prompt,
       model_id: target.deployment.upstream_model,
       ...(input.durationS !== null && { duration_seconds: input.durationS }),
     }
-    return sound(call, line, {
+    return sound(call, connection, {
       path: '/v1/sound-generation',
       json,
       formats: generationFormats,
@@ -107,7 +107,11 @@ function promptOf({ prompt, lyrics }: MusicInput): string {
   return lyrics === null ? prompt : `${prompt}\n\nLyrics:\n${lyrics}`
 }
 
-async function sound(call: SoundCall, line: ProviderConnection, soundRequest: SoundRequest): Promise<SoundOutput> {
+async function sound(
+  call: SoundCall,
+  connection: ProviderConnection,
+  soundRequest: SoundRequest,
+): Promise<SoundOutput> {
   const { input, target, signal } = call
   const format = soundRequest.formats[input.format]
   if (!format) throw unsupported(target.model, soundRequest.formatField, `gives no ${input.format} at this provider`)
@@ -119,7 +123,7 @@ async function sound(call: SoundCall, line: ProviderConnection, soundRequest: So
     signal,
     firstByteMs: generationMs,
   }
-  const stream = audioOf(await mapErrorParam(soundRequest.names, line.stream(request)))
+  const stream = audioOf(await mapErrorParam(soundRequest.names, connection.stream(request)))
   return { sound: { stream: input.format === 'wav' ? asWave(stream) : stream }, usage: () => null }
 }
 

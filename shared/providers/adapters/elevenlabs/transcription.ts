@@ -28,7 +28,7 @@ const names = {
 
 /** Speech to text. Its words have timestamps, from which the subtitle lines are built. */
 export const transcription: InstantAdapter<'transcription'> = {
-  async make(call, line) {
+  async make(call, connection) {
     const { target, input, signal } = call
     const fields = fieldsOf(target, input)
     const parts: FormPart[] = Object.entries(fields).map(([name, value]) => ({ name, value }))
@@ -36,7 +36,7 @@ export const transcription: InstantAdapter<'transcription'> = {
     parts.push({ name: 'file', file: await soundOf(call) })
     const { json } = await mapErrorParam(
       names,
-      line.send({
+      connection.send({
         method: 'POST',
         path: '/v1/speech-to-text',
         parts,

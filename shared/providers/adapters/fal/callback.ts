@@ -10,13 +10,13 @@ const maxKeys = 20
 /**
  * Verifies fal's signature of a callback: ED25519 by any of its published keys over ids, time and a hash of the body.
  */
-export async function verify({ headers, raw, nowMs, line, remember }: ProviderCallback): Promise<boolean> {
+export async function verify({ headers, raw, nowMs, connection, remember }: ProviderCallback): Promise<boolean> {
   const [request, user, timestamp, signature] = ['request-id', 'user-id', 'timestamp', 'signature'].map(name =>
     header(headers, `x-fal-webhook-${name}`),
   )
   if (!request || !user || !timestamp || !signature) return false
   if (!isFresh(timestamp, nowMs) || !/^[\da-f]{128}$/i.test(signature)) return false
-  const address = line.provider.quirks?.jwks_url
+  const address = connection.provider.quirks?.jwks_url
   if (typeof address !== 'string') return false
   const keys = keysOf(await remember('jwks', () => fetchPublicDocument(address)))
   const signedText = Buffer.from([request, user, timestamp, createHash('sha256').update(raw).digest('hex')].join('\n'))

@@ -59,12 +59,12 @@ function adapter<K extends WorkKind>(
 ): QueuedAdapter<K> {
   return {
     poll,
-    async start(call, line) {
+    async start(call, connection) {
       const { model, input, params } = await buildInput(call)
       const query = call.callbackUrl ? `?fal_webhook=${encodeURIComponent(call.callbackUrl)}` : ''
       const { json } = await mapErrorParam(
         params,
-        line.send({ method: 'POST', path: `/${model}${query}`, json: input }),
+        connection.send({ method: 'POST', path: `/${model}${query}`, json: input }),
         modelFieldOf,
       )
       return {
@@ -74,10 +74,10 @@ function adapter<K extends WorkKind>(
         ...Object.fromEntries(Object.entries(params).map(([name, param]) => [fieldPrefix + name, param])),
       }
     },
-    check: (operation, line) => check(operation, line, readOutput),
-    async cancel(operation, line) {
+    check: (operation, connection) => check(operation, connection, readOutput),
+    async cancel(operation, connection) {
       // 400 = already completed, 404 = gone: nothing to cancel.
-      await line.send({ method: 'PUT', path: `${pathOf(operation)}/cancel`, allow: [400, 404] })
+      await connection.send({ method: 'PUT', path: `${pathOf(operation)}/cancel`, allow: [400, 404] })
     },
   }
 }
@@ -97,15 +97,15 @@ const finalStatuses = [400, 405, 406, 409, 410, 413, 415, 422, 424, 451, 500, 50
 
 async function check<K extends WorkKind>(
   operation: Operation,
-  line: ProviderConnection,
+  connection: ProviderConnection,
   readOutput: ReadOutput<K>,
 ): Promise<PollReport<K>> {
-  const { json } = await line.send({ method: 'GET', path: `${pathOf(operation)}/status` })
+  const { json } = await connection.send({ method: 'GET', path: `${pathOf(operation)}/status` })
   const status = readText(json, 'status')
   if (status === 'IN_QUEUE' || status === 'IN_PROGRESS') return pendingReport()
   if (status !== 'COMPLETED') throw invalidResponse('it has an unknown `status`')
   // Completed only means ended: the result is the model's response with its own status.
-  const result = await line.send({
+  const result = await connection.send({
     method: 'GET',
     path: pathOf(operation),
     allow: finalStatuses,

@@ -27,11 +27,11 @@ const usualTier = '1K'
 /** Gemini's image models (`generateContent`): one image per call, from text and references. */
 export const image: InstantAdapter<'image'> = {
   maxPieces: () => 1,
-  async make(call, line): Promise<ImageOutput> {
+  async make(call, connection): Promise<ImageOutput> {
     const json = await requestOf(call)
     const path = `/v1beta/models/${call.target.deployment.upstream_model}:generateContent`
     const { signal } = call
-    const answer = await line.send({ method: 'POST', path, json, signal, firstByteMs, maxBytes })
+    const answer = await connection.send({ method: 'POST', path, json, signal, firstByteMs, maxBytes })
     return imagesOf(readGenerated(answer.json))
   },
 }

@@ -10,7 +10,7 @@ const maxBytes = 64 * 1024 * 1024
  * type.
  */
 export const music: InstantAdapter<'music'> = {
-  async make(call, line) {
+  async make(call, connection) {
     const json = {
       model: call.target.deployment.upstream_model,
       input: promptOf(call),
@@ -18,7 +18,14 @@ export const music: InstantAdapter<'music'> = {
       store: false,
     }
     const { signal } = call
-    const answer = await line.send({ method: 'POST', path: interactionsPath, json, signal, firstByteMs, maxBytes })
+    const answer = await connection.send({
+      method: 'POST',
+      path: interactionsPath,
+      json,
+      signal,
+      firstByteMs,
+      maxBytes,
+    })
     const bytes = Buffer.concat(soundOfWhole(answer.json).map(piece => piece.bytes))
     return { sound: { bytes }, usage: () => interactionUsage(answer.json) }
   },

@@ -19,12 +19,12 @@ type StreamedSpeech = { pieces: AsyncIterable<SoundPiece>; usage(): Usage | null
  * `streamGenerateContent`, as models before Gemini 3.8 require. They have no speed.
  */
 export const speech: InstantAdapter<'speech'> = {
-  async make(call, line): Promise<SoundOutput> {
+  async make(call, connection): Promise<SoundOutput> {
     const { input, target } = call
     const format = sampleFormat(call)
     if (input.speed !== 1) throw unsupported(target.model, 'speed', 'takes no `speed` at this provider')
     const makeSpeech = target.deployment.traits?.api === 'interactions' ? byInteraction : byGeneration
-    const { pieces, usage } = await makeSpeech(call, line).catch(error => {
+    const { pieces, usage } = await makeSpeech(call, connection).catch(error => {
       throw assignVoiceParam(error)
     })
     return { sound: { stream: encodeSamples(pieces, format) }, usage }
@@ -40,7 +40,7 @@ function assignVoiceParam(error: unknown): unknown {
 /** The text is spoken verbatim; the style instructions are metadata. */
 async function byInteraction(
   { input, target, signal }: InstantCall<'speech'>,
-  line: ProviderConnection,
+  connection: ProviderConnection,
 ): Promise<StreamedSpeech> {
   const { text, voice, instructions } = input
   const annotations = instructions === null ? undefined : [{ type: 'speech_metadata', style: instructions }]
@@ -52,7 +52,7 @@ async function byInteraction(
     store: false,
     stream: true,
   }
-  const { stream } = await line.stream({
+  const { stream } = await connection.stream({
     method: 'POST',
     path: interactionsPath,
     headers: eventStreamHeaders,
@@ -69,7 +69,7 @@ async function byInteraction(
 /** These models take no system instruction: text before the transcript is the style instruction. */
 async function byGeneration(
   { input, target, signal }: InstantCall<'speech'>,
-  line: ProviderConnection,
+  connection: ProviderConnection,
 ): Promise<StreamedSpeech> {
   const { text, voice, instructions } = input
   const prompt = instructions === null ? text : `${instructions}\n\n#### TRANSCRIPT\n${text}`
@@ -81,7 +81,7 @@ async function byGeneration(
     },
   }
   const path = `/v1beta/models/${target.deployment.upstream_model}:streamGenerateContent?alt=sse`
-  const { stream } = await line.stream({ method: 'POST', path, headers: eventStreamHeaders, json, signal })
+  const { stream } = await connection.stream({ method: 'POST', path, headers: eventStreamHeaders, json, signal })
   let usage: Usage | null = null
   const pieces = soundOfGeneration(jsonEvents(stream), generated => {
     usage = usageOf(generated.usageMetadata) ?? usage

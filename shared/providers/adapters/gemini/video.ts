@@ -20,15 +20,15 @@ const responsePath = 'response.generateVideoResponse'
  */
 export const video: QueuedAdapter<'video'> = {
   poll: { firstMs: 10_000, maxMs: 20_000 },
-  async start(call, line) {
+  async start(call, connection) {
     const settings = parameters(call)
     const body = { instances: [await instance(call)], parameters: settings }
     const path = `/v1beta/models/${call.target.deployment.upstream_model}:predictLongRunning`
-    const { json } = await line.send({ method: 'POST', path, json: body })
+    const { json } = await connection.send({ method: 'POST', path, json: body })
     return { name: nameIn(json) }
   },
-  async check({ name }, line) {
-    const { json } = await line.send({ method: 'GET', path: `/v1beta/${name}` })
+  async check({ name }, connection) {
+    const { json } = await connection.send({ method: 'GET', path: `/v1beta/${name}` })
     if (nameIn(json) !== name) throw invalidResponse('it is about another operation')
     return valueAt(json, 'done') === true ? reportOf(json) : pendingReport()
   },

@@ -17,16 +17,16 @@ const types = ['studio_avatar', 'digital_twin', 'photo_avatar']
 
 /** The account's avatars, one entry per look (`avatar_id` is the id of a look), and its voices. */
 export const catalog: AvatarCatalog = {
-  async avatars({ type, token, limit }, line) {
+  async avatars({ type, token, limit }, connection) {
     if (type !== undefined && !types.includes(type))
       throw new GatewayError('invalid_request', `\`type\` is one of ${types.join(', ')}.`, { param: 'type' })
     const query = { limit: String(Math.min(limit, maxLooks)), ...(type && { avatar_type: type }) }
-    const page = await pageOf('/v3/avatars/looks', query, token, line)
+    const page = await pageOf('/v3/avatars/looks', query, token, connection)
     return { ...page, data: readUsable(page.data.filter(isReady), avatarFrom) }
   },
-  async voices({ language, token, limit }, line) {
+  async voices({ language, token, limit }, connection) {
     const query = { limit: String(Math.min(limit, maxVoices)), ...(language && { language }) }
-    const page = await pageOf('/v3/voices', query, token, line)
+    const page = await pageOf('/v3/voices', query, token, connection)
     return { ...page, data: readUsable(page.data, voiceFrom) }
   },
 }
@@ -35,10 +35,10 @@ async function pageOf(
   path: string,
   query: Record<string, string>,
   token: CatalogQuery['token'],
-  line: ProviderConnection,
+  connection: ProviderConnection,
 ): Promise<CatalogPage<unknown>> {
   const parameters = new URLSearchParams({ ...query, ...(token && { token }) })
-  const { json } = await line.send({ method: 'GET', path: `${path}?${parameters}` })
+  const { json } = await connection.send({ method: 'GET', path: `${path}?${parameters}` })
   return {
     data: readList(json, 'data'),
     nextToken: valueAt(json, 'has_more') === true ? readText(json, 'next_token') : null,

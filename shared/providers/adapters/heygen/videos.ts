@@ -18,20 +18,20 @@ const lipsyncs = '/v3/lipsyncs'
 
 export const avatar: QueuedAdapter<'avatar'> = {
   poll,
-  async start(call, line) {
-    const { json } = await line.send({ method: 'POST', path: videos, json: await talkingVideo(call) })
+  async start(call, connection) {
+    const { json } = await connection.send({ method: 'POST', path: videos, json: await talkingVideo(call) })
     return { id: readHandle(json, 'data.video_id') }
   },
-  check: ({ id }, line) => pollVideo(videos, id, line),
+  check: ({ id }, connection) => pollVideo(videos, id, connection),
 }
 
 export const lipsync: QueuedAdapter<'lipsync'> = {
   poll,
-  async start(call, line) {
-    const { json } = await line.send({ method: 'POST', path: lipsyncs, json: await dubbing(call) })
+  async start(call, connection) {
+    const { json } = await connection.send({ method: 'POST', path: lipsyncs, json: await dubbing(call) })
     return { id: readHandle(json, 'data.lipsync_id') }
   },
-  check: ({ id }, line) => pollVideo(lipsyncs, id, line),
+  check: ({ id }, connection) => pollVideo(lipsyncs, id, connection),
 }
 
 /** Callbacks to a per-job URL are not signed, so none is given; the account's events include `callback_id`. */
@@ -81,9 +81,9 @@ async function asset(source: Source): Promise<object> {
 async function pollVideo(
   path: string,
   id: Operation[string] | undefined,
-  line: ProviderConnection,
+  connection: ProviderConnection,
 ): Promise<PollReport<'avatar' | 'lipsync'>> {
-  const { json } = await line.send({ method: 'GET', path: `${path}/${id}` })
+  const { json } = await connection.send({ method: 'GET', path: `${path}/${id}` })
   switch (readText(json, 'data.status')) {
     case 'pending':
     case 'waiting':

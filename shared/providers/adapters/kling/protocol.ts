@@ -16,18 +16,18 @@ const videos = 'data.task_result.videos'
 
 const video: QueuedAdapter<'video'> = {
   poll,
-  async start(call, line) {
+  async start(call, connection) {
     const body = await createBody(call)
     const route = routeOf(call)
-    return operationOf(route, unwrap(await line.send({ method: 'POST', path: `/videos/${route}`, json: body })))
+    return operationOf(route, unwrap(await connection.send({ method: 'POST', path: `/videos/${route}`, json: body })))
   },
-  async check({ route, task }, line) {
-    return reportOf(unwrap(await line.send({ method: 'GET', path: `/videos/${route}/${task}` })))
+  async check({ route, task }, connection) {
+    return reportOf(unwrap(await connection.send({ method: 'GET', path: `/videos/${route}/${task}` })))
   },
   /** `external_task_id` is unique per account: it finds the task, and a duplicate is rejected. */
-  async find(call, line) {
+  async find(call, connection) {
     const route = routeOf(call)
-    const answer = await line.send({ method: 'GET', path: `/videos/${route}/${call.jobId}`, allow: [400, 404] })
+    const answer = await connection.send({ method: 'GET', path: `/videos/${route}/${call.jobId}`, allow: [400, 404] })
     if (isNotFound(answer.json)) return null
     const json = unwrap(answer)
     if (readText(json, 'data.task_info.external_task_id') !== call.jobId)

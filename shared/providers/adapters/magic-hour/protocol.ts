@@ -24,8 +24,8 @@ export const magicHour: Protocol = { direct: {}, queued: { face_swap: faceSwap }
 /** Minimum duration of a video segment, exclusive. */
 const minSeconds = 0.1
 
-async function start(call: QueuedCall<'face_swap'>, line: ProviderConnection): Promise<Operation> {
-  const { json } = await line.send({ method: 'POST', path: '/v1/face-swap', json: await project(call) })
+async function start(call: QueuedCall<'face_swap'>, connection: ProviderConnection): Promise<Operation> {
+  const { json } = await connection.send({ method: 'POST', path: '/v1/face-swap', json: await project(call) })
   return { id: readHandle(json, 'id') }
 }
 
@@ -46,8 +46,8 @@ async function project({ target, jobId, input, sources }: QueuedCall<'face_swap'
   }
 }
 
-async function check({ id }: Operation, line: ProviderConnection): Promise<PollReport<'face_swap'>> {
-  const { json } = await line.send({ method: 'GET', path: `/v1/video-projects/${id}` })
+async function check({ id }: Operation, connection: ProviderConnection): Promise<PollReport<'face_swap'>> {
+  const { json } = await connection.send({ method: 'GET', path: `/v1/video-projects/${id}` })
   switch (readText(json, 'status')) {
     case 'draft':
     case 'queued':

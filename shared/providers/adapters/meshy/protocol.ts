@@ -39,13 +39,17 @@ const progressShares: Record<string, { offset: number; size: number }> = {
   refine: { offset: 50, size: 50 },
 }
 
-async function start(call: QueuedCall<'mesh'>, line: ProviderConnection, after: Operation | null): Promise<Operation> {
+async function start(
+  call: QueuedCall<'mesh'>,
+  connection: ProviderConnection,
+  after: Operation | null,
+): Promise<Operation> {
   const { input } = call
   assertOptions(call)
   const path = paths[input.from]
   const part = after ? 'refine' : input.from === 'text' && input.texture ? 'preview' : 'whole'
   const json = after ? refining(call, after) : await modelling(call)
-  const answer = await line.send({ method: 'POST', path, json })
+  const answer = await connection.send({ method: 'POST', path, json })
   return { path, part, id: readHandle(answer.json, 'result') }
 }
 
@@ -90,8 +94,8 @@ function texture({ pbr, texturePrompt }: MeshInput): object {
   return { enable_pbr: pbr, ...(texturePrompt !== null && { texture_prompt: texturePrompt }) }
 }
 
-async function check(operation: Operation, line: ProviderConnection): Promise<PollReport<'mesh'>> {
-  const { json } = await line.send({ method: 'GET', path: `${operation.path}/${operation.id}` })
+async function check(operation: Operation, connection: ProviderConnection): Promise<PollReport<'mesh'>> {
+  const { json } = await connection.send({ method: 'GET', path: `${operation.path}/${operation.id}` })
   const { offset, size } = progressShares[String(operation.part)]!
   switch (readText(json, 'status')) {
     case 'PENDING':
@@ -113,9 +117,9 @@ async function check(operation: Operation, line: ProviderConnection): Promise<Po
   }
 }
 
-async function cancel({ path, id }: Operation, line: ProviderConnection): Promise<void> {
+async function cancel({ path, id }: Operation, connection: ProviderConnection): Promise<void> {
   // A missing task needs no cancellation.
-  await line.send({ method: 'DELETE', path: `${path}/${id}`, allow: [404] })
+  await connection.send({ method: 'DELETE', path: `${path}/${id}`, allow: [404] })
 }
 
 const models = ['glb', 'fbx', 'obj', 'mtl', 'usdz'] as const

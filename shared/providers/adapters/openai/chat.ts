@@ -5,15 +5,20 @@ import type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest } from '../../
 import { type ReasoningDetail, reasoningDetail } from '../../../kinds/reasoning.ts'
 import type { Call, DirectAdapter } from '../../contract.ts'
 import type { NativeEvent } from '../../stream-decoder.ts'
+import { withReasoningState } from '../../toolkit/reasoning-state.ts'
 import { withSessionMarks } from '../../toolkit/session-marks.ts'
-import { withReasoningState } from '../../toolkit/with-reasoning-state.ts'
+import {
+  finishReason,
+  finishWith,
+  mapUnlessSame,
+  normaliseHead,
+  withTextContent,
+  withWholeCharacters,
+} from './answer.ts'
 import { AnswerDeltas } from './answer-deltas.ts'
-import { mapUnlessSame, normaliseHead } from './complete-response.ts'
 import { createDecoder } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
-import { finishReason, finishWith } from './finish-reason.ts'
 import { invalidResponse, type Json } from './json.ts'
-import { withTextContent, withWholeCharacters } from './message-content.ts'
 import { beginRequest, limitTokens, post, renameSeed, requestUsage, setFixedFields } from './request.ts'
 import { completeCalls, completeFunction } from './tool-calls.ts'
 import { extrasOf, normaliseUsage, usageIn } from './usage.ts'
@@ -22,7 +27,7 @@ import { extrasOf, normaliseUsage, usageIn } from './usage.ts'
 export const chat: DirectAdapter<'chat'> = withReasoningState({
   native: true,
   request(call) {
-    const marked = withSessionMarks(call)
+    const marked = call.marksCache ? withSessionMarks(call) : null
     const request = beginRequest('chat', withKnownDetails(marked ? { ...call, body: marked, raw: null } : call))
     setFixedFields(request)
     renameSeed(request)

@@ -33,16 +33,16 @@ const maxImages = 10
  */
 export const image: InstantAdapter<'image'> = {
   maxPieces: ({ deployment }) => deployment.traits?.most_images ?? maxImages,
-  async make(call, line) {
-    const dialect = dialectOf(line)
+  async make(call, connection) {
+    const dialect = dialectOf(connection)
     refuseTraits(call)
     const request = await dialect.request(call)
     const { signal } = call
     const sent = { method: 'POST', ...request, signal, firstByteMs, maxBytes } as const
     const events = call.input.previews > 0 ? dialect.events?.(call) : undefined
     const json = events
-      ? await withPreviews(call, events, await mapErrorParam(dialect.fields, line.stream(sent)))
-      : (await mapErrorParam(dialect.fields, line.send(sent))).json
+      ? await withPreviews(call, events, await mapErrorParam(dialect.fields, connection.stream(sent)))
+      : (await mapErrorParam(dialect.fields, connection.send(sent))).json
     return { images: imagesIn(json), usage: usageIn(dialect.usage(json)), ...settingsIn(json) }
   },
 }

@@ -1,5 +1,5 @@
 import type { Protocol } from '../../contract.ts'
-import { fittedChat } from '../../profile/fitted-chat.ts'
+import { fittedChat } from '../../profile/fit-chat.ts'
 import type { RealtimeAdapter } from '../../realtime-contract.ts'
 import { batch } from './batches.ts'
 import { chat } from './chat.ts'

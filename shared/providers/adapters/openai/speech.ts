@@ -18,13 +18,13 @@ const fields = {
  * audio is decoded on arrival.
  */
 export const speech: InstantAdapter<'speech'> = {
-  async make(call, line) {
-    assertAudioSupport(line)
+  async make(call, connection) {
+    assertAudioSupport(connection)
     const asEvents = call.target.deployment.price.unit === 'token'
     const headers = { accept: asEvents ? 'text/event-stream' : '*/*' }
     const json = { ...bodyOf(call), ...(asEvents && { stream_format: 'sse' }) }
     const request = { method: 'POST', path: '/audio/speech', headers, json, signal: call.signal } as const
-    const answer = await withErrorParam(fields, line.stream(request))
+    const answer = await withErrorParam(fields, connection.stream(request))
     if (!asEvents) return { sound: { stream: audioOf(answer) }, usage: () => null }
     let usage: Usage | null = null
     const decodedAudio = decodeEvents(answer.stream, reported => {

@@ -54,14 +54,14 @@ const fields = {
  * `diarizes` marks a model that identifies speakers.
  */
 export const transcription: InstantAdapter<'transcription'> = {
-  async make(call, line) {
-    assertAudioSupport(line)
+  async make(call, connection) {
+    assertAudioSupport(connection)
     const streams = call.input.stream && call.target.model.kind?.stream === true
     const parts = [...(await partsOf(call)), ...(streams ? [{ name: 'stream', value: 'true' }] : [])]
     const path = call.input.translate ? '/audio/translations' : '/audio/transcriptions'
     const request: ProviderRequest = { method: 'POST', path, parts, firstByteMs, maxBytes, signal: call.signal }
-    if (streams) return inPieces((await withErrorParam(fields, line.stream(request))).stream)
-    const { json } = await withErrorParam(fields, line.send(request))
+    if (streams) return inPieces((await withErrorParam(fields, connection.stream(request))).stream)
+    const { json } = await withErrorParam(fields, connection.send(request))
     const transcript = transcriptIn(json)
     return { pieces: null, transcript: () => transcript }
   },

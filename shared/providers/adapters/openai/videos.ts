@@ -31,7 +31,7 @@ import { reportedFailure } from './failure.ts'
 type VideoCall = QueuedCall<'video'>
 type Dialect = {
   request(call: VideoCall): Promise<ProviderRequest>
-  report(json: unknown, line: ProviderConnection): PollReport<'video'>
+  report(json: unknown, connection: ProviderConnection): PollReport<'video'>
 }
 
 /**
@@ -41,13 +41,13 @@ type Dialect = {
 export const videos: QueuedAdapter<'video'> = {
   // OpenRouter recommends polling every 30 seconds.
   poll: { firstMs: 15_000, maxMs: 30_000 },
-  async start(call, line) {
-    const { json } = await line.send(await dialectOf(line).request(call))
+  async start(call, connection) {
+    const { json } = await connection.send(await dialectOf(connection).request(call))
     return { id: readHandle(json, 'id') }
   },
-  async check({ id }: Operation, line) {
-    const { json } = await line.send({ method: 'GET', path: `/videos/${id}` })
-    return dialectOf(line).report(json, line)
+  async check({ id }: Operation, connection) {
+    const { json } = await connection.send({ method: 'GET', path: `/videos/${id}` })
+    return dialectOf(connection).report(json, connection)
   },
 }
 
@@ -83,7 +83,7 @@ const openrouter: Dialect = {
     }
     return { method: 'POST', path: '/videos', json }
   },
-  report(json, line) {
+  report(json, connection) {
     const status = readText(json, 'status')
     if (status === 'pending' || status === 'in_progress') return pendingReport()
     if (status === 'failed') return { status: 'failed', error: errorIn(json) }
@@ -91,7 +91,7 @@ const openrouter: Dialect = {
       return { status: 'failed', error: refusal('server_error', `The provider reports the work as ${status}.`) }
     if (status !== 'completed') throw invalidResponse('it has an unknown `status`')
     const id = readHandle(json, 'id')
-    const content = { url: `${line.baseUrl}/videos/${id}/content?index=0` }
+    const content = { url: `${connection.baseUrl}/videos/${id}/content?index=0` }
     return completedReport(
       () =>
         valueAt(json, 'unsigned_urls.0') === undefined ? videoAt(content, 'url') : videosAt(json, 'unsigned_urls', ''),
@@ -125,12 +125,12 @@ const openai: Dialect = {
     ]
     return { method: 'POST', path: '/videos', parts }
   },
-  report(json, line) {
+  report(json, connection) {
     const status = readText(json, 'status')
     if (status === 'queued' || status === 'in_progress') return pendingReport(readOptionalNumber(json, 'progress') ?? 0)
     if (status === 'failed') return { status: 'failed', error: errorIn(json) }
     if (status !== 'completed') throw invalidResponse('it has an unknown `status`')
-    const content = { url: `${line.baseUrl}/videos/${readHandle(json, 'id')}/content` }
+    const content = { url: `${connection.baseUrl}/videos/${readHandle(json, 'id')}/content` }
     return completedReport(
       () => videoAt(content, 'url', readOptionalAmount(json, 'seconds')),
       ({ durationS }) => ({ ...noInvoice, seconds: durationS }),
@@ -185,8 +185,8 @@ function errorIn(json: unknown): ProviderError {
 }
 
 /** OpenRouter's `X-OpenRouter-Signature: t=<seconds>,v1=<hex>` over `<t>,<body>`; needs the workspace's signing secret. */
-export async function verify({ headers, raw, nowMs, secret, line }: ProviderCallback): Promise<boolean> {
-  if (line.provider.quirks?.videos !== 'openrouter' || secret === null) return false
+export async function verify({ headers, raw, nowMs, secret, connection }: ProviderCallback): Promise<boolean> {
+  if (connection.provider.quirks?.videos !== 'openrouter' || secret === null) return false
   const signature = header(headers, 'x-openrouter-signature') ?? ''
   const [, timestamp, hex] = /^t=(\d{1,12}),\s?v1=([\da-f]{64})$/.exec(signature) ?? []
   if (!timestamp || !hex || !isFresh(timestamp, nowMs)) return false

@@ -42,21 +42,21 @@ function adapter<K extends WorkKind>(
 ): QueuedAdapter<K> {
   return {
     poll,
-    async start(call, line) {
+    async start(call, connection) {
       const { traits } = call.target.deployment
       const { model, input, params } = await buildInput(call)
       const { path, version } = routeOf(model, traits)
       const callback = call.callbackUrl && { webhook: call.callbackUrl, webhook_events_filter: ['completed'] }
       const body = { ...version, ...callback, input }
-      const { json } = await mapErrorParam(params, line.send({ method: 'POST', path, json: body }), modelFieldOf)
+      const { json } = await mapErrorParam(params, connection.send({ method: 'POST', path, json: body }), modelFieldOf)
       return { id: readHandle(json, 'id'), output: traits?.output_field ?? null }
     },
-    async check({ id, output }, line) {
-      const { json } = await line.send({ method: 'GET', path: `/predictions/${id}`, maxBytes: maxResultBytes })
+    async check({ id, output }, connection) {
+      const { json } = await connection.send({ method: 'GET', path: `/predictions/${id}`, maxBytes: maxResultBytes })
       return reportOf(json, part => readOutput(part, output === null ? null : String(output)))
     },
-    async cancel({ id }, line) {
-      await line.send({ method: 'POST', path: `/predictions/${id}/cancel` })
+    async cancel({ id }, connection) {
+      await connection.send({ method: 'POST', path: `/predictions/${id}/cancel` })
     },
   }
 }
@@ -94,12 +94,12 @@ function reportOf<K extends WorkKind>(json: unknown, read: (output: unknown) => 
 }
 
 /** Standard Webhooks with the account's secret, which the API returns if the configuration does not set it. */
-async function verify({ headers, raw, nowMs, secret, line, remember }: ProviderCallback): Promise<boolean> {
-  const key = secret ?? (await remember('webhook_secret', () => accountSecret(line)))
+async function verify({ headers, raw, nowMs, secret, connection, remember }: ProviderCallback): Promise<boolean> {
+  const key = secret ?? (await remember('webhook_secret', () => accountSecret(connection)))
   return isStandardWebhook(headers, raw, key, nowMs)
 }
 
-async function accountSecret(line: ProviderConnection): Promise<string> {
-  const { json } = await line.send({ method: 'GET', path: '/webhooks/default/secret' })
+async function accountSecret(connection: ProviderConnection): Promise<string> {
+  const { json } = await connection.send({ method: 'GET', path: '/webhooks/default/secret' })
   return readText(json, 'key')
 }

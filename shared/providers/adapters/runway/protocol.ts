@@ -38,18 +38,18 @@ function adapter<K extends WorkKind>(
 ): QueuedAdapter<K> {
   return {
     poll,
-    async start(call, line) {
+    async start(call, connection) {
       const { path, json: body } = await requestOf(call)
-      const { json } = await line.send({ method: 'POST', path, headers: versionOf(line), json: body })
+      const { json } = await connection.send({ method: 'POST', path, headers: versionOf(connection), json: body })
       return { task: readHandle(json, 'id') }
     },
-    async check(operation, line) {
-      const { json } = await line.send({ method: 'GET', path: pathOf(operation), headers: versionOf(line) })
+    async check(operation, connection) {
+      const { json } = await connection.send({ method: 'GET', path: pathOf(operation), headers: versionOf(connection) })
       return reportOf(json, read)
     },
-    async cancel(operation, line) {
+    async cancel(operation, connection) {
       // An ended task is deleted: 404 counts as success.
-      await line.send({ method: 'DELETE', path: pathOf(operation), headers: versionOf(line), allow: [404] })
+      await connection.send({ method: 'DELETE', path: pathOf(operation), headers: versionOf(connection), allow: [404] })
     },
   }
 }

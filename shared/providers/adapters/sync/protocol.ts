@@ -27,8 +27,8 @@ export const sync: Protocol = {
   failure,
 }
 
-async function start(call: QueuedCall<'lipsync'>, line: ProviderConnection): Promise<Operation> {
-  const { json } = await line.send({ method: 'POST', path: '/v2/generate', json: await generation(call) })
+async function start(call: QueuedCall<'lipsync'>, connection: ProviderConnection): Promise<Operation> {
+  const { json } = await connection.send({ method: 'POST', path: '/v2/generate', json: await generation(call) })
   return { id: readHandle(json, 'id') }
 }
 
@@ -48,8 +48,8 @@ async function generation({ target, jobId, input, sources }: QueuedCall<'lipsync
   }
 }
 
-async function check({ id }: Operation, line: ProviderConnection): Promise<PollReport<'lipsync'>> {
-  const { json } = await line.send({ method: 'GET', path: `/v2/generate/${id}` })
+async function check({ id }: Operation, connection: ProviderConnection): Promise<PollReport<'lipsync'>> {
+  const { json } = await connection.send({ method: 'GET', path: `/v2/generate/${id}` })
   switch (readText(json, 'status')) {
     case 'PENDING':
     case 'PROCESSING':

@@ -3,7 +3,7 @@ import type { ChatRequest } from '../../../kinds/chat.ts'
 import { type MessagesRequest, outputFormatOf } from '../../../kinds/messages.ts'
 import { asksFor, messagesMembers } from '../../../kinds/request-members.ts'
 import type { Target } from '../../contract.ts'
-import { conversation } from './conversation.ts'
+import { chatMessages } from './chat-messages.ts'
 import { requestedEffort } from './reasoning.ts'
 import { invalid, rejected, unexpectedTag, unsupported } from './refusals.ts'
 import { chatTools, isStrict } from './tools.ts'
@@ -22,7 +22,7 @@ export function toChatRequest(body: MessagesRequest, target: Target): ChatReques
   const userId = body.metadata?.user_id
   return {
     model,
-    messages: conversation(body, target),
+    messages: chatMessages(body, target),
     max_completion_tokens: max_tokens,
     ...(stream && { stream }),
     ...(temperature != null && { temperature: Math.min(Math.max(temperature, 0), 2) }),

@@ -3,7 +3,7 @@ import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { ResponsesRequest } from '../../../kinds/responses.ts'
 import type { Target } from '../../contract.ts'
 import { isEffort } from '../over-chat/effort.ts'
-import { conversation } from './conversation.ts'
+import { chatMessages } from './chat-messages.ts'
 import { invalid } from './refusals.ts'
 import { chatTools } from './tools.ts'
 
@@ -20,7 +20,7 @@ export function toChatRequest(body: ResponsesRequest, target: Target): ChatReque
   const { text, prompt_cache_key, safety_identifier, user } = body
   return {
     model,
-    messages: conversation(body, target),
+    messages: chatMessages(body, target),
     ...(max_output_tokens != null && { max_completion_tokens: max_output_tokens }),
     ...(stream && { stream }),
     ...(temperature != null && { temperature }),

@@ -47,7 +47,7 @@ function AlertForm({ settings }: { settings: AlertSettings }) {
       <Form mutation={save} submit="Save alerts" disabled={Object.keys(changes).length === 0} w="fit-content">
         <TextInput
           label="Webhook URL"
-          description="Alerts are also sent to this URL as key.spend_alert, key.blocked and wallet.low_balance events, and those of rules as alert.raised and alert.resolved. Leave empty for emails only."
+          description="Alerts are also sent to this URL as webhook events. Leave empty for emails only."
           placeholder="https://example.com/alerts"
           type="url"
           value={url}

@@ -1,3 +1,4 @@
+import { isObject } from '../../../../../shared/base/is-object.ts'
 import type { FormatName, Settings } from './chat/settings.tsx'
 import type { Picture, Turn } from './chat/turns.ts'
 
@@ -100,8 +101,4 @@ function toolsOf(tools: unknown): string {
 
 function listOf(value: unknown): Json[] {
   return Array.isArray(value) ? value.filter(isObject) : []
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

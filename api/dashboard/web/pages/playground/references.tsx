@@ -4,7 +4,7 @@ import { useMutation } from '@tanstack/react-query'
 import { ApiFailure } from './outcome.tsx'
 import { usePlayground } from './playground-context.ts'
 
-/** An uploaded file; its URL is valid for 30 minutes. */
+/** An uploaded file; its URL expires. */
 export type Reference = { url: string; name: string; contentType: string }
 
 /** Reference files of a request: uploaded through the API when selected, and sent as URLs. */

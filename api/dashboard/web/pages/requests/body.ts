@@ -1,3 +1,4 @@
+import { isObject } from '../../../../../shared/base/is-object.ts'
 import type { RequestDetail } from '../../../wire/requests.ts'
 
 /** Parameters that are counts of what was sent, or parts of objects. */
@@ -16,7 +17,7 @@ export function outlineOf({ type, model, streamed, parameters }: RequestDetail):
 export function bodyOf(text: string): object | null {
   try {
     const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null
+    return isObject(value) ? value : null
   } catch {
     return null
   }

@@ -1,3 +1,4 @@
+import { isObject } from '../../../../../../../shared/base/is-object.ts'
 import type { Piece, Turn } from '../turns.ts'
 
 /** What is asked of a model, apart from an API format. */
@@ -36,10 +37,6 @@ export function mapFunctions(tools: unknown[], write: (called: ChatFunction) => 
     const called = isObject(tool) && tool.function
     return isObject(called) ? write(called as ChatFunction) : tool
   })
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
 }
 
 const dataUri = /^data:([^;,]+);base64,(.*)$/s

@@ -6,14 +6,14 @@ import type { Protocol, ProviderConnection, QueuedAdapter } from '../providers/c
 import type { RunningJob } from './jobs.ts'
 
 /** The adapter and authenticated client of the provider that runs a job. */
-export type Connection = { adapter: QueuedAdapter<QueuedKind>; protocol: Protocol; line: ProviderConnection }
+export type JobProvider = { adapter: QueuedAdapter<QueuedKind>; protocol: Protocol; connection: ProviderConnection }
 
 /** Connects to a job's provider; null when it is no longer configured. */
-export function connectionOf({ catalog, upstreams }: Platform, job: RunningJob): Connection | null {
+export function jobProviderOf({ catalog, upstreams }: Platform, job: RunningJob): JobProvider | null {
   const provider = catalog.providers.get(job.provider ?? '')
   if (!provider || !upstreams.isConfigured(provider.name, job.environment)) return null
   const served = upstreams.queued(job.kind as QueuedKind, provider, job.environment)
-  return served && { ...served, line: upstreams.connectionTo(provider, job.environment, job.credentialId) }
+  return served && { ...served, connection: upstreams.connectionTo(provider, job.environment, job.credentialId) }
 }
 
 /** Whether a provider reports a job's completion by callback: it signs its requests and can reach this gateway. */

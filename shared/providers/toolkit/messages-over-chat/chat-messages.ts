@@ -22,7 +22,7 @@ type ToolResult = Extract<MessagesBlock, { type: 'tool_result' }>
 const attribution = 'x-anthropic-billing-header:'
 
 /** The chat messages of a Messages request. Throws a GatewayError 400 naming the block that cannot be translated. */
-export function conversation({ system, messages }: MessagesRequest, target: Target): ChatMessage[] {
+export function chatMessages({ system, messages }: MessagesRequest, target: Target): ChatMessage[] {
   const builder = new ConversationBuilder(target)
   builder.addSystemPrompt(system)
   for (const turn of turnsOf(messages)) builder.add(turn)

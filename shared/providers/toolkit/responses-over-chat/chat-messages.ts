@@ -37,7 +37,7 @@ const skippedTypes: readonly unknown[] = [
 ]
 
 /** The chat messages of a Responses request. Throws a GatewayError 400 naming the item that cannot be translated. */
-export function conversation({ instructions, input }: ResponsesRequest, target: Target): ChatMessage[] {
+export function chatMessages({ instructions, input }: ResponsesRequest, target: Target): ChatMessage[] {
   const items: ResponsesItem[] = typeof input === 'string' ? [{ role: 'user', content: input }] : input
   const builder = new ConversationBuilder(items, target)
   if (instructions?.trim()) builder.addSystem([instructions])
