@@ -66,10 +66,8 @@ const alone = new Set([
   'api/json-bounds.test.ts',
   'dashboard/accounts-guard.test.ts',
   'dashboard/accounts.test.ts',
-  'dashboard/story.test.ts',
   'deploy/docs.test.ts',
   'deploy/doctor.test.ts',
-  'deploy/metrics.test.ts',
   'deploy/migrations.test.ts',
   'deploy/operator.test.ts',
   'deploy/rotation.test.ts',
@@ -80,6 +78,55 @@ const alone = new Set([
   'queues/redis-shards.test.ts',
   'routing/tokenizer.test.ts',
 ])
+
+/** What takes longest begins first, or the run would end with one process and an idle machine. */
+const longest = [
+  // `npm test`
+  'jobs',
+  'wallet-ledger',
+  'realtime',
+  'chat-streams',
+  'api',
+  'openai',
+  'responses',
+  'chat',
+  'media',
+  'routing',
+  'chat-faults',
+  'batches',
+  'delayed',
+  'foundation',
+  'dashboard',
+  'deploy/docs.test.ts',
+  'wallet',
+  'webhooks',
+  // `npm run test:slow`
+  'slow/docs/site.test.ts',
+  'slow/dashboard/pages.test.ts',
+  'slow/deploy/previous-release.test.ts',
+  'slow/api/hostile-bytes.test.ts',
+  'slow/deploy/rolling-restart.test.ts',
+  'slow/dashboard/mishaps.test.ts',
+  'slow/dashboard/walks.test.ts',
+  'slow/dashboard/request-content.test.ts',
+  'slow/dashboard/story.test.ts',
+  'slow/deploy/operator-path.test.ts',
+  'slow/deploy/redis-shards.test.ts',
+  'slow/responses/background-crash.test.ts',
+  'slow/realtime/drain.test.ts',
+]
+const places = new Map(longest.map((name, place) => [join(tests, pathOf(name)), place]))
+
+/** Compares two test files, by their absolute paths, for the order in which they begin. */
+export function longestFirst(a: string, b: string): number {
+  const placeOf = (path: string) => places.get(path) ?? longest.length
+  return placeOf(a) - placeOf(b) || a.localeCompare(b)
+}
+
+/** The path of a group's file, or of a file, in `test`. */
+function pathOf(name: string): string {
+  return Object.hasOwn(groups, name) ? `.groups/${name}.test.ts` : name
+}
 
 /** The files of a group, by their paths in `test`. */
 export function filesOf(group: string): string[] {

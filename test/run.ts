@@ -35,7 +35,7 @@ process.exit(exitCode)
 async function runTests(args: string[]): Promise<number> {
   // The first two are only speed: this data need not survive a power failure. A killed server still finds all of it.
   // Servers have the time zone of the machine on which they were created: nothing may depend on it.
-  const settings = { fsync: 'off', full_page_writes: 'off', timezone: 'America/Los_Angeles' }
+  const settings = { fsync: 'off', full_page_writes: 'off', max_connections: '400', timezone: 'America/Los_Angeles' }
   const postgres = await stoppedAtEnd(startPostgres({ dataDir, settings }))
   const redis = await stoppedAtEnd(startRedis({ dataDir, binaryDir: redisBinaryDir }))
   const urls = { TEST_DATABASE_URL: postgres.url, TEST_REDIS_URL: redis.url }

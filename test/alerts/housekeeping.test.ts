@@ -107,6 +107,11 @@ test.serial('a worker records the tasks that it completed, and not those that fa
     return done
   }
   const worker = runQueue({ queue: 'maintenance', processor }, gateway.services, connection)
+  t.teardown(async () => {
+    await worker.close()
+    await queue.close()
+    connection.disconnect()
+  })
   const failed = new Promise(resolve => worker.once('failed', resolve))
   await queue.add('expire', {})
   await failed
@@ -116,9 +121,6 @@ test.serial('a worker records the tasks that it completed, and not those that fa
   t.deepEqual(ran, [{ task: 'sweep', everyMs: 5_000, lastMs: clock.now(), recordedSinceMs: clock.now() }])
   await watch.look()
   t.deepEqual(await gauge('headgate_housekeeping_last_run_timestamp_seconds'), { sweep: clock.now() / 1_000 })
-  await worker.close()
-  await queue.close()
-  connection.disconnect()
 })
 
 test.serial('operator doctor names tasks that are overdue and tasks that never ran', async t => {

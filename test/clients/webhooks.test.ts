@@ -4,9 +4,11 @@ import type OpenAi7 from 'openai-7'
 import { Webhook } from 'standardwebhooks'
 import { Webhook as SvixWebhook } from 'svix'
 import { type Received, Receiver } from '../support/webhooks/receiver.ts'
+import { messages, runSnippet } from '../support/webhooks/verify-snippets.ts'
 import { baseUrl, testKey, webhookSecret } from './support/environment.ts'
 import { clientOf } from './support/openai.ts'
 
+const compilationMs = 240_000
 const model = 'veo-3.1-lite' as OpenAi7.VideoModel
 
 /** Each way in which a customer checks that a delivery is ours: by its headers and body, or throws. */
@@ -43,4 +45,12 @@ test.serial('the webhook of a video job is verified by every package, and a chan
     await t.throwsAsync(async () => verify(delivery, other), undefined, name)
     await t.throwsAsync(async () => verify(changed, webhookSecret), undefined, name)
   }
+})
+
+test.serial('the snippet for Go accepts what is signed, and nothing else, where the language is installed', async t => {
+  t.timeout(compilationMs)
+  const found = await runSnippet('Go')
+  if (!found) t.log('not run: the language is not installed')
+  const expected = found && messages.map(message => message.expected)
+  t.deepEqual(found, expected)
 })

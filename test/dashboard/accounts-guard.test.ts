@@ -105,6 +105,7 @@ test.serial('401 for the keys of a removed member, and all that stands for them,
   const owner = await signUp(gateway)
   const { member, key, playground } = await memberWithKey(owner)
   const other = await startGateway(stores)
+  t.teardown(() => other.close())
   const elsewhere = async (secret: string) => (await other.fetch('/v1/models', { key: secret })).status
   t.deepEqual([await statusOf(key), await elsewhere(key), await elsewhere(playground)], [200, 200, 200])
   const body = { organizationId: owner.organisationId, memberIdOrEmail: member.visitor.email }

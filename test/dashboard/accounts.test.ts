@@ -139,12 +139,12 @@ test.serial('the session’s cookie is kept from scripts, other sites and the AP
   for (const flag of [/; HttpOnly/i, /; SameSite=Lax/i, /; Path=\/dashboard(;|$)/]) t.regex(cookie!, flag)
   t.notRegex(cookie!, /Secure/i)
   const secure = await startGateway(stores, { PUBLIC_URL: 'https://gateway.example.com' })
+  t.teardown(() => secure.close())
   const over = await new Visitor(secure, '').fetch(`${auth}/sign-in/email`, {
     body: { email: visitor.email, password },
   })
   t.regex(over.headers.getSetCookie()[0]!, /^__Secure-headgate\.session_token=.*; Secure/i)
   t.regex(over.headers.get('strict-transport-security')!, /^max-age=/)
-  await secure.close()
 })
 
 test.serial('403 for what another site’s page sends with the cookies of a visitor', async t => {
@@ -281,6 +281,7 @@ test.serial('single sign-on believes no address that the provider did not confir
 
 test.serial('with SIGN_UP=invitation no account is made without an invitation', async t => {
   const closed = await startGateway(stores, { SIGN_UP: 'invitation', DEV_OUTBOX: 'true' })
+  t.teardown(() => closed.close())
   const attempt = (email: string) =>
     new Visitor(closed, email).fetch(`${auth}/sign-up/email`, { body: { name: 'Eve', email, password } })
   t.is((await attempt('eve@example.com')).status, 403)
@@ -288,7 +289,6 @@ test.serial('with SIGN_UP=invitation no account is made without an invitation', 
     body: { organizationId: ada.organisationId, email: 'eve@example.com', role: 'member' },
   })
   t.is((await attempt('eve@example.com')).status, 200)
-  await closed.close()
 })
 
 test.serial('400 naming the field, 404 and 405 for what the accounts do not take', async t => {
@@ -333,8 +333,8 @@ test.serial('400 naming the field, 404 and 405 for what the accounts do not take
   t.is((await visitor.fetch(`${auth}/update-user`, { body: { name: 'x'.repeat(70_000) } })).status, 413)
   t.is((await fetch(`${gateway.url}/dashboard/api/outbox`)).status, 200)
   const closed = await startGateway(stores)
+  t.teardown(() => closed.close())
   t.is((await fetch(`${closed.url}/dashboard/api/outbox`)).status, 404)
-  await closed.close()
 })
 
 test.serial('a session lasts seven days from its last use, and is listed for as long', async t => {
@@ -456,6 +456,7 @@ test.serial('200 at once, whether the mail server is slow or refuses; the email 
   const server = await MailServer.start()
   t.teardown(() => server.close())
   const mailing = await startGateway(stores, { SMTP_URL: server.url })
+  t.teardown(() => mailing.close())
   const { visitor } = await signUp(gateway, { verified: false })
   const ask = (path: string) => new Visitor(mailing, '').fetch(`${auth}/${path}`, { body: { email: visitor.email } })
   server.refusing = true
@@ -474,6 +475,7 @@ test.serial('200 at once, whether the mail server is slow or refuses; the email 
 
 test.serial('200 from a page of the very host that is asked, whatever PUBLIC_URL calls it', async t => {
   const proxied = await startGateway(stores, { PUBLIC_URL: 'https://gateway.example.com' })
+  t.teardown(() => proxied.close())
   const { host } = new URL(proxied.url)
   const body = { email: ada.visitor.email, password }
   for (const [origin, status] of [
@@ -483,5 +485,4 @@ test.serial('200 from a page of the very host that is asked, whatever PUBLIC_URL
     ['https://example.com', 403],
   ] as const)
     t.is((await new Visitor(proxied, '').fetch(`${auth}/sign-in/email`, { body, headers: { origin } })).status, status)
-  await proxied.close()
 })

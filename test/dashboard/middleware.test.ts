@@ -76,10 +76,10 @@ test.serial('a file that is gone since the start breaks off its answer and nothi
   await writeFile(file, 'x')
   t.teardown(() => rm(file, { force: true }))
   const later = await startGateway(stores)
+  t.teardown(() => later.close())
   await rm(file)
   await t.throwsAsync(fetch(`${later.url}/dashboard/gone-${process.pid}.txt`))
   t.is((await fetch(`${later.url}/dashboard/`)).status, 200)
-  await later.close()
 })
 
 test.serial('no file stays open after its reader has left', async t => {

@@ -264,9 +264,9 @@ test.serial('queues: backlog, failed entries with their reason, retried, removed
   const { Worker } = await import('bullmq')
   const connection = maintenance.opts.connection as never
   const worker = new Worker(maintenance.name, null, { connection, prefix: maintenance.opts.prefix!, autorun: false })
+  t.teardown(() => worker.close())
   const job = (await worker.getNextJob('token'))!
   await job.moveToFailed(new Error('the store is away'), 'token')
-  await worker.close()
   const failed = await get<QueueEntries>('/queues/maintenance/entries?state=failed')
   t.is(failed.total, 1)
   t.like(failed.data, [{ id: 'entry-1', task: 'first', reason: 'the store is away', due_at: null }])

@@ -366,6 +366,7 @@ test.serial('looked at on time: a job whose look could not be written, or read, 
       recordProgress: failing('writes', jobs.recordProgress.bind(jobs)),
     } as unknown as typeof jobs,
   })
+  t.teardown(() => loop.stop())
   loop.start()
   await eventually(() => away.reads < 0 && away.writes < 0, 'both were tried again', 10_000)
   await loop.stop()
@@ -383,6 +384,7 @@ test.serial('looked at again by the counted step: a job whose look never ended',
   t.true(due.some(job => job.id === id))
   // The worker that claimed it died; later another worker claims what is due.
   const loop = new PollLoop({ ...services, clock: { now: () => clock.now() + 120_000 } })
+  t.teardown(() => loop.stop())
   loop.start()
   await eventually(async () => (await queues.media.getJob(`finish-${id}`)) !== undefined, 'the step is queued')
   await loop.stop()

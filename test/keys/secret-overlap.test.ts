@@ -74,8 +74,8 @@ test.serial('200 with both secrets until the overlap ends; then 401 with the old
   t.like(answer.data, { previous_secret_last4: null, previous_secret_valid_until: null, status: 'active' })
   // The time has come for a process that has not seen the secret before, too.
   const fresh = await startGateway(stores, {}, clock)
+  t.teardown(() => fresh.close())
   t.is(await errorCode(await fresh.fetch('/v1/balance', { key })), 'revoked_api_key')
-  await fresh.close()
 })
 
 test.serial('401 with the old secret at once without an overlap, with or without a body', async t => {

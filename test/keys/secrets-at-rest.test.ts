@@ -70,6 +70,7 @@ test.serial(
   async t => {
     // As it was before there was a key.
     const bare = await startGateway(stores, { DEV_OUTBOX: 'true' })
+    t.teardown(() => bare.close())
     const { visitor, organisationId, userId } = await signUp(bare)
     const before = await getWebhookSecrets(bare.services, organisationId, Date.now())
     const signing = await bare.services.signingSecret.get()
@@ -116,6 +117,7 @@ test.serial(
     }
     t.deepEqual(await command(first), none)
     const sealed = await startGateway(stores, { ENCRYPTION_KEY: first })
+    t.teardown(() => sealed.close())
     const now = await stored(sealed)
     for (const secret of [before.secret, signing, endpointSecret!, slack]) t.false(now.includes(secret))
     t.deepEqual(await getWebhookSecrets(sealed.services, organisationId, Date.now()), before)
@@ -127,6 +129,7 @@ test.serial(
 
     t.deepEqual(await command(`${second},${first}`), all)
     const after = await startGateway(stores, { ENCRYPTION_KEY: second })
+    t.teardown(() => after.close())
     t.is((await getWebhookSecrets(after.services, organisationId, Date.now())).secret, rotated.secret)
     const row = await after.services.db.alertRule.findUniqueOrThrow({ where: { id: rule.id } })
     t.is(openSlackUrl(after.services.sealer, row), slack)
@@ -136,13 +139,14 @@ test.serial(
     t.is((await again.person())?.id, userId)
     await after.close()
     const lost = await startGateway(stores, { ENCRYPTION_KEY: 'another key '.repeat(4) })
+    t.teardown(() => lost.close())
     await t.throwsAsync(getWebhookSecrets(lost.services, organisationId, Date.now()), { code: 'service_unavailable' })
-    await lost.close()
   },
 )
 
 test.serial('an email that cannot be sent leaves no link in the log', async t => {
   const gateway = await startGateway(stores)
+  t.teardown(() => gateway.close())
   const lines: string[] = []
   const log = Object.assign(createLog('silent'), { info: (...args: unknown[]) => lines.push(JSON.stringify(args)) })
   const mailer = await Mailer.open(gateway.services.config.email, gateway.services.redis, log)
@@ -154,5 +158,4 @@ test.serial('an email that cannot be sent leaves no link in the log', async t =>
   })
   t.is(lines.length, 1)
   t.false(lines[0]!.includes('s3'))
-  await gateway.close()
 })

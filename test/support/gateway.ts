@@ -70,6 +70,7 @@ export type Gateway = {
   ): Promise<Response>
   /** Waits until everything settled is booked in Postgres; then the breaches of the money invariants (none is right). */
   settled(): Promise<string[]>
+  /** May be called again: by a test that closes it in the middle, and by its teardown. */
   close(): Promise<void>
 }
 
@@ -119,6 +120,20 @@ export async function startGateway(
   const ledgerReader = new PreparingReader(services.db, stores.databaseUrl)
   const door = new UpgradeServer(services)
   server.on('upgrade', (request, socket, head) => void door.upgrade(request, socket, head))
+  const close = async () => {
+    door.close()
+    server.closeAllConnections()
+    server.close()
+    const stopped = ledger.stop()
+    // Ends its wait for more events at once. A Redis that is away ends it, too.
+    await services.redis.client('UNBLOCK', blockingId).catch(() => {})
+    await stopped
+    await ledgerReader.close()
+    await services.close()
+    blocking.disconnect()
+    await rm(storage, { recursive: true, force: true })
+  }
+  let closed: Promise<void> | undefined
   return {
     url,
     services,
@@ -132,18 +147,9 @@ export async function startGateway(
       const invariants = await checkLedger(ledgerReader.db, services.redis, services.clock.now())
       return invariants.flatMap(({ name, breaches }) => breaches.map(breach => `${name}: ${breach}`))
     },
-    async close() {
-      door.close()
-      server.closeAllConnections()
-      server.close()
-      const stopped = ledger.stop()
-      // Ends its wait for more events at once. A Redis that is away ends it, too.
-      await services.redis.client('UNBLOCK', blockingId).catch(() => {})
-      await stopped
-      await ledgerReader.close()
-      await services.close()
-      blocking.disconnect()
-      await rm(storage, { recursive: true, force: true })
+    close() {
+      closed ??= close()
+      return closed
     },
   }
 }

@@ -1,4 +1,12 @@
 import ava, { type ExecutionContext } from 'ava'
+import { expectExit } from './expect-exit.ts'
+
+/**
+ * Far beyond what passes before a test ends or asserts something, and before a hook ends, also on a machine that has ten times
+ * as much to do as it can. What takes longer sets `t.timeout`.
+ */
+const maxSilentMs = 100_000
+const maxHookMs = 240_000
 
 type Run = (t: ExecutionContext) => unknown
 
@@ -14,11 +22,11 @@ export class TestFile {
   }
 
   async prepare(t: ExecutionContext): Promise<void> {
-    for (const hook of this.hooks.before) await hook(t)
+    for (const hook of this.hooks.before) await inTime(hook, t)
   }
 
   async beforeEach(t: ExecutionContext): Promise<void> {
-    for (const hook of this.hooks.beforeEach) await hook(t)
+    for (const hook of this.hooks.beforeEach) await inTime(hook, t)
   }
 
   async afterEach(t: ExecutionContext): Promise<void> {
@@ -35,12 +43,22 @@ async function runAll(hooks: Run[], t: ExecutionContext): Promise<void> {
   const errors: unknown[] = []
   for (const hook of hooks) {
     try {
-      await hook(t)
+      await inTime(hook, t)
     } catch (error) {
       errors.push(error)
     }
   }
   if (errors.length > 0) throw errors[0]
+}
+
+async function inTime(hook: Run, t: ExecutionContext): Promise<void> {
+  const { promise: tooLate, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error(`a hook did not end within ${maxHookMs / 1_000} s`)), maxHookMs)
+  try {
+    await Promise.race([hook(t), tooLate])
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 let collected: TestFile | null = null
@@ -64,12 +82,16 @@ function declareAlone(): TestFile {
   ava.serial.before(t => file.prepare(t))
   ava.serial.beforeEach(t => file.beforeEach(t))
   ava.serial.afterEach.always(t => file.afterEach(t))
-  ava.serial.after.always(t => file.cleanUp(t))
+  ava.serial.after.always(t => file.cleanUp(t).finally(expectExit))
   return file
 }
 
 function declaration(serial: boolean) {
-  return (title: string, run: Run): void => {
+  return (title: string, body: Run): void => {
+    const run: Run = t => {
+      t.timeout(maxSilentMs, `did not end, nor assert anything, for ${maxSilentMs / 1_000} s`)
+      return body(t)
+    }
     if (collected) {
       collected.tests.push({ title, serial, run })
       return

@@ -1,4 +1,5 @@
 import type { ExecutionContext } from 'ava'
+import { expectExit } from './expect-exit.ts'
 import type { TestFile } from './test.ts'
 
 /**
@@ -71,6 +72,7 @@ export class Turns {
       }
       await Promise.all(Array.from({ length: maxConcurrent }, takeOthers))
     }
+    expectExit()
   }
 }
 

@@ -159,14 +159,16 @@ test.serial('a delayed entry of a process whose clock is ahead is due by the tim
   const { config, redis } = gateway.services
   const connection = openWorkerRedis(queueAddress(config))
   const queue = openQueue('async', connection, config)
+  t.teardown(async () => {
+    await queue.close()
+    connection.disconnect()
+  })
   const skew = await open()
   aheadMs = 400 * dayMs
   await new Tasks(queue, redis, skew).addLater('run', 60_000, 'ajob_1')
   const entry = await queue.getJob('run-ajob_1')
   t.true(Math.abs(entry!.timestamp - Date.now()) < 5_000)
   await entry!.remove()
-  await queue.close()
-  connection.disconnect()
 })
 
 test.serial('kept: everything, while a clock is wrong', async t => {

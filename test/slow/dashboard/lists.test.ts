@@ -51,10 +51,10 @@ const countRows = (of: Locator) =>
 test.serial('a job is found by its id and its request’s id, and shows the first frame of its video', async t => {
   const { secret } = await keyBy(owner, { environment: 'test' })
   const workers = startWorkers(gateway.services)
+  t.teardown(() => workers.stop())
   const { id } = await submit(gateway, '/v1/videos', secret, { prompt: 'A lock' })
   await submit(gateway, '/v1/meshes', secret, { prompt: 'A stone' })
   await over(gateway, secret, '/v1/videos', id)
-  await workers.stop()
   const { requestId } = await gateway.services.db.job.findUniqueOrThrow({ where: { id } })
   await open('~/jobs')
   await table('Jobs').getByText('3D mesh').waitFor()
@@ -154,8 +154,8 @@ test.serial('failed entries of a queue are removed after a confirmation, and no 
   await maintenance.add('broken', null, { jobId: 'entry-1' })
   const { connection, prefix } = maintenance.opts
   const worker = new Worker(maintenance.name, null, { connection, prefix: prefix!, autorun: false })
+  t.teardown(() => worker.close())
   await (await worker.getNextJob('token'))!.moveToFailed(new Error('the store is away'), 'token')
-  await worker.close()
   await maintenance.add('later', null, { jobId: 'entry-2', delay: 3_600_000 })
 
   await open('/operator/queues')

@@ -42,6 +42,10 @@ test('queued: by a process that opened its queues while Redis was frozen', async
   const trouble = frozenRedis(server.url)
   await trouble.begin()
   const queues = openQueues(redis)
+  t.teardown(async () => {
+    await Promise.all(Object.values(queues).map(queue => queue.close()))
+    redis.disconnect()
+  })
   for (const queue of Object.values(queues)) queue.on('error', () => {})
   await t.throwsAsync(redis.ping(), { message: 'Command timed out' })
   await sleep(timeoutMs)
@@ -49,8 +53,6 @@ test('queued: by a process that opened its queues while Redis was frozen', async
   await eventually(async () => (await redis.ping().catch(() => '')) === 'PONG', 'Redis answers again')
   const added = await queues.webhooks.addBulk([{ name: 'deliver', data: {}, opts: { jobId: 'a' } }])
   t.is(added.length, 1)
-  await Promise.all(Object.values(queues).map(queue => queue.close()))
-  redis.disconnect()
 })
 
 for (const what of ['web', 'worker'] as const)
@@ -89,6 +91,7 @@ test('survived: PostgreSQL ends a connection in the moment in which it changes h
   }
   const { url } = await proxied(stores.databaseUrl, { fromClient, fromServer: append })
   const db = openDatabase(url, { connections: 1, statementTimeoutMs: 5_000 })
+  t.teardown(() => db.$disconnect())
   await db.$queryRaw`SELECT 1`
   armed = true
   const first = db.$queryRaw`SELECT 2 FROM pg_sleep(0.5)`.then(() => 'answered')
@@ -98,7 +101,6 @@ test('survived: PostgreSQL ends a connection in the moment in which it changes h
   t.is(await first, 'answered')
   t.false(armed)
   await db.$queryRaw`SELECT 4`
-  await db.$disconnect()
 })
 
 test.serial('replaced: connections to both stores that fell silent, those of the workers too', async t => {

@@ -149,6 +149,7 @@ test.serial('claimed by one of many at the same time; free again when the lease 
 test.serial('delivered stays delivered when a slower worker fails later; both attempts are in the log', async t => {
   const { id } = await newDelivery(services, organisationId, receiver.url)
   const [slow, quick] = [new WebhookDeliveries(services, { timeoutMs: 300 }), new WebhookDeliveries(services)]
+  t.teardown(() => Promise.all([slow.close(), quick.close()]))
   receiver.once(hang)
   const failing = slow.attempt(id)
   await eventually(() => receiver.received.length === 1, 'the slow worker has sent it')
@@ -160,7 +161,6 @@ test.serial('delivered stays delivered when a slower worker fails later; both at
     [1, 200],
     [2, null],
   ])
-  await Promise.all([slow.close(), quick.close()])
 })
 
 test.serial('sent again under the same id: what was delivered, what failed, and what waits for hours', async t => {

@@ -57,8 +57,7 @@ async function settle(...events: UsageEvent[]): Promise<void> {
 async function work(): Promise<void> {
   const worker = new LedgerWorker(services, blocking)
   worker.start()
-  await untilBooked(services)
-  await worker.stop()
+  await untilBooked(services).finally(() => worker.stop())
 }
 
 async function balance(): Promise<number> {
@@ -183,6 +182,7 @@ test.serial('brought up to date when Redis came back with an older state', async
 
 test.serial('scheduled: housekeeping goes on after a wipe of Redis, or a death between a run and the next', async t => {
   const queue = openQueue('maintenance', blocking)
+  t.teardown(() => queue.close())
   const waiting = async () => (await queue.getJobs(['waiting', 'delayed'])).map(({ name }) => name).sort()
   const schedule = () => services.redis.zrange(queue.toKey('repeat'), '0', '-1', 'WITHSCORES')
   const all = Object.keys(queues.maintenance.repeat).sort()
@@ -211,12 +211,12 @@ test.serial('scheduled: housekeeping goes on after a wipe of Redis, or a death b
   const [sweep, ...more] = (await queue.getJobs(['waiting', 'delayed'])).filter(({ name }) => name === 'sweep')
   t.true(sweep!.timestamp + sweep!.delay < Date.now() + 10_000)
   t.deepEqual(more, [])
-  await queue.close()
 })
 
 test.serial('unlocked: entries of a queue whose locks were set before Redis’ clock was set back', async t => {
   const queue = openQueue('webhooks', blocking)
   const worker = new Worker('webhooks', null, { connection: blocking, autorun: false, maxStalledCount: 5 })
+  t.teardown(() => Promise.all([worker.close(), queue.close()]))
   const farMs = 400 * 24 * 3_600_000
   const keyOf = (id: string) => `${queue.toKey(id)}:lock`
   for (const id of ['lost', 'dead', 'alive']) {
@@ -232,8 +232,6 @@ test.serial('unlocked: entries of a queue whose locks were set before Redis’ c
   const left = await blocking.pttl(keyOf('dead'))
   t.true(left > 0 && left <= 20_000, String(left))
   t.is(await blocking.get(keyOf('alive')), 'alive')
-  await worker.close()
-  await queue.close()
 })
 
 async function partitions(): Promise<string[]> {

@@ -2,14 +2,14 @@
 
 import OpenAI from 'openai'
 import type { Browser, Page } from 'playwright-core'
-import { nanoFromUsd } from '../../shared/base/money.ts'
-import { chatLine } from '../support/batches/gateway.ts'
-import { startWorld, type World } from '../support/chat/gateway.ts'
-import { eventually } from '../support/gateway.ts'
-import { startBrowser } from '../support/io/chromium.ts'
-import { test } from '../support/test.ts'
-import { Receiver, status } from '../support/webhooks/receiver.ts'
-import { startWorkers, type Workers } from '../support/workers.ts'
+import { nanoFromUsd } from '../../../shared/base/money.ts'
+import { chatLine } from '../../support/batches/gateway.ts'
+import { startWorld, type World } from '../../support/chat/gateway.ts'
+import { eventually } from '../../support/gateway.ts'
+import { startBrowser } from '../../support/io/chromium.ts'
+import { test } from '../../support/test.ts'
+import { Receiver, status } from '../../support/webhooks/receiver.ts'
+import { startWorkers, type Workers } from '../../support/workers.ts'
 
 const person = { name: 'Ada', email: 'ada@example.com', password: 'correct horse battery' }
 

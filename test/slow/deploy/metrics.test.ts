@@ -1,12 +1,12 @@
 import { once } from 'node:events'
-import { freePort } from '../../dev/ports.ts'
-import { startOpenAiEmulator } from '../emulators/openai.ts'
-import { observe } from '../support/chaos.ts'
-import { call, createAccount, eventually, type Process, startProcess } from '../support/gateway.ts'
-import { type Sample, samplesOf, total } from '../support/metrics/samples.ts'
-import { test } from '../support/test.ts'
-import { use, useStores } from '../support/use.ts'
-import { moneyEnvironment } from '../support/wallet/money.ts'
+import { freePort } from '../../../dev/ports.ts'
+import { startOpenAiEmulator } from '../../emulators/openai.ts'
+import { observe } from '../../support/chaos.ts'
+import { call, createAccount, eventually, type Process, startProcess } from '../../support/gateway.ts'
+import { type Sample, samplesOf, total } from '../../support/metrics/samples.ts'
+import { test } from '../../support/test.ts'
+import { use, useStores } from '../../support/use.ts'
+import { moneyEnvironment } from '../../support/wallet/money.ts'
 
 /** METRICS_PORT of real processes. */
 
