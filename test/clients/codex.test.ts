@@ -13,12 +13,13 @@ async function session(
   model: string,
   key = liveKey,
   settings: string[] = [],
+  isSignedIn = false,
 ): Promise<Session> {
   t.timeout(60_000)
   const word = marker()
   const proxy = await RecordingProxy.start(origin)
   try {
-    const run = await runCodex(proxy.url, { key, model, settings, prompt: `agent:${scenario} ${word}` })
+    const run = await runCodex(proxy.url, { key, model, settings, isSignedIn, prompt: `agent:${scenario} ${word}` })
     const { exchanges } = proxy
     return { ...run, word, exchanges, responses: exchanges.filter(({ path }) => path.startsWith('/v1/responses')) }
   } finally {
@@ -26,10 +27,14 @@ async function session(
   }
 }
 
-function succeeded(t: ExecutionContext, { exitCode, events, output, word, responses }: Session): void {
+function saidLast({ events }: Session): string | undefined {
+  return events.findLast(({ item }) => item?.type === 'agent_message')?.item?.text
+}
+
+function succeeded(t: ExecutionContext, run: Session): void {
+  const { exitCode, output, word, responses } = run
   t.is(exitCode, 0, output)
-  const said = events.filter(({ item }) => item?.type === 'agent_message').map(({ item }) => item!.text)
-  t.is(said.at(-1), `The command printed ${word}.`, output)
+  t.is(saidLast(run), `The command printed ${word}.`, output)
   t.false(output.includes('metadata'), 'it found the model in the catalog')
   t.deepEqual(
     responses.map(({ status }) => status),
@@ -135,6 +140,8 @@ test.serial('a stream that the provider cuts: the client asks again', async t =>
   t.regex(responses[0]!.answer, /"type":"response.failed"/)
 })
 
+/** Fewer tokens than the first answer of `agent:compact` reports, and more than what is left after a compaction has. */
+const compactedEarly = 'model_auto_compact_token_limit=60000'
 /** As docs/agents.md says. */
 const overWebSocket = ['model_providers.headgate.supports_websockets=true']
 
@@ -143,10 +150,10 @@ for (const [provider, model] of [
   ['anthropic', 'claude-sonnet-4-5'],
 ] as const)
   test.serial(`ok: ${model} over a WebSocket: a tool round trip on one connection`, async t => {
-    const { exitCode, output, word, responses, events } = await session(t, 'run', model, liveKey, overWebSocket)
+    const run = await session(t, 'run', model, liveKey, overWebSocket)
+    const { exitCode, output, word, responses } = run
     t.is(exitCode, 0, output)
-    const said = events.filter(({ item }) => item?.type === 'agent_message').map(({ item }) => item!.text)
-    t.is(said.at(-1), `The command printed ${word}.`, output)
+    t.is(saidLast(run), `The command printed ${word}.`, output)
     t.deepEqual(
       responses.map(({ method, status }) => [method, status]),
       [['GET', 101]],
@@ -167,3 +174,40 @@ test.serial('without credits over a WebSocket: the client asks once and says why
     output,
   )
 })
+
+for (const [provider, model] of [
+  ['openai', 'gpt-5.6-luna'],
+  ['anthropic', 'claude-sonnet-4-5'],
+] as const) {
+  test.serial(`ok: ${model}: requests that the client compresses`, async t => {
+    const run = await session(t, 'run', model, liveKey, [], true)
+    succeeded(t, run)
+    for (const { headers } of run.responses) t.is(headers['content-encoding'], 'zstd')
+    const seen = await requestsTo(provider, run.word)
+    t.is(seen.length, 2)
+    for (const { headers } of seen) t.is(headers['content-encoding'], undefined)
+  })
+
+  test.serial(`ok: ${model}: a conversation goes on from what the gateway compacted`, async t => {
+    const run = await session(t, 'compact', model, liveKey, [compactedEarly], true)
+    t.is(run.exitCode, 0, run.output)
+    t.is(saidLast(run), `The command printed ${run.word}.`, run.output)
+    const inputs = run.responses.map(({ body }) => body.input.map(({ type }: { type: string }) => type))
+    t.is(inputs.length, 3)
+    t.deepEqual(inputs[1].slice(-2), ['function_call_output', 'compaction_trigger'])
+    t.deepEqual([inputs[2].at(-1), inputs[2].includes('function_call_output')], ['compaction', false])
+    t.is((await requestsTo(provider, run.word)).length, 3)
+  })
+
+  test.serial(`ok: ${model}: a conversation is compacted over a WebSocket`, async t => {
+    const settings = [compactedEarly, 'model_providers.openai-over-http.supports_websockets=true']
+    const run = await session(t, 'compact', model, liveKey, settings, true)
+    t.is(run.exitCode, 0, run.output)
+    t.is(saidLast(run), `The command printed ${run.word}.`, run.output)
+    t.deepEqual(
+      run.responses.map(({ method, status }) => [method, status]),
+      [['GET', 101]],
+    )
+    t.is((await requestsTo(provider, run.word)).length, 3)
+  })
+}

@@ -1,3 +1,4 @@
+import { compactionPrompt } from '../../../shared/providers/toolkit/compaction.ts'
 import { anthropicReply, failed, messageReply, sse } from '../../emulators/anthropic.ts'
 import { events, framed, json, type Recorded, type Reply } from '../../emulators/emulator.ts'
 import { geminiReply } from '../../emulators/gemini.ts'
@@ -7,7 +8,8 @@ import { reasoningState, responsesReply } from '../../emulators/openai-responses
 
 /**
  * What the emulated providers answer to a coding agent whose prompt has `agent:<scenario>`. In `agent:run <word>` the model
- * thinks, runs `echo <word>` in the agent's shell, and then says what the tool printed. The other scenarios refuse a first
+ * thinks, runs `echo <word>` in the agent's shell, and then says what the tool printed. In `agent:compact <word>` it says so
+ * only after the conversation was compacted, for which its first answer reports tokens enough. The other scenarios refuse a first
  * request as the provider does, and answer the agent's second.
  */
 
@@ -22,6 +24,7 @@ export const turnUsage = {
   cache_creation: { ephemeral_5m_input_tokens: 50_000, ephemeral_1h_input_tokens: 0 },
   output_tokens: 7_000,
 }
+const longUsage = { input_tokens: 100_000, output_tokens: 100, total_tokens: 100_100 }
 const translatedUsage = { prompt: 20_000, completion: 100 }
 const callId = 'toolu_agent'
 
@@ -46,6 +49,9 @@ function commandOf({ word, shell }: Turn): Record<string, string> {
 }
 
 const saidOf = (word: string) => `The command printed ${word}.`
+/** How the gateway asks a model for the summary that a conversation is compacted to, and the model's summary. */
+const askedToSummarise = compactionPrompt.slice(0, compactionPrompt.indexOf('.'))
+const summaryOf = (word: string) => `The command was run and printed ${word}, which was all that the user wanted.`
 
 /** The words of `agent:overloaded` that were refused: the first request of each gets an error event after the 200. */
 const overloadedWords = new Set<string>()
@@ -59,8 +65,10 @@ export const anthropicAgent = withAgent(anthropicReply(), '"tool_result"', (turn
     overloadedWords.add(word)
     return overloaded
   }
-  if (scenario !== 'run' || hasResult)
-    return messageReply({ content: [{ type: 'text', text: saidOf(word) }], usage: turnUsage })
+  if (request.raw.includes(askedToSummarise))
+    return messageReply({ content: [{ type: 'text', text: summaryOf(word) }], usage: turnUsage })
+  const isLast = scenario === 'compact' ? request.raw.includes(summaryOf(word)) : scenario !== 'run' || hasResult
+  if (isLast) return messageReply({ content: [{ type: 'text', text: saidOf(word) }], usage: turnUsage })
   const call = { type: 'tool_use', id: callId, name: shell, input: commandOf(turn) }
   return messageReply({ content: [thinking, call], stop_reason: 'tool_use', usage: turnUsage })
 })
@@ -90,7 +98,7 @@ const refusals: Record<string, (body: Body) => Reply | null> = {
 
 export const openAiAgent = (fallback: Reply) =>
   withAgent(fallback, /"role":"tool"|"function_call_output"/, (turn, { body, path }) => {
-    if (path === '/v1/responses') return responsesAgent(turn)
+    if (path === '/v1/responses') return responsesAgent(turn, body)
     const { scenario, word, hasResult, shell } = turn
     if (scenario === 'overflow' && (body.max_completion_tokens ?? body.max_tokens) > maxOpenAiTokens) return tooLong
     const call = { index: 0, id: 'call_agent', type: 'function', function: { name: shell, arguments: '' } }
@@ -110,7 +118,7 @@ export const openAiAgent = (fallback: Reply) =>
   })
 
 /** What OpenAI answers natively: reasoning with its state, which comes back, and a call; then what the tool printed. */
-function responsesAgent(turn: Turn): Reply {
+function responsesAgent(turn: Turn, { input }: Body): Reply {
   const { scenario, word, hasResult, shell } = turn
   const fault = firstFaults[scenario]
   if (fault && !faultedWords.has(word)) {
@@ -122,8 +130,11 @@ function responsesAgent(turn: Turn): Reply {
   const call = { type: 'function_call', id: `fc_${word}`, call_id: 'call_agent', name: shell, status: 'completed' }
   const text = { type: 'output_text', text: saidOf(word), annotations: [], logprobs: [] }
   const message = { type: 'message', id: `msg_${word}`, role: 'assistant', status: 'completed', content: [text] }
-  const output = hasResult ? [message] : [thought, { ...call, arguments: JSON.stringify(commandOf(turn)) }]
-  return responsesReply({ output })
+  const types: string[] = input.map(({ type }: Body) => type)
+  if (types.at(-1) === 'compaction_trigger') return responsesReply()
+  const isLast = scenario === 'compact' ? types.includes('compaction') : hasResult
+  const output = isLast ? [message] : [thought, { ...call, arguments: JSON.stringify(commandOf(turn)) }]
+  return responsesReply({ output, ...(scenario === 'compact' && !isLast && { details: longUsage }) })
 }
 
 const failedAfterItem = (code: string, message: string) => responsesReply({ failAfter: 5, error: { code, message } })

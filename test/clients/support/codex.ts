@@ -30,15 +30,24 @@ export type CodexRun = {
   /** Everything printed, for failures. */
   output: string
 }
+type CodexOptions = {
+  key: string
+  model: string
+  prompt: string
+  settings?: string[]
+  /** Whether the key is the token of a ChatGPT account, and the server takes the place of OpenAI's. */
+  isSignedIn?: boolean
+}
 
 /** Runs Codex without a terminal in an empty folder, set up as docs/agents.md says, against a server at `url`. */
 export async function runCodex(
   url: string,
-  { key, model, prompt, settings = [] }: { key: string; model: string; prompt: string; settings?: string[] },
+  { key, model, prompt, settings = [], isSignedIn = false }: CodexOptions,
 ): Promise<CodexRun> {
   const home = await mkdtemp(join(tmpdir(), 'headgate-codex-'))
   try {
-    await writeFile(join(home, 'config.toml'), configFor(url, model))
+    await writeFile(join(home, 'config.toml'), isSignedIn ? signedInConfig(url, model) : configFor(url, model))
+    if (isSignedIn) await writeFile(join(home, 'auth.json'), signIn(key))
     const permissions = ['approval_policy="never"', 'sandbox_mode="danger-full-access"', ...settings]
     const overrides = permissions.flatMap(setting => ['-c', setting])
     const child = spawn(program, ['exec', '--json', '--skip-git-repo-check', ...overrides, prompt], {
@@ -61,4 +70,42 @@ function configFor(origin: string, id: string): string {
   const row = loadCatalog().models.get(id)!
   const model = { ...row, endpoint: row.endpoint ?? endpoints[row.type] }
   return agentSnippets({ origin, key: '', model, models: [model] }).find(({ client }) => client === 'Codex')!.code
+}
+
+/**
+ * Requests are compressed, and conversations compacted by the server, for a provider of this name only (openai/codex,
+ * `responses_request_compression` and `supports_remote_compaction`). The provider that is built in would use a WebSocket.
+ */
+const signedInConfig = (origin: string, model: string) => `
+model = "${model}"
+model_provider = "openai-over-http"
+chatgpt_base_url = "${origin}/backend-api"
+check_for_update_on_startup = false
+
+[model_providers.openai-over-http]
+name = "OpenAI"
+base_url = "${origin}/v1"
+requires_openai_auth = true
+wire_api = "responses"
+
+[analytics]
+enabled = false
+
+[features]
+apps = false
+plugins = false
+`
+
+/** What \`codex login\` leaves behind for an account of ChatGPT. */
+function signIn(token: string): string {
+  const part = (content: object) => Buffer.from(JSON.stringify(content)).toString('base64url')
+  const account = { chatgpt_plan_type: 'pro', chatgpt_account_id: 'account', chatgpt_user_id: 'user' }
+  const claims = { email: 'someone@example.com', 'https://api.openai.com/auth': account }
+  const tokens = {
+    id_token: `${part({ alg: 'none' })}.${part(claims)}.${part({})}`,
+    access_token: token,
+    refresh_token: 'none',
+    account_id: 'account',
+  }
+  return JSON.stringify({ auth_mode: 'chatgpt', OPENAI_API_KEY: null, tokens, last_refresh: new Date().toISOString() })
 }

@@ -3,7 +3,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import { createBrotliDecompress, createGunzip } from 'node:zlib'
+import { createBrotliDecompress, createGunzip, zstdDecompressSync } from 'node:zlib'
 
 /** One request through the proxy and its answer. */
 export type Exchange = {
@@ -57,7 +57,14 @@ export class RecordingProxy {
     const raw = await buffer(request)
     const { host: _, connection: __, ...headers } = request.headers
     const { method = '', url = '/' } = request
-    const exchange: Exchange = { method, path: url, headers, body: parse(raw), status: 0, answer: '' }
+    const exchange: Exchange = {
+      method,
+      path: url,
+      headers,
+      body: parse(plainBody(raw, headers)),
+      status: 0,
+      answer: '',
+    }
     this.exchanges.push(exchange)
     const upstream = http.request(origin + url, { method, headers })
     upstream.on('error', () => response.destroy())
@@ -110,6 +117,11 @@ function plainOf(answer: http.IncomingMessage): NodeJS.ReadableStream {
   const encoding = answer.headers['content-encoding']
   if (encoding === 'br') return answer.pipe(createBrotliDecompress())
   return encoding === 'gzip' ? answer.pipe(createGunzip()) : answer
+}
+
+/** The body of a request as it was before compression. */
+function plainBody(raw: Buffer, headers: http.IncomingHttpHeaders): Buffer {
+  return headers['content-encoding'] === 'zstd' ? zstdDecompressSync(raw) : raw
 }
 
 function parse(raw: Buffer): unknown {
