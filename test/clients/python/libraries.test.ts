@@ -3,7 +3,7 @@ import { maxInstallMs, preparePython, runPytest } from '../support/python.ts'
 
 /** The libraries, by the requirements that they share; each is tested by `test_<name>.py`. */
 const libraries: Record<string, string[]> = {
-  newest: ['openai', 'anthropic', 'langchain', 'pydantic_ai', 'openai_agents', 'litellm'],
+  newest: ['openai', 'anthropic', 'langchain', 'pydantic_ai', 'openai_agents', 'litellm', 'google_genai'],
   older: ['instructor', 'llama_index'],
 }
 /** The libraries that only `npm run test:clients -- --all` tests. */

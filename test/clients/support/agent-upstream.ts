@@ -39,8 +39,8 @@ function turnOf({ raw, body }: Recorded, resultMark: string | RegExp): Turn | nu
   return { scenario, word, hasResult: text.search(resultMark) >= 0, shell }
 }
 
-/** The shell tools of Codex; which one it has depends on the model. */
-const shells = ['shell_command', 'exec_command']
+/** The shell tools of Codex, which has one or the other by the model, and of gemini-cli. */
+const shells = ['shell_command', 'exec_command', 'run_shell_command']
 
 function commandOf({ word, shell }: Turn): Record<string, string> {
   const command = `echo ${word}`
