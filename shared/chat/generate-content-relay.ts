@@ -55,7 +55,7 @@ class Framing {
   }
 
   add(json: string): string {
-    if (!this.isArray) return `data: ${json}\r\n\r\n`
+    if (!this.isArray) return `data: ${withoutSeparators(json)}\r\n\r\n`
     const before = this.#hasItems ? ',\r\n' : '['
     this.#hasItems = true
     return before + json
@@ -65,6 +65,14 @@ class Framing {
     if (!this.isArray) return ''
     return this.#hasItems ? '\n]' : '[]'
   }
+}
+
+/**
+ * Escapes the line separators that JSON takes as they are. @google/generative-ai (`responseLineRE`) and the @google/genai
+ * within gemini-cli 0.61 read an event by a regular expression, whose `.` does not match them: they would lose the stream.
+ */
+function withoutSeparators(json: string): string {
+  return json.replace(/[\u2028\u2029]/g, separator => (separator === '\u2028' ? '\\u2028' : '\\u2029'))
 }
 
 /**

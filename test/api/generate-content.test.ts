@@ -147,6 +147,20 @@ test.serial('200 at a model of another provider: its answer in Google’s form, 
   t.is(totalTokenCount, promptTokenCount + candidatesTokenCount)
 })
 
+test.serial('200 with line separators escaped in a stream, which some clients cannot read otherwise', async t => {
+  const { live: key } = await world.gateway.account({ usd: '10' })
+  const text = 'One\u2028two\u2029three'
+  const body = { contents: [{ parts: [{ text }] }] }
+  for (const model of [claude, gpt]) {
+    const response = await world.gateway.fetch(`${pathOf(model, 'streamGenerateContent')}?alt=sse`, { key, body })
+    const events = await response.text()
+    t.false(/[\u2028\u2029]/.test(events))
+    const items = events.match(/(?<=^data: ).*$/gm)!.map(item => JSON.parse(item))
+    const parts = items.flatMap(({ candidates }) => candidates[0].content?.parts ?? [])
+    t.is(parts.map(part => part.text).join(''), `Echo: ${text}`)
+  }
+})
+
 test.serial('names in snake case, single parts and a schema in capitals are read as Google reads them', async t => {
   const { live: key } = await world.gateway.account({ usd: '10' })
   const body = {

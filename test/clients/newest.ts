@@ -19,7 +19,7 @@ const root = join(folder, '../..')
 const execute = promisify(execFile)
 const testWithinMs = 900_000
 /** Tests of libraries; the others have programs, generated code or signatures. */
-const libraryTests = /^(ai-sdk|anthropic|frameworks|openai(?!-contract)|openrouter|responses).*\.test\.ts$/
+const libraryTests = /^(ai-sdk|anthropic|frameworks|google-genai|openai(?!-contract)|openrouter|responses).*\.test\.ts$/
 /** Libraries that the tests themselves are written with. */
 const tools = new Set(['typescript', 'zod'])
 
