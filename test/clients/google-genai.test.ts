@@ -71,7 +71,7 @@ for (const { model, provider } of targets) {
   test.serial(
     `200 @langchain/google-genai, ${provider}: tools are called, whole and streamed, and an answer comes`,
     async t => {
-      // It sends each result in a turn of its own, which Gemini refuses where there were several calls.
+      // It sends each result in a turn of its own, which Gemini refuses for several calls: langchain-ai/langchainjs#10341.
       const cities = provider === 'gemini' ? ['Oslo'] : ['Oslo', 'Rome']
       const question = `What is the weather in ${cities.join(' and ')}?`
       const result = marker()
