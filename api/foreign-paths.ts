@@ -79,7 +79,7 @@ const openai: Row[] = [
     '/vector_stores/** /search',
   ],
   [`Fine-tuning is not offered, and ${none}.`, '/fine_tuning/** /fine-tunes/** /fine_tunes/**'],
-  ['Moderation is not offered: ask a model for it by POST /v1/chat/completions.', '/moderations /chat/moderations'],
+  ['Chats are moderated by POST /v1/moderations, as one text.', '/chat/moderations'],
   [`Evals and graders are not offered, and ${none}.`, '/evals/** /graders/**'],
   [`Containers are not offered, and ${none}.`, '/containers/**'],
   ['ChatKit is not offered: use POST /v1/responses.', '/chatkit/**'],
@@ -119,10 +119,7 @@ const openai: Row[] = [
 const others: Row[] = [
   ['Cohere’s own API is not offered: use POST /v1/chat/completions.', 'POST /v2/chat POST /chat POST /v2/generate'],
   ['Cohere’s own API is not offered: use POST /v1/embeddings.', 'POST /v2/embed POST /embed'],
-  [
-    'Reranking is not offered: compare the vectors of POST /v1/embeddings, or ask a model by POST /v1/chat/completions.',
-    '/rerank /v2/rerank /v3/rerank /reranking /api/rerank /score /pooling /classify',
-  ],
+  ['Documents are ranked by POST /v1/rerank.', '/v3/rerank /reranking /api/rerank /score /pooling /classify'],
   [
     'The servers of Hugging Face, vLLM and llama.cpp have this path: use POST /v1/chat/completions or /v1/completions.',
     'POST /generate POST /generate_stream POST /completion POST /infill POST /invocations POST /fim',

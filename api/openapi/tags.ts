@@ -6,6 +6,8 @@ export const tags = [
   { name: 'Gemini', description: 'Chat and embeddings in the format of Google’s Gemini API, with any model.' },
   { name: 'Conversations', description: 'Stored conversations, which responses continue.' },
   { name: 'Embeddings', description: 'Vector representations of text.' },
+  { name: 'Rerank', description: 'Rank documents by their relevance to a query.' },
+  { name: 'Moderations', description: 'Find harmful texts and images.' },
   { name: 'Models', description: 'List the models that can be used as `model`.' },
   { name: 'Images', description: 'Create images from prompts and edit images.' },
   { name: 'Audio', description: 'Speech, transcription, translation, music and sound effects.' },

@@ -19,6 +19,7 @@ import { createKey, deleteKey, listKeys, patchKey, readKey, rollKey } from './ke
 import { mediaRoutes } from './media.ts'
 import { countTokens, createMessage } from './messages.ts'
 import { listModels, readModel } from './models.ts'
+import { createModeration, createRanking } from './rankings.ts'
 import { realtimeRoutes } from './realtime.ts'
 import { countInputTokens, createResponse } from './responses.ts'
 import { health, readiness } from './service.ts'
@@ -46,6 +47,8 @@ export const endpoints: readonly Endpoint[] = [
   listGeminiModels,
   readGeminiModel,
   createEmbeddings,
+  createRanking,
+  createModeration,
   routeDecision,
   createFeedback,
   listModels,

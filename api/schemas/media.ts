@@ -182,3 +182,45 @@ export const speechEvent = z
     failedEvent,
   ])
   .meta({ id: 'SpeechEvent' })
+
+export const rankingAnswer = z
+  .strictObject({
+    id: z.string(),
+    object: z.literal('list'),
+    model: z.string(),
+    results: z.array(
+      z.strictObject({
+        index: z.int().min(0).describe('The place of the document in the request.'),
+        relevance_score: z.number(),
+        document: z.record(z.string(), z.unknown()).optional().describe('With `return_documents`.'),
+      }),
+    ),
+    meta: z.strictObject({
+      api_version: z.strictObject({ version: z.string() }),
+      billed_units: z.strictObject({ search_units: count.optional(), input_tokens: count.optional() }),
+    }),
+    usage: z.strictObject({
+      prompt_tokens: count.optional(),
+      total_tokens: count.optional(),
+      search_units: count.optional(),
+      cost: usd,
+    }),
+  })
+  .meta({ id: 'Ranking' })
+
+export const moderationAnswer = z
+  .strictObject({
+    id: z.string(),
+    model: z.string(),
+    results: z.array(
+      z
+        .looseObject({
+          flagged: z.boolean(),
+          categories: z.record(z.string(), z.boolean().nullable()),
+          category_scores: z.record(z.string(), z.number()).optional(),
+          category_applied_input_types: z.record(z.string(), z.array(z.string())).optional(),
+        })
+        .meta({ id: 'ModerationResult' }),
+    ),
+  })
+  .meta({ id: 'Moderation' })

@@ -73,6 +73,8 @@ export type IdPrefix =
   | 'trs'
   | 'music'
   | 'sfx'
+  | 'rrk'
+  | 'modr'
   | 'dep'
   | 'adj'
   | 'user'

@@ -40,6 +40,7 @@ export const ownQuirks = {
   batches: flag.describe("True: it has the protocol's own batches."),
   images: z.enum(dialects.images).describe('The form of its image routes; without it, it has none.'),
   videos: z.enum(dialects.videos).describe('The form of its video routes; without it, it has none.'),
+  rerank: z.enum(dialects.rankings).describe("The form of its rankings; Jina's by default."),
   request_fields: names.describe(
     'The only fields that its chat, completions and embeddings take beside those that every request needs.',
   ),

@@ -48,6 +48,8 @@ export type Price = z.infer<typeof price>
 export const endpoints = {
   chat: '/v1/chat/completions',
   embeddings: '/v1/embeddings',
+  rerank: '/v1/rerank',
+  moderation: '/v1/moderations',
   image: '/v1/images',
   speech: '/v1/audio/speech',
   transcription: '/v1/audio/transcriptions',

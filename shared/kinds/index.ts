@@ -9,7 +9,9 @@ import { type LipsyncInput, lipsync } from './lipsync.ts'
 import type { MediaOutput } from './media.ts'
 import { type MeshInput, type MeshRole, mesh } from './mesh.ts'
 import { type Message, type MessageEvent, type MessagesRequest, messagesRequest } from './messages.ts'
+import { type ModerationInput, type ModerationOutput, moderation } from './moderation.ts'
 import { type MusicInput, music } from './music.ts'
+import { type RerankInput, type RerankOutput, rerank } from './rerank.ts'
 import { type ResponsesRequest, responsesRequest } from './responses.ts'
 import type { ResponsesEvent, ResponsesObject } from './responses-answer.ts'
 import { type SfxInput, sfx } from './sfx.ts'
@@ -59,18 +61,20 @@ export type QueuedKind = keyof QueuedKinds
 /** One row per queued kind; routes, prices and jobs are derived from it. */
 export const queuedKinds = { video, lipsync, face_swap: faceSwap, avatar, mesh }
 
-/** Synchronous media kinds. */
+/** Synchronous kinds that are not conversations: media, rankings, moderations. */
 export type InstantKinds = {
   image: { input: ImageInput; output: ImageOutput }
   speech: { input: SpeechInput; output: SoundOutput }
   transcription: { input: TranscriptionInput; output: TranscriptionOutput }
   music: { input: MusicInput; output: SoundOutput }
   sfx: { input: SfxInput; output: SoundOutput }
+  rerank: { input: RerankInput; output: RerankOutput }
+  moderation: { input: ModerationInput; output: ModerationOutput }
 }
 export type InstantKind = keyof InstantKinds
 
-/** One row per synchronous media kind. */
-export const instantKinds = { image, speech, transcription, music, sfx }
+/** One row per such kind. */
+export const instantKinds = { image, speech, transcription, music, sfx, rerank, moderation }
 
 /** All media work of providers, synchronous or queued. */
 export type WorkKinds = QueuedKinds & InstantKinds

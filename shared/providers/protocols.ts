@@ -1,6 +1,7 @@
 import { akool } from './adapters/akool/protocol.ts'
 import { anthropic } from './adapters/anthropic/protocol.ts'
 import { bedrock } from './adapters/bedrock/protocol.ts'
+import { cohere } from './adapters/cohere/protocol.ts'
 import { deepgram } from './adapters/deepgram/protocol.ts'
 import { elevenlabs } from './adapters/elevenlabs/protocol.ts'
 import { fal } from './adapters/fal/protocol.ts'
@@ -36,4 +37,5 @@ export const protocols: Readonly<Record<string, Protocol>> = {
   meshy,
   elevenlabs,
   deepgram,
+  cohere,
 }

@@ -37,6 +37,7 @@ export const reply: Reply = (request, response) => {
   if (request.path === '/v1/completions') return completions(request, response)
   if (request.path === '/v1/responses') return responsesReply()(request, response)
   if (request.path === '/v1/embeddings') return embeddings(request, response)
+  if (request.path === '/v1/moderations') return moderations(request, response)
   return failure(404, 'Unknown URL.', 'invalid_request_error', 'unknown_url')(request, response)
 }
 
@@ -70,6 +71,32 @@ const models = json(200, {
   object: 'list',
   data: ['gpt-test', 'o-test'].map(id => ({ id, object: 'model', created: 1_700_000_000, owned_by: 'emulator' })),
 })
+
+const moderated = ['harassment', 'hate', 'illicit', 'self-harm', 'sexual', 'violence']
+
+/** Flags what has the word `kill`. Lists of texts have a result for each, lists of parts one for all (`ModerationCreateParams`). */
+const moderations: Reply = (request, response) => {
+  const { model = 'omni-moderation-latest', input, ...others } = request.body ?? {}
+  const [stranger] = Object.keys(others)
+  if (stranger) return unsupportedParameter(stranger)(request, response)
+  if (!['omni-moderation-latest', 'omni-moderation-2024-09-26'].includes(model))
+    return failure(404, 'The model does not exist.', 'invalid_request_error', 'model_not_found')(request, response)
+  if (typeof input !== 'string' && !(Array.isArray(input) && input.length > 0))
+    return failure(400, 'Invalid input.', 'invalid_request_error', 'invalid_type')(request, response)
+  const isParts = typeof input !== 'string' && typeof input[0] === 'object'
+  const texts = isParts ? [input.map(({ text = '' }) => text).join(' ')] : [input].flat()
+  const results = texts.map((text: string) => {
+    const flagged = /\bkill\b/.test(text)
+    const categories = Object.fromEntries(moderated.map(name => [name, flagged && name === 'violence']))
+    const scores = Object.fromEntries(moderated.map(name => [name, flagged && name === 'violence' ? 0.98 : 0.001]))
+    const types = Object.fromEntries(moderated.map(name => [name, ['text']]))
+    return { flagged, categories, category_scores: scores, category_applied_input_types: types }
+  })
+  return json(200, { id: 'modr-emulated', model, results })(request, response)
+}
+
+const unsupportedParameter = (name: string) =>
+  failure(400, `Unrecognized request argument supplied: ${name}`, 'invalid_request_error', null)
 
 /** Departures of a chat answer from the ordinary one; the stream ones concern `stream: true` only. */
 export type ChatReplyOptions = {

@@ -70,6 +70,13 @@ function google(request: Recorded, { name, model, method }: Called, operations: 
   if (method === 'predict' || method === 'embedContent') return embed(request.body, model, method)
   if (method === 'predictLongRunning') return startVideo(request.body, name, operations)
   if (method === 'fetchPredictOperation') return fetchVideo(request.body, operations)
+  if (request.body?.contents?.some(({ role }: Json) => role === undefined))
+    return geminiError(400, 'INVALID_ARGUMENT', 'Please use a valid role: user, model.')
+  if (method === 'countTokens') {
+    const stranger = strangerIn(request.body, ['contents', 'systemInstruction', 'tools', 'generationConfig'])
+    if (stranger) return cannotFind(stranger)
+    return json(200, { totalTokens: countTokens(JSON.stringify(request.body.contents)) })
+  }
   const headers = { ...request.headers, 'x-goog-api-key': 'emulated' }
   const inner = { ...request, path: `/v1beta/models/${model}:${method}`, headers }
   return (_request, response) => geminiReply(inner, response)

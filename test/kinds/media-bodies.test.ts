@@ -196,6 +196,8 @@ test('every enabled row has a price of a unit that its kind counts', t => {
     transcription: ['token', 'minute', 'second'],
     music: ['flat'],
     sfx: ['flat'],
+    rerank: ['flat', 'token'],
+    moderation: ['token'],
   }
   for (const [kind, { type }] of Object.entries(instantKinds)) {
     const models = [...catalog.models.values()].filter(model => model.type === type && !model.disabled)

@@ -31,6 +31,19 @@ const bodies: Record<InstantKind, object> = {
   transcription: { audio_url: 'https://files.example/voice.mp3' },
   music: { prompt: 'A waltz' },
   sfx: { prompt: 'A door' },
+  rerank: { query: 'When does it open?', documents: ['It opens at nine.', 'Closed.'] },
+  moderation: { input: 'Hello' },
+}
+
+/** The field that directives are read in. */
+const textFields: Record<InstantKind, string> = {
+  image: 'prompt',
+  speech: 'input',
+  transcription: 'prompt',
+  music: 'prompt',
+  sfx: 'prompt',
+  rerank: 'query',
+  moderation: 'input',
 }
 
 type Made = { make(call: InstantCall<InstantKind>, line: ProviderConnection): Promise<InstantOutput> }
@@ -59,7 +72,7 @@ for (const kind of Object.keys(instantKinds) as InstantKind[]) {
     }
   })
 
-  const text = { image: 'prompt', speech: 'input', transcription: 'prompt', music: 'prompt', sfx: 'prompt' }[kind]
+  const text = textFields[kind]
   const id = models.find(model => model.kind?.prompt !== false)!.id
 
   test(`server_error and rate_limited: ${kind}, as the input asks`, async t => {

@@ -5,7 +5,7 @@ import { expectExit } from './expect-exit.ts'
  * Far beyond what passes before a test ends or asserts something, and before a hook ends, also on a machine that has ten times
  * as much to do as it can. What takes longer sets `t.timeout`.
  */
-const maxSilentMs = 100_000
+const maxSilentMs = 240_000
 const maxHookMs = 240_000
 
 type Run = (t: ExecutionContext) => unknown

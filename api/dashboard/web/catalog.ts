@@ -29,6 +29,8 @@ export function isOffered(
 export const typeNames: Record<string, string> = {
   chat: 'Chat',
   embeddings: 'Embeddings',
+  rerank: 'Rerank',
+  moderation: 'Moderation',
   image: 'Image',
   speech: 'Speech',
   transcription: 'Transcription',

@@ -1,5 +1,5 @@
 import { buffer } from 'node:stream/consumers'
-import type { InstantKind, WorkKinds } from '../../../shared/kinds/index.ts'
+import type { WorkKinds } from '../../../shared/kinds/index.ts'
 import type { SoundFormat } from '../../../shared/kinds/sound.ts'
 import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
 import { awaitFirstFrame } from '../../../shared/media/first-frame.ts'
@@ -17,7 +17,7 @@ import { decodedSeconds, wav } from '../../support/media/sounds.ts'
 import { test } from '../../support/test.ts'
 import { use } from '../../support/use.ts'
 
-type Kind = Exclude<InstantKind, 'image'>
+type Kind = keyof typeof models
 const models = { speech: 'eleven-v3', transcription: 'scribe-v2', music: 'eleven-music-v2', sfx: 'eleven-sfx-v2' }
 const speech = { text: 'Good morning.', voice: voices[0]!, format: 'mp3' as SoundFormat, speed: 1, instructions: null }
 const music = { prompt: 'A waltz', lyrics: null, durationS: null, instrumental: false, format: 'mp3' as SoundFormat }

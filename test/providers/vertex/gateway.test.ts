@@ -67,6 +67,27 @@ test.serial('200 from Gemini at a location, authorized by one token for all requ
   t.is(await chargedNano({ gateway }, account), 3 * nano(usage, 1.5, 9))
 })
 
+test.serial(
+  '200 for Gemini’s format as it is, with the role that Vertex AI asks for, and tokens counted there',
+  async t => {
+    const { live } = await gateway.account()
+    const contents = [{ role: 'user', parts: [{ text: 'Hello gateway' }] }]
+    const plain = { contents, generationConfig: { temperature: 0.5, responseModalities: ['TEXT'] } }
+    const path = '/v1beta/models/gemini-3.5-flash'
+    const known = await ask(live, plain, `${path}:generateContent`)
+    t.is(known.status, 200, known.text)
+    t.deepEqual(vertex.requests[0]!.body, plain)
+    t.is(JSON.parse(known.text).candidates[0].content.parts[0].text, 'Echo: Hello gateway')
+    const withoutRole = { contents: [{ parts: [{ text: 'Hello gateway' }] }] }
+    const mended = await ask(live, withoutRole, `${path}:streamGenerateContent?alt=sse`)
+    t.is(mended.status, 200, mended.text)
+    t.deepEqual(vertex.requests[1]!.body.contents, contents)
+    const counted = await ask(live, withoutRole, `${path}:countTokens`)
+    t.is(counted.status, 200, counted.text)
+    t.is(JSON.parse(counted.text).totalTokens, Math.ceil(JSON.stringify(contents).length / 4))
+  },
+)
+
 test.serial('200 as a stream of Gemini', async t => {
   const account = await gateway.account()
   const { status, text } = await ask(account.live, saying('gemini-2.5-flash', 'Hello', { stream: true }))

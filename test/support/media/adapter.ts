@@ -1,7 +1,7 @@
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { InstantKind, WorkKinds } from '../../../shared/kinds/index.ts'
 import type { SoundFormat } from '../../../shared/kinds/sound.ts'
-import { authHeader } from '../../../shared/providers/auth.ts'
+import { authHeader } from '../../../shared/providers/authorize.ts'
 import type {
   InstantAdapter,
   InstantCall,

@@ -48,6 +48,18 @@ const bodies: Record<string, { valid: object[]; wrong: object }> = {
   },
   '/v1/audio/music': { valid: [{ prompt: 'A waltz', duration_s: 3 }], wrong: { prompt: 'A waltz', duration_s: 9_999 } },
   '/v1/audio/sfx': { valid: [{ prompt: 'A door', duration_s: 1 }], wrong: { prompt: 'A door', duration_s: 'long' } },
+  '/v1/rerank': {
+    valid: [
+      { model: 'rerank-v3.5', query: 'When?', documents: ['At nine.', 'Cats.'] },
+      { query: 'When?', documents: [{ text: 'At nine.' }], return_documents: true, top_n: 1 },
+      { model: 'rerank-2.5', query: 'When?', documents: ['At nine.'] },
+    ],
+    wrong: { query: 'When?', documents: [{ title: 'At nine.' }] },
+  },
+  '/v1/moderations': {
+    valid: [{ input: 'I hate violence' }, { input: [{ type: 'text', text: 'Hello' }] }],
+    wrong: { input: [] },
+  },
 }
 const lists = ['/v1/images/models', '/v1/audio/music/models', '/v1/audio/sfx/models']
 

@@ -6,14 +6,18 @@ import { operatorSounds } from '../jobs/operator-sounds.ts'
 
 /** Every model of the catalog that makes images or sound while the caller waits, at every provider that it has. */
 
-export type Offer = { kind: InstantKind; row: ModelRow; deployment: Deployment }
+/** The kinds whose answer is an image, sound or the text of one. */
+export type MadeKind = Exclude<InstantKind, 'rerank' | 'moderation'>
+export type Offer = { kind: MadeKind; row: ModelRow; deployment: Deployment }
 
-const shipped = [...loadCatalog().models.values()].filter(({ disabled }) => !disabled)
+/** Clouds, which are not configured here, have tests of their own. */
+const shipped = [...loadCatalog(undefined, new Map()).models.values()].filter(({ disabled }) => !disabled)
 
-function kindOf({ type, kind }: ModelRow): InstantKind | null {
+function kindOf({ type, kind }: ModelRow): MadeKind | null {
   const { endpoints } = kind ?? {}
   if (Array.isArray(endpoints) && endpoints.includes(instantKinds.image.path)) return 'image'
-  return Object.hasOwn(instantKinds, type) ? (type as InstantKind) : null
+  if (type === 'rerank' || type === 'moderation') return null
+  return Object.hasOwn(instantKinds, type) ? (type as MadeKind) : null
 }
 
 const openrouterRow = described('openrouter-image', 'openrouter', 'acme/pictures', {

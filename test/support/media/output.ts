@@ -2,15 +2,15 @@ import { hash } from 'node:crypto'
 import type { Usage } from '../../../shared/base/usage.ts'
 import { examineImage } from '../../../shared/io/media/images.ts'
 import type { ImageOutput, ProviderImage } from '../../../shared/kinds/image.ts'
-import type { WorkKinds } from '../../../shared/kinds/index.ts'
+import type { InstantKind, WorkKinds } from '../../../shared/kinds/index.ts'
 import type { SoundFormat, SoundOutput } from '../../../shared/kinds/sound.ts'
 import type { TranscriptionOutput } from '../../../shared/kinds/transcription.ts'
 import { statedTokens } from '../../../shared/media/delivery.ts'
 import { awaitFirstFrame } from '../../../shared/media/first-frame.ts'
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
 
-export type InstantOutput = WorkKinds['image' | 'speech' | 'transcription' | 'music' | 'sfx']['output']
-/** What was given: how many images, bytes of sound or characters of text. */
+export type InstantOutput = WorkKinds[InstantKind]['output']
+/** What was given: how many images, bytes of sound, characters of text or results. */
 export type Taken = { amount: number; usage: Usage | null }
 
 /**
@@ -18,6 +18,7 @@ export type Taken = { amount: number; usage: Usage | null }
  * `invalid_response` where there is nothing to deliver, and an Error for what no adapter may give.
  */
 export async function taken(output: InstantOutput, format: SoundFormat | null): Promise<Taken> {
+  if ('results' in output) return { amount: output.results.length, usage: 'usage' in output ? output.usage : null }
   const found =
     'images' in output
       ? await imagesIn(output)

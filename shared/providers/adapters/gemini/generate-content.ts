@@ -79,7 +79,7 @@ function post({ deployment }: Target, method: string, body: Buffer | string): Up
  * the client may miss), with the bytes of images behind URLs, without the reasoning of other models, and, if the call's
  * ceiling is lower, with that as `maxOutputTokens`.
  */
-function editedBody(call: GenerateCall): { body: Buffer | string; dropped: string[] } {
+export function editedBody(call: GenerateCall): { body: Buffer | string; dropped: string[] } {
   const { body, raw, maxTokens, passesUnknown, target, media } = call
   const { removed, dropped } = unsentMembers('generate_content', body, passesUnknown)
   const changes: Record<string, unknown> = {}

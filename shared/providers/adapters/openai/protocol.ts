@@ -1,6 +1,7 @@
 import type { Protocol } from '../../contract.ts'
 import { fittedChat } from '../../profile/fit-chat.ts'
 import type { RealtimeAdapter } from '../../realtime-contract.ts'
+import { jinaForm, rerankAdapter, voyageForm } from '../../toolkit/rerank.ts'
 import { batch } from './batches.ts'
 import { chat } from './chat.ts'
 import { completion } from './completion.ts'
@@ -8,11 +9,15 @@ import { embedding } from './embedding.ts'
 import { failure } from './failure.ts'
 import { image } from './images.ts'
 import { live } from './live.ts'
+import { moderation } from './moderation.ts'
 import { realtime } from './realtime.ts'
 import { responses } from './responses.ts'
 import { speech } from './speech.ts'
 import { transcription } from './transcription.ts'
 import { verify, videos } from './videos.ts'
+
+/** Servers such as vLLM have Jina's form. */
+const rerank = rerankAdapter(({ target }) => (target.provider.quirks?.rerank === 'voyage' ? voyageForm : jinaForm))
 
 const sessions: Record<string, RealtimeAdapter> = { openai: realtime, openai_live: live }
 
@@ -23,7 +28,7 @@ const sessions: Record<string, RealtimeAdapter> = { openai: realtime, openai_liv
 export const openai: Protocol = {
   direct: { chat: fittedChat(chat), completion, embedding, responses },
   queued: { video: videos },
-  instant: { image, speech, transcription },
+  instant: { image, speech, transcription, rerank, moderation },
   realtime: ({ traits }) => sessions[traits?.dialect ?? ''] ?? null,
   batch,
   verify,

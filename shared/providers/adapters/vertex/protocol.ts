@@ -8,6 +8,7 @@ import { image } from '../gemini/image.ts'
 import { chatRequest } from '../gemini/request.ts'
 import { chatStream } from '../gemini/stream.ts'
 import { embedding } from './embedding.ts'
+import { generateContent } from './generate-content.ts'
 import { atVertex, connectionAtVertex } from './paths.ts'
 import { video } from './video.ts'
 
@@ -27,6 +28,7 @@ export const vertex: Protocol = {
         stream: chatStream,
       }),
     ),
+    generate_content: generateContent,
     embedding,
   },
   queued: { video },

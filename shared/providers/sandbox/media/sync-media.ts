@@ -7,6 +7,7 @@ import { tokenizer } from '../../../kinds/tokenizer.ts'
 import type { InstantAdapter, InstantCall, Protocol } from '../../contract.ts'
 import { executeDirective } from '../directives.ts'
 import { images } from './images.ts'
+import { moderate, ranking } from './rankings.ts'
 import { soundParts } from './sounds.ts'
 import { transcript } from './transcripts.ts'
 
@@ -32,6 +33,8 @@ export function createSyncMedia(firstByteTimeoutMs: number): NonNullable<Protoco
     transcription: adapter<'transcription'>(({ prompt }) => prompt ?? '', transcript),
     music: adapter<'music'>(({ prompt, lyrics }) => `${prompt}\n${lyrics ?? ''}`, ofLength(usualSongSeconds)),
     sfx: adapter<'sfx'>(({ prompt }) => prompt, ofLength(usualEffectSeconds)),
+    rerank: adapter<'rerank'>(({ query }) => query, ranking),
+    moderation: adapter<'moderation'>(({ input }) => (typeof input === 'string' ? input : ''), moderate),
   }
 }
 

@@ -27,6 +27,8 @@ const examples: Record<string, (model: CatalogModel) => Example> = {
       ? { prompt: 'Once upon a time', max_tokens: 50 }
       : { messages: [{ role: 'user', content: 'Hello' }] },
   embeddings: () => ({ input: 'The text to embed' }),
+  rerank: () => ({ query: 'When does it open?', documents: ['Open from nine to five.', 'Closed on Sundays.'] }),
+  moderation: () => ({ input: 'The text to check' }),
   image: ({ kind }) => ({
     prompt: 'A lighthouse at dusk',
     ...(kind.references_required === true && { input_references: [image] }),

@@ -12,6 +12,8 @@ const names: Record<string, string> = {
   transcription: 'Transcription',
   music: 'Music',
   sfx: 'Sound effect',
+  rerank: 'Rerank',
+  moderation: 'Moderation',
   realtime: 'Realtime session',
   batch: 'Batch',
   ...kindNames,

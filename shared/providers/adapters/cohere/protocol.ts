@@ -1,0 +1,11 @@
+import type { Protocol } from '../../contract.ts'
+import { cohereForm, rerankAdapter } from '../../toolkit/rerank.ts'
+import { failure } from '../openai/failure.ts'
+
+/** Cohere's own API (`cohere-ai`). */
+export const cohere: Protocol = {
+  direct: {},
+  instant: { rerank: rerankAdapter(() => cohereForm) },
+  credentialCheck: () => ({ path: '/v1/models?page_size=1' }),
+  failure,
+}

@@ -1,0 +1,19 @@
+import { isObject } from '../../../base/is-object.ts'
+import type { ModerationResult } from '../../../kinds/moderation.ts'
+import type { InstantAdapter } from '../../contract.ts'
+import { invalidResponse } from './json.ts'
+
+/** `POST /moderations`. It is free. */
+export const moderation: InstantAdapter<'moderation'> = {
+  async make({ input: { input }, target, signal }, connection) {
+    const { upstream_model: model } = target.deployment
+    const { json } = await connection.send({ method: 'POST', path: '/moderations', json: { model, input }, signal })
+    if (!isObject(json) || !Array.isArray(json.results)) throw invalidResponse('it has no `results`')
+    return { model: typeof json.model === 'string' ? json.model : model, results: json.results.map(resultFrom) }
+  },
+}
+
+function resultFrom(one: unknown): ModerationResult {
+  if (isObject(one) && typeof one.flagged === 'boolean' && isObject(one.categories)) return one as ModerationResult
+  throw invalidResponse('a result is not flagged either way')
+}
