@@ -70,7 +70,13 @@ const requests: [title: string, content: unknown, more?: object][] = [
   ['Speech out', 'Say good morning.', { modalities: ['audio', 'text'], audio: { voice: 'alloy', format: 'mp3' } }],
 ]
 
-const policy: RoutingPolicy = { environment: 'live', mode: 'balanced', allowlist: null, provider: null }
+const policy: RoutingPolicy = {
+  environment: 'live',
+  mode: 'balanced',
+  allowlist: null,
+  deniedTiers: null,
+  provider: null,
+}
 
 /** Every provider that takes a key is configured, and nothing is known yet of how any of them does. */
 function freshWorld(): RoutingInputs {

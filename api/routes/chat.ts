@@ -8,6 +8,7 @@ import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures, type Features } from '../../shared/routing/features.ts'
 import { snapshotOf } from '../../shared/routing/options.ts'
 import { route } from '../../shared/routing/router.ts'
+import { withServiceTier } from '../../shared/routing/service-tier.ts'
 import type { Candidate } from '../../shared/wallet/routing-record.ts'
 import { admitFree } from '../auth/api-keys.ts'
 import { endpoint, endpointWithoutKoa, type RequestWithoutKoa } from '../endpoint.ts'
@@ -127,12 +128,13 @@ export const routeDecision = endpoint({
     'context_length_exceeded',
     'unsupported_capability',
     'model_not_allowed',
+    'service_tier_not_allowed',
     'model_not_found',
     'no_provider_available',
   ],
   async handle({ services, apiKey, body, raw, headers, requestId, ctx }) {
     ctx.set(await admitFree(services, apiKey))
-    const features = chatFeatures(body, raw.length)
+    const features = withServiceTier('chat', body, chatFeatures(body, raw.length))
     const { policy } = apiKey
     const session = sessionOf(headers, body)
     const marksCache = services.config.cacheMarks
@@ -216,14 +218,15 @@ export async function runDirect<K extends DirectKind>(
   { naming = sent as NamingBody, begins = false, forwarded, turn, storage, present }: OwnInput<K> = {},
 ): Promise<void> {
   const { stream, stream_options } = sent as Streamable
+  const body = turn?.body ?? sent
   const report = await run(
     services,
     {
       kind,
       key: apiKey,
-      body: turn?.body ?? sent,
+      body,
       raw: turn?.raw ?? raw,
-      features,
+      features: withServiceTier(kind, body, features),
       requestId,
       session: sessionOf(headers, naming),
       begins,

@@ -32,6 +32,7 @@ const policy: Policy = {
     organisationId: 'o',
     scopes: new Set(['*']),
     learning: true,
+    deniedTiers: null,
     provider: null,
     contentLogging: null,
     state: 'active' as const,

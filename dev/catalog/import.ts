@@ -113,7 +113,8 @@ function check(row: ModelRow, deployment: Deployment, file: Record<string, Entry
   const entryOf = (name: string) => file[`${prefixes[provider] ?? `${provider}/`}${name}`]
   const compare = (entry: Entry | undefined, alias?: string) => {
     const price = entry ? withOwnCachedInput(derive(entry, deployment.price), deployment) : null
-    const same = price !== null && canonical(price) === canonical({ ...deployment.price, web_search: undefined })
+    const same =
+      price !== null && canonical(price) === canonical({ ...deployment.price, web_search: undefined, tiers: undefined })
     console.log(JSON.stringify({ id: row.id, ...(alias && { alias }), provider, price, same }))
     return same
   }

@@ -24,6 +24,7 @@ const table = {
   insufficient_scope: [403, 'permission_error'],
   organisation_suspended: [403, 'permission_error'],
   model_not_allowed: [403, 'permission_error'],
+  service_tier_not_allowed: [403, 'permission_error'],
   insufficient_role: [403, 'permission_error'],
   email_not_verified: [403, 'permission_error'],
   wrong_key_type: [403, 'permission_error'],

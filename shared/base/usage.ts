@@ -1,3 +1,5 @@
+import type { ServiceTier } from './service-tier.ts'
+
 /**
  * Token usage in OpenAI's shape: `prompt_tokens` includes cached, cache-write, audio and image tokens,
  * `completion_tokens` includes reasoning, audio and image tokens.
@@ -24,6 +26,8 @@ export type Usage = {
   provider_cost_nano?: number
   /** Searches of the web by the provider's own tool, which are priced apart from their tokens. Not shown in answers. */
   web_searches?: number
+  /** The tier that the call was served at, if it is known: prices differ. Shown unless it is the standard one. */
+  service_tier?: ServiceTier | 'standard'
   /** Billable operations beside tokens that the provider reports and the catalog has no price for. Never shown. */
   unpriced?: string[]
   /** For a call of several requests: the usage of each, as prices depend on the length of a prompt. Never shown. */

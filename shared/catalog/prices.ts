@@ -1,9 +1,12 @@
 import { type PicoPerUnit, picoPerUnit, usdPerUnit, withMargin } from '../base/money.ts'
+import { type ServiceTier, serviceTiers } from '../base/service-tier.ts'
 import type { Usage } from '../base/usage.ts'
 import type { Price } from './schema.ts'
 
 export type TokenPrice = Extract<Price, { unit: 'token' }>
-type TokenPrices = Omit<TokenPrice, 'unit' | 'above' | 'web_search'>
+/** The prices of the tokens of one service tier. */
+export type TierPrice = Omit<TokenPrice, 'unit' | 'tiers' | 'web_search'>
+type TokenPrices = Omit<TierPrice, 'above'>
 
 /** The price of one token of each class, in pico-dollars; classes without a price of their own use their fallback's. */
 export type Rates = {
@@ -22,11 +25,12 @@ export type Rates = {
 /** Rates as floating-point numbers, for estimates: what a decision reads of every price in the catalog. */
 export type EstimateRates = { input: number; output: number; imageOutput: number }
 
-type Tier = { rates: Rates; estimate: EstimateRates }
-type Tiers = { base: Tier; above: (Tier & { tokens: number }) | null }
+type Step = { rates: Rates; estimate: EstimateRates }
+/** By the length of the prompt. */
+type Steps = { base: Step; above: (Step & { tokens: number }) | null }
 
 /** Caches parsed decimal strings per price: this runs several times on every call. */
-const tiersByPrice = new WeakMap<TokenPrice, Tiers>()
+const stepsByPrice = new WeakMap<TierPrice, Steps>()
 
 function ratesOf(prices: TokenPrices): Rates {
   const perMillion = (usd: string) => picoPerUnit(usd, 1_000_000)
@@ -50,37 +54,42 @@ function ratesOf(prices: TokenPrices): Rates {
   }
 }
 
-function tierOf(prices: TokenPrices): Tier {
+function stepOf(prices: TokenPrices): Step {
   const rates = ratesOf(prices)
   const { input, output, imageOutput } = rates
   return { rates, estimate: { input: Number(input), output: Number(output), imageOutput: Number(imageOutput) } }
 }
 
-function tiersOf(price: TokenPrice): Tiers {
-  let tiers = tiersByPrice.get(price)
-  if (!tiers) {
-    const above = price.above && { tokens: price.above.tokens, ...tierOf(price.above) }
-    tiers = { base: tierOf(price), above: above ?? null }
-    tiersByPrice.set(price, tiers)
+function stepsOf(price: TierPrice): Steps {
+  let steps = stepsByPrice.get(price)
+  if (!steps) {
+    const above = price.above && { tokens: price.above.tokens, ...stepOf(price.above) }
+    steps = { base: stepOf(price), above: above ?? null }
+    stepsByPrice.set(price, steps)
   }
-  return tiers
+  return steps
+}
+
+/** The prices of a tier; those of the standard one where it has none. */
+export function priceAt(price: TokenPrice, tier: ServiceTier | 'standard' | undefined): TierPrice {
+  return (tier && tier !== 'standard' && price.tiers?.[tier]) || price
 }
 
 /**
- * The rates of a whole call with `promptTokens` prompt tokens: those of the upper tier if the prompt exceeds its
+ * The rates of a whole call with `promptTokens` prompt tokens: those of the upper step if the prompt exceeds its
  * threshold.
  */
-export function tokenRates(price: TokenPrice, promptTokens: number): Rates {
-  return tierFor(price, promptTokens).rates
+export function tokenRates(price: TierPrice, promptTokens: number): Rates {
+  return stepFor(price, promptTokens).rates
 }
 
 /** The same as floating-point numbers, for estimates. */
-export function estimateRates(price: TokenPrice, promptTokens: number): EstimateRates {
-  return tierFor(price, promptTokens).estimate
+export function estimateRates(price: TierPrice, promptTokens: number): EstimateRates {
+  return stepFor(price, promptTokens).estimate
 }
 
-function tierFor(price: TokenPrice, promptTokens: number): Tier {
-  const { base, above } = tiersOf(price)
+function stepFor(price: TierPrice, promptTokens: number): Step {
+  const { base, above } = stepsOf(price)
   return above && promptTokens > above.tokens ? above : base
 }
 
@@ -89,7 +98,7 @@ function tierFor(price: TokenPrice, promptTokens: number): Tier {
  * from the remaining ones, in the order cached, cache-write, audio, image, and the rest is text. (A cached image or
  * audio token is reported both as cached and as its modality.) Reasoning tokens are ordinary output.
  */
-export function tokenCost(price: TokenPrice, usage: Usage): bigint {
+export function tokenCost(price: TierPrice, usage: Usage): bigint {
   const rates = tokenRates(price, usage.prompt_tokens)
   const cost = new TokenSplit(usage.prompt_tokens)
   const input = usage.prompt_tokens_details
@@ -161,15 +170,15 @@ export type UsedClasses = {
 
 /**
  * The maximum rates of a call, for reservations: pico-dollars per prompt token and per completion token, over all
- * classes in use and both tiers. `promptTokens`, an upper bound of the prompt, makes the result tighter for short
+ * classes in use and both steps. `promptTokens`, an upper bound of the prompt, makes the result tighter for short
  * prompts.
  */
 export function maxTokenRates(
-  price: TokenPrice,
+  price: TierPrice,
   used: UsedClasses = {},
   promptTokens = Number.POSITIVE_INFINITY,
 ): { input: PicoPerUnit; output: PicoPerUnit } {
-  const { base, above } = tiersOf(price)
+  const { base, above } = stepsOf(price)
   let input = 0n
   let output = 0n
   for (const { rates } of above && promptTokens > above.tokens ? [base, above] : [base]) {
@@ -222,8 +231,9 @@ function variantsOf(price: Exclude<Price, { unit: 'token' }>): Record<string, st
 
 /**
  * The prices charged to clients, for `GET /v1/models`: decimal strings in USD per token or other unit, margin included.
- * Token prices are those of the lower tier; only classes with a price of their own are listed. Prices by resolution,
- * size or option have it as a suffix of their name, e.g. `per_second_1080p`; an option of `per_minute` is a surcharge.
+ * Token prices are those of short prompts; only classes with a price of their own are listed. Prices by resolution,
+ * size, option or service tier have it as a suffix of their name, e.g. `per_second_1080p` or `prompt_flex`; an option of
+ * `per_minute` is a surcharge.
  */
 export function publicPricing(price: Price, marginPpm: bigint): Record<string, string> {
   const charged = (usd: string, per: 1 | 1_000_000) => usdPerUnit(withMargin(picoPerUnit(usd, per), marginPpm))
@@ -236,10 +246,14 @@ export function publicPricing(price: Price, marginPpm: bigint): Record<string, s
     }
   }
   const listed: Record<string, string> = {}
-  for (const [key, field] of Object.entries(tokenKeys)) {
-    const usd = price[field]
-    if (usd !== undefined) listed[key] = charged(usd, 1_000_000)
+  const list = (prices: TokenPrices, suffix: string) => {
+    for (const [key, field] of Object.entries(tokenKeys)) {
+      const usd = prices[field]
+      if (usd !== undefined) listed[`${key}${suffix}`] = charged(usd, 1_000_000)
+    }
   }
+  list(price, '')
+  for (const tier of serviceTiers) if (price.tiers?.[tier]) list(price.tiers[tier], `_${tier}`)
   if (price.web_search !== undefined) listed.web_search = charged(price.web_search, 1)
   return listed
 }

@@ -21,13 +21,18 @@ const tokenRates = {
   image_output: usd.optional(),
 }
 
+/** Prices for the whole call if its prompt exceeds `tokens`. */
+const above = z.strictObject({ tokens: z.int().positive(), ...tokenRates }).optional()
+const tierRates = z.strictObject({ ...tokenRates, above }).optional()
+
 /** The price of a provider. Token and character prices are per million, all others per unit. */
 export const price = z.discriminatedUnion('unit', [
   z.strictObject({
     unit: z.literal('token'),
     ...tokenRates,
-    /** Prices for the whole call if its prompt exceeds `tokens`. */
-    above: z.strictObject({ tokens: z.int().positive(), ...tokenRates }).optional(),
+    above,
+    /** Prices of the service tiers that it offers. A tier without a price is not sent. */
+    tiers: z.strictObject({ flex: tierRates, priority: tierRates }).optional(),
     /** One search of the web by the provider’s own tool. Without it, the tool is refused. */
     web_search: usd.optional(),
   }),

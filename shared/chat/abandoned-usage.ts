@@ -6,6 +6,7 @@ import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
 import { chargeNano, maxMediaTokens, promptTokensBound, withinContext } from '../routing/pricing.ts'
+import { atServedTier } from '../routing/service-tier.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { statedUsage } from './bill.ts'
 import type { ChatFormat } from './chat-format.ts'
@@ -79,6 +80,7 @@ export async function estimateAbandonedUsage<K extends DirectKind>(abandoned: Ab
     total_tokens: prompt.prompt_tokens + completion_tokens,
     ...(completion_tokens_details && { completion_tokens_details }),
     ...(web_searches && { web_searches }),
+    ...(reported?.service_tier && { service_tier: reported.service_tier }),
     estimated: true,
   }
 }
@@ -114,7 +116,7 @@ export async function billAborted<K extends DirectKind>(
   { body, features }: ChatRunInput<K>,
   { target, reservation, marginPpm, sentMs, reasons, relay }: AbortedCall,
 ): Promise<Bill> {
-  const usage = await estimateAbandonedUsage({
+  const estimate = await estimateAbandonedUsage({
     format,
     body,
     features,
@@ -125,6 +127,7 @@ export async function billAborted<K extends DirectKind>(
     ...(await readDelivered(relay)),
     hidesOutput: relay === null || reasons,
   })
+  const usage = atServedTier(estimate, target)
   const costNano = chargeNano(target.deployment, usage, marginPpm)
   return { ...noOutcome, ...clientLeft, target, usage, shownUsage: { ...usage, cost: costNano / 1e9 }, costNano }
 }

@@ -3,6 +3,7 @@ import type { Bill } from '../engine/report.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { cacheDiscountNano, chargeNano, maxStatedTokens } from '../routing/pricing.ts'
+import { atServedTier } from '../routing/service-tier.ts'
 import type { BilledAnswer, Billing, ChatFormat, ProviderAnswer } from './chat-format.ts'
 import {
   type AnswerChoice,
@@ -51,8 +52,9 @@ export function statedUsage(stated: Usage | null | undefined, { target, features
 function billOf<K extends DirectKind>(
   { target, marginPpm, free }: Billing,
   finished: FinishedCall<K>,
-  { usage, produced, finishReason }: Outcome,
+  { usage: counted, produced, finishReason }: Outcome,
 ): Bill {
+  const usage = atServedTier(counted, target)
   const owedNano = free ? 0 : chargeNano(target.deployment, usage, marginPpm)
   const costNano = produced ? owedNano : 0
   const discountNano = costNano > 0 ? cacheDiscountNano(target.deployment, usage, marginPpm) : 0
@@ -76,7 +78,7 @@ function presentUsage(
   costUsd: number,
   cacheDiscountUsd: number,
 ): ShownUsage {
-  const { prompt_tokens, completion_tokens, total_tokens, estimated } = usage
+  const { prompt_tokens, completion_tokens, total_tokens, service_tier: tier, estimated } = usage
   const ours = estimated && { estimated }
   // Embeddings have no completion: OpenAI's own usage object has only two figures.
   if (!countsOutput) return { prompt_tokens, total_tokens, cost: costUsd, ...ours }
@@ -88,6 +90,7 @@ function presentUsage(
     completion_tokens_details: { reasoning_tokens: 0, audio_tokens: 0, ...usage.completion_tokens_details },
     cost: costUsd,
     ...(cacheDiscountUsd !== 0 && { cache_discount: cacheDiscountUsd }),
+    ...(tier && tier !== 'standard' && { service_tier: tier }),
     ...ours,
   }
 }

@@ -20,6 +20,7 @@ import { listedRequest } from '../routing/listed-request.ts'
 import { dryRunRequest, parseModelSelector, snapshotOf } from '../routing/options.ts'
 import { marginOf } from '../routing/pricing.ts'
 import { type Decision, route } from '../routing/router.ts'
+import { withoutServedTier } from '../routing/service-tier.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { billAborted, unbilled } from './abandoned-usage.ts'
 import { type Attempt, isStopped, type ReceivedAnswer, receiveAnswer, serializeAnswer } from './attempt.ts'
@@ -261,7 +262,8 @@ class Run<K extends DirectKind> extends BaseRun {
     const requests = adapter.requests?.(call) ?? [adapter.request(call)]
     const { dropped = [], adjusted = [] } = dryRun ?? requests[0]!
     const { reasoningDropped = false, reasoningSent = false, cacheMarked = false } = requests[0]!
-    this.dropped = unlisted.length > 0 ? [...new Set([...unlisted, ...dropped])] : dropped
+    const unsent = withoutServedTier(dropped, target)
+    this.dropped = unlisted.length > 0 ? [...new Set([...unlisted, ...unsent])] : unsent
     this.adjusted = adjusted
     this.reasoningDropped = reasoningDropped
     this.#isStateSent = reasoningSent
@@ -416,7 +418,7 @@ const maxMsPerToken = 50
 /**
  * How long to wait for a target's first output when another target is available: in a stream until its first token; for
  * a complete answer with an output limit until all of it must have been produced. Infinite for models that may work
- * silently: reasoning, images, audio.
+ * silently: reasoning, images, audio, and the tier whose requests wait for free capacity.
  */
 function firstTokenTimeout(
   { firstTokenTimeoutMs }: Config['upstream'],
@@ -426,7 +428,8 @@ function firstTokenTimeout(
   const bufferedTokens = stream ? 0 : (maxTokens || Number.POSITIVE_INFINITY) * choices
   const maxMs = firstTokenTimeoutMs + bufferedTokens * maxMsPerToken
   const isSilentWork = outputs.image || outputs.audio
-  return ({ deployment }) => (isSilentWork || canReason(deployment) ? Number.POSITIVE_INFINITY : maxMs)
+  return ({ deployment, tier }) =>
+    isSilentWork || tier === 'flex' || canReason(deployment) ? Number.POSITIVE_INFINITY : maxMs
 }
 
 /**

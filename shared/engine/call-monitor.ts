@@ -49,7 +49,8 @@ export class CallMonitor {
     this.#hasDelivered = streamed
     const waitedMs = elapsedMs(this.startedMs, this.firstByteMs)
     if (streamed) this.#span?.set(firstChunkAttributes(waitedMs))
-    if (!streamed || !this.route.credential) return
+    // What waits for free capacity says nothing about the speed of other requests.
+    if (!streamed || !this.route.credential || this.route.target.tier === 'flex') return
     health.recordFirstByte(this.route.target, waitedMs)
     metrics?.recordFirstChunk(this.route.target, waitedMs)
   }
@@ -59,7 +60,7 @@ export class CallMonitor {
     const { health, monotonic } = this.#services
     const { target, credential } = this.route
     if (!credential) return
-    const enough = tokens >= (streamed ? minTokens.streamed : minTokens.buffered)
+    const enough = target.tier !== 'flex' && tokens >= (streamed ? minTokens.streamed : minTokens.buffered)
     const fromMs = (streamed ? this.firstByteMs : null) ?? this.startedMs
     health.recordSuccess(target, enough ? (tokens * 1_000) / Math.max(1, elapsedMs(fromMs, monotonic.now())) : null)
   }

@@ -98,7 +98,7 @@ export async function failover<T>(
       return answer
     } catch (thrown) {
       const error = withoutSecret(thrown, route)
-      const isBusy = permit !== null && isOverload(error)
+      const isBusy = (permit !== null || target.tier === 'flex') && isOverload(error)
       permit?.release(isBusy ? outcomeOf(error) : 'failed', isBusy ? error.retryAfterMs : null)
       if (!(error instanceof ProviderError) || isRequestFault(error)) monitor.recordAbandonment()
       if (error instanceof GatewayError && error.code === 'unsupported_capability') {
@@ -115,7 +115,7 @@ export async function failover<T>(
         plan.keepOnly(other => hasLargerContext(other, target))
         continue
       }
-      // Overload caused by delayed work does not count against the provider's health for interactive requests.
+      // Overload caused by delayed work, or of the cheap tier, does not count against the provider's health for other requests.
       if (isBusy) monitor.recordAbandonment()
       else monitor.recordFailure(error)
       plan.recordFailure(target, error, isKeyFault(error) && !route.alone, passedMs())

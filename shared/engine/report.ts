@@ -118,6 +118,8 @@ export function usageEvent(run: FinishedRun, reservation: Reservation, outcome: 
   const { cache_write_tokens: writes, cache_write_1h_tokens: writes1h } = usage.prompt_tokens_details ?? {}
   if (writes) event.cacheWriteTokens = writes
   if (writes1h) event.cacheWrite1hTokens = writes1h
+  const { service_tier: tier } = usage
+  if (tier && tier !== 'standard') event.serviceTier = tier
   if (usage.web_searches) event.webSearches = usage.web_searches
   if (outcome.costNano > 0) {
     event.marginPpm = Number(run.marginPpm)

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { serviceTiers } from '../base/service-tier.ts'
 import { keyProviderPreferences } from '../catalog/provider-preferences.ts'
 import { modes, scopes } from './policy.ts'
 import { maxOverlapHours } from './replaced-secrets.ts'
@@ -47,6 +48,11 @@ export const keyPolicy = z.strictObject({
     .boolean()
     .optional()
     .describe('Whether feedback on the requests of the organisation moves what `auto` chooses; true by default.'),
+  denied_service_tiers: z
+    .array(z.enum(serviceTiers))
+    .max(serviceTiers.length)
+    .nullish()
+    .describe('The `service_tier` values that requests may not ask for; null or empty = none.'),
   provider: keyProviderPreferences
     .nullish()
     .describe('Which providers may serve the key; a request can only tighten it. Null = all.'),

@@ -50,6 +50,7 @@ function settings(row: ApiKey) {
     model_allowlist: row.modelAllowlist.length > 0 ? row.modelAllowlist : null,
     scopes: row.scopes.join(','),
     learning: row.learning,
+    denied_service_tiers: row.deniedTiers.length > 0 ? row.deniedTiers : null,
     provider: storedPreferences(row.provider),
     expires_at: row.expiresAt?.toISOString() ?? null,
   }
@@ -66,6 +67,7 @@ function columns(policy: KeyPolicy) {
     ...(policy.model_allowlist !== undefined && { modelAllowlist: policy.model_allowlist ?? [] }),
     ...(policy.scopes !== undefined && { scopes: policy.scopes }),
     ...(policy.learning !== undefined && { learning: policy.learning }),
+    ...(policy.denied_service_tiers !== undefined && { deniedTiers: [...new Set(policy.denied_service_tiers ?? [])] }),
     ...(policy.provider !== undefined && { provider: policy.provider ?? Prisma.DbNull }),
     ...(policy.expires_at !== undefined && { expiresAt: policy.expires_at ? new Date(policy.expires_at) : null }),
   }

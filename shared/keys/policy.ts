@@ -41,6 +41,8 @@ export type Policy = {
   provider: KeyProviderPreferences | null
   /** Null = all models. */
   allowlist: ReadonlySet<string> | null
+  /** The service tiers that its requests may not ask for; null = none. */
+  deniedTiers: ReadonlySet<string> | null
   scopes: ReadonlySet<string>
   /** Whether `auto` uses what feedback taught. */
   learning: boolean
@@ -93,6 +95,7 @@ export function policyOf(
     shared: row.environment === 'test' ? { rateKey: `test:${row.organisationId}`, ...testLimits } : null,
     capNano: row.monthlySpendCapNano === null ? null : Number(row.monthlySpendCapNano),
     allowlist: row.modelAllowlist.length > 0 ? new Set(row.modelAllowlist) : null,
+    deniedTiers: row.deniedTiers.length > 0 ? new Set(row.deniedTiers) : null,
     scopes: new Set(row.scopes),
     learning: row.learning,
     provider: storedPreferences(row.provider),

@@ -190,7 +190,7 @@ export const responsesMembers: MemberTable = table(own, otherVendors, {
   service_tier: {
     is: 'dropped',
     concern: 'cost',
-    why: 'the tier that the catalog prices is sent instead',
+    why: 'a tier is sent where the target has a price for it: docs/decisions/service-tiers.md',
     source: 'openai: ServiceTier',
   },
   client_metadata: { is: 'ours', why: 'Codex sends it in every request; it has no effect' },
@@ -239,13 +239,17 @@ export const generateContentMembers: MemberTable = table(own, {
     matters: true,
   },
   'labels modelArmorConfig store': { is: 'dropped', concern: 'state', why: 'kept in the operator’s account' },
-  serviceTier: { is: 'dropped', concern: 'cost', why: 'the tier that the catalog prices is used' },
+  serviceTier: {
+    is: 'dropped',
+    concern: 'cost',
+    why: 'a tier is sent where the target has a price for it: docs/decisions/service-tiers.md',
+  },
 })
 
 /** What chat completions, completions and embeddings do not send, of the members that providers have. */
 export const unsentChatMembers: MemberTable = table(own, otherVendors, {
   [Object.keys(paidFields).join(' ')]: { is: 'refused', concern: 'cost', why: 'has no price', matters: true },
-  'store service_tier': { is: 'ours', concern: 'cost', why: 'never stored, at the tier that the catalog prices' },
+  'store service_tier': { is: 'ours', concern: 'cost', why: 'never stored, at a tier with a price' },
   metadata: { is: 'ours', concern: 'state', why: 'labels of the gateway’s own log' },
   'prompt_cache_retention prompt_cache_options': { is: 'dropped', concern: 'cost', why: 'has no price' },
   moderation: { is: 'dropped', concern: 'cost', why: 'a second model without a price' },

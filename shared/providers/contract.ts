@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import type { ServiceTier } from '../base/service-tier.ts'
 import type { Usage } from '../base/usage.ts'
 import type { Deployment, ModelRow, ProviderRow } from '../catalog/schema.ts'
 import type { ResponseSink } from '../io/http.ts'
@@ -11,8 +12,8 @@ import type { RealtimeAdapter } from './realtime-contract.ts'
 import type { StreamDecoder } from './stream-decoder.ts'
 import type { ReasoningSealer } from './toolkit/reasoning-envelope.ts'
 
-/** The destination of a call: one model at one provider. */
-export type Target = { model: ModelRow; deployment: Deployment; provider: ProviderRow }
+/** The destination of a call: one model at one provider. `tier`: the service tier that is asked for there; absent = the standard one. */
+export type Target = { model: ModelRow; deployment: Deployment; provider: ProviderRow; tier?: ServiceTier }
 
 /** A file the caller referred to by URL, fetched through the URL policy for providers that require the bytes. */
 export type Media = { contentType: string; bytes: Buffer }

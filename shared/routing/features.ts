@@ -1,3 +1,4 @@
+import type { ServiceTier } from '../base/service-tier.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
 import type { DocumentSize } from '../io/media/pdf.ts'
 import { asksFor1hCache } from '../kinds/cache-marks.ts'
@@ -46,6 +47,8 @@ export type Features = {
    * what MCP servers return. Each time may fill the model's context. Absent = never.
    */
   toolReads?: number
+  /** The service tier that it asks for; absent = the standard one. */
+  tier?: ServiceTier
   /** Members that may not be sent, since nothing is reserved for them. Absent = none. */
   unlisted?: readonly Unlisted[]
   /** Whether the conversation holds reasoning that only the protocol that signed it can read. */

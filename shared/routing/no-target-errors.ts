@@ -4,6 +4,7 @@ import type { Figures } from '../providers/health.ts'
 import { pausedCooldownMs } from '../providers/provider-pauses.ts'
 import type { RoutingContext } from './options.ts'
 import { allExcludedError, type Exclusion, exclusionOf, isByName } from './provider-preferences.ts'
+import { targetOf } from './service-tier.ts'
 
 /**
  * The error of a request without targets: 400 when its own provider preferences exclude all, 403 when those of its key do, else the 503 that names the
@@ -26,7 +27,7 @@ export function noTargetError({
     for (const { deployment, provider } of catalog.targets(model)) {
       const served = upstreams.adapter(kind, { model, deployment, provider }, environment)
       if (!served) continue
-      const target = { model, deployment, provider }
+      const target = targetOf({ model, deployment, provider }, features)
       const exclusion = preferences && exclusionOf(preferences, target, { features, marginPpm: inputs.marginPpm })
       if (exclusion) excluded.set(provider.name, exclusion)
       else if (!features.signedThinking || served.adapter.native) acceptable.add(provider.name)

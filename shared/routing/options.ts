@@ -25,10 +25,11 @@ import {
 } from './provider-preferences.ts'
 import { requestFormatOf } from './request-formats.ts'
 import { type Rated, secondsOf } from './score.ts'
+import { targetOf, withoutServedTier } from './service-tier.ts'
 import type { Task } from './task.ts'
 
 /** What routing reads of a key's policy. */
-export type RoutingPolicy = Pick<Policy, 'environment' | 'mode' | 'allowlist' | 'provider'>
+export type RoutingPolicy = Pick<Policy, 'environment' | 'mode' | 'allowlist' | 'deniedTiers' | 'provider'>
 
 /** A request body, of which the router reads the model and the routing fields. */
 export type RoutingRequest = DirectKinds[DirectKind]['request'] & {
@@ -127,7 +128,7 @@ export function listOptions(context: RoutingContext, model: ModelRow, isAutomati
   context.considered.push(model)
   const quality = qualityOf(model, context.task, isAutomatic ? context.learned : null)
   for (const { deployment, provider } of inputs.catalog.targets(model)) {
-    const target = { model, deployment, provider }
+    const target = targetOf({ model, deployment, provider }, context.features)
     const reason = exclusionReason(inputs, context, target, isAutomatic)
     if (!reason) options.push(estimateOption(context, newOption(target, isAutomatic)))
     else
@@ -218,11 +219,12 @@ export function markIfUnsupported(context: RoutingContext, option: Option): bool
 }
 
 /** The same where every parameter of the request is required: also a provider that would not get one is left out. */
-function markIfIncomplete({ inputs, kind, request }: RoutingContext, option: Option, owner: Owner): boolean {
+function markIfIncomplete({ inputs, kind, request, features }: RoutingContext, option: Option, owner: Owner): boolean {
   const dryRun = dryRunRequest(inputs.upstreams, kind, option.target, request)
   if (dryRun instanceof GatewayError) option.refusal = dryRun.message
   else {
-    const missing = parametersAmong(kind, dryRun?.dropped ?? [])
+    const missing = parametersAmong(kind, withoutServedTier(dryRun?.dropped ?? [], option.target))
+    if (features.tier && !option.target.tier) missing.push('service_tier')
     const why = `it does not take ${formatNames(missing)}`
     option.refusal = missing.length > 0 ? exclusionText({ owner, member: 'require_parameters', why }) : null
   }

@@ -2,7 +2,7 @@ import type { Config } from '../base/config.ts'
 import { nanoCeilFromPico, nanoFromPico, withMargin } from '../base/money.ts'
 import type { Usage } from '../base/usage.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
-import { estimateRates, maxTokenRates, type TokenPrice, tokenCost, webSearchCost } from '../catalog/prices.ts'
+import { estimateRates, maxTokenRates, priceAt, type TokenPrice, tokenCost, webSearchCost } from '../catalog/prices.ts'
 import type { Deployment } from '../catalog/schema.ts'
 import {
   billsDocumentText,
@@ -78,7 +78,8 @@ function withoutCache({ prompt_tokens_details: details = {}, parts, ...usage }: 
 
 function listedPico(price: TokenPrice, usage: Usage): bigint {
   const searchPico = webSearchCost(price, usage.web_searches ?? 0)
-  return (usage.parts ?? [usage]).reduce((sum, part) => sum + tokenCost(price, part), searchPico)
+  const prices = priceAt(price, usage.service_tier)
+  return (usage.parts ?? [usage]).reduce((sum, part) => sum + tokenCost(prices, part), searchPico)
 }
 
 type Bounded = Pick<Features, 'textTokensBound' | 'media' | 'prompts' | 'webSearches' | 'toolReads'>
@@ -165,12 +166,19 @@ export function mayExtendPrompt(
   return extendsPrompt === true || webSearchesAt(target, webSearches) !== null
 }
 
-function maxRates({ deployment }: Target, { inputs, outputs, media, cache1h }: Features, promptTokens: number) {
+function maxRates({ deployment, tier }: Target, { inputs, outputs, media, cache1h }: Features, promptTokens: number) {
+  const { price } = deployment
+  if (price.unit !== 'token') return { input: 0n, output: 0n }
   const audioIn = inputs.audio || media.earlierSounds > 0
   const used = { audioIn, imageIn: inputs.image, audioOut: outputs.audio, imageOut: outputs.image, cache1h }
-  return deployment.price.unit === 'token'
-    ? maxTokenRates(deployment.price, used, promptTokens)
-    : { input: 0n, output: 0n }
+  const standard = maxTokenRates(price, used, promptTokens)
+  if (!tier) return standard
+  // A provider may serve a request at the standard tier instead.
+  const { input, output } = maxTokenRates(priceAt(price, tier), used, promptTokens)
+  return {
+    input: input > standard.input ? input : standard.input,
+    output: output > standard.output ? output : standard.output,
+  }
 }
 
 /** The maximum cost of one output token at a target, over all choices: pico-dollars with margin. */
@@ -243,9 +251,9 @@ export function expectedUse(
  * The estimated cost of a request at a target, in nano-dollars: for routing, never for billing. It is computed with
  * floating-point numbers, since `auto` does so for every target of the catalog.
  */
-export function estimateNano({ deployment: { price } }: Target, use: ExpectedUse): number {
+export function estimateNano({ deployment: { price }, tier }: Target, use: ExpectedUse): number {
   if (price.unit !== 'token') return 0
-  const rates = estimateRates(price, use.promptTokens)
+  const rates = estimateRates(priceAt(price, tier), use.promptTokens)
   const pico = use.promptTokens * rates.input + use.outputTokens * rates.output + use.imageTokens * rates.imageOutput
   return Math.round(pico * use.nanoPerPico)
 }

@@ -3,7 +3,7 @@ import { GatewayError } from '../base/errors.ts'
 import { withMargin } from '../base/money.ts'
 import { formatNames } from '../base/names.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
-import { tokenRates } from '../catalog/prices.ts'
+import { priceAt, tokenRates } from '../catalog/prices.ts'
 import openRouterNames from '../catalog/provider-names.json' with { type: 'json' }
 import type { KeyProviderPreferences, ProviderPreferences } from '../catalog/provider-preferences.ts'
 import { namesProvider, valueFor } from '../catalog/regions.ts'
@@ -257,7 +257,7 @@ function comparedPrices(target: Target, { features, marginPpm }: PricedRequest):
   const { price } = target.deployment
   if (price.unit !== 'token') return unitPrices(price, marginPpm)
   const { input, output, audioInput, audioOutput, imageInput, imageOutput } = tokenRates(
-    price,
+    priceAt(price, target.tier),
     features?.maxPromptEstimate ?? 0,
   )
   const perMillion = (pico: bigint) => Number(withMargin(pico, marginPpm)) / 1e6

@@ -31,6 +31,7 @@ import { type Arm, drawArm, type Preferences, preferencesOf, type Sort } from '.
 import { breakTie, bringForward, byCooldown, compareBy, joined, rankProviders } from './rank-providers.ts'
 import { unmetError, unmetRequirement } from './requirements.ts'
 import { chooseBest, scaleOf } from './score.ts'
+import { assertTierAllowed, keepTier, targetOf } from './service-tier.ts'
 import { taskOf } from './task.ts'
 
 /**
@@ -86,6 +87,7 @@ type RoutingQuery = {
  */
 export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Explain = 'no'): Decision {
   const { policy, kind, request, features, sticky = null, learned = null } = query
+  assertTierAllowed(policy, features)
   const mode = request.mode ?? policy.mode
   const preferences = preferencesOf(policy.provider, request.provider)
   const only = explain === 'no' ? onlyTarget(inputs, { ...query, preferences }) : null
@@ -132,7 +134,7 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
   if (preferences && request.models) joinModels(options, preferences)
   const { overflow } = context
   if (options.length === 0) throw overflow ?? noTargetError(context)
-  const chosen = excludeCoolingDown(context, options).slice(0, maxTargets)
+  const chosen = excludeCoolingDown(context, keepTier(options, features)).slice(0, maxTargets)
   const targets = chosen.map(({ target }) => target)
   const arm = context.arm && targets[0]!.provider.name === context.arm.provider ? { arm: context.arm } : {}
   if (explain === 'no') return { mode, reason: '', targets, candidates: [], overflow, ...arm }
@@ -164,7 +166,7 @@ function onlyTarget(inputs: RoutingInputs, query: RoutingQuery & { preferences: 
     unmetRequirement(model, features)
   )
     return null
-  const target = { model, deployment: served.deployment, provider: served.provider }
+  const target = targetOf({ model, deployment: served.deployment, provider: served.provider }, features)
   if (exclusionReason(inputs, query, target, false) || inputs.figures(target).cooldownMs > 0) return null
   return target
 }
@@ -200,7 +202,7 @@ function selectPinned(
   }
   const missing = unmetRequirement(model, features)
   if (missing) throw unmetError(model, missing, kind, features)
-  const listed = listOptions(context, model, false)
+  const listed = keepTier(listOptions(context, model, false), features)
   if (context.explains) context.compared = context.compared.concat(listed)
   const options = rankProviders(context, listed, sort, scaleOf(listed, 0))
   const stickyOption =
@@ -256,10 +258,14 @@ function selectAutomatically(
   sticky: StickyTarget | null,
 ): readonly Option[] {
   context.task = taskOf(context.features)
-  const chosen = context.excluded ? [] : chooseAmong(context, listAvailableOptions(context), sort, sticky)
+  // The cached options are those of the standard tier.
+  const isCached = !context.excluded && !context.features.tier
+  const chosen = isCached ? chooseAmong(context, listAvailableOptions(context), sort, sticky) : []
   if (chosen.length > 0) return chosen
   const listed = listEligibleModels(context).map(model => listOptions(context, model, true))
-  const groups = listed.filter(isNotEmpty)
+  const { tier } = context.features
+  const tiered = tier ? listed.map(options => options.filter(({ target }) => target.tier)).filter(isNotEmpty) : []
+  const groups = tiered.length > 0 ? tiered : listed.filter(isNotEmpty)
   const found = chooseAmong(context, groups, sort, sticky)
   if (found.length === 0 && groups.length > 0 && context.preferences?.requiresParameters)
     throw missingParameterError(joined(groups))

@@ -59,6 +59,8 @@ export const loggedColumns = {
   reasoningTokens: { type: 'int', merge: 'greatest' },
   /** Searches of the web by the provider's own tool. */
   webSearches: { type: 'int', merge: 'greatest', optional: true },
+  /** The service tier that it was served at; absent for the standard one. */
+  serviceTier: { type: 'text', optional: true },
   estimated: { type: 'boolean' },
   /** Why used tokens are not charged. */
   waiver: { type: 'text', optional: true },

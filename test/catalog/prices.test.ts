@@ -200,10 +200,7 @@ test('priced: the tier’s bound is exact for any price', t => {
       ({ unit: _, ...upper }, lower, tokens) => {
         const price: TokenPrice = { ...lower, above: { tokens, ...upper } }
         const at = (prompt: number) => tokenRates(price, prompt).input
-        return (
-          at(tokens) === tokenRates(lower, 0).input &&
-          at(tokens + 1) === tokenRates({ unit: 'token', ...upper }, 0).input
-        )
+        return at(tokens) === tokenRates(lower, 0).input && at(tokens + 1) === tokenRates(upper, 0).input
       },
     ),
   )

@@ -170,7 +170,8 @@ class Cleaner {
 /** The gateway uses it even where a provider does not support it. */
 const routingField = 'prompt_cache_key'
 /** Values of `service_tier` that name the priced tier. */
-const usualTiers = words('auto default standard standard_only on_demand')
+const usualTiers = words('auto default standard standard_only on_demand unspecified')
+const tierFields = words('service_tier serviceTier')
 
 /** True when the caller may notice that the field was dropped: its value requests something. */
 export function isNoticeable(name: string, value: unknown): boolean {
@@ -192,7 +193,7 @@ function topOf(path: string): string {
 }
 
 function isUsualTier(name: string, value: unknown): boolean {
-  return name === 'service_tier' && usualTiers.has(String(value))
+  return tierFields.has(name) && usualTiers.has(String(value).toLowerCase())
 }
 
 function asksForSomething(value: unknown): boolean {

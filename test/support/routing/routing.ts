@@ -64,6 +64,7 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
     spendsMoney: true,
     capNano: null,
     allowlist: null,
+    deniedTiers: null,
     expiresAtMs: null,
   }
   const key = {

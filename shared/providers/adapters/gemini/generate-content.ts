@@ -84,6 +84,7 @@ export function editedBody(call: GenerateCall): { body: Buffer | string; dropped
   const { removed, dropped } = unsentMembers('generate_content', body, passesUnknown)
   const changes: Record<string, unknown> = {}
   for (const name of removed) changes[name] = undefined
+  if (target.tier) Object.assign(changes, { serviceTier: target.tier, service_tier: undefined })
   const { generationConfig } = body
   if (maxTokens !== null && !((generationConfig?.maxOutputTokens || Number.POSITIVE_INFINITY) <= maxTokens))
     changes.generationConfig = { ...generationConfig, maxOutputTokens: maxTokens }

@@ -55,6 +55,7 @@ export function chatRequest(originalCall: Call<'chat'>): UpstreamRequest {
   })
   const content = defined({
     ...conversation(call),
+    serviceTier: target.tier,
     tools: tools(body),
     toolConfig: toolConfig(body),
     generationConfig: Object.keys(generationConfig).length > 0 ? generationConfig : undefined,

@@ -64,17 +64,17 @@ function allowedFieldTest<K extends OpenAiKind>(kind: K, { target }: Call<K>): (
   return field => allowedFields[kind].has(field) || isExtra(field)
 }
 
-/** Not the caller's choice: the provider's quirks `service_tier` and `store` give the value in every request. */
+/** The provider's quirks give the value in every request, apart from a service tier that has a price. */
 const fixedFields = ['service_tier', 'store'] as const
 
 /**
- * Sets the service tier that the catalog prices, and disables storage, where a provider's account settings could
- * differ.
+ * Sets the service tier of the target, and disables storage, where a provider's account settings could differ.
  */
 export function setFixedFields({ call, changes }: Draft<'chat'>): void {
   const fields: Record<string, unknown> = call.body
   for (const name of fixedFields) {
-    const value = call.target.provider.quirks?.[name]
+    const { provider, tier } = call.target
+    const value = (name === 'service_tier' && tier) || provider.quirks?.[name]
     if (value === fields[name]) delete changes[name]
     else if (value !== undefined || fields[name] !== undefined) changes[name] = value
   }

@@ -49,7 +49,7 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   delete changes.store
   set('store', false)
   delete changes.service_tier
-  set('service_tier', target.provider.quirks?.service_tier)
+  set('service_tier', target.tier ?? target.provider.quirks?.service_tier)
   const limit = (changes.max_output_tokens ?? body.max_output_tokens ?? Number.POSITIVE_INFINITY) as number
   if (maxTokens !== null && maxTokens < limit) changes.max_output_tokens = maxTokens
   const request: UpstreamRequest = {

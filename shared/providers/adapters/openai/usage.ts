@@ -1,4 +1,5 @@
 import { isObject } from '../../../base/is-object.ts'
+import { statedTierOf } from '../../../base/service-tier.ts'
 import type { Usage } from '../../../base/usage.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { Json } from './json.ts'
@@ -111,15 +112,14 @@ function amount(value: unknown): number | undefined {
 
 /** Counters in `usage` of work billed separately, at xAI and OpenRouter. */
 const paidWork = ['num_sources_used', 'num_server_side_tools_used', 'server_tool_use', 'server_side_tool_usage_details']
-const dearTiers: ReadonlySet<unknown> = new Set(['priority', 'fast'])
 
-type Extras = Pick<Usage, 'provider_cost_nano' | 'unpriced'>
+type Extras = Pick<Usage, 'provider_cost_nano' | 'service_tier' | 'unpriced'>
 /** The common case: a response without extras. */
 export const noExtras: Extras = Object.freeze({})
 
-/** The cost of a response or chunk apart from its tokens: the stated cost, and work without a catalog price. */
+/** What the cost of a response or chunk depends on beside its tokens: the stated cost, the tier, work without a catalog price. */
 export function extrasOf(json: Json, provider: ProviderRow): Extras {
-  const { service_tier } = json
+  const tier = statedTierOf(json.service_tier)
   const usage = usageIn(json)
   if (!usage) return noExtras
   const cost = statedCostNano(usage, provider)
@@ -129,9 +129,12 @@ export function extrasOf(json: Json, provider: ProviderRow): Extras {
     unpriced ??= []
     unpriced.push(name)
   }
-  if (dearTiers.has(service_tier)) unpriced = [...(unpriced ?? []), `service_tier ${service_tier}`]
-  if (cost === undefined && unpriced === undefined) return noExtras
-  return { ...(cost !== undefined && { provider_cost_nano: cost }), ...(unpriced && { unpriced }) }
+  if (cost === undefined && unpriced === undefined && tier === undefined) return noExtras
+  return {
+    ...(cost !== undefined && { provider_cost_nano: cost }),
+    ...(tier && { service_tier: tier }),
+    ...(unpriced && { unpriced }),
+  }
 }
 
 function isUsed(counter: unknown): boolean {
