@@ -22,6 +22,7 @@ const columns = {
   promptTokens: true,
   cachedTokens: true,
   completionTokens: true,
+  serviceTier: true,
   costNano: true,
   firstByteMs: true,
   durationMs: true,
@@ -70,6 +71,7 @@ export const requestFields: readonly ExportField<Row>[] = [
   ['prompt_tokens', row => row.promptTokens],
   ['cached_tokens', row => row.cachedTokens],
   ['completion_tokens', row => row.completionTokens],
+  ['service_tier', row => row.serviceTier],
   // A plain decimal in CSV, which numbers below a millionth are not as text.
   ['cost_usd', row => usdFromNano(row.costNano), row => formatUsd(row.costNano)],
   ['first_byte_ms', row => row.firstByteMs],

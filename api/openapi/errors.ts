@@ -92,6 +92,10 @@ const examples: { [code in ErrorCode]?: GatewayError | [message: string, details
   insufficient_credits: insufficientCredits(0.12 * nano, 0.05 * nano, 0, 0),
   monthly_spend_cap_reached: capReached(5 * nano, 5 * nano, Date.UTC(2026, 10, 27)),
   model_not_allowed: ['This key may not use `gpt-4o`.', { param: 'model' }],
+  service_tier_not_allowed: [
+    'This key may not use the service tier `priority`. Leave `service_tier` out.',
+    { param: 'service_tier' },
+  ],
   model_not_found: ['There is no model `gpt-9` on this route. GET /v1/models lists what there is.', { param: 'model' }],
   not_found: ['No such object.', { param: 'id' }],
   context_length_exceeded: [

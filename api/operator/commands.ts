@@ -150,6 +150,7 @@ const keyFlags = z.strictObject({
     .enum(['true', 'false'])
     .transform(text => text === 'true')
     .optional(),
+  denied_service_tiers: slugs.pipe(set(nullable.denied_service_tiers)).optional(),
   provider: json.pipe(set(nullable.provider)).optional(),
   expires_in_days: number.pipe(set(nullable.expires_in_days)).optional(),
 })
@@ -157,7 +158,7 @@ const keyFlags = z.strictObject({
 const keys: Command[] = [
   command({
     name: 'key create',
-    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--provider JSON] [--expires-in-days N]',
+    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--denied-service-tiers flex,priority] [--provider JSON] [--expires-in-days N]',
     flags: keyFlags,
     async run(services, { org, env, ...policy }) {
       await findOrganisation(services, org)

@@ -114,6 +114,7 @@ export function presentGeneration(row: Generation) {
       cache_write_1h_tokens: row.cacheWrite1hTokens ?? 0,
       reasoning_tokens: row.reasoningTokens,
       web_searches: row.webSearches ?? 0,
+      service_tier: row.serviceTier ?? 'standard',
       estimated: row.estimated,
     },
     cost_usd: usdFromNano(row.costNano),

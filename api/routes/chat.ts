@@ -61,7 +61,7 @@ export const chatCompletions = endpointWithoutKoa({
   answers: {
     200: { description: 'The completion, or its event stream.', schema: chatCompletion, headers: chatAnswerHeaders },
   },
-  errors: [...chatErrors],
+  errors: [...chatErrors, 'service_tier_not_allowed'],
   handle: request => runDirect('chat', request, chatFeatures(request.body, request.raw.length)),
 })
 

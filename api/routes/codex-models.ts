@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import { serviceTiers } from '../../shared/base/service-tier.ts'
 import { endpoints as routes } from '../../shared/catalog/schema.ts'
 import type { codexModel } from '../schemas/codex.ts'
 import type { modelRow } from '../schemas/models.ts'
@@ -17,6 +18,11 @@ const reasoningLevels = [
   { effort: 'medium', description: 'Balanced' },
   { effort: 'high', description: 'Thorough' },
 ]
+/** Codex leaves out a tier that its model does not list (github.com/openai/codex/issues/31562). */
+const tierTexts = {
+  flex: { name: 'Flex', description: 'Cheaper, when capacity is free' },
+  priority: { name: 'Fast', description: 'Faster, at a higher price' },
+}
 /** Codex truncates a longer output of a tool. */
 const maxToolOutputTokens = 10_000
 /** Codex compacts a conversation before it fills more of the context window. */
@@ -65,6 +71,6 @@ function presentCodexModel(row: Row, index: number): CodexModel {
     effective_context_window_percent: usableContextPercent,
     experimental_supported_tools: [],
     input_modalities: row.input_modalities.filter(modality => modality === 'text' || modality === 'image'),
-    service_tiers: [],
+    service_tiers: serviceTiers.filter(tier => row.pricing?.[`prompt_${tier}`]).map(id => ({ id, ...tierTexts[id] })),
   }
 }

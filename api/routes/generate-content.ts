@@ -17,7 +17,13 @@ import { cacheMarksHeader, labelHeaders, sessionHeaders } from './request-header
 
 /** Images and documents are inline: Google's limit is 20 MB of them, in base64. */
 const maxBodyBytes = 32 * 1024 * 1024
-const errors: ErrorCode[] = ['context_length_exceeded', ...modelFaultCodes, 'url_not_allowed', ...modelErrors]
+const errors: ErrorCode[] = [
+  'context_length_exceeded',
+  ...modelFaultCodes,
+  'url_not_allowed',
+  ...modelErrors,
+  'service_tier_not_allowed',
+]
 const example = {
   systemInstruction: { parts: [{ text: 'You are a helpful assistant.' }] },
   contents: [{ role: 'user', parts: [{ text: 'Hello!' }] }],

@@ -31,6 +31,7 @@ export const responseErrors = [
   ...(['context_length_exceeded', 'url_not_allowed', 'previous_response_not_found', 'not_found'] as const),
   ...modelFaultCodes,
   ...modelErrors,
+  'service_tier_not_allowed',
 ] as const
 
 export const createResponse = endpointWithoutKoa({

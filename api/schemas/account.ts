@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { serviceTiers } from '../../shared/base/service-tier.ts'
 import { keyProviderPreferences } from '../../shared/catalog/provider-preferences.ts'
 
 /** Response schemas of the wallet, of feedback and of keys. */
@@ -41,6 +42,7 @@ export const key = z
     model_allowlist: z.array(z.string()).nullable(),
     scopes: z.string(),
     learning: z.boolean(),
+    denied_service_tiers: z.array(z.enum(serviceTiers)).nullable(),
     provider: keyProviderPreferences.nullable(),
     expires_at: z.iso.datetime().nullable(),
     prefix: z.string(),

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { serviceTiers } from '../../shared/base/service-tier.ts'
 
 /** Responses in the format of Codex's model catalog. */
 
@@ -33,6 +34,8 @@ export const codexModel = z
     effective_context_window_percent: z.int(),
     experimental_supported_tools: z.array(text),
     input_modalities: z.array(z.enum(['text', 'image'])),
-    service_tiers: z.array(text),
+    service_tiers: z
+      .array(z.strictObject({ id: z.enum(serviceTiers), name: text, description: text }))
+      .describe('Codex sends no other.'),
   })
   .meta({ id: 'CodexModel' })

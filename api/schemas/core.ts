@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { errorCodes } from '../../shared/base/errors.ts'
+import { serviceTiers } from '../../shared/base/service-tier.ts'
 import { toolCall } from '../../shared/kinds/chat.ts'
 import { shownReasoning } from '../../shared/kinds/reasoning.ts'
 import { imageEvent, imagesAnswer, transcriptAnswer, transcriptEvent } from './media.ts'
@@ -50,6 +51,10 @@ export const usage = z
       .describe(
         'USD that the provider’s cache saved: what the same tokens cost without it, less `cost`. Negative where writing to it cost more than reading saved; absent where nothing was read or written.',
       ),
+    service_tier: z
+      .enum(serviceTiers)
+      .optional()
+      .describe('The service tier that the request was served and billed at; absent for the standard one.'),
     estimated: z
       .boolean()
       .optional()
@@ -261,6 +266,7 @@ export const generation = z
       cache_write_1h_tokens: count.describe('Those of `cache_write_tokens` that were written for one hour.'),
       reasoning_tokens: count,
       web_searches: count.describe('Searches of the web by the provider’s own tool, which are charged each.'),
+      service_tier: z.enum(['standard', ...serviceTiers]).describe('What it was served and billed at.'),
       estimated: z.boolean(),
     }),
     cost_usd: usd,

@@ -56,7 +56,7 @@ export const ownQuirks = {
   token_inputs: flag.describe('False: prompts and inputs of embeddings must be text, not token ids.'),
   cache_control: flag.describe('True: its chat takes the marks `cache_control`.'),
   reasoning_details: flag.describe('True: it reads the `reasoning_details` of earlier answers.'),
-  service_tier: text.describe('The `service_tier` of every request, as the prices are those of one tier.'),
+  service_tier: text.describe('The `service_tier` of every request without one of its own that has a price.'),
   store: flag.describe('The value of `store` in every request.'),
   cost_field: text.describe('The field of `usage` in which it states what a request cost.'),
   betas: names.describe(

@@ -107,6 +107,8 @@ type AbortedCall = {
   reasons: boolean
   /** What it delivered; null = it was not streamed. */
   relay: AnswerRelay | null
+  /** The service tier that its headers stated. */
+  statedTier?: Usage['service_tier'] | undefined
 }
 
 /** The estimated bill of an aborted call. */
@@ -114,7 +116,7 @@ export async function billAborted<K extends DirectKind>(
   services: Pick<RunServices, 'monotonic' | 'upstreams'>,
   format: ChatFormat<K>,
   { body, features }: ChatRunInput<K>,
-  { target, reservation, marginPpm, sentMs, reasons, relay }: AbortedCall,
+  { target, reservation, marginPpm, sentMs, reasons, relay, statedTier }: AbortedCall,
 ): Promise<Bill> {
   const estimate = await estimateAbandonedUsage({
     format,
@@ -127,7 +129,7 @@ export async function billAborted<K extends DirectKind>(
     ...(await readDelivered(relay)),
     hidesOutput: relay === null || reasons,
   })
-  const usage = atServedTier(estimate, target)
+  const usage = atServedTier(estimate, target, statedTier)
   const costNano = chargeNano(target.deployment, usage, marginPpm)
   return { ...noOutcome, ...clientLeft, target, usage, shownUsage: { ...usage, cost: costNano / 1e9 }, costNano }
 }

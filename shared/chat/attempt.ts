@@ -33,6 +33,8 @@ export type Attempt<K extends DirectKind> = {
   signal: AbortSignal
   /** Called when the provider has received the request. */
   onSent(): void
+  /** Called with the headers of its answer; absent where they say nothing more. */
+  onHeaders?: ((headers: ResponseHeaders) => void) | undefined
   /** Reserves the output of a stream while it is delivered; null = all of it is reserved. */
   extensions: ReservationExtensions | null
 }
@@ -104,6 +106,7 @@ class AnswerReceiver implements PartsSink {
   onHead(status: number, headers: ResponseHeaders): void {
     this.#status = status
     this.#headers = headers
+    this.#attempt.onHeaders?.(headers)
     this.#handlers.onFirstByte()
   }
 

@@ -50,11 +50,11 @@ export function statedUsage(stated: Usage | null | undefined, { target, features
 }
 
 function billOf<K extends DirectKind>(
-  { target, marginPpm, free }: Billing,
+  { target, marginPpm, free, statedTier }: Billing,
   finished: FinishedCall<K>,
   { usage: counted, produced, finishReason }: Outcome,
 ): Bill {
-  const usage = atServedTier(counted, target)
+  const usage = atServedTier(counted, target, statedTier)
   const owedNano = free ? 0 : chargeNano(target.deployment, usage, marginPpm)
   const costNano = produced ? owedNano : 0
   const discountNano = costNano > 0 ? cacheDiscountNano(target.deployment, usage, marginPpm) : 0

@@ -1,5 +1,6 @@
 import type { GatewayError } from '../base/errors.ts'
 import type { IdPrefix } from '../base/ids.ts'
+import type { Usage } from '../base/usage.ts'
 import type { Bill } from '../engine/report.ts'
 import type { SlotOwner } from '../io/fair-slots.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
@@ -39,7 +40,14 @@ export type ProviderAnswer<K extends DirectKind> = {
  * Target and margin of a call, and the features that bound its usage; without them, it is bounded by what no request
  * uses. `free` for test keys.
  */
-export type Billing = { target: Target; features?: Features; marginPpm: bigint; free: boolean }
+export type Billing = {
+  target: Target
+  features?: Features
+  marginPpm: bigint
+  free: boolean
+  /** The service tier that the headers of the answer state. */
+  statedTier?: Usage['service_tier'] | undefined
+}
 
 /** The bill of a complete answer, the answer as its client sees it, and the provider's name of the model. */
 export type BilledAnswer = { billed: Bill; shown: object; upstreamModel: string | null }

@@ -1,5 +1,6 @@
 import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
+import { statedTierOf } from '../base/service-tier.ts'
 import type { MonotonicMs } from '../base/time.ts'
 import { canReason } from '../catalog/traits.ts'
 import { admitRequest } from '../engine/admit-request.ts'
@@ -12,7 +13,7 @@ import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
-import type { Call, Target } from '../providers/contract.ts'
+import type { Call, Protocol, Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
 import type { Features } from '../routing/features.ts'
@@ -68,6 +69,7 @@ type RunAttempt<K extends DirectKind> = Attempt<K> & {
 class Run<K extends DirectKind> extends BaseRun {
   readonly #format: ChatFormat<K>
   #input: ChatRunInput<K>
+  /** Of the current call. */
   readonly #billing: Omit<Billing, 'target'>
   #session: FoundSession = { sticky: null, sessionKey: null, marksCache: false }
   /** When the current provider received the request; null = not yet. */
@@ -195,6 +197,7 @@ class Run<K extends DirectKind> extends BaseRun {
     this.upstreamModel = null
     const prepared = await this.#prepare(monitor.route, reservation, isStateRefused)
     this.#sentMs = null
+    this.#billing.statedTier = undefined
     if (policy.environment === 'live') this.#openExtensions(target, reservation)
     const attempt: RunAttempt<K> = {
       monitor,
@@ -209,6 +212,7 @@ class Run<K extends DirectKind> extends BaseRun {
       readOnMs: policy.environment === 'live' ? readOnTime(services.config, this.#input.features) : 0,
       signal: this.abortController.signal,
       onSent: () => void (this.#sentMs ??= services.monotonic.now()),
+      onHeaders: this.#tierReader(target, prepared.protocol),
       extensions: this.#extensions,
     }
     if (services.admission.recordCall) await services.admission.recordCall(target)
@@ -269,6 +273,12 @@ class Run<K extends DirectKind> extends BaseRun {
     this.#isStateSent = reasoningSent
     this.cacheMarked = cacheMarked
     return { adapter, protocol, call, requests }
+  }
+
+  /** Reads the service tier from the headers of an answer; absent where it is not asked for, or not there. */
+  #tierReader({ tier }: Target, { tierHeader }: Protocol): Attempt<K>['onHeaders'] {
+    if (!tier || !tierHeader) return undefined
+    return headers => void (this.#billing.statedTier = statedTierOf(headers[tierHeader]))
   }
 
   /** Reserves in increments while a call runs that can cost more than its reservation. */
@@ -380,7 +390,15 @@ class Run<K extends DirectKind> extends BaseRun {
     const { target } = attempt.call
     const free = this.policy.environment === 'test' || this.client.leaving === 'unbilled'
     if (free || this.#sentMs === null) return unbilled(target)
-    const call = { target, reservation, marginPpm: this.marginPpm, sentMs: this.#sentMs, reasons, relay }
+    const call = {
+      target,
+      reservation,
+      marginPpm: this.marginPpm,
+      sentMs: this.#sentMs,
+      reasons,
+      relay,
+      statedTier: this.#billing.statedTier,
+    }
     return this.#cover(await billAborted(this.services, this.#format, this.#input, call))
   }
 

@@ -101,6 +101,7 @@ export function streamAnswer<K extends DirectKind>(
       onHead(code, head) {
         status = code
         headers = head
+        attempt.onHeaders?.(head)
       },
       onData(chunk, part) {
         if (status === 200) step(chunk, part)

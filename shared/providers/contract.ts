@@ -287,6 +287,8 @@ export type Protocol = {
   realtime?(deployment: Deployment): RealtimeAdapter | null
   /** For providers whose row has the quirk `batches`. */
   batch?: BatchAdapter
+  /** The header of a response that states the service tier that it was served at, where its body does not. */
+  tierHeader?: string
   /**
    * Verifies a callback's signature; a valid one only triggers the next `check`. Absent: the provider signs none, so
    * none is requested.

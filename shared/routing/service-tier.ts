@@ -51,14 +51,13 @@ export function withoutServedTier(dropped: readonly string[], { tier }: Target):
 }
 
 /**
- * A usage with the tier by which it is billed: what the answer states, as providers serve a tier that is used up at the standard
- * one; else the one that was asked for. Another tier than these two was not reserved: it is standard here, and noted.
+ * A usage with the tier by which it is billed: what the answer or its header states, as providers serve at the standard tier what
+ * exceeds another one; else the tier that was asked for. A third tier was not reserved: it counts as standard, and is noted.
  */
-export function atServedTier(usage: Usage, { tier: asked }: Target): Usage {
-  const { service_tier: stated, unpriced = [] } = usage
-  if (stated === asked) return usage
-  if (stated === undefined) return { ...usage, service_tier: asked! }
-  if (stated === 'standard') return usage
+export function atServedTier(usage: Usage, { tier: asked }: Target, header?: Usage['service_tier']): Usage {
+  const { service_tier: stated = header, unpriced = [] } = usage
+  if (stated === 'standard' || (stated === undefined && asked === undefined)) return usage
+  if (stated === undefined || stated === asked) return { ...usage, service_tier: asked! }
   const standard: Usage = { ...usage, service_tier: 'standard' }
   return stated === 'priority' ? { ...standard, unpriced: [...unpriced, 'service_tier priority'] } : standard
 }

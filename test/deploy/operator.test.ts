@@ -101,6 +101,7 @@ const policyFlags = [
   ['--model-allowlist', 'gpt-4o, gpt-4o-mini'],
   ['--scopes', 'chat,embeddings'],
   ['--learning', 'false'],
+  ['--denied-service-tiers', 'priority'],
   ['--expires-in-days', '30'],
 ].flat()
 
@@ -120,6 +121,7 @@ test.serial(
       model_allowlist: ['gpt-4o', 'gpt-4o-mini'],
       scopes: 'chat,embeddings',
       learning: false,
+      denied_service_tiers: ['priority'],
       status: 'active',
     })
     t.true(Math.abs(Date.parse(data.expires_at!) - Date.now() - 30 * 86_400_000) < 60_000)

@@ -43,6 +43,7 @@ export function generateFault(model: string, body: Json): string | null {
   return (
     unknownName(body, fields.request, '') ??
     unknownName(body.generationConfig, fields.generationConfig, 'generation_config') ??
+    tierFault(body) ??
     first(
       [...body.contents, ...(body.systemInstruction ? [{ role: 'user', ...body.systemInstruction }] : [])],
       contentFault,
@@ -53,6 +54,12 @@ export function generateFault(model: string, body: Json): string | null {
     referenceFault(body) ??
     historyFault(model, body.contents)
   )
+}
+
+/** Values in lower case only: @google/genai `ServiceTier`, prism-php/prism#1002. */
+function tierFault({ serviceTier }: Json): string | null {
+  if (serviceTier === undefined || ['unspecified', 'flex', 'standard', 'priority'].includes(serviceTier)) return null
+  return `Invalid value at 'service_tier' (type.googleapis.com/google.ai.generativelanguage.v1beta.ServiceTier), "${serviceTier}"`
 }
 
 /** googleapis/python-genai#867; google-gemini/cookbook#1290. */

@@ -76,7 +76,9 @@ function generateContent(model: string, request: Recorded): Reply {
       ...(end && { finishReason }),
       ...(config.responseLogprobs && { logprobsResult: logprobs(some, config.logprobs ?? 0) }),
     }))
-  if (!isStream(request)) return json(200, { candidates: candidates(parts, true), usageMetadata, ...common })
+  // https://ai.google.dev/gemini-api/docs/priority-inference
+  const tier = { 'x-gemini-service-tier': request.body.serviceTier ?? 'standard' }
+  if (!isStream(request)) return json(200, { candidates: candidates(parts, true), usageMetadata, ...common }, tier)
   const steps = parts.flatMap(pieces)
   const { promptTokenCount } = usageMetadata
   return streamed(
@@ -85,6 +87,8 @@ function generateContent(model: string, request: Recorded): Reply {
       const counted = last ? usageMetadata : { promptTokenCount, totalTokenCount: promptTokenCount }
       return { candidates: candidates([part], last), usageMetadata: counted, ...common }
     }),
+    'close',
+    tier,
   )
 }
 
@@ -93,12 +97,12 @@ function isStream(request: Recorded): boolean {
 }
 
 /** Server-sent events with `alt=sse`, else one JSON array. */
-function streamed(answers: object[], end: 'close' | 'cut' = 'close'): Reply {
+function streamed(answers: object[], end: 'close' | 'cut' = 'close', headers: Record<string, string> = {}): Reply {
   return (request, response) => {
-    if (request.query.get('alt') !== 'sse') return json(200, answers)(request, response)
+    if (request.query.get('alt') !== 'sse') return json(200, answers, headers)(request, response)
     return events(
       answers.map(answer => `data: ${JSON.stringify(answer)}\r\n\r\n`),
-      { end },
+      { end, headers },
     )(request, response)
   }
 }

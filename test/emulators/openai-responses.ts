@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { fakeInstance } from '../../shared/providers/sandbox/chat/schema-faker.ts'
 import { json, type Reply } from './emulator.ts'
+import { refusalOfTier, tierOf } from './openai-tiers.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: request bodies of every shape, as they came over the wire
 type Body = any
@@ -40,7 +41,7 @@ const knownTools = new Set(['function', 'custom', 'namespace', 'tool_search', 'w
 /** Answers `POST /v1/responses`; without options as OpenAI does. */
 export function responsesReply(options: ResponsesReplyOptions = {}): Reply {
   return async (request, response) => {
-    const refusal = refusalOf(request.body)
+    const refusal = refusalOf(request.body) ?? refusalOfTier(request.body)
     if (refusal) return refusal(request, response)
     const answer = answerTo(request.body, options)
     if (!request.body.stream) return json(200, answer)(request, response)
@@ -258,7 +259,7 @@ function answerTo(body: Body, { usage: hasUsage, details, output: given, toolUsa
     prompt_cache_key: body.prompt_cache_key ?? null,
     reasoning: { effort: null, summary: null },
     safety_identifier: null,
-    service_tier: 'default',
+    service_tier: tierOf(body),
     store: false,
     temperature: 1,
     text: { format: body.text?.format ?? { type: 'text' }, verbosity: 'medium' },

@@ -5,6 +5,7 @@ import { png } from '../support/media/png.ts'
 import { Emulator, json, type Reply } from './emulator.ts'
 import { audioTokensIn, refusalOfSound, speaks, spoken } from './openai-chat-sound.ts'
 import { responsesReply } from './openai-responses.ts'
+import { refusalOfTier, tierOf } from './openai-tiers.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: request bodies of every shape, as they came over the wire
 type Body = any
@@ -114,15 +115,18 @@ export type ChatReplyOptions = {
   done?: false
   /** Leave out the usage. */
   usage?: false
+  /** The tier that it is served at; null = the answer names none. */
+  tier?: string | null
 }
 
 /** Answers a chat request; without options as OpenAI does. */
 export function chatReply(options: ChatReplyOptions = {}): Reply {
   return async (request, response) => {
     if (options.delayMs) await sleep(options.delayMs)
-    const refusal = refusalOfSound(request.body)
+    const refusal = refusalOfSound(request.body) ?? refusalOfTier(request.body)
     if (refusal) return refusal(request, response)
     const answer = answerTo(request.body)
+    if (options.tier !== undefined) answer.service_tier = options.tier ?? undefined
     const headers = { 'x-request-id': 'req_emulated' }
     if (!request.body.stream) {
       if (options.usage === false) delete answer.usage
@@ -220,11 +224,10 @@ function answerTo(body: Body): Body {
     model: body.model,
     choices,
     usage,
-    ...tier,
+    service_tier: tierOf(body),
+    system_fingerprint: 'fp_emulated',
   }
 }
-
-const tier = { service_tier: 'default', system_fingerprint: 'fp_emulated' }
 
 function usageOf(body: Body, text: string): Body {
   const reasoning = /^(o|gpt-5)/.test(body.model) ? reasoningTokens : 0

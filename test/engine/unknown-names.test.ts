@@ -30,7 +30,7 @@ const atOpenRouter = { provider: { only: ['openrouter'] } }
 
 test.serial('200 without what costs extra: it is named, not sent, and the usual price is charged', async t => {
   const { live } = await world.gateway.account()
-  const extra = { service_tier: 'priority', store: true, metadata: { a: 'b' }, invented_tomorrow: 1 }
+  const extra = { service_tier: 'scale', store: true, metadata: { a: 'b' }, invented_tomorrow: 1 }
   const plain = await ask(live, saying('gpt-5', 'Hello'))
   const dear = await ask(live, saying('gpt-5', 'Hello', extra))
   t.is(droppedIn(plain.headers), null)
@@ -43,7 +43,7 @@ test.serial('200 without what costs extra: it is named, not sent, and the usual 
 
 test.serial('200 of a stream names them before its first byte', async t => {
   const { live } = await world.gateway.account()
-  const answer = await ask(live, saying('gpt-5', 'Hello', { stream: true, service_tier: 'priority' }))
+  const answer = await ask(live, saying('gpt-5', 'Hello', { stream: true, service_tier: 'scale' }))
   t.is(answer.status, 200)
   t.is(droppedIn(answer.headers), 'service_tier')
 })

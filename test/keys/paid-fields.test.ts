@@ -11,7 +11,7 @@ import { test } from '../support/test.ts'
 
 /** Fields that some provider has a price for, or may come to have: none of them may reach any. */
 const unpriced: Record<string, unknown> = {
-  service_tier: 'priority',
+  service_tier: 'scale',
   store: true,
   speed: 'fast',
   inference_geo: 'us',

@@ -47,6 +47,7 @@ const policy = {
   monthly_spend_cap_usd: 12.345678901,
   model_allowlist: ['gpt-4o', 'gpt-4o-mini'],
   scopes: 'chat,embeddings',
+  denied_service_tiers: ['flex'],
 }
 
 test('201 with the defaults of every field, and the secret this once', async t => {
@@ -66,6 +67,7 @@ test('201 with the defaults of every field, and the secret this once', async t =
     model_allowlist: null,
     scopes: '*',
     learning: true,
+    denied_service_tiers: null,
     provider: null,
     expires_at: null,
     prefix: key.slice(0, 16),

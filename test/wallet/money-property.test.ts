@@ -1,7 +1,8 @@
 import fc from 'fast-check'
+import { serviceTiers } from '../../shared/base/service-tier.ts'
 import type { Usage } from '../../shared/base/usage.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
-import { tokenCost } from '../../shared/catalog/prices.ts'
+import { priceAt, tokenCost } from '../../shared/catalog/prices.ts'
 import {
   billsDocumentText,
   canReason,
@@ -20,6 +21,7 @@ import type { Target } from '../../shared/providers/contract.ts'
 import { chatFeatures, type Features } from '../../shared/routing/features.ts'
 import { messagesFeatures } from '../../shared/routing/messages-features.ts'
 import { chargeNano, maxCostOf, promptTokensBound, reasoningExtensionTokens } from '../../shared/routing/pricing.ts'
+import { atServedTier, targetOf } from '../../shared/routing/service-tier.ts'
 import { test } from '../support/test.ts'
 
 const cases = 100_000
@@ -51,6 +53,7 @@ const request = fc.record({
   cacheTtl: fc.constantFrom('5m', '1h', undefined),
   choices: fc.oneof({ weight: 4, arbitrary: fc.constant(1) }, { weight: 1, arbitrary: fc.integer({ min: 2, max: 8 }) }),
   marginPpm: fc.constantFrom(0n, 50_000n, 200_000n),
+  tier: fc.constantFrom(undefined, ...serviceTiers),
 })
 /** What the provider does: how much of what it could bill it bills, and of which classes. */
 const work = fc.record({
@@ -60,6 +63,8 @@ const work = fc.record({
   written: percentile,
   writtenFor1h: percentile,
   stated: percentile,
+  /** The tier that its answer states. */
+  tier: fc.constantFrom(undefined, 'standard' as const, ...serviceTiers),
 })
 const departure = fc.oneof(
   { weight: 6, arbitrary: fc.constant('stays' as const) },
@@ -87,6 +92,7 @@ function given({
   soundMs,
   documents,
   cacheTtl,
+  tier,
 }: RequestCase): Given {
   const isMessages = kind === 'messages' && maxTokens !== null
   const body = {
@@ -99,12 +105,12 @@ function given({
   const bytes = JSON.stringify(body).length
   const features = isMessages
     ? messagesFeatures(body as MessagesRequest, bytes)
-    : chatFeatures(body as ChatRequest, bytes)
+    : { ...chatFeatures(body as ChatRequest, bytes), ...(tier && { tier }) }
   const sound = isMessages ? 0 : soundMs
   features.media = { images, soundMs: sound, earlierSounds: 0, documents }
   features.inputs = { image: images > 0, audio: sound !== 0, file: documents === null || documents.pages > 0 }
   return {
-    target: targets[index]!,
+    target: targetOf(targets[index]!, features),
     kind: isMessages ? 'messages' : 'chat',
     body: body as Given['body'],
     features,
@@ -145,14 +151,20 @@ function usageOf(it: Given, text: number, outputLimit: number, work: WorkCase): 
     completion_tokens,
     total_tokens: prompt_tokens + completion_tokens,
     prompt_tokens_details: { cached_tokens, cache_write_tokens, cache_write_1h_tokens },
+    ...(work.tier && { service_tier: work.tier }),
   }
 }
 
-/** The provider's price with margin in nano-dollars, rounded down. */
+/**
+ * The provider's price with margin in nano-dollars, rounded down: at the tier that was asked for, if the answer states that or
+ * none; else at the standard one.
+ */
 function priceNano({ target, marginPpm }: Given, usage: Usage): number {
   const { price } = target.deployment
   if (price.unit !== 'token') throw new Error('not priced by the token')
-  return Number((tokenCost(price, usage) * (1_000_000n + marginPpm)) / 1_000_000_000n)
+  const { service_tier: stated = target.tier } = usage
+  const prices = priceAt(price, stated === target.tier ? target.tier : 'standard')
+  return Number((tokenCost(prices, usage) * (1_000_000n + marginPpm)) / 1_000_000_000n)
 }
 
 test(`charged at least the provider's price and margin, and within the reservation: ${cases} requests, usages and departures`, async t => {
@@ -173,7 +185,7 @@ test(`charged at least the provider's price and margin, and within the reservati
         ...{ elapsedMs, tokensPerSecond: null, maxOutputTokens: bound.outputTokens * features.choices },
         ...{ delivered: deliveredByAnswer([], 0), reported: null, hidesOutput: true },
       })
-      const costNano = chargeNano(target.deployment, estimate, marginPpm)
+      const costNano = chargeNano(target.deployment, atServedTier(estimate, target, usage.service_tier), marginPpm)
       if (costNano > reservedNano) throw new Error(`${costNano} estimated, ${reservedNano} reserved`)
       const priced = priceNano(it, usage)
       if (costNano < priced) {

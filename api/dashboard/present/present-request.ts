@@ -1,5 +1,6 @@
 import { usdFromNano } from '../../../shared/base/money.ts'
-import { type TokenPrice, tokenRates, webSearchCost } from '../../../shared/catalog/prices.ts'
+import { serviceTierOf } from '../../../shared/base/service-tier.ts'
+import { priceAt, type TokenPrice, tokenRates, webSearchCost } from '../../../shared/catalog/prices.ts'
 import type { Generation, Prisma } from '../../../shared/generated/prisma/client.ts'
 import { delayedKind } from '../../../shared/jobs/jobs.ts'
 import { directKinds } from '../../../shared/kinds/index.ts'
@@ -89,6 +90,7 @@ export function costParts({ catalog, config }: Platform, row: Generation, isOfBa
   const direct = kind in directKinds ? (kind as keyof typeof directKinds) : kind === delayedKind ? 'chat' : null
   const deployment = catalog.models.get(model)?.providers.find(one => one.provider === provider)
   if (!direct || deployment?.price.unit !== 'token' || row.costNano === 0n) return null
+  const tier = serviceTierOf(row.serviceTier)
   const usage = {
     prompt_tokens: promptTokens,
     completion_tokens: completionTokens,
@@ -99,12 +101,13 @@ export function costParts({ catalog, config }: Platform, row: Generation, isOfBa
       cache_write_1h_tokens: cacheWrite1hTokens ?? 0,
     },
     web_searches: row.webSearches ?? 0,
+    ...(tier && { service_tier: tier }),
   }
   const { '1h': hour, '6h': sixHours, batch } = config.discountsPpm
   const discounts = kind === delayedKind ? [hour, sixHours, 0n] : [isOfBatch ? batch : 0n]
   const margins = discounts.map(discountPpm => marginOf(config, direct, discountPpm))
   if (!margins.some(marginPpm => BigInt(chargeNano(deployment, usage, marginPpm)) === row.costNano)) return null
-  const rates = tokenRates(deployment.price, promptTokens)
+  const rates = tokenRates(priceAt(deployment.price, tier), promptTokens)
   const cached = Math.min(cachedTokens, promptTokens)
   const written = Math.min(cacheWriteTokens ?? 0, promptTokens - cached)
   const writtenFor1h = Math.min(cacheWrite1hTokens ?? 0, written)

@@ -76,7 +76,10 @@ const unitLabels: Record<string, { label: string; unit: string; factor: number }
 
 /** All prices of a model at a provider, in comparable units. */
 export function priceLines(pricing: Pricing): PriceLine[] {
-  return Object.entries(pricing).map(([name, perUnit]) => {
+  return Object.entries(pricing).map(([given, perUnit]) => {
+    const [, name = given, tier] = /^(.+)_(flex|priority)$/.exec(given) ?? []
+    if (tier && tokenLabels[name])
+      return lineOf(`${tokenLabels[name]} (${tier})`, Number(perUnit) * 1_000_000, perMillionTokens)
     if (tokenLabels[name]) return lineOf(tokenLabels[name], Number(perUnit) * 1_000_000, perMillionTokens)
     const base = Object.keys(unitLabels).find(key => name === key || name.startsWith(`${key}_`)) ?? 'per_request'
     const { label, unit, factor } = unitLabels[base]!

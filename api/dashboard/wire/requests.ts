@@ -88,6 +88,8 @@ export type RequestDetail = RequestRow & {
     /** Those of `cache_write_tokens` written for one hour. */
     cache_write_1h_tokens: number
     reasoning_tokens: number
+    /** `standard`, `flex` or `priority`. */
+    service_tier: string
     estimated: boolean
   }
   /** What the provider's cache saved of the cost; negative where writing to it cost more. */

@@ -169,9 +169,10 @@ test('answered: what the provider says that it cost, where its quirk names the f
     unpriced: ['num_sources_used'],
   })
   t.deepEqual(extras({ server_side_tool_usage_details: { a: 0, b: { c: 1 } } }, {}, { service_tier: 'priority' }), {
-    unpriced: ['server_side_tool_usage_details', 'service_tier priority'],
+    service_tier: 'priority',
+    unpriced: ['server_side_tool_usage_details'],
   })
-  t.deepEqual(extras({ num_sources_used: 0 }, usd, { service_tier: 'default' }), {})
+  t.deepEqual(extras({ num_sources_used: 0 }, usd, { service_tier: 'default' }), { service_tier: 'standard' })
   const vectors = { data: [{ embedding: [1] }], usage: { prompt_tokens: 3, total_tokens: 3, cost: 0.5 } }
   const embedded = embedding.answer(vectors, call<'embedding'>({ model: 'a', input: 'x' }, { quirks: usd }))
   t.deepEqual(embedded.usage, { prompt_tokens: 3, total_tokens: 3, provider_cost_nano: 500_000_000 })

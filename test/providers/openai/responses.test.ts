@@ -419,7 +419,7 @@ test.serial(
       access_programs: { cyber: 'daybreak_red' },
       multi_agent: { max_concurrent_subagents: 8 },
       plugins: [{ id: 'web' }],
-      service_tier: 'priority',
+      service_tier: 'scale',
       next_year: { a: 1 },
     }
     const named = 'prompt_cache_options,access_programs,multi_agent,plugins,service_tier,next_year'

@@ -1,5 +1,4 @@
 import { newId } from '../../../base/ids.ts'
-import { statedTierOf } from '../../../base/service-tier.ts'
 import { unixNow } from '../../../base/time.ts'
 import type { Usage } from '../../../base/usage.ts'
 import type { ChatChunk, ChatCompletion, FinishReason, ToolCall } from '../../../kinds/chat.ts'
@@ -142,7 +141,6 @@ export function usageOf(metadata: UsageMetadata | undefined): Usage | undefined 
   const prompt_tokens = (metadata.promptTokenCount ?? 0) + (metadata.toolUsePromptTokenCount ?? 0)
   const completion_tokens = (metadata.candidatesTokenCount ?? 0) + (metadata.thoughtsTokenCount ?? 0)
   const { promptTokensDetails, cacheTokensDetails, candidatesTokensDetails } = metadata
-  const tier = statedTierOf(metadata.serviceTier)
   const promptDetails = positive(prompt_tokens, {
     cached_tokens: metadata.cachedContentTokenCount,
     audio_tokens: tokensOf('AUDIO', promptTokensDetails),
@@ -160,7 +158,6 @@ export function usageOf(metadata: UsageMetadata | undefined): Usage | undefined 
     total_tokens: prompt_tokens + completion_tokens,
     ...(promptDetails && { prompt_tokens_details: promptDetails }),
     ...(completionDetails && { completion_tokens_details: completionDetails }),
-    ...(tier && { service_tier: tier }),
   }
 }
 

@@ -33,6 +33,8 @@ export const gemini: Protocol = {
   queued: { video },
   instant: { image, speech, music },
   realtime: ({ traits }) => (traits?.dialect === 'gemini' ? live : null),
+  // https://ai.google.dev/gemini-api/docs/priority-inference
+  tierHeader: 'x-gemini-service-tier',
   credentialCheck: () => ({ path: '/v1beta/models?pageSize=1' }),
   failure,
 }

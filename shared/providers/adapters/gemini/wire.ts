@@ -41,7 +41,6 @@ const usageMetadata = z.object({
   promptTokensDetails: details,
   cacheTokensDetails: details,
   candidatesTokensDetails: details,
-  serviceTier: z.string().optional().catch(undefined),
 })
 export type UsageMetadata = z.infer<typeof usageMetadata>
 

@@ -13,6 +13,7 @@ export type Draft = {
   /** Empty = all endpoints. */
   scopes: string[]
   learning: boolean
+  deniedTiers: string[]
   /** Which providers may serve the key; null = all. */
   provider: DashboardKey['provider']
   /** A `datetime-local` value in the browser's time zone; '' = never. */
@@ -28,6 +29,7 @@ export const emptyDraft: Draft = {
   models: [],
   scopes: [],
   learning: true,
+  deniedTiers: [],
   provider: null,
   expires: '',
 }
@@ -42,6 +44,7 @@ export function draftOf(key: DashboardKey): Draft {
     models: key.model_allowlist ?? [],
     scopes: key.scopes.split(',').includes('*') ? [] : key.scopes.split(','),
     learning: key.learning,
+    deniedTiers: key.denied_service_tiers ?? [],
     provider: key.provider,
     expires: key.expires_at === null ? '' : localTime(new Date(key.expires_at)),
   }
@@ -60,6 +63,8 @@ export function fieldsOf(draft: Draft): KeyFields {
     model_allowlist: draft.models.length === 0 ? null : draft.models,
     scopes: draft.scopes.length === 0 ? '*' : draft.scopes.join(','),
     learning: draft.learning,
+    denied_service_tiers:
+      draft.deniedTiers.length === 0 ? null : (draft.deniedTiers as NonNullable<KeyFields['denied_service_tiers']>),
     provider: draft.provider,
     expires_at: draft.expires === '' ? null : utcTime(draft.expires),
   }

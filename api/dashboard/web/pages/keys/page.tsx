@@ -147,6 +147,7 @@ function policyOf(key: DashboardKey): (Fact | null)[] {
     ['Tokens per minute', key.tpm_limit === null ? 'no limit' : count(key.tpm_limit)],
     ['Scopes', key.scopes === '*' ? 'all' : key.scopes.replaceAll(',', ', ')],
     ['Learns from feedback', key.learning ? 'yes' : 'no'],
+    key.denied_service_tiers === null ? null : ['Refused service tiers', key.denied_service_tiers.join(', ')],
     key.provider === null ? null : ['Providers', JSON.stringify(key.provider), 'wide'],
     ['Input and output', loggingWords(key.content_logging)],
     key.previous_secret_valid_until === null

@@ -237,6 +237,17 @@ function Access({ draft, onChange, disabled }: Fields) {
             ))}
           </Stack>
         </Checkbox.Group>
+        <Checkbox.Group
+          label="Refused service tiers"
+          description="What `service_tier` of a request may not ask for."
+          value={draft.deniedTiers}
+          onChange={deniedTiers => onChange({ ...draft, deniedTiers })}
+        >
+          <Group mt="xs">
+            <Checkbox value="priority" label="Priority (faster, at a higher price)" />
+            <Checkbox value="flex" label="Flex (slower, at a lower price)" />
+          </Group>
+        </Checkbox.Group>
         <Checkbox
           label="Learn from feedback"
           description="“auto” prefers models whose responses were scored higher."

@@ -24,6 +24,7 @@ const advice: { [code in ErrorCode]?: Advice } = {
   insufficient_scope: { text: 'Widen the scopes of the key, or use another one.', page: 'keys' },
   organisation_suspended: { text: 'Contact the operator of this service.' },
   model_not_allowed: { text: 'Add the model to the allowlist of the key, or use an allowed one.', page: 'keys' },
+  service_tier_not_allowed: { text: 'Allow the service tier in the key, or leave it out.', page: 'keys' },
   model_not_found: { text: 'Check the name of the model and the route.', page: 'models' },
   request_too_large: { text: 'Make the body smaller: refer to large files by URL.' },
   rate_limit_exceeded: { text: 'Retry after the time in `retry-after`, or raise the limits of the key.', page: 'keys' },

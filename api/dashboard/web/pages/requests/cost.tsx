@@ -18,6 +18,7 @@ const partNames: Record<CostPart['part'], string> = {
 export function Cost({ request }: { request: RequestDetail }) {
   const { usage, cost_usd: cost, cost_parts: parts, cache_discount_usd: saved } = request
   const { prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, estimated } = usage
+  const { service_tier: tier } = usage
   return (
     <Section title="Usage and cost">
       <DataTable
@@ -34,6 +35,7 @@ export function Cost({ request }: { request: RequestDetail }) {
           saved > 0 && `The cache saved ${usd(saved)}.`,
           saved < 0 && `Writing to it cost ${usd(-saved)} more than reading saved.`,
           reasoning_tokens > 0 && `${count(reasoning_tokens)} of the output were spent on reasoning.`,
+          tier !== 'standard' && `The prices are those of the service tier ${tier}.`,
           estimated && 'The provider reported no usage, so the gateway estimated it.',
           !parts && cost > 0 && 'The request was charged at earlier prices, or by units other than these tokens.',
         ]
