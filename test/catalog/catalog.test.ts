@@ -270,7 +270,7 @@ test('shipped: several models can fail over to a second and third provider', t =
   t.true(rows.filter(row => row.providers.length >= 2).length >= 20)
   t.deepEqual(
     catalog.targets(catalog.models.get('llama-3.3-70b-instruct')!).map(({ provider }) => provider.name),
-    ['groq', 'together', 'fireworks', 'bedrock'],
+    ['groq', 'together', 'fireworks', 'bedrock', 'sambanova', 'deepinfra', 'nebius'],
   )
 })
 
