@@ -169,6 +169,7 @@ test('200 with what was patched and nothing else changed; null clears a limit', 
     tpm_limit: 0,
     monthly_spend_cap_usd: null,
     model_allowlist: null,
+    denied_service_tiers: null,
     expires_at: null,
   })
   t.deepEqual({ ...body.data, updated_at }, {
