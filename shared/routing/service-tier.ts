@@ -18,7 +18,10 @@ export function withServiceTier(kind: DirectKind, body: object, features: Featur
   const fields = tierFields[kind]
   if (!fields) return features
   let tier: ServiceTier | undefined
-  for (const name of fields) tier ??= serviceTierOf((body as Record<string, unknown>)[name])
+  for (const name of fields) {
+    const value = (body as Record<string, unknown>)[name]
+    if (value) tier ??= serviceTierOf(value)
+  }
   return tier ? { ...features, tier } : features
 }
 

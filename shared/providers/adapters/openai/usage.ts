@@ -119,7 +119,9 @@ export const noExtras: Extras = Object.freeze({})
 
 /** What the cost of a response or chunk depends on beside its tokens: the stated cost, the tier, work without a catalog price. */
 export function extrasOf(json: Json, provider: ProviderRow): Extras {
-  const tier = statedTierOf(json.service_tier)
+  const { service_tier: stated } = json
+  // As almost always.
+  const tier = stated === 'default' ? 'standard' : statedTierOf(stated)
   const usage = usageIn(json)
   if (!usage) return noExtras
   const cost = statedCostNano(usage, provider)
