@@ -244,10 +244,11 @@ export class Upstreams {
    * The time-outs of one exchange. A whole answer of a live provider has its total time for the first byte, and for
    * silence within it: some servers send the head at once, others a space now and then.
    */
-  #timeoutsFor({ credential, withinMs, tokenWithinMs }: Route, isWhole: boolean): Timeouts {
+  #timeoutsFor({ target, credential, withinMs, tokenWithinMs }: Route, isWhole: boolean): Timeouts {
     const timeouts = this.#timeouts
     const { firstByteTimeoutMs, totalTimeoutMs } = timeouts
-    if (isWhole && credential)
+    // A stream of the flex tier begins when there is capacity.
+    if ((isWhole || target.tier === 'flex') && credential)
       return {
         ...timeouts,
         firstByteTimeoutMs: Math.min(totalTimeoutMs, tokenWithinMs),

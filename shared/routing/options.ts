@@ -25,7 +25,7 @@ import {
 } from './provider-preferences.ts'
 import { requestFormatOf } from './request-formats.ts'
 import { type Rated, secondsOf } from './score.ts'
-import { targetOf, withoutServedTier } from './service-tier.ts'
+import { keepTier, targetOf, withoutServedTier } from './service-tier.ts'
 import type { Task } from './task.ts'
 
 /** What routing reads of a key's policy. */
@@ -123,27 +123,32 @@ const unlistedRank = Number.MAX_SAFE_INTEGER
  * The providers that may serve a model, not rated yet and in catalog order. `isAutomatic`: the router chooses the model.
  */
 export function listOptions(context: RoutingContext, model: ModelRow, isAutomatic: boolean): Option[] {
-  const { inputs, use, excluded } = context
+  const { inputs, use, excluded, features } = context
   const options: Option[] = []
   context.considered.push(model)
   const quality = qualityOf(model, context.task, isAutomatic ? context.learned : null)
+  const exclude = (target: Target, reason: string) =>
+    excluded?.push({
+      model: model.id,
+      provider: target.provider.name,
+      score: null,
+      quality: shownQuality(model, quality),
+      learned: quality.learned,
+      estimatedCostNano: estimateNano(target, use),
+      latencyMs: inputs.figures(target).firstByteMs,
+      excluded: reason,
+    })
   for (const { deployment, provider } of inputs.catalog.targets(model)) {
-    const target = targetOf({ model, deployment, provider }, context.features)
+    const target = targetOf({ model, deployment, provider }, features)
     const reason = exclusionReason(inputs, context, target, isAutomatic)
-    if (!reason) options.push(estimateOption(context, newOption(target, isAutomatic)))
-    else
-      excluded?.push({
-        model: model.id,
-        provider: provider.name,
-        score: null,
-        quality: shownQuality(model, quality),
-        learned: quality.learned,
-        estimatedCostNano: estimateNano(target, use),
-        latencyMs: inputs.figures(target).firstByteMs,
-        excluded: reason,
-      })
+    if (reason) exclude(target, reason)
+    else options.push(estimateOption(context, newOption(target, isAutomatic)))
   }
-  return options
+  const kept = keepTier(options, features)
+  if (kept !== options)
+    for (const { target } of options)
+      if (features.tier !== target.tier) exclude(target, `provider has no price for the service tier ${features.tier}`)
+  return kept
 }
 
 /** A model at a provider, not estimated yet. `isAutomatic`: the router chooses the model. */

@@ -202,7 +202,7 @@ function selectPinned(
   }
   const missing = unmetRequirement(model, features)
   if (missing) throw unmetError(model, missing, kind, features)
-  const listed = keepTier(listOptions(context, model, false), features)
+  const listed = listOptions(context, model, false)
   if (context.explains) context.compared = context.compared.concat(listed)
   const options = rankProviders(context, listed, sort, scaleOf(listed, 0))
   const stickyOption =

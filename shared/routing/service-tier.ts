@@ -45,7 +45,7 @@ export function targetOf(target: Target, { tier }: Features): Target {
 export function keepTier<O extends { target: Target }>(options: O[], { tier }: Features): O[] {
   if (!tier) return options
   const tiered = options.filter(({ target }) => target.tier)
-  return tiered.length > 0 ? tiered : options
+  return tiered.length > 0 && tiered.length < options.length ? tiered : options
 }
 
 /** The members of a request that were dropped, without the tier where its target serves it. */

@@ -188,6 +188,15 @@ test.serial('200 of auto and of fallback models: those with the tier', async t =
   t.is(models.headers.get('x-gateway-model'), model)
 })
 
+test.serial('200 of a routing decision that names who has no price for the tier', async t => {
+  const { live } = await world.gateway.account()
+  const decision = (await ask(live, saying(model, 'Hello', { service_tier: 'flex' }), '/v1/route')).json()
+  t.is(decision.provider, 'openai')
+  const other = decision.candidates.find(({ provider }: { provider: string }) => provider === 'openrouter')
+  t.is(other.excluded, 'provider has no price for the service tier flex')
+  t.deepEqual(decision.fallbacks, [])
+})
+
 test.serial('200 at Gemini: by its own libraries, and translated', async t => {
   const { live } = await world.gateway.account()
   const slug = 'gemini-3.6-flash'
