@@ -58,7 +58,7 @@ export class HoldAdmission implements AdmissionGate {
       outputTokens,
       reservedTokens: outputTokens,
       countedTokens: 0,
-      countedAtUs: 0,
+      tokenBucketsUs: { own: 0, shared: 0 },
       rates: { requests: null, tokens: null },
     }
   }

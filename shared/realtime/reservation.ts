@@ -204,7 +204,7 @@ export class RollingReservation {
     }
     const replaced = this.#reservations
     // Tokens count from the time of the charge: earlier counts have left the window.
-    for (const previous of replaced) previous.countedAtUs = reservation.countedAtUs
+    for (const previous of replaced) previous.tokenBucketsUs = reservation.tokenBucketsUs
     this.#reservations = [reservation]
     this.#reservedAtMs = nowMs
     this.#settle(nowMs, replaced, false)

@@ -164,7 +164,7 @@ export class Admission {
    * settlement counts. Never throws; retries in the background.
    */
   settle(reservation: Reservation, costNano: number, tokens: number, event: UsageEvent | null): void {
-    const { id, billing, month, reservedNano } = reservation
+    const { id, billing, month, reservedNano, tokenBucketsUs } = reservation
     if (billing.spendsMoney && !this.#markClosed(reservation)) return
     const { organisationId, keyId, rateKey, shared } = billing
     const isValid = Number.isSafeInteger(costNano) && costNano >= 0
@@ -180,7 +180,8 @@ export class Admission {
       month,
       reservedNano,
       costNano: isValid ? costNano : 0,
-      countedAtUs: reservation.countedAtUs,
+      tokenBucketUs: tokenBucketsUs.own,
+      sharedTokenBucketUs: tokenBucketsUs.shared,
       tokenDifference,
       event: isValid ? event : null,
     })

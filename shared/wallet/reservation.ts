@@ -76,8 +76,8 @@ export type Reservation = {
   /** Whether the caller set the limit of output tokens. */
   explicit: boolean
   countedTokens: number
-  /** When its tokens were counted, by Redis' clock in microseconds; 0 = not counted. */
-  countedAtUs: number
+  /** The starts of the buckets that count its tokens, by Redis' clock in microseconds; 0 = not counted. */
+  tokenBucketsUs: { own: number; shared: number }
   rates: RateFigures
   /** True while this process holds the reservation; absent when another owner does. */
   isOpen?: boolean
@@ -107,8 +107,8 @@ export function createReservation(figures: string, { billing, id, month, maxCost
     clamped: reply[3] === '1',
     explicit: maxCost.explicit,
     countedTokens: Number(reply[4]),
-    countedAtUs: Number(reply[5]),
-    rates: rateFigures(billing, reply, 6),
+    tokenBucketsUs: { own: Number(reply[5]), shared: Number(reply[6]) },
+    rates: rateFigures(billing, reply, 7),
     isOpen: billing.spendsMoney,
   }
 }

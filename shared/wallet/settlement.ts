@@ -17,17 +17,19 @@ export type Settlement = {
   /** The reserved amount in nano-dollars; null = the reply to the admission was lost: release whatever is reserved under the id. */
   reservedNano: number | null
   costNano: number
-  /** When its tokens were counted, by Redis' clock in microseconds; 0 = not counted. */
-  countedAtUs: number
+  /** The starts of the buckets that count its tokens, in the key's window and in the shared one; 0 = not counted. */
+  tokenBucketUs: number
+  sharedTokenBucketUs: number
   tokenDifference: number
   event: UsageEvent | null
 }
 
+const noTokens = { sharedRateKey: '', tokenBucketUs: 0, sharedTokenBucketUs: 0, tokenDifference: 0 }
+
 /** The settlement of an event whose request ended before: nothing is reserved for it, and its tokens are already counted. */
 export function lostSettlement(event: UsageEvent): Settlement {
   const { id, org: organisationId, key: keyId, month, cost: costNano } = event
-  const noReservation = { sharedRateKey: '', reservedNano: 0, countedAtUs: 0, tokenDifference: 0 }
-  return { id, organisationId, keyId, rateKey: keyId, month, costNano, event, ...noReservation }
+  return { id, organisationId, keyId, rateKey: keyId, month, costNano, event, reservedNano: 0, ...noTokens }
 }
 
 /** Releases whatever is reserved under an id: whether anything is, is unknown. */
@@ -37,15 +39,7 @@ export function unknownSettlement(
   month: string,
 ): Settlement {
   const { organisationId, keyId, rateKey } = key
-  const unknown = {
-    sharedRateKey: '',
-    reservedNano: null,
-    costNano: 0,
-    countedAtUs: 0,
-    tokenDifference: 0,
-    event: null,
-  }
-  return { id, organisationId, keyId, rateKey, month, ...unknown }
+  return { id, organisationId, keyId, rateKey, month, reservedNano: null, costNano: 0, event: null, ...noTokens }
 }
 
 const flushDelayMs = 2

@@ -291,6 +291,17 @@ test.serial('200 after a settlement corrected the bucket that a request was coun
   t.true(isReservation(await ask(admission, billing, 1_000)))
 })
 
+test.serial('200 when requests of one instant are in two buckets and turn out to be smaller', async t => {
+  const admission = gate()
+  const billing = limited({ tpm: 80 })
+  t.true(isReservation(await ask(admission, billing, 0)))
+  clock.advance(30_000)
+  const [older, newer] = [await ask(admission, billing, 4), await ask(admission, billing, 4)]
+  for (const reservation of [older, newer]) admission.settle(reservation as Reservation, 0, 0, null)
+  await admission.flush()
+  t.true(isReservation(await ask(admission, billing, 80)))
+})
+
 test.serial('200 keeps a few buckets however many large estimates turn out to be small', async t => {
   const admission = gate()
   const billing = limited({ tpm: 1_000_000 })

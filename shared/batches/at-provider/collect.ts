@@ -181,7 +181,7 @@ class Collector {
       clamped: false,
       explicit: false,
       countedTokens: 0,
-      countedAtUs: 0,
+      tokenBucketsUs: { own: 0, shared: 0 },
       rates: { requests: null, tokens: null },
     }
   }

@@ -9,11 +9,11 @@
 --   min_tokens: the wallet does not lower the output tokens below this number
 --   likely_tokens: output tokens to reserve now, if the rest can be reserved while the request runs (0 = reserve all)
 -- Returns one reply per request. An admitted request gets a text of integers separated by spaces, which is cheaper to parse than a
--- list: output tokens allowed, of these reserved, reserved nano, clamped (0|1), counted tokens, counted_at in microseconds, then for
--- the request window and the token window: remaining amount, ms until it is full again. A refused request gets a list, the verdict
--- first.
+-- list: output tokens allowed, of these reserved, reserved nano, clamped (0|1), counted tokens, then the starts of the buckets that
+-- count them in the key's and in the shared window (microseconds; 0 = none), then for the request window and the token window:
+-- remaining amount, ms until it is full again. A refused request gets a list, the verdict first.
 local call, format = redis.call, string.format
-local reply_format = '%d' .. string.rep(' %d', 9)
+local reply_format = '%d' .. string.rep(' %d', 10)
 local int = function(x) return format('%d', x) end
 -- The sweeper compares times of Redis' clock only, because the clocks of processes may differ.
 local clock = time_us()
@@ -202,12 +202,12 @@ local function admit(request)
     end
   end
   if calls then count(calls, 1) end
-  local counted_at = tokens and count(tokens, amount) or 0
+  local bucket = tokens and count(tokens, amount) or 0
   if shared_calls then count(shared_calls, 1) end
-  if shared_tokens then counted_at = math.max(counted_at, count(shared_tokens, amount)) end
+  local shared_bucket = shared_tokens and count(shared_tokens, amount) or 0
   local left_r, full_r = window_figures(tighter(calls, shared_calls))
   local left_t, full_t = window_figures(tighter(tokens, shared_tokens))
-  return format(reply_format, want, first, reserve, clamped, amount, counted_at, left_r, full_r, left_t, full_t)
+  return format(reply_format, want, first, reserve, clamped, amount, bucket, shared_bucket, left_r, full_r, left_t, full_t)
 end
 
 local out = {}

@@ -1,9 +1,9 @@
 -- Settles many finished requests: releases the reservation, charges the actual cost, corrects tpm, and appends the usage
 -- event. A reservation is released once; a request without one (swept, or Redis was wiped) is charged all the same, because
 -- Postgres books each request once.
--- Arguments: instance, settlements. A reservation with unknown amount (reserved_nano is '') is looked up by the id; counted_at_us
--- is when its tokens were counted (0 = not counted); event is JSON ('' = none); rate_key and shared_rate_key ('' = none) are the ids
--- of the windows that counted its tokens.
+-- Arguments: instance, settlements. A reservation with unknown amount (reserved_nano is '') is looked up by the id; token_bucket_us
+-- and shared_token_bucket_us are the starts of the buckets that count its tokens (0 = none); event is JSON ('' = none); rate_key and
+-- shared_rate_key ('' = none) are the ids of these windows.
 local call = redis.call
 local int = function(x) return string.format('%d', x) end
 local set = reservations_prefix .. instance
@@ -50,10 +50,10 @@ for i, s in ipairs(settlements) do
   add(wallet, 'unposted', s.cost_nano)
   add(spend, 'unposted', s.cost_nano)
   if s.event ~= '' then call('XADD', usage_key, '*', 'e', s.event) end
-  if s.counted_at_us > 0 and s.token_difference ~= 0 then
-    correct(window_prefix .. s.rate_key .. ':tokens', s.counted_at_us, s.token_difference)
-    if s.shared_rate_key ~= '' then
-      correct(window_prefix .. s.shared_rate_key .. ':tokens', s.counted_at_us, s.token_difference)
+  if s.token_difference ~= 0 then
+    if s.token_bucket_us > 0 then correct(window_prefix .. s.rate_key .. ':tokens', s.token_bucket_us, s.token_difference) end
+    if s.shared_token_bucket_us > 0 then
+      correct(window_prefix .. s.shared_rate_key .. ':tokens', s.shared_token_bucket_us, s.token_difference)
     end
   end
 end

@@ -81,7 +81,8 @@ local function compact(log, max_amount)
   return out
 end
 
--- Counts an amount; returns when, by which `correct` finds its bucket in every window that counted it.
+-- Counts an amount; returns the start of its bucket, by which `correct` finds it. The time of the request would not do: at one
+-- instant, a first amount may fit into the bucket before and a second one start a bucket.
 local function count(window, amount)
   local log, max_amount = window.log, window.limit / 20
   local last = #log
@@ -93,15 +94,15 @@ local function count(window, amount)
     window.log = log
   end
   log[1], window.changed = log[1] + amount, true
-  return window.now
+  return log[#log - 1]
 end
 
--- Corrects an amount that was counted at that time, in its bucket or the one that this was merged into; ignores expired ones.
-local function correct(key, counted_at, difference)
+-- Corrects an amount in the bucket that started then, or in the one that this was merged into; ignores expired ones.
+local function correct(key, bucket_start, difference)
   local window = window_of(key)
   local log = window.log
   for i = #log - 1, 2, -2 do
-    if log[i] <= counted_at then
+    if log[i] <= bucket_start then
       local change = math.max(difference, -log[i + 1])
       log[1], log[i + 1], window.changed = log[1] + change, log[i + 1] + change, true
       return
