@@ -2,12 +2,12 @@ import { Button, Group, Menu, Popover, Select, Stack, Switch } from '@mantine/co
 import { IconAdjustments, IconDownload } from '@tabler/icons-react'
 import { useSearchParams } from 'wouter'
 import { queryText } from '../../api.ts'
-import { TextFilter, useFilter } from '../../components/filters.tsx'
+import { FilterPanel, TextFilter, useFilter } from '../../components/filters.tsx'
 import { SpanPicker, type TimeQuery } from '../../components/span.tsx'
 import { ChoiceFilter, environments, filterWidth, KeyFilter, labelled } from '../../components/work/filters.tsx'
 import { usePlace } from '../../session.tsx'
 import { ColumnsMenu } from './columns.tsx'
-import { canFollow, type Search, sorts, useChoices } from './queries.ts'
+import { canFollow, filterNames, type Search, sorts, useChoices } from './queries.ts'
 import { typeChoices } from './types.ts'
 
 export const statuses = [
@@ -27,26 +27,28 @@ export function RequestFilterBar({ search, onTime }: { search: Search; onTime: (
   const choices = useChoices()
   return (
     <Stack gap="sm">
-      <Group justify="space-between" gap="sm">
-        <SpanPicker time={search.time} onChange={onTime} />
-        <Tools search={search} />
-      </Group>
-      <Group gap="xs">
-        <TextFilter
-          name="q"
-          size="xs"
-          aria-label="Id"
-          placeholder="Request, generation or provider’s ID"
-          w={{ base: '100%', xs: 250 }}
-        />
-        <ChoiceFilter compact name="status" label="Status" data={statuses} />
-        <SearchFilter name="model" label="Model" choices={choices.data?.models ?? []} />
-        <SearchFilter name="provider" label="Provider" choices={choices.data?.providers ?? []} />
-        <KeyFilter compact />
-        <ChoiceFilter compact name="type" label="Type" data={typeChoices} />
-        <ChoiceFilter compact name="environment" label="Environment" data={environments} />
-        <MoreFilters />
-      </Group>
+      <SpanPicker time={search.time} onChange={onTime} />
+      <FilterPanel names={filterNames}>
+        <Stack gap="sm">
+          <Tools search={search} />
+          <Group gap="xs">
+            <TextFilter
+              name="q"
+              size="xs"
+              aria-label="Id"
+              placeholder="Request, generation or provider’s ID"
+              w={{ base: '100%', xs: 250 }}
+            />
+            <ChoiceFilter compact name="status" label="Status" data={statuses} />
+            <SearchFilter name="model" label="Model" choices={choices.data?.models ?? []} />
+            <SearchFilter name="provider" label="Provider" choices={choices.data?.providers ?? []} />
+            <KeyFilter compact />
+            <ChoiceFilter compact name="type" label="Type" data={typeChoices} />
+            <ChoiceFilter compact name="environment" label="Environment" data={environments} />
+            <MoreFilters />
+          </Group>
+        </Stack>
+      </FilterPanel>
     </Stack>
   )
 }
