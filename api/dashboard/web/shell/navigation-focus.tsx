@@ -62,11 +62,12 @@ function useHistory() {
   })
   useEffect(() => {
     const { onPush, onMove } = state
-    // The router raises events of these names for the calls of history.pushState and history.replaceState.
+    // The router raises events of these names for the calls of history.pushState and history.replaceState. They are handled
+    // before its own listeners, which render the page.
     const moves = { pushState: onPush, replaceState: () => onMove(false), popstate: () => onMove(true) }
-    for (const [name, listener] of Object.entries(moves)) window.addEventListener(name, listener)
+    for (const [name, listener] of Object.entries(moves)) window.addEventListener(name, listener, true)
     return () => {
-      for (const [name, listener] of Object.entries(moves)) window.removeEventListener(name, listener)
+      for (const [name, listener] of Object.entries(moves)) window.removeEventListener(name, listener, true)
     }
   }, [state])
   return state

@@ -1,8 +1,9 @@
-import { SegmentedControl, Stack, Text } from '@mantine/core'
+import { SegmentedControl, Text } from '@mantine/core'
 import { useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { SpanPicker, useTime } from '../../components/span.tsx'
-import { Loading, Show } from '../../components/states.tsx'
+import { Show } from '../../components/states.tsx'
+import { Together } from '../../components/together.tsx'
 import { environments } from '../../components/work/filters.tsx'
 import { useActivity, useAttention } from '../usage/queries.ts'
 import { SeriesChart } from '../usage/series-chart.tsx'
@@ -21,7 +22,6 @@ export default function Overview() {
   const overview = useOverview()
   const activity = useActivity(choice)
   const attention = useAttention(choice)
-  const isLoading = overview.isPending || activity.isPending || attention.isPending
   const environment = activity.data?.environment ?? (chosen || 'live')
   return (
     <Page
@@ -39,38 +39,32 @@ export default function Overview() {
         </>
       }
     >
-      {isLoading && <Loading rows={12} />}
-      {/* All at once, so that nothing moves when a part above it arrives; the last chart is read meanwhile. */}
-      <Stack gap="lg" display={isLoading ? 'none' : undefined}>
-        {!isLoading && (
-          <>
-            <Show query={overview} rows={3}>
-              {data => (
-                <>
-                  <LowBalance overview={data} />
-                  <FirstSteps steps={data.first_steps} />
-                </>
+      <Together>
+        <Show query={overview} rows={3}>
+          {data => (
+            <>
+              <LowBalance overview={data} />
+              <FirstSteps steps={data.first_steps} />
+            </>
+          )}
+        </Show>
+        {attention.data && <Attention attention={attention.data} environment={environment} />}
+        {overview.data && <Wallet overview={overview.data} />}
+        <Show query={activity} rows={4}>
+          {data => (
+            <>
+              {chosen === '' && data.environment === 'test' && (
+                <Text size="sm" c="dimmed">
+                  There are no live requests in this time. These are the requests of test keys.
+                </Text>
               )}
-            </Show>
-            {attention.data && <Attention attention={attention.data} environment={environment} />}
-            {overview.data && <Wallet overview={overview.data} />}
-            <Show query={activity} rows={4}>
-              {data => (
-                <>
-                  {chosen === '' && data.environment === 'test' && (
-                    <Text size="sm" c="dimmed">
-                      There are no live requests in this time. These are the requests of test keys.
-                    </Text>
-                  )}
-                  <Tiles activity={data} />
-                  {data.total.requests > 0 && <Health activity={data} />}
-                </>
-              )}
-            </Show>
-          </>
-        )}
+              <Tiles activity={data} />
+              {data.total.requests > 0 && <Health activity={data} />}
+            </>
+          )}
+        </Show>
         <SeriesChart choice={choice} />
-      </Stack>
+      </Together>
     </Page>
   )
 }

@@ -2,6 +2,7 @@ import { Group, SegmentedControl } from '@mantine/core'
 import { FilterPanel, TextFilter, useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { SpanPicker, useTime } from '../../components/span.tsx'
+import { Together } from '../../components/together.tsx'
 import { environments, KeyFilter, MemberFilter } from '../../components/work/filters.tsx'
 import { Breakdown } from './breakdown.tsx'
 import { SeriesChart } from './series-chart.tsx'
@@ -36,8 +37,10 @@ export default function Usage() {
           {usesTag && <TextFilter name="tag" label="Tag" placeholder="project" w={{ base: '100%', xs: 180 }} />}
         </Group>
       </FilterPanel>
-      <SeriesChart choice={choice} />
-      <Breakdown choice={choice} />
+      <Together>
+        <SeriesChart choice={choice} />
+        <Breakdown choice={choice} />
+      </Together>
     </Page>
   )
 }
