@@ -4,9 +4,11 @@ const synonyms: Record<string, readonly string[]> = {
   rotation: ['roll'],
   renew: ['roll'],
   regenerate: ['roll'],
-  quota: ['cap', 'limit'],
+  quota: ['cap', 'limit', 'limits'],
   quotas: ['cap', 'limit', 'limits'],
-  budget: ['cap', 'limit'],
+  cap: ['limit', 'limits'],
+  spending: ['spend', 'cap'],
+  budget: ['cap', 'limit', 'limits'],
   budgets: ['cap', 'limit', 'limits'],
   throttle: ['rate', 'limit'],
   throttling: ['rate', 'limit'],
@@ -37,8 +39,12 @@ const synonyms: Record<string, readonly string[]> = {
 }
 /** What was typed counts more than what it may mean. */
 const synonymBoost = 0.6
-const decisionBoost = 0.25
+const decisionBoost = 0.15
 const historyBoost = 0.4
+/** A section that names everything. */
+const listBoost = 0.6
+/** Another short word is another word: "can" is not meant as "cap". */
+const minFuzzyLength = 6
 
 /** A word of the search with its synonyms: a page with any of them is found. */
 function processTerm(term: string): string[] {
@@ -61,8 +67,10 @@ export const searchRanking = {
   boostTerm: (term: string, index: number, terms: string[]) => (isAdded(term, index, terms) ? synonymBoost : 1),
   // A synonym is a whole word: "cap" is not meant as the beginning of "capability".
   prefix: (term: string, index: number, terms: string[]) => !isAdded(term, index, terms),
+  fuzzy: (term: string) => (term.length < minFuzzyLength ? false : 0.2),
   boostDocument(id: string): number {
     if (id.includes('/decisions/')) return decisionBoost
-    return /\/(?:changelog|ARCHITECTURE|glossary)\b/.test(id) ? historyBoost : 1
+    if (/\/(?:changelog|ARCHITECTURE|glossary)\b/.test(id)) return historyBoost
+    return id.endsWith('/dashboard#pages') ? listBoost : 1
   },
 }

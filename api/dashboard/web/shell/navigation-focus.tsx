@@ -18,9 +18,9 @@ export function NavigationFocus() {
   useEffect(() => {
     if (last.current === location) return
     last.current = location
+    const isBack = wasBack()
     // Who goes through tabs by keyboard stays on them.
     if (document.activeElement?.role === 'tab') return
-    const isBack = wasBack()
     if (!isBack && window.location.hash === '') window.scrollTo(0, 0)
     return keepFocus(isBack ? linkOf(addressNow()) : null)
   }, [location, wasBack, linkOf])
@@ -39,12 +39,15 @@ export function NavigationFocus() {
 
 const addressNow = () => window.location.pathname + window.location.search
 
-/** Remembers which link led away from an address, and whether the browser went back or forward. */
+/**
+ * Remembers which link led away from an address, and whether the last change of the path came from the application: one that did not
+ * was the browser's, back or forward. (Its event may come after the router has rendered the page.)
+ */
 function useHistory() {
   const [state] = useState(() => {
     const links = new Map<string, string>()
-    let isBack = false
     let here = addressNow()
+    let isOwn = false
     const onPush = () => {
       const link = document.activeElement?.closest('#content a')?.getAttribute('href')
       if (link) {
@@ -52,22 +55,29 @@ function useHistory() {
         links.set(here, link)
         if (links.size > maxRemembered) links.delete(links.keys().next().value!)
       }
-      onMove(false)
+      onMove()
     }
-    const onMove = (back: boolean) => {
-      isBack = back
+    const onMove = () => {
+      isOwn ||= here.split('?')[0] !== window.location.pathname
       here = addressNow()
     }
-    return { onPush, onMove, wasBack: () => isBack, linkOf: (address: string) => links.get(address) ?? null }
+    const wasBack = () => {
+      const isBack = !isOwn
+      isOwn = false
+      here = addressNow()
+      return isBack
+    }
+    return { onPush, onMove, wasBack, linkOf: (address: string) => links.get(address) ?? null }
   })
   useEffect(() => {
     const { onPush, onMove } = state
-    // The router raises events of these names for the calls of history.pushState and history.replaceState. They are handled
-    // before its own listeners, which render the page.
-    const moves = { pushState: onPush, replaceState: () => onMove(false), popstate: () => onMove(true) }
-    for (const [name, listener] of Object.entries(moves)) window.addEventListener(name, listener, true)
+    // The router raises events of these names for the calls of history.pushState and history.replaceState. They are handled before its
+    // own listeners, which render the page.
+    window.addEventListener('pushState', onPush, true)
+    window.addEventListener('replaceState', onMove, true)
     return () => {
-      for (const [name, listener] of Object.entries(moves)) window.removeEventListener(name, listener, true)
+      window.removeEventListener('pushState', onPush, true)
+      window.removeEventListener('replaceState', onMove, true)
     }
   }, [state])
   return state
