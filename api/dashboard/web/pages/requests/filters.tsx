@@ -1,4 +1,4 @@
-import { Button, Group, Menu, Popover, Select, Stack, Switch } from '@mantine/core'
+import { Box, Button, Group, Menu, Popover, Select, Stack, Switch } from '@mantine/core'
 import { IconAdjustments, IconDownload } from '@tabler/icons-react'
 import { useSearchParams } from 'wouter'
 import { queryText } from '../../api.ts'
@@ -27,27 +27,27 @@ export function RequestFilterBar({ search, onTime }: { search: Search; onTime: (
   const choices = useChoices()
   return (
     <Stack gap="sm">
-      <SpanPicker time={search.time} onChange={onTime} />
+      <Group justify="space-between" gap="sm">
+        <SpanPicker time={search.time} onChange={onTime} />
+        <Tools search={search} />
+      </Group>
       <FilterPanel names={filterNames}>
-        <Stack gap="sm">
-          <Tools search={search} />
-          <Group gap="xs">
-            <TextFilter
-              name="q"
-              size="xs"
-              aria-label="Id"
-              placeholder="Request, generation or provider’s ID"
-              w={{ base: '100%', xs: 250 }}
-            />
-            <ChoiceFilter compact name="status" label="Status" data={statuses} />
-            <SearchFilter name="model" label="Model" choices={choices.data?.models ?? []} />
-            <SearchFilter name="provider" label="Provider" choices={choices.data?.providers ?? []} />
-            <KeyFilter compact />
-            <ChoiceFilter compact name="type" label="Type" data={typeChoices} />
-            <ChoiceFilter compact name="environment" label="Environment" data={environments} />
-            <MoreFilters />
-          </Group>
-        </Stack>
+        <Group gap="xs">
+          <TextFilter
+            name="q"
+            size="xs"
+            aria-label="Id"
+            placeholder="Request, generation or provider’s ID"
+            w={{ base: '100%', xs: 250 }}
+          />
+          <ChoiceFilter compact name="status" label="Status" data={statuses} />
+          <SearchFilter name="model" label="Model" choices={choices.data?.models ?? []} />
+          <SearchFilter name="provider" label="Provider" choices={choices.data?.providers ?? []} />
+          <KeyFilter compact />
+          <ChoiceFilter compact name="type" label="Type" data={typeChoices} />
+          <ChoiceFilter compact name="environment" label="Environment" data={environments} />
+          <MoreFilters />
+        </Group>
       </FilterPanel>
     </Stack>
   )
@@ -76,7 +76,10 @@ function Tools({ search: { filters, time, sort } }: { search: Search }) {
         allowDeselect={false}
         onChange={value => setSort(value === 'newest' ? '' : value!)}
       />
-      <ColumnsMenu />
+      {/* The cards of a phone have none. */}
+      <Box visibleFrom="xs">
+        <ColumnsMenu />
+      </Box>
       {!isOperatorView && <Export query={queryText({ ...filters, ...time })} />}
     </Group>
   )
