@@ -99,7 +99,7 @@ async function fill(gateway: Gateway, session: BrowserSession, databaseUrl: stri
   await db.connect()
   try {
     const { rows } = await db.query('UPDATE users SET operator = true, email_verified = true RETURNING id')
-    await fillMonth(db, id, rows[0].id, options.requests, nowMs)
+    await fillMonth(db, id, rows[0].id, options.requests, nowMs, { depositUsd: 250, capUsd: 40 })
   } finally {
     await db.end()
   }
@@ -129,7 +129,7 @@ async function fill(gateway: Gateway, session: BrowserSession, databaseUrl: stri
     operatorActor,
   )
   const key = await gateway.key(id, 'live', { name: 'Assistant' })
-  const body = { model: 'mistral-large', messages: [{ role: 'user', content: 'Hello' }] }
+  const body = { model: 'mistral-large-3', messages: [{ role: 'user', content: 'Hello' }] }
   for (let i = 0; i < 12; i++) await (await gateway.fetch('/v1/chat/completions', { key, body })).text()
   await gateway.key(id, 'test', { name: 'Development' })
   await gateway.settled()

@@ -141,7 +141,11 @@ test('the search finds guides before decisions, also by words that the pages do 
     t.false(first[0]!.includes('/decisions/'), `${query}: ${first.join(' ')}`)
   }
   // Reasons are found by their own words.
-  t.true(found('poison')[0]!.includes('/decisions/poison-work'))
+  t.true(
+    found('poison')
+      .slice(0, 3)
+      .some(id => id.includes('/decisions/poison-work')),
+  )
 })
 
 test('the API reference has the header of the site', async t => {

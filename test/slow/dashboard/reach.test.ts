@@ -1,4 +1,5 @@
 // The dashboard by keyboard, on a phone, over a bad connection: where the focus is, how long lists are, what moves, what is asked for.
+import { AxeBuilder } from '@axe-core/playwright'
 import pg from 'pg'
 import type { Browser, Page } from 'playwright-core'
 import { fillMonth } from '../../../bench/lib/month.ts'
@@ -243,6 +244,34 @@ for (const [name, viewport] of [
       await page.context().close()
     }
     t.deepEqual(moved, [])
+  })
+
+for (const colorScheme of ['light', 'dark'] as const)
+  test.serial(`pages with an outage, many requests and open parts have no barrier: ${colorScheme}`, async t => {
+    t.timeout(240_000)
+    for (const viewport of [desktop, phone])
+      for (const path of [
+        '~/overview',
+        '~/requests',
+        '~/usage',
+        '~/billing',
+        '~/models',
+        '/operator',
+        '/operator/people',
+        '/sign-in',
+      ]) {
+        const page = await open(t, path, { viewport, colorScheme, ...(path === '/sign-in' && { who: null }) })
+        await settled(page)
+        for (const button of await page.getByRole('button', { name: /^(Show as table|Filters)/ }).all())
+          await button.click()
+        const { violations } = await new AxeBuilder({ page }).setLegacyMode().analyze()
+        t.deepEqual(
+          violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(' | ')}`),
+          [],
+          path,
+        )
+        await page.context().close()
+      }
   })
 
 test.serial('the values of a chart are shown as a table', async t => {
