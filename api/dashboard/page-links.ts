@@ -21,9 +21,14 @@ const sharedPages: Record<string, string> = {
 }
 /** What a page of an organisation reads first, below the organisation's routes, if its address has no filters. */
 const firstReads: Record<string, readonly string[]> = {
-  overview: ['overview', 'activity?span=7d', 'attention?span=7d'],
-  requests: ['requests?span=30d&limit=50'],
+  overview: ['overview', 'activity?span=7d', 'attention?span=7d', 'usage?span=7d&by=model&measure=cost'],
+  requests: ['requests?span=30d&limit=50', 'activity?span=30d&environment=all', 'request-filters'],
   models: ['models'],
+  jobs: ['jobs?limit=25'],
+  webhooks: ['webhooks/deliveries?limit=50'],
+  alerts: ['alerts', 'alerts/rules', 'alerts/history?limit=50'],
+  members: ['members'],
+  audit: ['audit?limit=50'],
 }
 
 /**
