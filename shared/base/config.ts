@@ -5,7 +5,7 @@ import { issueText } from './issue-text.ts'
 import { type LoadLimits, loadLimits } from './load-limits.ts'
 import { nanoFromUsd } from './money.ts'
 import { findUnsafeSettings } from './production-safety.ts'
-import { directConnection, isProxyUrl, type Proxies, proxiesOf, proxyUrlFault } from './proxies.ts'
+import { directConnection, isProxyUrl, type Proxies, preferLowerCase } from './proxies.ts'
 import { type Quotas, quotasOf } from './quotas.ts'
 import { type RedisSettings, redisSettings } from './redis-settings.ts'
 import { findRetentionFaults, type RetentionPeriods, retentionOf } from './retention-config.ts'
@@ -156,11 +156,11 @@ export class ConfigError extends Error {
  * development stack running on the same DATA_DIR is used. Throws a ConfigError that lists every fault.
  */
 export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
-  const { env: present, faults: fileFaults } = readVariableFiles(env)
+  const { env: given, faults: fileFaults } = readVariableFiles(env)
+  const present = preferLowerCase(given)
   const dataDir = present.DATA_DIR ?? '.data'
   const parsed = variables.safeParse({ ...readDevStack(dataDir), ...present }, { reportInput: true, error: issueText })
   const providers = providerSettings(present)
-  const { proxies, faults: proxyFaults } = proxiesOf(present)
   const faults = [
     ...fileFaults,
     ...(parsed.success ? findRetentionFaults(parsed.data) : parsed.error.issues.map(describe)),
@@ -168,7 +168,6 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     ...requireTogether(present, ['REDIS_TLS_CERT', 'REDIS_TLS_KEY']),
     ...requireTogether(present, ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET']),
     ...providers.faults,
-    ...proxyFaults,
   ]
   if (!parsed.success) throw new ConfigError(faults)
   const v = parsed.data
@@ -233,7 +232,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     ...accountSettings(v, publicUrl),
     ...loadLimits(v),
     providers: providers.settings,
-    proxies,
+    proxies: { http: v.HTTP_PROXY ?? null, https: v.HTTPS_PROXY ?? null, noProxy: v.NO_PROXY },
     variables: Object.keys(present),
   }
 }
@@ -308,7 +307,7 @@ function providerSettings(env: Record<string, string>): { settings: Map<string, 
     } else if (what === 'PROXY') {
       provider.proxy = value
       if (value !== directConnection && !isProxyUrl(value))
-        faults.push(`${variable}: ${proxyUrlFault}, or ${directConnection}`)
+        faults.push(`${variable}: must be a URL starting with http:// or https://, or ${directConnection}`)
     } else if (what === 'API_KEY') {
       provider.apiKeys = splitList(value)
       // A key with a line break or a non-ASCII character cannot be sent in a header: report it at start, without

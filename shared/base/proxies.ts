@@ -15,21 +15,12 @@ export const noProxies: Proxies = { http: null, https: null, noProxy: '' }
 /** The value of a `<PROVIDER>_PROXY` variable for a provider that is reached without a proxy. */
 export const directConnection = 'direct'
 
-/** Reads the variables, of which curl and most programs take the lower-case name first. */
-export function proxiesOf(env: Readonly<Record<string, string | undefined>>): { proxies: Proxies; faults: string[] } {
-  const faults: string[] = []
-  const read = (name: string) => {
-    const given = [name.toLowerCase(), name].find(one => env[one])
-    if (given === undefined) return null
-    if (isProxyUrl(env[given]!)) return env[given]!
-    faults.push(`${given}: ${proxyUrlFault}`)
-    return null
-  }
-  const [http, https] = [read('HTTP_PROXY'), read('HTTPS_PROXY')]
-  return { proxies: { http, https, noProxy: env.no_proxy || env.NO_PROXY || '' }, faults }
+/** The variables with the values of their lower-case names, which curl and most programs prefer. */
+export function preferLowerCase(env: Record<string, string>): Record<string, string> {
+  const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'] as const
+  const given = names.flatMap(name => (env[name.toLowerCase()] ? [[name, env[name.toLowerCase()]!]] : []))
+  return { ...env, ...Object.fromEntries(given) }
 }
-
-export const proxyUrlFault = 'must be a URL such as http://proxy.example:3128'
 
 /** Whether a text is the URL of an HTTP proxy. */
 export function isProxyUrl(text: string): boolean {
