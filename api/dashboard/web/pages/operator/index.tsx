@@ -1,7 +1,8 @@
 import { Tabs } from '@mantine/core'
+import { lazy, Suspense } from 'react'
 import { Route, Switch, useLocation } from 'wouter'
 import { Page } from '../../components/page.tsx'
-import { Empty } from '../../components/states.tsx'
+import { Empty, Loading } from '../../components/states.tsx'
 import { useMe } from '../../session.tsx'
 import { OperatorAuditLog } from './audit.tsx'
 import { Home } from './home.tsx'
@@ -14,6 +15,9 @@ import { Providers } from './providers.tsx'
 import { Queues } from './queues.tsx'
 import { Servers } from './servers.tsx'
 
+const IncidentPage = lazy(() => import('./incident.tsx'))
+const Notifications = lazy(() => import('./notifications.tsx'))
+
 const tabs = [
   { path: '/operator', label: 'Home' },
   { path: '/operator/providers', label: 'Providers' },
@@ -22,6 +26,7 @@ const tabs = [
   { path: '/operator/queues', label: 'Queues' },
   { path: '/operator/organisations', label: 'Organisations' },
   { path: '/operator/people', label: 'Users' },
+  { path: '/operator/notifications', label: 'Notifications' },
   { path: '/operator/audit', label: 'Audit' },
 ]
 
@@ -34,6 +39,13 @@ export default function Operator() {
     <Switch>
       {/* The name of a region has a slash. */}
       <Route path="/operator/providers/*">{({ '*': name }) => <ProviderPage key={name} name={name} />}</Route>
+      <Route path="/operator/incidents/:id">
+        {({ id }) => (
+          <Suspense fallback={<Loading />}>
+            <IncidentPage key={id} id={id} />
+          </Suspense>
+        )}
+      </Route>
       <Route path="/operator/organisations/:id/*?">{({ id }) => <OrganisationPage key={id} id={id} />}</Route>
       <Route>
         <Page
@@ -70,6 +82,11 @@ function Views() {
       </Tabs.Panel>
       <Tabs.Panel value="/operator/servers">
         <Servers />
+      </Tabs.Panel>
+      <Tabs.Panel value="/operator/notifications">
+        <Suspense fallback={<Loading />}>
+          <Notifications />
+        </Suspense>
       </Tabs.Panel>
       <Tabs.Panel value="/operator/audit">
         <OperatorAuditLog />
