@@ -7,6 +7,7 @@ import type { IncidentGroup, IncidentMessage as MessageRow } from '../../../shar
 import type { Platform } from '../../../shared/platform.ts'
 import { sumUsage } from '../../../shared/wallet/usage-query.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
+import { findObjects } from '../../find-object.ts'
 import { paging } from '../../routes/paging.ts'
 import { runSearch } from '../queries/run-search.ts'
 import { readSpan, spanFields } from '../queries/span.ts'
@@ -14,6 +15,7 @@ import { usageBound } from '../queries/usage-filter.ts'
 import type {
   Affected,
   AffectedRow,
+  FindAnswer,
   Incident,
   IncidentDetail,
   IncidentMessage,
@@ -106,6 +108,18 @@ const affected = endpoint({
   },
 })
 
+const search = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/find`,
+  summary: 'Find what has an id, in any organisation, and users, organisations, models and providers by name',
+  query: z.strictObject({ text: z.string().trim().min(2).max(200) }),
+  answers: { 200: { description: 'What was found, exact ids first.' } },
+  async handle({ services, query }): Promise<FindAnswer> {
+    return { data: await findObjects(services, query.text) }
+  },
+})
+
 async function readAffected(
   { db }: Platform,
   provider: string,
@@ -177,4 +191,4 @@ export function presentMessage(row: MessageRow): IncidentMessage {
   }
 }
 
-export const operatorIncidentRoutes: Endpoint[] = [list, readOne, affected]
+export const operatorIncidentRoutes: Endpoint[] = [list, readOne, affected, search]

@@ -250,3 +250,6 @@ export type UnknownName = {
   first_at: string
   last_at: string
 }
+
+/** GET /dashboard/api/operator/find. `path`: its page below /dashboard. */
+export type FindAnswer = { data: { kind: string; label: string; note: string | null; path: string }[] }

@@ -4,6 +4,7 @@ import { Route, Switch, useLocation } from 'wouter'
 import { Page } from '../../components/page.tsx'
 import { Empty, Loading } from '../../components/states.tsx'
 import { useMe } from '../../session.tsx'
+import { operatorPages } from '../../shell/nav.ts'
 import { OperatorAuditLog } from './audit.tsx'
 import { Home } from './home.tsx'
 import { Models } from './models.tsx'
@@ -17,18 +18,6 @@ import { Servers } from './servers.tsx'
 
 const IncidentPage = lazy(() => import('./incident.tsx'))
 const Notifications = lazy(() => import('./notifications.tsx'))
-
-const tabs = [
-  { path: '/operator', label: 'Home' },
-  { path: '/operator/providers', label: 'Providers' },
-  { path: '/operator/models', label: 'Models' },
-  { path: '/operator/servers', label: 'Servers' },
-  { path: '/operator/queues', label: 'Queues' },
-  { path: '/operator/organisations', label: 'Organisations' },
-  { path: '/operator/people', label: 'Users' },
-  { path: '/operator/notifications', label: 'Notifications' },
-  { path: '/operator/audit', label: 'Audit' },
-]
 
 /** The operator area: all organisations, providers, users and queues. */
 export default function Operator() {
@@ -61,11 +50,11 @@ export default function Operator() {
 
 function Views() {
   const [location, navigate] = useLocation()
-  const current = tabs.findLast(({ path }) => location.startsWith(path))!.path
+  const current = operatorPages.findLast(({ path }) => location.startsWith(path))!.path
   return (
     <Tabs value={current} onChange={path => path && navigate(path)} keepMounted={false}>
       <Tabs.List mb="md">
-        {tabs.map(({ path, label }) => (
+        {operatorPages.map(({ path, label }) => (
           <Tabs.Tab key={path} value={path}>
             {label}
           </Tabs.Tab>
