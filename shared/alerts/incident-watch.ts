@@ -82,7 +82,9 @@ function keyOf({ provider, lastError }: ReportedHealth, nowMs: number): Conditio
 
 /** "HTTP 500: The server had an error." */
 function textOf({ reason, status, message }: Pick<LastError, 'reason' | 'status' | 'message'>): string {
-  const kind = status === null ? reason.replaceAll('_', ' ') : `HTTP ${status}`
+  const plain = status === null ? reason.replaceAll('_', ' ') : `HTTP ${status}`
+  // A wrong base URL and a wrong model look the same.
+  const kind = status === 404 ? `${plain} (the base URL or the model is unknown there)` : plain
   return message ? `${kind}: ${message}` : kind
 }
 

@@ -1,4 +1,5 @@
 import type {
+  Affected,
   EntriesChanged,
   IncidentDetail,
   IncidentsPage,
@@ -99,6 +100,11 @@ test.serial(
     t.regex(open!.message!, /^HTTP 500: The server had an error/)
     await look()
     t.is((await incidentsOf('openrouter')).length, 1, 'one incident, however often it is seen')
+    const { affected } = await get<IncidentDetail>(`/incidents/${open!.id}`)
+    t.like(affected, { failed: 1, organisations: [{ id: account.organisationId, failed: 1, share: 1 }] })
+    t.is(affected!.keys[0]!.organisation_id, account.organisationId)
+    t.is((await get<Affected>('/affected?provider=openrouter&span=1h')).failed, 1)
+    t.like((await get<SystemAnswer>('/system')).first_incident, { id: open!.id, title: open!.title })
     const failed = await provider('openrouter')
     t.is(failed.state, 'down', 'no call has succeeded')
     t.like(failed.last_error, { model: 'gpt-5-mini', status: 500, reason: 'server_error' })
@@ -247,6 +253,33 @@ test.serial('paused: no process calls the provider, until it is resumed; both ar
     ['paused', 'resumed'].map(what => [`provider.${what}`, operator.visitor.email, 'openai']),
   )
   t.is((await operator.visitor.fetch(`${base}/providers/nobody/pause`, { body: {} })).status, 404)
+})
+
+test.serial('a pause with an end is over by itself; the models that lose their only provider are named', async t => {
+  const { db } = world.gateway.services
+  for (const until of ['yesterday', '2020-01-01T00:00:00Z', '2999-01-01T00:00:00Z']) {
+    const refused = await operator.visitor.fetch(`${base}/providers/anthropic/pause`, { body: { until } })
+    t.is(refused.status, 400, until)
+  }
+  const { only_provider_of: only, only_provider_count: count } = await provider('anthropic')
+  t.is(count > 0, only.length > 0)
+  t.true((await provider('openai')).only_provider_count > 0)
+  const until = new Date(Date.now() + 3_600_000).toISOString()
+  const paused = await post<Provider>('/providers/anthropic/pause', { until })
+  t.like(paused, { state: 'paused', pause: { until } })
+  t.true(world.gateway.services.upstreams.isPaused('anthropic'))
+  // Its time comes.
+  await db.providerPause.updateMany({ data: { pausedUntil: new Date(Date.now() - 1) } })
+  await world.gateway.services.providerPauses.refresh()
+  t.false(world.gateway.services.upstreams.isPaused('anthropic'))
+  t.is((await provider('anthropic')).pause, null)
+  t.like(await post<Provider>('/providers/anthropic/pause', { reason: 'again' }), { pause: { until: null } })
+  await post<Provider>('/providers/anthropic/resume')
+  await db.providerPause.create({
+    data: { provider: 'anthropic', pausedBy: 'x', pausedAt: new Date(0), pausedUntil: new Date(1) },
+  })
+  await look()
+  t.is(await db.providerPause.count(), 0, 'a worker removes it')
 })
 
 test.serial('queues: backlog, failed entries with their reason, retried, removed and paused', async t => {
