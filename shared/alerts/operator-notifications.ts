@@ -82,7 +82,7 @@ export async function updateNotifications(
       ...(webhook && !row.webhookSecret && { webhookSecret: sealSecret(sealer) }),
       ...(slack !== undefined && {
         slackUrl: slackHref && sealer.seal(slackHref, placeOf('slack_url')),
-        slackEnd: slackHref && slackHref.slice(-shownCharacters),
+        slackEnd: slackHref?.slice(-shownCharacters) ?? null,
       }),
       ...(patch.quiet_from !== undefined && { quietFrom: patch.quiet_from }),
       ...(patch.quiet_to !== undefined && { quietTo: patch.quiet_to }),

@@ -2,15 +2,14 @@
 import type { Page } from 'playwright-core'
 import { groupIncidents } from '../../../shared/alerts/incident-groups.ts'
 import { reconcileIncidents } from '../../../shared/alerts/incidents.ts'
+import { sendEmails } from '../../../workers/emails.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 import { Receiver, signedBy } from '../../support/webhooks/receiver.ts'
-import { startWorkers } from '../../support/workers.ts'
 
 const gateway = useGateway(test, { ALLOW_PRIVATE_URLS: 'true', OPENAI_API_KEY: 'sk-test-key-of-openai' })
-use(test, () => startWorkers(gateway.services))
 const operator = use(test, () => signUp(gateway))
 const receiver = use(test, () => Receiver.start())
 const browser = use(test, startBrowser)
@@ -60,6 +59,8 @@ test.serial('a webhook is set, tested and received; what happened to it is shown
   await page.getByRole('button', { name: 'Save' }).click()
   await page.getByRole('button', { name: 'Test webhook' }).click()
   const row = page.getByRole('row', { name: /Test Webhook, 127/ })
+  await row.getByText('pending').waitFor()
+  await sendEmails('incidents', null, gateway.services)
   await row.getByText('delivered').waitFor()
   const { secret } = await operator.visitor.json<{ secret: string }>('/dashboard/api/operator/notifications/secret')
   t.true(signedBy(receiver.received[0]!, secret))
@@ -73,8 +74,8 @@ test.serial('Ctrl-K finds an organisation from anywhere in the operator area, an
   await page.getByRole('option', { selected: true }).getByText(operator.organisationId).waitFor()
   await page.keyboard.press('Enter')
   await page.waitForURL(`**/operator/organisations/${operator.organisationId}**`)
-  await page.getByRole('heading', { level: 1 }).waitFor()
   const { name } = await gateway.services.db.organisation.findUniqueOrThrow({ where: { id: operator.organisationId } })
+  await page.getByRole('heading', { level: 1, name }).waitFor()
   t.is((await page.title()).split(name).length, 2)
 })
 
