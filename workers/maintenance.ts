@@ -3,6 +3,7 @@ import { raiseCapAlerts } from '../shared/alerts/caps.ts'
 import { evaluateRules } from '../shared/alerts/evaluate-rules.ts'
 import { handleExcesses, watchReservations } from '../shared/alerts/excesses.ts'
 import { disableFailingEndpoints, watchEndpoints } from '../shared/alerts/failing-endpoints.ts'
+import { groupIncidents } from '../shared/alerts/incident-groups.ts'
 import { watchFailures, watchStores } from '../shared/alerts/incident-watch.ts'
 import { requeueDelayed, sweepDelayed } from '../shared/delayed/sweep.ts'
 import { requeueJobs, sweepJobs } from '../shared/jobs/sweep.ts'
@@ -32,10 +33,14 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     await raiseBalanceAlerts(services)
   },
   rules: evaluateRules,
-  incidents: watchStores,
+  async incidents(services) {
+    await watchStores(services)
+    await groupIncidents(services)
+  },
   async failures(services) {
     await watchFailures(services)
     await watchEndpoints(services)
+    await groupIncidents(services)
   },
   async endpoints(services) {
     const disabled = await disableFailingEndpoints(services)

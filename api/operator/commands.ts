@@ -14,6 +14,7 @@ import { catalogCommands } from './catalog-commands.ts'
 import { catalogDiff } from './catalog-diff.ts'
 import { addCredit } from './credit.ts'
 import { doctor } from './doctor.ts'
+import { find } from './find.ts'
 import { findOrganisation, number, org } from './flags.ts'
 import { type Command, command, type EnvironmentCommand } from './parse.ts'
 import { prune } from './prune.ts'
@@ -290,6 +291,7 @@ export const commands: readonly Command[] = [
   ...keys,
   ...users,
   ...suspensions,
+  ...find,
   ...maintenance,
   ...prune,
   ...catalogCommands,

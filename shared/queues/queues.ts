@@ -38,11 +38,14 @@ export const queues = {
       expire: { everyMs: 3_600_000 },
     },
   },
-  /** Pending emails. A queue apart from maintenance, so that a hanging mail server blocks nothing else. */
+  /**
+   * Pending emails, and messages to operators. A queue apart from maintenance, so that a hanging mail server blocks nothing else; one
+   * task does not wait for the other.
+   */
   emails: {
-    concurrency: () => 1,
+    concurrency: () => 2,
     job: { attempts: 1, ...kept },
-    repeat: { alerts: { everyMs: 15_000 } },
+    repeat: { alerts: { everyMs: 15_000 }, incidents: { everyMs: 10_000 } },
   },
   /** Steps of media jobs: `start`, `finish` and `cancel`, each with the id of its job. */
   media: {

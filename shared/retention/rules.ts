@@ -65,6 +65,12 @@ export const hourlyRules: readonly Rule[] = [
   rows('incidents', 'closed incidents', ({ nowMs, periods }) =>
     olderThan('closed_at', new Date(nowMs - periods.generationRetentionMonths * maxMonthMs)),
   ),
+  rows('incident_groups', 'closed incidents as operators see them', ({ nowMs, periods }) =>
+    olderThan('closed_at', new Date(nowMs - periods.generationRetentionMonths * maxMonthMs)),
+  ),
+  rows('incident_messages', 'messages to operators', ({ nowMs, periods }) =>
+    olderThan('created_at', new Date(nowMs - periods.generationRetentionMonths * maxMonthMs)),
+  ),
   rows('quality_counters', 'counters not updated recently', ({ nowMs }) =>
     olderThan('updated_at', new Date(nowMs - counterRetentionMs)),
   ),

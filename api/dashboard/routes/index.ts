@@ -15,6 +15,8 @@ import { modelsRoutes } from './models.ts'
 import { operatorAdjustmentRoutes } from './operator-adjustments.ts'
 import { operatorCatalogRoutes } from './operator-catalog.ts'
 import { operatorHomeRoutes } from './operator-home.ts'
+import { operatorIncidentRoutes } from './operator-incidents.ts'
+import { operatorNotificationRoutes } from './operator-notifications.ts'
 import { operatorOrganisationRoutes } from './operator-organisations.ts'
 import { operatorPeopleRoutes } from './operator-people.ts'
 import { operatorProviderRoutes } from './operator-providers.ts'
@@ -65,6 +67,8 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...operatorCatalogRoutes,
   ...operatorPeopleRoutes,
   ...operatorHomeRoutes,
+  ...operatorIncidentRoutes,
+  ...operatorNotificationRoutes,
   ...operatorProviderRoutes,
   ...operatorQueueRoutes,
   ...operatorServiceRoutes,

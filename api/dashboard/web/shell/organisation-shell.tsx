@@ -97,6 +97,7 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
             )}
           </Group>
           <Group gap={4} wrap="nowrap">
+            {isOperatorArea && me.operator && <Palette me={me} place={null} />}
             {place && !isOperatorArea && (
               <PlaceContext value={place}>
                 <Palette me={me} place={place} />

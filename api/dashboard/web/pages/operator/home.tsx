@@ -10,7 +10,7 @@ import { Empty, Show } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { Together } from '../../components/together.tsx'
-import { ago, count, percent, shortCount, usd } from '../../format.ts'
+import { ago, count, moment, percent, shortCount, usd } from '../../format.ts'
 import { ActivityCharts } from '../overview/health.tsx'
 import { Change, QualityTiles, Tile } from '../overview/tiles.tsx'
 import { useServiceActivity, useSystem, useTopOrganisations } from './home-queries.ts'
@@ -51,22 +51,40 @@ export function Home() {
 }
 
 /** Whether anything is wrong now. */
-function Verdict({ system: { faults, open_incidents: open, pending_migrations: pending } }: { system: SystemAnswer }) {
+function Verdict({
+  system: { faults, open_incidents: open, first_incident: first, pending_migrations: pending },
+}: {
+  system: SystemAnswer
+}) {
   const problems = [
     faults.includes('no_worker') && 'No worker is running: nothing is booked and no job runs.',
     faults.includes('migrations_pending') &&
       `${pending.length === 1 ? 'A database migration is' : `${pending.length} database migrations are`} pending: run npm run migrate.`,
-    open > 0 && (open === 1 ? 'One incident is ongoing.' : `${count(open)} incidents are ongoing.`),
   ].filter(problem => problem !== false)
-  const isWell = problems.length === 0
+  const isWell = problems.length === 0 && open === 0
   return (
     <Alert
       role="status"
       color={isWell ? 'green' : faults.length > 0 ? 'red' : 'yellow'}
       variant="light"
       icon={isWell ? <IconCircleCheck aria-hidden /> : <IconAlertTriangle aria-hidden />}
-      title={isWell ? 'Nothing is wrong now' : problems.join(' ')}
-    />
+      title={isWell ? 'Nothing is wrong now' : problems.join(' ') || undefined}
+    >
+      {first && (
+        <Anchor
+          component={Link}
+          href={open === 1 ? `/operator/incidents/${first.id}` : '#incidents'}
+          size="sm"
+          fw={600}
+          c="inherit"
+          underline="always"
+        >
+          {open === 1
+            ? `${first.title}, since ${moment(first.opened_at)}`
+            : `${count(open)} incidents are ongoing, the first since ${moment(first.opened_at)}: ${first.title}`}
+        </Anchor>
+      )}
+    </Alert>
   )
 }
 
