@@ -30,7 +30,7 @@ const maxErrorLength = 500
 /** Prepares the messages about incidents that are due and sends them to operators. Returns how many were delivered. */
 export async function sendIncidentMessages(services: Platform): Promise<number> {
   await prepareMessages(services)
-  const pools = new PinnedPools(connectTimeoutMs)
+  const pools = new PinnedPools(connectTimeoutMs, services.urlPolicy.proxies)
   let delivered = 0
   try {
     for (let round = 0; round < maxRounds; round++) {
