@@ -122,11 +122,11 @@ function Details({ request }: { request: RequestDetail }) {
   return <Facts facts={facts} />
 }
 
-function KeyLink({ request: { key, key_hash: hash } }: { request: RequestDetail }) {
+function KeyLink({ request: { key, key_id: id } }: { request: RequestDetail }) {
   const { home } = usePlace()
-  if (hash === null) return <KeyName value={key} />
+  if (id === null) return <KeyName value={key} />
   return (
-    <Anchor component={Link} href={`${home}/keys/${hash}`} inherit>
+    <Anchor component={Link} href={`${home}/keys/${id}`} inherit>
       <KeyName value={key} />
     </Anchor>
   )
