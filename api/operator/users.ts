@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { operatorActor } from '../../shared/io/audit.ts'
+import { confirmAddress } from '../auth/confirm-address.ts'
 import { resetSecondFactor, setOperator } from '../auth/operators.ts'
 import { type Command, command } from './parse.ts'
 
@@ -16,7 +17,7 @@ const record = ({ id, email, name, emailVerified, operator }: Row) => ({
 type Shown = ReturnType<typeof record>
 
 const line = ({ id, email, name, email_verified: isVerified, operator }: Shown) =>
-  `${id}  ${operator ? 'operator' : 'person  '}  ${email}${isVerified ? '' : ' (not confirmed)'}  ${name}`
+  `${id}  ${operator ? 'operator' : 'user    '}  ${email}${isVerified ? '' : ' (not confirmed)'}  ${name}`
 
 export const users: Command[] = [
   command({
@@ -25,6 +26,15 @@ export const users: Command[] = [
     flags: z.strictObject({ email: z.email(), demote: z.boolean().default(false) }),
     async run(services, { email, demote }) {
       const data = record(await setOperator(services, { email }, !demote, operatorActor))
+      return { data: { data }, text: line(data) }
+    },
+  }),
+  command({
+    name: 'user verify',
+    help: '--email E',
+    flags: z.strictObject({ email: z.email() }),
+    async run(services, { email }) {
+      const data = record(await confirmAddress(services, email))
       return { data: { data }, text: line(data) }
     },
   }),

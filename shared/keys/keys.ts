@@ -181,7 +181,8 @@ export class Keys {
     const row = await this.#db.apiKey.findFirst({ where: { organisationId, OR: [{ id: name }, { hash: name }] } })
     if (row) return row
     const replaced = await this.#db.retiredSecret.findUnique({ where: { hash: name }, include: { key: true } })
-    if (replaced?.key.organisationId !== organisationId) throw new GatewayError('not_found', 'No such key.', { param: 'key' })
+    if (replaced?.key.organisationId !== organisationId)
+      throw new GatewayError('not_found', 'No such key.', { param: 'key' })
     return replaced.key
   }
 

@@ -107,7 +107,7 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
         <Box maw={1180} mx="auto">
           <Stack gap="lg">
             {!me.email_verified && <VerifyNotice me={me} />}
-            {place?.suspended && !isOperatorArea && <SuspendedNotice />}
+            {place?.suspended && !isOperatorArea && <SuspendedNotice reason={place.suspension_reason} />}
             <Boundary key={location.split('/')[2] ?? ''}>
               <Suspense fallback={<Loading />}>
                 <PlaceContext value={place}>{page ?? <OrganisationPages place={place} />}</PlaceContext>

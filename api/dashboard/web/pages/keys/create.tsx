@@ -38,7 +38,12 @@ export function CreateDrawer({
         <Stack>
           {!me.email_verified && <VerifyNotice me={me} />}
           <NameField draft={draft} onChange={setDraft} />
-          <Radio.Group label="Environment" name="environment" value={environment} onChange={value => setEnvironment(value as Environment)}>
+          <Radio.Group
+            label="Environment"
+            name="environment"
+            value={environment}
+            onChange={value => setEnvironment(value as Environment)}
+          >
             <Stack gap="xs" mt="xs">
               {/* Neither is chosen beforehand: the secret of the wrong one is found out only in production. */}
               <Radio

@@ -8,6 +8,7 @@ import { Failure, Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Time } from '../../components/time.tsx'
 import { moment, percent } from '../../format.ts'
+import { usePlace } from '../../session.tsx'
 import { changedFields, draftOf, isComplete } from './draft.ts'
 import { KeyState } from './key-state.tsx'
 import { MissingChoices, PolicyFields } from './policy-fields.tsx'
@@ -117,13 +118,14 @@ function StateNote({ apiKey }: { apiKey: DashboardKey }) {
 }
 
 function PolicyForm({ apiKey }: { apiKey: DashboardKey }) {
+  const { suspended } = usePlace()
   /** The key that the draft began with, so that concurrent changes of others are not reverted. */
   const [begun, setBegun] = useState(apiKey)
   const [draft, setDraft] = useState(() => draftOf(begun))
   const [isTried, setTried] = useState(false)
   const patch = usePatch(apiKey.id)
   const changes = changedFields(draft, begun)
-  const isFixed = !apiKey.may_manage || !isChangeable(apiKey)
+  const isFixed = suspended || !apiKey.may_manage || !isChangeable(apiKey)
   const submit = (event: FormEvent) => {
     event.preventDefault()
     setTried(true)
@@ -166,6 +168,7 @@ export function KeyActions({
   onDone: () => void
   size?: 'compact-sm'
 }) {
+  const { suspended } = usePlace()
   const [asked, setAsked] = useState<'roll' | 'revoke' | null>(null)
   const toggle = usePatch(apiKey.id)
   const revoke = useRevoke(apiKey.id)
@@ -175,7 +178,7 @@ export function KeyActions({
     onDone()
   }
   // The parent keeps it mounted, because it handles the result of the revocation.
-  if (!isChangeable(apiKey)) return null
+  if (suspended || !isChangeable(apiKey)) return null
   return (
     <Stack gap="xs">
       <Group gap="xs">

@@ -31,7 +31,7 @@ export default function Keys() {
 }
 
 function KeysPage() {
-  const { isOperatorView } = usePlace()
+  const { isOperatorView, suspended } = usePlace()
   const [address, setAddress] = useSearchParams()
   const [created, setCreated] = useState<KeySecretAnswer | null>(null)
   const opened = isOperatorView ? null : address.get('key') || null
@@ -58,7 +58,7 @@ function KeysPage() {
             >
               Connect an agent
             </Button>
-            <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => open('new')}>
+            <Button leftSection={<IconPlus size={16} aria-hidden />} disabled={suspended} onClick={() => open('new')}>
               Create key
             </Button>
           </>

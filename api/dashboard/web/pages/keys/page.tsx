@@ -41,8 +41,7 @@ export function KeyPage({ name }: { name: string }) {
     setRolled(null)
   }
   // Addresses once had the hash of the secret, which every roll replaces.
-  if (key.data && key.data.id !== name)
-    return <Redirect to={`${home}/keys/${key.data.id}${search}${anchor}`} replace />
+  if (key.data && key.data.id !== name) return <Redirect to={`${home}/keys/${key.data.id}${search}${anchor}`} replace />
   return (
     <Stack gap="sm">
       <Trail href={`${home}/keys`} list="API keys">

@@ -91,11 +91,7 @@ function WithKeys({ keys, last, models }: Choice) {
     setChosen(key)
   }
   return (
-    <Page
-      title="Playground"
-      description={description}
-      actions={<KeyPicker value={apiKey} onChange={choose} />}
-    >
+    <Page title="Playground" description={description} actions={<KeyPicker value={apiKey} onChange={choose} />}>
       <Tab apiKey={apiKey} models={models} />
     </Page>
   )

@@ -46,13 +46,7 @@ export function useUsableKeys(search: string) {
 const labelOf = ({ name, last4, environment }: DashboardKey) => `${name} (${environment}, …${last4})`
 
 /** Selects the API key of the playground's requests, and states who pays for them. */
-export function KeyPicker({
-  value,
-  onChange,
-}: {
-  value: DashboardKey
-  onChange: (key: DashboardKey) => void
-}) {
+export function KeyPicker({ value, onChange }: { value: DashboardKey; onChange: (key: DashboardKey) => void }) {
   const { home } = usePlace()
   const [search, setSearch] = useState(labelOf(value))
   const [typed] = useDebouncedValue(search === labelOf(value) ? '' : search.trim(), typingMs)
