@@ -35,6 +35,8 @@ const maxDeliveryWaitMs = 15 * 60_000
 
 export const doctor: EnvironmentCommand = {
   name: 'doctor',
+  summary:
+    'Examines an installation: configuration, stores, workers, clocks, storage, email and the providers’ API keys.',
   help: '',
   flags: z.strictObject({}),
   async runAlone(env) {

@@ -22,6 +22,7 @@ const line = ({ id, email, name, email_verified: isVerified, operator }: Shown) 
 export const users: Command[] = [
   command({
     name: 'user promote',
+    summary: 'Makes a user an operator, or with --demote an ordinary user.',
     help: '--email E [--demote]',
     flags: z.strictObject({ email: z.email(), demote: z.boolean().default(false) }),
     async run(services, { email, demote }) {
@@ -31,6 +32,7 @@ export const users: Command[] = [
   }),
   command({
     name: 'user verify',
+    summary: 'Confirms the email address of a user, as the link of the email does.',
     help: '--email E',
     flags: z.strictObject({ email: z.email() }),
     async run(services, { email }) {
@@ -40,6 +42,7 @@ export const users: Command[] = [
   }),
   command({
     name: 'user reset-two-factor',
+    summary: 'Removes the authenticator app and passkeys of a user who lost them.',
     help: '--email E',
     flags: z.strictObject({ email: z.email() }),
     async run(services, { email }) {
@@ -49,6 +52,7 @@ export const users: Command[] = [
   }),
   command({
     name: 'user list',
+    summary: 'Lists all users, with those whose address is not confirmed.',
     help: '',
     flags: z.strictObject({}),
     async run({ db }) {
