@@ -35,8 +35,11 @@ export function readable(line: string): string {
   )
   const text = fields.map(([field, value]) => `${field}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
   const head = [styleText('dim', time), styleText(style, name.padEnd(5)), parsed.process, parsed.msg]
-  const first = [...head.filter(Boolean), styleText('dim', text.join(' '))].join(' ').trimEnd()
-  return [first, ...errorLines(parsed.err, parsed.level >= errorLevel)].join('\n')
+  const first = [...head, text.length > 0 && styleText('dim', text.join(' '))].filter(Boolean).join(' ')
+  const { err } = parsed
+  // An error of the gateway's own is told by the line.
+  const isTold = err?.message === parsed.msg && parsed.level < errorLevel
+  return [first, ...errorLines(isTold ? err?.cause : err, parsed.level >= errorLevel)].join('\n')
 }
 
 function parse(line: string): Line | null {

@@ -53,7 +53,7 @@ function Failure({ request }: { request: RequestDetail }) {
   const { home, has } = usePlace()
   const { error_code: code, error_message: message, error_param: param, count: calls } = request
   if (message === null) return null
-  const advice = adviceFor(code)
+  const advice = adviceFor(code, message)
   return (
     <Alert color="red" title="What went wrong">
       <WithCode>{message}</WithCode>
