@@ -54,7 +54,7 @@ async function describe({ db, clock }: Platform, person: Person): Promise<Me> {
       role: role as Role,
       require_two_factor: organisation.requireTwoFactor,
       suspended: organisation.suspendedAt !== null,
-      suspension_reason: organisation.suspensionReason,
+      ...(organisation.suspensionReason !== null && { suspension_reason: organisation.suspensionReason }),
     })),
     invitations: invitations.map(({ id, organisation, role, expiresAt }) => ({
       id,

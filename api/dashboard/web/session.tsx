@@ -72,8 +72,6 @@ export function operatorPlaceOf(
     id,
     name,
     suspended,
-    // The page of the organisation has it.
-    suspension_reason: null,
     me,
     require_two_factor: false,
     base: `/dashboard/api/operator/organisations/${id}`,

@@ -10,8 +10,8 @@ export type OrganisationSummary = {
   require_two_factor: boolean
   /** Whether an operator suspended it: its data can only be read. */
   suspended: boolean
-  /** Why; null while it is not suspended. */
-  suspension_reason: string | null
+  /** Why; absent while it is not suspended. */
+  suspension_reason?: string
 }
 
 /** The answer of GET /dashboard/api/me; `person` is null without a session. */

@@ -49,6 +49,7 @@ const keyNamed = (name: string) => gateway.services.db.apiKey.findFirst({ where:
 async function createKey(page: Page, name: string): Promise<void> {
   const form = page.getByRole('dialog')
   await form.getByLabel('Name', { exact: true }).fill(name)
+  await form.getByLabel('Test').check()
   await form.getByRole('button', { name: 'Create key' }).click()
 }
 
@@ -147,6 +148,7 @@ test.serial('a key’s form sends no number and no date that is none', async t =
   const form = page.getByRole('dialog')
   const cap = form.getByLabel('Monthly spend cap (USD)')
   await form.getByLabel('Name', { exact: true }).fill('Dotted')
+  await form.getByLabel('Test').check()
   await cap.pressSequentially('.')
   await cap.press('Enter')
   t.true((await validity(cap)).patternMismatch)

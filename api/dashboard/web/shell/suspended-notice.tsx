@@ -3,10 +3,10 @@ import { IconBan } from '@tabler/icons-react'
 import { usePublicSettings } from '../session.tsx'
 
 /** A notice that the organisation is suspended, why, and whom to ask. */
-export function SuspendedNotice({ reason }: { reason: string | null }) {
+export function SuspendedNotice({ reason }: { reason: string | undefined }) {
   return (
     <Alert color="red" variant="light" icon={<IconBan aria-hidden />} title="This organisation is suspended">
-      {reason !== null && <div>Reason: {reason}</div>}
+      {reason !== undefined && <div>Reason: {reason}</div>}
       Its API keys do not work, and nothing can be changed. Contact <Operator />.
     </Alert>
   )
