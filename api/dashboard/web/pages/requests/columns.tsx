@@ -89,7 +89,7 @@ const all = (home: string): Column<RequestRow>[] => [
       </Group>
     ),
   },
-  { header: 'Type', nowrap: true, cell: ({ type, environment }) => <Type type={type} environment={environment} /> },
+  { header: 'Endpoint', nowrap: true, cell: ({ type, environment }) => <Type type={type} environment={environment} /> },
   {
     header: 'Model',
     cell: ({ model, provider }) => (
