@@ -97,7 +97,7 @@ test('200 with a page of keys, found by what is shown of them; revoked ones when
 test.serial(
   '200 by the id, and by the hash of each secret a key ever had: addresses outlive a roll; 404 elsewhere',
   async t => {
-    const { owner } = await organisation()
+    const { owner } = people
     const { data } = await create(owner, { name: 'Linked' })
     const path = `${owner.base}/keys/${data.id}`
     const hashes = [data.hash]
@@ -125,7 +125,7 @@ test.serial(
 test.serial(
   '400 for an empty list of what a key may use, at creation and later: nothing becomes everything',
   async t => {
-    const { owner } = await organisation()
+    const { owner } = people
     const { data } = await create(owner, { model_allowlist: ['gpt-4o'], scopes: 'chat' })
     for (const [body, param] of [
       [{ model_allowlist: [] }, 'model_allowlist'],

@@ -186,7 +186,7 @@ test('a Redis that evicts, and stores that are not there: one line each, and exi
   t.like(JSON.parse(wrong.stdout), { ok: false, findings: [{ state: 'failed', check: 'configuration' }] })
 })
 
-test('beside a development stack, what it was started with and the command was not is named', async t => {
+test.serial('beside a development stack, what it was started with and the command was not is named', async t => {
   const dataDir = await mkdtemp(join(tmpdir(), 'headgate-doctor-'))
   t.teardown(() => rm(dataDir, { recursive: true, force: true }))
   const { databaseUrl, redisUrl } = stores

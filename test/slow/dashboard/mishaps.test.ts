@@ -457,13 +457,15 @@ test.serial('keys are changed together; what fails is named, stays selected, and
   await capping.getByRole('button', { name: 'Set cap of 3 keys' }).click()
   await page.getByText('3 keys capped').waitFor()
   t.is((await keyNamed('Bulk two'))!.monthlySpendCapNano, 0n)
-  // A colleague rolls one of them, which gives it another address.
-  await gateway.services.keys.roll(owner.organisationId, hashSecret(created['Bulk two']!), operatorActor)
+  // One of them is refused once.
+  const { id } = (await keyNamed('Bulk two'))!
+  const error = { message: 'Try again later.', code: 'service_unavailable', param: null }
+  await page.route(`**/keys/${id}`, route => route.fulfill({ status: 503, json: { error } }), { times: 1 })
   await page.getByLabel('Select all').check()
   await actions.getByRole('button', { name: 'Disable' }).click()
   await page.getByRole('button', { name: 'Disable 3 keys' }).click()
   const failed = page.getByRole('dialog', { name: '1 key not disabled' })
-  await failed.getByText('Bulk two: No such key.').waitFor()
+  await failed.getByText('Bulk two: Try again later.').waitFor()
   await failed.getByText('Close', { exact: true }).click()
   await page.getByLabel('1 key selected').waitFor()
   await actions.getByRole('button', { name: 'Disable' }).click()
