@@ -1,6 +1,7 @@
-import { onContentUpdated } from 'vitepress'
+import { onContentUpdated, type Theme } from 'vitepress'
 import DefaultTheme from 'vitepress/theme'
 import { nextTick, onMounted } from 'vue'
+import { searchRanking } from './search-ranking.ts'
 import './style.css'
 
 /** The address that the examples have in the repository, where no gateway serves them. */
@@ -15,10 +16,17 @@ function nameOwnHost(): void {
   }
 }
 
-export default {
+const theme: Theme = {
   extends: DefaultTheme,
   setup() {
     onMounted(nameOwnHost)
     onContentUpdated(() => void nextTick(nameOwnHost))
   },
+  // Not in config.ts: functions there reach the browser as text, which the content policy does not let it evaluate.
+  enhanceApp({ siteData }) {
+    const { search } = siteData.value.themeConfig
+    search.options = { ...search.options, miniSearch: { searchOptions: searchRanking } }
+  },
 }
+
+export default theme

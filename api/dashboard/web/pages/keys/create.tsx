@@ -37,7 +37,7 @@ export function CreateDrawer({
       <form onSubmit={submit}>
         <Stack>
           {!me.email_verified && <VerifyNotice me={me} />}
-          <NameField draft={draft} onChange={setDraft} />
+          <NameField draft={draft} onChange={setDraft} hasFocus />
           <Radio.Group
             label="Environment"
             name="environment"

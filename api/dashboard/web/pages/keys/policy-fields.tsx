@@ -80,12 +80,18 @@ export function MoreFields({ draft, onChange }: Fields) {
   )
 }
 
-/** `keyId`: the key that has the name; absent for a new one. */
-export function NameField({ draft, onChange, keyId }: Fields & { keyId?: string }) {
+/** `keyId`: the key that has the name; absent for a new one. `hasFocus`: a dialog begins here. */
+export function NameField({
+  draft,
+  onChange,
+  keyId,
+  hasFocus = false,
+}: Fields & { keyId?: string; hasFocus?: boolean }) {
   const [name] = useDebouncedValue(draft.name.trim(), typingMs)
   const same = useKeyNamed(name, keyId)
   return (
     <TextInput
+      data-autofocus={hasFocus || undefined}
       label="Name"
       placeholder="The application that uses this key"
       inputWrapperOrder={['label', 'input', 'description', 'error']}
