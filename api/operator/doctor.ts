@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { type Config, ConfigError, loadConfig } from '../../shared/base/config.ts'
+import { readRunningStack } from '../../shared/base/dev-stack.ts'
 import { directConnection, proxyName } from '../../shared/base/proxies.ts'
 import { type Clock, systemClock } from '../../shared/base/time.ts'
 import { type Catalog, CatalogError, loadCatalog } from '../../shared/catalog/catalog.ts'
@@ -39,6 +40,8 @@ const maxDeliveryWaitMs = 15 * 60_000
 
 export const doctor: EnvironmentCommand = {
   name: 'doctor',
+  summary:
+    'Examines an installation: configuration, stores, workers, clocks, storage, email and the providers’ API keys.',
   help: '',
   flags: z.strictObject({}),
   async runAlone(env) {
@@ -64,7 +67,15 @@ export async function examine(env?: Environment, clock: Clock = systemClock): Pr
     if (!(error instanceof ConfigError || error instanceof CatalogError)) throw error
     return error.faults.map(detail => ({ state: 'failed', check: 'configuration', detail }))
   }
-  const warnings = startWarnings(config, catalog).map(detail => warning('configuration', detail))
+  const running = readUnsharedVariables(config)
+  const warnings = [
+    ...startWarnings(config, catalog),
+    ...(running === null
+      ? []
+      : [
+          `the gateway at ${running.address} has ${running.names.join(', ')}, and this command has not: what depends on it is examined without it. Run doctor with the same variables`,
+        ]),
+  ].map(detail => warning('configuration', detail))
   const configuration = warnings.length > 0 ? warnings : [ok('configuration', `${config.variables.length} variables`)]
   const findings = await Promise.all(
     Object.entries(checks).map(([name, check]) =>
@@ -72,6 +83,13 @@ export async function examine(env?: Environment, clock: Clock = systemClock): Pr
     ),
   )
   return [...configuration, ...findings.flat()]
+}
+
+/** What the development stack, whose stores are examined, was started with and this command was not; null if nothing. */
+function readUnsharedVariables({ dataDir, variables }: Config): { address: string; names: string[] } | null {
+  const running = variables.includes('DATABASE_URL') ? null : readRunningStack(dataDir)
+  const names = (running?.variables ?? []).filter(name => !variables.includes(name))
+  return running !== null && names.length > 0 ? { address: running.address, names } : null
 }
 
 const ok = (check: string, detail: string): Finding => ({ state: 'ok', check, detail })
@@ -276,7 +294,12 @@ async function checkProxies({ proxies, providers }: Config): Promise<Finding[]> 
 
 async function checkProviders(config: Config, clock: Clock, catalog: Catalog): Promise<Finding[]> {
   const reports = await checkCredentials(catalog, config, clock)
-  if (reports.length === 0) return [failed('providers', 'no provider has a key: set OPENAI_API_KEY, for example')]
+  if (reports.length === 0) {
+    const key = readUnsharedVariables(config)?.names.find(name => name.endsWith('_API_KEY'))
+    return key === undefined
+      ? [failed('providers', 'no provider has a key: set OPENAI_API_KEY, for example')]
+      : [warning('providers', `not examined: the running gateway has ${key}, and this command has not`)]
+  }
   return reports.map(({ provider, credential, origin, outcome, reason }) => {
     const check = `provider ${provider}`
     if (outcome === 'accepted') return ok(check, `key ${credential} is accepted`)

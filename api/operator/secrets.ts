@@ -13,6 +13,7 @@ const perPage = 500
 export const secrets: Command[] = [
   command({
     name: 'secrets encrypt',
+    summary: 'Encrypts all stored secrets with the first key of ENCRYPTION_KEY.',
     help: '',
     flags: z.strictObject({}),
     async run(services) {

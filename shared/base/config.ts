@@ -45,6 +45,8 @@ export type Config = Parts & {
   publicUrl: string
   /** False if PUBLIC_URL is not set; `publicUrl` is then a default that is valid on this machine only. */
   publicUrlIsSet: boolean
+  /** Where people reach the operator: an email address or a URL; null = not stated. */
+  supportContact: string | null
   /**
    * Whether providers can fetch files and call webhooks from outside: PUBLIC_URL is set, and is https unless private
    * URLs are allowed.
@@ -179,6 +181,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     host: v.HOST,
     publicUrl,
     publicUrlIsSet: v.PUBLIC_URL !== undefined,
+    supportContact: v.SUPPORT_CONTACT ?? null,
     reachable: v.PUBLIC_URL !== undefined && (v.ALLOW_PRIVATE_URLS || v.PUBLIC_URL.startsWith('https:')),
     databaseUrl: v.DATABASE_URL,
     ...redisSettings(v),

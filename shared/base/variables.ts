@@ -55,6 +55,7 @@ export const variables = z.object({
   PORT: port.default(3000),
   HOST: z.string().min(1).default('0.0.0.0'),
   PUBLIC_URL: url('http:', 'https:').optional(),
+  SUPPORT_CONTACT: z.union([z.email(), url('https:', 'http:')], 'must be an email address or a URL').optional(),
   DATABASE_URL: url('postgres:', 'postgresql:'),
   REDIS_URL: redisUrl,
   METRICS_PORT: positive(65_535).optional(),

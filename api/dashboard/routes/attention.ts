@@ -92,15 +92,15 @@ async function listKeyNotices({ db, clock, accounts }: Platform, organisationId:
       disabled: false,
       OR: [{ monthlySpendCapNano: { not: null } }, { expiresAt: soon }],
     },
-    select: { id: true, hash: true, name: true, monthlySpendCapNano: true, expiresAt: true, lastUsedAt: true },
+    select: { id: true, name: true, monthlySpendCapNano: true, expiresAt: true, lastUsedAt: true },
     orderBy: { lastUsedAt: { sort: 'desc', nulls: 'last' } },
     take: maxKeys,
   })
   const capped = keys.filter(({ monthlySpendCapNano }) => monthlySpendCapNano !== null)
   const spent = await accounts.monthSpend(capped.map(({ id }) => ({ id, organisationId })))
   const notices: Notice[] = []
-  for (const { id, hash, name, monthlySpendCapNano: cap, expiresAt } of keys) {
-    const key = { id, hash, name }
+  for (const { id, name, monthlySpendCapNano: cap, expiresAt } of keys) {
+    const key = { id, name }
     const used = spent.get(id) ?? 0n
     if (cap !== null && used > 0n && Number(used) >= nearCap * Number(cap))
       notices.push({ kind: 'key_cap', key, spent_usd: usdFromNano(used), cap_usd: usdFromNano(cap) })

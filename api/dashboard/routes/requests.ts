@@ -45,7 +45,7 @@ const read = endpoint({
     const record = (row.routing ?? {}) as RoutingRecord
     const { reason, candidates = [], batch: batchId = null } = record
     const job = await db.job.findFirst({ where: { id: row.id, organisationId }, select: { id: true } })
-    const key = await db.apiKey.findFirst({ where: { id: row.keyId, organisationId }, select: { hash: true } })
+    const key = await db.apiKey.findFirst({ where: { id: row.keyId, organisationId }, select: { id: true } })
     const { object: _, ...generation } = presentGeneration(row)
     const scores = await services.feedback.listOf(organisationId, row.id)
     const keys = await readWorkKeys(services, [row, ...scores])
@@ -61,7 +61,7 @@ const read = endpoint({
       routing: reason === undefined ? null : { reason, candidates: candidates.map(presentCandidate) },
       cost_parts: costParts(services, row, batchId !== null),
       content: presentContent(await services.contents.find(organisationId, row.id, services.clock.now())),
-      key_hash: key?.hash ?? null,
+      key_id: key?.id ?? null,
       delivery: job && (await readDelivery(services, organisationId, { jobId: job.id })),
       job_id: job?.id ?? null,
       batch_id: batchId,

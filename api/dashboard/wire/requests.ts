@@ -102,8 +102,8 @@ export type RequestDetail = RequestRow & {
   cost_parts: CostPart[] | null
   /** What is known of its logged input and output; null if none was logged, or it has expired. */
   content: ContentFacts | null
-  /** The hash of its key, which names the key in addresses; null if there is no such key any more. */
-  key_hash: string | null
+  /** The id of its key; null if there is no such key any more. */
+  key_id: string | null
   /** The webhook of its job. */
   delivery: WorkDelivery | null
   job_id: string | null

@@ -95,8 +95,8 @@ export type Notice =
   /** Calls failed for some time: `provider` is '' if none was available. */
   | { kind: 'failing'; provider: string; from: string; to: string; failed: number; requests: number }
   | { kind: 'rate_limited'; key: UsageGroup; refused: number; requests: number }
-  | { kind: 'key_cap'; key: UsageGroup & { hash: string }; spent_usd: number; cap_usd: number }
-  | { kind: 'key_expiry'; key: UsageGroup & { hash: string }; at: string }
+  | { kind: 'key_cap'; key: UsageGroup; spent_usd: number; cap_usd: number }
+  | { kind: 'key_expiry'; key: UsageGroup; at: string }
   | { kind: 'webhook'; url: string; failed: number; since: string }
   | { kind: 'credits'; days: number; per_day_usd: number }
 

@@ -48,6 +48,18 @@ for (const colorScheme of ['light', 'dark'] as const)
     }
   })
 
+test('examples have the address of the gateway that serves them, also after a link', async t => {
+  const faults: string[] = []
+  const page = await open('/docs/keys-and-limits', faults)
+  const example = page.locator('pre code').filter({ hasText: '/api/v1/keys' }).first()
+  await example.filter({ hasText: `curl ${gateway.url}/api/v1/keys` }).waitFor()
+  await page.locator('.vp-doc a[href*="/routing"]').first().click()
+  await page.locator('pre code').filter({ hasText: gateway.url }).first().waitFor()
+  t.is(await page.locator('pre code').filter({ hasText: 'localhost:3000' }).count(), 0)
+  t.deepEqual(faults, [])
+  await page.context().close()
+})
+
 test('search finds a guide', async t => {
   const faults: string[] = []
   const page = await open('/docs/', faults)

@@ -115,7 +115,7 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
         <Box maw={1180} mx="auto">
           <Stack gap="lg">
             {!me.email_verified && <VerifyNotice me={me} />}
-            {place?.suspended && !isOperatorArea && <SuspendedNotice />}
+            {place?.suspended && !isOperatorArea && <SuspendedNotice reason={place.suspension_reason} />}
             <OutageNotice />
             <Boundary key={location.split('/')[2] ?? ''}>
               <Suspense fallback={<Loading />}>

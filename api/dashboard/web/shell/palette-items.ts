@@ -50,8 +50,8 @@ export function usePaletteItems(me: Me, place: Place, typed: string): PaletteIte
   const { home } = place
   return [
     ...pages,
-    ...(keys.data ?? []).map(({ name, last4, hash }): PaletteItem => {
-      return { kind: 'API key', label: name, note: `…${last4}`, href: `${home}/keys/${hash}` }
+    ...(keys.data ?? []).map(({ name, last4, id }): PaletteItem => {
+      return { kind: 'API key', label: name, note: `…${last4}`, href: `${home}/keys/${id}` }
     }),
     ...models
       .filter(({ id, name }) => has(id, name))

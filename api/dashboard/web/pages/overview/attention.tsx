@@ -78,7 +78,7 @@ function sentenceOf(notice: Notice, home: string, environment: string): Sentence
             of {usd(cap)}. {spent >= cap && 'Its requests are refused with 402 until next month.'}
           </>
         ),
-        href: `${home}/keys/${key.hash}`,
+        href: `${home}/keys/${key.id}`,
       }
     }
     case 'key_expiry':
@@ -88,7 +88,7 @@ function sentenceOf(notice: Notice, home: string, environment: string): Sentence
             <b>{notice.key.name}</b> expires {ago(notice.at)}.
           </>
         ),
-        href: `${home}/keys/${notice.key.hash}`,
+        href: `${home}/keys/${notice.key.id}`,
       }
     case 'webhook':
       return {

@@ -108,7 +108,7 @@ const all = (home: string, onPeek: (id: string) => void): Column<RequestRow>[] =
     ),
   },
   {
-    header: 'Type',
+    header: 'Endpoint',
     nowrap: true,
     card: 'line',
     cell: ({ type, environment }) => <Type type={type} environment={environment} />,

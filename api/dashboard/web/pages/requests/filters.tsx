@@ -44,7 +44,7 @@ export function RequestFilterBar({ search, onTime }: { search: Search; onTime: (
           <SearchFilter name="model" label="Model" choices={choices.data?.models ?? []} />
           <SearchFilter name="provider" label="Provider" choices={choices.data?.providers ?? []} />
           <KeyFilter compact />
-          <ChoiceFilter compact name="type" label="Type" data={typeChoices} />
+          <ChoiceFilter compact name="type" label="Endpoint" data={typeChoices} />
           <ChoiceFilter compact name="environment" label="Environment" data={environments} />
           <MoreFilters />
         </Group>
