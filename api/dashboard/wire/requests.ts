@@ -24,6 +24,7 @@ export type RequestRow = {
   prompt_tokens: number
   completion_tokens: number
   cost_usd: number
+  /** Until the first token; null if it was not streamed. */
   first_byte_ms: number | null
   duration_ms: number
   /** How many refused calls of the same minute the row stands for; otherwise 1. */

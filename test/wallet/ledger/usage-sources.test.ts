@@ -39,7 +39,6 @@ async function insertRequests(count: number): Promise<void> {
     cachedTokens: 2,
     reasoningTokens: 1,
     attempts: 1,
-    streamed: false,
     estimated: false,
   }
   const data = Array.from({ length: count }, () => {
@@ -58,7 +57,7 @@ async function insertRequests(count: number): Promise<void> {
         promptTokens: draw(1_000),
       },
       ...{ costNano: isCharged ? BigInt(draw(1e9)) : 0n, marginPpm: isCharged ? pick([50_000, 0, null]) : null },
-      ...{ waiver: isCharged ? null : 'no_price', durationMs: draw(200_000), firstByteMs: pick([null, draw(5_000)]) },
+      ...{ waiver: isCharged ? null : 'no_price', durationMs: draw(200_000), firstByteMs: pick([null, draw(5_000)]), streamed: draw(2) === 0 },
     }
   })
   await services.db.generation.createMany({ data })
@@ -76,8 +75,13 @@ const dimensions: Dimension[] = ['key', 'member', 'model', 'provider', 'type', '
 const steps: (Step | null)[] = [null, 'hour', '4h', 'day', 'week', 'month']
 const measures: Measure[] = ['cost', 'requests', 'errors', 'tokens']
 
-/** Whole hours, as what hours know has no finer ends. */
+/** Whole hours, as what hours know has no finer ends, or an exact time. */
 function drawFilter(): UsageFilter {
+  if (draw(4) === 0) {
+    const fromMs = endMs - draw(40 * dayMs)
+    const toMs = fromMs + draw(pick([hourMs, dayMs, 20 * dayMs])) + 1
+    return { organisationId: pick(organisationIds), from: new Date(fromMs), to: new Date(toMs), isExact: true }
+  }
   const toMs = endMs - draw(20 * 24) * hourMs
   const fromMs = toMs - (1 + draw(30 * 24)) * hourMs
   const [from, to] =
@@ -86,7 +90,7 @@ function drawFilter(): UsageFilter {
     ...{ organisationId: draw(5) === 0 ? null : pick(organisationIds), from: new Date(from), to: new Date(to) },
     ...{ environment: pick([undefined, 'live']), keyId: pick([undefined, undefined, 'key_1']) },
     ...{ model: pick([undefined, undefined, 'gpt-5']), provider: pick([undefined, undefined, 'gemini']) },
-    ...{ type: pick([undefined, undefined, 'chat']), outcome: pick([undefined, undefined, 'ok']) },
+    ...{ type: pick([undefined, undefined, 'chat']), outcomes: pick([undefined, undefined, ['ok'], ['failed', 'invalid']]) },
   }
 }
 

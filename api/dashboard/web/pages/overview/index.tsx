@@ -5,7 +5,7 @@ import { SpanPicker, useTime } from '../../components/span.tsx'
 import { Show } from '../../components/states.tsx'
 import { environments } from '../../components/work/filters.tsx'
 import { useActivity, useAttention } from '../usage/queries.ts'
-import { SeriesChart } from '../usage/series-chart.tsx'
+import { SeriesChart, usualMeasure } from '../usage/series-chart.tsx'
 import { Attention } from './attention.tsx'
 import { FirstSteps } from './first-steps.tsx'
 import { Health } from './health.tsx'
@@ -61,7 +61,7 @@ export default function Overview() {
           </>
         )}
       </Show>
-      <SeriesChart choice={choice} />
+      <SeriesChart choice={choice} usual={activity.data ? usualMeasure(activity.data) : 'cost'} />
     </Page>
   )
 }

@@ -9,7 +9,7 @@ import type { Filters } from './queries.ts'
 
 /** The requests of the list by outcome over time. A click on a period narrows the time. */
 export function Histogram({
-  filters: { environment, key, model, provider, type },
+  filters: { environment, key, model, provider, type, status },
   time,
   onPick,
 }: {
@@ -17,7 +17,7 @@ export function Histogram({
   time: TimeQuery
   onPick: (time: TimeQuery) => void
 }) {
-  const activity = useActivity({ ...time, environment: environment || 'all', key, model, provider, type })
+  const activity = useActivity({ ...time, environment: environment || 'all', key, model, provider, type, status })
   if (!activity.data || activity.data.total.requests === 0) return null
   const { times, step_ms: stepMs, values, total } = activity.data
   const used = outcomes.filter(({ name }) => total[name] > 0)

@@ -3,6 +3,7 @@ import type { RequestCount, RequestDetail, RequestFilters, RequestsPage } from '
 import { call, queryText } from '../../api.ts'
 import type { TimeQuery } from '../../components/span.tsx'
 import { type Place, usePlace } from '../../session.tsx'
+import { outcomes } from '../overview/outcomes.ts'
 import { readChange } from './tail.ts'
 
 const pageSize = 50
@@ -43,9 +44,11 @@ export type Sort = keyof typeof sorts
 /** What the list shows, and in which order. */
 export type Search = { filters: Filters; time: TimeQuery; sort: Sort }
 
-/** Whether the sums of usage know all filters. */
+const charted = ['', 'error', ...outcomes.map(({ status }) => status)]
+
+/** Whether the sums of usage know all filters. They count classes of responses, and of single statuses those that are a class. */
 export function isCharted(filters: Filters): boolean {
-  return rowNames.every(name => filters[name] === '')
+  return rowNames.every(name => filters[name] === '') && charted.includes(filters.status)
 }
 
 /** Whether new requests would be at the top. */

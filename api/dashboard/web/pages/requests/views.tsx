@@ -9,7 +9,7 @@ type View = { name: string; query: string }
 
 const usual: View[] = [
   { name: 'All', query: '' },
-  { name: 'Errors today', query: 'status=error&span=24h' },
+  { name: 'Errors, last 24 hours', query: 'status=error&span=24h' },
   { name: 'Rate limited', query: 'status=429' },
   { name: 'Slow', query: 'min_duration_ms=10000' },
   { name: 'Expensive', query: 'min_cost_usd=0.1' },
