@@ -22,7 +22,13 @@ export const sketchesOfLog = Prisma.sql`
     ELSE '{}' END AS first_token_sketch`
 
 /** The time to the first token of a logged request; null if it was not streamed. */
-export function firstTokenMs({ streamed, firstByteMs }: { streamed: boolean; firstByteMs: number | null }): number | null {
+export function firstTokenMs({
+  streamed,
+  firstByteMs,
+}: {
+  streamed: boolean
+  firstByteMs: number | null
+}): number | null {
   return streamed ? firstByteMs : null
 }
 

@@ -168,7 +168,10 @@ function startOf(start: Prisma.Sql, time: Date): Prisma.Sql {
 }
 
 /** SQL: the condition of a filter on `u`; `start`: from the beginning of the period. */
-export function whereOf({ organisationId, from, to, isExact, ...wanted }: UsageFilter, start: Prisma.Sql | null): Prisma.Sql {
+export function whereOf(
+  { organisationId, from, to, isExact, ...wanted }: UsageFilter,
+  start: Prisma.Sql | null,
+): Prisma.Sql {
   const { environment, keyId, memberId, model, provider, type, outcomes } = wanted
   const first = start && !isExact ? startOf(start, from) : Prisma.sql`${from}`
   const parts = [Prisma.sql`u.hour >= ${first} AND u.hour < ${to}`]

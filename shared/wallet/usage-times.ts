@@ -43,7 +43,7 @@ export async function findFailureSpan(
   return row?.first && row.last ? { first: row.first, last: row.last } : null
 }
 
-/** A provider whose requests fail now: figures since its first failure. */
+/** A provider whose requests fail now: figures from `from` on, the first of its failures since which a quarter of its requests failed. */
 export type CurrentFailure = { provider: string; from: Date; requests: bigint; failed: bigint }
 
 /**
@@ -53,20 +53,23 @@ export type CurrentFailure = { provider: string; from: Date; requests: bigint; f
 export function listCurrentFailures(db: Connection, filter: UsageFilter): Promise<CurrentFailure[]> {
   const lately = new Date(filter.to.getTime() - recentMs)
   return db.$queryRaw<CurrentFailure[]>`
-    SELECT provider, min(hour) FILTER (WHERE failed) AS "from", count(*) FILTER (WHERE hour >= first) AS requests,
-      count(*) FILTER (WHERE failed) AS failed
-    FROM (
-      SELECT *, min(hour) FILTER (WHERE failed) OVER (PARTITION BY provider) AS first,
-        max(hour) FILTER (WHERE failed) OVER (PARTITION BY provider) AS last
-      FROM (
-        SELECT u.provider, u.hour, u.outcome = 'failed' AS failed, u.outcome = 'ok' AS succeeded
-        FROM ${tableOf('log', [], filter, null)} WHERE ${whereOf(filter, null)} ORDER BY u.hour DESC LIMIT ${maxRecent}
-      ) latest
-    ) requests
-    GROUP BY provider
-    HAVING count(*) FILTER (WHERE failed) >= ${minFailed} AND count(*) FILTER (WHERE succeeded AND hour > last) < ${minFailed}
-      AND max(last) >= ${lately}
-      AND count(*) FILTER (WHERE failed AND hour >= ${lately}) * ${maxRequestsPerFailure} >= count(*) FILTER (WHERE hour >= ${lately})
+    WITH latest AS (
+      SELECT u.provider, u.hour AS at, u.outcome = 'failed' AS failed, u.outcome = 'ok' AS succeeded
+      FROM ${tableOf('log', [], filter, null)} WHERE ${whereOf(filter, null)} ORDER BY u.hour DESC LIMIT ${maxRecent}
+    ), counted AS (
+      SELECT *, count(*) OVER since AS requests_since, count(*) FILTER (WHERE failed) OVER since AS failed_since,
+        max(at) FILTER (WHERE failed) OVER (PARTITION BY provider) AS last
+      FROM latest WINDOW since AS (PARTITION BY provider ORDER BY at DESC)
+    ), begun AS (
+      SELECT *, min(at) FILTER (WHERE failed AND failed_since * ${maxRequestsPerFailure} >= requests_since)
+        OVER (PARTITION BY provider) AS "from"
+      FROM counted
+    )
+    SELECT provider, "from", count(*) FILTER (WHERE at >= "from") AS requests, count(*) FILTER (WHERE failed AND at >= "from") AS failed
+    FROM begun GROUP BY provider, "from"
+    HAVING count(*) FILTER (WHERE failed AND at >= "from") >= ${minFailed}
+      AND count(*) FILTER (WHERE succeeded AND at > last) < ${minFailed} AND max(last) >= ${lately}
+      AND count(*) FILTER (WHERE failed AND at >= ${lately}) * ${maxRequestsPerFailure} >= count(*) FILTER (WHERE at >= ${lately})
     ORDER BY failed DESC, provider`
 }
 

@@ -55,7 +55,14 @@ async function look(owner: SignedUp): Promise<string[]> {
   return (await history(owner)).map(({ type }) => type)
 }
 
-type Logged = { streamed?: boolean; status?: number; durationMs?: number; costNano?: bigint; keyId?: string; calls?: number }
+type Logged = {
+  streamed?: boolean
+  status?: number
+  durationMs?: number
+  costNano?: bigint
+  keyId?: string
+  calls?: number
+}
 
 /** Rows of the request log, as the booking of requests writes them. */
 async function log({ organisationId }: SignedUp, count: number, logged: Logged = {}) {

@@ -264,7 +264,7 @@ test('an answered request is its own median and 95th percentile, and without a s
   t.like(await figures(), { latency_p50_ms: ms, latency_p95_ms: ms, first_byte_p50_ms: null, first_byte_p95_ms: null })
   const shown = await get<RequestDetail>(`/requests/${row.id}`, other)
   t.is(shown.first_byte_ms, null)
-  const listed = await world.gateway.fetch(`/api/v1/generation?id=${row.id}`, { key: secret })
+  const listed = await world.gateway.fetch(`/v1/generation?id=${row.id}`, { key: secret })
   t.is(((await listed.json()) as { first_byte_ms: unknown }).first_byte_ms, null)
   const file = await other.visitor.fetch(`${other.base}/requests.csv`)
   const [head, line] = (await file.text()).split('\r\n').map(text => text.split(','))

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { Prisma } from '../../shared/generated/prisma/client.ts'
 import { percentilesOf } from '../../shared/wallet/durations.ts'
+import { observe } from '../support/chaos.ts'
 import { test } from '../support/test.ts'
 import { use, useStores } from '../support/use.ts'
-import { observe } from '../support/chaos.ts'
 
 /** The sketches of durations that the database keeps. */
 

@@ -79,8 +79,8 @@ async function listOutages(tx: Connection, filter: UsageFilter, lastHour: UsageF
   const current = await listCurrentFailures(tx, lastHour)
   return [
     ...current.map(({ provider, from, failed, requests }): Outage => {
-      const begun = outages.find(one => one.provider === provider && one.to !== null && one.to >= from)
-      return begun
+      const begun = outages.find(one => one.provider === provider && one.to! >= from)
+      return begun && begun.from < from
         ? { ...begun, to: null }
         : { provider, from, to: null, failed: Number(failed), requests: Number(requests) }
     }),

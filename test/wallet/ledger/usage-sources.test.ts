@@ -57,7 +57,12 @@ async function insertRequests(count: number): Promise<void> {
         promptTokens: draw(1_000),
       },
       ...{ costNano: isCharged ? BigInt(draw(1e9)) : 0n, marginPpm: isCharged ? pick([50_000, 0, null]) : null },
-      ...{ waiver: isCharged ? null : 'no_price', durationMs: draw(200_000), firstByteMs: pick([null, draw(5_000)]), streamed: draw(2) === 0 },
+      ...{
+        waiver: isCharged ? null : 'no_price',
+        durationMs: draw(200_000),
+        firstByteMs: pick([null, draw(5_000)]),
+        streamed: draw(2) === 0,
+      },
     }
   })
   await services.db.generation.createMany({ data })
@@ -90,7 +95,10 @@ function drawFilter(): UsageFilter {
     ...{ organisationId: draw(5) === 0 ? null : pick(organisationIds), from: new Date(from), to: new Date(to) },
     ...{ environment: pick([undefined, 'live']), keyId: pick([undefined, undefined, 'key_1']) },
     ...{ model: pick([undefined, undefined, 'gpt-5']), provider: pick([undefined, undefined, 'gemini']) },
-    ...{ type: pick([undefined, undefined, 'chat']), outcomes: pick([undefined, undefined, ['ok'], ['failed', 'invalid']]) },
+    ...{
+      type: pick([undefined, undefined, 'chat']),
+      outcomes: pick([undefined, undefined, ['ok'], ['failed', 'invalid']]),
+    },
   }
 }
 
