@@ -79,7 +79,7 @@ function tableOf({ organisationId, window, from, to }: Source): Prisma.Sql {
       SELECT key_id, model, environment, kind, outcome_of(status) AS outcome, calls::bigint AS requests, cost_nano, ${timesOfLog}
       FROM generations WHERE ${scope} AND created_at >= ${from} AND created_at < ${to}
       ORDER BY created_at DESC LIMIT ${maxRequests})`
-    : Prisma.sql`(SELECT * FROM usage_hours WHERE ${scope} AND hour >= ${from})`
+    : Prisma.sql`(SELECT *, 1 AS hours FROM usage_hours WHERE ${scope} AND hour >= ${from})`
 }
 
 /** Reads figures of requests; for spend, from the sums by day. */

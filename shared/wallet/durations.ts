@@ -9,7 +9,7 @@ export const durationMeasures = ['latency', 'first_token'] as const
 export type DurationMeasure = (typeof durationMeasures)[number]
 
 /** The kinds whose duration is that of queued work or of a session. */
-const slowKinds = ['video', 'lipsync', 'face_swap', 'avatar', 'mesh', 'async', 'realtime', 'batch']
+export const slowKinds = ['video', 'lipsync', 'face_swap', 'avatar', 'mesh', 'async', 'realtime', 'batch']
 
 /** SQL: the columns of the request log that `bucketsIn` reads. */
 export const timesOfLog = Prisma.sql`
@@ -32,22 +32,71 @@ export function firstTokenMs({
   return streamed ? firstByteMs : null
 }
 
+/** `all`: hours and days in which nothing but the environment is filtered or grouped by, which have sketches of their own. */
+export type BucketSource = 'log' | 'hours' | 'all'
+
 /**
- * SQL: the buckets of the durations in `table`, which has `columns`, `kind` and, as the sums by hour and day, the sketches; as
- * the log, `timesOfLog`.
+ * SQL: the buckets of the durations in `table`. As the log it has `timesOfLog`; as the sums of hours and days their sketches, and where
+ * these are not summed up the log is read.
  */
-export function bucketsIn(table: Prisma.Sql, columns: Prisma.Sql, source: 'hours' | 'log'): Prisma.Sql {
-  const isQuick = Prisma.sql`u.kind <> ALL(${slowKinds})`
-  return source === 'log'
-    ? Prisma.sql`
-      SELECT ${columns}, m.measure, bucket_ms(m.ms)::bigint AS bucket_ms, 1::bigint AS calls, m.ms::bigint AS total_ms
-      FROM ${table} u, LATERAL (VALUES ('latency', u.latency_ms), ('first_token', u.first_token_ms)) m(measure, ms)
-      WHERE m.ms IS NOT NULL AND ${isQuick}`
-    : Prisma.sql`
-      SELECT ${columns}, m.measure, b.bucket_ms, b.calls, b.total_ms
-      FROM ${table} u, LATERAL (VALUES ('latency', u.latency_sketch), ('first_token', u.first_token_sketch)) m(measure, sketch),
-        buckets_of(m.sketch) b
-      WHERE ${isQuick}`
+export function bucketsIn(table: Prisma.Sql, columns: Prisma.Sql, source: BucketSource): Prisma.Sql {
+  switch (source) {
+    case 'log':
+      return Prisma.sql`
+        SELECT ${columns}, ${bucketOfTime} FROM ${table} u, ${timesOf('u')} WHERE m.ms IS NOT NULL AND ${isQuick}`
+    case 'hours':
+      return bucketsInHours(table, columns)
+    case 'all':
+      return bucketsOfAll(table, columns)
+  }
+}
+
+const isQuick = Prisma.sql`u.kind <> ALL(${slowKinds})`
+const bucketOfTime = Prisma.sql`m.measure, bucket_ms(m.ms)::bigint AS bucket_ms, 1::bigint AS calls, m.ms::bigint AS total_ms`
+const timesOf = (of: string) =>
+  Prisma.raw(`LATERAL (VALUES ('latency', ${of}.latency_ms), ('first_token', ${of}.first_token_ms)) m(measure, ms)`)
+const bucketOfSketch = Prisma.sql`m.measure, b.bucket_ms, b.calls, b.total_ms`
+const bucketsOf = (of: string) =>
+  Prisma.raw(
+    `LATERAL (VALUES ('latency', ${of}.latency_sketch), ('first_token', ${of}.first_token_sketch)) m(measure, sketch), buckets_of(m.sketch) b`,
+  )
+/** SQL: successful requests of the log in an hour or day `open`. */
+const logOfOpen = Prisma.sql`
+  LATERAL (
+    SELECT key_id, model, coalesce(provider, '') AS provider, kind, environment, ${timesOfLog} FROM generations
+    WHERE organisation_id = open.organisation_id AND created_at >= open.hour AND created_at < open.hour + open.hours * interval '1 hour'
+      AND status < 400 OFFSET 0
+  ) u`
+
+function bucketsInHours(table: Prisma.Sql, columns: Prisma.Sql): Prisma.Sql {
+  const isOpen = Prisma.sql`u.latency_sketch IS NULL AND u.outcome = 'ok' AND ${isQuick}`
+  return Prisma.sql`
+    SELECT ${columns}, ${bucketOfSketch} FROM ${table} u, ${bucketsOf('u')} WHERE ${isQuick}
+    UNION ALL
+    SELECT ${columns}, ${bucketOfTime}
+    FROM (SELECT u.* FROM ${table} u WHERE ${isOpen}) u JOIN (
+      SELECT ROW(open.organisation_id, open.hour, open.hours, u.key_id, u.model, u.provider, u.kind, u.environment) AS row_of,
+        u.latency_ms, u.first_token_ms
+      FROM (SELECT DISTINCT u.organisation_id, u.hour, u.hours FROM ${table} u WHERE ${isOpen}) open, ${logOfOpen}
+    ) logged ON logged.row_of = ROW(u.organisation_id, u.hour, u.hours, u.key_id, u.model, u.provider, u.kind, u.environment),
+      ${timesOf('logged')}
+    WHERE m.ms IS NOT NULL`
+}
+
+function bucketsOfAll(table: Prisma.Sql, columns: Prisma.Sql): Prisma.Sql {
+  const hours = Prisma.sql`
+    SELECT ${columns}, organisation_id, hour, hours, environment, bool_or(latency_sketch IS NULL) AS is_open
+    FROM ${table} u WHERE u.outcome = 'ok' AND u.hours > 0 AND ${isQuick} GROUP BY ${columns}, organisation_id, hour, hours, environment`
+  return Prisma.sql`
+    SELECT ${columns}, ${bucketOfSketch} FROM ${table} u, ${bucketsOf('u')} WHERE u.hours = 0 AND ${isQuick}
+    UNION ALL
+    SELECT ${columns}, ${bucketOfSketch}
+    FROM (${hours}) used JOIN duration_sketches s
+      ON (s.organisation_id, s.hours, s.starts_at, s.environment) = (used.organisation_id, used.hours, used.hour, used.environment), ${bucketsOf('s')}
+    WHERE NOT is_open
+    UNION ALL
+    SELECT ${columns}, ${bucketOfTime} FROM (SELECT * FROM (${hours}) used WHERE is_open) open, ${logOfOpen}, ${timesOf('u')}
+    WHERE m.ms IS NOT NULL AND u.environment = open.environment AND ${isQuick}`
 }
 
 /**

@@ -1,6 +1,6 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import { bucketsIn, percentilesOf } from './durations.ts'
+import { type BucketSource, bucketsIn, percentilesOf } from './durations.ts'
 import { type Outcome, outcomes } from './usage-hours.ts'
 import {
   columnOf,
@@ -93,7 +93,7 @@ function preSummed(used: Prisma.Sql): Prisma.Sql {
 }
 
 /** SQL: the percentiles by period and group, and in total, one row each. */
-function percentilesIn(used: Prisma.Sql, source: UsageSource): Prisma.Sql {
+function percentilesIn(used: Prisma.Sql, source: BucketSource): Prisma.Sql {
   const buckets = bucketsIn(used, Prisma.sql`start, groups`, source)
   const percentiles = percentilesOf(buckets, Prisma.sql`is_total, start, groups`, {
     select: Prisma.sql`GROUPING(groups) = 1 AS is_total, start, groups`,
@@ -104,6 +104,12 @@ function percentilesIn(used: Prisma.Sql, source: UsageSource): Prisma.Sql {
   )
   return Prisma.sql`
     SELECT is_total, start, groups, ${Prisma.raw(columns.join(', '))} FROM (${percentiles}) p GROUP BY is_total, start, groups`
+}
+
+/** Whether usage is that of all requests of an environment. */
+function isOfAll(filter: UsageFilter, by: readonly Dimension[]): boolean {
+  const { keyId, memberId, model, provider, type, outcomes: among } = filter
+  return by.length === 0 && [keyId, memberId, model, provider, type, among].every(value => value === undefined)
 }
 
 const noPercentiles = Prisma.sql`
@@ -145,7 +151,7 @@ export async function sumUsage(
         sum(cache_discount_nano)::bigint AS cache_discount
       FROM ${source === 'hours' ? Prisma.sql`(${preSummed(all)})` : all} u
       GROUP BY GROUPING SETS ((start, groups), ()) HAVING sum(requests) <> 0 OR sum(cost_nano) <> 0
-    ), durations AS (${durations ? percentilesIn(all, source) : noPercentiles})
+    ), durations AS (${durations ? percentilesIn(all, source === 'hours' && isOfAll(filter, by) ? 'all' : source) : noPercentiles})
     SELECT s.*, d.latency_p50, d.latency_p95, d.first_token_p50, d.first_token_p95
     FROM sums s LEFT JOIN durations d
       ON (d.is_total, coalesce(d.start, '-infinity'), coalesce(d.groups, '{}')) = (s.is_total, coalesce(s.start, '-infinity'), coalesce(s.groups, '{}'))

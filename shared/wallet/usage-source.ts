@@ -85,10 +85,11 @@ const groups = Prisma.sql`key_id, model, kind, environment`
 const hourly = Prisma.sql`
   organisation_id, hour, ${groups}, provider, outcome, requests, cost_nano, provider_cost_nano,
   CASE WHEN provider_cost_nano IS NOT NULL THEN cost_nano END AS known_cost_nano, prompt_tokens, completion_tokens, cached_tokens,
-  reasoning_tokens, cache_discount_nano, latency_sketch, first_token_sketch`
+  reasoning_tokens, cache_discount_nano, latency_sketch, first_token_sketch, 1 AS hours`
 const daily = Prisma.sql`
   organisation_id, day::timestamp AT TIME ZONE 'UTC' AS hour, ${groups}, provider, outcome, requests, cost_nano, provider_cost_nano,
-  known_cost_nano, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, cache_discount_nano, latency_sketch, first_token_sketch`
+  known_cost_nano, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, cache_discount_nano, latency_sketch, first_token_sketch,
+  24 AS hours`
 const ofRequest = Prisma.sql`
   organisation_id, created_at AS hour, ${groups}, coalesce(provider, '') AS provider, outcome_of(status) AS outcome,
   calls::bigint AS requests, cost_nano, provider_cost(cost_nano, margin_ppm) AS provider_cost_nano,
@@ -98,7 +99,7 @@ const ofRequest = Prisma.sql`
 const logged = Prisma.sql`${ofRequest}, ${timesOfLog}, end_user, metadata`
 
 /** A request in the shape of an hour. */
-const requestsAsHours = Prisma.sql`${ofRequest}, ${sketchesOfLog}`
+const requestsAsHours = Prisma.sql`${ofRequest}, ${sketchesOfLog}, 0 AS hours`
 
 /** The request log. That of all organisations is read by organisation, since it is indexed so; hours tell which were active. */
 function logOf(step: Step | null, { organisationId, from, to }: UsageFilter): Prisma.Sql {

@@ -90,6 +90,7 @@ async function insertEndedWork(at: Date): Promise<void> {
 const removed = [
   ['generations', 1],
   ['usage_hours', 1],
+  ['duration_sketches', 1],
   ['usage_peaks', 1],
   ['usage_day_details', 1],
   ['usage_days', 1],

@@ -1,11 +1,28 @@
--- Bookings wait until the sketches have what was booked before. Taken first, as bookings take it before the sums.
-LOCK TABLE "generations" IN SHARE ROW EXCLUSIVE MODE;
+-- AlterTable: sketches of the durations of successes, and of the time to the first token of those that were streamed. Null until
+-- the log has been summed up (shared/wallet/sketches.ts): bookings do no work for them.
+ALTER TABLE "usage_hours" ADD COLUMN "latency_sketch" BIGINT[],
+ADD COLUMN "first_token_sketch" BIGINT[];
+ALTER TABLE "usage_day_details" ADD COLUMN "latency_sketch" BIGINT[],
+ADD COLUMN "first_token_sketch" BIGINT[];
 
--- AlterTable: sketches of the durations of successes, and of the time to the first token of those that were streamed.
-ALTER TABLE "usage_hours" ADD COLUMN "latency_sketch" BIGINT[] NOT NULL DEFAULT '{}',
-ADD COLUMN "first_token_sketch" BIGINT[] NOT NULL DEFAULT '{}';
-ALTER TABLE "usage_day_details" ADD COLUMN "latency_sketch" BIGINT[] NOT NULL DEFAULT '{}',
-ADD COLUMN "first_token_sketch" BIGINT[] NOT NULL DEFAULT '{}';
+-- CreateTable: the same of all requests of an organisation and environment, by hour (1) and UTC day (24).
+CREATE TABLE "duration_sketches" (
+    "organisation_id" TEXT NOT NULL,
+    "hours" INTEGER NOT NULL,
+    "starts_at" TIMESTAMPTZ(0) NOT NULL,
+    "environment" "environment" NOT NULL,
+    "latency_sketch" BIGINT[] NOT NULL,
+    "first_token_sketch" BIGINT[] NOT NULL,
+
+    CONSTRAINT "duration_sketches_pkey" PRIMARY KEY ("organisation_id","hours","starts_at","environment")
+);
+
+-- Old ones are deleted by time alone.
+CREATE INDEX "duration_sketches_starts_at_idx" ON "duration_sketches" USING BRIN ("starts_at");
+
+-- What remains to be summed up.
+CREATE INDEX "usage_hours_open_idx" ON "usage_hours"("hour") WHERE latency_sketch IS NULL AND outcome = 'ok';
+CREATE INDEX "usage_day_details_open_idx" ON "usage_day_details"("day") WHERE latency_sketch IS NULL AND outcome = 'ok';
 
 -- The lower bound of a duration's bucket. Up to 100 ms a bucket is one millisecond, then 2, from 200 ms on 4, from 400 ms on 8 …: at
 -- most 2 % of the duration.
@@ -21,42 +38,19 @@ LANGUAGE sql IMMUTABLE AS $$
     sketch[cardinality(sketch) / 3 + 1:2 * cardinality(sketch) / 3], sketch[2 * cardinality(sketch) / 3 + 1:])
 $$;
 
--- The sketch of durations that are added (1) or removed (-1). Both may be null.
-CREATE FUNCTION "sketch_of"(durations INTEGER[], signs INTEGER[]) RETURNS BIGINT[] LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-  IF durations IS NULL THEN
-    RETURN '{}';
-  END IF;
-  RETURN (
-    SELECT coalesce(array_agg(bucket) || array_agg(calls) || array_agg(total), '{}')
-    FROM (
-      SELECT bucket_ms(ms)::bigint AS bucket, sum(sign) AS calls, sum(sign * ms::bigint)::bigint AS total
-      FROM unnest(durations, signs) added(ms, sign) WHERE ms IS NOT NULL
-      GROUP BY 1 HAVING sum(sign) <> 0 OR sum(sign * ms::bigint) <> 0 ORDER BY 1
-    ) buckets);
-END $$;
+CREATE FUNCTION "sketch_of"(durations INTEGER[]) RETURNS BIGINT[] LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(array_agg(bucket) || array_agg(calls) || array_agg(total), '{}')
+  FROM (
+    SELECT bucket_ms(ms)::bigint AS bucket, count(*) AS calls, sum(ms)::bigint AS total
+    FROM unnest(durations) ms WHERE ms IS NOT NULL GROUP BY 1 ORDER BY 1
+  ) buckets
+$$;
 
-CREATE FUNCTION "add_sketches"(a BIGINT[], b BIGINT[]) RETURNS BIGINT[] LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-  IF b = '{}' THEN
-    RETURN a;
-  END IF;
-  RETURN (
-    SELECT coalesce(array_agg(bucket) || array_agg(calls) || array_agg(total), '{}')
-    FROM (
-      SELECT one.bucket_ms AS bucket, sum(one.calls)::bigint AS calls, sum(one.total_ms)::bigint AS total
-      FROM (SELECT * FROM buckets_of(a) UNION ALL SELECT * FROM buckets_of(b)) one
-      GROUP BY 1 HAVING sum(one.calls) <> 0 OR sum(one.total_ms) <> 0 ORDER BY 1
-    ) buckets);
-END $$;
-
--- As before, with sketches instead of the histograms, which keep what they had.
+-- As before, without the histograms; the sketches of an hour that changes are no longer valid.
 CREATE OR REPLACE FUNCTION "count_usage"() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
   changed TEXT := '(SELECT 1 AS one, * FROM added'
     || CASE TG_OP WHEN 'UPDATE' THEN ' UNION ALL SELECT -1, * FROM removed' ELSE '' END || ') changed';
-  durations TEXT := 'sketch_of(array_agg(duration_ms) FILTER (WHERE status < 400), array_agg(one) FILTER (WHERE status < 400)),
-      sketch_of(array_agg(first_byte_ms) FILTER (WHERE status < 400 AND streamed), array_agg(one) FILTER (WHERE status < 400 AND streamed))';
 BEGIN
   EXECUTE '
     INSERT INTO usage_days AS d
@@ -76,7 +70,7 @@ BEGIN
       outcome_of(status), sum(one * calls), sum(one * cost_nano), sum(one * prompt_tokens::bigint),
       sum(one * completion_tokens::bigint), sum(one * cached_tokens::bigint), sum(one * reasoning_tokens::bigint),
       ''{}''::bigint[], ''{}''::bigint[],
-      sum(one * provider_cost(cost_nano, margin_ppm)), sum(one * coalesce(cache_discount_nano, 0)), ' || durations || '
+      sum(one * provider_cost(cost_nano, margin_ppm)), sum(one * coalesce(cache_discount_nano, 0))
     FROM ' || changed || '
     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY 1, 2, 3, 4, 5, 6, 7, 8
     ON CONFLICT (organisation_id, hour, key_id, model, provider, kind, environment, outcome) DO UPDATE SET
@@ -88,16 +82,12 @@ BEGIN
       provider_cost_nano = coalesce(h.provider_cost_nano + excluded.provider_cost_nano, h.provider_cost_nano,
         excluded.provider_cost_nano),
       cache_discount_nano = h.cache_discount_nano + excluded.cache_discount_nano,
-      latency_sketch = add_sketches(h.latency_sketch, excluded.latency_sketch),
-      first_token_sketch = add_sketches(h.first_token_sketch, excluded.first_token_sketch)';
+      latency_sketch = NULL, first_token_sketch = NULL';
   RETURN NULL;
 END $$;
 
--- As before, with sketches.
+-- As before, without the histograms; the sketches of a day that changes are no longer valid.
 CREATE OR REPLACE FUNCTION "count_usage_day"() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-  durations TEXT := 'sketch_of(array_agg(duration_ms) FILTER (WHERE status < 400), array_agg(one) FILTER (WHERE status < 400)),
-      sketch_of(array_agg(first_byte_ms) FILTER (WHERE status < 400 AND streamed), array_agg(one) FILTER (WHERE status < 400 AND streamed))';
 BEGIN
   EXECUTE '
     INSERT INTO usage_day_details AS d
@@ -106,7 +96,7 @@ BEGIN
       sum(CASE WHEN provider_cost(cost_nano, margin_ppm) IS NOT NULL THEN one * cost_nano ELSE 0 END),
       coalesce(sum(one * provider_cost(cost_nano, margin_ppm)), 0), sum(one * prompt_tokens::bigint),
       sum(one * completion_tokens::bigint), sum(one * cached_tokens::bigint), sum(one * reasoning_tokens::bigint),
-      ''{}''::bigint[], ''{}''::bigint[], sum(one * coalesce(cache_discount_nano, 0)), ' || durations || '
+      ''{}''::bigint[], ''{}''::bigint[], sum(one * coalesce(cache_discount_nano, 0))
     FROM (SELECT 1 AS one, * FROM added' || CASE TG_OP WHEN 'UPDATE' THEN ' UNION ALL SELECT -1, * FROM removed' ELSE '' END || ') changed
     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY 1, 2, 3, 4, 5, 6, 7, 8
     ON CONFLICT (organisation_id, day, key_id, model, provider, kind, environment, outcome) DO UPDATE SET
@@ -118,27 +108,6 @@ BEGIN
       cached_tokens = d.cached_tokens + excluded.cached_tokens,
       reasoning_tokens = d.reasoning_tokens + excluded.reasoning_tokens,
       cache_discount_nano = d.cache_discount_nano + excluded.cache_discount_nano,
-      latency_sketch = add_sketches(d.latency_sketch, excluded.latency_sketch),
-      first_token_sketch = add_sketches(d.first_token_sketch, excluded.first_token_sketch)';
+      latency_sketch = NULL, first_token_sketch = NULL';
   RETURN NULL;
 END $$;
-
--- What was logged before.
-UPDATE "usage_hours" h SET latency_sketch = g.latency, first_token_sketch = g.first_token
-FROM (
-  SELECT organisation_id, date_trunc('hour', created_at, 'UTC') AS hour, key_id, model, coalesce(provider, '') AS provider, kind,
-    environment, outcome_of(status) AS outcome, sketch_of(array_agg(duration_ms), array_agg(1)) AS latency,
-    sketch_of(array_agg(first_byte_ms) FILTER (WHERE streamed), array_agg(1) FILTER (WHERE streamed)) AS first_token
-  FROM "generations" WHERE status < 400 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
-) g
-WHERE (h.organisation_id, h.hour, h.key_id, h.model, h.provider, h.kind, h.environment, h.outcome)
-  = (g.organisation_id, g.hour, g.key_id, g.model, g.provider, g.kind, g.environment, g.outcome);
-UPDATE "usage_day_details" d SET latency_sketch = g.latency, first_token_sketch = g.first_token
-FROM (
-  SELECT organisation_id, (created_at AT TIME ZONE 'UTC')::date AS day, key_id, model, coalesce(provider, '') AS provider, kind,
-    environment, outcome_of(status) AS outcome, sketch_of(array_agg(duration_ms), array_agg(1)) AS latency,
-    sketch_of(array_agg(first_byte_ms) FILTER (WHERE streamed), array_agg(1) FILTER (WHERE streamed)) AS first_token
-  FROM "generations" WHERE status < 400 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
-) g
-WHERE (d.organisation_id, d.day, d.key_id, d.model, d.provider, d.kind, d.environment, d.outcome)
-  = (g.organisation_id, g.day, g.key_id, g.model, g.provider, g.kind, g.environment, g.outcome);

@@ -3,6 +3,7 @@ import { dayMs } from '../../../shared/base/time.ts'
 import { sumUsage } from '../../../shared/wallet/usage-query.ts'
 import { type Measure, sumSeries } from '../../../shared/wallet/usage-series.ts'
 import type { Dimension, Step, UsageFilter } from '../../../shared/wallet/usage-source.ts'
+import { sumDurations } from '../../../shared/wallet/sketches.ts'
 import { breaches, observe } from '../../support/chaos.ts'
 import { createAccount } from '../../support/gateway.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
@@ -119,15 +120,51 @@ async function compare(t: ExecutionContext, filter: UsageFilter, step: Step | nu
   return summed.total?.requests ?? 0
 }
 
-test('what days and hours add up to is what the log adds up to: any time, period, filter and group', async t => {
+/** Compares random sums; gives how many requests these had. */
+async function compareMany(t: ExecutionContext, times: number): Promise<number> {
   let requests = 0
-  for (let i = 0; i < 60; i++) {
+  for (let i = 0; i < times; i++) {
     const by = [...new Set([pick(dimensions), pick(dimensions)])].slice(0, draw(3))
     requests += await compare(t, drawFilter(), pick(steps), by)
   }
-  t.true(requests > 500)
-  t.deepEqual(
-    (await breaches(services)).filter(breach => breach.includes('usage')),
-    [],
-  )
+  return requests
+}
+
+const clock = { now: () => endMs + dayMs }
+const sumUp = () => sumDurations({ db: services.db, clock, monotonic: services.monotonic })
+const openRows = async () => {
+  const [row] = await services.db.$queryRaw<{ open: bigint }[]>`
+    SELECT (SELECT count(*) FROM usage_hours WHERE outcome = 'ok' AND latency_sketch IS NULL) +
+      (SELECT count(*) FROM usage_day_details WHERE outcome = 'ok' AND latency_sketch IS NULL) AS open`
+  return Number(row!.open)
+}
+const usageBreaches = async () => (await breaches(services)).filter(breach => breach.includes('usage'))
+
+test.serial('what days and hours add up to is what the log adds up to: any time, period, filter and group', async t => {
+  t.true((await openRows()) > 100)
+  t.true((await compareMany(t, 50)) > 500, 'before durations are summed up')
+  await sumUp()
+  t.is(await openRows(), 0)
+  t.true((await compareMany(t, 50)) > 500)
+  t.deepEqual(await usageBreaches(), [])
+})
+
+test.serial('durations of hours and days that change late are those of the log, and are summed up again', async t => {
+  await insertRequests(100)
+  await services.db.$executeRaw`UPDATE generations SET status = 200, duration_ms = 77 WHERE calls = 1 AND prompt_tokens % 11 = 0`
+  t.true((await openRows()) > 10)
+  await compareMany(t, 30)
+  await sumUp()
+  t.is(await openRows(), 0)
+  await compareMany(t, 30)
+  t.deepEqual(await usageBreaches(), [])
+})
+
+test.serial('durations are summed up after every booking, however many tasks and bookings run at once', async t => {
+  await Promise.all([sumUp(), insertRequests(60), sumUp(), insertRequests(60), sumUp(), changeRequests(), sumUp()])
+  await compareMany(t, 20)
+  await sumUp()
+  t.is(await openRows(), 0)
+  await compareMany(t, 20)
+  t.deepEqual(await usageBreaches(), [])
 })
