@@ -1,9 +1,9 @@
 import { newId } from '../../../shared/base/ids.ts'
 import { dayMs } from '../../../shared/base/time.ts'
+import { sumDurations } from '../../../shared/wallet/sketches.ts'
 import { sumUsage } from '../../../shared/wallet/usage-query.ts'
 import { type Measure, sumSeries } from '../../../shared/wallet/usage-series.ts'
 import type { Dimension, Step, UsageFilter } from '../../../shared/wallet/usage-source.ts'
-import { sumDurations } from '../../../shared/wallet/sketches.ts'
 import { breaches, observe } from '../../support/chaos.ts'
 import { createAccount } from '../../support/gateway.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
@@ -151,7 +151,8 @@ test.serial('what days and hours add up to is what the log adds up to: any time,
 
 test.serial('durations of hours and days that change late are those of the log, and are summed up again', async t => {
   await insertRequests(100)
-  await services.db.$executeRaw`UPDATE generations SET status = 200, duration_ms = 77 WHERE calls = 1 AND prompt_tokens % 11 = 0`
+  await services.db
+    .$executeRaw`UPDATE generations SET status = 200, duration_ms = 77 WHERE calls = 1 AND prompt_tokens % 11 = 0`
   t.true((await openRows()) > 10)
   await compareMany(t, 30)
   await sumUp()
