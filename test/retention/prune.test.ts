@@ -34,8 +34,8 @@ async function insertRows(days: number): Promise<void> {
     INSERT INTO generations (id, created_at, organisation_id, key_id, request_id, kind, environment, model, status, streamed,
       attempts, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, estimated, cost_nano, duration_ms)
     VALUES (${newId('chatcmpl')}, ${at}, ${organisationId}, 'key', 'req', 'chat', 'test', 'm', 200, false, 1, 0, 0, 0, 0, false, 0, 1)`
-  const sketch = { hours: 1, startsAt: at, environment: 'live', latencySketch: [], firstTokenSketch: [] } as const
-  await db.durationSketch.create({ data: { organisationId, ...sketch } })
+  const sketch = { hours: 1, startsAt: at, latencySketch: [], firstTokenSketch: [] }
+  await db.durationSketch.create({ data: { organisationId, environment: 'live', ...sketch } })
   await db.feedback.create({
     data: { ...own, ...call, generationId: newId('chatcmpl'), score: 1, updatedAt: at },
   })

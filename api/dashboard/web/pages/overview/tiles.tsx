@@ -72,7 +72,7 @@ export function QualityTiles({
         course={course(({ first_byte_p50_ms: ms }) => ms)}
         color="violet.5"
       >
-        p95 {timeOf(total.first_byte_p95_ms)}
+        {total.first_byte_p95_ms === null ? 'nothing was streamed' : `p95 ${timeOf(total.first_byte_p95_ms)}`}
         <Change than={than} now={total.first_byte_p50_ms} before={before.first_byte_p50_ms} isWorse />
       </Tile>
       <Tile label="Tokens" value={shortCount(tokensOf(total))} course={course(tokensOf)}>
