@@ -1,4 +1,4 @@
-import { type InfiniteData, useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type InfiniteData, keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import type { RequestCount, RequestDetail, RequestFilters, RequestsPage } from '../../../wire/requests.ts'
 import { call, queryText } from '../../api.ts'
 import type { TimeQuery } from '../../components/span.tsx'
@@ -116,13 +116,15 @@ export function useCount({ filters, time }: Search, { enabled, isLive }: { enabl
   })
 }
 
-/** The values of the filters. */
-export function useChoices() {
+/** The values of the filters, and how many requests each finds. */
+export function useChoices({ filters, time }: Search) {
   const { id, base } = usePlace()
+  const query = { ...time, ...Object.fromEntries(summedNames.map(name => [name, filters[name]])) }
   return useQuery({
-    queryKey: [id, 'requests', 'filters'],
-    queryFn: ({ signal }) => call<RequestFilters>(`${base}/request-filters`, { signal }),
+    queryKey: [id, 'requests', 'filters', query],
+    queryFn: ({ signal }) => call<RequestFilters>(`${base}/request-filters${queryText(query)}`, { signal }),
     staleTime: choicesFreshMs,
+    placeholderData: keepPreviousData,
   })
 }
 
