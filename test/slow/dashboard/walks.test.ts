@@ -254,7 +254,7 @@ test.serial('operator: what fails at a customer, why, with which key, and what w
 test.serial('debugger: an outage is seen on the overview, and leads to what failed', async t => {
   await standOn('~/overview')
   const notice = main()
-    .getByRole('region', { name: 'Needs attention' })
+    .getByRole('region', { name: 'Recovered' })
     .getByRole('listitem')
     .filter({ hasText: `${outageProvider} failed` })
   t.regex(await notice.innerText(), /\d+ of \d+ requests \(\d+(\.\d)? ?%\) from .* to /)

@@ -70,12 +70,14 @@ function sentenceOf(notice: Notice, home: string, environment: string): Sentence
     case 'failing': {
       const { provider, from, to, failed, requests } = notice
       const what = provider === '' ? 'No provider was available' : `${provider} ${to === null ? 'fails' : 'failed'}`
-      const share = failed === requests ? 'all' : `${count(failed)} (${percent(failed / requests)})`
+      const share =
+        failed === requests
+          ? `all ${count(requests)} requests`
+          : `${count(failed)} of ${count(requests)} requests (${percent(failed / requests)})`
       return {
         text: (
           <>
-            <b>{what}</b> for {share} of {count(requests)} requests{' '}
-            {to === null ? `since ${minute(from)}` : `from ${minute(from)} to ${minute(to)}`}.
+            <b>{what}</b>: {share} {to === null ? `since ${minute(from)}` : `from ${minute(from)} to ${minute(to)}`}.
           </>
         ),
         href: requestsHref(home, { environment, provider, from, to: endOf(to), status: 'failed' }),
