@@ -28,12 +28,21 @@ const days: Sums = {
 
 type Open = { organisationId: string; start: Date }
 
+/** Longer times are mostly read by day (`shared/wallet/usage-source.ts`), so that their hours can wait. */
+const hourlyDays = 14
+
 /** Sums up the durations of hours and days that are over, the latest first; the rest is for the next run. */
 export async function sumDurations({ db, clock, monotonic }: Clocks & { db: Database }): Promise<void> {
   const startedMs = monotonic.now()
-  for (const sums of [hours, days]) {
-    const before = new Date(clock.now() - graceMs - sums.lengthMs)
-    for (let open = await listOpen(db, sums, before); open.length > 0; open = await listOpen(db, sums, before))
+  const nowMs = clock.now()
+  const passes = [
+    { sums: hours, fromMs: nowMs - hourlyDays * dayMs },
+    { sums: days, fromMs: 0 },
+    { sums: hours, fromMs: 0 },
+  ]
+  for (const { sums, fromMs } of passes) {
+    const time = { from: new Date(fromMs), before: new Date(nowMs - graceMs - sums.lengthMs) }
+    for (let open = await listOpen(db, sums, time); open.length > 0; open = await listOpen(db, sums, time))
       for (const one of open) {
         if (elapsedMs(startedMs, monotonic.now()) > maxRunMs) return
         await sumUp(db, sums, one)
@@ -41,41 +50,55 @@ export async function sumDurations({ db, clock, monotonic }: Clocks & { db: Data
   }
 }
 
-function listOpen(db: Database, { table, start, startOf }: Sums, before: Date): Promise<Open[]> {
+function listOpen(
+  db: Database,
+  { table, start, startOf }: Sums,
+  { from, before }: { from: Date; before: Date },
+): Promise<Open[]> {
   return db.$queryRaw<Open[]>`
     SELECT DISTINCT organisation_id AS "organisationId", ${start} AS start FROM ${table}
-    WHERE latency_sketch IS NULL AND outcome = 'ok' AND ${start} <= ${startOf(before)} ORDER BY 2 DESC LIMIT ${maxPerRead}`
+    WHERE latency_sketch IS NULL AND outcome = 'ok' AND ${start} >= ${startOf(from)} AND ${start} <= ${startOf(before)}
+    ORDER BY 2 DESC LIMIT ${maxPerRead}`
 }
 
+type Locked = { keyId: string; model: string; provider: string; kind: string; environment: string }
+
 /**
- * The rows are locked before the log is read: a booking that is not in it yet waits for them, and then clears the sketches again. Without
- * rows in the log a sketch is empty.
+ * Rows are locked before the log is read: a booking that is not in it yet waits for them, and then clears the sketches again. Without
+ * requests in the log a sketch is empty.
  */
 async function sumUp(db: Database, { table, start, startOf, lengthMs }: Sums, open: Open): Promise<void> {
   const [from, to] = [open.start, new Date(open.start.getTime() + lengthMs)]
-  const isOpen = Prisma.sql`
-    u.organisation_id = ${open.organisationId} AND u.${start} = ${startOf(from)} AND u.outcome = 'ok' AND u.latency_sketch IS NULL`
+  const isOfHour = Prisma.sql`
+    u.organisation_id = ${open.organisationId} AND u.${start} = ${startOf(from)} AND u.outcome = 'ok'`
   const isOfTime = Prisma.sql`
     organisation_id = ${open.organisationId} AND created_at >= ${from} AND created_at < ${to} AND status < 400`
-  const group = Prisma.sql`key_id, model, provider, kind, environment`
+  const sketches = Prisma.sql`
+    sketch_of(array_agg(duration_ms)) AS latency, sketch_of(array_agg(first_byte_ms) FILTER (WHERE streamed)) AS first_token`
   await db.$transaction(async tx => {
-    await tx.$queryRaw`SELECT 1 FROM ${table} u WHERE ${isOpen} ORDER BY ${group} FOR UPDATE`
+    // Of two tasks the later one has the later sum.
+    await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${`sketches ${open.organisationId}`}, 0))`
+    const locked = await tx.$queryRaw<Locked[]>`
+      SELECT key_id AS "keyId", model, provider, kind, environment::text FROM ${table} u
+      WHERE ${isOfHour} AND u.latency_sketch IS NULL ORDER BY key_id, model, provider, kind, environment FOR UPDATE`
+    if (locked.length === 0) return
+    const valuesOf = (name: keyof Locked) => Prisma.sql`${locked.map(row => row[name])}::text[]`
+    const names = ['keyId', 'model', 'provider', 'kind', 'environment'] as const
     await tx.$executeRaw`
-      UPDATE ${table} u SET latency_sketch = g.latency, first_token_sketch = g.first_token
-      FROM (
-        SELECT key_id, model, coalesce(provider, '') AS provider, kind, environment, sketch_of(array_agg(duration_ms)) AS latency,
-          sketch_of(array_agg(first_byte_ms) FILTER (WHERE streamed)) AS first_token
-        FROM generations
-        WHERE ${isOfTime} GROUP BY 1, 2, 3, 4, 5
-      ) g
-      WHERE ${isOpen} AND (u.key_id, u.model, u.provider, u.kind, u.environment) = (g.key_id, g.model, g.provider, g.kind, g.environment)`
-    await tx.$executeRaw`UPDATE ${table} u SET latency_sketch = '{}', first_token_sketch = '{}' WHERE ${isOpen}`
+      UPDATE ${table} u SET latency_sketch = coalesce(g.latency, '{}'), first_token_sketch = coalesce(g.first_token, '{}')
+      FROM unnest(${Prisma.join(names.map(valuesOf))}) l(key_id, model, provider, kind, environment) LEFT JOIN (
+        SELECT key_id, model, coalesce(provider, '') AS provider, kind, environment::text, ${sketches}
+        FROM generations WHERE ${isOfTime} GROUP BY 1, 2, 3, 4, 5
+      ) g USING (key_id, model, provider, kind, environment)
+      WHERE ${isOfHour}
+        AND (u.key_id, u.model, u.provider, u.kind, u.environment::text) = (l.key_id, l.model, l.provider, l.kind, l.environment)`
+    // An environment may have no requests left.
+    await tx.durationSketch.deleteMany({
+      where: { organisationId: open.organisationId, hours: lengthMs / hourMs, startsAt: from },
+    })
     await tx.$executeRaw`
       INSERT INTO duration_sketches (organisation_id, hours, starts_at, environment, latency_sketch, first_token_sketch)
-      SELECT organisation_id, ${lengthMs / hourMs}::int, ${from}, environment, sketch_of(array_agg(duration_ms)),
-        sketch_of(array_agg(first_byte_ms) FILTER (WHERE streamed))
-      FROM generations WHERE ${isOfTime} AND kind <> ALL(${slowKinds}) GROUP BY organisation_id, environment
-      ON CONFLICT (organisation_id, hours, starts_at, environment) DO UPDATE SET
-        latency_sketch = excluded.latency_sketch, first_token_sketch = excluded.first_token_sketch`
+      SELECT organisation_id, ${lengthMs / hourMs}::int, ${from}, environment, ${sketches}
+      FROM generations WHERE ${isOfTime} AND kind <> ALL(${slowKinds}) GROUP BY organisation_id, environment`
   })
 }
