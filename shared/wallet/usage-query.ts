@@ -1,6 +1,6 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import { type BucketSource, bucketsIn, percentilesOf } from './durations.ts'
+import { type BucketSource, bucketsIn, durationMeasures, percentilesOf } from './durations.ts'
 import { type Outcome, outcomes } from './usage-hours.ts'
 import {
   columnOf,
@@ -99,7 +99,7 @@ function percentilesIn(used: Prisma.Sql, source: BucketSource): Prisma.Sql {
     select: Prisma.sql`GROUPING(groups) = 1 AS is_total, start, groups`,
     sets: Prisma.sql`GROUPING SETS ((start, groups), ())`,
   })
-  const columns = ['latency', 'first_token'].flatMap(measure =>
+  const columns = durationMeasures.flatMap(measure =>
     ['p50', 'p95'].map(name => `max(${name}) FILTER (WHERE measure = '${measure}') AS ${measure}_${name}`),
   )
   return Prisma.sql`
