@@ -11,6 +11,7 @@ import type { Services } from '../shared/open-services.ts'
 import type { MaintenanceTask } from '../shared/queues/queues.ts'
 import { hourlyRules, pruneAll, requestLogRules } from '../shared/retention/rules.ts'
 import { reconcile, reconcileHolds, sweepReservations } from '../shared/wallet/reconcile.ts'
+import { sumDurations } from '../shared/wallet/sketches.ts'
 import { done, type Outcome } from './run-queue.ts'
 
 const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
@@ -46,6 +47,7 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     const disabled = await disableFailingEndpoints(services)
     if (disabled > 0) services.log.warn({ disabled }, 'webhook endpoints disabled: their deliveries failed for days')
   },
+  durations: sumDurations,
   async jobs(services) {
     const { expired, lost: lostStarts } = await sweepJobs(services)
     const lost = lostStarts + (await sweepDelayed(services))

@@ -22,7 +22,12 @@ const sharedPages: Record<string, string> = {
 /** What a page of an organisation reads first, below the organisation's routes, if its address has no filters. */
 const firstReads: Record<string, readonly string[]> = {
   overview: ['overview', 'activity?span=7d', 'attention?span=7d', 'usage?span=7d&by=model&measure=cost'],
-  requests: ['requests?span=30d&limit=50', 'activity?span=30d&environment=all', 'request-filters'],
+  requests: [
+    'requests?span=30d&limit=50',
+    'activity?span=30d&environment=all',
+    'request-filters?span=30d',
+    'request-views',
+  ],
   models: ['models'],
   jobs: ['jobs?limit=25'],
   webhooks: ['webhooks/deliveries?limit=50'],

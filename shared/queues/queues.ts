@@ -34,6 +34,7 @@ export const queues = {
       incidents: { everyMs: 5_000 },
       failures: { everyMs: 30_000 },
       endpoints: { everyMs: 5 * 60_000 },
+      durations: { everyMs: 60_000 },
       partitions: { everyMs: 6 * 3_600_000 },
       expire: { everyMs: 3_600_000 },
     },

@@ -43,6 +43,9 @@ export const requestLogRules: readonly Rule[] = [
   rows('usage_hours', 'usage by hour', ({ nowMs, periods }) =>
     olderThan('hour', monthStart(nowMs, -periods.generationRetentionMonths)),
   ),
+  rows('duration_sketches', 'durations by hour and day', ({ nowMs, periods }) =>
+    olderThan('starts_at', monthStart(nowMs, -periods.generationRetentionMonths)),
+  ),
   rows('usage_peaks', 'largest requests by hour', ({ nowMs, periods }) =>
     olderThan('hour', monthStart(nowMs, -periods.generationRetentionMonths)),
   ),

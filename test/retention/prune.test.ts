@@ -34,6 +34,8 @@ async function insertRows(days: number): Promise<void> {
     INSERT INTO generations (id, created_at, organisation_id, key_id, request_id, kind, environment, model, status, streamed,
       attempts, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, estimated, cost_nano, duration_ms)
     VALUES (${newId('chatcmpl')}, ${at}, ${organisationId}, 'key', 'req', 'chat', 'test', 'm', 200, false, 1, 0, 0, 0, 0, false, 0, 1)`
+  const sketch = { hours: 1, startsAt: at, latencySketch: [], firstTokenSketch: [] }
+  await db.durationSketch.create({ data: { organisationId, environment: 'live', ...sketch } })
   await db.feedback.create({
     data: { ...own, ...call, generationId: newId('chatcmpl'), score: 1, updatedAt: at },
   })
@@ -90,6 +92,7 @@ async function insertEndedWork(at: Date): Promise<void> {
 const removed = [
   ['generations', 1],
   ['usage_hours', 1],
+  ['duration_sketches', 1],
   ['usage_peaks', 1],
   ['usage_day_details', 1],
   ['usage_days', 1],
@@ -145,6 +148,7 @@ test.serial('exit 0: what is past its retention is removed, once, and nothing el
     db.usageHour.count(),
     db.usagePeak.count(),
     db.usageDayDetail.count(),
+    db.durationSketch.count(),
     db.usageDay.count(),
     db.feedback.count(),
     db.storedResponse.count(),

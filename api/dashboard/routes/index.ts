@@ -27,6 +27,7 @@ import { operatorViewRoutes } from './operator-views.ts'
 import { personRoutes } from './person.ts'
 import { playgroundRoutes } from './playground.ts'
 import { requestListRoutes } from './request-list.ts'
+import { requestViewRoutes } from './request-views.ts'
 import { requestsRoutes } from './requests.ts'
 import { responsesRoutes } from './responses.ts'
 import { securityRoutes } from './security.ts'
@@ -53,6 +54,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...responsesRoutes,
   ...requestListRoutes,
   ...requestsRoutes,
+  ...requestViewRoutes,
   ...contentsRoutes,
   ...usageRoutes,
   ...usageGroupRoutes,

@@ -63,7 +63,7 @@ export function DataTable<Row>({ rows, empty = null, ...table }: TableProps<Row>
         role="table"
         aria-label={label}
         stickyHeader={maxHeight !== undefined}
-        {...(dense && { verticalSpacing: 4 })}
+        {...(dense && { verticalSpacing: 4, horizontalSpacing: 6 })}
       >
         <Table.Thead role="rowgroup" className={hiddenHeader ? 'visually-hidden' : undefined}>
           <Table.Tr role="row">

@@ -112,7 +112,7 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
         <Navigation me={me} place={isOperatorArea ? null : place} location={location} />
       </AppShell.Navbar>
       <AppShell.Main id="content" tabIndex={-1}>
-        <Box maw={1180} mx="auto">
+        <Box maw={location.endsWith('/requests') ? 1600 : 1180} mx="auto">
           <Stack gap="lg">
             {!me.email_verified && <VerifyNotice me={me} />}
             {place?.suspended && !isOperatorArea && <SuspendedNotice reason={place.suspension_reason} />}

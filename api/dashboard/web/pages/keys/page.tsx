@@ -20,7 +20,7 @@ import { auditColumns, useAudit } from '../audit/list.tsx'
 import { Health } from '../overview/health.tsx'
 import { Tiles } from '../overview/tiles.tsx'
 import { requestsHref, useActivity } from '../usage/queries.ts'
-import { SeriesChart } from '../usage/series-chart.tsx'
+import { SeriesChart, usualMeasure } from '../usage/series-chart.tsx'
 import { KeyActions, KeyDrawer } from './edit.tsx'
 import { KeyState } from './key-state.tsx'
 import { KeyLogging } from './logging.tsx'
@@ -156,12 +156,12 @@ function KeyUsage({ apiKey }: { apiKey: DashboardKey }) {
       <Show query={activity} rows={4}>
         {data =>
           data.total.requests === 0 ? (
-            <Empty title="No usage in this period">Requests appear here when they end.</Empty>
+            <Empty title="No requests in this period">Requests appear here when they end.</Empty>
           ) : (
             <>
               <Tiles activity={data} keyId={id} />
               <Health activity={data} keyId={id} />
-              <SeriesChart choice={choice} />
+              <SeriesChart choice={choice} usual={usualMeasure(data)} />
             </>
           )
         }

@@ -12,7 +12,7 @@ import { Time } from '../../components/time.tsx'
 import { Together } from '../../components/together.tsx'
 import { ago, count, moment, percent, shortCount, usd } from '../../format.ts'
 import { ActivityCharts } from '../overview/health.tsx'
-import { Change, QualityTiles, Tile } from '../overview/tiles.tsx'
+import { Change, QualityTiles, Tile, timeBefore } from '../overview/tiles.tsx'
 import { useServiceActivity, useSystem, useTopOrganisations } from './home-queries.ts'
 import { Incidents } from './incidents.tsx'
 import { UnknownNames } from './unknown-names.tsx'
@@ -101,7 +101,7 @@ function ServiceTiles({ activity }: { activity: ServiceActivity }) {
         course={course(({ requests }) => (requests * 1_000) / stepMs)}
       >
         {count(total.requests)} requests
-        <Change now={total.requests} before={before.requests} />
+        <Change than={timeBefore(activity)} now={total.requests} before={before.requests} />
       </Tile>
       <QualityTiles activity={activity} />
     </SimpleGrid>
@@ -109,7 +109,8 @@ function ServiceTiles({ activity }: { activity: ServiceActivity }) {
 }
 
 /** Revenue, and what of it is the providers’. */
-function MoneyTile({ activity: { values, total, before } }: { activity: ServiceActivity }) {
+function MoneyTile({ activity }: { activity: ServiceActivity }) {
+  const { values, total, before } = activity
   const { cost_usd: revenue, provider_cost_usd: cost, known_cost_usd: known } = total
   const margin = known - cost
   return (
@@ -123,7 +124,7 @@ function MoneyTile({ activity: { values, total, before } }: { activity: ServiceA
           {known < revenue && <div>known for {percent(known / revenue)} of it</div>}
         </>
       )}
-      <Change now={revenue} before={before.cost_usd} />
+      <Change than={timeBefore(activity)} now={revenue} before={before.cost_usd} />
     </Tile>
   )
 }
@@ -189,7 +190,7 @@ function Top({ time }: { time: TimeQuery }) {
               rows={data}
               columns={topColumns(time)}
               rowKey={({ id }) => id}
-              empty={<Empty title={by === 'errors' ? 'No errors in this period' : 'No usage in this period'} />}
+              empty={<Empty title={by === 'errors' ? 'No errors in this period' : 'No requests in this period'} />}
             />
           )}
         </Show>

@@ -6,7 +6,7 @@ import { Show } from '../../components/states.tsx'
 import { Together } from '../../components/together.tsx'
 import { environments } from '../../components/work/filters.tsx'
 import { useActivity, useAttention } from '../usage/queries.ts'
-import { SeriesChart } from '../usage/series-chart.tsx'
+import { SeriesChart, usualMeasure } from '../usage/series-chart.tsx'
 import { Attention } from './attention.tsx'
 import { FirstSteps } from './first-steps.tsx'
 import { Health } from './health.tsx'
@@ -63,7 +63,7 @@ export default function Overview() {
             </>
           )}
         </Show>
-        <SeriesChart choice={choice} />
+        <SeriesChart choice={choice} usual={activity.data ? usualMeasure(activity.data) : 'cost'} />
       </Together>
     </Page>
   )

@@ -100,7 +100,7 @@ const all = (home: string, onPeek: (id: string) => void): Column<RequestRow>[] =
           </Text>
         )}
         {error_code && (
-          <Text size="xs" c="dimmed" truncate maw={120} title={error_code}>
+          <Text size="xs" c="dimmed" truncate maw={100} title={error_code}>
             {error_code}
           </Text>
         )}
@@ -117,7 +117,7 @@ const all = (home: string, onPeek: (id: string) => void): Column<RequestRow>[] =
     header: 'Model',
     card: 'line',
     cell: ({ model, provider }) => (
-      <Text size="sm" truncate maw={215}>
+      <Text size="sm" truncate maw={200} title={provider === null ? model : `${model} → ${provider}`}>
         {model || '–'}
         {provider !== null && (
           <Text span size="xs" c="dimmed">
@@ -152,7 +152,7 @@ const all = (home: string, onPeek: (id: string) => void): Column<RequestRow>[] =
     header: 'TTFT',
     kind: 'number',
     nowrap: true,
-    cell: ({ streamed, first_byte_ms }) => (streamed && first_byte_ms !== null ? duration(first_byte_ms) : '–'),
+    cell: ({ first_byte_ms }) => (first_byte_ms === null ? '–' : duration(first_byte_ms)),
   },
   { header: 'Duration', kind: 'number', nowrap: true, card: 'line', cell: ({ duration_ms }) => duration(duration_ms) },
   { key: 'attempts', header: 'Tries', kind: 'number', cell: ({ attempts }) => attempts },

@@ -11,7 +11,7 @@ const chartHeight = 110
 
 /** The requests of the list by outcome over time. A click on a period narrows the time. */
 export function Histogram({
-  filters: { environment, key, model, provider, type },
+  filters: { environment, key, model, provider, type, status },
   time,
   onPick,
 }: {
@@ -19,7 +19,7 @@ export function Histogram({
   time: TimeQuery
   onPick: (time: TimeQuery) => void
 }) {
-  const activity = useActivity({ ...time, environment: environment || 'all', key, model, provider, type })
+  const activity = useActivity({ ...time, environment: environment || 'all', key, model, provider, type, status })
   // As high as the chart, so that the list below it stays where it is.
   if (activity.isPending) return <Skeleton height={chartHeight + 64} />
   if (!activity.data || activity.data.total.requests === 0) return null

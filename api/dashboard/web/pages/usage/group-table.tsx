@@ -26,7 +26,7 @@ export function GroupTable({
   granularity: string
 }) {
   const { rows, total, has_more: hasMore } = data
-  if (rows.length === 0) return <Empty title="No usage in this period">Requests appear here when they end.</Empty>
+  if (rows.length === 0) return <Empty title="No requests in this period">Requests appear here when they end.</Empty>
   return (
     <>
       <DataTable
@@ -123,24 +123,31 @@ function columnsOf(
       footer: savedOf(total.cache_discount_usd),
     },
     { header: 'Cost', kind: 'number', card: 'aside', cell: row => cost(row.cost_usd), footer: cost(total.cost_usd) },
-    ...(before === null ? [] : [change(total, before)]),
+    ...(before === null ? [] : [change(total, before, thanOf(choice))]),
   ]
 }
 
+/** "the 30 days before" */
+function thanOf({ span }: UsageChoice): string {
+  if (span === undefined) return 'the same time before'
+  if (span === '1h') return 'the hour before'
+  return `the ${span.replace('h', ' hours').replace('d', ' days')} before`
+}
+
 /** The change of the cost against the time before. */
-function change(total: UsageGroups['total'], before: UsageBefore): Column<UsageRow> {
+function change(total: UsageGroups['total'], before: UsageBefore, than: string): Column<UsageRow> {
   return {
-    header: 'Change',
+    header: `Against ${than}`,
     kind: 'number',
     nowrap: true,
-    cell: row => row.before && <CostChange now={row.cost_usd} before={row.before.cost_usd} />,
-    footer: <CostChange now={total.cost_usd} before={before.cost_usd} />,
+    cell: row => row.before && <CostChange now={row.cost_usd} before={row.before.cost_usd} than={than} />,
+    footer: <CostChange now={total.cost_usd} before={before.cost_usd} than={than} />,
   }
 }
 
-function CostChange({ now, before }: { now: number; before: number }) {
+function CostChange({ now, before, than }: { now: number; before: number; than: string }) {
   if (before === 0) return now === 0 ? '–' : 'new'
-  return <Change now={now} before={before} />
+  return <Change now={now} before={before} than={than} isShort />
 }
 
 /** "18 Nov 2026", or "18 Nov 14:00" for an hour. */
