@@ -1,6 +1,9 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { type Config, ConfigError, loadConfig } from '../../shared/base/config.ts'
+import { directConnection, proxyName } from '../../shared/base/proxies.ts'
 import { type Clock, systemClock } from '../../shared/base/time.ts'
 import { type Catalog, CatalogError, loadCatalog } from '../../shared/catalog/catalog.ts'
 import { isDrift, listStatedCosts, type StatedCost } from '../../shared/engine/stated-costs.ts'
@@ -14,6 +17,7 @@ import { shardsOf } from '../../shared/io/redis-shards.ts'
 import { confirmShards, listRedisWarnings, rejectOnAuthFailure } from '../../shared/io/redis-start.ts'
 import { withDeadline } from '../../shared/io/retry.ts'
 import { openBlobs } from '../../shared/io/storage/open-blobs.ts'
+import { targetOf } from '../../shared/io/tunnel.ts'
 import { checkCredentials } from '../../shared/providers/credential-check.ts'
 import { isOverdue, readRuns, type TaskRun } from '../../shared/queues/housekeeping.ts'
 import { openQueue, queueAddress } from '../../shared/queues/queues.ts'
@@ -81,6 +85,7 @@ const checks: Record<string, Check> = {
   'public address': checkPublicUrl,
   email: checkEmail,
   providers: checkProviders,
+  proxy: checkProxies,
   rotation: examineRotation,
 }
 
@@ -247,6 +252,26 @@ async function checkEmail(config: Config): Promise<Finding[]> {
   if (config.email.smtpUrl === null) return []
   await Mailer.verify(config.email.smtpUrl, checkTimeoutMs)
   return [ok('email', 'the mail server accepts the sender')]
+}
+
+/** Whether the proxies can be connected to; whether they let requests to the providers through shows in the providers' findings. */
+async function checkProxies({ proxies, providers }: Config): Promise<Finding[]> {
+  const own = [...providers.values()].map(({ proxy }) => proxy).filter(proxy => proxy !== directConnection)
+  const all = new Set([proxies.https, proxies.http, ...own].filter(proxy => proxy !== null))
+  return Promise.all(
+    [...all].map(async proxy => {
+      const name = proxyName(proxy)
+      const socket = connect(targetOf(new URL(proxy)))
+      try {
+        await once(socket, 'connect', { signal: AbortSignal.timeout(connectTimeoutMs) })
+        return ok('proxy', `${name} can be connected to`)
+      } catch (error) {
+        return failed('proxy', `${name} cannot be connected to: ${reasonOf(error)}`)
+      } finally {
+        socket.destroy()
+      }
+    }),
+  )
 }
 
 async function checkProviders(config: Config, clock: Clock, catalog: Catalog): Promise<Finding[]> {

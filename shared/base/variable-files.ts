@@ -11,7 +11,7 @@ export function isCloudVariable(suffix: string | undefined): suffix is CloudVari
 
 /** Variables of providers, and of the regions of one: `<PROVIDER>_API_KEY`, `AZURE_EASTUS_BASE_URL`. Groups: provider, suffix. */
 export const providerVariable = new RegExp(
-  `^([A-Z][A-Z0-9_]*?)_(API_KEY|BASE_URL|WEBHOOK_SECRET|${cloudVariables.join('|')})$`,
+  `^([A-Z][A-Z0-9_]*?)_(API_KEY|BASE_URL|WEBHOOK_SECRET|PROXY|${cloudVariables.join('|')})$`,
 )
 
 /** The parts of a list that is separated by commas. */

@@ -164,7 +164,7 @@ const testServer = endpoint({
     const { base_url, api_key, name } = body
     const key =
       api_key === undefined && name !== undefined ? services.catalogOverrides.apiKeyOf(name, base_url) : api_key
-    return listServerModels(base_url, key ?? null, services.config.upstream)
+    return listServerModels(base_url, key ?? null, services.config)
   },
 })
 

@@ -15,11 +15,13 @@ export function ledgerColumns(byDay: boolean, amounts: number[]): Column<LedgerL
       // Usage is summed by UTC day, so its neighbours are in UTC as well.
       header: byDay ? 'Time (UTC)' : 'Time',
       nowrap: true,
+      card: 'line',
       cell: ({ kind, at }) => (byDay && kind === 'charge' ? day(at, 'utc') : moment(at, byDay ? 'utc' : undefined)),
     },
     {
       header: 'Entry',
       kind: 'rowHeader',
+      card: 'lead',
       cell: line => (
         <>
           {nameOf(line)}
@@ -27,8 +29,13 @@ export function ledgerColumns(byDay: boolean, amounts: number[]): Column<LedgerL
         </>
       ),
     },
-    { header: 'API key or reference', maxWidth: 320, cell: line => <About line={line} /> },
-    { header: 'Amount', kind: 'number', cell: ({ amount_usd }) => `${amount_usd > 0 ? '+' : ''}${text(amount_usd)}` },
+    { header: 'API key or reference', maxWidth: 320, card: 'line', cell: line => <About line={line} /> },
+    {
+      header: 'Amount',
+      kind: 'number',
+      card: 'aside',
+      cell: ({ amount_usd }) => `${amount_usd > 0 ? '+' : ''}${text(amount_usd)}`,
+    },
   ]
 }
 

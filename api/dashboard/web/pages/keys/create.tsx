@@ -32,7 +32,7 @@ export function CreateDrawer({
       <form onSubmit={submit}>
         <Stack>
           {!me.email_verified && <VerifyNotice me={me} />}
-          <NameField draft={draft} onChange={setDraft} />
+          <NameField draft={draft} onChange={setDraft} hasFocus />
           <Radio.Group label="Environment" value={environment} onChange={value => setEnvironment(value as Environment)}>
             <Stack gap="xs" mt="xs">
               <Radio value="test" label="Test" description="The sandbox echoes requests. Nothing is charged." />

@@ -70,9 +70,11 @@ export function MoreFields({ draft, onChange }: Fields) {
   )
 }
 
-export function NameField({ draft, onChange }: Fields) {
+/** `hasFocus`: a dialog begins here. */
+export function NameField({ draft, onChange, hasFocus = false }: Fields & { hasFocus?: boolean }) {
   return (
     <TextInput
+      data-autofocus={hasFocus || undefined}
       label="Name"
       placeholder="The application that uses this key"
       maxLength={maxName}

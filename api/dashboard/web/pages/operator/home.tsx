@@ -9,6 +9,7 @@ import { SpanPicker, type TimeQuery, useTime } from '../../components/span.tsx'
 import { Empty, Show } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
+import { Together } from '../../components/together.tsx'
 import { ago, count, moment, percent, shortCount, usd } from '../../format.ts'
 import { ActivityCharts } from '../overview/health.tsx'
 import { Change, QualityTiles, Tile } from '../overview/tiles.tsx'
@@ -26,23 +27,25 @@ export function Home() {
       <Group justify="flex-end">
         <SpanPicker time={time} onChange={setTime} />
       </Group>
-      {system.data && <Verdict system={system.data} />}
-      <Show query={activity} rows={4}>
-        {data => (
-          <>
-            <ServiceTiles activity={data} />
-            {data.total.requests > 0 && <ActivityCharts activity={data} />}
-          </>
-        )}
-      </Show>
-      <Incidents />
-      <UnknownNames />
-      <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
-        <Top time={time} />
-        <Show query={system} rows={4}>
-          {data => <System system={data} />}
+      <Together gap="md">
+        {system.data && <Verdict system={system.data} />}
+        <Show query={activity} rows={4}>
+          {data => (
+            <>
+              <ServiceTiles activity={data} />
+              {data.total.requests > 0 && <ActivityCharts activity={data} />}
+            </>
+          )}
         </Show>
-      </SimpleGrid>
+        <Incidents />
+        <UnknownNames />
+        <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+          <Top time={time} />
+          <Show query={system} rows={4}>
+            {data => <System system={data} />}
+          </Show>
+        </SimpleGrid>
+      </Together>
     </Stack>
   )
 }

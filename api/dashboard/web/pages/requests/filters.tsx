@@ -1,13 +1,13 @@
-import { Button, Group, Menu, Popover, Select, Stack, Switch } from '@mantine/core'
+import { Box, Button, Group, Menu, Popover, Select, Stack, Switch } from '@mantine/core'
 import { IconAdjustments, IconDownload } from '@tabler/icons-react'
 import { useSearchParams } from 'wouter'
 import { queryText } from '../../api.ts'
-import { TextFilter, useFilter } from '../../components/filters.tsx'
+import { FilterPanel, TextFilter, useFilter } from '../../components/filters.tsx'
 import { SpanPicker, type TimeQuery } from '../../components/span.tsx'
 import { ChoiceFilter, environments, filterWidth, KeyFilter, labelled } from '../../components/work/filters.tsx'
 import { usePlace } from '../../session.tsx'
 import { ColumnsMenu } from './columns.tsx'
-import { canFollow, type Search, sorts, useChoices } from './queries.ts'
+import { canFollow, filterNames, type Search, sorts, useChoices } from './queries.ts'
 import { typeChoices } from './types.ts'
 
 export const statuses = [
@@ -31,22 +31,24 @@ export function RequestFilterBar({ search, onTime }: { search: Search; onTime: (
         <SpanPicker time={search.time} onChange={onTime} />
         <Tools search={search} />
       </Group>
-      <Group gap="xs">
-        <TextFilter
-          name="q"
-          size="xs"
-          aria-label="Id"
-          placeholder="Request, generation or provider’s ID"
-          w={{ base: '100%', xs: 250 }}
-        />
-        <ChoiceFilter compact name="status" label="Status" data={statuses} />
-        <SearchFilter name="model" label="Model" choices={choices.data?.models ?? []} />
-        <SearchFilter name="provider" label="Provider" choices={choices.data?.providers ?? []} />
-        <KeyFilter compact />
-        <ChoiceFilter compact name="type" label="Type" data={typeChoices} />
-        <ChoiceFilter compact name="environment" label="Environment" data={environments} />
-        <MoreFilters />
-      </Group>
+      <FilterPanel names={filterNames}>
+        <Group gap="xs">
+          <TextFilter
+            name="q"
+            size="xs"
+            aria-label="Id"
+            placeholder="Request, generation or provider’s ID"
+            w={{ base: '100%', xs: 250 }}
+          />
+          <ChoiceFilter compact name="status" label="Status" data={statuses} />
+          <SearchFilter name="model" label="Model" choices={choices.data?.models ?? []} />
+          <SearchFilter name="provider" label="Provider" choices={choices.data?.providers ?? []} />
+          <KeyFilter compact />
+          <ChoiceFilter compact name="type" label="Type" data={typeChoices} />
+          <ChoiceFilter compact name="environment" label="Environment" data={environments} />
+          <MoreFilters />
+        </Group>
+      </FilterPanel>
     </Stack>
   )
 }
@@ -74,7 +76,10 @@ function Tools({ search: { filters, time, sort } }: { search: Search }) {
         allowDeselect={false}
         onChange={value => setSort(value === 'newest' ? '' : value!)}
       />
-      <ColumnsMenu />
+      {/* The cards of a phone have none. */}
+      <Box visibleFrom="xs">
+        <ColumnsMenu />
+      </Box>
       {!isOperatorView && <Export query={queryText({ ...filters, ...time })} />}
     </Group>
   )

@@ -60,6 +60,7 @@ function columnsOf(
   const period: Column<UsageRow> = {
     header: 'Period (UTC)',
     nowrap: true,
+    card: 'line',
     cell: ({ start }) => start !== null && periodOf(start, granularity),
   }
   return [
@@ -68,6 +69,7 @@ function columnsOf(
       (name, i): Column<UsageRow> => ({
         header: labelOf(name),
         ...(i === 0 && { kind: 'rowHeader' }),
+        card: i === 0 ? 'lead' : 'line',
         maxWidth: 260,
         cell: ({ groups }) => (name === 'type' && groups[i]!.id ? typeName(groups[i]!.id) : groups[i]!.name),
         ...(i === 0 && { footer: 'Total' }),
@@ -76,18 +78,21 @@ function columnsOf(
     {
       header: 'Requests',
       kind: 'number',
+      card: 'labelled',
       cell: row => <Requests row={row} data={data} choice={choice} names={names} tag={tag} />,
       footer: count(total.requests),
     },
     {
       header: 'Errors',
       kind: 'number',
+      card: 'labelled',
       cell: row => shareOf(errorsOf(row), row.requests),
       footer: shareOf(errorsOf(total), total.requests),
     },
     {
       header: 'Input',
       kind: 'number',
+      card: 'labelled',
       cell: row => shortCount(row.prompt_tokens),
       footer: shortCount(total.prompt_tokens),
     },
@@ -100,6 +105,7 @@ function columnsOf(
     {
       header: 'Output',
       kind: 'number',
+      card: 'labelled',
       cell: row => shortCount(row.completion_tokens),
       footer: shortCount(total.completion_tokens),
     },
@@ -116,7 +122,7 @@ function columnsOf(
       cell: row => savedOf(row.cache_discount_usd),
       footer: savedOf(total.cache_discount_usd),
     },
-    { header: 'Cost', kind: 'number', cell: row => cost(row.cost_usd), footer: cost(total.cost_usd) },
+    { header: 'Cost', kind: 'number', card: 'aside', cell: row => cost(row.cost_usd), footer: cost(total.cost_usd) },
     ...(before === null ? [] : [change(total, before)]),
   ]
 }
