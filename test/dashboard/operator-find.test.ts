@@ -36,9 +36,9 @@ test.serial(
       messages: [{ role: 'user', content: 'Hello' }],
     })
     const where = { requestId: chat.request }
-  await eventually(async () => (await db.generation.count({ where })) === 1, 'it is booked')
-  const row = await db.generation.findFirst({ where })
-  for (const id of [row!.id, row!.requestId])
+    await eventually(async () => (await db.generation.count({ where })) === 1, 'it is booked')
+    const row = await db.generation.findFirst({ where })
+    for (const id of [row!.id, row!.requestId])
       t.like(await find(id), [{ kind: 'Request', path: `${home}/requests/${row!.id}` }], id)
     const job = await post('/v1/videos', { prompt: 'A boat' })
     t.true(

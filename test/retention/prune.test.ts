@@ -42,6 +42,10 @@ async function insertRows(days: number): Promise<void> {
   await db.qualityCounter.create({ data: { organisationId, scope: newId('key'), model: 'm', updatedAt: at } })
   const incident = { kind: 'circuit', subject: 'openai', openedAt: at, seenAt: at, closedAt: at }
   await db.incident.create({ data: { id: newId('inc'), ...incident } })
+  const group = { key: newId('key'), openedAt: at, closedAt: at, createdAt: at }
+  await db.incidentGroup.create({ data: { id: newId('inc'), ...group } })
+  const message = { event: 'test', channel: 'email', target: 'a@example.com', status: 'delivered' }
+  await db.incidentMessage.create({ data: { id: newId('imsg'), ...message, nextAttemptAt: at, createdAt: at } })
   await db.idempotencyKey.create({ data: { ...own, key: newId('req'), bodyHash: 'x' } })
   const response = { keyId: 'key', session: 's', status: 'completed', environment: 'live' } as const
   const sizes = { inputCount: 0, itemsBytes: 0, storedBytes: 0 }
@@ -98,6 +102,8 @@ const removed = [
   ['usage_days', 1],
   ['feedback', 1],
   ['incidents', 1],
+  ['incident_groups', 1],
+  ['incident_messages', 1],
   ['quality_counters', 1],
   ['idempotency_keys', 1],
   ['stored_responses', 1],
