@@ -4,7 +4,7 @@ import { IconColumns3 } from '@tabler/icons-react'
 import { Link } from 'wouter'
 import type { RequestRow } from '../../../wire/requests.ts'
 import type { Column } from '../../components/table.tsx'
-import { count, duration, instant, moment, shortCount, usd } from '../../format.ts'
+import { count, duration, exactUsd, instant, moment, shortCount } from '../../format.ts'
 import { Outcome } from './outcome.tsx'
 import { typeName } from './types.ts'
 
@@ -116,7 +116,7 @@ const all = (home: string): Column<RequestRow>[] => [
   { key: 'end_user', header: 'End user', cell: ({ end_user }) => <Name>{end_user}</Name> },
   { key: 'session', header: 'Session', cell: ({ session }) => <Name>{session}</Name> },
   { key: 'tokens', header: 'In / out', kind: 'number', nowrap: true, cell: tokensOf },
-  { key: 'cost', header: 'Cost', kind: 'number', cell: ({ cost_usd }) => (cost_usd === 0 ? '–' : usd(cost_usd)) },
+  { key: 'cost', header: 'Cost', kind: 'number', cell: ({ cost_usd }) => (cost_usd === 0 ? '–' : exactUsd(cost_usd)) },
   {
     key: 'first_byte',
     header: 'TTFT',
