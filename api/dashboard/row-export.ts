@@ -48,6 +48,13 @@ export async function exportName(
   return [slug || organisationId, ...parts].join('-')
 }
 
+/** The UTC days of a time whose end is exclusive, as parts of a file's name. What has no beginning has none. */
+export function daysOf({ from, to }: { from?: Date | undefined; to: Date }): string[] {
+  const day = (time: Date) => time.toISOString().slice(0, 10)
+  const last = day(new Date(to.getTime() - 1))
+  return from ? [day(from), 'to', last] : ['to', last]
+}
+
 /** Answers with at most `max` rows as a file, which is streamed: one page is in memory at a time. */
 export function sendExport<Row>(ctx: Context, name: string, rows: Export<Row>): Promise<void> {
   return sendFile(ctx, `${name}.${rows.format}`, rows.format, exportRows(rows, exportReader(ctx)))
