@@ -31,14 +31,15 @@ export function sendAudit(
   ctx: Context,
   { db }: Platform,
   {
+    name,
     where,
     viewer,
     format,
-  }: { where: Prisma.AuditEventWhereInput; viewer: 'member' | 'operator'; format: ExportFormat },
+  }: { name: string; where: Prisma.AuditEventWhereInput; viewer: 'member' | 'operator'; format: ExportFormat },
 ): Promise<void> {
   const read = async (last: Row | null, limit: number): Promise<Row[]> => {
     const rows = await readEvents(db, where, { last, order: 'desc', limit })
     return rows.map(row => ({ ...presentEvent(row, viewer), createdAt: row.createdAt }))
   }
-  return sendExport(ctx, 'audit-log', { fields, read, format, max: maxExported })
+  return sendExport(ctx, name, { fields, read, format, max: maxExported })
 }

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import { csvLine } from '../../shared/base/csv.ts'
+import type { Database } from '../../shared/io/db.ts'
 import { semaphore } from '../../shared/io/semaphore.ts'
 import type { Context } from '../endpoint.ts'
 
@@ -30,6 +31,28 @@ type Export<Row> = {
   read: (after: Row | null, limit: number) => Promise<Row[]>
   format: ExportFormat
   max: number
+}
+
+/** The name of an export: "acme-usage-2026-11-01-to-2026-11-30.csv". What no file system takes is left out of the organisation's name. */
+export async function exportName(
+  { organisation }: Pick<Database, 'organisation'>,
+  organisationId: string,
+  ...parts: string[]
+): Promise<string> {
+  const found = await organisation.findUnique({ where: { id: organisationId }, select: { name: true } })
+  const letters = (found?.name ?? '').normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()
+  const slug = letters
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-|-$/g, '')
+    .slice(0, 60)
+  return [slug || organisationId, ...parts].join('-')
+}
+
+/** The UTC days of a time whose end is exclusive, as parts of a file's name. What has no beginning has none. */
+export function daysOf({ from, to }: { from?: Date | undefined; to: Date }): string[] {
+  const day = (time: Date) => time.toISOString().slice(0, 10)
+  const last = day(new Date(to.getTime() - 1))
+  return from ? [day(from), 'to', last] : ['to', last]
 }
 
 /** Answers with at most `max` rows as a file, which is streamed: one page is in memory at a time. */

@@ -1,37 +1,68 @@
 import { csvLine } from '../../shared/base/csv.ts'
 import { formatUsd } from '../../shared/base/money.ts'
-import { nextMonthStart } from '../../shared/base/time.ts'
 import type { Database } from '../../shared/io/db.ts'
 import { referenceOf } from '../../shared/wallet/causes.ts'
-import { listStatementLines, type StatementPage } from '../../shared/wallet/statement.ts'
+import {
+  getStatementBalances,
+  listStatementLines,
+  type StatementLine,
+  type StatementPage,
+} from '../../shared/wallet/statement.ts'
 import type { PageReader } from './row-export.ts'
 
 const columns = [
   ...['at', 'kind', 'event', 'amount_usd', 'charges', 'key', 'method', 'available_at', 'reference', 'note'],
-  'late_from',
+  ...['late_from', 'currency', 'balance_usd', 'entry_id', 'key_id', 'member_id'],
 ]
 const linesPerPage = 1_000
 
-/** Streams a statement of several months as CSV, oldest first, one page in memory at a time. */
+/**
+ * Streams a statement as CSV, oldest first, one page in memory at a time: the opening balance, the lines, and the closing balance, unless
+ * it is of one kind. What is booked into an open period while the file is written may precede lines that it already has. It is then a line of
+ * its own, so that the lines always add up to the closing balance, which is that of the ledger.
+ */
 export async function* statementCsv(
   db: Database,
-  { from, to, ...wanted }: Pick<StatementPage, 'organisationId' | 'detail' | 'kind'> & { from: string; to: string },
+  wanted: Pick<StatementPage, 'organisationId' | 'detail' | 'kind' | 'from' | 'to'>,
   readPage: PageReader,
 ): AsyncGenerator<string> {
-  let head = csvLine(columns)
-  for (let month = from; month <= to; month = nextMonthStart(Date.parse(`${month}-01T00:00:00Z`)).slice(0, 7)) {
-    const page: StatementPage = { ...wanted, month, order: 'asc', limit: linesPerPage }
-    for (;;) {
-      const lines = await readPage(() => listStatementLines(db, page))
-      yield head + lines.map(textOf).join('')
-      head = ''
-      if (lines.length < linesPerPage) break
-      page.after = lines.at(-1)!.cursor
-    }
+  const page: StatementPage = { ...wanted, order: 'asc', limit: linesPerPage }
+  const readBalances = async () => (await readPage(async () => [await getStatementBalances(db, wanted)]))[0]
+  const start = wanted.kind ? undefined : await readBalances()
+  let head =
+    csvLine(columns) + (start ? balanceLine(`${wanted.from}T00:00:00.000Z`, 'opening_balance', start.opening) : '')
+  let listed = start?.opening ?? 0n
+  for (;;) {
+    const lines = await readPage(() => listStatementLines(db, page))
+    const text = lines.map(line => {
+      listed += line.amountNano
+      return textOf(line, wanted.kind ? null : listed)
+    })
+    yield head + text.join('')
+    head = ''
+    if (lines.length < linesPerPage) break
+    page.after = lines.at(-1)!.cursor
   }
+  const end = start && (await readBalances())
+  if (!end) return
+  const endAt = `${wanted.to}T23:59:59.999Z`
+  const meanwhile = end.closing - listed
+  if (meanwhile !== 0n) yield movementLine(endAt, meanwhile, end.closing)
+  yield balanceLine(endAt, 'closing_balance', end.closing)
 }
 
-function textOf(line: Awaited<ReturnType<typeof listStatementLines>>[number]): string {
+const cells = (at: string, kind: string, amount: string | null, balance: string) =>
+  csvLine([at, kind, null, amount, ...Array<null>(7).fill(null), 'USD', balance, null, null, null])
+
+function balanceLine(at: string, kind: string, balanceNano: bigint): string {
+  return cells(at, kind, null, formatUsd(balanceNano))
+}
+
+function movementLine(at: string, amountNano: bigint, balanceNano: bigint): string {
+  return cells(at, 'booked_meanwhile', formatUsd(amountNano), formatUsd(balanceNano))
+}
+
+function textOf(line: StatementLine, balanceNano: bigint | null): string {
   const { reference, event } = line.cause === null ? { reference: null, event: null } : referenceOf(line.cause)
   return csvLine([
     line.at.toISOString(),
@@ -45,5 +76,10 @@ function textOf(line: Awaited<ReturnType<typeof listStatementLines>>[number]): s
     reference,
     line.note,
     line.lateFrom,
+    'USD',
+    balanceNano === null ? null : formatUsd(balanceNano),
+    line.entryId,
+    line.keyId,
+    line.memberId,
   ])
 }

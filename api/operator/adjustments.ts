@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { newId } from '../../shared/base/ids.ts'
-import { nanoFromUsd, usdFromNano } from '../../shared/base/money.ts'
+import { formatCents, nanoFromUsd, usdFromNano } from '../../shared/base/money.ts'
 import { type Actor, audit, type Changes, operatorActor } from '../../shared/io/audit.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { type Adjustment, adjustBalance } from '../../shared/wallet/adjustments.ts'
@@ -45,8 +45,9 @@ export const adjustments: Command[] = [
         allowNegative: allow_negative,
       }
       const isNew = await adjust(services, adjustment, operatorActor)
-      const { object: _, ...wallet } = presentWallet(await services.accounts.view(org))
-      const text = `${isNew ? 'booked' : 'was booked before'}: balance $${wallet.balance_usd}, available $${wallet.available_usd}`
+      const view = await services.accounts.view(org)
+      const { object: _, ...wallet } = presentWallet(view)
+      const text = `${isNew ? 'booked' : 'was booked before'}: balance ${formatCents(view.balanceNano)}, available ${formatCents(view.availableNano)}`
       return { data: { id, org, ...wallet }, text }
     },
   }),

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { newId } from '../../shared/base/ids.ts'
-import { nanoFromUsd, usdFromNano } from '../../shared/base/money.ts'
+import { formatCents, nanoFromUsd, usdFromNano } from '../../shared/base/money.ts'
 import { audit, operatorActor } from '../../shared/io/audit.ts'
 import { newKey, overlapHours } from '../../shared/keys/key-requests.ts'
 import type { KeyRecord } from '../../shared/keys/keys.ts'
@@ -65,7 +65,9 @@ const organisations: Command[] = [
       }
       return {
         data: { data },
-        text: data.map(row => `${row.id}  $${row.balance_usd}  ${row.name}`).join('\n') || 'No organisations yet.',
+        text:
+          data.map(row => `${row.id}  ${formatCents(nanoFromUsd(row.balance_usd))}  ${row.name}`).join('\n') ||
+          'No organisations yet.',
       }
     },
   }),
@@ -94,14 +96,15 @@ const organisations: Command[] = [
   command({
     name: 'credit add',
     summary: 'Adds credits to an organisation.',
-    help: '--org ID --usd 25 [--method card|ach|grant] [--hold-days 5]',
+    help: '--org ID --usd 25 [--method grant|card|ach] [--hold-days 5]',
     flags: z.strictObject({
       org,
       usd: z
         .string()
         .regex(/^\d{1,6}(\.\d{1,9})?$/, 'must be an amount in USD')
         .refine(text => Number(text) > 0, 'must be more than 0'),
-      method: z.enum(['card', 'ach', 'grant']).default('card'),
+      // Payments name their method; what an operator adds without one was not paid through a provider.
+      method: z.enum(['card', 'ach', 'grant']).default('grant'),
       hold_days: number.pipe(z.number().max(maxHoldDays)).optional(),
     }),
     async run(services, { org, usd, method, hold_days }) {
@@ -116,7 +119,7 @@ const organisations: Command[] = [
         held_usd: usdFromNano(view.heldNano),
         held_release_at: view.heldReleaseAt?.toISOString() ?? null,
       }
-      return { data, text: `balance $${data.balance_usd}, available $${data.available_usd}` }
+      return { data, text: `balance ${formatCents(view.balanceNano)}, available ${formatCents(view.availableNano)}` }
     },
   }),
 ]

@@ -5,6 +5,7 @@ import { type Command, command } from './parse.ts'
 export const find: Command[] = [
   command({
     name: 'find',
+    summary: 'Finds anything by its id, and people, organisations, models and providers by name.',
     help: 'ID|EMAIL|NAME',
     flags: z.strictObject({ text: z.string().trim().min(2).max(200) }),
     operand: 'text',

@@ -3,7 +3,7 @@
  * added here, and its heading in docs/webhooks.md. The dashboard's pages load this file too: it has no I/O.
  */
 
-import { type Nano, usdFromNano } from '../base/money.ts'
+import { formatCents, type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
 import { quoteName } from '../base/quote-name.ts'
 import { dayMs } from '../base/time.ts'
 import type { DurationMeasure } from '../wallet/durations.ts'
@@ -261,7 +261,7 @@ function nameOf(subject: AlertFacts['subject']): string {
 function amountOf(unit: Unit, value: number): string {
   switch (unit) {
     case 'usd':
-      return `$${value.toFixed(value < 1 ? 4 : 2)}`
+      return formatCents(nanoFromUsd(value))
     case 'percent':
       return `${Math.round(value * 100) / 100}%`
     case 'ms':

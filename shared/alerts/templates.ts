@@ -149,6 +149,6 @@ function balanceText({ balance_usd, held_usd, low_balance_usd }: BalanceData, or
 
 /** Creates the formatter on first use, because that takes 10 ms. */
 function dollars(usd: number): string {
-  dollarFormat ??= new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', maximumFractionDigits: 6 })
+  dollarFormat ??= new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD' })
   return dollarFormat.format(usd)
 }

@@ -35,6 +35,16 @@ export function formatUsd(nano: Nano): string {
   return `${nano < 0n ? '-' : ''}${digits.slice(0, -9)}.${digits.slice(-9)}`
 }
 
+const cents = 10_000_000n
+
+/** Nano-dollars → whole cents for people, rounded half away from zero: "$1,234.50", "-$3.00". */
+export function formatCents(nano: Nano): string {
+  const size = nano < 0n ? -nano : nano
+  const rounded = (size + cents / 2n) / cents
+  const whole = (rounded / 100n).toString().replace(/\B(?=(\d{3})+$)/g, ',')
+  return `${nano < 0n && rounded > 0n ? '-' : ''}$${whole}.${(rounded % 100n).toString().padStart(2, '0')}`
+}
+
 /** Cents, as payment providers count → nano-dollars. Throws a RangeError if it is not an integer. */
 export function nanoFromCents(cents: number): Nano {
   return BigInt(cents) * 10_000_000n

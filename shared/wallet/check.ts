@@ -15,9 +15,9 @@ export type Invariant = { name: string; checked: number; breaches: string[] }
 /** Checks every money invariant (docs/money.md) and returns each with its breaches, at most 50. Read-only. */
 export async function checkLedger(db: Database, redis: Redis, nowMs = systemClock.now()): Promise<Invariant[]> {
   return [
-    await checkRows(db, 'the sum of ledger entries is the balance', invariants.BALANCES),
-    await checkRows(db, 'a key’s spend equals its charges', invariants.KEY_SPENDS),
-    await checkRows(db, 'spend stays within the monthly cap', invariants.CAPS),
+    await checkRows(db, 'the sum of ledger entries is the balance', invariants.BALANCES, nano),
+    await checkRows(db, 'a key’s spend equals its charges', invariants.KEY_SPENDS, nano),
+    await checkRows(db, 'spend stays within the monthly cap', invariants.CAPS, nano),
     await checkRows(db, 'no request uses tokens for nothing without a stated reason', invariants.WAIVERS),
     await checkRows(db, 'a cancelled job pays for the call it had begun', invariants.CANCELLED_CALLS),
     await recheck(() => checkRows(db, 'whatever exceeded its reservation was handled', invariants.EXCESSES)),
@@ -26,10 +26,10 @@ export async function checkLedger(db: Database, redis: Redis, nowMs = systemCloc
       'a balance is below zero only by what exceeded its reservation or was taken back',
       invariants.OVERDRAFTS,
     ),
-    await checkRows(db, 'every charge has its request, and every charged request its charge', invariants.CHARGES),
+    await checkRows(db, 'every charge has its request, and every charged request its charge', invariants.CHARGES, nano),
     await checkRows(db, 'every charge counts in the month of its request, or is marked as late', invariants.MONTHS),
-    await checkRows(db, 'every job costs what was charged for it, and nothing when it failed', invariants.JOBS),
-    await checkRows(db, 'a top-up’s entries are what was paid and did not go back', invariants.TOP_UPS),
+    await checkRows(db, 'every job costs what was charged for it, and nothing when it failed', invariants.JOBS, nano),
+    await checkRows(db, 'a top-up’s entries are what was paid and did not go back', invariants.TOP_UPS, nano),
     await checkRows(db, 'every request is logged once', invariants.ONCE),
     await checkRows(db, 'the days of the ledger add up to its entries', invariants.LEDGER_DAYS),
     await checkRows(db, 'the days of usage add up to the request log', invariants.DAYS),
@@ -37,7 +37,7 @@ export async function checkLedger(db: Database, redis: Redis, nowMs = systemCloc
     await checkRows(db, 'the days of usage in detail add up to the request log', invariants.DAY_DETAILS),
     await checkRows(db, 'no request exceeds the peaks of its hour', invariants.PEAKS),
     await recheck(() => checkRows(db, 'a batch counts each of its lines once', invariants.BATCH_LINES)),
-    await checkRows(db, 'a batch costs what its lines were charged', invariants.BATCH_COSTS),
+    await checkRows(db, 'a batch costs what its lines were charged', invariants.BATCH_COSTS, nano),
     await checkRows(db, 'what organisations store is counted', invariants.STORAGE),
     await recheck(() => checkTotals(db, redis, nowMs)),
     await recheck(() => checkReservations(redis)),
@@ -62,12 +62,14 @@ async function recheck(check: () => Promise<Invariant>): Promise<Invariant> {
 
 type Breach = { subject: string; found: string; expected: string; checked: bigint }
 
-async function checkRows(db: Database, name: string, sql: string): Promise<Invariant> {
+const nano = ' nano-dollars'
+
+async function checkRows(db: Database, name: string, sql: string, unit = ''): Promise<Invariant> {
   const found = await db.$queryRawUnsafe<Breach[]>(sql)
   const checked = found.length > 0 ? Number(found[0]!.checked) : 0
   const breaches = found
     .filter(row => row.subject !== null)
-    .map(row => `${row.subject}: is ${row.found}, should be ${row.expected}`)
+    .map(row => `${row.subject}: is ${row.found}, should be ${row.expected}${unit}`)
   return { name, checked, breaches }
 }
 
@@ -107,7 +109,7 @@ async function checkTotals(db: Database, redis: Redis, nowMs: number): Promise<I
   }
   for (const [key, { unposted, reserved }] of sums)
     if (!seen.has(key) && unposted + reserved > 0)
-      breaches.push(`${key}: is missing, should have ${unposted} unposted, ${reserved} reserved`)
+      breaches.push(`${key}: is missing, should have ${unposted} unposted, ${reserved} reserved, in nano-dollars`)
   const name = 'Redis’ wallets and spends agree with the stream, the open reservations and Postgres'
   return { name, checked: seen.size, breaches: breaches.slice(0, invariants.maxBreaches) }
 }
@@ -121,7 +123,8 @@ function compareTotals(
 ) {
   const breaches: string[] = []
   const compare = (what: string, is: string | undefined, should: number | bigint) => {
-    if (BigInt(is ?? 0) !== BigInt(should)) breaches.push(`${key} ${what}: is ${is ?? 0}, should be ${should}`)
+    if (BigInt(is ?? 0) !== BigInt(should))
+      breaches.push(`${key} ${what}: is ${is ?? 0}, should be ${should}${what === 'version' ? '' : ' nano-dollars'}`)
   }
   compare('unposted', found.unposted, sums?.unposted ?? 0)
   compare('reserved', found.reserved, sums?.reserved ?? 0)
@@ -202,7 +205,7 @@ async function checkReservations(redis: Redis): Promise<Invariant> {
     name: 'every reservation belongs to a process the sweeper checks',
     checked: open.length,
     breaches: orphans.slice(0, invariants.maxBreaches).map(({ instance, organisation, amount }) => {
-      return `${organisation}: ${amount} reserved by ${instance}, which is unknown`
+      return `${organisation}: ${amount} nano-dollars reserved by ${instance}, which is unknown`
     }),
   }
 }
@@ -222,7 +225,8 @@ async function checkHolds(db: Database, redis: Redis): Promise<Invariant> {
     for (const job of page) {
       checked++
       const member = holdMember(job)
-      if (!members.delete(member) && !reserved.has(member)) breaches.push(`${job.id}: ${job.holdNano} should be held`)
+      if (!members.delete(member) && !reserved.has(member))
+        breaches.push(`${job.id}: ${job.holdNano} nano-dollars should be held`)
     }
   }
   for (const member of members) breaches.push(`${member}: is held for a job that is not in flight`)

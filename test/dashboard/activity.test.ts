@@ -113,10 +113,11 @@ test('usage by two properties adds up, as rows and as CSV', async t => {
     ['API or operator'],
   )
   const file = await owner.visitor.fetch(`${owner.base}/usage/groups.csv?span=7d&by=key&then_by=model`)
+  t.regex(file.headers.get('content-disposition')!, /"[a-z0-9-]+-usage-\d{4}-\d\d-\d\d-to-\d{4}-\d\d-\d\d\.csv"$/)
   const [head, first] = (await file.text()).split('\r\n')
   t.regex(head!, /^start,key,model,requests,ok,/)
-  t.regex(head!, /,requests_before,cost_usd_before$/)
-  t.regex(first!, /^,Shop,gpt-5,140,100,.*,0,0$/)
+  t.regex(head!, /,requests_before,cost_usd_before,key_id$/)
+  t.regex(first!, /^,Shop,gpt-5,140,100,.*,0,0,\w+$/)
   t.is((await owner.visitor.fetch(`${owner.base}/usage/groups?by=key&then_by=key`)).status, 400)
 })
 

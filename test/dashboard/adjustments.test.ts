@@ -117,8 +117,8 @@ test('by command: booked once, with its reason, refused below zero', async t => 
   const { organisationId: org } = await gateway.account({ usd: '5' })
   const id = newId('adj')
   const once = ['adjustment', 'add', '--org', org, '--usd', '-1.5', '--reason', 'a fee', '--id', id]
-  t.is((await run(...once)).text, 'booked: balance $3.5, available $3.5')
-  t.is((await run(...once)).text, 'was booked before: balance $3.5, available $3.5')
+  t.is((await run(...once)).text, 'booked: balance $3.50, available $3.50')
+  t.is((await run(...once)).text, 'was booked before: balance $3.50, available $3.50')
   const over = ['adjustment', 'add', '--org', org, '--usd', '-4', '--reason', 'a fee']
   await t.throwsAsync(run(...over), { message: /below zero/ })
   t.like((await run(...over, '--allow-negative')).data, { available_usd: -0.5 })

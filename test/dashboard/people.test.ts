@@ -139,7 +139,10 @@ test.serial('audit log: entries of a time are listed, and exported as they are f
 
   const file = async (name: string) => {
     const answer = await admin.visitor.fetch(`${owner.base}/${name}`)
-    t.regex(answer.headers.get('content-disposition')!, /^attachment; filename="audit-log\.(csv|jsonl)"$/)
+    t.regex(
+      answer.headers.get('content-disposition')!,
+      /^attachment; filename="[a-z0-9-]+-audit-log-to-\d{4}-\d\d-\d\d\.(csv|jsonl)"$/,
+    )
     return answer.text()
   }
   const lines = (await file('audit.jsonl?action=key')).trim().split('\n')

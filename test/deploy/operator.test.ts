@@ -72,7 +72,9 @@ test.serial('exit 0: credit add by card, by grant, by ACH with its hold', async 
     held_usd: 0,
     held_release_at: null,
   })
-  t.regex(await said(t, 'credit', 'add', '--org', org, '--usd', '0.000000001', '--method', 'grant'), /25\.000000001/)
+  t.regex(await said(t, 'credit', 'add', '--org', org, '--usd', '0.000000001'), /balance \$25\.00, available \$25\.00/)
+  const methods = await gateway.services.db.ledgerEntry.findMany({ where: { organisationId: org } })
+  t.deepEqual([...new Set(methods.map(({ method }) => method))], ['grant'])
   const startedMs = Date.now()
   const held = await json<Wallet>('credit', 'add', '--org', org, '--usd', '10', '--method', 'ach')
   t.like(held, { balance_usd: 35.000000001, available_usd: 25.000000001, held_usd: 10 })

@@ -5,7 +5,8 @@ import { type Endpoint, endpoint, type Validated } from '../../endpoint.ts'
 import { paging, readPage } from '../../routes/paging.ts'
 import { maxExported, sendAudit } from '../audit-export.ts'
 import { auditFilters, presentEvent, readEvents, whereOf } from '../queries/audit-search.ts'
-import type { ExportFormat } from '../row-export.ts'
+import { readBounds } from '../queries/span.ts'
+import { daysOf, type ExportFormat, exportName } from '../row-export.ts'
 import type { AuditAnswer } from '../wire/audit.ts'
 
 /** An audit log: where its routes are, who may read it, and which entries it has. */
@@ -72,9 +73,16 @@ function exportOf(
     summary: `Export ${entries} as ${format === 'csv' ? 'CSV' : 'JSON Lines'}, newest first`,
     query: z.strictObject(auditFilters),
     answers: { 200: { description: `At most ${maxExported} entries.`, contentType } },
-    handle({ services, query, ctx, ...request }) {
-      const where = whereOf(scopeOf(request), query, services.clock.now())
-      return sendAudit(ctx, services, { where, viewer, format })
+    async handle({ services, query, ctx, ...request }) {
+      const nowMs = services.clock.now()
+      const where = whereOf(scopeOf(request), query, nowMs)
+      const { gte, lt } = readBounds(query, nowMs)
+      const parts = ['audit-log', ...daysOf({ from: gte, to: lt ?? new Date(nowMs + 1) })]
+      const name =
+        viewer === 'operator'
+          ? ['operator', ...parts].join('-')
+          : await exportName(services.db, request.organisationId, ...parts)
+      return sendAudit(ctx, services, { name, where, viewer, format })
     },
   })
 }

@@ -5,22 +5,39 @@ import { dayMs, monthOf } from '../../../shared/base/time.ts'
 import type { TopUp as TopUpRow } from '../../../shared/generated/prisma/client.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { referenceOf, topUpCause } from '../../../shared/wallet/causes.ts'
-import { getMonthTotals, isCursor, listStatementLines, type StatementLine } from '../../../shared/wallet/statement.ts'
+import {
+  daysOfMonth,
+  getStatementTotals,
+  isCursor,
+  listStatementLines,
+  type Period,
+  type StatementLine,
+  type Subtotal,
+} from '../../../shared/wallet/statement.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentWallet } from '../../routes/account.ts'
 import { paging, readPage } from '../../routes/paging.ts'
 import { runSearch } from '../queries/run-search.ts'
-import { exportReader, sendFile } from '../row-export.ts'
+import { exportName, exportReader, sendFile } from '../row-export.ts'
 import { statementCsv } from '../statement-csv.ts'
-import type { Billing, LedgerLine, LedgerPage, MonthTotals, StartedTopUp, TopUp, TopUpsPage } from '../wire/billing.ts'
+import type {
+  Billing,
+  LedgerLine,
+  LedgerPage,
+  StartedTopUp,
+  StatementTotals,
+  SubtotalLine,
+  TopUp,
+  TopUpsPage,
+} from '../wire/billing.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
 const minimumUsd = 5
 const maximumUsd = 10_000
-/** Timeout for adding up a month of many millions of charges. */
-const summing = { ms: 6_000, param: 'month' }
-const maxMonths = 12
+/** Timeout for adding up a period of many millions of charges. */
+const summing = { ms: 6_000, param: 'from' }
+const maxDays = 366
 
 const billing = endpoint({
   ...shared,
@@ -116,25 +133,57 @@ async function presentTopUps({ db }: Platform, rows: TopUpRow[]): Promise<TopUp[
 }
 
 const month = z.string().regex(/^20\d\d-(0[1-9]|1[0-2])$/, 'must be a month such as 2026-11')
+const monthOrDay = z.union(
+  [month, z.iso.date().startsWith('20')],
+  'must be a UTC day or month such as 2026-11-30 or 2026-11',
+)
+const periodFields = {
+  month: month.optional().describe('Short for the days of a month. Default: the current one.'),
+  from: monthOrDay.optional(),
+  to: monthOrDay.optional().describe('Included.'),
+}
 const ledgerFilter = {
   kind: z.enum(['deposit', 'charge', 'excess', 'refund', 'adjustment']).optional(),
   detail: z.enum(['days', 'entries']).default('days').describe('`days`: charges are grouped by day and key.'),
+}
+
+type PeriodQuery = { month?: string | undefined; from?: string | undefined; to?: string | undefined }
+
+/** The days that a query asks for. Throws 400. */
+function periodOf({ month, from, to }: PeriodQuery, nowMs: number): Period {
+  if (from === undefined && to === undefined) return daysOfMonth(month ?? monthOf(nowMs))
+  if (month !== undefined || from === undefined || to === undefined)
+    throw new GatewayError('invalid_request', 'Give `from` and `to`, or `month` alone.', {
+      param: from ? 'to' : 'from',
+    })
+  const isMonth = (text: string) => text.length === 7
+  const period = {
+    from: isMonth(from) ? daysOfMonth(from).from : from,
+    to: isMonth(to) ? daysOfMonth(to).to : to,
+  }
+  const days = (Date.parse(period.to) - Date.parse(period.from)) / dayMs + 1
+  if (days >= 1 && days <= maxDays) return period
+  throw new GatewayError('invalid_request', `\`to\` must be ${maxDays - 1} days after \`from\` at most.`, {
+    param: 'to',
+  })
 }
 
 const ledger = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/billing/ledger`,
-  summary: 'List ledger entries of a month',
-  query: z.strictObject({ ...paging, ...ledgerFilter, month: month.optional() }),
+  summary: 'List ledger entries of a period',
+  query: z.strictObject({ ...paging, ...ledgerFilter, ...periodFields }),
   answers: { 200: { description: 'A page of entries.' } },
   handle({ services: { db, clock }, organisationId, query }): Promise<LedgerPage> {
-    const { kind, detail, month = monthOf(clock.now()), after } = query
+    const { kind, detail, after } = query
+    const period = periodOf(query, clock.now())
     if (after !== undefined && !isCursor(after, detail))
       throw new GatewayError('invalid_request', '`after` is not the id of an entry of this list.', { param: 'after' })
     return readPage(
       query,
-      page => runSearch(db, summing, tx => listStatementLines(tx, { ...page, organisationId, month, detail, kind })),
+      page =>
+        runSearch(db, summing, tx => listStatementLines(tx, { ...page, ...period, organisationId, detail, kind })),
       async lines => lines.map(presentLine),
     )
   },
@@ -155,6 +204,7 @@ function presentLine(line: StatementLine): LedgerLine {
     reference,
     note: line.note,
     late_from: line.lateFrom,
+    balance_usd: line.balanceNano === null ? null : usdFromNano(line.balanceNano),
   }
 }
 
@@ -162,48 +212,49 @@ const totals = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/billing/totals`,
-  summary: 'Retrieve the totals of a month',
-  query: z.strictObject({ month: month.optional() }),
-  answers: { 200: { description: 'The sums by kind.' } },
-  async handle({ services: { db, clock }, organisationId, query }): Promise<MonthTotals> {
-    const { month = monthOf(clock.now()) } = query
-    const { deposit, charge, excess, refund, adjustment, late, closesAt, closed } = await runSearch(db, summing, tx =>
-      getMonthTotals(tx, organisationId, month),
-    )
+  summary: 'Retrieve the balances, totals and subtotals of a period',
+  query: z.strictObject(periodFields),
+  answers: { 200: { description: 'The balances, and the sums by kind, day, key and member.' } },
+  async handle({ services: { db, clock }, organisationId, query }): Promise<StatementTotals> {
+    const period = periodOf(query, clock.now())
+    const sums = await runSearch(db, summing, tx => getStatementTotals(tx, organisationId, period))
     return {
-      month,
-      deposits_usd: usdFromNano(deposit),
-      charges_usd: usdFromNano(charge),
-      excess_usd: usdFromNano(excess),
-      refunds_usd: usdFromNano(refund),
-      adjustments_usd: usdFromNano(adjustment),
-      late_usd: usdFromNano(late),
-      closes_at: closesAt.toISOString(),
-      closed,
+      ...period,
+      currency: 'usd',
+      opening_usd: usdFromNano(sums.opening),
+      deposits_usd: usdFromNano(sums.deposit),
+      charges_usd: usdFromNano(sums.charge),
+      excess_usd: usdFromNano(sums.excess),
+      refunds_usd: usdFromNano(sums.refund),
+      adjustments_usd: usdFromNano(sums.adjustment),
+      closing_usd: usdFromNano(sums.closing),
+      late_usd: usdFromNano(sums.late),
+      closes_at: sums.closesAt.toISOString(),
+      closed: sums.closed,
+      days: sums.days.map(presentSubtotal),
+      keys: sums.keys.map(presentSubtotal),
+      members: sums.members.map(presentSubtotal),
     }
   },
 })
+
+function presentSubtotal({ id, name, isRest, amountNano, entries }: Subtotal): SubtotalLine {
+  return { id, name, is_rest: isRest, amount_usd: usdFromNano(amountNano), entries }
+}
 
 const ledgerFile = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/billing/ledger.csv`,
   summary: 'Export the ledger as CSV',
-  query: z.strictObject({ ...ledgerFilter, from: month, to: month }),
-  answers: { 200: { description: 'The entries, oldest first.', contentType: 'text/csv' } },
-  async handle({ services: { db }, organisationId, query: { from, to, ...wanted }, ctx }) {
-    const months = monthsOf(to) - monthsOf(from) + 1
-    if (months < 1 || months > maxMonths)
-      throw new GatewayError('invalid_request', `\`to\` must be at most ${maxMonths - 1} months after \`from\`.`, {
-        param: 'to',
-      })
-    const name = `ledger-${from === to ? from : `${from}-${to}`}.csv`
-    await sendFile(ctx, name, 'csv', statementCsv(db, { ...wanted, organisationId, from, to }, exportReader(ctx)))
+  query: z.strictObject({ ...ledgerFilter, ...periodFields }),
+  answers: { 200: { description: 'The entries between both balances, oldest first.', contentType: 'text/csv' } },
+  async handle({ services: { db, clock }, organisationId, query: { kind, detail, ...query }, ctx }) {
+    const period = periodOf(query, clock.now())
+    const name = await exportName(db, organisationId, kind ?? 'statement', period.from, 'to', period.to)
+    const lines = statementCsv(db, { ...period, organisationId, kind, detail }, exportReader(ctx))
+    await sendFile(ctx, `${name}.csv`, 'csv', lines)
   },
 })
-
-function monthsOf(month: string): number {
-  return Number(month.slice(0, 4)) * 12 + Number(month.slice(5))
-}
 
 export const billingRoutes = [billing, createTopUp, listTopUps, readTopUp, ledger, totals, ledgerFile]

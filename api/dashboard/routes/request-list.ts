@@ -20,7 +20,7 @@ import {
 import { runSearch } from '../queries/run-search.ts'
 import { readWorkKeys } from '../queries/work.ts'
 import { readExported, requestFields } from '../request-export.ts'
-import { type ExportFormat, sendExport } from '../row-export.ts'
+import { daysOf, type ExportFormat, exportName, sendExport } from '../row-export.ts'
 import type { RequestCount, RequestsPage } from '../wire/requests.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
@@ -128,7 +128,9 @@ async function exportRequests(
   format: ExportFormat,
 ): Promise<void> {
   const where = await whereOf(services, organisationId, query)
-  await sendExport(ctx, 'requests', {
+  const { gte, lte } = where.createdAt
+  const days = daysOf({ from: gte, to: new Date(lte.getTime() + 1) })
+  await sendExport(ctx, await exportName(services.db, organisationId, 'requests', ...days), {
     fields: requestFields,
     read: (last, limit) => readExported(services, where, last, limit),
     format,

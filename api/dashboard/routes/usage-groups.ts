@@ -11,6 +11,7 @@ import { runSearch } from '../queries/run-search.ts'
 import { granularity, inPeriods, readSpan, type Span } from '../queries/span.ts'
 import { readUsageFilter, sourceOf, usageBound, usageFields } from '../queries/usage-filter.ts'
 import { namesOf } from '../queries/usage-names.ts'
+import { daysOf, exportName } from '../row-export.ts'
 import type { UsageBefore, UsageGroups } from '../wire/usage.ts'
 import { presentPeriods, zeroUsage } from './activity.ts'
 
@@ -53,8 +54,9 @@ const csvFile = endpoint({
   answers: { 200: { description: `At most ${maxExported} rows.`, contentType: 'text/csv' } },
   errors: ['not_found'],
   async handle({ services, organisationId, query, ctx }) {
-    const { rows } = await readGroups(services, organisationId, query, maxExported)
+    const { rows, span } = await readGroups(services, organisationId, query, maxExported)
     const names = namesIn(query)
+    const named = names.flatMap((name, i) => (name === 'key' || name === 'member' ? [[`${name}_id`, i] as const] : []))
     const lines = rows.slice(0, maxExported).map(({ start, end: _, groups, before, ...sums }) => ({
       start,
       ...Object.fromEntries(names.map((name, i) => [name, groups[i]!.name])),
@@ -63,8 +65,11 @@ const csvFile = endpoint({
         requests_before: before?.requests ?? null,
         cost_usd_before: before?.cost_usd ?? null,
       }),
+      // Names change and may be equal; ids do not.
+      ...Object.fromEntries(named.map(([name, i]) => [name, groups[i]!.id])),
     }))
-    ctx.set({ 'content-type': 'text/csv; charset=utf-8', 'content-disposition': 'attachment; filename="usage.csv"' })
+    const file = await exportName(services.db, organisationId, 'usage', ...daysOf(span))
+    ctx.set({ 'content-type': 'text/csv; charset=utf-8', 'content-disposition': `attachment; filename="${file}.csv"` })
     ctx.body = usageCsv(lines, names)
   },
 })
@@ -78,13 +83,14 @@ const jsonFile = endpoint({
   answers: { 200: { description: `At most ${maxExported} rows.`, contentType: 'application/jsonl' } },
   errors: ['not_found'],
   async handle({ services, organisationId, query, ctx }) {
-    const { rows } = await readGroups(services, organisationId, query, maxExported)
+    const { rows, span } = await readGroups(services, organisationId, query, maxExported)
     const names = namesIn(query)
     const lines = rows.slice(0, maxExported).map(({ start, end, groups, ...sums }) => {
       const named = Object.fromEntries(names.map((name, i) => [name, groups[i]]))
       return `${JSON.stringify({ start, end, ...named, ...sums })}\n`
     })
-    ctx.set({ 'content-type': 'application/jsonl', 'content-disposition': 'attachment; filename="usage.jsonl"' })
+    const file = await exportName(services.db, organisationId, 'usage', ...daysOf(span))
+    ctx.set({ 'content-type': 'application/jsonl', 'content-disposition': `attachment; filename="${file}.jsonl"` })
     ctx.body = lines.join('')
   },
 })

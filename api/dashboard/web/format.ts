@@ -26,26 +26,23 @@ function inBothZones(options: Intl.DateTimeFormatOptions): Record<ZoneChoice, In
   return { local: format(), utc: format('UTC') }
 }
 
-/** "$1,234.50"; amounts below a cent keep their significant digits: "$0.00042". */
+/** An amount in whole cents: "$1,234.50"; "<$0.01" for less than a cent. One request and unit prices: `exactUsd`. */
 export function usd(amount: number): string {
-  if (amount === 0 || Math.abs(amount) >= 0.01) return dollars.format(amount)
-  const digits = Math.min(9, 1 - Math.floor(Math.log10(Math.abs(amount))))
-  return `${amount < 0 ? '-' : ''}$${Math.abs(amount).toFixed(digits)}`
+  if (amount !== 0 && Math.abs(amount) < 0.01) return amount < 0 ? '-<$0.01' : '<$0.01'
+  return dollars.format(amount === 0 ? 0 : amount) // Not "-$0.00".
 }
 
-const maxColumnDigits = 6
+const exactFormats: Intl.NumberFormat[] = []
 
-/** Formats the amounts of a column with equal decimals, as many as its smallest amount needs for two significant digits. */
-export function usdColumn(amounts: number[]): (amount: number) => string {
-  const digits = amounts
-    .filter(amount => amount !== 0)
-    .map(amount => Math.min(maxColumnDigits, 1 - Math.floor(Math.log10(Math.abs(amount)))))
-  const format = new Intl.NumberFormat('en-US', {
+/** The cost of one request or a unit price: "$1,234.50", "$0.0152", "$0.00042". */
+export function exactUsd(amount: number): string {
+  const digits = amount === 0 ? 2 : Math.min(9, Math.max(4, 2 - Math.floor(Math.log10(Math.abs(amount)))))
+  exactFormats[digits] ??= new Intl.NumberFormat('en-US', {
     style: 'currency',
     currency: 'USD',
-    minimumFractionDigits: Math.max(2, ...digits),
+    maximumFractionDigits: digits,
   })
-  return amount => format.format(amount === 0 ? 0 : amount)
+  return exactFormats[digits].format(amount === 0 ? 0 : amount)
 }
 
 export function count(value: number): string {

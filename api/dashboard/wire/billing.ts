@@ -61,22 +61,43 @@ export type LedgerLine = {
   note: string | null
   /** The closed month, such as "2026-10", that it was booked too late for. */
   late_from: string | null
+  /** The balance after it; null in a list of one kind. */
+  balance_usd: number | null
 }
 
 /** GET …/billing/ledger */
 export type LedgerPage = { data: LedgerLine[]; has_more: boolean; last_id: string | null }
 
-/** GET …/billing/totals: a month by kind. */
-export type MonthTotals = {
-  month: string
+/** `id` is null for the rest, and for what belongs to no key or member. */
+export type SubtotalLine = {
+  id: string | null
+  name: string | null
+  is_rest: boolean
+  amount_usd: number
+  entries: number
+}
+
+/** GET …/billing/totals: opening balance + the sums by kind = closing balance. */
+export type StatementTotals = {
+  /** UTC days, both included. */
+  from: string
+  to: string
+  currency: 'usd'
+  opening_usd: number
   deposits_usd: number
   charges_usd: number
   excess_usd: number
   refunds_usd: number
   adjustments_usd: number
+  closing_usd: number
   /** The part of these that was booked too late for the month it belongs to. */
   late_usd: number
-  /** Two days after the end of the month. From then on, what belongs to it is dated in an open month. */
+  /** Two days after the end of the last month of the period. From then on, what belongs to it is dated in an open month. */
   closes_at: string
   closed: boolean
+  /** All entries of each day. */
+  days: SubtotalLine[]
+  /** What work cost, with refunds, by key and by who created the key; the largest first. */
+  keys: SubtotalLine[]
+  members: SubtotalLine[]
 }

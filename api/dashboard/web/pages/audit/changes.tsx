@@ -1,6 +1,6 @@
 import { Code, Stack, Text } from '@mantine/core'
 import type { AuditEvent } from '../../../wire/audit.ts'
-import { moment, usd } from '../../format.ts'
+import { exactUsd, moment } from '../../format.ts'
 
 /** The old and new value of each changed field; for a new object, its values. */
 export function ChangeList({ action, changes }: Pick<AuditEvent, 'action' | 'changes'>) {
@@ -34,7 +34,7 @@ function valueText(field: string, value: unknown): string {
   if (Array.isArray(value))
     return value.some(one => typeof one === 'object') ? JSON.stringify(value) : value.join(', ') || 'none'
   if (typeof value === 'object') return partsOf(value)
-  if (field.endsWith('_usd')) return usd(Number(value))
+  if (field.endsWith('_usd')) return exactUsd(Number(value))
   if (/_(at|until)$/.test(field)) return moment(String(value))
   return String(value)
 }

@@ -2,21 +2,25 @@ import { Anchor, Text } from '@mantine/core'
 import { Link } from 'wouter'
 import type { LedgerLine } from '../../../wire/billing.ts'
 import type { Column } from '../../components/table.tsx'
-import { count, day, moment, monthName, usdColumn } from '../../format.ts'
+import { count, day, exactUsd, moment, monthName, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 
 const methods = { card: 'card', ach: 'ACH', grant: 'grant' }
 
-/** The columns of the ledger; `amounts` are all that are shown. */
-export function ledgerColumns(byDay: boolean, amounts: number[]): Column<LedgerLine>[] {
-  const text = usdColumn(amounts)
+/** The columns of the ledger. Its days and months are those of UTC, so all its times are. */
+export function ledgerColumns(byDay: boolean, hasBalance: boolean): Column<LedgerLine>[] {
+  const text = byDay ? usd : exactUsd
+  const balance: Column<LedgerLine> = {
+    header: 'Balance',
+    kind: 'number',
+    cell: ({ balance_usd }) => (balance_usd === null ? '–' : text(balance_usd)),
+  }
   return [
     {
-      // Usage is summed by UTC day, so its neighbours are in UTC as well.
-      header: byDay ? 'Time (UTC)' : 'Time',
+      header: 'Time (UTC)',
       nowrap: true,
       card: 'line',
-      cell: ({ kind, at }) => (byDay && kind === 'charge' ? day(at, 'utc') : moment(at, byDay ? 'utc' : undefined)),
+      cell: ({ kind, at }) => (byDay && kind === 'charge' ? day(at, 'utc') : moment(at, 'utc')),
     },
     {
       header: 'Entry',
@@ -36,6 +40,7 @@ export function ledgerColumns(byDay: boolean, amounts: number[]): Column<LedgerL
       card: 'aside',
       cell: ({ amount_usd }) => `${amount_usd > 0 ? '+' : ''}${text(amount_usd)}`,
     },
+    ...(hasBalance ? [balance] : []),
   ]
 }
 
@@ -76,7 +81,7 @@ function Detail({ line: { kind, event, entries, note, available_at, late_from } 
     event === null &&
       available_at !== null &&
       Date.parse(available_at) > Date.now() &&
-      `held until ${moment(available_at)}`,
+      `held until ${moment(available_at, 'utc')}`,
   ].filter(part => typeof part === 'string')
   if (parts.length === 0) return null
   return (

@@ -1,17 +1,16 @@
-import { Button, Group, Menu, SegmentedControl, Select, Stack, Text, Title } from '@mantine/core'
-import { IconChevronDown, IconDownload } from '@tabler/icons-react'
+import { Box, Button, Group, SegmentedControl, Select, Stack, Text, TextInput, Title } from '@mantine/core'
+import { IconDownload } from '@tabler/icons-react'
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query'
-import type { LedgerPage, MonthTotals } from '../../../wire/billing.ts'
+import type { LedgerPage, StatementTotals, SubtotalLine } from '../../../wire/billing.ts'
 import { call, queryText } from '../../api.ts'
 import { useFilter } from '../../components/filters.tsx'
 import { Empty, Show } from '../../components/states.tsx'
-import { PagedTable } from '../../components/table.tsx'
-import { moment, monthName, usd } from '../../format.ts'
+import { type Column, DataTable, PagedTable } from '../../components/table.tsx'
+import { count, day, moment, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { ledgerColumns } from './ledger-table.tsx'
 
 const pageSize = 50
-const shownMonths = 24
 const kinds = [
   { value: 'deposit', label: 'Payments and credits' },
   { value: 'charge', label: 'Usage' },
@@ -20,40 +19,76 @@ const kinds = [
   { value: 'adjustment', label: 'Adjustments' },
 ]
 
-/** The month `monthsAgo` before the current one, in UTC: "2026-11". */
-function monthBack(back: number): string {
+type Days = { from: string; to: string }
+
+/** The months `first` to `last` months ago as UTC days. */
+function monthsBack(first: number, last: number): Days {
   const now = new Date()
-  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back)).toISOString().slice(0, 7)
+  const start = (back: number, day: number) =>
+    new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back, day)).toISOString().slice(0, 10)
+  return { from: start(first, 1), to: start(last - 1, 0) }
 }
+
+const inQuarter = () => new Date().getUTCMonth() % 3
+const periods = [
+  { value: 'this-month', label: 'This month', days: () => monthsBack(0, 0) },
+  { value: 'last-month', label: 'Last month', days: () => monthsBack(1, 1) },
+  { value: 'this-quarter', label: 'This quarter', days: () => monthsBack(inQuarter(), inQuarter() - 2) },
+  { value: 'last-quarter', label: 'Last quarter', days: () => monthsBack(inQuarter() + 3, inQuarter() + 1) },
+  { value: 'last-12-months', label: 'Last 12 months', days: () => monthsBack(11, 0) },
+]
 
 /** The URL can contain any text. */
-function isMonth(text: string): boolean {
-  return /^\d{4}-(?:0[1-9]|1[0-2])$/.test(text)
+function isDay(text: string): boolean {
+  return /^20\d\d-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text))
 }
 
-export function Ledger({ title = 'Ledger' }: { title?: string }) {
-  const [chosenMonth, setMonth] = useFilter('month')
+export function Ledger({ title = 'Statement' }: { title?: string }) {
+  const [chosen, setChosen] = useFilter('period')
   const [kind, setKind] = useFilter('kind')
   const [detail, setDetail] = useFilter('detail')
-  const month = isMonth(chosenMonth) ? chosenMonth : monthBack(0)
-  const months = Array.from({ length: shownMonths }, (_, back) => monthBack(back))
+  const [from = '', to = ''] = chosen.split('_')
+  const isCustom = isDay(from) && isDay(to)
+  const known = periods.find(({ value }) => value === chosen) ?? periods[0]!
+  const days = isCustom ? { from, to } : known.days()
+  const setDays = (changed: Days) => setChosen(`${changed.from}_${changed.to}`)
   return (
     <Stack component="section" gap="sm" aria-labelledby="ledger-title">
       <Group justify="space-between">
         <Title order={2} id="ledger-title">
           {title}
         </Title>
-        <Export month={month} kind={kind} detail={detail} />
+        <Export {...days} kind={kind} detail={detail} />
       </Group>
       <Group align="flex-end" gap="sm">
         <Select
-          label="Month (UTC)"
+          label="Period (UTC)"
           w={{ base: '100%', xs: 180 }}
           allowDeselect={false}
-          data={months.map(value => ({ value, label: monthName(value) }))}
-          value={month}
-          onChange={value => setMonth(value === monthBack(0) ? '' : (value ?? ''))}
+          data={[...periods.map(({ value, label }) => ({ value, label })), { value: 'custom', label: 'Custom' }]}
+          value={isCustom ? 'custom' : known.value}
+          onChange={value =>
+            value === 'custom' ? setDays(days) : setChosen(value === periods[0]!.value ? '' : (value ?? ''))
+          }
         />
+        {isCustom && (
+          <>
+            <TextInput
+              type="date"
+              label="From"
+              max={to}
+              value={from}
+              onChange={({ currentTarget: { value } }) => isDay(value) && setDays({ from: value, to })}
+            />
+            <TextInput
+              type="date"
+              label="To (included)"
+              min={from}
+              value={to}
+              onChange={({ currentTarget: { value } }) => isDay(value) && setDays({ from, to: value })}
+            />
+          </>
+        )}
         <Select
           label="Type"
           placeholder="All"
@@ -74,84 +109,143 @@ export function Ledger({ title = 'Ledger' }: { title?: string }) {
           onChange={value => setDetail(value === 'days' ? '' : value)}
         />
       </Group>
-      <Totals month={month} />
-      <Lines month={month} kind={kind} detail={detail || 'days'} />
+      <Totals {...days} />
+      <Lines {...days} kind={kind} detail={detail || 'days'} />
     </Stack>
   )
 }
 
-type Filters = { month: string; kind: string; detail: string }
+type Filters = Days & { kind: string; detail: string }
 
-function Export({ month, kind, detail }: Filters) {
+function Export(filters: Filters) {
   const { base } = usePlace()
-  const file = (from: string, to: string) => `${base}/billing/ledger.csv${queryText({ from, to, kind, detail })}`
-  const year = month.slice(0, 4)
   return (
-    <Menu position="bottom-end" withinPortal>
-      <Menu.Target>
-        <Button
-          variant="default"
-          leftSection={<IconDownload size={16} aria-hidden />}
-          rightSection={<IconChevronDown size={14} aria-hidden />}
-        >
-          Export CSV
-        </Button>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Item component="a" href={file(month, month)} download>
-          {monthName(month)}
-        </Menu.Item>
-        <Menu.Item component="a" href={file(`${year}-01`, `${year}-12`)} download>
-          Year {year}
-        </Menu.Item>
-        <Menu.Item component="a" href={file(monthBack(11), monthBack(0))} download>
-          Last 12 months
-        </Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
+    <Button
+      component="a"
+      href={`${base}/billing/ledger.csv${queryText(filters)}`}
+      download
+      variant="default"
+      leftSection={<IconDownload size={16} aria-hidden />}
+    >
+      Export CSV
+    </Button>
   )
 }
 
-function Totals({ month }: { month: string }) {
+function Totals(days: Days) {
   const { id, base } = usePlace()
   const totals = useQuery({
-    queryKey: [id, 'billing', 'totals', month],
-    queryFn: ({ signal }) => call<MonthTotals>(`${base}/billing/totals${queryText({ month })}`, { signal }),
+    queryKey: [id, 'billing', 'totals', days],
+    queryFn: ({ signal }) => call<StatementTotals>(`${base}/billing/totals${queryText(days)}`, { signal }),
   })
   return (
     <Show query={totals} rows={1}>
-      {({ deposits_usd, charges_usd, excess_usd, refunds_usd, adjustments_usd, late_usd, closes_at, closed }) => {
-        const figures = [
-          ['Payments and credits', deposits_usd],
-          ['Usage', charges_usd],
-          ...(excess_usd === 0 ? [] : [['Above its reservation', excess_usd] as const]),
-          ['Refunds', refunds_usd],
-          ...(adjustments_usd === 0 ? [] : [['Adjustments', adjustments_usd] as const]),
-          ...(late_usd === 0 ? [] : [['Of these, late from closed months', late_usd] as const]),
-        ] as const
-        return (
-          <>
-            <Group component="dl" gap="xl" my={0}>
-              {figures.map(([name, amount]) => (
-                <div key={name}>
-                  <Text component="dt" size="xs" c="dimmed">
-                    {name}
-                  </Text>
-                  <Text component="dd" m={0} fw={600} className="numeric">
-                    {usd(amount)}
-                  </Text>
-                </div>
-              ))}
-            </Group>
-            <Text size="xs" c="dimmed">
-              {closed
-                ? 'This month is closed and does not change.'
-                : `This month closes on ${moment(closes_at, 'utc')}. Requests count when they began, jobs when they were created.`}
-            </Text>
-          </>
-        )
-      }}
+      {sums => (
+        <>
+          <Balances {...sums} />
+          <Group align="flex-start" gap="xl">
+            <Subtotals title="By day" header="Day (UTC)" lines={sums.days} nameOf={({ id }) => day(id!, 'utc')} />
+            <Subtotals
+              title="Usage by key"
+              header="API key"
+              lines={sums.keys}
+              nameOf={nameOf('other keys', 'No key')}
+            />
+            <Subtotals
+              title="Usage by member"
+              header="Created the key"
+              lines={sums.members}
+              nameOf={nameOf('other members', 'No member')}
+            />
+          </Group>
+        </>
+      )}
     </Show>
+  )
+}
+
+function Balances(sums: StatementTotals) {
+  const { opening_usd, deposits_usd, charges_usd, excess_usd, refunds_usd, adjustments_usd, closing_usd, late_usd } =
+    sums
+  const figures = [
+    ['Opening balance', opening_usd],
+    ['Payments and credits', deposits_usd],
+    ['Usage', charges_usd],
+    ...(excess_usd === 0 ? [] : [['Above its reservation', excess_usd] as const]),
+    ['Refunds', refunds_usd],
+    ...(adjustments_usd === 0 ? [] : [['Adjustments', adjustments_usd] as const]),
+    ['Closing balance', closing_usd],
+    ...(late_usd === 0 ? [] : [['Of these, late from closed months', late_usd] as const]),
+  ] as const
+  return (
+    <>
+      <Group component="dl" gap="xl" my={0}>
+        {figures.map(([name, amount]) => (
+          <div key={name}>
+            <Text component="dt" size="xs" c="dimmed">
+              {name}
+            </Text>
+            <Text component="dd" m={0} fw={600} className="numeric">
+              {usd(amount)}
+            </Text>
+          </div>
+        ))}
+      </Group>
+      <Text size="xs" c="dimmed">
+        {day(sums.from, 'utc')} to {day(sums.to, 'utc')}, in US dollars, shown in whole cents; files have nine decimals.
+        All days and times are UTC.{' '}
+        {sums.closed
+          ? 'This period is closed and does not change.'
+          : `This period closes on ${moment(sums.closes_at, 'utc')}. Requests count when they began, jobs when they were created.`}
+      </Text>
+    </>
+  )
+}
+
+function nameOf(rest: string, none: string) {
+  return ({ id, name, is_rest }: SubtotalLine) => (is_rest ? `All ${rest}` : id === null ? none : (name ?? id))
+}
+
+function Subtotals({
+  title,
+  header,
+  lines,
+  nameOf,
+}: {
+  title: string
+  header: string
+  lines: SubtotalLine[]
+  nameOf: (line: SubtotalLine) => string
+}) {
+  if (lines.length === 0) return null
+  const total = (amounts: number[]) => amounts.reduce((sum, amount) => sum + amount, 0)
+  const columns: Column<SubtotalLine>[] = [
+    { header, kind: 'rowHeader', maxWidth: 220, cell: nameOf, footer: 'Total' },
+    {
+      header: 'Entries',
+      kind: 'number',
+      cell: ({ entries }) => count(entries),
+      footer: count(total(lines.map(line => line.entries))),
+    },
+    {
+      header: 'Amount',
+      kind: 'number',
+      cell: ({ amount_usd }) => usd(amount_usd),
+      footer: usd(total(lines.map(line => line.amount_usd))),
+    },
+  ]
+  return (
+    <Box component="details" miw={280}>
+      <summary>{title}</summary>
+      <DataTable
+        label={title}
+        rows={lines}
+        columns={columns}
+        rowKey={({ id, is_rest }) => `${id} ${is_rest}`}
+        maxHeight={360}
+        dense
+      />
+    </Box>
   )
 }
 
@@ -167,20 +261,19 @@ function Lines(filters: Filters) {
     getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
     placeholderData: keepPreviousData,
   })
-  const amounts = lines.data?.pages.flatMap(({ data }) => data.map(({ amount_usd }) => amount_usd)) ?? []
   return (
     <PagedTable
       label="Ledger"
       query={lines}
-      columns={ledgerColumns(filters.detail === 'days', amounts)}
+      columns={ledgerColumns(filters.detail === 'days', filters.kind === '')}
       rowKey={({ id }) => id}
-      minWidth={560}
+      minWidth={640}
       more="Show more"
       empty={
-        <Empty title="No entries this month">
+        <Empty title="No entries in this period">
           {filters.kind === ''
             ? 'Payments and the cost of requests with live keys are listed here.'
-            : 'Choose another month or type.'}
+            : 'Choose another period or type.'}
         </Empty>
       }
     />

@@ -1,4 +1,4 @@
-import { Card, Chip, Group, List, NumberInput, Stack, Text, Title } from '@mantine/core'
+import { Card, Chip, Code, Group, List, NumberInput, Stack, Text, Title } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { Billing, StartedTopUp } from '../../../wire/billing.ts'
@@ -17,13 +17,35 @@ export function TopUpForm({ payments }: { payments: Billing['payments'] }) {
         <Title order={2} id="top-up-title">
           Add credits
         </Title>
-        {!payments && (
-          <Text size="sm">Payments are not configured on this gateway. Ask its operator to add credits.</Text>
-        )}
+        {!payments && <Unconfigured />}
         {payments && !may('owner') && <Text size="sm">Only owners of the organisation can buy credits.</Text>}
         {payments && may('owner') && <Amount {...payments} />}
       </Stack>
     </Card>
+  )
+}
+
+/** Credits are then added by the operator, who reads here how. */
+function Unconfigured() {
+  const { me, id } = usePlace()
+  if (!me.operator)
+    return (
+      <Text size="sm">
+        Payments are not set up on this gateway. Ask whoever runs it to add credits, and name your organisation:{' '}
+        <Code>{id}</Code>
+      </Text>
+    )
+  return (
+    <>
+      <Text size="sm">
+        Payments are not set up on this gateway. As an operator, add credits in the details of the organisation, or by a
+        command:
+      </Text>
+      <Code block>npm run -s operator -- credit add --org {id} --usd 25</Code>
+      <Text size="sm">
+        To let owners pay by card, set <Code>STRIPE_SECRET_KEY</Code> and <Code>STRIPE_WEBHOOK_SECRET</Code>.
+      </Text>
+    </>
   )
 }
 

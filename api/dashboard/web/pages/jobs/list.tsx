@@ -12,7 +12,7 @@ import { type Column, PagedTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { ChoiceFilter, environments, KeyFilter } from '../../components/work/filters.tsx'
 import { keyCell, modelCell } from '../../components/work/parts.tsx'
-import { usd } from '../../format.ts'
+import { exactUsd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { kindNames } from './kind-names.ts'
 import { isOver, useJobs } from './queries.ts'
@@ -143,6 +143,6 @@ function State({ job }: { job: JobRow }) {
 
 /** The cost of a job, or the amount held for it until that is known. */
 export function Cost({ job: { cost_usd: cost, held_usd: held } }: { job: JobRow }) {
-  if (cost !== null) return usd(cost)
-  return held > 0 ? `${usd(held)} held` : '–'
+  if (cost !== null) return exactUsd(cost)
+  return held > 0 ? `${exactUsd(held)} held` : '–'
 }

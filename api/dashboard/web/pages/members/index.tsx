@@ -7,7 +7,7 @@ import { Page } from '../../components/page.tsx'
 import { Failure, Show } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
-import { count, day, usdColumn } from '../../format.ts'
+import { count, day, usd } from '../../format.ts'
 import { type Place, usePlace } from '../../session.tsx'
 import { useChange } from '../../use-change.ts'
 import { InviteForm } from './invite-form.tsx'
@@ -57,7 +57,6 @@ function MemberTable({ members }: { members: Member[] }) {
 
 function columns(place: Place, members: Member[], onRemove: (member: Member) => void): Column<Member>[] {
   const { me, home } = place
-  const amount = usdColumn(members.map(({ spend_month_usd }) => spend_month_usd))
   return [
     {
       header: 'Member',
@@ -81,7 +80,7 @@ function columns(place: Place, members: Member[], onRemove: (member: Member) => 
       kind: 'number',
       cell: ({ user_id, name, spend_month_usd }) => (
         <Anchor component={Link} href={`${home}/usage?member=${user_id}&from=${monthStart()}`} size="sm">
-          {amount(spend_month_usd)}
+          {usd(spend_month_usd)}
           <VisuallyHidden> spent by the API keys of {name}</VisuallyHidden>
         </Anchor>
       ),

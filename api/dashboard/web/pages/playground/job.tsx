@@ -6,7 +6,7 @@ import { call } from '../../api.ts'
 import { MediaPreview } from '../../components/media-preview.tsx'
 import { Empty } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
-import { bytes, usd } from '../../format.ts'
+import { bytes, exactUsd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { isOver, useJob } from '../jobs/queries.ts'
 import { ApiFailure } from './outcome.tsx'
@@ -97,7 +97,7 @@ function wordsOf({ status, progress, model, provider, cost_usd }: JobDetail): st
   const words = [
     status === 'queued' ? 'Queued' : status === 'in_progress' ? `${progress} % done` : null,
     at,
-    cost_usd !== null && cost_usd > 0 ? usd(cost_usd) : null,
+    cost_usd !== null && cost_usd > 0 ? exactUsd(cost_usd) : null,
   ]
   return words.filter(Boolean).join(' · ')
 }

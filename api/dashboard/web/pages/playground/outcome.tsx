@@ -5,7 +5,7 @@ import { ApiError } from '../../api.ts'
 import { Copy } from '../../components/copy.tsx'
 import { ErrorDocs } from '../../components/error-docs.tsx'
 import { ErrorAlert } from '../../components/states.tsx'
-import { duration, usd } from '../../format.ts'
+import { duration, exactUsd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { usePlayground } from './playground-context.ts'
 import type { Facts } from './response-facts.ts'
@@ -36,7 +36,7 @@ export function FactsLine({ facts }: { facts: Facts }) {
     model && (provider ? `${model} at ${provider}` : model),
     tokens && `${tokens.prompt} + ${tokens.completion} tokens`,
     duration(durationMs),
-    isSandbox ? 'not charged' : cost !== null && usd(cost),
+    isSandbox ? 'not charged' : cost !== null && exactUsd(cost),
   ]
   return (
     <Text size="xs" c="dimmed" className="numeric">

@@ -4,7 +4,7 @@ import { IconColumns3, IconLayoutSidebarRight } from '@tabler/icons-react'
 import { Link } from 'wouter'
 import type { RequestRow } from '../../../wire/requests.ts'
 import type { Column } from '../../components/table.tsx'
-import { count, duration, instant, moment, shortCount, usd } from '../../format.ts'
+import { count, duration, exactUsd, instant, moment, shortCount } from '../../format.ts'
 import { Outcome } from './outcome.tsx'
 import { typeName } from './types.ts'
 
@@ -145,7 +145,7 @@ const all = (home: string, onPeek: (id: string) => void): Column<RequestRow>[] =
     header: 'Cost',
     kind: 'number',
     card: 'aside',
-    cell: ({ cost_usd }) => (cost_usd === 0 ? '–' : usd(cost_usd)),
+    cell: ({ cost_usd }) => (cost_usd === 0 ? '–' : exactUsd(cost_usd)),
   },
   {
     key: 'first_byte',

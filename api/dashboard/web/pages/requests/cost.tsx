@@ -2,7 +2,7 @@ import { Text } from '@mantine/core'
 import type { CostPart, RequestDetail } from '../../../wire/requests.ts'
 import { Section } from '../../components/facts.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
-import { count, percent, usd } from '../../format.ts'
+import { count, exactUsd, percent } from '../../format.ts'
 
 const partNames: Record<CostPart['part'], string> = {
   input: 'Input',
@@ -32,8 +32,8 @@ export function Cost({ request }: { request: RequestDetail }) {
           cached_tokens > 0 &&
             `${count(cached_tokens)} of the input (${percent(cached_tokens / prompt_tokens)}) were read from the provider’s cache.`,
           cache_write_tokens > 0 && `${count(cache_write_tokens)} of the input were written to it.`,
-          saved > 0 && `The cache saved ${usd(saved)}.`,
-          saved < 0 && `Writing to it cost ${usd(-saved)} more than reading saved.`,
+          saved > 0 && `The cache saved ${exactUsd(saved)}.`,
+          saved < 0 && `Writing to it cost ${exactUsd(-saved)} more than reading saved.`,
           reasoning_tokens > 0 && `${count(reasoning_tokens)} of the output were spent on reasoning.`,
           tier !== 'standard' && `The prices are those of the service tier ${tier}.`,
           estimated && 'The provider reported no usage, so the gateway estimated it.',
@@ -52,8 +52,8 @@ function lineOf({ part, tokens, usd_per_million: price, cost_usd: cost }: CostPa
   return {
     name: part === 'margin' && cost < 0 ? 'Discount, minus the margin' : partNames[part],
     tokens: tokens === null ? '' : count(tokens),
-    price: price === null ? '' : usd(price),
-    cost: usd(cost),
+    price: price === null ? '' : exactUsd(price),
+    cost: exactUsd(cost),
   }
 }
 
@@ -65,5 +65,5 @@ const columns = (tokens: number, cost: number): Column<CostLine>[] => [
   { header: 'Class', kind: 'rowHeader', cell: ({ name }) => name, footer: 'Charged' },
   { header: 'Tokens', kind: 'number', cell: line => line.tokens, footer: count(tokens) },
   { header: 'Per million', kind: 'number', cell: ({ price }) => price },
-  { header: 'Cost', kind: 'number', cell: line => line.cost, footer: usd(cost) },
+  { header: 'Cost', kind: 'number', cell: line => line.cost, footer: exactUsd(cost) },
 ]

@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { Link } from 'wouter'
 import type { RequestDetail } from '../../../wire/requests.ts'
 import { Confirm } from '../../components/confirm.tsx'
-import { count, usd } from '../../format.ts'
+import { count, exactUsd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { Client } from '../playground/client.ts'
 import { factsOf } from '../playground/response-facts.ts'
@@ -36,7 +36,7 @@ export function Replay({ request, body }: { request: RequestDetail; body: object
       </Button>
       {replay.data && (
         <Alert color="green" title="The request was sent again" w="100%">
-          {replay.data.costUsd !== null && `It cost ${usd(replay.data.costUsd)}. `}
+          {replay.data.costUsd !== null && `It cost ${exactUsd(replay.data.costUsd)}. `}
           {replay.data.id !== null && (
             <Anchor component={Link} href={`${home}/requests/${replay.data.id}`} inherit>
               Open the new request
@@ -57,7 +57,7 @@ export function Replay({ request, body }: { request: RequestDetail; body: object
           The logged input is sent again with the key {request.key?.name}, without streaming.{' '}
           {request.environment === 'test'
             ? 'It is a test key, so this is free.'
-            : `The first time it cost ${usd(request.cost_usd)}; this time is charged as well.`}
+            : `The first time it cost ${exactUsd(request.cost_usd)}; this time is charged as well.`}
           {redactions > 0 && (
             <Text size="sm" mt="xs">
               {count(redactions)} removed values are sent as placeholders.

@@ -8,7 +8,7 @@ import { type Fact, Facts, Section } from '../../components/facts.tsx'
 import { PageLink } from '../../components/page-link.tsx'
 import { WithCode } from '../../components/with-code.tsx'
 import { Id, KeyName } from '../../components/work/parts.tsx'
-import { count, duration, moment, usd } from '../../format.ts'
+import { count, duration, exactUsd, moment } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { requestsHref } from '../usage/queries.ts'
 import { adviceFor } from './advice.ts'
@@ -108,7 +108,7 @@ function Details({ request }: { request: RequestDetail }) {
     ['Provider', request.provider ?? 'none'],
     ['Key', <KeyLink key="key" request={request} />],
     request.mode === null ? null : ['Mode', request.mode],
-    ['Cost', usd(request.cost_usd)],
+    ['Cost', exactUsd(request.cost_usd)],
     ['Duration', duration(request.duration_ms)],
     request.first_byte_ms === null ? null : ['TTFT', duration(request.first_byte_ms)],
     ['Streaming', request.streamed ? 'yes' : 'no'],

@@ -2,7 +2,7 @@ import { Badge, Stack, Text } from '@mantine/core'
 import type { RequestDetail, RoutingCandidate } from '../../../wire/requests.ts'
 import { Section } from '../../components/facts.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
-import { duration, usd } from '../../format.ts'
+import { duration, exactUsd } from '../../format.ts'
 
 /** The routing decision of a request. */
 export function Routing({ request }: { request: RequestDetail }) {
@@ -79,7 +79,7 @@ const columns = (request: RequestDetail): Column<RoutingCandidate>[] => [
   {
     header: 'Estimated cost',
     kind: 'number',
-    cell: ({ estimated_cost_usd: cost }) => (cost === null ? '–' : usd(cost)),
+    cell: ({ estimated_cost_usd: cost }) => (cost === null ? '–' : exactUsd(cost)),
   },
   { header: 'TTFT', kind: 'number', cell: ({ latency_ms: ms }) => (ms === null ? 'no data yet' : duration(ms)) },
   { header: 'Outcome', cell: candidate => <CandidateOutcome candidate={candidate} request={request} /> },

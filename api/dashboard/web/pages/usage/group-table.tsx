@@ -3,7 +3,7 @@ import { Link } from 'wouter'
 import type { UsageBefore, UsageGroups, UsageRow } from '../../../wire/usage.ts'
 import { Empty } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
-import { count, day, duration, percent, shortCount, shortDay, usd, usdColumn } from '../../format.ts'
+import { count, day, duration, percent, shortCount, shortDay, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { Change } from '../overview/tiles.tsx'
 import { typeName } from '../requests/types.ts'
@@ -54,8 +54,7 @@ function columnsOf(
   tag: string,
   granularity: string,
 ): Column<UsageRow>[] {
-  const { total, rows, before } = data
-  const cost = usdColumn(rows.map(({ cost_usd }) => cost_usd))
+  const { total, before } = data
   const labelOf = (name: string) => (name === 'tag' ? tag : dimensions.find(({ value }) => value === name)!.label)
   const period: Column<UsageRow> = {
     header: 'Period (UTC)',
@@ -122,7 +121,7 @@ function columnsOf(
       cell: row => savedOf(row.cache_discount_usd),
       footer: savedOf(total.cache_discount_usd),
     },
-    { header: 'Cost', kind: 'number', card: 'aside', cell: row => cost(row.cost_usd), footer: cost(total.cost_usd) },
+    { header: 'Cost', kind: 'number', card: 'aside', cell: row => usd(row.cost_usd), footer: usd(total.cost_usd) },
     ...(before === null ? [] : [change(total, before, thanOf(choice))]),
   ]
 }

@@ -5,7 +5,7 @@ import { Legend } from '../../components/charts/legend.tsx'
 import { TimeChart } from '../../components/charts/time-chart.tsx'
 import { useFilter } from '../../components/filters.tsx'
 import { Empty, Show } from '../../components/states.tsx'
-import { count, shortCount, usd, usdColumn } from '../../format.ts'
+import { count, exactUsd, shortCount, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { typeName } from '../requests/types.ts'
 import { isOfRequests, requestsHref, type UsageChoice, useUsage } from './queries.ts'
@@ -149,7 +149,7 @@ function Series({
   const { times, step_ms: stepMs, series, total, environment, from, to } = usage
   if (series.length === 0) return <Nothing measure={measure} />
   const nameOf = (id: string | null, name: string) => (by === 'type' && id !== null ? typeName(id) : name)
-  const text = measure === 'cost' ? usdColumn([total, ...series.map(({ total: own }) => own)]) : count
+  const text = measure === 'cost' ? usd : count
   const drawn = series.map(({ id, name, values }, i) => ({
     name: nameOf(id, name),
     color: id === null ? others : palette[i % palette.length]!,
@@ -215,5 +215,5 @@ function Nothing({ measure }: { measure: UsageMeasure }) {
 }
 
 function axisUsd(amount: number): string {
-  return amount >= 10_000 ? `$${shortCount(amount)}` : usd(amount)
+  return amount >= 10_000 ? `$${shortCount(amount)}` : exactUsd(amount)
 }
