@@ -85,7 +85,7 @@ function Settings({ answer: { settings, recipients, has_mail_server } }: { answe
         />
         <TextInput
           label="Slack webhook URL"
-          description={slackEnd === null ? undefined : `In use: …${slackEnd}. Empty the field and save to remove it.`}
+          description={slackEnd === null ? undefined : `In use: …${slackEnd}`}
           placeholder={slackEnd === null ? undefined : `…${slackEnd}`}
           value={slack ?? ''}
           maxLength={2_048}
