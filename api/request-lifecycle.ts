@@ -86,7 +86,12 @@ export function logFailure({ log }: Platform, requestId: string, error: unknown)
   const failure = publicError(error)
   if (failure.status >= 500)
     log[failure.code === 'internal_error' ? 'error' : 'warn'](
-      { requestId, code: failure.code, err: failure.cause ?? error },
+      {
+        requestId,
+        code: failure.code,
+        ...(failure.remedy !== null && { remedy: failure.remedy }),
+        err: failure.cause ?? error,
+      },
       failure.message,
     )
   return failure

@@ -10,7 +10,8 @@ export function startWarnings(config: Config, { providers }: Catalog): string[] 
   const misspelt = nearMisses(config.variables, Object.keys(variables.shape), [...providers.keys()])
   return [
     ...misspelt.map(([name, meant]) => `${name} has no effect here: did you mean ${meant}?`),
-    ...(publicUrlIsSet
+    // The outbox is for development, where nobody else comes.
+    ...(publicUrlIsSet || email.outbox
       ? []
       : [
           `PUBLIC_URL is not set: the dashboard works at localhost and at IP addresses only, passkeys at ${publicUrl} only`,

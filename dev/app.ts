@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { dieWithParent, endOf } from './daemon.ts'
 import { inUrl } from './ports.ts'
+import { copyReadably } from './readable-log.ts'
 
 const root = join(import.meta.dirname, '..')
 const stopWithinMs = 28_000
@@ -17,15 +18,16 @@ export type AppProcess = {
   stop(signal: NodeJS.Signals): Promise<void>
 }
 
-/** Starts `node <file>` of this project. */
+/** Starts `node <file>` of this project. Its log is JSON, and text on a terminal, where a person reads it. */
 export function startApp(name: string, file: string, env: NodeJS.ProcessEnv): AppProcess {
   // Its own process group: Ctrl-C reaches it once, through us, and not a second time from the terminal.
   const child = spawn(process.execPath, [join(root, file)], {
     cwd: root,
     env,
     detached: true,
-    stdio: ['ignore', 'inherit', 'inherit'],
+    stdio: ['ignore', process.stdout.isTTY ? 'pipe' : 'inherit', 'inherit'],
   })
+  if (child.stdout) copyReadably(child.stdout, process.stdout)
   const ended = endOf(child)
   if (child.pid !== undefined) dieWithParent(child, 'SIGKILL')
   const stop = async (signal: NodeJS.Signals) => {

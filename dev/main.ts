@@ -1,10 +1,12 @@
 // `npm run dev`: a whole gateway on this machine, with its own PostgreSQL and Redis unless DATABASE_URL and REDIS_URL
 // name others. Everything lives under DATA_DIR, and a second start finds it again.
 import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { devStackFile, encryptionKeyFile } from '../shared/base/dev-stack.ts'
 import { isLocalUrl } from '../shared/base/production-safety.ts'
+import { isGatewayVariable } from '../shared/base/variable-files.ts'
 import { markRolledBack } from '../shared/io/migrations.ts'
 import { type AppProcess, addressOf, startApp, waitUntilReady } from './app.ts'
 import { buildPages } from './build-pages.ts'
@@ -12,9 +14,10 @@ import { lockFolder } from './lock.ts'
 import { generateClient, migrate } from './migrate.ts'
 import { freePort, loopback, nextFreePort, portIsFree } from './ports.ts'
 import { startPostgres } from './postgres.ts'
+import { step } from './progress.ts'
 import { startRedis } from './redis.ts'
 import { stopRuns } from './run.ts'
-import { type Demo, seedDemo } from './seed.ts'
+import { type Demo, demoFile, seedDemo } from './seed.ts'
 
 type Service = { url: string; exited: Promise<string>; stop(): Promise<void> }
 
@@ -38,22 +41,23 @@ await start().catch(error => {
 async function start(): Promise<void> {
   await mkdir(dataDir, { recursive: true })
   await assertOnlyStart()
+  const isFirst = !existsSync(join(dataDir, demoFile))
+  console.log(`headgate: starting in ${dataDir}${isFirst ? '; the first start takes about a minute' : ''}`)
+  await assertConfiguration()
   const [[databaseUrl, redisUrl]] = await Promise.all([startServices(), buildPages(), generateClient()])
   // An earlier version's start may have been stopped in the middle of a migration.
   if (!process.env.DATABASE_URL) await markRolledBack(databaseUrl)
-  await migrate(databaseUrl)
+  await step('migrating the database', () => migrate(databaseUrl))
   const demo = await seedDemo({ databaseUrl, redisUrl, dataDir })
   const port = await choosePort()
   const isNamed = ['127.0.0.1', '0.0.0.0', '::'].includes(host)
   const address = `http://${isNamed ? 'localhost' : addressOf(host)}:${port}`
   const redisKeyPrefix = process.env.REDIS_KEY_PREFIX ?? ''
-  const stack = { databaseUrl, redisUrl, redisKeyPrefix, port, address, pid: process.pid }
+  const variables = Object.keys(process.env).filter(isGatewayVariable)
+  const stack = { databaseUrl, redisUrl, redisKeyPrefix, port, address, variables, pid: process.pid }
   await writeFile(stackFile, JSON.stringify(stack), { mode: 0o600 })
   const connectionEnv = { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl, ENCRYPTION_KEY: await encryptionKey() }
-  // Anyone with access to the outbox can sign in as any user, so it serves this machine only.
-  const isLocal = !process.env.PUBLIC_URL || isLocalUrl(process.env.PUBLIC_URL)
-  const defaults = { DEV_OUTBOX: String(isLocal), SHUTDOWN_DRAIN_MS: '0', SHUTDOWN_GRACE_MS: String(graceMs) }
-  const env = { ...defaults, ...process.env, ...connectionEnv, DATA_DIR: dataDir, HOST: host, PORT: String(port) }
+  const env = { ...developmentEnv(), ...connectionEnv, DATA_DIR: dataDir, HOST: host, PORT: String(port) }
   for (const [name, file] of [
     ['web', 'api/server.ts'],
     ['worker', 'workers/main.ts'],
@@ -63,8 +67,38 @@ async function start(): Promise<void> {
     apps.push(app)
     void app.ended.then(how => stopAfterDeath(`${name} ended unexpectedly (${how})`))
   }
-  await waitUntilReady(`http://${addressOf(host)}:${port}`)
+  await step('starting the gateway', () => waitUntilReady(`http://${addressOf(host)}:${port}`))
   if (!stopping) welcome(address, demo)
+}
+
+/** Our own environment with the defaults of development. */
+function developmentEnv(): NodeJS.ProcessEnv {
+  // Anyone with access to the outbox can sign in as any user, so it serves this machine only.
+  const isLocal =
+    !process.env.PUBLIC_URL || (URL.canParse(process.env.PUBLIC_URL) && isLocalUrl(process.env.PUBLIC_URL))
+  const defaults = { DEV_OUTBOX: String(isLocal), SHUTDOWN_DRAIN_MS: '0', SHUTDOWN_GRACE_MS: String(graceMs) }
+  return { ...defaults, ...process.env }
+}
+
+/** Throws an Error with every fault of the configuration, before anything is started. */
+async function assertConfiguration(): Promise<void> {
+  // Loaded here, so that the first line does not wait for it.
+  const [{ ConfigError, loadConfig }, { CatalogError, loadCatalog }] = await Promise.all([
+    import('../shared/base/config.ts'),
+    import('../shared/catalog/catalog.ts'),
+  ])
+  try {
+    // The stores that are not named are started, and have valid addresses then.
+    const stores = { DATABASE_URL: 'postgresql://localhost/dev', REDIS_URL: 'redis://localhost' }
+    const named = Object.fromEntries(Object.entries(developmentEnv()).filter(([, value]) => value !== ''))
+    const config = loadConfig({ ...stores, ...named, DATA_DIR: dataDir })
+    loadCatalog(config.modelCatalog ?? undefined, config.providers)
+  } catch (error) {
+    if (!(error instanceof ConfigError || error instanceof CatalogError)) throw error
+    throw new Error(
+      `nothing is started: the configuration has faults\n${error.faults.map(one => `  ${one}`).join('\n')}`,
+    )
+  }
 }
 
 /** The worker's METRICS_PORT follows that of the web process, with which it shares the machine. */
@@ -101,8 +135,9 @@ async function assertOnlyStart(): Promise<void> {
 async function startServices(): Promise<[string, string]> {
   const { DATABASE_URL, REDIS_URL } = process.env
   const started = await Promise.allSettled([
-    DATABASE_URL || startPostgres({ dataDir }).then(server => registerService('PostgreSQL', server)),
-    REDIS_URL || startRedis({ dataDir }).then(server => registerService('Redis', server)),
+    DATABASE_URL ||
+      step('starting PostgreSQL', () => startPostgres({ dataDir })).then(one => registerService('PostgreSQL', one)),
+    REDIS_URL || step('starting Redis', () => startRedis({ dataDir })).then(one => registerService('Redis', one)),
   ])
   const [database, redis] = started.map(result => {
     if (result.status === 'rejected') throw result.reason
@@ -133,6 +168,13 @@ async function choosePort(): Promise<number> {
   return port
 }
 
+function liveKeyNote(): string {
+  const keys = Object.keys(process.env).filter(name => name.endsWith('_API_KEY') && isGatewayVariable(name))
+  return keys.length > 0
+    ? `calls the providers of ${keys.join(', ')}`
+    : 'no provider has a key yet: start again with OPENAI_API_KEY=…, for example'
+}
+
 function welcome(baseUrl: string, { liveKey, testKey, email, password }: Demo): void {
   const body = JSON.stringify({ model: 'auto', messages: [{ role: 'user', content: 'Hello' }] })
   console.log(`
@@ -141,7 +183,7 @@ function welcome(baseUrl: string, { liveKey, testKey, email, password }: Demo): 
   dashboard  ${baseUrl}/dashboard
              ${email}  ${password ?? '(with the password you have chosen)'}
 
-  live key   ${liveKey}   (calls the providers that have a key, such as OPENAI_API_KEY)
+  live key   ${liveKey}   (${liveKeyNote()})
   test key   ${testKey}   (answers from the sandbox, costs nothing)
 
   curl ${baseUrl}/v1/chat/completions -H 'authorization: Bearer ${testKey}' -H 'content-type: application/json' -d '${body}'

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { applyMigrations } from '../shared/io/migrations.ts'
+import { step } from './progress.ts'
 import { run } from './run.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -10,7 +11,9 @@ const generateWithinMs = 120_000
 export async function generateClient(): Promise<void> {
   if (existsSync(join(root, 'shared/generated/prisma/client.ts'))) return
   const prisma = join(root, 'node_modules/prisma/build/index.js')
-  await run(process.execPath, [prisma, 'generate'], { cwd: root, timeout: generateWithinMs })
+  await step('generating the database client', () =>
+    run(process.execPath, [prisma, 'generate'], { cwd: root, timeout: generateWithinMs }),
+  )
 }
 
 /** Brings a database up to the newest migration. Throws as `applyMigrations` does. */

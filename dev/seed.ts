@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { hashPassword, verifyPassword } from 'better-auth/crypto'
 import pg from 'pg'
 import { newId } from '../shared/base/ids.ts'
+import { step } from './progress.ts'
 import { run } from './run.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -16,6 +17,8 @@ type DemoKeys = { liveKey: string; testKey: string }
 export type Demo = DemoKeys & { email: string; password: string | null }
 type StoredSecrets = DemoKeys & { password?: string }
 
+/** The file of the data directory with the secrets of the demo organisation. */
+export const demoFile = 'demo.json'
 const demoEmail = 'demo@headgate.local'
 const passwordBytes = 12
 
@@ -25,11 +28,11 @@ const passwordBytes = 12
  * command fails.
  */
 export async function seedDemo(stack: DemoStack): Promise<Demo> {
-  const file = join(stack.dataDir, 'demo.json')
+  const file = join(stack.dataDir, demoFile)
   const saveSecrets = (stored: StoredSecrets) => writeFile(file, JSON.stringify(stored), { mode: 0o600 })
   let stored = await readSecrets(file)
   if (!stored || !(await areActive(stack.databaseUrl, [stored.liveKey, stored.testKey]))) {
-    stored = await seedOrganisation(stack)
+    stored = await step('creating a demo organisation with keys', () => seedOrganisation(stack))
     await saveSecrets(stored)
   }
   const { liveKey, testKey, password = randomBytes(passwordBytes).toString('base64url') } = stored

@@ -113,7 +113,7 @@ export type PlatformOptions = {
 export async function openPlatform(config: Config, log: Logger, options: PlatformOptions = {}): Promise<Platform> {
   const { monotonic = systemMonotonic, statementTimeoutMs = requestStatementMs } = options
   const catalog = new LiveCatalog(openCatalog(config))
-  const tracing = await openTracing(config.tracing)
+  const tracing = await openTracing(config.tracing, config.proxies)
   const { db, rawPool, redis, queueRedis, clockSkew } = await openStores(config, log, statementTimeoutMs)
   const clock = options.clock ?? clockSkew
   const scripts = loadScripts(redis)
@@ -190,7 +190,7 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
     disconnectedCalls,
     shutdown: new Shutdown(),
     budgets: openBudgets(config),
-    urlPolicy: { allowPrivate: config.allowPrivateUrls },
+    urlPolicy: { allowPrivate: config.allowPrivateUrls, proxies: config.proxies },
     sealer,
     signingSecret,
     blobs,

@@ -103,6 +103,7 @@ const longest = [
   // `npm run test:slow`
   'slow/docs/site.test.ts',
   'slow/dashboard/pages.test.ts',
+  'slow/dashboard/reach.test.ts',
   'slow/deploy/previous-release.test.ts',
   'slow/api/hostile-bytes.test.ts',
   'slow/deploy/rolling-restart.test.ts',

@@ -3,6 +3,7 @@ import { raiseCapAlerts } from '../shared/alerts/caps.ts'
 import { evaluateRules } from '../shared/alerts/evaluate-rules.ts'
 import { handleExcesses, watchReservations } from '../shared/alerts/excesses.ts'
 import { disableFailingEndpoints, watchEndpoints } from '../shared/alerts/failing-endpoints.ts'
+import { groupIncidents } from '../shared/alerts/incident-groups.ts'
 import { watchFailures, watchStores } from '../shared/alerts/incident-watch.ts'
 import { requeueDelayed, sweepDelayed } from '../shared/delayed/sweep.ts'
 import { requeueJobs, sweepJobs } from '../shared/jobs/sweep.ts'
@@ -10,6 +11,7 @@ import type { Services } from '../shared/open-services.ts'
 import type { MaintenanceTask } from '../shared/queues/queues.ts'
 import { hourlyRules, pruneAll, requestLogRules } from '../shared/retention/rules.ts'
 import { reconcile, reconcileHolds, sweepReservations } from '../shared/wallet/reconcile.ts'
+import { sumDurations } from '../shared/wallet/sketches.ts'
 import { done, type Outcome } from './run-queue.ts'
 
 const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
@@ -32,15 +34,20 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     await raiseBalanceAlerts(services)
   },
   rules: evaluateRules,
-  incidents: watchStores,
+  async incidents(services) {
+    await watchStores(services)
+    await groupIncidents(services)
+  },
   async failures(services) {
     await watchFailures(services)
     await watchEndpoints(services)
+    await groupIncidents(services)
   },
   async endpoints(services) {
     const disabled = await disableFailingEndpoints(services)
     if (disabled > 0) services.log.warn({ disabled }, 'webhook endpoints disabled: their deliveries failed for days')
   },
+  durations: sumDurations,
   async jobs(services) {
     const { expired, lost: lostStarts } = await sweepJobs(services)
     const lost = lostStarts + (await sweepDelayed(services))

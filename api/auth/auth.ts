@@ -23,6 +23,7 @@ import {
 import { addressChanges } from './address-changes.ts'
 import type { AuthRequest } from './auth-request.ts'
 import { refundAttempt } from './budgets.ts'
+import { liftFirstKeyLimits } from './confirm-address.ts'
 import { emails } from './emails.ts'
 import { libraryKeys } from './encryption.ts'
 import { guessLimits } from './guess-limits.ts'
@@ -150,6 +151,11 @@ function betterAuthOver(
       sendOnSignUp: true,
       expiresIn: dayS,
       sendVerificationEmail: ({ user, token }) => mail.verification(user, token),
+      // The address is confirmed, whatever becomes of the limits, which the user can change from then on.
+      afterEmailVerification: user =>
+        liftFirstKeyLimits(services, user.id, userActor(user, currentRequest().headers)).catch(error =>
+          log.error({ err: error, person: user.id }, 'the limits of the first test key are not lifted'),
+        ),
     },
     user: {
       changeEmail: {

@@ -25,7 +25,7 @@ export function emails(mailer: Mailer, publicUrl: string) {
       mailer.post({
         to: email,
         subject: 'Confirm your email address',
-        text: `Hello,\n\nConfirm your email address to be able to create API keys. The link expires in 24 hours.\n\nIf you did not sign up, ignore this email.`,
+        text: `Hello,\n\nConfirm your email address to be able to create live keys, add credits and invite others. The link expires in 24 hours.\n\nIf you did not sign up, ignore this email.`,
         link: { label: 'Confirm address', url: page('verify-email', token) },
       }),
     passwordReset: ({ email }: Pick<Person, 'email'>, token: string) =>

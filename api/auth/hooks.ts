@@ -166,7 +166,11 @@ export function beforeLeaving(services: Platform, actorOf: () => Promise<Actor>,
     })
     if (!member) return
     const owners = await services.db.membership.count({ where: { organisationId, role: 'owner' } })
-    if (member.role === 'owner' && owners === 1) return // The library rejects it.
+    if (member.role === 'owner' && owners === 1)
+      throw new APIError('BAD_REQUEST', {
+        code: 'YOU_CANNOT_LEAVE_THE_ORGANIZATION_AS_THE_ONLY_OWNER',
+        message: 'You are the only owner of this organisation. Make another member an owner first.',
+      })
     await settleKeys(services, { ...member, organizationId: organisationId }, await actorOf(), currentRequest())
   })
 }

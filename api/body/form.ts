@@ -1,12 +1,12 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import { parseJson } from '../../shared/base/json.ts'
-import { validate } from '../../shared/base/validate.ts'
+import { unknownFieldError, validate } from '../../shared/base/validate.ts'
 import type { StoredFile } from '../../shared/files/files.ts'
 import { storeUpload } from '../../shared/files/uploads.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { Endpoint, Form, Upload } from '../endpoint.ts'
 import type { State } from '../state.ts'
-import { readMultipart, unknownFieldError } from './multipart.ts'
+import { readMultipart } from './multipart.ts'
 import { holdBody } from './read-body.ts'
 
 /**
@@ -37,8 +37,8 @@ export async function receiveForm({ body }: Endpoint, form: Form, state: State):
     if (required && !files.some(file => file.name === name))
       throw new GatewayError('missing_field', `\`${name}\` is required.`, { param: name })
   for (const [field, name] of Object.entries(form.names ?? {}))
-    if (Object.hasOwn(fields, field) && files.some(file => file.name === name)) throw unknownFieldError(field)
-  if (!form.toBody || !body) for (const name of Object.keys(fields)) throw unknownFieldError(name)
+    if (Object.hasOwn(fields, field) && files.some(file => file.name === name)) throw unknownFieldError(field, null)
+  if (!form.toBody || !body) for (const name of Object.keys(fields)) throw unknownFieldError(name, null)
   else state.body = await withFormNames(form, async () => validate(body, await form.toBody!(fields, files, services)))
 }
 

@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream'
 import busboy from 'busboy'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { parsedBytes } from '../../shared/base/json.ts'
+import { meantField, unknownFieldError } from '../../shared/base/validate.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { type Bytes, freeBytes } from '../../shared/io/bytes.ts'
 import { PieceCounter, pipeJoined } from '../../shared/io/pieces.ts'
@@ -70,7 +71,8 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
         stream.on('error', () => {}) // The parser reports it as well.
         const name = listName(sent)
         const max = Object.hasOwn(rules.files, name) ? rules.files[name]! : 0
-        if (max === 0) return reject(unknownFieldError(sent))
+        if (max === 0)
+          return reject(unknownFieldError(sent.slice(0, maxNameBytes), meantField(sent, Object.keys(rules.files))))
         if (pending.filter(other => other.name === name).length >= max) return rejectCount(name, max)
         const hash = createHash('sha256')
         const body = hashChunks(stream, hash)
@@ -192,12 +194,6 @@ async function* hashChunks(stream: Readable, hash: Hash): Bytes {
     yield part
     freeBytes(part)
   }
-}
-
-/** The error for an unknown field of a form. */
-export function unknownFieldError(name: string): GatewayError {
-  const param = name.slice(0, maxNameBytes)
-  return new GatewayError('unknown_field', `Unknown field \`${param}\`.`, { param })
 }
 
 function malformedError(message: string, param?: string, cause?: unknown): GatewayError {

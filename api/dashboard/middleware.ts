@@ -16,6 +16,7 @@ import { endWithFile } from '../end-with-file.ts'
 import type { Context } from '../endpoint.ts'
 import type { State } from '../state.ts'
 import { unmatchedRouteError } from '../unmatched-route.ts'
+import { openPageLinks } from './page-links.ts'
 
 /** The output folder of `npm run build`. */
 export const builtPages = join(import.meta.dirname, 'dist')
@@ -50,13 +51,18 @@ export function dashboard(services: Platform): Koa.Middleware<State> {
 
 /** Serves the built pages. A path that is not a file belongs to the client-side router, except below assets. */
 function openPages(services: Platform): RequestHandler {
+  const linksOf = openPageLinks(builtPages)
   return sirv(builtPages, {
     single: true,
     ignores: [/^\/assets\//],
     gzip: true,
     brotli: true,
     etag: true,
-    setHeaders: (response, path) => setPageHeaders(response, path, services),
+    setHeaders: (response, path) => {
+      setPageHeaders(response, path, services)
+      const search = response.req.url?.slice(path.length) ?? ''
+      if (!/\.\w+$/.test(path)) response.setHeader('link', linksOf(path, search))
+    },
   })
 }
 

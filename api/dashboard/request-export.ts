@@ -1,6 +1,7 @@
 import { formatUsd, usdFromNano } from '../../shared/base/money.ts'
 import type { Generation, Prisma } from '../../shared/generated/prisma/client.ts'
 import type { Platform } from '../../shared/platform.ts'
+import { firstTokenMs } from '../../shared/wallet/durations.ts'
 import { orderBy } from './queries/request-search.ts'
 import { readWorkKeys } from './queries/work.ts'
 import type { ExportField } from './row-export.ts'
@@ -74,7 +75,7 @@ export const requestFields: readonly ExportField<Row>[] = [
   ['service_tier', row => row.serviceTier],
   // A plain decimal in CSV, which numbers below a millionth are not as text.
   ['cost_usd', row => usdFromNano(row.costNano), row => formatUsd(row.costNano)],
-  ['first_byte_ms', row => row.firstByteMs],
+  ['first_byte_ms', firstTokenMs],
   ['duration_ms', row => row.durationMs],
   ['overhead_ms', row => row.overheadMs],
   ['end_user', row => row.endUser],

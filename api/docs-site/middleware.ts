@@ -35,6 +35,7 @@ export function docsSite(services: Platform): Koa.Middleware<State> {
     if (path === '/docs' || path === '/docs/api') return ctx.redirect(`${path}/`)
     ctx.set('x-content-type-options', 'nosniff')
     ctx.set('x-request-id', ctx.state.requestId)
+    const asked = ctx.req.url
     ctx.req.url = path.slice('/docs'.length)
     // Pages are never requested in ranges, and a range that ends before it begins would abort the response.
     delete ctx.req.headers.range
@@ -42,12 +43,19 @@ export function docsSite(services: Platform): Koa.Middleware<State> {
     endWithFile(ctx.res, services.log)
     await new Promise<void>((resolve, reject) => {
       ctx.res.once('close', resolve)
-      serve(ctx.req, ctx.res, () => {
+      serve.file(ctx.req, ctx.res, () => {
+        ctx.req.url = asked
+        if (isPage(ctx)) return serve.notFound(ctx.res, ctx.method)
         ctx.respond = true
         reject(unmatchedRouteError(ctx))
       })
     })
   }
+}
+
+/** Whether a person asked for a page; programs, and pages that lack a part, get JSON. */
+function isPage({ path, req }: Koa.Context): boolean {
+  return !path.startsWith('/docs/assets/') && /\btext\/html\b/.test(req.headers.accept ?? '')
 }
 
 function openSite() {
@@ -68,5 +76,13 @@ function openSite() {
     if (!isHashed) response.setHeader('content-security-policy', policy)
     if (path.endsWith('.md')) response.setHeader('content-type', 'text/markdown; charset=utf-8')
   }
-  return sirv(builtDocs, { gzip: true, brotli: true, etag: true, extensions: ['html'], setHeaders })
+  const lost = readFileSync(join(builtDocs, '404.html'))
+  return {
+    file: sirv(builtDocs, { gzip: true, brotli: true, etag: true, extensions: ['html'], setHeaders }),
+    notFound(response: ServerResponse, method: string): void {
+      setHeaders(response, '/404.html')
+      response.writeHead(404, { 'content-type': 'text/html; charset=utf-8', 'content-length': lost.length })
+      response.end(method === 'HEAD' ? undefined : lost)
+    },
+  }
 }

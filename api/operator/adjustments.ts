@@ -23,6 +23,7 @@ export function adjust(services: Platform, adjustment: Adjustment, actor: Actor)
 export const adjustments: Command[] = [
   command({
     name: 'adjustment add',
+    summary: 'Corrects the balance of an organisation, up or down, with a reason that its ledger shows.',
     help: '--org ID --usd -5 --reason R [--id ID] [--allow-negative]',
     flags: z.strictObject({
       org,

@@ -29,18 +29,21 @@ async function change(services: Platform, slug: string, patch: z.output<typeof m
 export const catalogCommands: Command[] = [
   command({
     name: 'model disable',
+    summary: 'Takes a model out of service for all organisations, until it is enabled again.',
     help: '--model M',
     flags: z.strictObject({ model: name }),
     run: (services, { model }) => change(services, model, { disabled: true }),
   }),
   command({
     name: 'model enable',
+    summary: 'Puts a disabled model back into service.',
     help: '--model M',
     flags: z.strictObject({ model: name }),
     run: (services, { model }) => change(services, model, { disabled: false }),
   }),
   command({
     name: 'model price',
+    summary: 'Sets the price of a model at a provider, in USD without the margin.',
     help: '--model M --provider P --price \'{"unit":"token","input":"1","output":"4"}\'',
     flags: z.strictObject({ model: name, provider: name, price: json }),
     run: (services, { model, provider, price }) =>
@@ -48,6 +51,7 @@ export const catalogCommands: Command[] = [
   }),
   command({
     name: 'model reset',
+    summary: 'Sets the state and prices of a model back to those of the catalog file.',
     help: '--model M',
     flags: z.strictObject({ model: name }),
     run(services, { model }) {
@@ -59,6 +63,7 @@ export const catalogCommands: Command[] = [
   }),
   command({
     name: 'model alias',
+    summary: 'Makes a name another name of a model, or removes it.',
     help: '--alias A [--model M] [--remove]',
     flags: z.strictObject({ alias: name, model: name.optional(), remove: z.boolean().default(false) }),
     async run(services, { alias, model, remove }) {
@@ -71,6 +76,7 @@ export const catalogCommands: Command[] = [
   }),
   command({
     name: 'server add',
+    summary: 'Adds a server of your own that speaks OpenAI’s protocol, or replaces one.',
     help: '--name N --base-url U --models \'[{"id":"lab-chat","upstream_model":"my-model","price":{…}}]\' [--api-key-file F]',
     flags: z.strictObject({ name, base_url: z.string(), models: json, api_key_file: z.string().min(1).optional() }),
     async run(services, { name, base_url, models, api_key_file }) {
@@ -82,6 +88,7 @@ export const catalogCommands: Command[] = [
   }),
   command({
     name: 'server list',
+    summary: 'Lists the servers that were added, with their models.',
     help: '',
     flags: z.strictObject({}),
     async run({ catalogOverrides }) {
@@ -94,6 +101,7 @@ export const catalogCommands: Command[] = [
   }),
   command({
     name: 'server remove',
+    summary: 'Removes a server that was added.',
     help: '--name N',
     flags: z.strictObject({ name }),
     async run(services, { name }) {

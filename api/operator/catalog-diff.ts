@@ -33,6 +33,7 @@ type Differences = { new: NewModel[]; gone: { id: string; type: string; upstream
 export const catalogDiff: Command[] = [
   command({
     name: 'catalog diff',
+    summary: 'Compares the models that a provider lists, or those of a file, with the catalog.',
     help: '--provider P [FILE]',
     operand: 'file',
     flags: z.strictObject({ provider: z.string().min(1).max(100), file: z.string().min(1).optional() }),

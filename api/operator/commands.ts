@@ -14,6 +14,7 @@ import { catalogCommands } from './catalog-commands.ts'
 import { catalogDiff } from './catalog-diff.ts'
 import { addCredit } from './credit.ts'
 import { doctor } from './doctor.ts'
+import { find } from './find.ts'
 import { findOrganisation, number, org } from './flags.ts'
 import { type Command, command, type EnvironmentCommand } from './parse.ts'
 import { prune } from './prune.ts'
@@ -32,6 +33,7 @@ const describe = (record: KeyRecord) =>
 const organisations: Command[] = [
   command({
     name: 'org create',
+    summary: 'Creates an organisation and prints its ID.',
     help: '--name N',
     flags: z.strictObject({ name: z.string().min(1).max(200) }),
     async run({ db }, { name }) {
@@ -45,6 +47,7 @@ const organisations: Command[] = [
   }),
   command({
     name: 'org list',
+    summary: 'Lists all organisations with their balances.',
     help: '',
     flags: z.strictObject({}),
     async run(services) {
@@ -70,6 +73,7 @@ const organisations: Command[] = [
   }),
   command({
     name: 'org responses',
+    summary: 'Shows or sets whether the responses of an organisation are stored, and for how long.',
     help: '--org ID [--keep on|off] [--retention-days 30]',
     flags: z.strictObject({
       org,
@@ -91,6 +95,7 @@ const organisations: Command[] = [
   }),
   command({
     name: 'credit add',
+    summary: 'Adds credits to an organisation.',
     help: '--org ID --usd 25 [--method grant|card|ach] [--hold-days 5]',
     flags: z.strictObject({
       org,
@@ -161,6 +166,7 @@ const keyFlags = z.strictObject({
 const keys: Command[] = [
   command({
     name: 'key create',
+    summary: 'Creates an API key and prints its secret, this once.',
     help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--denied-service-tiers flex,priority] [--provider JSON] [--expires-in-days N]',
     flags: keyFlags,
     async run(services, { org, env, ...policy }) {
@@ -171,6 +177,7 @@ const keys: Command[] = [
   }),
   command({
     name: 'key list',
+    summary: 'Lists the API keys of an organisation, revoked ones too.',
     help: '--org ID',
     flags: z.strictObject({ org }),
     async run(services, { org }) {
@@ -184,6 +191,7 @@ const keys: Command[] = [
   }),
   command({
     name: 'key revoke',
+    summary: 'Revokes an API key for good.',
     help: '--hash H',
     flags: z.strictObject({ hash }),
     async run(services, { hash }) {
@@ -193,6 +201,7 @@ const keys: Command[] = [
   }),
   command({
     name: 'key roll',
+    summary: 'Gives an API key a new secret and prints it, this once; the key keeps its policy and history.',
     help: '--hash H [--overlap-hours N]',
     flags: z.strictObject({ hash, overlap_hours: number.pipe(overlapHours).optional() }),
     async run(services, { hash, overlap_hours: hours }) {
@@ -202,6 +211,7 @@ const keys: Command[] = [
   }),
   command({
     name: 'provisioning-key create',
+    summary: 'Creates a key that manages the API keys of an organisation over HTTP, and prints its secret.',
     help: '--org ID',
     flags: z.strictObject({ org }),
     async run(services, { org }) {
@@ -212,6 +222,7 @@ const keys: Command[] = [
   }),
   command({
     name: 'provisioning-key revoke',
+    summary: 'Revokes the provisioning keys of an organisation, or one of them.',
     help: '--org ID [--id ID]',
     flags: z.strictObject({ org, id: z.string().optional() }),
     async run(services, { org, id }) {
@@ -237,6 +248,7 @@ async function confirmLedgerCheck({ db, redis, clock }: Platform): Promise<Invar
 const maintenance: Command[] = [
   command({
     name: 'ledger check',
+    summary: 'Checks that balances, ledger, request log and Redis agree; exits with 1 if they do not.',
     help: '',
     flags: z.strictObject({}),
     async run(services) {
@@ -251,6 +263,7 @@ const maintenance: Command[] = [
   }),
   command({
     name: 'models list',
+    summary: 'Lists all models with their providers; those without an API key are in parentheses.',
     help: '',
     flags: z.strictObject({}),
     async run({ catalog, upstreams }) {
@@ -273,6 +286,8 @@ const maintenance: Command[] = [
   }),
   command({
     name: 'models check',
+    summary:
+      'Counts models that no configured provider serves or that are past their end; exits with 1 for the latter.',
     help: '',
     flags: z.strictObject({}),
     async run({ catalog, upstreams, clock }) {
@@ -293,6 +308,7 @@ export const commands: readonly Command[] = [
   ...keys,
   ...users,
   ...suspensions,
+  ...find,
   ...maintenance,
   ...prune,
   ...catalogCommands,
@@ -302,11 +318,3 @@ export const commands: readonly Command[] = [
 ]
 
 export const environmentCommands: readonly EnvironmentCommand[] = [doctor]
-
-/** The help text: one line per command. */
-export function usage(): string {
-  return [
-    'Commands (each takes --json):',
-    ...[...commands, ...environmentCommands].map(({ name, help }) => `  ${name} ${help}`.trimEnd()),
-  ].join('\n')
-}

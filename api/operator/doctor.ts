@@ -1,6 +1,10 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { type Config, ConfigError, loadConfig } from '../../shared/base/config.ts'
+import { readRunningStack } from '../../shared/base/dev-stack.ts'
+import { directConnection, proxyName } from '../../shared/base/proxies.ts'
 import { type Clock, systemClock } from '../../shared/base/time.ts'
 import { type Catalog, CatalogError, loadCatalog } from '../../shared/catalog/catalog.ts'
 import { isDrift, listStatedCosts, type StatedCost } from '../../shared/engine/stated-costs.ts'
@@ -14,6 +18,7 @@ import { shardsOf } from '../../shared/io/redis-shards.ts'
 import { confirmShards, listRedisWarnings, rejectOnAuthFailure } from '../../shared/io/redis-start.ts'
 import { withDeadline } from '../../shared/io/retry.ts'
 import { openBlobs } from '../../shared/io/storage/open-blobs.ts'
+import { targetOf } from '../../shared/io/tunnel.ts'
 import { checkCredentials } from '../../shared/providers/credential-check.ts'
 import { isOverdue, readRuns, type TaskRun } from '../../shared/queues/housekeeping.ts'
 import { openQueue, queueAddress } from '../../shared/queues/queues.ts'
@@ -35,6 +40,8 @@ const maxDeliveryWaitMs = 15 * 60_000
 
 export const doctor: EnvironmentCommand = {
   name: 'doctor',
+  summary:
+    'Examines an installation: configuration, stores, workers, clocks, storage, email and the providers’ API keys.',
   help: '',
   flags: z.strictObject({}),
   async runAlone(env) {
@@ -60,7 +67,15 @@ export async function examine(env?: Environment, clock: Clock = systemClock): Pr
     if (!(error instanceof ConfigError || error instanceof CatalogError)) throw error
     return error.faults.map(detail => ({ state: 'failed', check: 'configuration', detail }))
   }
-  const warnings = startWarnings(config, catalog).map(detail => warning('configuration', detail))
+  const running = readUnsharedVariables(config)
+  const warnings = [
+    ...startWarnings(config, catalog),
+    ...(running === null
+      ? []
+      : [
+          `the gateway at ${running.address} has ${running.names.join(', ')}, and this command has not: what depends on it is examined without it. Run doctor with the same variables`,
+        ]),
+  ].map(detail => warning('configuration', detail))
   const configuration = warnings.length > 0 ? warnings : [ok('configuration', `${config.variables.length} variables`)]
   const findings = await Promise.all(
     Object.entries(checks).map(([name, check]) =>
@@ -68,6 +83,13 @@ export async function examine(env?: Environment, clock: Clock = systemClock): Pr
     ),
   )
   return [...configuration, ...findings.flat()]
+}
+
+/** What the development stack, whose stores are examined, was started with and this command was not; null if nothing. */
+function readUnsharedVariables({ dataDir, variables }: Config): { address: string; names: string[] } | null {
+  const running = variables.includes('DATABASE_URL') ? null : readRunningStack(dataDir)
+  const names = (running?.variables ?? []).filter(name => !variables.includes(name))
+  return running !== null && names.length > 0 ? { address: running.address, names } : null
 }
 
 const ok = (check: string, detail: string): Finding => ({ state: 'ok', check, detail })
@@ -81,6 +103,7 @@ const checks: Record<string, Check> = {
   'public address': checkPublicUrl,
   email: checkEmail,
   providers: checkProviders,
+  proxy: checkProxies,
   rotation: examineRotation,
 }
 
@@ -249,9 +272,34 @@ async function checkEmail(config: Config): Promise<Finding[]> {
   return [ok('email', 'the mail server accepts the sender')]
 }
 
+/** Whether the proxies can be connected to; whether they let requests to the providers through shows in the providers' findings. */
+async function checkProxies({ proxies, providers }: Config): Promise<Finding[]> {
+  const own = [...providers.values()].map(({ proxy }) => proxy).filter(proxy => proxy !== directConnection)
+  const all = new Set([proxies.https, proxies.http, ...own].filter(proxy => proxy !== null))
+  return Promise.all(
+    [...all].map(async proxy => {
+      const name = proxyName(proxy)
+      const socket = connect(targetOf(new URL(proxy)))
+      try {
+        await once(socket, 'connect', { signal: AbortSignal.timeout(connectTimeoutMs) })
+        return ok('proxy', `${name} can be connected to`)
+      } catch (error) {
+        return failed('proxy', `${name} cannot be connected to: ${reasonOf(error)}`)
+      } finally {
+        socket.destroy()
+      }
+    }),
+  )
+}
+
 async function checkProviders(config: Config, clock: Clock, catalog: Catalog): Promise<Finding[]> {
   const reports = await checkCredentials(catalog, config, clock)
-  if (reports.length === 0) return [failed('providers', 'no provider has a key: set OPENAI_API_KEY, for example')]
+  if (reports.length === 0) {
+    const key = readUnsharedVariables(config)?.names.find(name => name.endsWith('_API_KEY'))
+    return key === undefined
+      ? [failed('providers', 'no provider has a key: set OPENAI_API_KEY, for example')]
+      : [warning('providers', `not examined: the running gateway has ${key}, and this command has not`)]
+  }
   return reports.map(({ provider, credential, origin, outcome, reason }) => {
     const check = `provider ${provider}`
     if (outcome === 'accepted') return ok(check, `key ${credential} is accepted`)

@@ -2,8 +2,9 @@ import { ConfigError, loadConfig } from '../../shared/base/config.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { openServices } from '../../shared/open-services.ts'
 import { backgroundStatementMs } from '../../shared/platform.ts'
-import { commands, environmentCommands, usage } from './commands.ts'
-import { type Environment, parseCommand, type Result, UsageError } from './parse.ts'
+import { commands, environmentCommands } from './commands.ts'
+import { helpFor } from './help.ts'
+import { type Environment, parseCommand, type Result } from './parse.ts'
 
 /** What a command ends with: its exit code, and the texts it writes, each a whole number of lines. */
 export type Outcome = { exitCode: number; stdout: string; stderr: string }
@@ -32,7 +33,8 @@ export async function runCommand(argv: string[], env?: Environment): Promise<Out
 
 /** Runs a command. Returns the output and the exit code. */
 async function run(argv: string[], env?: Environment): Promise<{ output: string; exitCode: number }> {
-  if (argv.length === 1 && (argv[0] === 'help' || argv[0] === '--help')) return { output: usage(), exitCode: 0 }
+  const help = helpFor(argv)
+  if (help !== null) return { output: help, exitCode: 0 }
   const { command, flags, json } = parseCommand(argv, [...commands, ...environmentCommands])
   if ('runAlone' in command) return written(await command.runAlone(env), json)
   const config = { ...loadConfig(env), databasePool: 2 }
@@ -49,7 +51,6 @@ function written({ data, text, exitCode = 0 }: Result, json: boolean): { output:
 }
 
 function describe(error: unknown): string {
-  if (error instanceof UsageError) return `${error.message}\n\n${usage()}`
   if (error instanceof ConfigError) return error.faults.map(fault => `configuration: ${fault}`).join('\n')
   return error instanceof Error ? error.message || error.name : String(error)
 }

@@ -11,6 +11,7 @@ type Line = { table: string; what: string; rows: number; bytes: number | null }
 export const prune: Command[] = [
   command({
     name: 'prune',
+    summary: 'Removes what is past its retention now, or with --dry-run counts it.',
     help: '[--dry-run]',
     flags: z.strictObject({ dry_run: z.literal(true, 'takes no value').optional() }),
     async run(services, { dry_run: isDryRun = false }) {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { resealNotifications } from '../../shared/alerts/operator-notifications.ts'
 import { resealSlackUrls } from '../../shared/alerts/rules.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { resealSigningSecret } from '../../shared/keys/signing-secret.ts'
@@ -12,6 +13,7 @@ const perPage = 500
 export const secrets: Command[] = [
   command({
     name: 'secrets encrypt',
+    summary: 'Encrypts all stored secrets with the first key of ENCRYPTION_KEY.',
     help: '',
     flags: z.strictObject({}),
     async run(services) {
@@ -29,6 +31,7 @@ export const secrets: Command[] = [
         webhook_secrets: await encryptWebhookSecrets(services),
         webhook_endpoints: await services.webhookEndpoints.reseal(),
         slack_urls: await resealSlackUrls(services),
+        operator_notifications: (await resealNotifications(services)) ? 1 : 0,
         signing_secret,
         authenticator_apps: await reencryptTwoFactors(services.db, key),
         stored_responses: await services.storedResponses.reseal(),
@@ -36,7 +39,7 @@ export const secrets: Command[] = [
         request_contents: await services.contents.reseal(),
         server_keys: await services.catalogOverrides.reseal(),
       }
-      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations and ${data.webhook_endpoints} endpoints, Slack URLs of ${data.slack_urls} alert rules, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps, ${data.stored_responses} stored responses, ${data.conversation_items} items and metadata of conversations, ${data.request_contents} logged requests, API keys of ${data.server_keys} servers`
+      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations and ${data.webhook_endpoints} endpoints, Slack URLs of ${data.slack_urls} alert rules, ${data.operator_notifications} settings of notifications to operators, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps, ${data.stored_responses} stored responses, ${data.conversation_items} items and metadata of conversations, ${data.request_contents} logged requests, API keys of ${data.server_keys} servers`
       return { data: { data }, text }
     },
   }),

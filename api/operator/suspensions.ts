@@ -11,6 +11,7 @@ const personOf = ({ id, email }: { id: string; email: string }) => ({ id, email 
 export const suspensions: Command[] = [
   command({
     name: 'org suspend',
+    summary: 'Stops all keys of an organisation; its members can only read its data.',
     help: '--org ID --reason R',
     flags: z.strictObject({ org, reason }),
     async run(services, { org, reason }) {
@@ -20,6 +21,7 @@ export const suspensions: Command[] = [
   }),
   command({
     name: 'org resume',
+    summary: 'Ends the suspension of an organisation.',
     help: '--org ID',
     flags: z.strictObject({ org }),
     async run(services, { org }) {
@@ -29,6 +31,7 @@ export const suspensions: Command[] = [
   }),
   command({
     name: 'user suspend',
+    summary: 'Signs a user out and keeps them from signing in.',
     help: '--email E --reason R',
     flags: z.strictObject({ email, reason }),
     async run(services, { email, reason }) {
@@ -38,6 +41,7 @@ export const suspensions: Command[] = [
   }),
   command({
     name: 'user resume',
+    summary: 'Lets a suspended user sign in again.',
     help: '--email E',
     flags: z.strictObject({ email }),
     async run(services, { email }) {

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { operatorActor } from '../../shared/io/audit.ts'
+import { confirmAddress } from '../auth/confirm-address.ts'
 import { resetSecondFactor, setOperator } from '../auth/operators.ts'
 import { type Command, command } from './parse.ts'
 
@@ -16,11 +17,12 @@ const record = ({ id, email, name, emailVerified, operator }: Row) => ({
 type Shown = ReturnType<typeof record>
 
 const line = ({ id, email, name, email_verified: isVerified, operator }: Shown) =>
-  `${id}  ${operator ? 'operator' : 'person  '}  ${email}${isVerified ? '' : ' (not confirmed)'}  ${name}`
+  `${id}  ${operator ? 'operator' : 'user    '}  ${email}${isVerified ? '' : ' (not confirmed)'}  ${name}`
 
 export const users: Command[] = [
   command({
     name: 'user promote',
+    summary: 'Makes a user an operator, or with --demote an ordinary user.',
     help: '--email E [--demote]',
     flags: z.strictObject({ email: z.email(), demote: z.boolean().default(false) }),
     async run(services, { email, demote }) {
@@ -29,7 +31,18 @@ export const users: Command[] = [
     },
   }),
   command({
+    name: 'user verify',
+    summary: 'Confirms the email address of a user, as the link of the email does.',
+    help: '--email E',
+    flags: z.strictObject({ email: z.email() }),
+    async run(services, { email }) {
+      const data = record(await confirmAddress(services, email))
+      return { data: { data }, text: line(data) }
+    },
+  }),
+  command({
     name: 'user reset-two-factor',
+    summary: 'Removes the authenticator app and passkeys of a user who lost them.',
     help: '--email E',
     flags: z.strictObject({ email: z.email() }),
     async run(services, { email }) {
@@ -39,6 +52,7 @@ export const users: Command[] = [
   }),
   command({
     name: 'user list',
+    summary: 'Lists all users, with those whose address is not confirmed.',
     help: '',
     flags: z.strictObject({}),
     async run({ db }) {

@@ -42,12 +42,14 @@ const attemptLine = (row: WebhookAttempt) =>
 export const webhooks: Command[] = [
   command({
     name: 'webhook-secret show',
+    summary: 'Prints the secret that signs the webhooks of an organisation.',
     help: '--org ID',
     flags: z.strictObject({ org }),
     run: async (services, { org }) => secretsShown(await getWebhookSecrets(services, org, services.clock.now())),
   }),
   command({
     name: 'webhook-secret rotate',
+    summary: 'Replaces the secret that signs the webhooks of an organisation, and prints the new one.',
     help: '--org ID',
     flags: z.strictObject({ org }),
     run: async (services, { org }) =>
@@ -55,6 +57,7 @@ export const webhooks: Command[] = [
   }),
   command({
     name: 'webhook list',
+    summary: 'Lists the latest webhook deliveries of an organisation.',
     help: '--org ID [--status pending|delivered|failed] [--limit N]',
     flags: z.strictObject({
       org,
@@ -69,6 +72,7 @@ export const webhooks: Command[] = [
   }),
   command({
     name: 'webhook show',
+    summary: 'Shows a webhook delivery with its attempts.',
     help: '--delivery evt_…',
     flags: z.strictObject({ delivery }),
     async run({ webhooks }, { delivery }) {
@@ -79,6 +83,7 @@ export const webhooks: Command[] = [
   }),
   command({
     name: 'webhook redeliver',
+    summary: 'Sends a webhook event again.',
     help: '--delivery evt_…',
     flags: z.strictObject({ delivery }),
     async run({ webhooks }, { delivery }) {

@@ -6,6 +6,7 @@ import type { Generation } from '../../shared/generated/prisma/client.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { WalletView } from '../../shared/wallet/accounts.ts'
+import { firstTokenMs } from '../../shared/wallet/durations.ts'
 import { admitFree } from '../auth/api-keys.ts'
 import { endpoint } from '../endpoint.ts'
 import { wallet } from '../schemas/account.ts'
@@ -119,7 +120,7 @@ export function presentGeneration(row: Generation) {
     },
     cost_usd: usdFromNano(row.costNano),
     cache_discount_usd: usdFromNano(row.cacheDiscountNano ?? 0n),
-    first_byte_ms: row.firstByteMs,
+    first_byte_ms: firstTokenMs(row),
     duration_ms: row.durationMs,
   }
 }

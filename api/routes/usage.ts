@@ -129,8 +129,8 @@ export function presentSums(sum: UsageSum) {
     reasoning_tokens: sum.reasoningTokens,
     latency_p50_ms: sum.latency.p50Ms,
     latency_p95_ms: sum.latency.p95Ms,
-    first_byte_p50_ms: sum.firstByte.p50Ms,
-    first_byte_p95_ms: sum.firstByte.p95Ms,
+    first_byte_p50_ms: sum.firstToken.p50Ms,
+    first_byte_p95_ms: sum.firstToken.p95Ms,
   }
 }
 

@@ -271,7 +271,7 @@ export const generation = z
     }),
     cost_usd: usd,
     cache_discount_usd: usd.describe('USD that the provider’s cache saved; negative where writing to it cost more.'),
-    first_byte_ms: z.int().nullable(),
+    first_byte_ms: z.int().nullable().describe('The time to the first token of a stream. Null if it was not streamed.'),
     duration_ms: z.int(),
   })
   .meta({ id: 'Generation' })

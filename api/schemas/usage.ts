@@ -56,10 +56,10 @@ export const usageRow = z
     completion_tokens: count,
     reasoning_tokens: count.describe('Those of `completion_tokens` spent on reasoning.'),
     latency_p50_ms: milliseconds.describe(
-      'The median duration of successful requests, without queued work and sessions, from a histogram.',
+      'The median duration of successful requests, without queued work and sessions, accurate to 2 %: at least the shortest and at most the longest of them.',
     ),
     latency_p95_ms: milliseconds,
-    first_byte_p50_ms: milliseconds.describe('The median time to the first byte.'),
+    first_byte_p50_ms: milliseconds.describe('The median time to the first token of those that were streamed.'),
     first_byte_p95_ms: milliseconds,
   })
   .meta({ id: 'UsageRow' })

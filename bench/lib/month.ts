@@ -40,13 +40,20 @@ const keyNames = ['Web app', 'Mobile app', 'Support agent', 'Search', 'Data team
 
 export type Month = { keyIds: string[]; organisationId: string }
 
-/** Fills the tables for an organisation of `userId` in the 30 days before `nowMs`. The partitions of both months must exist. */
+/** More than any test spends. */
+const plenty = { depositUsd: 900_000_000, capUsd: 900_000 }
+
+/**
+ * Fills the tables for an organisation of `userId` in the 30 days before `nowMs`. The partitions of both months must exist. `funds`: what
+ * each organisation has paid in, and the monthly cap of its keys.
+ */
 export async function fillMonth(
   db: pg.Client,
   organisationId: string,
   userId: string,
   requests: number,
   nowMs: number,
+  funds = plenty,
 ): Promise<Month> {
   await db.query("SET TIME ZONE 'UTC'") // As the gateway's own sessions.
   await db.query(`SELECT setseed(0.5)`)
@@ -54,7 +61,7 @@ export async function fillMonth(
   // Months that are closed by now are filled as they were booked in their time.
   await db.query('ALTER TABLE ledger_entries DISABLE TRIGGER date_entry')
   const keyIds = keyNames.map((_, i) => `key_month${i}`)
-  await makeOrganisations(db, organisationId, userId, keyIds)
+  await makeOrganisations(db, organisationId, userId, keyIds, funds.capUsd)
   const perDay = Math.round(requests / (1 - otherShare) / days)
   for (let day = days; day > 0; day--) {
     const from = new Date(nowMs - day * 86_400_000)
@@ -62,7 +69,7 @@ export async function fillMonth(
     if (inserted !== perDay) throw new Error('some of the requests were not inserted')
     await db.query(chargesOfDay, [from])
   }
-  await db.query(`${sums}; ALTER TABLE ledger_entries ENABLE TRIGGER date_entry`)
+  await db.query(`${sumsOf(funds.depositUsd)}; ALTER TABLE ledger_entries ENABLE TRIGGER date_entry`)
   await fillOthers(db, organisationId, keyIds[0]!)
   await db.query('VACUUM ANALYZE')
   return { keyIds, organisationId }
@@ -74,7 +81,13 @@ const base36 = `
     FROM generate_series(0, 8) AS i
   $$`
 
-async function makeOrganisations(db: pg.Client, organisationId: string, userId: string, keyIds: string[]) {
+async function makeOrganisations(
+  db: pg.Client,
+  organisationId: string,
+  userId: string,
+  keyIds: string[],
+  capUsd: number,
+) {
   await db.query(
     `INSERT INTO organisations (id, name, slug) SELECT 'org_other' || i, 'Other ' || i, 'other' || i FROM generate_series(0, $1 - 1) AS i`,
     [otherOrganisations],
@@ -85,7 +98,7 @@ async function makeOrganisations(db: pg.Client, organisationId: string, userId: 
   const shape = `encode(sha256(id::bytea), 'hex'), 'svc_sk_live_', right(id, 4)`
   await db.query(
     `${insert} SELECT id, $1, ${shape}, name, (CASE name WHEN 'Staging' THEN 'test' ELSE 'live' END)::environment,
-       900000000000000, '{}', $2, now()
+       ${capUsd}::bigint * 1000000000, '{}', $2, now()
      FROM unnest($3::text[], $4::text[]) AS key(id, name)`,
     [organisationId, userId, keyIds, keyNames],
   )
@@ -159,9 +172,9 @@ const chargesOfDay = `
   FROM generations WHERE created_at >= $1 AND created_at < $1::timestamptz + interval '1 day' AND cost_nano > 0 ORDER BY created_at`
 
 /** Deposits, balances and the months of keys, such that the ledger check holds. */
-const sums = `
+const sumsOf = (depositUsd: number) => `
   INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, method, created_at)
-    SELECT id, 'deposit', 900000000000000000, 'deposit:' || id, 'grant', now() FROM organisations;
+    SELECT id, 'deposit', ${depositUsd}::bigint * 1000000000, 'deposit:' || id, 'grant', now() FROM organisations;
   INSERT INTO wallets (organisation_id, balance_nano, version)
     SELECT organisation_id, sum(amount_nano), 1 FROM ledger_entries GROUP BY 1
     ON CONFLICT (organisation_id) DO UPDATE SET balance_nano = excluded.balance_nano, version = 1;

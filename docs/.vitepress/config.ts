@@ -77,6 +77,12 @@ export default defineConfig({
   themeConfig: {
     search: { provider: 'local' },
     outline: [2, 3],
+    notFound: {
+      title: 'Page not found',
+      quote: 'There is no such page in the documentation of this gateway. Search it, or choose a page in the menu.',
+      linkText: 'To the quickstart',
+      linkLabel: 'To the quickstart',
+    },
     nav: [
       { text: 'API reference', link: '/api/', target: '_self' },
       { text: 'Dashboard', link: '/dashboard', target: '_self' },

@@ -24,6 +24,7 @@ const lookedKey = 'incidents:looked'
 /** Records what is wrong with providers, processes and the ledger's backlog, as Redis has it. */
 export async function watchStores(services: Platform): Promise<void> {
   await noteGap(services)
+  await services.providerPauses.expire()
   const [{ nowMs, reports }, silent, backlog, pauses] = await Promise.all([
     readHealth(services.redis),
     listSilent(services),
@@ -34,12 +35,12 @@ export async function watchStores(services: Platform): Promise<void> {
   const offsetMs = nowMs - services.clock.now()
   const conditions = reports.flatMap(report => [...circuitOf(report, nowMs), ...keyOf(report, nowMs)])
   const paused = pauses.map(
-    ({ provider, reason, pausedBy, pausedAt }): Condition => ({
+    ({ provider, reason, pausedBy, pausedAt, pausedUntil }): Condition => ({
       kind: 'paused',
       subject: provider,
       provider,
       sinceMs: pausedAt.getTime(),
-      message: reason ? `Paused by ${pausedBy}: ${reason}` : `Paused by ${pausedBy}`,
+      message: `Paused by ${pausedBy}${pausedUntil ? ` until ${pausedUntil.toISOString()}` : ''}${reason ? `: ${reason}` : ''}`,
     }),
   )
   const local = conditions.map(({ sinceMs = nowMs, ...condition }) => ({ ...condition, sinceMs: sinceMs - offsetMs }))
@@ -81,7 +82,9 @@ function keyOf({ provider, lastError }: ReportedHealth, nowMs: number): Conditio
 
 /** "HTTP 500: The server had an error." */
 function textOf({ reason, status, message }: Pick<LastError, 'reason' | 'status' | 'message'>): string {
-  const kind = status === null ? reason.replaceAll('_', ' ') : `HTTP ${status}`
+  const plain = status === null ? reason.replaceAll('_', ' ') : `HTTP ${status}`
+  // A wrong base URL and a wrong model look the same.
+  const kind = status === 404 ? `${plain} (the base URL or the model is unknown there)` : plain
   return message ? `${kind}: ${message}` : kind
 }
 

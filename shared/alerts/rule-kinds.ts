@@ -6,7 +6,7 @@
 import { formatCents, type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
 import { quoteName } from '../base/quote-name.ts'
 import { dayMs } from '../base/time.ts'
-import { bucketCount, percentileMs } from '../wallet/usage-hours.ts'
+import type { DurationMeasure } from '../wallet/durations.ts'
 
 const minutes = ['5m', '15m', '1h', '24h'] as const
 const periods = ['day', 'week', 'month'] as const
@@ -26,8 +26,6 @@ export type Group = {
   requests: bigint
   errors: bigint
   cost: Nano
-  latency: (bigint | null)[]
-  firstByte: (bigint | null)[]
 }
 type KeyTimes = { expiresAt: Date | null; lastUsedAt: Date | null; createdAt: Date }
 
@@ -74,10 +72,12 @@ type Common = Texts &
   }
 
 /** How a figure of requests is measured. `counted`: compared with the rule's minimum. */
-type RequestMeasure = {
-  windows: readonly Window[]
-  figureOf(groups: readonly Group[]): { value: number | null; counted: number }
-}
+type RequestMeasure = { windows: readonly Window[] } & (
+  | { figureOf(groups: readonly Group[]): Figure }
+  /** The 95th percentile of a duration, which cannot be added up from groups. */
+  | { percentileOf: DurationMeasure }
+)
+export type Figure = { value: number | null; counted: number }
 type KeyMeasure = {
   windows: null
   /** Null = it cannot hold for this key. */
@@ -138,7 +138,7 @@ export const ruleKinds = {
     windows: minutes,
     minimum: 'requests',
     proposed: { threshold: 10_000, window: '15m' },
-    figureOf: groups => percentileOf(groups, 'latency'),
+    percentileOf: 'latency',
   }),
   ttft_p95: ofRequests({
     label: 'Time to first token, p95',
@@ -148,7 +148,7 @@ export const ruleKinds = {
     windows: minutes,
     minimum: 'requests',
     proposed: { threshold: 3_000, window: '15m' },
-    figureOf: groups => percentileOf(groups, 'firstByte'),
+    percentileOf: 'first_token',
   }),
   /** A key expires within so many days. */
   key_expiring: ofKeys({
@@ -252,13 +252,6 @@ function ofKeys(kind: KeyOptions): KeyKind {
 
 function sumOf(groups: readonly Group[], column: 'requests' | 'errors'): number {
   return groups.reduce((sum, group) => sum + Number(group[column]), 0)
-}
-
-function percentileOf(groups: readonly Group[], column: 'latency' | 'firstByte') {
-  const counts = Array.from({ length: bucketCount }, (_, i) =>
-    groups.reduce((sum, group) => sum + Number(group[column][i] ?? 0), 0),
-  )
-  return { value: percentileMs(counts, 0.95), counted: counts.reduce((sum, count) => sum + count, 0) }
 }
 
 function nameOf(subject: AlertFacts['subject']): string {

@@ -1,9 +1,8 @@
 import { dayMs } from '../base/time.ts'
 import { type AlertRule, Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import { bucketCount } from '../wallet/usage-hours.ts'
-import { slowKinds } from '../wallet/usage-query.ts'
-import { type Group, type Kind, kindOf, type RuleKind, type Window } from './rule-kinds.ts'
+import { bucketsIn, percentilesOf, timesOfLog } from '../wallet/durations.ts'
+import { type Figure, type Group, isPeriod, type Kind, kindOf, type RuleKind, type Window } from './rule-kinds.ts'
 
 /** What a rule is about: a key or an endpoint, or '' for requests. `reference` is how links and events name it. */
 export type Subject = { subject: string; reference: string | null; name: string | null }
@@ -21,7 +20,7 @@ const hourMs = 3_600_000
 const minuteMs = 60_000
 const shortMs: Partial<Record<Window, number>> = { '5m': 5 * minuteMs, '15m': 15 * minuteMs, '1h': hourMs }
 
-/** Measures rules of one organisation: one bounded query for each window, for keys, and for endpoints. */
+/** Measures rules of one organisation: two bounded queries for each window, one for keys, one for endpoints. */
 export async function measureRules(
   db: Connection,
   organisationId: string,
@@ -31,9 +30,13 @@ export async function measureRules(
   const measures = new Map<string, Measure>()
   const { requests = [], keys = [], endpoints = [] } = groupBySubject(rules)
   for (const [window, same] of Map.groupBy(requests, ({ rule }) => rule.window as Window)) {
-    const from = startOf(window, nowMs)
-    const groups = await readGroups(db, organisationId, window, from, nowMs)
-    for (const { rule, kind } of same) measures.set(rule.id, measureRequests(rule, kind, groups, from))
+    const source = { organisationId, window, from: startOf(window, nowMs), to: new Date(nowMs) }
+    const groups = await readGroups(db, source)
+    const percentiles = await readPercentiles(db, source, same)
+    for (const { rule, kind } of same) {
+      const figure = 'figureOf' in kind ? kind.figureOf(groupsOf(rule, groups)) : percentiles.get(rule.id)
+      measures.set(rule.id, compare(rule, kind, figure ?? { value: null, counted: 0 }, source.from))
+    }
   }
   if (keys.length > 0) {
     const rows = await readKeys(db, organisationId)
@@ -66,75 +69,73 @@ function startOf(window: Window, nowMs: number): Date {
   return new Date(Date.UTC(year, month, window === 'week' ? day - sinceMonday : day))
 }
 
-/** Reads figures from the request log for a short window, from the sums by hour for 24 hours, from those by day for spend. */
-function readGroups(
-  db: Connection,
-  organisationId: string,
-  window: Window,
-  from: Date,
-  nowMs: number,
-): Promise<Group[]> {
+type Source = { organisationId: string; window: Window; from: Date; to: Date }
+
+/** SQL: the requests of a window: from the log for a short one, from the sums by hour for 24 hours. */
+function tableOf({ organisationId, window, from, to }: Source): Prisma.Sql {
   const scope = Prisma.sql`organisation_id = ${organisationId}`
-  if (window in shortMs) return readLog(db, scope, from, new Date(nowMs))
-  if (window === '24h') return readHours(db, scope, from)
-  return db.$queryRaw<Group[]>`
-    SELECT key_id AS "keyId", model, environment::text, 0::bigint AS requests, 0::bigint AS errors,
-      sum(cost_nano)::bigint AS cost, '{}'::bigint[] AS latency, '{}'::bigint[] AS "firstByte"
-    FROM usage_days WHERE ${scope} AND day >= ${from} GROUP BY 1, 2, 3 ORDER BY cost DESC LIMIT ${maxGroups}`
-}
-
-function readLog(db: Connection, scope: Prisma.Sql, from: Date, to: Date): Promise<Group[]> {
-  const counts = (column: string) => {
-    const sums = buckets(i => `sum(calls) FILTER (WHERE ${column} = ${i})`)
-    return Prisma.sql`ARRAY[${sums}]::bigint[]`
-  }
-  const isTimed = Prisma.sql`status < 400 AND kind <> ALL(${slowKinds})`
-  return db.$queryRaw<Group[]>`
-    SELECT key_id AS "keyId", model, environment::text, sum(calls)::bigint AS requests,
-      coalesce(sum(calls) FILTER (WHERE outcome_of(status) NOT IN ('ok', 'cancelled')), 0)::bigint AS errors,
-      sum(cost_nano)::bigint AS cost, ${counts('latency')} AS latency, ${counts('first_byte')} AS "firstByte"
-    FROM (
-      SELECT key_id, model, environment, calls, status, cost_nano,
-        CASE WHEN ${isTimed} THEN duration_bucket(duration_ms) END AS latency,
-        CASE WHEN ${isTimed} THEN duration_bucket(first_byte_ms) END AS first_byte
+  return window in shortMs
+    ? Prisma.sql`(
+      SELECT key_id, model, environment, kind, outcome_of(status) AS outcome, calls::bigint AS requests, cost_nano, ${timesOfLog}
       FROM generations WHERE ${scope} AND created_at >= ${from} AND created_at < ${to}
-      ORDER BY created_at DESC LIMIT ${maxRequests}
-    ) latest
-    GROUP BY 1, 2, 3 ORDER BY requests DESC LIMIT ${maxGroups}`
+      ORDER BY created_at DESC LIMIT ${maxRequests})`
+    : Prisma.sql`(SELECT *, 1 AS hours FROM usage_hours WHERE ${scope} AND hour >= ${from})`
 }
 
-function readHours(db: Connection, scope: Prisma.Sql, from: Date): Promise<Group[]> {
-  const counts = (column: string) => {
-    const sums = buckets(i => `sum(${column}[${i}]) FILTER (WHERE timed)`)
-    return Prisma.sql`ARRAY[${sums}]::bigint[]`
-  }
+/** Reads figures of requests; for spend, from the sums by day. */
+function readGroups(db: Connection, source: Source): Promise<Group[]> {
+  const { organisationId, from } = source
+  if (isPeriod(source.window))
+    return db.$queryRaw<Group[]>`
+      SELECT key_id AS "keyId", model, environment::text, 0::bigint AS requests, 0::bigint AS errors, sum(cost_nano)::bigint AS cost
+      FROM usage_days WHERE organisation_id = ${organisationId} AND day >= ${from}
+      GROUP BY 1, 2, 3 ORDER BY cost DESC LIMIT ${maxGroups}`
   return db.$queryRaw<Group[]>`
     SELECT key_id AS "keyId", model, environment::text, sum(requests)::bigint AS requests,
-      coalesce(sum(requests) FILTER (WHERE outcome NOT IN ('ok', 'cancelled')), 0)::bigint AS errors,
-      sum(cost_nano)::bigint AS cost, ${counts('latency')} AS latency, ${counts('first_byte')} AS "firstByte"
-    FROM (SELECT *, kind <> ALL(${slowKinds}) AS timed FROM usage_hours WHERE ${scope} AND hour >= ${from}) hours
-    GROUP BY 1, 2, 3 ORDER BY requests DESC LIMIT ${maxGroups}`
+      coalesce(sum(requests) FILTER (WHERE outcome NOT IN ('ok', 'cancelled')), 0)::bigint AS errors, sum(cost_nano)::bigint AS cost
+    FROM ${tableOf(source)} used GROUP BY 1, 2, 3 ORDER BY requests DESC LIMIT ${maxGroups}`
 }
 
-function buckets(sumOf: (bucket: number) => string): Prisma.Sql {
-  return Prisma.raw(Array.from({ length: bucketCount }, (_, i) => sumOf(i + 1)).join(', '))
+/** Reads the percentiles of the rules about durations, by the rule's id. */
+async function readPercentiles(
+  db: Connection,
+  source: Source,
+  requests: readonly { rule: AlertRule; kind: KindOf<'requests'> }[],
+): Promise<Map<string, Figure>> {
+  const wanted = requests.flatMap(({ rule: { id, keyId, model, environment }, kind }) =>
+    'percentileOf' in kind ? Prisma.sql`(${id}, ${keyId}, ${model}, ${environment}, ${kind.percentileOf})` : [],
+  )
+  if (wanted.length === 0) return new Map()
+  const columns = Prisma.sql`key_id, model, environment`
+  const buckets = bucketsIn(tableOf(source), columns, source.window in shortMs ? 'log' : 'hours')
+  const ofRules = Prisma.sql`
+    SELECT r.id AS rule, r.measure, b.bucket_ms, b.calls, b.total_ms
+    FROM (VALUES ${Prisma.join(wanted)}) r(id, key_id, model, environment, measure) JOIN (
+      SELECT ${columns}, measure, bucket_ms, sum(calls) AS calls, sum(total_ms) AS total_ms
+      FROM (${buckets}) one GROUP BY ${columns}, measure, bucket_ms
+    ) b ON b.measure = r.measure AND b.environment::text = r.environment
+      AND b.key_id = coalesce(r.key_id, b.key_id) AND b.model = coalesce(r.model, b.model)`
+  const rows = await db.$queryRaw<{ rule: string; counted: number; p95: number }[]>`
+    SELECT rule, counted, p95 FROM (${percentilesOf(ofRules, Prisma.sql`rule`)}) p`
+  return new Map(rows.map(({ rule, counted, p95 }) => [rule, { value: p95, counted }]))
 }
 
-function measureRequests(
-  rule: AlertRule,
-  { figureOf, minimum }: KindOf<'requests'>,
-  groups: readonly Group[],
-  from: Date,
-): Measure {
-  const { keyId, model, environment, threshold } = rule
-  const own = groups.filter(
+function groupsOf({ keyId, model, environment }: AlertRule, groups: readonly Group[]): Group[] {
+  return groups.filter(
     group =>
       group.environment === environment &&
       (keyId === null || group.keyId === keyId) &&
       (model === null || group.model === model),
   )
-  const { value: figure, counted } = figureOf(own)
-  const value = minimum !== null && counted < rule.minRequests ? null : figure
+}
+
+function compare(
+  { threshold, minRequests }: AlertRule,
+  { minimum }: KindOf<'requests'>,
+  { value: figure, counted }: Figure,
+  from: Date,
+): Measure {
+  const value = minimum !== null && counted < minRequests ? null : figure
   const holds = value !== null && value >= threshold
   return { value, from, breaches: holds ? [{ subject: '', reference: null, name: null, value }] : [] }
 }

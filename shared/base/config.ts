@@ -5,6 +5,7 @@ import { issueText } from './issue-text.ts'
 import { type LoadLimits, loadLimits } from './load-limits.ts'
 import { nanoFromUsd } from './money.ts'
 import { findUnsafeSettings } from './production-safety.ts'
+import { directConnection, isProxyUrl, type Proxies, preferLowerCase } from './proxies.ts'
 import { type Quotas, quotasOf } from './quotas.ts'
 import { type RedisSettings, redisSettings } from './redis-settings.ts'
 import { findRetentionFaults, type RetentionPeriods, retentionOf } from './retention-config.ts'
@@ -30,6 +31,8 @@ export type ProviderSettings = {
   apiKeyOrigin: string
   baseUrl: string | null
   webhookSecret: string | null
+  /** The proxy of its requests instead of the general one: a URL, or `direct`. */
+  proxy: string | null
   cloud: Partial<Record<CloudVariable, string>>
 }
 
@@ -42,6 +45,8 @@ export type Config = Parts & {
   publicUrl: string
   /** False if PUBLIC_URL is not set; `publicUrl` is then a default that is valid on this machine only. */
   publicUrlIsSet: boolean
+  /** Where people reach the operator: an email address or a URL; null = not stated. */
+  supportContact: string | null
   /**
    * Whether providers can fetch files and call webhooks from outside: PUBLIC_URL is set, and is https unless private
    * URLs are allowed.
@@ -133,6 +138,7 @@ export type Config = Parts & {
   stripe: { secretKey: string; webhookSecret: string; baseUrl: string | null; achHoldMs: number } | null
   /** By lower-case provider name, or `provider_region`: the values of `<PROVIDER>_API_KEY`, `_BASE_URL` and others. */
   providers: ReadonlyMap<string, ProviderSettings>
+  proxies: Proxies
   /** The names of all variables that are set, whether or not the gateway uses them. */
   variables: readonly string[]
 }
@@ -152,7 +158,8 @@ export class ConfigError extends Error {
  * development stack running on the same DATA_DIR is used. Throws a ConfigError that lists every fault.
  */
 export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
-  const { env: present, faults: fileFaults } = readVariableFiles(env)
+  const { env: given, faults: fileFaults } = readVariableFiles(env)
+  const present = preferLowerCase(given)
   const dataDir = present.DATA_DIR ?? '.data'
   const parsed = variables.safeParse({ ...readDevStack(dataDir), ...present }, { reportInput: true, error: issueText })
   const providers = providerSettings(present)
@@ -174,6 +181,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     host: v.HOST,
     publicUrl,
     publicUrlIsSet: v.PUBLIC_URL !== undefined,
+    supportContact: v.SUPPORT_CONTACT ?? null,
     reachable: v.PUBLIC_URL !== undefined && (v.ALLOW_PRIVATE_URLS || v.PUBLIC_URL.startsWith('https:')),
     databaseUrl: v.DATABASE_URL,
     ...redisSettings(v),
@@ -227,6 +235,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     ...accountSettings(v, publicUrl),
     ...loadLimits(v),
     providers: providers.settings,
+    proxies: { http: v.HTTP_PROXY ?? null, https: v.HTTPS_PROXY ?? null, noProxy: v.NO_PROXY },
     variables: Object.keys(present),
   }
 }
@@ -291,13 +300,17 @@ function providerSettings(env: Record<string, string>): { settings: Map<string, 
   const faults: string[] = []
   for (const [variable, value] of Object.entries(env)) {
     const [, name, what] = providerVariable.exec(variable) ?? []
-    if (!name || name === 'STRIPE') continue
+    if (!name || notProviders.has(name)) continue
     const provider = settings.get(name.toLowerCase()) ?? noSettings(name)
     settings.set(name.toLowerCase(), provider)
     if (isCloudVariable(what)) {
       provider.cloud[what] = value
     } else if (what === 'WEBHOOK_SECRET') {
       provider.webhookSecret = value
+    } else if (what === 'PROXY') {
+      provider.proxy = value
+      if (value !== directConnection && !isProxyUrl(value))
+        faults.push(`${variable}: must be a URL starting with http:// or https://, or ${directConnection}`)
     } else if (what === 'API_KEY') {
       provider.apiKeys = splitList(value)
       // A key with a line break or a non-ASCII character cannot be sent in a header: report it at start, without
@@ -313,6 +326,9 @@ function providerSettings(env: Record<string, string>): { settings: Map<string, 
   addAwsKeys(settings, env)
   return { settings, faults }
 }
+
+/** Prefixes of variables that are not of a provider. */
+const notProviders: ReadonlySet<string> = new Set(['STRIPE', 'HTTP', 'HTTPS', 'ALL', 'NO', 'FTP'])
 
 /** AWS' own name of an API key: that of the service, which is that of its provider here. */
 const awsKey = /^AWS_BEARER_TOKEN_([A-Z][A-Z0-9_]*)$/
@@ -337,5 +353,5 @@ function addAwsKeys(settings: Map<string, ProviderSettings>, env: Record<string,
 }
 
 function noSettings(name: string): ProviderSettings {
-  return { apiKeys: [], apiKeyOrigin: `${name}_API_KEY`, baseUrl: null, webhookSecret: null, cloud: {} }
+  return { apiKeys: [], apiKeyOrigin: `${name}_API_KEY`, baseUrl: null, webhookSecret: null, proxy: null, cloud: {} }
 }

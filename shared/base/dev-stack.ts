@@ -22,6 +22,19 @@ export function readDevStack(dataDir: string): Record<string, string> {
   }
 }
 
+/**
+ * The development stack that runs on a data directory: its address, and the names of the variables that it was started with.
+ * Null if there is none. Their values are not in the file: they may be secret.
+ */
+export function readRunningStack(dataDir: string): { address: string; variables: string[] } | null {
+  try {
+    const { address, variables } = JSON.parse(readFileSync(join(dataDir, devStackFile), 'utf8'))
+    return Array.isArray(variables) ? { address: String(address), variables: variables.map(String) } : null
+  } catch {
+    return null
+  }
+}
+
 function readEncryptionKey(dataDir: string): string | null {
   try {
     return readFileSync(join(dataDir, encryptionKeyFile), 'utf8').trim()

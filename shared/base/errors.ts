@@ -64,6 +64,8 @@ export type ErrorDetails = {
   headers?: Record<string, string>
   /** True when every repetition fails until the operator of the gateway has acted. */
   needsOperator?: boolean
+  /** What the operator can do, which is logged and not told to the client. */
+  remedy?: string | null
   /** What the model wrote, where its server could not use it. */
   failedGeneration?: string | null
   cause?: unknown
@@ -88,6 +90,7 @@ export class GatewayError extends Error {
   readonly metadata: Record<string, unknown> | undefined
   readonly headers: Record<string, string>
   readonly needsOperator: boolean
+  readonly remedy: string | null
   readonly failedGeneration: string | null
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
@@ -97,6 +100,7 @@ export class GatewayError extends Error {
     this.metadata = details.metadata
     this.headers = details.headers ?? {}
     this.needsOperator = details.needsOperator ?? false
+    this.remedy = details.remedy ?? null
     this.failedGeneration = details.failedGeneration ?? null
   }
 
@@ -114,8 +118,8 @@ export class GatewayError extends Error {
 
   /** The same error with another name for its field. */
   withParam(param: string): GatewayError {
-    const { code, message, metadata, headers, needsOperator, failedGeneration, cause } = this
-    const details = { headers, needsOperator, failedGeneration, cause, ...(metadata && { metadata }) }
+    const { code, message, metadata, headers, needsOperator, remedy, failedGeneration, cause } = this
+    const details = { headers, needsOperator, remedy, failedGeneration, cause, ...(metadata && { metadata }) }
     return new GatewayError(code, message, { param, ...details })
   }
 }

@@ -57,6 +57,7 @@ export type IdPrefix =
   | 'inv'
   | 'aud'
   | 'inc'
+  | 'imsg'
   | 'alr'
   | 'rule'
   | 'top'

@@ -4,6 +4,7 @@ import { isObject } from './is-object.ts'
 import { issueText } from './issue-text.ts'
 import { formatPath } from './json.ts'
 import { editBody } from './json-member.ts'
+import { nearestName } from './near-misses.ts'
 import { compilePredicate, type Predicate } from './predicate.ts'
 
 /**
@@ -35,7 +36,7 @@ export function validate<T>(schema: z.ZodType<T>, value: unknown, what = 'The bo
   if (predicateOf(schema)?.(value)) return value as T
   const parsed = schema.safeParse(value, parsing)
   if (parsed.success) return parsed.data
-  throw fieldError(parsed.error.issues[0]!, [], what)
+  throw fieldError(parsed.error.issues[0]!, [], what, schema)
 }
 
 /**
@@ -64,21 +65,22 @@ function edited<Raw extends Buffer | null>(raw: Raw, value: Json, given: Json): 
   return Buffer.from(editBody(raw, value, changes)) as Raw
 }
 
-function fieldError(issue: z.core.$ZodIssue, above: PropertyKey[], what: string): GatewayError {
+function fieldError(issue: z.core.$ZodIssue, above: PropertyKey[], what: string, schema: z.ZodType): GatewayError {
   const path = [...above, ...issue.path]
   if (issue.code === 'invalid_union') {
     // The branch with the deepest issue is most likely the intended one.
     const branches = issue.errors.filter(branch => branch.length > 0)
     const depth = (branch: z.core.$ZodIssue[]) => Math.max(...branch.map(({ path: { length } }) => length))
     const meant = branches.sort((a, b) => depth(b) - depth(a))[0]
-    if (meant && depth(meant) > 0) return fieldError(meant.find(({ path: { length } }) => length > 0)!, path, what)
+    if (meant && depth(meant) > 0)
+      return fieldError(meant.find(({ path: { length } }) => length > 0)!, path, what, schema)
   }
   const param = formatPath(path)
   const toError = issue.code === 'custom' ? (issue.params as Partial<OwnError> | undefined)?.toError : undefined
   if (toError) return toError(issue.input, param)
   if (issue.code === 'unrecognized_keys') {
     const field = formatPath([...path, issue.keys[0]!])
-    return new GatewayError('unknown_field', `Unknown field \`${field}\`.`, { param: field })
+    return unknownFieldError(field, meantField(issue.keys[0]!, namesAt(schema, path)))
   }
   if (isMissing(issue)) return new GatewayError('missing_field', `\`${param}\` is required.`, { param })
   if (param === '' && issue.code === 'invalid_type')
@@ -91,6 +93,54 @@ function fieldError(issue: z.core.$ZodIssue, above: PropertyKey[], what: string)
 function sentence(subject: string, message: string): string {
   const joined = `${subject}${/^(?:must|is|has|cannot) /.test(message) ? '' : ':'} ${message}`
   return joined.endsWith('.') ? joined : `${joined}.`
+}
+
+/** The error for a field that there is not; `meant`: the name that it most likely stands for. */
+export function unknownFieldError(param: string, meant: string | null): GatewayError {
+  const guess = meant === null ? '' : ` Did you mean \`${meant}\`?`
+  return new GatewayError('unknown_field', `Unknown field \`${param}\`.${guess}`, { param })
+}
+
+const minNameLength = 3
+
+/** Other APIs' names for fields, by the names that they have here. */
+const otherNames: Record<string, readonly string[]> = {
+  seconds: ['duration', 'duration_seconds', 'length'],
+  prompt: ['text', 'input', 'description'],
+  input: ['text', 'prompt', 'texts'],
+  messages: ['prompt', 'input', 'history'],
+  max_tokens: ['max_new_tokens', 'max_output_tokens', 'max_length', 'num_predict'],
+  max_output_tokens: ['max_tokens', 'max_completion_tokens', 'max_new_tokens'],
+  stop: ['stop_sequences', 'stop_words'],
+  stop_sequences: ['stop'],
+  size: ['resolution', 'dimensions'],
+  resolution: ['size'],
+  aspect_ratio: ['ratio'],
+  n: ['num_images', 'count', 'num_outputs', 'samples'],
+  webhook_url: ['webhook', 'callback_url', 'callback'],
+}
+
+/** The one of the known names that an unknown one most likely stands for: misspelt, or as another API calls it. */
+export function meantField(given: string, names: readonly string[]): string | null {
+  const plain = given.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`).replaceAll('-', '_')
+  if (plain !== given && names.includes(plain)) return plain
+  const other = names.find(name => Object.hasOwn(otherNames, name) && otherNames[name]!.includes(plain))
+  return nearestName(plain, names, minNameLength) ?? other ?? null
+}
+
+/** The names that a schema has for the members of the object at a path; of every branch where there are several. */
+function namesAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): string[] {
+  const { def } = schema._zod as z.core.$ZodTypes['_zod']
+  if ('innerType' in def) return namesAt(def.innerType, path)
+  if (def.type === 'pipe') return namesAt(def.in, path)
+  if (def.type === 'lazy') return namesAt(def.getter(), path)
+  if (def.type === 'union') return def.options.flatMap(option => namesAt(option, path))
+  if (def.type === 'array') return path.length === 0 ? [] : namesAt(def.element, path.slice(1))
+  if (def.type === 'record') return path.length === 0 ? [] : namesAt(def.valueType, path.slice(1))
+  if (def.type !== 'object') return []
+  if (path.length === 0) return Object.keys(def.shape)
+  const member = def.shape[String(path[0])]
+  return member === undefined ? [] : namesAt(member, path.slice(1))
 }
 
 function isMissing(issue: z.core.$ZodIssue): boolean {

@@ -11,7 +11,7 @@ export function isCloudVariable(suffix: string | undefined): suffix is CloudVari
 
 /** Variables of providers, and of the regions of one: `<PROVIDER>_API_KEY`, `AZURE_EASTUS_BASE_URL`. Groups: provider, suffix. */
 export const providerVariable = new RegExp(
-  `^([A-Z][A-Z0-9_]*?)_(API_KEY|BASE_URL|WEBHOOK_SECRET|${cloudVariables.join('|')})$`,
+  `^([A-Z][A-Z0-9_]*?)_(API_KEY|BASE_URL|WEBHOOK_SECRET|PROXY|${cloudVariables.join('|')})$`,
 )
 
 /** The parts of a list that is separated by commas. */
@@ -43,7 +43,7 @@ export function readVariableFiles(given: Record<string, string | undefined>): Va
   const faults: string[] = []
   for (const [name, path] of present) {
     const variable = name.slice(0, -suffix.length)
-    if (!name.endsWith(suffix) || !isOurs(variable)) continue
+    if (!name.endsWith(suffix) || !isGatewayVariable(variable)) continue
     if (env[variable]) {
       faults.push(`${name}: ${variable} is set, too; set one of them`)
       continue
@@ -59,7 +59,8 @@ export function readVariableFiles(given: Record<string, string | undefined>): Va
   return { env, faults }
 }
 
-function isOurs(variable: string): boolean {
+/** Whether the gateway reads a variable of this name: one of its own, or one of a provider. */
+export function isGatewayVariable(variable: string): boolean {
   if (Object.hasOwn(variables.shape, variable) || variable === 'DIRECT_DATABASE_URL') return true
   const suffix = providerVariable.exec(variable)?.[2]
   return suffix !== undefined && !isCloudVariable(suffix) // AWS_SHARED_CREDENTIALS_FILE is another program's.

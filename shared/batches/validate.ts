@@ -130,8 +130,8 @@ function namedModel(catalog: Catalog, endpoint: BatchEndpoint, slug: string, par
       model,
       list: '/v1/models',
       serves: row => serves(row, kind),
-      // A file may have thousands of them.
-      suggests: false,
+      // Validation ends after a few faults.
+      suggests: true,
     }).withParam(param)
   if (!serves(model, kind))
     throw new GatewayError('invalid_request', `\`${slug}\` is served by ${endpointOf(model)}, not by ${endpoint}.`, {

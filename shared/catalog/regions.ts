@@ -63,6 +63,7 @@ function withDefaults(own: ProviderSettings, all: ProviderSettings): ProviderSet
     apiKeyOrigin,
     baseUrl: own.baseUrl ?? all.baseUrl,
     webhookSecret: own.webhookSecret ?? all.webhookSecret,
+    proxy: own.proxy ?? all.proxy,
     cloud: { ...all.cloud, ...own.cloud },
   }
 }

@@ -73,7 +73,10 @@ export class CallMonitor {
     this.#outcome = reason
     const fields = { provider: target.provider.name, model: target.model.id, key: credential?.id, reason, status, err }
     if (isAccountFault(reason))
-      log.error({ ...fields, keyOrigin: credential?.origin }, 'the provider refuses our API key')
+      log.error(
+        { ...fields, keyOrigin: credential?.origin, remedy: remedyOf(reason, credential?.origin) },
+        'the provider refuses our API key',
+      )
     else log.warn(fields, 'attempt failed')
     // Nothing is wrong with a provider whose model wrote something unusable.
     if (credential && reason === 'model_fault') health.releaseProbe(target)
@@ -98,6 +101,13 @@ export class CallMonitor {
     if (!metrics || !credential) return
     metrics.recordCall(target, this.#outcome, this.#outcome === 'ok' ? this.elapsedMs : null)
   }
+}
+
+/** What the operator can do about a refused key or account. */
+function remedyOf(reason: FailureReason, origin = 'the API key'): string {
+  return reason === 'auth'
+    ? `correct ${origin} and restart; \`operator doctor\` tests all keys`
+    : `add credit or raise the limits of the account of ${origin} at the provider`
 }
 
 /** When a call began, and the wait before it. */

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import { Client, type Dispatcher, errors, Pool } from 'undici'
 import { CodingError, ContentDecoder } from './content-coding.ts'
+import { tunnelConnector } from './tunnel.ts'
 import { WriteBurst } from './write-burst.ts'
 
 export type { Dispatcher } from 'undici'
@@ -43,13 +44,18 @@ class TotalTimeout extends Error {
   override name = 'TotalTimeout'
 }
 
-/** Opens a keep-alive connection pool for one origin. `connections` limits concurrent exchanges. */
-export function openPool(origin: string, timeouts: Timeouts, connections: number): Dispatcher {
+/** Opens a keep-alive connection pool for one origin, through a proxy if one is given. `connections` limits concurrent exchanges. */
+export function openPool(
+  origin: string,
+  { connectTimeoutMs: timeoutMs }: Pick<Timeouts, 'connectTimeoutMs'>,
+  connections: number,
+  proxy: string | null = null,
+): Dispatcher {
   return new Pool(origin, {
     connections,
     pipelining: 1,
     keepAliveTimeout: 60_000,
-    connect: { timeout: timeouts.connectTimeoutMs, noDelay: true },
+    connect: proxy === null ? { timeout: timeoutMs, noDelay: true } : tunnelConnector({ proxy, timeoutMs }),
     factory: (url, options) => new Client(url, options as Client.Options),
   })
 }
@@ -204,6 +210,7 @@ const connectErrorCodes = new Set([
   'EAI_AGAIN',
   'EHOSTUNREACH',
   'ENETUNREACH',
+  'ERR_PROXY',
 ])
 
 /** True if no byte of a request can have reached the server: there was no connection. */

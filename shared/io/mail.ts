@@ -43,6 +43,11 @@ export class Mailer {
     return new Mailer(await openTransport(settings.smtpUrl, timeoutMs), settings, redis, log)
   }
 
+  /** Whether there is a mail server, or a page that shows what would be sent. */
+  get isConfigured(): boolean {
+    return this.#transport !== null || this.#settings.outbox
+  }
+
   /** Connects to a mail server and signs in, without sending an email. Throws what fails. */
   static async verify(smtpUrl: string, timeoutMs: number): Promise<void> {
     const transport = await openTransport(smtpUrl, timeoutMs)

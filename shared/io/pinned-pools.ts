@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { type Dispatcher, Pool } from 'undici'
-import { type CheckedUrl, pinnedLookup } from './safe-url.ts'
+import { noProxies, type Proxies } from '../base/proxies.ts'
+import { type CheckedUrl, pinnedConnect } from './safe-url.ts'
 
 const maxPools = 500
 const idleMs = 60_000
@@ -22,17 +23,20 @@ export class PinnedPools {
     dispose: pool => void pool.close().catch(() => {}),
   })
   readonly #connectTimeoutMs: number
+  readonly #proxies: Proxies
 
-  constructor(connectTimeoutMs: number) {
+  constructor(connectTimeoutMs: number, proxies: Proxies = noProxies) {
     this.#connectTimeoutMs = connectTimeoutMs
+    this.#proxies = proxies
   }
 
   /** Returns the pool of a URL's origin at these addresses. */
-  get({ url, addresses }: CheckedUrl): Dispatcher {
+  get(checked: CheckedUrl): Dispatcher {
+    const { url, addresses } = checked
     const key = `${url.origin} ${addresses.map(({ address }) => address).join(' ')}`
     const known = this.#pools.get(key)
     if (known) return known
-    const connect = { lookup: pinnedLookup(addresses), timeout: this.#connectTimeoutMs, noDelay: true }
+    const connect = pinnedConnect(checked, this.#proxies, this.#connectTimeoutMs)
     const pool = new Pool(url.origin, { allowH2: false, connections: null, keepAliveTimeout: keepAliveMs, connect })
     this.#pools.set(key, pool)
     return pool

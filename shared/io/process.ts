@@ -1,4 +1,6 @@
+import { setGlobalProxyFromEnv } from 'node:http'
 import { type Config, ConfigError, printFaults } from '../base/config.ts'
+import { nodeAgentOptions } from '../base/proxies.ts'
 import { createLog, exitOnUncaught, flushLog, type Logger } from './log.ts'
 import { isOutage } from './outage.ts'
 
@@ -11,11 +13,14 @@ const flushEveryMs = 1_000
  */
 export async function startProcess(
   name: 'web' | 'worker',
-  { logLevel }: Config,
+  { logLevel, proxies }: Config,
   start: (log: Logger, end: (close: () => Promise<void>) => Promise<void>) => Promise<void>,
 ): Promise<void> {
   const log = createLog(logLevel, { process: name, pid: process.pid })
   exitOnUncaught(log)
+  const { proxyEnv } = nodeAgentOptions(proxies)
+  // For libraries that connect by Node's global agents and `fetch`: OpenID Connect.
+  if (proxyEnv) setGlobalProxyFromEnv(proxyEnv)
   setInterval(() => log.flush(), flushEveryMs)
   const end = async (close: () => Promise<void>) => {
     log.info('stopping')

@@ -5,12 +5,15 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type ErrorDetails, GatewayError } from '../base/errors.ts'
+import { noProxies, type Proxies, proxyFor } from '../base/proxies.ts'
 import { limitBytes } from './bytes.ts'
 import { compressionsIn } from './content-coding.ts'
+import { tunnelConnector } from './tunnel.ts'
 
 /** As `fetch` follows (https://fetch.spec.whatwg.org/#http-redirect-fetch). */
 export const maxRedirects = 20
 const resolveTimeoutMs = 5_000
+const connectTimeoutMs = 10_000
 const maxUrlLength = 8_192
 
 export type Resolver = (hostname: string) => Promise<LookupAddress[]>
@@ -26,6 +29,8 @@ export type UrlRules = {
   resolve?: Resolver
   /** Defaults to `isPublicAddress`; tests inject their own because they have no public host. */
   isPublic?: (address: string) => boolean
+  /** Defaults to none. A proxy is told the checked address, not the name, which it could resolve to another one. */
+  proxies?: Proxies
   signal?: AbortSignal
 }
 
@@ -38,7 +43,7 @@ export type FetchRules = UrlRules & {
 }
 
 /** The rules for every URL from outside, whatever its source. */
-export type UrlPolicy = Pick<UrlRules, 'allowPrivate' | 'allowHttp' | 'resolve' | 'isPublic'>
+export type UrlPolicy = Pick<UrlRules, 'allowPrivate' | 'allowHttp' | 'resolve' | 'isPublic' | 'proxies'>
 
 /** A URL that is rejected, or a fetch that failed; `transient` = a retry may succeed. */
 export class UrlRefused extends GatewayError {
@@ -83,7 +88,7 @@ export function isPublicAddress(address: string): boolean {
 
 /**
  * Checks a URL from a caller: https, no credentials, no port of another service, and every address of its host public.
- * To prevent DNS rebinding, connect with `pinnedAgent(addresses)`. Throws an `UrlRefused`.
+ * To prevent DNS rebinding, connect with `pinnedConnect`. Throws an `UrlRefused`.
  */
 export async function assertPublicUrl(address: string, rules: UrlRules): Promise<CheckedUrl> {
   if (address.length > maxUrlLength || !URL.canParse(address)) throw refused(rules, 'is not a valid URL')
@@ -126,7 +131,7 @@ async function addressesOf(url: URL, rules: UrlRules): Promise<LookupAddress[]> 
 }
 
 /** A lookup function that returns these addresses, whatever the name resolves to later. */
-export function pinnedLookup(addresses: LookupAddress[]) {
+function pinnedLookup(addresses: LookupAddress[]) {
   return (
     _hostname: string,
     options: LookupOptions,
@@ -138,9 +143,11 @@ export function pinnedLookup(addresses: LookupAddress[]) {
   }
 }
 
-/** An agent that connects to these addresses only, whatever the name resolves to later. Destroy it after use. */
-export function pinnedAgent(addresses: LookupAddress[]): Agent {
-  return new Agent({ allowH2: false, connect: { lookup: pinnedLookup(addresses) } })
+/** How undici connects to the checked addresses of a URL only, whatever its name resolves to later. */
+export function pinnedConnect({ url, addresses }: CheckedUrl, proxies: Proxies = noProxies, timeoutMs: number) {
+  const proxy = proxyFor(url, proxies)
+  if (proxy !== null) return tunnelConnector({ proxy, timeoutMs, address: addresses[0]!.address })
+  return { lookup: pinnedLookup(addresses), timeout: timeoutMs, noDelay: true }
 }
 
 /** An opened file with its body unread. `bytes` is the announced length; null if there is none. */
@@ -177,8 +184,10 @@ type ToRefusal = (error: unknown) => unknown
 async function follow(address: string, rules: FetchRules, toRefusal: ToRefusal): Promise<OpenedFile> {
   let next = address
   for (let hop = 0; hop <= maxRedirects; hop++) {
-    const { url, addresses } = await assertPublicUrl(next, rules)
-    const dispatcher = pinnedAgent(addresses)
+    const checked = await assertPublicUrl(next, rules)
+    const { url } = checked
+    // Destroyed after use.
+    const dispatcher = new Agent({ allowH2: false, connect: pinnedConnect(checked, rules.proxies, connectTimeoutMs) })
     let opened = false
     try {
       const accept = rules.accept?.map(type => (type.endsWith('/') ? `${type}*` : type)).join(', ') ?? '*/*'

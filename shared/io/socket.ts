@@ -1,7 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { connect as connectTls } from 'node:tls'
 import { WebSocket } from 'ws'
+import { openTunnel, targetOf } from './tunnel.ts'
 
 export type { WebSocket } from 'ws'
 
@@ -49,16 +51,31 @@ export type SocketAddress = {
   headers: Record<string, string>
   /** Timeout of the handshake; null = none. */
   handshakeTimeoutMs: number | null
+  /** The HTTP proxy it goes through; absent or null = none. */
+  proxy?: string | null
   /** Replaces the default network connection. */
   connection?: () => Duplex
 }
+
+/** The maximum time until a proxy has connected. */
+const tunnelTimeoutMs = 10_000
 
 /**
  * Opens a WebSocket, paused, so that the caller can attach listeners before the first message. Redirects are not
  * followed. Rejects with a SocketRefused, a SocketTimeout, the connection error, or the signal's reason if it is
  * aborted.
  */
-export function openSocket({ url, headers, handshakeTimeoutMs, connection }: SocketAddress, signal: AbortSignal) {
+export async function openSocket(address: SocketAddress, signal: AbortSignal): Promise<WebSocket> {
+  if (!address.proxy) return connectSocket(address, signal)
+  const url = new URL(address.url)
+  const tunnel = await openTunnel(address.proxy, targetOf(url), tunnelTimeoutMs)
+  if (signal.aborted) tunnel.destroy()
+  const isSecure = url.protocol === 'https:' || url.protocol === 'wss:'
+  const connection = () => (isSecure ? connectTls({ socket: tunnel, servername: targetOf(url).host }) : tunnel)
+  return connectSocket({ ...address, connection }, signal)
+}
+
+function connectSocket({ url, headers, handshakeTimeoutMs, connection }: SocketAddress, signal: AbortSignal) {
   return new Promise<WebSocket>((resolve, reject) => {
     signal.throwIfAborted()
     const socket = new WebSocket(url, {

@@ -27,9 +27,11 @@ export const keyPolicy = z.strictObject({
     .describe('Hard ceiling on spend per UTC month; null = uncapped.'),
   model_allowlist: z
     .array(z.string().min(1).max(100))
+    // A list that a program emptied must not become access to everything.
+    .min(1, 'must name a model; null = all models')
     .max(1_000)
     .nullish()
-    .describe('Model slugs; null or empty = all models.'),
+    .describe('Model slugs; null = all models. An empty list is refused.'),
   scopes: z
     .string()
     .transform((text, context) => {

@@ -173,6 +173,19 @@ export class Keys {
     return row
   }
 
+  /**
+   * Finds a key of an organisation by any of its names: its id, which stays, the hash of its secret, or the hash of a secret
+   * that a roll replaced. Throws 404.
+   */
+  async find(organisationId: string, name: string): Promise<ApiKey> {
+    const row = await this.#db.apiKey.findFirst({ where: { organisationId, OR: [{ id: name }, { hash: name }] } })
+    if (row) return row
+    const replaced = await this.#db.retiredSecret.findUnique({ where: { hash: name }, include: { key: true } })
+    if (replaced?.key.organisationId !== organisationId)
+      throw new GatewayError('not_found', 'No such key.', { param: 'key' })
+    return replaced.key
+  }
+
   /** Updates policy fields, effective at once on every process. Throws 404 for a revoked key, 403 for too many active test keys. */
   async patch(
     organisationId: string | null,

@@ -1,9 +1,12 @@
+import { Agent as HttpAgent } from 'node:http'
+import { Agent as HttpsAgent } from 'node:https'
 import type { Stripe } from 'stripe'
 import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
+import { nodeAgentOptions, type Proxies } from '../base/proxies.ts'
 import { topUpField } from './facts.ts'
 
-export type StripeSettings = NonNullable<Config['stripe']>
+export type StripeSettings = NonNullable<Config['stripe']> & { proxies: Proxies }
 type Event = { type: string; data: { object: unknown } }
 export type Checkout = {
   topUpId: string
@@ -93,13 +96,14 @@ export class StripeApi {
   }
 }
 
-async function createClient({ secretKey, baseUrl }: StripeSettings): Promise<Stripe> {
+async function createClient({ secretKey, baseUrl, proxies }: StripeSettings): Promise<Stripe> {
   const { Stripe } = await import('stripe')
   const url = baseUrl === null ? null : new URL(baseUrl)
   return new Stripe(secretKey, {
     timeout: timeoutMs,
     maxNetworkRetries: maxRetries,
     telemetry: false,
+    httpAgent: new (url?.protocol === 'http:' ? HttpAgent : HttpsAgent)(nodeAgentOptions(proxies)),
     ...(url && {
       host: url.hostname,
       port: url.port || (url.protocol === 'https:' ? 443 : 80),

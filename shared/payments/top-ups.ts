@@ -30,14 +30,14 @@ export class TopUps {
   readonly #stripe: StripeApi | null
 
   constructor(options: { db: Database; accounts: Accounts; clock: Clock; log: Logger; config: Config }) {
-    const { stripe, publicUrl } = options.config
+    const { stripe, publicUrl, proxies } = options.config
     this.#db = options.db
     this.#accounts = options.accounts
     this.#clock = options.clock
     this.#log = options.log
     this.#publicUrl = publicUrl
     this.#achHoldMs = stripe?.achHoldMs ?? 0
-    this.#stripe = stripe && new StripeApi(stripe)
+    this.#stripe = stripe && new StripeApi({ ...stripe, proxies })
   }
 
   /** Creates a top-up and returns the URL of its checkout page. Throws 404 without payments, 429 above the hourly limit, 502 when Stripe fails. */

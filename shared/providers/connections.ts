@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Config, ProviderSettings } from '../base/config.ts'
 import { requestDeadlineMs } from '../base/deadlines.ts'
+import { directConnection, proxyFor } from '../base/proxies.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Server } from '../catalog/overrides.ts'
@@ -20,6 +21,8 @@ export type Credential = { id: string; origin: string; readonly secret: string; 
 /** A configured provider: its connection pool, its base URL with its parts, and its API keys or its identity. */
 export type Connection = {
   pool: Dispatcher
+  /** The proxy of its requests; null = none. */
+  proxy: string | null
   baseUrl: string
   origin: string
   prefix: string
@@ -60,7 +63,7 @@ export class Connections {
       // The row of a region has its own base URL, which follows from the settings already.
       const baseUrl = row.region === undefined ? (settings.baseUrl ?? row.base_url) : row.base_url
       if (baseUrl.includes('{')) continue // Its region is not configured.
-      this.#connections.set(row.name, this.#open(row, baseUrl, credentials))
+      this.#connections.set(row.name, this.#open(row, baseUrl, credentials, settings.proxy))
     }
   }
 
@@ -94,10 +97,13 @@ export class Connections {
     }
   }
 
-  #open({ auth }: ProviderRow, baseUrl: string, credentials: Credential[]): Connection {
+  #open({ auth }: ProviderRow, baseUrl: string, credentials: Credential[], ownProxy: string | null = null): Connection {
     const base = new URL(baseUrl)
+    const { proxies, upstream } = this.#config
+    const proxy = ownProxy === directConnection ? null : (ownProxy ?? proxyFor(base, proxies))
     return {
-      pool: openPool(base.origin, this.#config.upstream, connectionsPerProvider),
+      pool: openPool(base.origin, upstream, connectionsPerProvider, proxy),
+      proxy,
       baseUrl: base.href.replace(/\/+$/, ''),
       origin: base.origin,
       prefix: base.pathname.replace(/\/+$/, ''),
@@ -107,7 +113,7 @@ export class Connections {
   }
 
   #identify(row: ProviderRow, settings: ProviderSettings): Credential {
-    const open = () => openIdentity({ provider: row, settings, clock: this.#clock })
+    const open = () => openIdentity({ provider: row, settings, proxies: this.#config.proxies, clock: this.#clock })
     const place = `${row.identity} ${hasTokens.has(row.identity!) ? settings.cloud.CREDENTIALS : row.name}`
     const identity = this.#identities.get(place) ?? open()
     this.#identities.set(place, identity)

@@ -163,6 +163,8 @@ export type ProviderConnection = {
   provider: ProviderRow
   /** Origin and path prefix, without a trailing slash. */
   baseUrl: string
+  /** The proxy of its requests; null = none. */
+  proxy: string | null
   send(request: ProviderRequest): Promise<ProviderAnswer>
   /**
    * Like `send`, with a streamed response; the stream fails with a ProviderError. The caller destroys a stream that it

@@ -47,7 +47,7 @@ export async function checkCredentials(
 
 async function checkCredential(
   provider: ProviderRow,
-  { pool, baseUrl, prefix, auth, origin }: Connection,
+  { pool, proxy, baseUrl, prefix, auth, origin }: Connection,
   credential: Credential,
   config: Config,
   clock: Clock,
@@ -60,6 +60,7 @@ async function checkCredential(
     provider,
     protocol,
     pool,
+    proxy,
     baseUrl,
     prefix,
     timeouts: { ...config.upstream, firstByteTimeoutMs: timeoutMs, totalTimeoutMs: timeoutMs },

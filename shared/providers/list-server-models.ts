@@ -1,8 +1,9 @@
 import { z } from 'zod'
+import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
+import { proxyFor } from '../base/proxies.ts'
 import { systemClock } from '../base/time.ts'
 import { serverProtocol } from '../catalog/overrides.ts'
-import type { Timeouts } from '../io/http.ts'
 import { openPool } from '../io/http.ts'
 import { authHeader } from './authorize.ts'
 import { openConnection } from './open-connection.ts'
@@ -19,7 +20,7 @@ const modelList = z.object({ data: z.array(z.object({ id: z.string().max(200) })
 export async function listServerModels(
   baseUrl: string,
   apiKey: string | null,
-  timeouts: Timeouts,
+  { upstream: timeouts, proxies }: Pick<Config, 'upstream' | 'proxies'>,
 ): Promise<{ models: string[]; has_more: boolean }> {
   const base = new URL(baseUrl)
   const provider = {
@@ -28,11 +29,13 @@ export async function listServerModels(
     base_url: baseUrl,
     auth: apiKey === null ? 'none' : 'bearer',
   } as const
-  const pool = openPool(base.origin, timeouts, 1)
+  const proxy = proxyFor(base, proxies)
+  const pool = openPool(base.origin, timeouts, 1, proxy)
   const connection = openConnection({
     provider,
     protocol: protocols[serverProtocol]!,
     pool,
+    proxy,
     baseUrl: base.href.replace(/\/+$/, ''),
     prefix: base.pathname.replace(/\/+$/, ''),
     timeouts: { ...timeouts, firstByteTimeoutMs: timeoutMs, totalTimeoutMs: timeoutMs },

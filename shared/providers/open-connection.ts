@@ -31,6 +31,7 @@ export type ConnectionOptions = {
   provider: ProviderRow
   protocol: Protocol
   pool: Dispatcher
+  proxy?: string | null
   baseUrl: string
   prefix: string
   timeouts: Timeouts
@@ -43,6 +44,7 @@ export function openConnection({
   provider,
   protocol,
   pool,
+  proxy = null,
   baseUrl,
   prefix,
   timeouts,
@@ -108,7 +110,7 @@ export function openConnection({
       return { ...answer, stream: withProviderErrors(answer.stream) }
     throw failureOf(protocol, answer.status, answer.headers, await readBeginning(answer.stream))
   }
-  return { provider, baseUrl, send, stream, open }
+  return { provider, baseUrl, proxy, send, stream, open }
 }
 
 type DownloadRequest = OutgoingRequest & { signal?: AbortSignal | undefined; timeouts?: Timeouts }

@@ -9,10 +9,18 @@ const refreshMs = 10_000
 /** The cooldown of a paused provider, which has no known end: longer than any that a provider requests. */
 export const pausedCooldownMs = 86_400_000
 
-export type ProviderPause = { provider: string; reason: string | null; pausedBy: string; pausedAt: Date }
+/** `pausedUntil` null = until an operator resumes it. */
+export type ProviderPause = {
+  provider: string
+  reason: string | null
+  pausedBy: string
+  pausedAt: Date
+  pausedUntil: Date | null
+}
 
 /**
- * The providers that an operator has paused: they get no new calls, and calls and jobs under way finish. PostgreSQL has them,
+ * The providers that an operator has paused: they get no new calls, and calls and jobs under way finish. A pause lasts until its
+ * time, or until it is resumed. PostgreSQL has them,
  * and each process a copy, which is read again after each change and every ten seconds. While PostgreSQL is away, the copy stays
  * in force; a process that starts then assumes that nothing is paused until it can read.
  *
@@ -25,7 +33,8 @@ export class ProviderPauses {
   readonly #redis: Redis
   readonly #clock: Clock
   readonly #log: Logger
-  #paused: ReadonlySet<string> = new Set()
+  /** The paused providers, and until when; null = until resumed. */
+  #paused: ReadonlyMap<string, number | null> = new Map()
   #subscriber: Redis | null = null
   #timer: NodeJS.Timeout | null = null
 
@@ -50,7 +59,8 @@ export class ProviderPauses {
   }
 
   isPaused(provider: string): boolean {
-    return this.#paused.has(provider)
+    const untilMs = this.#paused.get(provider)
+    return untilMs === null || (untilMs !== undefined && untilMs > this.#clock.now())
   }
 
   /** Reads the pauses again. Never rejects. */
@@ -58,8 +68,19 @@ export class ProviderPauses {
     await this.#read().catch(error => this.#log.warn({ err: error }, 'cannot read which providers are paused'))
   }
 
+  /** The pauses that last. */
   list(): Promise<ProviderPause[]> {
-    return this.#db.providerPause.findMany()
+    const now = new Date(this.#clock.now())
+    return this.#db.providerPause.findMany({ where: { OR: [{ pausedUntil: null }, { pausedUntil: { gt: now } }] } })
+  }
+
+  /** Removes the pauses that have ended by themselves, which processes of a previous release would keep. */
+  async expire(): Promise<void> {
+    await this.#db.providerPause.deleteMany({ where: this.#ended() })
+  }
+
+  #ended() {
+    return { pausedUntil: { lte: new Date(this.#clock.now()) } }
   }
 
   /**
@@ -67,11 +88,15 @@ export class ProviderPauses {
    */
   pause(
     provider: string,
-    { reason, by }: { reason: string | null; by: string },
+    { reason, by, until = null }: { reason: string | null; by: string; until?: Date | null },
     beside: (tx: Connection) => Promise<unknown>,
   ): Promise<boolean> {
-    const row = { provider, reason, pausedBy: by, pausedAt: new Date(this.#clock.now()) }
-    return this.#change(tx => tx.providerPause.createMany({ data: [row], skipDuplicates: true }), beside)
+    const row = { provider, reason, pausedBy: by, pausedAt: new Date(this.#clock.now()), pausedUntil: until }
+    const write = async (tx: Connection) => {
+      await tx.providerPause.deleteMany({ where: { provider, ...this.#ended() } })
+      return tx.providerPause.createMany({ data: [row], skipDuplicates: true })
+    }
+    return this.#change(write, beside)
   }
 
   /** Ends the pause of a provider, on all processes. False if it was not paused. */
@@ -96,7 +121,7 @@ export class ProviderPauses {
   }
 
   async #read(): Promise<void> {
-    const rows = await this.#db.providerPause.findMany({ select: { provider: true } })
-    this.#paused = new Set(rows.map(({ provider }) => provider))
+    const rows = await this.#db.providerPause.findMany({ select: { provider: true, pausedUntil: true } })
+    this.#paused = new Map(rows.map(({ provider, pausedUntil }) => [provider, pausedUntil?.getTime() ?? null]))
   }
 }

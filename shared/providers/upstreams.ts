@@ -267,12 +267,12 @@ export class Upstreams {
     if (!credential) return connectSession(this.#sandboxSessions.address(path), null, signal)
     const { name, protocol } = target.provider
     const connection = this.#connections.get(name)
-    const { baseUrl, prefix } = connection
+    const { baseUrl, prefix, proxy } = connection
     const request = { method: 'GET', path: prefix + path, headers: {}, body: null } as const
     const headers = await authorize(connection, credential, request, this.#clock)
     const { connectTimeoutMs, firstByteTimeoutMs } = this.#timeouts
     const handshakeTimeoutMs = connectTimeoutMs + Math.min(firstByteTimeoutMs, maxUpgradeMs)
-    return connectSession({ url: baseUrl + path, headers, handshakeTimeoutMs }, protocols[protocol]!, signal)
+    return connectSession({ url: baseUrl + path, headers, handshakeTimeoutMs, proxy }, protocols[protocol]!, signal)
   }
 
   /** A provider's protocol. */
@@ -284,15 +284,16 @@ export class Upstreams {
   connectionTo(provider: ProviderRow, environment: Environment, credentialId: string | null): ProviderConnection {
     if (environment === 'test') {
       const none = () => Promise.reject(new Error('the sandbox has no connection'))
-      return { provider, baseUrl: '', send: none, stream: none, open: none }
+      return { provider, baseUrl: '', proxy: null, send: none, stream: none, open: none }
     }
     const connection = this.#connections.get(provider.name)
-    const { pool, baseUrl, prefix, credentials } = connection
+    const { pool, proxy, baseUrl, prefix, credentials } = connection
     const credential = credentials.find(({ id }) => id === credentialId) ?? credentials[0]!
     return openConnection({
       provider,
       protocol: protocols[provider.protocol]!,
       pool,
+      proxy,
       baseUrl,
       prefix,
       timeouts: this.#timeouts,

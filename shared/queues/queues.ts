@@ -34,15 +34,19 @@ export const queues = {
       incidents: { everyMs: 5_000 },
       failures: { everyMs: 30_000 },
       endpoints: { everyMs: 5 * 60_000 },
+      durations: { everyMs: 60_000 },
       partitions: { everyMs: 6 * 3_600_000 },
       expire: { everyMs: 3_600_000 },
     },
   },
-  /** Pending emails. A queue apart from maintenance, so that a hanging mail server blocks nothing else. */
+  /**
+   * Pending emails, and messages to operators. A queue apart from maintenance, so that a hanging mail server blocks nothing else; one
+   * task does not wait for the other.
+   */
   emails: {
-    concurrency: () => 1,
+    concurrency: () => 2,
     job: { attempts: 1, ...kept },
-    repeat: { alerts: { everyMs: 15_000 } },
+    repeat: { alerts: { everyMs: 15_000 }, incidents: { everyMs: 10_000 } },
   },
   /** Steps of media jobs: `start`, `finish` and `cancel`, each with the id of its job. */
   media: {

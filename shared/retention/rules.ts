@@ -43,6 +43,9 @@ export const requestLogRules: readonly Rule[] = [
   rows('usage_hours', 'usage by hour', ({ nowMs, periods }) =>
     olderThan('hour', monthStart(nowMs, -periods.generationRetentionMonths)),
   ),
+  rows('duration_sketches', 'durations by hour and day', ({ nowMs, periods }) =>
+    olderThan('starts_at', monthStart(nowMs, -periods.generationRetentionMonths)),
+  ),
   rows('usage_peaks', 'largest requests by hour', ({ nowMs, periods }) =>
     olderThan('hour', monthStart(nowMs, -periods.generationRetentionMonths)),
   ),
@@ -64,6 +67,12 @@ export const hourlyRules: readonly Rule[] = [
   ),
   rows('incidents', 'closed incidents', ({ nowMs, periods }) =>
     olderThan('closed_at', new Date(nowMs - periods.generationRetentionMonths * maxMonthMs)),
+  ),
+  rows('incident_groups', 'closed incidents as operators see them', ({ nowMs, periods }) =>
+    olderThan('closed_at', new Date(nowMs - periods.generationRetentionMonths * maxMonthMs)),
+  ),
+  rows('incident_messages', 'messages to operators', ({ nowMs, periods }) =>
+    olderThan('created_at', new Date(nowMs - periods.generationRetentionMonths * maxMonthMs)),
   ),
   rows('quality_counters', 'counters not updated recently', ({ nowMs }) =>
     olderThan('updated_at', new Date(nowMs - counterRetentionMs)),

@@ -61,10 +61,12 @@ const notEnabledRetryS = 5
 
 /** The 503 of a request that only these providers, which are not configured, could serve. */
 function notEnabledError(providers: readonly string[]): GatewayError {
-  const remedy = `the operator of this service has to enable one of: ${formatNames(providers)}`
-  const message = `No enabled provider can serve this request${providers.length > 0 ? `; ${remedy}` : ''}.`
+  const who = `the operator of this service has to enable one of: ${formatNames(providers)}`
+  const message = `No enabled provider can serve this request${providers.length > 0 ? `; ${who}` : ''}.`
   const headers = { 'retry-after': String(notEnabledRetryS), 'x-should-retry': 'false' }
-  return new GatewayError('no_provider_available', message, { headers })
+  const variables = providers.map(name => `${name.toUpperCase()}_API_KEY`)
+  const remedy = variables.length === 0 ? null : `set ${variables.join(' or ')} (docs/providers.md) and restart`
+  return new GatewayError('no_provider_available', message, { headers, remedy })
 }
 
 /** The 503 when all targets of a request are in cooldown. */

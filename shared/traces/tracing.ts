@@ -4,6 +4,7 @@ import { SpanStatusCode, TraceFlags } from '@opentelemetry/api'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
 import { resourceFromAttributes } from '@opentelemetry/resources'
 import { BatchSpanProcessor, type ReadableSpan } from '@opentelemetry/sdk-trace'
+import { nodeAgentOptions, type Proxies } from '../base/proxies.ts'
 import type { TracingConfig } from '../base/telemetry-config.ts'
 import { schemaUrl } from './attributes.ts'
 import { type Span, type SpanKind, Trace } from './trace.ts'
@@ -19,9 +20,14 @@ export class Tracing {
   readonly #processor: BatchSpanProcessor
   readonly #common: Pick<ReadableSpan, 'resource' | 'instrumentationScope'>
 
-  constructor(config: TracingConfig) {
+  constructor(config: TracingConfig, proxies: Proxies) {
     this.#config = config
-    const exporter = new OTLPTraceExporter({ url: config.url, headers: config.headers, timeoutMillis: exportTimeoutMs })
+    const exporter = new OTLPTraceExporter({
+      url: config.url,
+      headers: config.headers,
+      timeoutMillis: exportTimeoutMs,
+      httpAgentOptions: nodeAgentOptions(proxies),
+    })
     this.#processor = new BatchSpanProcessor({
       exporter,
       maxQueueSize: maxQueuedSpans,

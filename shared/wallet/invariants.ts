@@ -137,20 +137,20 @@ export const HOURS = report(`
   ) g USING (organisation_id, hour, outcome)
   WHERE g.sums IS NOT NULL OR hour >= ${oldestMonth}`)
 
-// Like hours, with the number of durations.
+// Like hours. A sketch has as many durations as there are requests.
 export const DAY_DETAILS = report(`
   SELECT organisation_id || ' ' || day || ' ' || outcome AS subject, d.sums AS found, g.sums AS expected
   FROM (
     SELECT organisation_id, day, outcome, ROW(sum(requests), sum(cost_nano), sum(known_cost_nano), sum(provider_cost_nano),
       sum(prompt_tokens + completion_tokens), sum(cached_tokens + reasoning_tokens), sum(cache_discount_nano),
-      sum((SELECT sum(n) FROM unnest(latency) n)), sum((SELECT sum(n) FROM unnest(first_byte) n)))::text AS sums
+      sum(CASE WHEN outcome = 'ok' AND latency_sketch IS NOT NULL
+        THEN requests - (SELECT coalesce(sum(calls), 0) FROM buckets_of(latency_sketch)) ELSE 0 END))::text AS sums
     FROM usage_day_details GROUP BY 1, 2, 3 HAVING sum(requests) <> 0
   ) d FULL JOIN (
     SELECT organisation_id, (created_at AT TIME ZONE 'UTC')::date AS day, outcome_of(status) AS outcome,
       ROW(sum(calls), sum(cost_nano), coalesce(sum(cost_nano) FILTER (WHERE provider_cost(cost_nano, margin_ppm) IS NOT NULL), 0),
         coalesce(sum(provider_cost(cost_nano, margin_ppm)), 0), sum(prompt_tokens::bigint + completion_tokens),
-        sum(cached_tokens::bigint + reasoning_tokens), sum(coalesce(cache_discount_nano, 0)), count(*) FILTER (WHERE status < 400),
-        count(first_byte_ms) FILTER (WHERE status < 400))::text AS sums
+        sum(cached_tokens::bigint + reasoning_tokens), sum(coalesce(cache_discount_nano, 0)), 0)::text AS sums
     FROM generations GROUP BY 1, 2, 3
   ) g USING (organisation_id, day, outcome)
   WHERE g.sums IS NOT NULL OR day::timestamp AT TIME ZONE 'UTC' >= ${oldestMonth}`)

@@ -1,6 +1,7 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import { bucketCount, type Outcome, outcomes, percentileMs } from './usage-hours.ts'
+import { type BucketSource, bucketsIn, durationMeasures, percentilesOf } from './durations.ts'
+import { type Outcome, outcomes } from './usage-hours.ts'
 import {
   columnOf,
   type Dimension,
@@ -18,13 +19,13 @@ export type UsageGrouping = {
   source: UsageSource
   by: readonly Dimension[]
   order: 'time' | 'latest' | 'cost' | 'errors'
-  /** Whether to sum up the histograms, which takes most of the time. Default: true. */
+  /** Whether to read the percentiles, which takes most of the time. Default: true. */
   durations?: boolean
   limit: number
   offset?: number
 }
 
-/** The sums of one period and group. Durations are those of successful requests, without queued work and sessions. */
+/** The sums of one period and group. Durations: durations.ts. */
 export type UsageSum = {
   start: Date | null
   /** The values of `by`; '' = none. */
@@ -42,7 +43,8 @@ export type UsageSum = {
   /** What the providers' caches saved of the cost. */
   cacheDiscountNano: bigint
   latency: Percentiles
-  firstByte: Percentiles
+  /** Of requests that were streamed. */
+  firstToken: Percentiles
 }
 
 export type Percentiles = { p50Ms: number | null; p95Ms: number | null }
@@ -60,25 +62,10 @@ type Row = Record<Outcome, bigint> & {
   cached: bigint
   reasoning: bigint
   cache_discount: bigint
-  latency: (bigint | null)[]
-  first_byte: (bigint | null)[]
-}
-
-/** The kinds whose duration is that of queued work or of a session. */
-export const slowKinds = ['video', 'lipsync', 'face_swap', 'avatar', 'mesh', 'async', 'realtime', 'batch']
-
-const noBuckets = Prisma.sql`'{}'::bigint[]`
-
-function sumsOfBuckets(column: 'latency' | 'first_byte', source: UsageSource): Prisma.Sql {
-  const quick = Prisma.sql`u.kind <> ALL(${slowKinds})`
-  const name = Prisma.raw(`u.${column}`)
-  const sums = Array.from({ length: bucketCount }, (_, i) => {
-    const bucket = Prisma.raw(String(i + 1))
-    return source === 'log'
-      ? Prisma.sql`sum(u.requests) FILTER (WHERE ${name} = ${bucket} AND ${quick})`
-      : Prisma.sql`sum(${name}[${bucket}]) FILTER (WHERE ${quick})`
-  })
-  return Prisma.sql`ARRAY[${Prisma.join(sums)}]::bigint[]`
+  latency_p50: number | null
+  latency_p95: number | null
+  first_token_p50: number | null
+  first_token_p95: number | null
 }
 
 const summed = Prisma.raw(
@@ -98,22 +85,42 @@ const summed = Prisma.raw(
 )
 
 /**
- * Sums hours by period, group, kind and outcome, in the shape of `usage_hours`. What is counted for some kinds or outcomes alone is then
- * decided for a few sums instead of each of 100,000 rows, which takes a third of the time.
+ * Sums hours by period, group and outcome, in the shape of `usage_hours`. What is counted for some outcomes alone is then decided for a few
+ * sums instead of each of 100,000 rows, which takes a third of the time.
  */
-function preSummed(used: Prisma.Sql, durations: boolean): Prisma.Sql {
-  const buckets = (name: string) =>
-    `ARRAY[${Array.from({ length: bucketCount }, (_, i) => `sum(${name}[${i + 1}])`).join(', ')}]::bigint[] AS ${name}`
-  const histograms = Prisma.raw(durations ? `, ${buckets('latency')}, ${buckets('first_byte')}` : '')
-  return Prisma.sql`
-    SELECT start, groups, kind, outcome, ${summed}${histograms} FROM (${used}) u GROUP BY start, groups, kind, outcome`
+function preSummed(used: Prisma.Sql): Prisma.Sql {
+  return Prisma.sql`SELECT start, groups, outcome, ${summed} FROM ${used} GROUP BY start, groups, outcome`
 }
 
+/** SQL: the percentiles by period and group, and in total, one row each. */
+function percentilesIn(used: Prisma.Sql, source: BucketSource): Prisma.Sql {
+  const buckets = bucketsIn(used, Prisma.sql`start, groups`, source)
+  const percentiles = percentilesOf(buckets, Prisma.sql`is_total, start, groups`, {
+    select: Prisma.sql`GROUPING(groups) = 1 AS is_total, start, groups`,
+    sets: Prisma.sql`GROUPING SETS ((start, groups), ())`,
+  })
+  const columns = durationMeasures.flatMap(measure =>
+    ['p50', 'p95'].map(name => `max(${name}) FILTER (WHERE measure = '${measure}') AS ${measure}_${name}`),
+  )
+  return Prisma.sql`
+    SELECT is_total, start, groups, ${Prisma.raw(columns.join(', '))} FROM (${percentiles}) p GROUP BY is_total, start, groups`
+}
+
+/** Whether usage is that of all requests of an environment. */
+function isOfAll(filter: UsageFilter, by: readonly Dimension[]): boolean {
+  const { keyId, memberId, model, provider, type, outcomes: among } = filter
+  return by.length === 0 && [keyId, memberId, model, provider, type, among].every(value => value === undefined)
+}
+
+const noPercentiles = Prisma.sql`
+  SELECT NULL::boolean AS is_total, NULL::timestamptz AS start, NULL::text[] AS groups, NULL::float8 AS latency_p50,
+    NULL::float8 AS latency_p95, NULL::float8 AS first_token_p50, NULL::float8 AS first_token_p95 LIMIT 0`
+
 const orders = {
-  time: Prisma.sql`start, groups`,
-  latest: Prisma.sql`start DESC, cost DESC, requests DESC, groups`,
-  cost: Prisma.sql`cost DESC, requests DESC, groups, start`,
-  errors: Prisma.sql`requests - ok - cancelled DESC, requests DESC, groups, start`,
+  time: Prisma.sql`s.start, s.groups`,
+  latest: Prisma.sql`s.start DESC, cost DESC, requests DESC, s.groups`,
+  cost: Prisma.sql`cost DESC, requests DESC, s.groups, s.start`,
+  errors: Prisma.sql`requests - ok - cancelled DESC, requests DESC, s.groups, s.start`,
 }
 
 /**
@@ -134,19 +141,21 @@ export async function sumUsage(
   const used = Prisma.sql`
     SELECT u.*, ${start ?? Prisma.sql`NULL::timestamptz`} AS start, ${groups} AS groups
     FROM ${tableOf(source, by, filter, step)} WHERE ${whereOf(filter, start)}`
+  const all = Prisma.raw('used')
   const found = await db.$queryRaw<Row[]>`
-    SELECT * FROM (
+    WITH used AS NOT MATERIALIZED (${used}), sums AS (
       SELECT start, groups, GROUPING(groups) = 1 AS is_total, sum(requests)::bigint AS requests, ${Prisma.join(counts)},
         sum(cost_nano)::bigint AS cost, coalesce(sum(provider_cost_nano), 0)::bigint AS provider_cost,
         coalesce(sum(known_cost_nano), 0)::bigint AS known_cost, sum(prompt_tokens)::bigint AS prompt, sum(completion_tokens)::bigint AS completion,
         sum(cached_tokens)::bigint AS cached, sum(reasoning_tokens)::bigint AS reasoning,
-        sum(cache_discount_nano)::bigint AS cache_discount,
-        ${durations ? sumsOfBuckets('latency', source) : noBuckets} AS latency,
-        ${durations ? sumsOfBuckets('first_byte', source) : noBuckets} AS first_byte
-      FROM (${source === 'hours' ? preSummed(used, durations) : used}) u
+        sum(cache_discount_nano)::bigint AS cache_discount
+      FROM ${source === 'hours' ? Prisma.sql`(${preSummed(all)})` : all} u
       GROUP BY GROUPING SETS ((start, groups), ()) HAVING sum(requests) <> 0 OR sum(cost_nano) <> 0
-    ) sums
-    ORDER BY is_total DESC, ${orders[order]}
+    ), durations AS (${durations ? percentilesIn(all, source === 'hours' && isOfAll(filter, by) ? 'all' : source) : noPercentiles})
+    SELECT s.*, d.latency_p50, d.latency_p95, d.first_token_p50, d.first_token_p95
+    FROM sums s LEFT JOIN durations d
+      ON (d.is_total, coalesce(d.start, '-infinity'), coalesce(d.groups, '{}')) = (s.is_total, coalesce(s.start, '-infinity'), coalesce(s.groups, '{}'))
+    ORDER BY s.is_total DESC, ${orders[order]}
     LIMIT ${limit + 1} OFFSET ${offset === 0 ? 0 : offset + 1}`
   const total = found.find(row => row.is_total)
   return {
@@ -172,12 +181,7 @@ function sumOf({ start, groups, requests, cost, ...row }: Row): UsageSum {
     cachedTokens: Number(row.cached),
     reasoningTokens: Number(row.reasoning),
     cacheDiscountNano: row.cache_discount,
-    latency: percentilesOf(row.latency),
-    firstByte: percentilesOf(row.first_byte),
+    latency: { p50Ms: row.latency_p50, p95Ms: row.latency_p95 },
+    firstToken: { p50Ms: row.first_token_p50, p95Ms: row.first_token_p95 },
   }
-}
-
-function percentilesOf(buckets: (bigint | null)[]): Percentiles {
-  const counts = buckets.map(Number)
-  return { p50Ms: percentileMs(counts, 0.5), p95Ms: percentileMs(counts, 0.95) }
 }

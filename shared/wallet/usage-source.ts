@@ -1,6 +1,9 @@
 import { dayMs } from '../base/time.ts'
 import { Prisma } from '../generated/prisma/client.ts'
+import { sketchesOfLog, timesOfLog } from './durations.ts'
 import type { Outcome } from './usage-hours.ts'
+
+const hourMs = 3_600_000
 
 /** Where usage is summed from: tables in the shape of `usage_hours`, as SQL, and their conditions. */
 
@@ -26,6 +29,8 @@ export type UsageFilter = {
   organisationId: string | null
   /** The first period is the one that contains it. */
   from: Date
+  /** Whether to count from `from` on only, and to `to`, within an hour too. Of one organisation. */
+  isExact?: boolean
   /** Exclusive. */
   to: Date
   environment?: 'live' | 'test' | undefined
@@ -35,7 +40,7 @@ export type UsageFilter = {
   model?: string | undefined
   provider?: string | undefined
   type?: string | undefined
-  outcome?: Outcome | undefined
+  outcomes?: readonly Outcome[] | undefined
   /** The name of the tag that `tag` groups by. */
   tag?: string | undefined
 }
@@ -80,18 +85,21 @@ const groups = Prisma.sql`key_id, model, kind, environment`
 const hourly = Prisma.sql`
   organisation_id, hour, ${groups}, provider, outcome, requests, cost_nano, provider_cost_nano,
   CASE WHEN provider_cost_nano IS NOT NULL THEN cost_nano END AS known_cost_nano, prompt_tokens, completion_tokens, cached_tokens,
-  reasoning_tokens, cache_discount_nano, latency, first_byte`
+  reasoning_tokens, cache_discount_nano, latency_sketch, first_token_sketch, 1 AS hours`
 const daily = Prisma.sql`
   organisation_id, day::timestamp AT TIME ZONE 'UTC' AS hour, ${groups}, provider, outcome, requests, cost_nano, provider_cost_nano,
-  known_cost_nano, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, cache_discount_nano, latency, first_byte`
-const logged = Prisma.sql`
+  known_cost_nano, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, cache_discount_nano, latency_sketch, first_token_sketch,
+  24 AS hours`
+const ofRequest = Prisma.sql`
   organisation_id, created_at AS hour, ${groups}, coalesce(provider, '') AS provider, outcome_of(status) AS outcome,
   calls::bigint AS requests, cost_nano, provider_cost(cost_nano, margin_ppm) AS provider_cost_nano,
   CASE WHEN provider_cost(cost_nano, margin_ppm) IS NOT NULL THEN cost_nano END AS known_cost_nano,
   prompt_tokens::bigint AS prompt_tokens, completion_tokens::bigint AS completion_tokens, cached_tokens::bigint AS cached_tokens,
-  reasoning_tokens::bigint AS reasoning_tokens, coalesce(cache_discount_nano, 0) AS cache_discount_nano,
-  CASE WHEN status < 400 THEN duration_bucket(duration_ms) END AS latency,
-  CASE WHEN status < 400 THEN duration_bucket(first_byte_ms) END AS first_byte, end_user, metadata`
+  reasoning_tokens::bigint AS reasoning_tokens, coalesce(cache_discount_nano, 0) AS cache_discount_nano`
+const logged = Prisma.sql`${ofRequest}, ${timesOfLog}, end_user, metadata`
+
+/** A request in the shape of an hour. */
+const requestsAsHours = Prisma.sql`${ofRequest}, ${sketchesOfLog}, 0 AS hours`
 
 /** The request log. That of all organisations is read by organisation, since it is indexed so; hours tell which were active. */
 function logOf(step: Step | null, { organisationId, from, to }: UsageFilter): Prisma.Sql {
@@ -106,22 +114,37 @@ function logOf(step: Step | null, { organisationId, from, to }: UsageFilter): Pr
       ) one)`
 }
 
+/** The sums by hour and day; what they do not have of an exact time, the parts of hours at its ends, is read from the log. */
+function sumsOf(step: Step | null, { from, to, isExact = false }: UsageFilter): Prisma.Sql {
+  if (!isExact) return Prisma.sql`(${wholeHours(step, { from, to })})`
+  const firstMs = Math.ceil(from.getTime() / hourMs) * hourMs
+  const lastMs = Math.floor(to.getTime() / hourMs) * hourMs
+  const [first, last] = [new Date(firstMs), new Date(lastMs)]
+  const logOfTime = (since: Date, until: Date) =>
+    Prisma.sql`SELECT ${requestsAsHours} FROM generations WHERE created_at >= ${since} AND created_at < ${until}`
+  if (lastMs <= firstMs) return Prisma.sql`(${logOfTime(from, to)})`
+  const hours = wholeHours(isOfDays(step) ? null : step, { from: first, to: last })
+  return Prisma.sql`(
+    ${logOfTime(from, first)} UNION ALL SELECT * FROM (${hours}) whole WHERE hour >= ${first} AND hour < ${last}
+    UNION ALL ${logOfTime(last, to)})`
+}
+
 /**
  * The sums by hour. In periods of whole days, the days that lie within the time are read from the sums by day, an eighth of the rows, and hours
  * only for what is before and after them.
  */
-function sumsOf(step: Step | null, { from, to }: UsageFilter): Prisma.Sql {
+function wholeHours(step: Step | null, { from, to }: Pick<UsageFilter, 'from' | 'to'>): Prisma.Sql {
   const hours = Prisma.sql`SELECT ${hourly} FROM usage_hours`
   const firstDayMs = Math.ceil(from.getTime() / dayMs) * dayMs
   const lastDayMs = Math.floor(to.getTime() / dayMs) * dayMs
-  if (!isOfDays(step) || lastDayMs <= firstDayMs) return Prisma.sql`(${hours})`
+  if (!isOfDays(step) || lastDayMs <= firstDayMs) return hours
   const first = step === null ? new Date(firstDayMs) : startOf(starts[step], from)
   const [firstDay, lastDay] = [Prisma.sql`${first}::timestamptz`, Prisma.sql`${new Date(lastDayMs)}::timestamptz`]
   const dateOf = (time: Prisma.Sql) => Prisma.sql`(${time} AT TIME ZONE 'UTC')::date`
-  return Prisma.sql`(
+  return Prisma.sql`
     SELECT ${daily} FROM usage_day_details WHERE day >= ${dateOf(firstDay)} AND day < ${dateOf(lastDay)}
     UNION ALL ${hours} WHERE hour >= ${from} AND hour < ${firstDay}
-    UNION ALL ${hours} WHERE hour >= ${lastDay})`
+    UNION ALL ${hours} WHERE hour >= ${lastDay}`
 }
 
 /** Whether every period begins with a day, but for the first one’s beginning if it is the whole time. */
@@ -146,9 +169,12 @@ function startOf(start: Prisma.Sql, time: Date): Prisma.Sql {
 }
 
 /** SQL: the condition of a filter on `u`; `start`: from the beginning of the period. */
-export function whereOf({ organisationId, from, to, ...wanted }: UsageFilter, start: Prisma.Sql | null): Prisma.Sql {
-  const { environment, keyId, memberId, model, provider, type, outcome } = wanted
-  const first = start ? startOf(start, from) : Prisma.sql`${from}`
+export function whereOf(
+  { organisationId, from, to, isExact, ...wanted }: UsageFilter,
+  start: Prisma.Sql | null,
+): Prisma.Sql {
+  const { environment, keyId, memberId, model, provider, type, outcomes } = wanted
+  const first = start && !isExact ? startOf(start, from) : Prisma.sql`${from}`
   const parts = [Prisma.sql`u.hour >= ${first} AND u.hour < ${to}`]
   if (organisationId !== null) parts.push(Prisma.sql`u.organisation_id = ${organisationId}`)
   if (environment !== undefined) parts.push(Prisma.sql`u.environment = ${environment}::environment`)
@@ -158,7 +184,7 @@ export function whereOf({ organisationId, from, to, ...wanted }: UsageFilter, st
   if (model !== undefined) parts.push(Prisma.sql`u.model = ${model}`)
   if (provider !== undefined) parts.push(Prisma.sql`u.provider = ${provider}`)
   if (type !== undefined) parts.push(Prisma.sql`u.kind = ${type}`)
-  if (outcome !== undefined) parts.push(Prisma.sql`u.outcome = ${outcome}`)
+  if (outcomes !== undefined) parts.push(Prisma.sql`u.outcome = ANY(${[...outcomes]})`)
   return Prisma.join(parts, ' AND ')
 }
 

@@ -1,7 +1,7 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import type { Outcome } from './usage-hours.ts'
-import { starts, type UsageFilter, whereOf } from './usage-source.ts'
+import { starts, tableOf, type UsageFilter, whereOf } from './usage-source.ts'
 
 /** When there was what: the hours of usage in which requests of some sort are. */
 
@@ -9,6 +9,10 @@ const minFailed = 5
 /** An hour is listed if at least this part of its requests failed: one in so many. */
 const maxRequestsPerFailure = 4
 const maxFailingHours = 1_000
+const hourMs = 3_600_000
+const recentMs = 15 * 60_000
+/** Whether a provider fails now is decided by at most so many of the latest requests. */
+const maxRecent = 20_000
 
 export type FailingHour = { provider: string; hour: Date; failed: bigint; requests: bigint }
 
@@ -22,6 +26,51 @@ export function listFailingHours(db: Connection, filter: UsageFilter): Promise<F
       GROUP BY 1, 2 HAVING ${failed} >= ${minFailed} AND ${failed} * ${maxRequestsPerFailure} >= sum(requests)
       ORDER BY hour DESC LIMIT ${maxFailingHours}
     ) h ORDER BY hour, provider`
+}
+
+/** When a provider's requests failed with 5xx within a time, first and last; '' are requests that no provider served. */
+export async function findFailureSpan(
+  db: Connection,
+  filter: UsageFilter,
+  { provider, from, to }: { provider: string; from: Date; to: Date },
+): Promise<{ first: Date; last: Date } | null> {
+  const failures = { ...filter, provider, from, to, outcomes: ['failed'] } as const
+  // Of a long time, the hours between the first and the last one need not be read.
+  const [start, end] = [new Date(from.getTime() + hourMs), new Date(to.getTime() - hourMs)]
+  const [row] = await db.$queryRaw<{ first: Date | null; last: Date | null }[]>`
+    SELECT min(u.hour) AS first, max(u.hour) AS last FROM ${tableOf('log', [], failures, null)}
+    WHERE ${whereOf(failures, null)} AND (u.hour < ${start} OR u.hour >= ${end})`
+  return row?.first && row.last ? { first: row.first, last: row.last } : null
+}
+
+/** A provider whose requests fail now: figures from `from` on, the first of its failures since which a quarter of its requests failed. */
+export type CurrentFailure = { provider: string; from: Date; requests: bigint; failed: bigint }
+
+/**
+ * The providers that fail at the end of a time: at least five of their requests failed with 5xx, a quarter of those in its last 15 minutes,
+ * and fewer than five have succeeded since.
+ */
+export function listCurrentFailures(db: Connection, filter: UsageFilter): Promise<CurrentFailure[]> {
+  const lately = new Date(filter.to.getTime() - recentMs)
+  return db.$queryRaw<CurrentFailure[]>`
+    WITH latest AS (
+      SELECT u.provider, u.hour AS at, u.outcome = 'failed' AS failed, u.outcome = 'ok' AS succeeded
+      FROM ${tableOf('log', [], filter, null)} WHERE ${whereOf(filter, null)} ORDER BY u.hour DESC LIMIT ${maxRecent}
+    ), counted AS (
+      SELECT *, count(*) OVER since AS requests_since, count(*) FILTER (WHERE failed) OVER since AS failed_since,
+        max(at) FILTER (WHERE failed) OVER (PARTITION BY provider) AS last
+      FROM latest WINDOW since AS (PARTITION BY provider ORDER BY at DESC)
+    ), begun AS (
+      SELECT *, min(at) FILTER (WHERE failed AND failed_since * ${maxRequestsPerFailure} >= requests_since)
+        OVER (PARTITION BY provider) AS "from"
+      FROM counted
+    )
+    SELECT provider, "from", count(*) FILTER (WHERE at >= "from") AS requests, count(*) FILTER (WHERE failed AND at >= "from") AS failed
+    FROM begun GROUP BY provider, "from"
+    HAVING count(*) FILTER (WHERE failed AND at >= "from") >= ${minFailed}
+      AND count(*) FILTER (WHERE succeeded AND at > last) < ${minFailed} AND max(last) >= ${lately}
+      AND count(*) FILTER (WHERE failed AND at >= ${lately}) * ${maxRequestsPerFailure} >= count(*) FILTER (WHERE at >= ${lately})
+    ORDER BY failed DESC, provider`
 }
 
 /** What the hours of a search have: requests of a filter, one of the outcomes if there are any, and figures that reach a minimum. */
@@ -66,7 +115,7 @@ export async function listHours(
 }
 
 /** What the peaks do not know. */
-const groupFilters = ['environment', 'keyId', 'provider', 'type', 'outcome'] as const
+const groupFilters = ['environment', 'keyId', 'provider', 'type', 'outcomes'] as const
 
 /** The hours of a search with the largest peaks of a figure, and those with the same as the last, the largest first. Of the filter only the time and the model count. */
 export function listPeaks(

@@ -55,15 +55,22 @@ async function look(owner: SignedUp): Promise<string[]> {
   return (await history(owner)).map(({ type }) => type)
 }
 
-type Logged = { status?: number; durationMs?: number; costNano?: bigint; keyId?: string; calls?: number }
+type Logged = {
+  streamed?: boolean
+  status?: number
+  durationMs?: number
+  costNano?: bigint
+  keyId?: string
+  calls?: number
+}
 
 /** Rows of the request log, as the booking of requests writes them. */
 async function log({ organisationId }: SignedUp, count: number, logged: Logged = {}) {
   const { db } = gateway.services
-  const { status = 200, durationMs = 100, costNano = 0n, keyId = 'key_1' } = logged
+  const { status = 200, streamed = false, durationMs = 100, costNano = 0n, keyId = 'key_1' } = logged
   const row = {
     ...{ organisationId, keyId, requestId: 'req_1', kind: 'chat', environment: 'live' as const, model: 'gpt-4o' },
-    ...{ status, streamed: false, attempts: 1, promptTokens: 1, completionTokens: 1, cachedTokens: 0 },
+    ...{ status, streamed, attempts: 1, promptTokens: 1, completionTokens: 1, cachedTokens: 0 },
     ...{ reasoningTokens: 0, estimated: false, costNano, durationMs, firstByteMs: durationMs },
   }
   const createdAt = new Date(clock.now())
@@ -119,11 +126,32 @@ test.serial('an error rate is raised once, and resolved after two evaluations be
   t.is((await look(owner)).length, 3, 'another episode')
 })
 
+test.serial('a rule about the time to first token measures streams alone, and within what was seen', async t => {
+  const owner = await signUp(gateway)
+  for (const window of ['15m', '24h'])
+    for (const kind of ['ttft_p95', 'latency_p95'])
+      await create(owner, { kind, name: `${kind} ${window}`, threshold: 1_000, window, min_requests: 10 })
+  const values = async () => {
+    await look(owner)
+    return Object.fromEntries((await rulesOf(owner)).map(({ name, value }) => [name, value]))
+  }
+  await log(owner, 30, { durationMs: 5_001 })
+  t.deepEqual(await values(), {
+    'ttft_p95 15m': null,
+    'latency_p95 15m': 5_001,
+    'ttft_p95 24h': null,
+    'latency_p95 24h': 5_001,
+  })
+  await log(owner, 10, { durationMs: 334, streamed: true })
+  t.like(await values(), { 'ttft_p95 15m': 334, 'latency_p95 15m': 5_001, 'ttft_p95 24h': 334 })
+  t.deepEqual(await look(owner), ['alert.raised', 'alert.raised'])
+})
+
 test.serial('two workers at the same time raise one alert', async t => {
   const owner = await signUp(gateway)
   await create(owner, { kind: 'latency_p95', threshold: 1_000, window: '15m' })
   await create(owner, { kind: 'ttft_p95', threshold: 1_000, window: '1h' })
-  await log(owner, 30, { durationMs: 5_000 })
+  await log(owner, 30, { durationMs: 5_000, streamed: true })
   clock.advance(minuteMs)
   const { services } = gateway
   await Promise.all([runMaintenance('rules', null, services), runMaintenance('rules', null, services)])
@@ -134,7 +162,10 @@ test.serial('two workers at the same time raise one alert', async t => {
       ['alert.raised', false],
     ],
   )
-  t.true((await rulesOf(owner)).every(({ value }) => value! > 3_200))
+  t.deepEqual(
+    (await rulesOf(owner)).map(({ value }) => value),
+    [5_000, 5_000],
+  )
   t.is(alertMails().length, 0)
 })
 

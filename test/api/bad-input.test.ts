@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import type { ErrorCode } from '../../shared/base/errors.ts'
+import type { ErrorBody, ErrorCode } from '../../shared/base/errors.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { answersError, bodyPaths, provisioningKey, rawCall, validBodies } from '../support/api/edge.ts'
 import { headOf } from '../support/io/raw-requests.ts'
@@ -243,6 +243,23 @@ test.serial('200 with unknown fields of chat-shaped routes left out and named', 
   t.regex(answer.headers.get('x-gateway-dropped')!, /\bx_vendor\b/)
   t.is(upstream.requests[0]!.body.x_vendor, undefined)
   t.is(({} as { polluted?: boolean }).polluted, undefined)
+})
+
+test.serial('400 unknown_field with the field that is meant: misspelt, or as other APIs call it', async t => {
+  const key = validBodies['/api/v1/keys'] as object
+  const bodies: [string, object, RegExp][] = [
+    ['/api/v1/keys', { ...key, rpm_limits: 1 }, /^Unknown field `rpm_limits`\. Did you mean `rpm_limit`\?$/],
+    ['/api/v1/keys', { ...key, modelAllowlist: ['a'] }, /Did you mean `model_allowlist`\?$/],
+    ['/v1/videos', { prompt: 'A door', duration: 5 }, /^Unknown field `duration`\. Did you mean `seconds`\?$/],
+    [chat, { ...hello, provider: { onyl: ['openai'] } }, /^Unknown field `provider\.onyl`\. Did you mean `only`\?$/],
+    ['/api/v1/keys', { ...key, colour: 1 }, /^Unknown field `colour`\.$/],
+  ]
+  for (const [path, body, message] of bodies) {
+    const answer = await send(path, JSON.stringify(body))
+    const { error } = (await answer.json()) as ErrorBody
+    t.is(answer.status, 400)
+    t.regex(error.message, message)
+  }
 })
 
 test.serial('400 unknown_field on the gateway’s own routes and objects', async t => {

@@ -1,5 +1,8 @@
-import { readdirSync } from 'node:fs'
+import { globSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import MiniSearch from 'minisearch'
+import { builtDocs } from '../../api/docs-site/middleware.ts'
+import { searchRanking } from '../../docs/.vitepress/theme/search-ranking.ts'
 import { errorCodes } from '../../shared/base/errors.ts'
 import { createAccount } from '../support/gateway.ts'
 import { test } from '../support/test.ts'
@@ -89,6 +92,67 @@ test('lists and texts for language models', async t => {
   t.true((await (await get('/llms-full.txt')).text()).includes('# Webhooks'))
 })
 
+test('404 with a page of the site for browsers, JSON for parts of a page', async t => {
+  const accept = 'text/html,application/xhtml+xml,*/*;q=0.8'
+  const page = await get('/docs/nowhere', { accept })
+  t.is(page.status, 404)
+  t.is(page.headers.get('content-type'), 'text/html; charset=utf-8')
+  t.is(page.headers.get('cache-control'), 'no-cache')
+  t.regex(page.headers.get('content-security-policy')!, /^default-src 'self'/)
+  const html = await page.text()
+  t.regex(html, /<title>404[^<]*<\/title>/)
+  // Its script renders the site’s header with the search.
+  t.is((await get(/src="(\/docs\/assets\/app[^"]+\.js)"/.exec(html)![1]!)).status, 200)
+  const head = await fetch(`${gateway.url}/docs/nowhere`, { method: 'HEAD', headers: { accept } })
+  t.deepEqual([head.status, await head.text()], [404, ''])
+  const asset = await get('/docs/assets/none.js', { accept })
+  t.deepEqual([asset.status, asset.headers.get('content-type')], [404, 'application/json; charset=utf-8'])
+})
+
+test('the search finds guides before decisions, also by words that the pages do not use', async t => {
+  const [chunk] = globSync('assets/chunks/@localSearchIndexroot.*.js', { cwd: builtDocs })
+  const { default: index } = (await import(join(builtDocs, chunk!))) as { default: string }
+  const search = MiniSearch.loadJSON(index, {
+    fields: ['title', 'titles', 'text'],
+    storeFields: ['title', 'titles'],
+    // The boosts of the fields are the theme’s own.
+    searchOptions: { boost: { title: 4, text: 2, titles: 1 }, ...searchRanking },
+  })
+  const found = (query: string) => search.search(query).map(({ id }) => String(id))
+  for (const [query, page] of [
+    ['spend cap', 'keys-and-limits'],
+    ['rotate key', 'keys-and-limits'],
+    ['rotate secret', 'keys-and-limits'],
+    ['budget', 'keys-and-limits'],
+    ['spending limit', 'keys-and-limits'],
+    ['quota', 'keys-and-limits'],
+    ['rate limit', 'keys-and-limits'],
+    ['webhook signature', 'webhooks'],
+    ['fallback', 'routing'],
+    ['tts', 'audio'],
+    ['kubernetes', 'deployment'],
+    ['insufficient_credits', 'errors'],
+  ] as const) {
+    const first = found(query).slice(0, 3)
+    t.true(
+      first.some(id => id.startsWith(`/docs/${page}`)),
+      `${query}: ${found(query).slice(0, 6).join(' ')}`,
+    )
+    t.false(first[0]!.includes('/decisions/'), `${query}: ${first.join(' ')}`)
+  }
+  // Reasons are found by their own words.
+  t.true(
+    found('poison')
+      .slice(0, 3)
+      .some(id => id.includes('/decisions/poison-work')),
+  )
+})
+
+test('the API reference has the header of the site', async t => {
+  const html = await (await get('/docs/api/')).text()
+  for (const href of ['/docs/', '/docs/api/', '/dashboard']) t.true(html.includes(`<a href="${href}"`), href)
+})
+
 test('redirects to the folder, 404 for what is not there', async t => {
   for (const path of ['/docs', '/docs/api']) {
     const response = await get(path)
@@ -100,5 +164,7 @@ test('redirects to the folder, 404 for what is not there', async t => {
     t.is(response.status, 404, path)
     t.is(((await response.json()) as { error: { code: string } }).error.code, 'not_found', path)
   }
+  const { error } = (await (await get('/docs/nowhere')).json()) as { error: { message: string } }
+  t.is(error.message, 'There is no GET /docs/nowhere.')
   t.is((await fetch(`${gateway.url}/docs/`, { method: 'POST' })).status, 404)
 })

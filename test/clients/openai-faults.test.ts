@@ -54,7 +54,7 @@ const refusals: Record<string, Refusal> = {
   },
   'a route that the gateway does not have': {
     key: testKey,
-    ask: client => client.moderations.create({ input: 'Hello' }),
+    ask: client => client.fineTuning.jobs.list(),
     error: 'NotFoundError',
     status: 404,
     code: 'not_found',

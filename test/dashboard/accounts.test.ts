@@ -1,6 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 import { clientAddress } from '../../api/auth/address.ts'
+import type { KeyAnswer, KeySecretAnswer } from '../../api/dashboard/wire/keys.ts'
 import { dayMs } from '../../shared/base/time.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
+import { hashSecret } from '../../shared/keys/secret.ts'
+import { setSuspension } from '../../shared/keys/suspensions.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { OidcEmulator, type Profile } from '../emulators/oidc.ts'
 import { errorCode, join, password, type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
@@ -17,6 +21,7 @@ const gateway = useGateway(
   test,
   () => ({
     DEV_OUTBOX: 'true',
+    SUPPORT_CONTACT: 'support@example.com',
     OIDC_ISSUER: oidc.issuer,
     OIDC_CLIENT_ID: 'headgate',
     OIDC_CLIENT_SECRET: 'secret',
@@ -49,6 +54,41 @@ test.serial('the link of the confirmation email confirms the address', async t =
   t.not(forged.status, 200)
   t.is((await visitor.fetch(`${auth}/verify-email?token=${token}`)).status, 200)
   t.true((await gateway.services.db.user.findUniqueOrThrow({ where: { id: userId } })).emailVerified)
+})
+
+test.serial(
+  'the confirmation takes the limits of an unconfirmed account from its first key, and no others',
+  async t => {
+    const { visitor, base, organisationId } = await signUp(gateway, { verified: false })
+    const first = await visitor.json<KeySecretAnswer>(`${base}/first-key`, { method: 'POST' })
+    t.like(first.data, { rpm_limit: 20, tpm_limit: 40_000 })
+    const other = await gateway.key(organisationId, 'test', {
+      name: 'Of the operator',
+      rpm_limit: 20,
+      tpm_limit: 40_000,
+    })
+    await visitor.json(`${auth}/verify-email?token=${await tokenFor(visitor.email, /confirm your email/i)}`)
+    const read = await visitor.json<KeyAnswer>(`${base}/keys/${first.data.id}`)
+    t.like(read.data, { rpm_limit: null, tpm_limit: null })
+    const kept = await visitor.json<KeyAnswer>(`${base}/keys/${hashSecret(other)}`)
+    t.like(kept.data, { rpm_limit: 20, tpm_limit: 40_000 })
+  },
+)
+
+test.serial('members of a suspended organisation see why, and whom to ask', async t => {
+  const { visitor, organisationId } = await signUp(gateway)
+  await setSuspension(gateway.services, organisationId, 'An invoice is open', operatorActor)
+  t.like((await visitor.person())!.organisations, [{ suspended: true, suspension_reason: 'An invoice is open' }])
+  t.like(await visitor.json('/dashboard/api/settings'), { contact: 'support@example.com' })
+})
+
+test.serial('400 in our own words for the only owner who leaves', async t => {
+  const { visitor, organisationId } = await signUp(gateway)
+  const left = await visitor.fetch(`${auth}/organization/leave`, { body: { organizationId: organisationId } })
+  t.is(left.status, 400)
+  t.like(await left.json(), {
+    message: 'You are the only owner of this organisation. Make another member an owner first.',
+  })
 })
 
 test.serial('a forgotten password is replaced by the link of an email, once, and every session ends', async t => {

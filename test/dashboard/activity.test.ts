@@ -1,9 +1,9 @@
+import type { RequestCount, RequestDetail } from '../../api/dashboard/wire/requests.ts'
 import type { Activity, Attention, Notice, UsageChart, UsageGroups, UsageRow } from '../../api/dashboard/wire/usage.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import type { Prisma } from '../../shared/generated/prisma/client.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
-import { percentileMs } from '../../shared/wallet/usage-hours.ts'
 import { generationOf, saying, startWorld } from '../support/chat/gateway.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
 import { test } from '../support/test.ts'
@@ -21,7 +21,7 @@ const owner = use(test, () => signUp(world.gateway))
 test.before(async () => {
   key = await world.gateway.key(owner.organisationId, 'live', { name: 'Shop', monthly_spend_cap_usd: 1 })
   keyId = await idOf(key)
-  await log({ at: '2026-11-21T13:10:00Z', durationMs: 300, firstByteMs: 60 }, 90)
+  await log({ at: '2026-11-21T13:10:00Z', durationMs: 300, firstByteMs: 60, streamed: true }, 90)
   await log({ at: '2026-11-21T13:20:00Z', durationMs: 5_000, firstByteMs: 3_000, cachedTokens: 8 }, 10)
   await log({ at: '2026-11-21T14:15:00Z', status: 429, errorCode: 'rate_limit_exceeded', provider: null, calls: 40 }, 1)
   // An outage of three hours, a day ago.
@@ -35,9 +35,13 @@ const idOf = async (secret: string) =>
 const get = <T>(path: string, { visitor, base } = owner) => visitor.json<T>(base + path)
 
 /** Writes rows of the request log that cost a cent each. */
-async function log({ at, ...fields }: { at: string } & Partial<Prisma.GenerationCreateManyInput>, count: number) {
+async function log(
+  { at, ...fields }: { at: string } & Partial<Prisma.GenerationCreateManyInput>,
+  count: number,
+  { organisationId } = owner,
+) {
   const row = {
-    ...{ createdAt: new Date(at), organisationId: owner.organisationId, keyId, requestId: 'req_x', kind: 'chat' },
+    ...{ createdAt: new Date(at), organisationId, keyId, requestId: 'req_x', kind: 'chat' },
     ...{ environment: 'live' as const, model: 'gpt-5', provider: 'openai', status: 200, streamed: false, attempts: 1 },
     ...{ promptTokens: 10, completionTokens: 5, cachedTokens: 0, reasoningTokens: 0, estimated: false },
     ...{ costNano: 10_000_000n, durationMs: 100, ...fields },
@@ -55,9 +59,8 @@ test('outcomes, durations, tokens and cost by period, and the same time before',
   t.deepEqual([times[0], times.at(-1)], ['2026-11-20T15:00:00.000Z', '2026-11-21T14:00:00.000Z'])
   t.like(total, { requests: 140, ok: 100, rate_limited: 40, failed: 0, cached_tokens: 80, prompt_tokens: 1_010 })
   t.is(total.cost_usd, 1.01)
-  t.true(total.latency_p50_ms! > 200 && total.latency_p50_ms! <= 400)
-  t.true(total.latency_p95_ms! > 3_200 && total.latency_p95_ms! <= 6_400)
-  t.true(total.first_byte_p50_ms! > 50 && total.first_byte_p50_ms! <= 100)
+  t.like(total, { latency_p50_ms: 300, latency_p95_ms: 5_000 })
+  t.like(total, { first_byte_p50_ms: 60, first_byte_p95_ms: 60 }, 'of what was streamed')
   t.like(values[22], { requests: 100, ok: 100 })
   t.like(values[23], { requests: 40, rate_limited: 40, latency_p50_ms: null })
   t.is(values[21], null)
@@ -187,42 +190,108 @@ test('an outage, a key at its cap, rate limits and credits that run out need att
       data: { ...delivery, status: 'failed', nextAttemptAt: at, createdAt: at },
     })
   }
-  const { notices } = await get<Attention>('/attention?span=7d')
+  const { notices, over } = await get<Attention>('/attention?span=7d')
   const of = <K extends Notice['kind']>(kind: K) => notices.filter(notice => notice.kind === kind)
-  t.deepEqual(of('failing'), [
+  t.deepEqual(of('failing'), [])
+  t.deepEqual(over, [
     {
       kind: 'failing',
       provider: 'anthropic',
-      from: '2026-11-20T07:00:00.000Z',
-      to: '2026-11-20T10:00:00.000Z',
+      from: '2026-11-20T07:30:00.000Z',
+      to: '2026-11-20T09:30:00.000Z',
       failed: 30,
       requests: 35,
     },
   ])
   t.like(of('key_cap')[0], { key: { name: 'Shop' }, spent_usd: 1, cap_usd: 1 })
   t.like(of('key_expiry')[0], { key: { name: 'Old' } })
-  t.like(of('rate_limited')[0], { key: { name: 'Shop' }, refused: 40, requests: 175 })
+  t.like(of('rate_limited')[0], { key: { name: 'Shop' }, refused: 40, requests: 50 }, 'in the last hour')
   t.like(of('webhook')[0], { url: 'https://hooks.example/failing', failed: 3 })
   t.like(of('credits')[0], { days: 0 })
-  t.is((await get<Attention>('/attention?span=1h')).notices.filter(({ kind }) => kind === 'failing').length, 0)
+  t.deepEqual((await get<Attention>('/attention?span=1h')).over, [])
   const stranger = await signUp(world.gateway)
-  t.deepEqual((await get<Attention>('/attention?span=90d', stranger)).notices, [])
+  t.deepEqual(await get<Attention>('/attention?span=90d', stranger), { notices: [], over: [] })
   await services.db.keySpend.deleteMany({ where: { keyId } })
-})
-
-test('a percentile lies in the bucket of its duration', t => {
-  t.is(percentileMs([], 0.5), null)
-  t.is(percentileMs([0, 0, 0], 0.5), null)
-  t.is(percentileMs([10], 0.5), 25)
-  t.is(percentileMs([0, 10], 0.5), 75)
-  t.is(percentileMs([5, 5], 0.95), 95)
-  const counts = Array.from({ length: 13 }, () => 0)
-  counts[12] = 1
-  t.is(percentileMs(counts, 1), 204_800)
 })
 
 test('times are whole periods, however odd the clock', async t => {
   const { from, times } = await get<Activity>('/activity?span=90d')
   t.is(times.length, 90)
   t.is(from, new Date(Date.parse('2026-11-21') - 89 * dayMs).toISOString())
+})
+
+test('an outage is current from its first failure until the provider answers again', async t => {
+  const other = await signUp(world.gateway)
+  const add = (at: string, status: number, count: number) =>
+    log({ at: `2026-11-21T${at}Z`, status, provider: 'openai' }, count, other)
+  const outages = async () => {
+    const { notices, over } = await get<Attention>('/attention?span=24h', other)
+    return { now: notices.filter(({ kind }) => kind === 'failing'), over }
+  }
+  await add('13:10:00', 200, 40)
+  await add('13:31:20', 502, 3)
+  await add('14:12:30', 503, 2)
+  const failing = { kind: 'failing', provider: 'openai', from: '2026-11-21T13:31:20.000Z', to: null }
+  t.like(await outages(), { now: [{ ...failing, failed: 5, requests: 5 }], over: [] }, 'in no hour a quarter, or five')
+  await add('14:13:00', 502, 10)
+  t.like(await outages(), { now: [{ ...failing, failed: 15, requests: 15 }], over: [] })
+  await add('14:14:00', 200, 4)
+  t.is((await outages()).now.length, 1, 'four answers may be luck')
+  await add('14:15:00', 200, 1)
+  t.deepEqual(await outages(), {
+    now: [],
+    over: [
+      {
+        ...{ kind: 'failing', provider: 'openai', failed: 12, requests: 17 },
+        ...{ from: '2026-11-21T14:12:30.000Z', to: '2026-11-21T14:13:00.000Z' },
+      },
+    ],
+  })
+})
+
+test('an answered request is its own median and 95th percentile, and without a stream has no first token', async t => {
+  const other = await signUp(world.gateway)
+  const secret = await world.gateway.key(other.organisationId, 'test')
+  const send = async (stream: boolean) => {
+    const body = { ...saying('gpt-5'), stream }
+    const answer = await world.gateway.fetch('/v1/chat/completions', { key: secret, body })
+    await answer.text()
+    return generationOf(world, answer.headers.get('x-generation-id')!)
+  }
+  const figures = async () => (await get<Activity>('/activity?span=24h&environment=test', other)).total
+  const row = await send(false)
+  t.not(row.firstByteMs, null)
+  const { durationMs: ms } = row
+  t.like(await figures(), { latency_p50_ms: ms, latency_p95_ms: ms, first_byte_p50_ms: null, first_byte_p95_ms: null })
+  const shown = await get<RequestDetail>(`/requests/${row.id}`, other)
+  t.is(shown.first_byte_ms, null)
+  const listed = await world.gateway.fetch(`/v1/generation?id=${row.id}`, { key: secret })
+  t.is(((await listed.json()) as { first_byte_ms: unknown }).first_byte_ms, null)
+  const file = await other.visitor.fetch(`${other.base}/requests.csv`)
+  const [head, line] = (await file.text()).split('\r\n').map(text => text.split(','))
+  t.is(line![head!.indexOf('first_byte_ms')], '')
+
+  const streamed = await send(true)
+  t.like(await figures(), { first_byte_p50_ms: streamed.firstByteMs, first_byte_p95_ms: streamed.firstByteMs })
+  t.is((await get<RequestDetail>(`/requests/${streamed.id}`, other)).first_byte_ms, streamed.firstByteMs)
+})
+
+test('a chart counts what its list has: every status, and times within an hour', async t => {
+  const statuses = ['ok', 'error', 'refused', 'invalid', 'failed', '429', '499']
+  const times = ['span=7d', 'from=2026-11-20T08:35:00Z&to=2026-11-21T13:15:00Z', 'from=2026-11-21T13:15:00Z']
+  for (const time of [...times, 'from=2026-11-20T07:29:59Z&to=2026-11-20T07:30:01Z'])
+    for (const status of [undefined, ...statuses]) {
+      const query = `${time}${status === undefined ? '' : `&status=${status}`}`
+      const { total, values } = await get<Activity>(`/activity?environment=all&${query}`)
+      const { requests } = await get<RequestCount>(`/request-count?${query}`)
+      t.is(total.requests, requests, query)
+      t.is(
+        values.reduce((sum, one) => sum + (one?.requests ?? 0), 0),
+        requests,
+        query,
+      )
+    }
+  const errors = await get<Activity>('/activity?environment=all&span=24h&status=error')
+  t.like(errors.total, { ok: 0, rate_limited: 40, requests: 40 })
+  t.is((await owner.visitor.fetch(`${owner.base}/activity?status=418`)).status, 400)
 })

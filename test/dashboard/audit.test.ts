@@ -21,9 +21,9 @@ const inHours = (hours: number) => new Date(Date.now() + hours * 3_600_000).toIS
 /** A change by every route, in an order in which all of them change something. */
 const changes: [route: string, body?: object][] = [
   [`POST ${root}/keys`, { name: 'new' }],
-  [`PATCH ${root}/keys/{hash}`, { rpm_limit: 5 }],
+  [`PATCH ${root}/keys/{key}`, { rpm_limit: 5 }],
   [
-    `PATCH ${root}/keys/{hash}/content-logging`,
+    `PATCH ${root}/keys/{key}/content-logging`,
     { content_logging: { mode: 'sample', sample_percent: 5, until: inHours(1) } },
   ],
   [`DELETE ${root}/requests/{id}/content`],
@@ -38,7 +38,7 @@ const changes: [route: string, body?: object][] = [
   [`DELETE ${root}/alerts/rules/{rule}`],
   [`PATCH ${root}/responses`, { keep_responses: true }],
   [`PATCH ${root}/content-settings`, { retention_days: 3 }],
-  [`DELETE ${root}/keys/{hash}`],
+  [`DELETE ${root}/keys/{key}`],
   [`POST ${operator}/organisations`],
   [`POST ${operator}/organisations/{organisation}/credits`],
   [`POST ${operator}/organisations/{organisation}/adjustments`],
@@ -63,7 +63,7 @@ const changes: [route: string, body?: object][] = [
 
 /** Routes that change no setting: messages, jobs and secrets for some minutes. */
 const elsewhere = new Set([
-  `POST ${root}/keys/{hash}/playground-secret`,
+  `POST ${root}/keys/{key}/playground-secret`,
   `POST ${root}/webhooks/deliveries/{delivery}/redeliver`,
   `POST ${root}/webhooks/test`,
   `POST ${root}/webhooks/endpoints/{endpoint}/test`,
@@ -80,7 +80,7 @@ const tested = new Set([
   `PATCH ${root}/security`,
   `POST ${root}/first-key`,
   `POST ${root}/top-ups`,
-  `POST ${root}/keys/{hash}/roll`,
+  `POST ${root}/keys/{key}/roll`,
   `POST ${operator}/providers/{provider}/test`,
 ])
 

@@ -94,6 +94,53 @@ test('200 with a page of keys, found by what is shown of them; revoked ones when
   t.deepEqual(await names('?search=pay&include_revoked=true'), ['Payroll'])
 })
 
+test.serial(
+  '200 by the id, and by the hash of each secret a key ever had: addresses outlive a roll; 404 elsewhere',
+  async t => {
+    const { owner } = people
+    const { data } = await create(owner, { name: 'Linked' })
+    const path = `${owner.base}/keys/${data.id}`
+    const hashes = [data.hash]
+    for (let i = 0; i < 2; i++) {
+      const rolled = await owner.visitor.json<KeySecretAnswer>(`${path}/roll`, { method: 'POST' })
+      t.is(rolled.data.id, data.id)
+      hashes.push(rolled.data.hash)
+    }
+    for (const name of [data.id, ...hashes]) {
+      const read = await owner.visitor.json<KeyAnswer>(`${owner.base}/keys/${name}`)
+      t.like(read.data, { id: data.id, hash: hashes[2] })
+      t.is((await owner.visitor.fetch(`${owner.base}/requests?key=${name}`)).status, 200)
+      t.is((await people.stranger.visitor.fetch(`${people.stranger.base}/keys/${name}`)).status, 404)
+    }
+    const named = await owner.visitor.json<KeyAnswer>(`${owner.base}/keys/${hashes[0]}`, {
+      method: 'PATCH',
+      body: { name: 'From an old link' },
+    })
+    t.like(named.data, { id: data.id, name: 'From an old link' })
+    await owner.visitor.json(path, { method: 'DELETE' })
+    t.like((await owner.visitor.json<KeyAnswer>(`${owner.base}/keys/${hashes[1]}`)).data, { status: 'revoked' })
+  },
+)
+
+test.serial(
+  '400 for an empty list of what a key may use, at creation and later: nothing becomes everything',
+  async t => {
+    const { owner } = people
+    const { data } = await create(owner, { model_allowlist: ['gpt-4o'], scopes: 'chat' })
+    for (const [body, param] of [
+      [{ model_allowlist: [] }, 'model_allowlist'],
+      [{ scopes: '' }, 'scopes'],
+      [{ scopes: ' , ' }, 'scopes'],
+    ] as const) {
+      const asked = { method: 'PATCH', body }
+      t.like(await refused(owner.visitor, `${owner.base}/keys/${data.id}`, asked), { status: 400, param })
+      t.like(await refused(owner.visitor, `${owner.base}/keys`, { body }), { status: 400, param })
+    }
+    const read = await owner.visitor.json<KeyAnswer>(`${owner.base}/keys/${data.id}`)
+    t.like(read.data, { model_allowlist: ['gpt-4o'], scopes: 'chat' })
+  },
+)
+
 test('401 and 200 at once at /v1 after a key was disabled, enabled, rolled and revoked', async t => {
   const { owner } = await organisation()
   const { data, key } = await create(owner)

@@ -50,6 +50,31 @@ test.serial('200 with the application at every address of a page: not framed, it
   }
 })
 
+test.serial('the document of a page names its scripts, the person and its first data', async t => {
+  const linked = async (path: string) => {
+    const header = (await get(`/dashboard${path}`)).headers.get('link') ?? ''
+    return [...header.matchAll(/<([^>]+)>; rel=(\w+)/g)].map(([, url, kind]) => ({ url: url!, kind: kind! }))
+  }
+  const data = (links: { url: string }[]) => links.map(({ url }) => url).filter(url => url.includes('/api/'))
+  const requests = await linked('/org_x/requests')
+  t.deepEqual(data(requests).slice(0, 2), [
+    '/dashboard/api/me',
+    '/dashboard/api/organisations/org_x/requests?span=30d&limit=50',
+  ])
+  const scripts = requests.filter(({ kind }) => kind === 'modulepreload')
+  t.true(scripts.length > 5)
+  for (const { url } of scripts) t.is((await get(url)).status, 200, url)
+  // What is read depends on the filters, on the one request, or on who is signed in.
+  for (const path of ['/org_x/requests?status=ok', '/org_x/requests/req_1', '/account', '/operator', '/', '/org_x'])
+    t.deepEqual(data(await linked(path)), ['/dashboard/api/me'], path)
+  for (const path of ['/sign-in', '/sign-up', '/invitations/x', '/outbox']) {
+    const links = await linked(path)
+    t.deepEqual([data(links), links.length > 0], [[], true], path)
+  }
+  for (const path of ['/%3E%2C%3Cx/requests', '/a%0d%0ab/requests', '/constructor/__proto__', '/x/constructor'])
+    t.deepEqual(data(await linked(path)), ['/dashboard/api/me'], path)
+})
+
 test.serial('200 and kept for good for an asset, 404 for one that is not there, JSON for unknown routes', async t => {
   const name = readdirSync(assets).find(file => file.endsWith('.js'))
   t.is((await get(`/dashboard/assets/${name}`)).headers.get('cache-control'), 'public, max-age=31536000, immutable')

@@ -1,5 +1,7 @@
 import type {
+  Affected,
   EntriesChanged,
+  IncidentDetail,
   IncidentsPage,
   Provider,
   ProvidersAnswer,
@@ -89,10 +91,20 @@ test.serial(
     await health.sync()
     await look()
     const [open] = await incidentsOf('openrouter')
-    t.like(open, { kind: 'circuit', model: 'gpt-5-mini', closed_at: null })
+    t.like(open, {
+      title: 'gpt-5-mini fails at openrouter',
+      kinds: ['circuit'],
+      models: ['gpt-5-mini'],
+      closed_at: null,
+    })
     t.regex(open!.message!, /^HTTP 500: The server had an error/)
     await look()
     t.is((await incidentsOf('openrouter')).length, 1, 'one incident, however often it is seen')
+    const { affected } = await get<IncidentDetail>(`/incidents/${open!.id}`)
+    t.like(affected, { failed: 1, organisations: [{ id: account.organisationId, failed: 1, share: 1 }] })
+    t.is(affected!.keys[0]!.organisation_id, account.organisationId)
+    t.is((await get<Affected>('/affected?provider=openrouter&span=1h')).failed, 1)
+    t.like((await get<SystemAnswer>('/system')).first_incident, { id: open!.id, title: open!.title })
     const failed = await provider('openrouter')
     t.is(failed.state, 'down', 'no call has succeeded')
     t.like(failed.last_error, { model: 'gpt-5-mini', status: 500, reason: 'server_error' })
@@ -131,7 +143,7 @@ test.serial('a refused key is an incident, without the key', async t => {
   const shown = await provider('gemini')
   t.is(shown.state, 'down')
   t.like(shown.keys, [{ state: 'refused' }])
-  const incident = (await incidentsOf('gemini')).find(({ kind }) => kind === 'key')
+  const incident = (await incidentsOf('gemini')).find(({ kinds }) => kinds.includes('key'))
   t.regex(incident!.message!, /^HTTP 401/)
   t.false(JSON.stringify([shown, incident]).includes(upstreamSecret))
   const tried = await post<ProviderTest>('/providers/openai/test')
@@ -162,7 +174,7 @@ test.serial('many failures within minutes are an incident of the provider', asyn
   const { routing: _, parameters: __, metadata: ___, ...plain } = data[0]!
   await db.generation.createMany({ data: data.map(({ id }) => ({ ...plain, id })) })
   await runMaintenance('failures', null, world.gateway.services)
-  t.like((await incidentsOf('groq'))[0], { kind: 'failing', message: '6 of 6 requests failed within five minutes.' })
+  t.like((await incidentsOf('groq'))[0], { kinds: ['failing'], message: '6 of 6 requests failed within five minutes.' })
   const { data: worst } = await get<TopOrganisations>('/top-organisations?by=errors')
   t.true(worst[0]!.errors >= 6)
 })
@@ -185,14 +197,17 @@ test.serial('a webhook endpoint whose attempts keep failing is an incident, unti
   const look = async () => {
     await runMaintenance('failures', null, world.gateway.services)
     const { data } = await get<IncidentsPage>('/incidents')
-    return data.find(({ subject }) => subject === `${organisationId}|${endpointId}`)
+    const found = data.find(({ kinds }) => kinds.includes('webhook'))
+    if (found)
+      t.is((await get<IncidentDetail>(`/incidents/${found.id}`)).records[0]!.subject, `${organisationId}|${endpointId}`)
+    return found
   }
   await deliver('whd_1', 3)
   await deliver('whd_2', 1)
   t.is(await look(), undefined)
   await deliver('whd_3', 1)
   const incident = await look()
-  t.like(incident, { kind: 'webhook', provider: null, closed_at: null })
+  t.like(incident, { kinds: ['webhook'], provider: null, closed_at: null })
   t.regex(incident!.message!, /^5 attempts at hooks\.example\.com failed and none succeeded since .* \(.+\)\.$/)
   t.false(JSON.stringify(incident).includes('s3cret'))
   await deliver('whd_4', 1, new Date())
@@ -219,7 +234,7 @@ test.serial('paused: no process calls the provider, until it is resumed; both ar
   t.is(candidates.find(one => one.provider === 'openai')?.excluded, 'an operator has paused the provider')
   t.is(calls(), before)
   await look()
-  t.like((await incidentsOf('openai'))[0], { kind: 'paused', closed_at: null })
+  t.like((await incidentsOf('openai'))[0], { kinds: ['paused'], closed_at: null })
 
   // A process that starts now knows it, too.
   const third = await join()
@@ -238,6 +253,33 @@ test.serial('paused: no process calls the provider, until it is resumed; both ar
     ['paused', 'resumed'].map(what => [`provider.${what}`, operator.visitor.email, 'openai']),
   )
   t.is((await operator.visitor.fetch(`${base}/providers/nobody/pause`, { body: {} })).status, 404)
+})
+
+test.serial('a pause with an end is over by itself; the models that lose their only provider are named', async t => {
+  const { db } = world.gateway.services
+  for (const until of ['yesterday', '2020-01-01T00:00:00Z', '2999-01-01T00:00:00Z']) {
+    const refused = await operator.visitor.fetch(`${base}/providers/anthropic/pause`, { body: { until } })
+    t.is(refused.status, 400, until)
+  }
+  const { only_provider_of: only, only_provider_count: count } = await provider('anthropic')
+  t.is(count > 0, only.length > 0)
+  t.true((await provider('openai')).only_provider_count > 0)
+  const until = new Date(Date.now() + 3_600_000).toISOString()
+  const paused = await post<Provider>('/providers/anthropic/pause', { until })
+  t.like(paused, { state: 'paused', pause: { until } })
+  t.true(world.gateway.services.upstreams.isPaused('anthropic'))
+  // Its time comes.
+  await db.providerPause.updateMany({ data: { pausedUntil: new Date(Date.now() - 1) } })
+  await world.gateway.services.providerPauses.refresh()
+  t.false(world.gateway.services.upstreams.isPaused('anthropic'))
+  t.is((await provider('anthropic')).pause, null)
+  t.like(await post<Provider>('/providers/anthropic/pause', { reason: 'again' }), { pause: { until: null } })
+  await post<Provider>('/providers/anthropic/resume')
+  await db.providerPause.create({
+    data: { provider: 'anthropic', pausedBy: 'x', pausedAt: new Date(0), pausedUntil: new Date(1) },
+  })
+  await look()
+  t.is(await db.providerPause.count(), 0, 'a worker removes it')
 })
 
 test.serial('queues: backlog, failed entries with their reason, retried, removed and paused', async t => {
@@ -295,7 +337,7 @@ test.serial('the system: version, migrations, backlog, instances; gaps without a
   await redis.xadd('usage:dead', '*', 'event', '{}')
   await look()
   const { data } = await get<IncidentsPage>('/incidents?limit=100')
-  const kinds = data.map(({ kind, closed_at }) => [kind, closed_at === null])
+  const kinds = data.map(({ kinds: [kind], closed_at }) => [kind, closed_at === null])
   for (const [kind, isOpen] of [
     ['no_worker', false],
     ['instance', true],

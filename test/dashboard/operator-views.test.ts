@@ -107,7 +107,8 @@ test.serial('404 for contents, and for every change that members can make', asyn
 test.serial('views have the organisation’s own answers, and no key that could be managed', async t => {
   const { visitor } = operator
   const request = await visitor.json<RequestDetail>(`${base}/requests/${requestId}`)
-  t.like(request, { id: requestId, model: 'gpt-5', key_hash: hashSecret(secret) })
+  const { id: keyId } = await gateway.services.keys.get(null, hashSecret(secret))
+  t.like(request, { id: requestId, model: 'gpt-5', key_id: keyId })
   t.truthy(request.content)
   const own = await owner.visitor.json<RequestDetail>(`${owner.base}/requests/${requestId}`)
   t.deepEqual(request, own)

@@ -1,11 +1,15 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { Worker } from 'bullmq'
 import { examine, type Finding } from '../../api/operator/doctor.ts'
+import { devStackFile } from '../../shared/base/dev-stack.ts'
 import { systemClock } from '../../shared/base/time.ts'
 import { noteUnknown } from '../../shared/base/unknown-names.ts'
 import { openDatabase } from '../../shared/io/db.ts'
@@ -180,6 +184,27 @@ test('a Redis that evicts, and stores that are not there: one line each, and exi
   const wrong = await runOperator({ ...env(), PORT: 'x' }, 'doctor', '--json')
   t.is(wrong.exitCode, 1)
   t.like(JSON.parse(wrong.stdout), { ok: false, findings: [{ state: 'failed', check: 'configuration' }] })
+})
+
+test.serial('beside a development stack, what it was started with and the command was not is named', async t => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'headgate-doctor-'))
+  t.teardown(() => rm(dataDir, { recursive: true, force: true }))
+  const { databaseUrl, redisUrl } = stores
+  const stack = { databaseUrl, redisUrl, address: 'http://localhost:3000', variables: ['OPENAI_API_KEY', 'DATA_DIR'] }
+  await writeFile(join(dataDir, devStackFile), JSON.stringify(stack))
+  const own = { DATA_DIR: dataDir, ENCRYPTION_KEY: 'x'.repeat(32) }
+  const found = await examine(own)
+  t.true(
+    found.some(
+      ({ state, detail }) =>
+        state === 'warning' && detail.startsWith('the gateway at http://localhost:3000 has OPENAI_API_KEY, and'),
+    ),
+    JSON.stringify(found),
+  )
+  const providers = ({ check }: Finding) => check === 'providers'
+  t.like(found.find(providers), { state: 'warning' })
+  const elsewhere = await examine({ ...own, ...storesEnv(stores) })
+  t.like(elsewhere.find(providers), { state: 'failed' })
 })
 
 test('a mail server is signed in to, and no email is sent', async t => {

@@ -1,10 +1,12 @@
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { firstKeyLimits } from '../../api/auth/confirm-address.ts'
 import { commands } from '../../api/operator/commands.ts'
 import { parseCommand, UsageError } from '../../api/operator/parse.ts'
 import { devStackFile } from '../../shared/base/dev-stack.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { newKey } from '../../shared/keys/key-requests.ts'
 import type { KeyRecord } from '../../shared/keys/keys.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { operatorJson, runOperator, spawnOperator, storesEnv } from '../support/operator.ts'
@@ -12,6 +14,7 @@ import { type ExecutionContext, test } from '../support/test.ts'
 import { useGateway, useStores } from '../support/use.ts'
 
 let organisation: string
+const unknown = 'a'.repeat(64)
 
 const stores = useStores(test)
 const gateway = useGateway(test, {}, { stores })
@@ -243,18 +246,68 @@ for (const [args, fault] of mistakes) {
   })
 }
 
-test.serial('exit 1 with the fault and the usage on stderr and nothing on stdout; --help is no fault', async t => {
+test.serial('exit 1 with the fault in a line on stderr and nothing on stdout; help is no fault', async t => {
   for (const args of [mistakes[1]![0], [...create('--rpm-limit', '1.5'), '--json']]) {
     const { exitCode, stdout, stderr } = await spawned(...args)
     t.deepEqual({ exitCode, stdout }, { exitCode: 1, stdout: '' })
-    t.regex(stderr, /^(Unknown command|--rpm-limit: ).*\n\nCommands \(each takes --json\):\n {2}org create --name N/)
+    t.regex(stderr, /^(Unknown command|--rpm-limit: ).* See: npm run -s operator -- help.*\n$/)
   }
   const help = await spawned('--help')
   t.like(help, { exitCode: 0, stderr: '' })
-  t.regex(help.stdout, /ledger check/)
+  t.regex(help.stdout, /ledger check +Checks that/)
 })
 
-const unknown = 'a'.repeat(64)
+test('exit 0 with a sentence for each command, and the flags of one that is asked for', async t => {
+  const list = await said(t, 'help')
+  for (const { name, summary } of commands) {
+    t.true(list.includes(`${name} `) && list.includes(summary), name)
+    t.regex(summary, /^[A-Z].*\.$/, name)
+    for (const args of [
+      ['help', ...name.split(' ')],
+      [...name.split(' '), '--help'],
+      [...name.split(' '), '-h'],
+    ])
+      t.true((await said(t, ...args)).startsWith(`${summary}\n`), args.join(' '))
+  }
+  t.regex(await said(t, 'key', 'create', '--org', 'org_1', '--help'), /--env live\|test/)
+  t.regex(await said(t, 'help', 'key'), /^ +key create .*\n +key list .*\n/)
+  t.is((await plain('help', 'nothing')).exitCode, 1)
+})
+
+const meanings: [string[], RegExp][] = [
+  [['org', 'creat'], /Did you mean “org create”\?/],
+  [['orgs', 'list'], /Did you mean “org list”\?/],
+  [['key', 'rolll', '--hash', unknown], /Did you mean “key roll”\?/],
+  [['docter'], /Did you mean “doctor”\?/],
+  [['key'], /There is: key create, key list, key revoke, key roll\./],
+  [['org', 'create', '--nmae', 'a'], /org create has no --nmae\. Did you mean --name\?/],
+  [['key', 'roll', '--hash', unknown, '--overlap', '4'], /Did you mean --overlap-hours\?/],
+]
+
+for (const [args, meaning] of meanings)
+  test(`exit 1 with what is meant: ${args.join(' ')}`, async t => {
+    const { exitCode, stderr } = await plain(...args)
+    t.is(exitCode, 1)
+    t.regex(stderr, meaning)
+    t.is(stderr.trimEnd().split('\n').length, 1)
+  })
+
+test('exit 0: user verify confirms an address as its link does', async t => {
+  const { db } = gateway.services
+  const user = await db.user.create({ data: { id: 'user_unconfirmed', email: 'new@example.com', name: 'New' } })
+  const first = await gateway.services.keys.create(
+    organisation,
+    newKey.parse({ environment: 'test', ...firstKeyLimits }),
+    { kind: 'user', id: user.id, name: user.email },
+  )
+  const { data } = await json<{ data: object }>('user', 'verify', '--email', 'New@example.com')
+  t.like(data, { id: user.id, email_verified: true })
+  t.like(await db.apiKey.findUniqueOrThrow({ where: { id: first.row.id } }), { rpmLimit: null, tpmLimit: null })
+  const noted = await db.auditEvent.findMany({ where: { targetId: user.id } })
+  t.like(noted, [{ action: 'user.verified', actorKind: 'operator' }])
+  t.is((await plain('user', 'verify', '--email', 'nobody@example.com')).stderr, 'No such user.\n')
+})
+
 for (const args of [
   ['credit', 'add', '--org', 'org_none', '--usd', '5'],
   ['key', 'create', '--org', 'org_none', '--env', 'live'],

@@ -1,17 +1,27 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
+import { stripVTControlCharacters } from 'node:util'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { dieWithParent } from '../../dev/daemon.ts'
 import { loopback, onFreePort } from '../../dev/ports.ts'
 import { startPostgres } from '../../dev/postgres.ts'
+import { readable } from '../../dev/readable-log.ts'
 import { startRedis } from '../../dev/redis.ts'
-import { freshDatabase, freshRedis, privatePostgres, privateRedis, redisBinaryDir } from '../support/stack.ts'
+import {
+  freshDatabase,
+  freshRedis,
+  inherited,
+  privatePostgres,
+  privateRedis,
+  redisBinaryDir,
+} from '../support/stack.ts'
 import { test } from '../support/test.ts'
 
 async function query(connectionString: string, statement: string): Promise<unknown[]> {
@@ -33,6 +43,41 @@ async function redis(url: string, ...command: [string, ...string[]]): Promise<un
     client.disconnect()
   }
 }
+
+test('1 with every fault of the configuration before a development stack starts anything', async t => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'headgate-faults-'))
+  t.teardown(() => rm(dataDir, { recursive: true, force: true }))
+  const env = { ...inherited, DATA_DIR: dataDir, PORT: 'x', LOG_LEVEL: 'loud', PUBLIC_URL: 'nowhere' }
+  const child = spawn(process.execPath, ['dev/main.ts'], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const [[code], said, faults] = await Promise.all([once(child, 'close'), text(child.stdout), text(child.stderr)])
+  t.is(code, 1)
+  t.regex(said, /^headgate: starting in [^\n]+; the first start takes about a minute\n$/)
+  t.regex(
+    faults,
+    /^headgate: nothing is started: the configuration has faults\n {2}PORT: .*\n {2}PUBLIC_URL: .*\n {2}LOG_LEVEL: .*\n$/,
+  )
+  t.true((await readdir(dataDir)).every(name => name.startsWith('dev.lock')))
+})
+
+test('a JSON log is text on a terminal: time, level, fields, errors with their causes', t => {
+  const line = {
+    ...{ level: 50, time: '2026-01-31T12:00:00.123Z', process: 'web', pid: 7, provider: 'openai', status: 401 },
+    ...{
+      err: { type: 'ProviderError', message: 'no', stack: 'x\n    at send (file.ts:1)', cause: { message: 'why' } },
+    },
+    ...{ key: null, msg: 'the provider refuses our API key' },
+  }
+  t.is(
+    stripVTControlCharacters(readable(JSON.stringify(line))),
+    [
+      '12:00:00.123 ERROR web the provider refuses our API key provider=openai status=401',
+      '    ProviderError: no',
+      '    at send (file.ts:1)',
+      '    caused by Error: why',
+    ].join('\n'),
+  )
+  for (const plain of ['Error: not JSON', '{"a":1}', '{ broken']) t.is(readable(plain), plain)
+})
 
 test('independent: two fresh databases share no tables', async t => {
   const [one, two] = await Promise.all([freshDatabase(), freshDatabase()])

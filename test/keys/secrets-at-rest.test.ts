@@ -105,7 +105,10 @@ test.serial(
       t.is(stderr, '')
       return (JSON.parse(stdout) as { data: object }).data
     }
-    const noContent = { stored_responses: 0, conversation_items: 0, request_contents: 0, server_keys: 0 }
+    const noContent = {
+      ...{ stored_responses: 0, conversation_items: 0, request_contents: 0, server_keys: 0 },
+      operator_notifications: 0,
+    }
     const all = {
       ...{ webhook_secrets: 1, webhook_endpoints: 1, slack_urls: 1, signing_secret: 1, authenticator_apps: 1 },
       ...noContent,

@@ -34,12 +34,18 @@ async function insertRows(days: number): Promise<void> {
     INSERT INTO generations (id, created_at, organisation_id, key_id, request_id, kind, environment, model, status, streamed,
       attempts, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, estimated, cost_nano, duration_ms)
     VALUES (${newId('chatcmpl')}, ${at}, ${organisationId}, 'key', 'req', 'chat', 'test', 'm', 200, false, 1, 0, 0, 0, 0, false, 0, 1)`
+  const sketch = { hours: 1, startsAt: at, latencySketch: [], firstTokenSketch: [] }
+  await db.durationSketch.create({ data: { organisationId, environment: 'live', ...sketch } })
   await db.feedback.create({
     data: { ...own, ...call, generationId: newId('chatcmpl'), score: 1, updatedAt: at },
   })
   await db.qualityCounter.create({ data: { organisationId, scope: newId('key'), model: 'm', updatedAt: at } })
   const incident = { kind: 'circuit', subject: 'openai', openedAt: at, seenAt: at, closedAt: at }
   await db.incident.create({ data: { id: newId('inc'), ...incident } })
+  const group = { key: newId('key'), openedAt: at, closedAt: at, createdAt: at }
+  await db.incidentGroup.create({ data: { id: newId('inc'), ...group } })
+  const message = { event: 'test', channel: 'email', target: 'a@example.com', status: 'delivered' }
+  await db.incidentMessage.create({ data: { id: newId('imsg'), ...message, nextAttemptAt: at, createdAt: at } })
   await db.idempotencyKey.create({ data: { ...own, key: newId('req'), bodyHash: 'x' } })
   const response = { keyId: 'key', session: 's', status: 'completed', environment: 'live' } as const
   const sizes = { inputCount: 0, itemsBytes: 0, storedBytes: 0 }
@@ -90,11 +96,14 @@ async function insertEndedWork(at: Date): Promise<void> {
 const removed = [
   ['generations', 1],
   ['usage_hours', 1],
+  ['duration_sketches', 1],
   ['usage_peaks', 1],
   ['usage_day_details', 1],
   ['usage_days', 1],
   ['feedback', 1],
   ['incidents', 1],
+  ['incident_groups', 1],
+  ['incident_messages', 1],
   ['quality_counters', 1],
   ['idempotency_keys', 1],
   ['stored_responses', 1],
@@ -145,6 +154,7 @@ test.serial('exit 0: what is past its retention is removed, once, and nothing el
     db.usageHour.count(),
     db.usagePeak.count(),
     db.usageDayDetail.count(),
+    db.durationSketch.count(),
     db.usageDay.count(),
     db.feedback.count(),
     db.storedResponse.count(),

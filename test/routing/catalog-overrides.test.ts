@@ -72,6 +72,11 @@ test.serial(
       'the other process knows',
     )
     t.is(await errorCode(await chat(second, live)), 'model_not_found')
+    t.like(
+      await (await patch({ disabled: false })).json(),
+      { disabled: false, state_changed: false },
+      'as in the files',
+    )
     t.like(await (await patch({ disabled: null })).json(), { disabled: false, state_changed: false })
     await eventually(async () => (await listed(second, live)).some(({ id }) => id === model), 'the other process knows')
     t.is((await chat(second, live)).status, 200)

@@ -15,6 +15,7 @@ const nothing = () => Promise.reject(new Error('the sandbox opens no connection'
 const line: ProviderConnection = {
   provider: [...catalog.providers.values()][0]!,
   baseUrl: '',
+  proxy: null,
   send: nothing,
   stream: nothing,
   open: nothing,

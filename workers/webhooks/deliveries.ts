@@ -60,7 +60,7 @@ export class WebhookDeliveries {
   readonly #services: JobServices
   readonly #timeoutMs: number
   readonly #rules: UrlPolicy
-  readonly #pools = new PinnedPools(connectTimeoutMs)
+  readonly #pools: PinnedPools
   readonly #slots: WorkerSlots
   readonly #receivers: SlowReceivers
   readonly #loading: Batcher<string, Loaded>
@@ -73,6 +73,7 @@ export class WebhookDeliveries {
     this.#slots = new WorkerSlots(slots)
     this.#receivers = new SlowReceivers(slots)
     this.#rules = { resolve: sharedLookup(), ...services.urlPolicy }
+    this.#pools = new PinnedPools(connectTimeoutMs, services.urlPolicy.proxies)
     this.#loading = new Batcher(ids => this.#load(ids), maxBatched)
     this.#recording = new Batcher(async results => {
       await services.webhooks.record(results)

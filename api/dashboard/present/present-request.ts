@@ -6,6 +6,7 @@ import { delayedKind } from '../../../shared/jobs/jobs.ts'
 import { directKinds } from '../../../shared/kinds/index.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { chargeNano, marginOf } from '../../../shared/routing/pricing.ts'
+import { firstTokenMs } from '../../../shared/wallet/durations.ts'
 import type { RoutedAttempt, RoutingRecord } from '../../../shared/wallet/routing-record.ts'
 import type { Keys } from '../queries/work.ts'
 import type { RequestCall } from '../wire/request-calls.ts'
@@ -52,7 +53,7 @@ export function presentRow(row: Listed, keys: Keys): RequestRow {
     prompt_tokens: row.promptTokens,
     completion_tokens: row.completionTokens,
     cost_usd: usdFromNano(row.costNano),
-    first_byte_ms: row.firstByteMs,
+    first_byte_ms: firstTokenMs(row),
     duration_ms: row.durationMs,
     count: row.calls,
     end_user: row.endUser,

@@ -4,6 +4,7 @@ import type { Outcome } from '../../../shared/wallet/usage-hours.ts'
 import type { UsageFilter } from '../../../shared/wallet/usage-source.ts'
 import { type HourSearch, listHours, listPeaks, type PeakColumn } from '../../../shared/wallet/usage-times.ts'
 import type { RequestFilters, RequestWhere } from './request-search.ts'
+import { statusOutcomes } from './usage-filter.ts'
 
 /** Which hours of the request log a search has to read, as the sums of usage know: rare requests are found without all others. */
 
@@ -13,14 +14,8 @@ const maxHoursPerRead = 1_000
 /** So many times as many hours as before are read if these have too few large figures. */
 const moreHours = 4
 
-/** The classes of responses that a search can name, by their outcomes. */
-const classes: Record<string, readonly Outcome[]> = {
-  ok: ['ok'],
-  error: ['rate_limited', 'refused', 'invalid', 'failed'],
-  refused: ['refused'],
-  invalid: ['invalid'],
-  failed: ['failed'],
-}
+/** The classes of responses that a search can name, by their outcomes. A single status has an index. */
+const { 429: _limited, 499: _cancelled, ...classes } = statusOutcomes
 
 /** What of the sums of usage a search counts; null if it asks for something that they do not know. `where` is from `whereOf`. */
 export function summedSearch(
@@ -45,7 +40,7 @@ export function summedSearch(
 }
 
 function outcomesOf(status: string | undefined): readonly Outcome[] | undefined {
-  return status === undefined ? [] : classes[status]
+  return status === undefined ? [] : (classes as Record<string, readonly Outcome[]>)[status]
 }
 
 function usageFilterOf(

@@ -42,9 +42,10 @@ export const granularity = z
   .describe('The length of a period, in UTC. The first period is the one that contains the beginning.')
 type SpanQuery = z.output<z.ZodObject<typeof spanFields>>
 
-/** A time to chart, in periods of equal length. */
+/** A time to chart, in periods of equal length. `since`: the beginning that was asked for, if it lies within the first period. */
 export type Span = {
   from: Date
+  since?: Date
   to: Date
   step: Step
   /** The length of a period; of months, the longest. */
@@ -71,7 +72,7 @@ export function readSpan({ span, from, to }: SpanQuery, nowMs: number): Span {
   const step = maxLengths.find(([, maxMs]) => lengthMs <= maxMs)?.[0]
   if (!(lengthMs > 0) || !step || fromMs < 0)
     throw new GatewayError('invalid_request', '`to` must be after `from`, by at most 400 days.', { param: 'to' })
-  return spanBetween(floor(fromMs, stepMs[step]), toMs, step)
+  return { ...spanBetween(floor(fromMs, stepMs[step]), toMs, step), since: new Date(fromMs) }
 }
 
 /** The bounds of a list's time, as its query names it; without any, all of it. Throws 400. */

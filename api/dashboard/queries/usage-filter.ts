@@ -2,13 +2,24 @@ import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { dayMs } from '../../../shared/base/time.ts'
 import type { Platform } from '../../../shared/platform.ts'
-import { outcomes } from '../../../shared/wallet/usage-hours.ts'
+import { type Outcome, outcomes } from '../../../shared/wallet/usage-hours.ts'
 import { type Dimension, isOfLog, type UsageFilter, type UsageSource } from '../../../shared/wallet/usage-source.ts'
 import type { UsageEnvironment } from '../wire/usage.ts'
 import { type Span, spanFields } from './span.ts'
 import { findKeyId } from './work.ts'
 
 const word = z.string().trim().min(1).max(200).optional()
+
+/** The statuses that a search in the request log can name and the sums of usage know, by their outcomes. */
+export const statusOutcomes = {
+  ok: ['ok'],
+  error: ['rate_limited', 'refused', 'invalid', 'failed'],
+  refused: ['refused'],
+  invalid: ['invalid'],
+  failed: ['failed'],
+  429: ['rate_limited'],
+  499: ['cancelled'],
+} as const satisfies Record<string, readonly Outcome[]>
 
 /** The query fields of every route that sums usage. */
 export const usageFields = {
@@ -23,6 +34,10 @@ export const usageFields = {
   provider: word,
   type: word.describe('"chat", "image", "video" …'),
   outcome: z.enum(outcomes).optional(),
+  status: z
+    .enum(['ok', 'error', 'refused', 'invalid', 'failed', '429', '499'])
+    .optional()
+    .describe('Several outcomes, as the request log is filtered by status.'),
   tag: word.describe('The name of the tag that `tag` groups by.'),
 }
 type UsageFields = z.output<z.ZodObject<typeof usageFields>>
@@ -31,7 +46,7 @@ type UsageFields = z.output<z.ZodObject<typeof usageFields>>
 export async function readUsageFilter(
   services: Platform,
   organisationId: string,
-  { environment, key, member: memberId, model, provider, type, outcome, tag }: UsageFields,
+  { environment, key, member: memberId, outcome, status, ...wanted }: UsageFields,
   { from, to }: Span,
 ): Promise<{ filter: UsageFilter; environment: UsageEnvironment }> {
   const [chosen, keyId] = await Promise.all([
@@ -39,7 +54,12 @@ export async function readUsageFilter(
     key === undefined ? undefined : findKeyId(services, organisationId, key),
   ])
   const own = chosen === 'all' ? undefined : chosen
-  const filter = { organisationId, from, to, environment: own, keyId, memberId, model, provider, type, outcome, tag }
+  const { model, provider, type, tag } = wanted
+  const among = outcome ? [outcome] : status && statusOutcomes[status]
+  const filter = {
+    ...{ organisationId, from, to, environment: own, keyId, memberId, model, provider, type, tag },
+    outcomes: among,
+  }
   return { filter, environment: chosen }
 }
 

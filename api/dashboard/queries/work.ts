@@ -1,4 +1,3 @@
-import { GatewayError } from '../../../shared/base/errors.ts'
 import type { ApiKey } from '../../../shared/generated/prisma/client.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import type { WorkDelivery } from '../wire/jobs.ts'
@@ -15,14 +14,10 @@ export async function readWorkKeys({ db }: Platform, works: readonly { keyId: st
   return new Map(rows.map(row => [row.id, row]))
 }
 
-/** The id of the organisation's key with this id or hash. Throws 404. */
-export async function findKeyId({ db }: Platform, organisationId: string, key: string): Promise<string> {
-  const row = await db.apiKey.findFirst({
-    where: { organisationId, OR: [{ id: key }, { hash: key }] },
-    select: { id: true },
-  })
-  if (!row) throw new GatewayError('not_found', 'No such key.', { param: 'key' })
-  return row.id
+/** The id of the organisation's key with this id, or the hash of a present or former secret. Throws 404. */
+export async function findKeyId({ keys }: Platform, organisationId: string, key: string): Promise<string> {
+  const { id } = await keys.find(organisationId, key)
+  return id
 }
 
 /** The current state of the work's webhook; null if there is none. */

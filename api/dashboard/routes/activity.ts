@@ -22,10 +22,11 @@ const activity = endpoint({
   async handle({ services, organisationId, query }): Promise<Activity> {
     const span = readSpan(query, services.clock.now())
     const { filter, environment } = await readUsageFilter(services, organisationId, query, span)
-    const { step, source, before } = span
+    const { step, source, before, since } = span
+    const exact = since && { from: since, isExact: true }
     return runSearch(services.db, usageBound, async tx => {
       const shared = { source, by: [], order: 'time' } as const
-      const { rows, total } = await sumUsage(tx, filter, { ...shared, step, limit: maxPeriods })
+      const { rows, total } = await sumUsage(tx, { ...filter, ...exact }, { ...shared, step, limit: maxPeriods })
       const earlier = await sumUsage(tx, { ...filter, ...before }, { ...shared, step: null, limit: 1 })
       const byStart = new Map(rows.map(sum => [sum.start!.getTime(), sum]))
       const values = span.times.map(time => {
@@ -33,7 +34,7 @@ const activity = endpoint({
         return sum ? presentSums(sum) : null
       })
       return {
-        ...presentPeriods(span, environment),
+        ...presentPeriods({ ...span, from: since ?? span.from }, environment),
         values,
         total: presentSums(total ?? zeroUsage),
         before: presentSums(earlier.total ?? zeroUsage),
@@ -59,7 +60,7 @@ export const zeroUsage: UsageSum = {
   groups: [],
   requests: 0,
   latency: none,
-  firstByte: none,
+  firstToken: none,
   costNano: 0n,
   providerCostNano: 0n,
   knownCostNano: 0n,

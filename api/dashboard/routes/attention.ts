@@ -1,16 +1,22 @@
 import { z } from 'zod'
 import { usdFromNano } from '../../../shared/base/money.ts'
 import { dayMs } from '../../../shared/base/time.ts'
+import type { Connection } from '../../../shared/io/db.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { sumUsage } from '../../../shared/wallet/usage-query.ts'
 import type { UsageFilter } from '../../../shared/wallet/usage-source.ts'
-import { listFailingHours } from '../../../shared/wallet/usage-times.ts'
+import {
+  type FailingHour,
+  findFailureSpan,
+  listCurrentFailures,
+  listFailingHours,
+} from '../../../shared/wallet/usage-times.ts'
 import { endpoint } from '../../endpoint.ts'
 import { runSearch } from '../queries/run-search.ts'
 import { readSpan } from '../queries/span.ts'
 import { readUsageFilter, usageBound, usageFields } from '../queries/usage-filter.ts'
 import { readWorkKeys } from '../queries/work.ts'
-import type { Attention, Notice } from '../wire/usage.ts'
+import type { Attention, Notice, OutageNotice } from '../wire/usage.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
@@ -34,51 +40,71 @@ const attention = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/attention`,
-  summary: 'List what needs attention',
+  summary: 'List what needs attention now, and the outages that are over',
   query: z.strictObject(usageFields),
   answers: { 200: { description: 'Outages, caps, limits, failing webhooks and credits that run out.' } },
   errors: ['not_found'],
   async handle({ services, organisationId, query }): Promise<Attention> {
-    const { filter } = await readUsageFilter(services, organisationId, query, readSpan(query, services.clock.now()))
+    const nowMs = services.clock.now()
+    const { filter } = await readUsageFilter(services, organisationId, query, readSpan(query, nowMs))
+    const lastHour = { ...filter, from: new Date(nowMs - hourMs), to: new Date(nowMs + 1) }
+    const outages = await runSearch(services.db, usageBound, tx => listOutages(tx, filter, lastHour))
+    const isOver = ({ to }: Outage) => to !== null
     const lists = [
-      await listOutages(services, filter),
+      outages.filter(outage => !isOver(outage)).map(presentOutage),
       await creditsOf(services, organisationId),
       await listKeyNotices(services, organisationId),
-      await listRateLimited(services, filter),
+      await listRateLimited(services, lastHour),
       await listFailingWebhooks(services, organisationId),
     ]
-    return { notices: lists.flatMap(list => list.slice(0, maxNotices)) }
+    return {
+      notices: lists.flatMap(list => list.slice(0, maxNotices)),
+      over: outages.filter(isOver).slice(0, maxNotices).map(presentOutage),
+    }
   },
 })
 
-/** The times in which many calls failed, by provider, newest first. Hours that follow each other are one outage. */
-async function listOutages({ db }: Platform, filter: UsageFilter): Promise<Notice[]> {
-  const hours = await runSearch(db, usageBound, tx => listFailingHours(tx, filter))
-  const outages: { provider: string; fromMs: number; toMs: number; failed: number; requests: number }[] = []
+type Outage = { provider: string; from: Date; to: Date | null; failed: number; requests: number }
+
+/** The times in which many calls failed, by provider, newest first; `to` is null while a provider fails. */
+async function listOutages(tx: Connection, filter: UsageFilter, lastHour: UsageFilter): Promise<Outage[]> {
+  const past = joinHours(await listFailingHours(tx, filter))
+    .sort((a, b) => b.to.getTime() - a.to.getTime())
+    .slice(0, 2 * maxNotices)
+  const outages: Outage[] = []
+  for (const outage of past) {
+    const exact = await findFailureSpan(tx, filter, outage)
+    if (exact) outages.push({ ...outage, from: exact.first, to: exact.last })
+  }
+  const current = await listCurrentFailures(tx, lastHour)
+  return [
+    ...current.map(({ provider, from, failed, requests }): Outage => {
+      const begun = outages.find(one => one.provider === provider && one.to! >= from)
+      return begun && begun.from < from
+        ? { ...begun, to: null }
+        : { provider, from, to: null, failed: Number(failed), requests: Number(requests) }
+    }),
+    ...outages.filter(one => !current.some(({ provider, from }) => one.provider === provider && one.to! >= from)),
+  ]
+}
+
+/** Hours that follow each other are one outage. */
+function joinHours(hours: readonly FailingHour[]): (Outage & { to: Date })[] {
+  const outages: (Outage & { to: Date })[] = []
   for (const { provider, hour, failed, requests } of hours) {
-    const startMs = hour.getTime()
+    const end = new Date(hour.getTime() + hourMs)
     const last = outages.findLast(outage => outage.provider === provider)
-    if (last && last.toMs === startMs) {
-      last.toMs += hourMs
+    if (last && last.to.getTime() === hour.getTime()) {
+      last.to = end
       last.failed += Number(failed)
       last.requests += Number(requests)
-    } else
-      outages.push({
-        provider,
-        fromMs: startMs,
-        toMs: startMs + hourMs,
-        failed: Number(failed),
-        requests: Number(requests),
-      })
+    } else outages.push({ provider, from: hour, to: end, failed: Number(failed), requests: Number(requests) })
   }
   return outages
-    .sort((a, b) => b.toMs - a.toMs)
-    .map(({ fromMs, toMs, ...outage }) => ({
-      kind: 'failing',
-      from: new Date(fromMs).toISOString(),
-      to: new Date(toMs).toISOString(),
-      ...outage,
-    }))
+}
+
+function presentOutage({ from, to, ...outage }: Outage): OutageNotice {
+  return { kind: 'failing', ...outage, from: from.toISOString(), to: to?.toISOString() ?? null }
 }
 
 /** Keys near or at their monthly cap, and keys that expire soon. */
@@ -92,15 +118,15 @@ async function listKeyNotices({ db, clock, accounts }: Platform, organisationId:
       disabled: false,
       OR: [{ monthlySpendCapNano: { not: null } }, { expiresAt: soon }],
     },
-    select: { id: true, hash: true, name: true, monthlySpendCapNano: true, expiresAt: true, lastUsedAt: true },
+    select: { id: true, name: true, monthlySpendCapNano: true, expiresAt: true, lastUsedAt: true },
     orderBy: { lastUsedAt: { sort: 'desc', nulls: 'last' } },
     take: maxKeys,
   })
   const capped = keys.filter(({ monthlySpendCapNano }) => monthlySpendCapNano !== null)
   const spent = await accounts.monthSpend(capped.map(({ id }) => ({ id, organisationId })))
   const notices: Notice[] = []
-  for (const { id, hash, name, monthlySpendCapNano: cap, expiresAt } of keys) {
-    const key = { id, hash, name }
+  for (const { id, name, monthlySpendCapNano: cap, expiresAt } of keys) {
+    const key = { id, name }
     const used = spent.get(id) ?? 0n
     if (cap !== null && used > 0n && Number(used) >= nearCap * Number(cap))
       notices.push({ kind: 'key_cap', key, spent_usd: usdFromNano(used), cap_usd: usdFromNano(cap) })
@@ -110,11 +136,11 @@ async function listKeyNotices({ db, clock, accounts }: Platform, organisationId:
   return notices
 }
 
-/** Keys whose calls are often rate limited. */
+/** Keys whose calls were often rate limited in the last hour. */
 async function listRateLimited(services: Platform, filter: UsageFilter): Promise<Notice[]> {
   const grouping = {
     step: null,
-    source: 'hours',
+    source: 'log',
     by: ['key'],
     order: 'cost',
     durations: false,

@@ -12,7 +12,7 @@ import type { Platform } from '../../../shared/platform.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { ContentSettings, RequestContent } from '../wire/contents.ts'
 import type { KeyAnswer } from '../wire/keys.ts'
-import { presentOne } from './keys.ts'
+import { findKey, presentOne } from './keys.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'admin' } } as const
@@ -56,14 +56,15 @@ const patchSettings = endpoint({
 const setOfKey = endpoint({
   ...shared,
   method: 'patch',
-  path: `${base}/keys/{hash}/content-logging`,
+  path: `${base}/keys/{key}/content-logging`,
   summary: 'Set which input and output of a key is logged',
   body: z.strictObject({ content_logging: contentSetting }),
   answers: { 200: { description: 'The updated key.' } },
   async handle(request): Promise<KeyAnswer> {
-    const { services, organisationId, params, body, actor } = request
+    const { services, organisationId, body, actor } = request
+    const { hash } = await findKey(request)
     const columns = contentColumns(body.content_logging, services.clock.now())
-    const row = await services.keys.setContentLogging(organisationId, params.hash!, columns, actor)
+    const row = await services.keys.setContentLogging(organisationId, hash, columns, actor)
     return { data: await presentOne(request, row) }
   },
 })

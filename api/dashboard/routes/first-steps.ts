@@ -1,5 +1,6 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { newKey } from '../../../shared/keys/key-requests.ts'
+import { firstKeyLimits } from '../../auth/confirm-address.ts'
 import { withLock } from '../../auth/limits.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { FirstRequestAnswer } from '../wire/first-steps.ts'
@@ -7,8 +8,7 @@ import type { KeySecretAnswer } from '../wire/keys.ts'
 import { createFor } from './keys.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
-/** Enough to try everything by hand, and little for a script. They can be changed once the address is confirmed. */
-const firstKey = newKey.parse({ name: 'First test key', environment: 'test', rpm_limit: 20, tpm_limit: 40_000 })
+const firstKey = newKey.parse({ name: 'First test key', environment: 'test' })
 
 const createFirstKey = endpoint({
   method: 'post',
@@ -30,7 +30,7 @@ const createFirstKey = endpoint({
         (await db.apiKey.findFirst({ where: { createdById: person.id }, select: { id: true } }))
       )
         throw new GatewayError('email_not_verified', 'Confirm your email address to create another key.')
-      return createFor(request, firstKey)
+      return createFor(request, person.emailVerified ? firstKey : { ...firstKey, ...firstKeyLimits })
     })
   },
 })

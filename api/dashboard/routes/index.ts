@@ -15,6 +15,8 @@ import { modelsRoutes } from './models.ts'
 import { operatorAdjustmentRoutes } from './operator-adjustments.ts'
 import { operatorCatalogRoutes } from './operator-catalog.ts'
 import { operatorHomeRoutes } from './operator-home.ts'
+import { operatorIncidentRoutes } from './operator-incidents.ts'
+import { operatorNotificationRoutes } from './operator-notifications.ts'
 import { operatorOrganisationRoutes } from './operator-organisations.ts'
 import { operatorPeopleRoutes } from './operator-people.ts'
 import { operatorProviderRoutes } from './operator-providers.ts'
@@ -25,6 +27,7 @@ import { operatorViewRoutes } from './operator-views.ts'
 import { personRoutes } from './person.ts'
 import { playgroundRoutes } from './playground.ts'
 import { requestListRoutes } from './request-list.ts'
+import { requestViewRoutes } from './request-views.ts'
 import { requestsRoutes } from './requests.ts'
 import { responsesRoutes } from './responses.ts'
 import { securityRoutes } from './security.ts'
@@ -51,6 +54,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...responsesRoutes,
   ...requestListRoutes,
   ...requestsRoutes,
+  ...requestViewRoutes,
   ...contentsRoutes,
   ...usageRoutes,
   ...usageGroupRoutes,
@@ -65,6 +69,8 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...operatorCatalogRoutes,
   ...operatorPeopleRoutes,
   ...operatorHomeRoutes,
+  ...operatorIncidentRoutes,
+  ...operatorNotificationRoutes,
   ...operatorProviderRoutes,
   ...operatorQueueRoutes,
   ...operatorServiceRoutes,

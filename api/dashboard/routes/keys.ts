@@ -67,11 +67,18 @@ export async function presentOne(request: Request, row: ApiKey): Promise<Dashboa
   return key!
 }
 
-/** Throws 404 for an unknown key, 403 for a colleague's key unless the person is an administrator. */
-async function assertMayManage(request: Request & { params: Record<string, string> }): Promise<void> {
-  const { services, organisationId, person, role, params } = request
-  const { createdById } = await services.keys.get(organisationId, params.hash!)
-  if (createdById === person.id || hasRole(role, 'admin')) return
+type KeyRequest = Request & { params: Record<string, string> }
+
+/** The key of the path, by any of its names, so that addresses outlive a roll. Throws 404. */
+export function findKey({ services, organisationId, params }: KeyRequest): Promise<ApiKey> {
+  return services.keys.find(organisationId, params.key!)
+}
+
+/** The hash of the key of the path. Throws 404 for an unknown key, 403 for a colleague's key unless the person is an administrator. */
+async function findManageable(request: KeyRequest): Promise<string> {
+  const { person, role } = request
+  const { hash, createdById } = await findKey(request)
+  if (createdById === person.id || hasRole(role, 'admin')) return hash
   throw new GatewayError(
     'insufficient_role',
     'Members manage the keys they created. An administrator of the organisation can change this one.',
@@ -138,46 +145,45 @@ const createKey = endpoint({
 const readKey = endpoint({
   ...shared,
   method: 'get',
-  path: `${base}/{hash}`,
+  path: `${base}/{key}`,
   summary: 'Retrieve a key',
   answers: { 200: { description: 'The key.' } },
   async handle(request): Promise<KeyAnswer> {
-    const { services, organisationId, params } = request
-    return { data: await presentOne(request, await services.keys.get(organisationId, params.hash!)) }
+    return { data: await presentOne(request, await findKey(request)) }
   },
 })
 
 const patchKey = endpoint({
   ...shared,
   method: 'patch',
-  path: `${base}/{hash}`,
+  path: `${base}/{key}`,
   summary: 'Update a key',
   body: keyPatch,
   answers: { 200: { description: 'The updated key.' } },
   errors: ['email_not_verified', 'quota_exceeded'],
   async handle(request): Promise<KeyAnswer> {
-    const { services, organisationId, person, actor, params, body } = request
+    const { services, organisationId, person, actor, body } = request
     // The limits of the first test key are what bounds an unconfirmed account.
     if (!person.emailVerified)
       throw new GatewayError('email_not_verified', 'Confirm your email address to change keys: we sent you a link.')
-    await assertMayManage(request)
-    return { data: await presentOne(request, await services.keys.patch(organisationId, params.hash!, body, actor)) }
+    const hash = await findManageable(request)
+    return { data: await presentOne(request, await services.keys.patch(organisationId, hash, body, actor)) }
   },
 })
 
 const rollKey = endpoint({
   ...shared,
   method: 'post',
-  path: `${base}/{hash}/roll`,
+  path: `${base}/{key}/roll`,
   summary: 'Roll a key',
   body: keyRoll,
   optionalBody: true,
   answers: { 200: { description: secretOnce } },
   async handle(request): Promise<KeySecretAnswer> {
-    const { services, organisationId, actor, params, body } = request
-    await assertMayManage(request)
+    const { services, organisationId, actor, body } = request
+    const hash = await findManageable(request)
     const options = { overlapHours: body.overlap_hours }
-    const { row, secret } = await services.keys.roll(organisationId, params.hash!, actor, options)
+    const { row, secret } = await services.keys.roll(organisationId, hash, actor, options)
     return { data: await presentOne(request, row), key: secret }
   },
 })
@@ -185,13 +191,13 @@ const rollKey = endpoint({
 const revokeKey = endpoint({
   ...shared,
   method: 'delete',
-  path: `${base}/{hash}`,
+  path: `${base}/{key}`,
   summary: 'Revoke a key',
   answers: { 200: { description: 'The revoked key.' } },
   async handle(request): Promise<KeyAnswer> {
-    const { services, organisationId, actor, params } = request
-    await assertMayManage(request)
-    return { data: await presentOne(request, await services.keys.revoke(organisationId, params.hash!, actor)) }
+    const { services, organisationId, actor } = request
+    const hash = await findManageable(request)
+    return { data: await presentOne(request, await services.keys.revoke(organisationId, hash, actor)) }
   },
 })
 

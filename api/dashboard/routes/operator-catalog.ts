@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
 import type { StoredOverride } from '../../../shared/catalog/catalog-overrides.ts'
 import { serverOverride } from '../../../shared/catalog/overrides.ts'
@@ -32,7 +33,6 @@ const listModels = endpoint({
 function presentModel({ catalogOverrides, upstreams }: Platform, row: ModelRow): OperatorModel {
   const { overrides } = catalogOverrides.current
   const file = catalogOverrides.base.models.get(row.id)
-  const change = overrides.find(one => one.kind === 'model' && one.name === row.id)
   const server = overrides.find(one => one.kind === 'server' && row.providers[0]?.provider === one.name)
   const aliases = overrides.flatMap(one => (one.kind === 'alias' && one.value.model === row.id ? one.name : []))
   return {
@@ -40,17 +40,20 @@ function presentModel({ catalogOverrides, upstreams }: Platform, row: ModelRow):
     name: row.name,
     type: row.type,
     disabled: row.disabled,
-    state_changed: change?.kind === 'model' && change.value.disabled !== undefined,
+    // A change back to what the files say is none.
+    state_changed: row.disabled !== (file?.disabled ?? false),
     aliases,
     server: server?.name ?? null,
-    offers: row.providers.map(({ provider, upstream_model, price }, index) => ({
-      provider,
-      configured: upstreams.isConfigured(provider, 'live'),
-      upstream_model,
-      price,
-      file_price:
-        change?.kind === 'model' && change.value.prices?.[provider] ? (file?.providers[index]?.price ?? null) : null,
-    })),
+    offers: row.providers.map(({ provider, upstream_model, price }, index) => {
+      const filePrice = file?.providers[index]?.price ?? null
+      return {
+        provider,
+        configured: upstreams.isConfigured(provider, 'live'),
+        upstream_model,
+        price,
+        file_price: isDeepStrictEqual(price, filePrice) ? null : filePrice,
+      }
+    }),
   }
 }
 
@@ -164,7 +167,7 @@ const testServer = endpoint({
     const { base_url, api_key, name } = body
     const key =
       api_key === undefined && name !== undefined ? services.catalogOverrides.apiKeyOf(name, base_url) : api_key
-    return listServerModels(base_url, key ?? null, services.config.upstream)
+    return listServerModels(base_url, key ?? null, services.config)
   },
 })
 

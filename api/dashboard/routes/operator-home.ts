@@ -1,26 +1,14 @@
 import { z } from 'zod'
-import { GatewayError } from '../../../shared/base/errors.ts'
 import { usdFromNano } from '../../../shared/base/money.ts'
-import type { Incident as IncidentRow } from '../../../shared/generated/prisma/client.ts'
-import type { Platform } from '../../../shared/platform.ts'
 import { sumUsage, type UsageSum } from '../../../shared/wallet/usage-query.ts'
 import { measures } from '../../../shared/wallet/usage-series.ts'
 import type { UsageFilter } from '../../../shared/wallet/usage-source.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
-import { paging } from '../../routes/paging.ts'
 import { presentSums } from '../../routes/usage.ts'
 import { runSearch } from '../queries/run-search.ts'
 import { readSpan, type Span, spanFields } from '../queries/span.ts'
 import { usageBound } from '../queries/usage-filter.ts'
-import type {
-  Incident,
-  IncidentKind,
-  IncidentsPage,
-  ServiceActivity,
-  ServiceSums,
-  TopOrganisations,
-  UnknownNamesAnswer,
-} from '../wire/operator-home.ts'
+import type { ServiceActivity, ServiceSums, TopOrganisations, UnknownNamesAnswer } from '../wire/operator-home.ts'
 import type { UsageChart } from '../wire/usage.ts'
 import { presentPeriods, zeroUsage } from './activity.ts'
 import { readSeries } from './usage.ts'
@@ -132,47 +120,6 @@ const top = endpoint({
   },
 })
 
-const incidents = endpoint({
-  ...shared,
-  method: 'get',
-  path: `${base}/incidents`,
-  summary: 'List incidents: those that last, then the others, newest first',
-  query: z.strictObject({ limit: paging.limit, after: paging.after, provider: word }),
-  answers: { 200: { description: 'A page of incidents.' } },
-  errors: ['not_found'],
-  async handle({ services, query: { limit, after, provider } }): Promise<IncidentsPage> {
-    const last = after === undefined ? null : await incidentOf(services, after)
-    // Those that last come first, as one group; a cursor among them continues with the rest of both groups.
-    const rows = await services.db.$queryRaw<IncidentRow[]>`
-      SELECT id, kind, subject, provider, model, message, opened_at AS "openedAt", closed_at AS "closedAt" FROM incidents
-      WHERE (${provider ?? null}::text IS NULL OR provider = ${provider ?? null})
-        AND (${last?.id ?? null}::text IS NULL OR (closed_at IS NULL, opened_at, id)
-          < (${last?.closedAt === null}, ${last?.openedAt ?? null}::timestamptz, ${last?.id ?? null}))
-      ORDER BY closed_at IS NULL DESC, opened_at DESC, id DESC LIMIT ${limit + 1}`
-    const data = rows.slice(0, limit).map(presentIncident)
-    return { data, has_more: rows.length > limit, last_id: data.at(-1)?.id ?? null }
-  },
-})
-
-async function incidentOf({ db }: Platform, id: string): Promise<IncidentRow> {
-  const row = await db.incident.findUnique({ where: { id } })
-  if (!row) throw new GatewayError('not_found', 'No such incident.')
-  return row
-}
-
-function presentIncident({ id, kind, subject, provider, model, message, openedAt, closedAt }: IncidentRow): Incident {
-  return {
-    id,
-    kind: kind as IncidentKind,
-    subject,
-    provider,
-    model,
-    message,
-    opened_at: openedAt.toISOString(),
-    closed_at: closedAt?.toISOString() ?? null,
-  }
-}
-
 const unknownNames = endpoint({
   ...shared,
   method: 'get',
@@ -190,4 +137,4 @@ const unknownNames = endpoint({
   },
 })
 
-export const operatorHomeRoutes: Endpoint[] = [activity, chart, top, incidents, unknownNames]
+export const operatorHomeRoutes: Endpoint[] = [activity, chart, top, unknownNames]

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
-import { elapsedMs } from '../../../shared/base/time.ts'
+import { dayMs, elapsedMs } from '../../../shared/base/time.ts'
 import type { ProviderRow } from '../../../shared/catalog/schema.ts'
 import { audit, type Changes } from '../../../shared/io/audit.ts'
 import type { Platform } from '../../../shared/platform.ts'
@@ -19,9 +19,13 @@ import type { Deployment, Provider, ProviderDay, ProvidersAnswer, ProviderTest }
 const base = '/dashboard/api/operator/providers'
 const shared = { tag: 'Dashboard', access: 'operator' } as const
 const maxRows = 10_000
+const maxPauseMs = 90 * dayMs
+const maxNamedModels = 50
 
 /** What is known of all providers. */
 type Known = {
+  /** Whether one provider alone is read. */
+  isOne: boolean
   nowMs: number
   /** By how much the clock of the reports is ahead. */
   offsetMs: number
@@ -61,16 +65,22 @@ const pause = endpoint({
   method: 'post',
   path: `${base}/{provider}/pause`,
   summary: 'Pause a provider: it gets no new calls, and what is under way finishes',
-  body: z.strictObject({ reason: z.string().trim().max(200).optional() }),
+  body: z.strictObject({
+    reason: z.string().trim().max(200).optional(),
+    /** When it resumes by itself; absent = when an operator does. */
+    until: z.iso.datetime().optional(),
+  }),
   answers: { 200: { description: 'The provider.' } },
   errors: ['not_found'],
   async handle({ services, params, body, person, actor }): Promise<Provider> {
     const { name } = providerOf(services, params.provider!)
     const reason = body.reason || null
+    const until = pauseEnd(body.until, services.clock.now())
     const target = { id: name, name }
     const event = { organisationId: null, actor, action: 'provider.paused', target }
-    await services.providerPauses.pause(name, { reason, by: person.email }, tx =>
-      audit(tx, { ...event, changes: { reason: [null, reason] } }),
+    const changes: Changes = { reason: [null, reason], ...(until && { until: [null, until.toISOString()] }) }
+    await services.providerPauses.pause(name, { reason, by: person.email, until }, tx =>
+      audit(tx, { ...event, changes }),
     )
     return readProvider(services, name)
   },
@@ -119,6 +129,15 @@ const test = endpoint({
   },
 })
 
+/** Throws 400 for a time that is over, or more than 90 days ahead. */
+function pauseEnd(until: string | undefined, nowMs: number): Date | null {
+  if (until === undefined) return null
+  const end = new Date(until)
+  if (end.getTime() > nowMs && end.getTime() <= nowMs + maxPauseMs) return end
+  const message = 'The end of a pause is a time within the next 90 days.'
+  throw new GatewayError('invalid_request', message, { param: 'until' })
+}
+
 /** Throws 404. */
 function providerOf({ catalog }: Platform, name: string): ProviderRow {
   const row = catalog.providers.get(name)
@@ -144,6 +163,7 @@ async function readKnown(services: Platform, provider?: string): Promise<Known> 
   ])
   const models = [...catalog.models.values()].filter(({ disabled }) => !disabled)
   return {
+    isOne: provider !== undefined,
     nowMs,
     offsetMs: nowMs - clock.now(),
     reports,
@@ -174,6 +194,7 @@ function present({ upstreams }: Platform, known: Known, { name, protocol }: Prov
   const lastReport = reports
     .filter(({ lastError }) => lastError !== null)
     .sort((a, b) => b.lastError!.atMs - a.lastError!.atMs)[0]
+  const only = isConfigured && known.isOne ? onlyProvidedBy(name, upstreams, targets) : []
   const succeeded = day !== null && day.requests > day.failed
   return {
     name,
@@ -183,10 +204,32 @@ function present({ upstreams }: Platform, known: Known, { name, protocol }: Prov
     deployments,
     day,
     state: !isConfigured ? 'not_configured' : pause ? 'paused' : providerState({ keys, deployments }, succeeded),
-    pause: pause ? { by: pause.pausedBy, at: pause.pausedAt.toISOString(), reason: pause.reason } : null,
+    only_provider_of: only.slice(0, maxNamedModels),
+    only_provider_count: only.length,
+    pause: pause
+      ? {
+          ...{ by: pause.pausedBy, at: pause.pausedAt.toISOString(), reason: pause.reason },
+          until: pause.pausedUntil?.toISOString() ?? null,
+        }
+      : null,
     last_error: lastReport ? { ...presentError(lastReport.lastError!, offsetMs), model: lastReport.model } : null,
   }
 }
+
+/** The models that no other provider serves now, because there is none, or none that is configured and not paused. */
+function onlyProvidedBy(name: string, upstreams: Platform['upstreams'], targets: readonly Target[]): string[] {
+  return targets
+    .map(({ model }) => model)
+    .filter(
+      model =>
+        !upstreams
+          .targets(model, 'live')
+          .some(other => isOther(name, other) && !upstreams.isPaused(other.provider.name)),
+    )
+    .map(({ id }) => id)
+}
+
+const isOther = (name: string, { provider }: Target) => provider.name !== name && !provider.name.startsWith(`${name}/`)
 
 function presentDeployment(
   { firstByteMs, tokensPerSecond }: { firstByteMs: number | null; tokensPerSecond: number | null },

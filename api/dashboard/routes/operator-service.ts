@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { readIncidents } from '../../../shared/alerts/incident-messages.ts'
 import { listMigrations } from '../../../shared/io/migrations.ts'
 import { shardsOf } from '../../../shared/io/redis-shards.ts'
 import type { Platform } from '../../../shared/platform.ts'
@@ -22,7 +23,7 @@ const system = endpoint({
   answers: { 200: { description: 'The figures.' } },
   async handle({ services }): Promise<SystemAnswer> {
     const { db, queues } = services
-    const [version, ledger, instances, workers, pending, work, batches, openIncidents] = await Promise.all([
+    const [version, ledger, instances, workers, pending, work, batches, openIncidents, first] = await Promise.all([
       readVersion(),
       ledgerLag(services),
       liveInstances(services),
@@ -30,7 +31,8 @@ const system = endpoint({
       listPending(services),
       readWork(services),
       db.batch.count({ where: { status: { in: ['validating', 'in_progress', 'finalizing', 'cancelling'] } } }),
-      db.incident.count({ where: { closedAt: null } }),
+      db.incidentGroup.count({ where: { closedAt: null } }),
+      readFirstIncident(services),
     ])
     const faults: SystemFault[] = []
     if (workers === 0) faults.push('no_worker')
@@ -40,6 +42,7 @@ const system = endpoint({
       pending_migrations: pending,
       faults,
       open_incidents: openIncidents,
+      first_incident: first,
       ledger,
       instances,
       workers,
@@ -48,6 +51,15 @@ const system = endpoint({
     }
   },
 })
+
+/** The incident that has lasted longest. */
+async function readFirstIncident({ db }: Platform): Promise<SystemAnswer['first_incident']> {
+  const orderBy = [{ openedAt: 'asc' }, { id: 'asc' }] as const
+  const group = await db.incidentGroup.findFirst({ where: { closedAt: null }, orderBy: [...orderBy] })
+  if (!group) return null
+  const { title, openedAt } = (await readIncidents(db, [group.id])).get(group.id) ?? { title: group.key, ...group }
+  return { id: group.id, title, opened_at: openedAt.toISOString() }
+}
 
 /** Number of usage events not yet in the ledger, and the time of the oldest: stream entry ids begin with their time. */
 async function ledgerLag({ redis }: Platform): Promise<SystemAnswer['ledger']> {

@@ -18,7 +18,7 @@ const figures = ['activity', 'usage', 'usage/groups', 'usage/groups.csv', 'usage
 const money = ['billing/ledger', 'billing/ledger.csv', 'billing/totals', 'top-ups']
 const records = [
   'keys',
-  'keys/{hash}',
+  'keys/{key}',
   'audit',
   'audit.csv',
   'audit.jsonl',

@@ -26,7 +26,9 @@ async function describe({ db, clock }: Platform, person: Person): Promise<Me> {
   const [memberships, invitations] = await Promise.all([
     db.membership.findMany({
       where: { userId: person.id },
-      include: { organisation: { select: { name: true, requireTwoFactor: true, suspendedAt: true } } },
+      include: {
+        organisation: { select: { name: true, requireTwoFactor: true, suspendedAt: true, suspensionReason: true } },
+      },
       orderBy: { createdAt: 'asc' },
     }),
     person.emailVerified
@@ -52,6 +54,7 @@ async function describe({ db, clock }: Platform, person: Person): Promise<Me> {
       role: role as Role,
       require_two_factor: organisation.requireTwoFactor,
       suspended: organisation.suspendedAt !== null,
+      ...(organisation.suspensionReason !== null && { suspension_reason: organisation.suspensionReason }),
     })),
     invitations: invitations.map(({ id, organisation, role, expiresAt }) => ({
       id,
@@ -70,12 +73,13 @@ const settings = endpoint({
   access: 'public',
   answers: { 200: { description: 'The settings for visitors.' } },
   handle({ services: { config } }): PublicSettings {
-    const { signUp, oidc, email, stripe } = config
+    const { signUp, oidc, email, stripe, supportContact } = config
     return {
       sign_up: signUp,
       oidc: oidc?.name ?? null,
       outbox: email.outbox && email.smtpUrl === null,
       payments: stripe !== null,
+      contact: supportContact,
     }
   },
 })

@@ -5,21 +5,23 @@ import { assertRateLimit } from '../../auth/limits.ts'
 import { hasRole } from '../../auth/roles.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { PlaygroundSecretAnswer } from '../wire/playground.ts'
+import { findKey } from './keys.ts'
 
 /** Far above the needs of one person's pages, which keep a secret for its whole lifetime. */
 const perPerson = { windowS: 900, max: 200 }
 
 const createSecret = endpoint({
   method: 'post',
-  path: '/dashboard/api/organisations/{organisation}/keys/{hash}/playground-secret',
+  path: '/dashboard/api/organisations/{organisation}/keys/{key}/playground-secret',
   tag: 'Dashboard',
   summary: 'Create a playground secret for a key, valid for 15 minutes',
   access: { role: 'member' },
   answers: { 201: { description: 'The secret, which is shown only once.' } },
   errors: ['not_found', 'rate_limit_exceeded'],
-  async handle({ services, organisationId, person, role, params, wide }): Promise<PlaygroundSecretAnswer> {
-    const { keys, redis, clock } = services
-    const row = await keys.get(organisationId, params.hash!)
+  async handle(request): Promise<PlaygroundSecretAnswer> {
+    const { services, organisationId, person, role, wide } = request
+    const { redis, clock } = services
+    const row = await findKey(request)
     wide.key = row.id
     const needed = row.environment === 'test' || row.createdById === person.id ? 'member' : 'admin'
     if (!hasRole(role, needed))
@@ -41,7 +43,7 @@ function assertActive(check: () => void): void {
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error
     throw new GatewayError('invalid_request', 'This key was revoked or has expired. Choose another key.', {
-      param: 'hash',
+      param: 'key',
     })
   }
 }

@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { dayMs } from '../../../shared/base/time.ts'
 import type { Feedback, Generation, RequestContent } from '../../../shared/generated/prisma/client.ts'
@@ -8,6 +9,7 @@ import { presentGeneration } from '../../routes/account.ts'
 import { presentCandidate } from '../../routes/chat.ts'
 import { callsOf, costParts, presentRow } from '../present/present-request.ts'
 import { presentWorkKey } from '../present/work.ts'
+import { countChoices } from '../queries/request-choices.ts'
 import { findInHours } from '../queries/request-hours.ts'
 import {
   beyond,
@@ -21,6 +23,8 @@ import {
   whereOf,
 } from '../queries/request-search.ts'
 import { runSearch } from '../queries/run-search.ts'
+import { spanFields } from '../queries/span.ts'
+import { usageFields } from '../queries/usage-filter.ts'
 import { type Keys, readDelivery, readWorkKeys } from '../queries/work.ts'
 import type { ContentFacts } from '../wire/contents.ts'
 import type { RequestDetail, RequestFeedback, RequestFilters, RequestNeighbours } from '../wire/requests.ts'
@@ -45,7 +49,7 @@ const read = endpoint({
     const record = (row.routing ?? {}) as RoutingRecord
     const { reason, candidates = [], batch: batchId = null } = record
     const job = await db.job.findFirst({ where: { id: row.id, organisationId }, select: { id: true } })
-    const key = await db.apiKey.findFirst({ where: { id: row.keyId, organisationId }, select: { hash: true } })
+    const key = await db.apiKey.findFirst({ where: { id: row.keyId, organisationId }, select: { id: true } })
     const { object: _, ...generation } = presentGeneration(row)
     const scores = await services.feedback.listOf(organisationId, row.id)
     const keys = await readWorkKeys(services, [row, ...scores])
@@ -61,7 +65,7 @@ const read = endpoint({
       routing: reason === undefined ? null : { reason, candidates: candidates.map(presentCandidate) },
       cost_parts: costParts(services, row, batchId !== null),
       content: presentContent(await services.contents.find(organisationId, row.id, services.clock.now())),
-      key_hash: key?.hash ?? null,
+      key_id: key?.id ?? null,
       delivery: job && (await readDelivery(services, organisationId, { jobId: job.id })),
       job_id: job?.id ?? null,
       batch_id: batchId,
@@ -138,9 +142,15 @@ const readFilters = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/request-filters`,
-  summary: 'List filter choices: values used recently',
+  summary: 'List filter choices: values used recently, with the requests of a time that they find',
+  query: z.strictObject({
+    ...spanFields,
+    environment: usageFields.environment,
+    ...requestFilters.pick({ key: true, model: true, provider: true, type: true, status: true }).shape,
+  }),
   answers: { 200: { description: 'The choices.' } },
-  async handle({ services, organisationId }): Promise<RequestFilters> {
+  errors: ['not_found'],
+  async handle({ services, organisationId, query }): Promise<RequestFilters> {
     const { db, clock, catalog } = services
     const where = { organisationId, day: { gte: new Date(clock.now() - usualDays * dayMs) } }
     const listUsed = async (column: 'model' | 'kind') => {
@@ -154,7 +164,8 @@ const readFilters = endpoint({
       return rows.map(row => String(row[column]))
     }
     const [models, types] = await Promise.all([listUsed('model'), listUsed('kind')])
-    return { models: models.sort(), providers: [...catalog.providers.keys()].sort(), types: types.sort() }
+    const counts = await countChoices(services, organisationId, query)
+    return { models: models.sort(), providers: [...catalog.providers.keys()].sort(), types: types.sort(), counts }
   },
 })
 

@@ -27,6 +27,11 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether nobody answered, or somebody who cannot serve now: the same request may succeed soon. */
+export function isOutage(error: unknown): error is ApiError {
+  return error instanceof ApiError && [0, 502, 503, 504].includes(error.status)
+}
+
 export type CallOptions = { method?: string; body?: unknown; signal?: AbortSignal }
 
 /** Calls a dashboard route with the browser's session and returns its JSON. Throws an ApiError. */
@@ -35,6 +40,9 @@ export async function call<T>(path: string, { method, body, signal }: CallOption
     method: method ?? (body === undefined ? 'GET' : 'POST'),
     ...(body !== undefined && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
     ...(signal && { signal }),
+  }).catch(error => {
+    if (signal?.aborted) throw error
+    throw new ApiError(0, 'unreachable', 'The gateway cannot be reached. Are you offline?', null, null)
   })
   if (!response.ok) throw await errorOf(response)
   const text = await response.text()

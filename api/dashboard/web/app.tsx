@@ -2,6 +2,7 @@ import { lazy, Suspense } from 'react'
 import { Redirect, Route, Switch } from 'wouter'
 import { Boundary } from './components/boundary.tsx'
 import { Loading } from './components/states.tsx'
+import { NavigationFocus } from './shell/navigation-focus.tsx'
 import { OrganisationShell } from './shell/organisation-shell.tsx'
 import { VisitorShell } from './shell/visitor-shell.tsx'
 import { useZone } from './time-zone.ts'
@@ -24,36 +25,39 @@ export function App() {
   // All times are rendered again when the zone changes.
   useZone()
   return (
-    <Switch>
-      {visitorPages.map(({ path, page: VisitorPage }) => (
-        <Route key={path} path={path}>
-          <VisitorShell>
-            <Boundary>
-              <Suspense fallback={<Loading rows={3} />}>
-                <VisitorPage />
-              </Suspense>
-            </Boundary>
-          </VisitorShell>
+    <>
+      <NavigationFocus />
+      <Switch>
+        {visitorPages.map(({ path, page: VisitorPage }) => (
+          <Route key={path} path={path}>
+            <VisitorShell>
+              <Boundary>
+                <Suspense fallback={<Loading rows={3} />}>
+                  <VisitorPage />
+                </Suspense>
+              </Boundary>
+            </VisitorShell>
+          </Route>
+        ))}
+        <Route path="/account">
+          <OrganisationShell organisationId={null}>
+            <Account />
+          </OrganisationShell>
         </Route>
-      ))}
-      <Route path="/account">
-        <OrganisationShell organisationId={null}>
-          <Account />
-        </OrganisationShell>
-      </Route>
-      <Route path="/operator/*?">
-        <OrganisationShell organisationId={null}>
-          <Operator />
-        </OrganisationShell>
-      </Route>
-      <Route path="/:organisation/*?">
-        {({ organisation }) => <OrganisationShell organisationId={organisation} />}
-      </Route>
-      <Route path="/">
-        <OrganisationShell organisationId={null}>
-          <Redirect to="/welcome" replace />
-        </OrganisationShell>
-      </Route>
-    </Switch>
+        <Route path="/operator/*?">
+          <OrganisationShell organisationId={null}>
+            <Operator />
+          </OrganisationShell>
+        </Route>
+        <Route path="/:organisation/*?">
+          {({ organisation }) => <OrganisationShell organisationId={organisation} />}
+        </Route>
+        <Route path="/">
+          <OrganisationShell organisationId={null}>
+            <Redirect to="/welcome" replace />
+          </OrganisationShell>
+        </Route>
+      </Switch>
+    </>
   )
 }

@@ -21,3 +21,15 @@ export function readFirstKey(organisationId: string): KeySecretAnswer | null {
 export function forgetFirstKey(): void {
   shown = null
 }
+
+const keptName = (organisationId: string) => `headgate-secret-kept:${organisationId}`
+
+/** Notes, in this browser, that the user has the secret of a key of an organisation. */
+export function noteSecretKept(organisationId: string): void {
+  localStorage.setItem(keptName(organisationId), 'yes')
+}
+
+/** Whether the user said here that a secret was copied. A secret that was lost with its page is kept nowhere. */
+export function isSecretKept(organisationId: string): boolean {
+  return localStorage.getItem(keptName(organisationId)) !== null
+}

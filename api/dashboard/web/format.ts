@@ -6,6 +6,7 @@ const shortCounts = new Intl.NumberFormat('en-US', { notation: 'compact', maximu
 const date = { day: 'numeric', month: 'short', year: 'numeric' } as const
 const time = { hour: '2-digit', minute: '2-digit', second: '2-digit', timeZoneName: 'short' } as const
 const moments = inBothZones({ ...date, ...time })
+const minutes = inBothZones({ ...date, hour: '2-digit', minute: '2-digit', timeZoneName: 'short' })
 const days = inBothZones(date)
 const instants = inBothZones({
   day: 'numeric',
@@ -61,6 +62,11 @@ export function percent(share: number): string {
 /** "22 Nov 2026, 14:25:31 GMT+1", in the chosen time zone unless `zone` names one. */
 export function moment(iso: string | number, zone = zoneChoice()): string {
   return moments[zone].format(new Date(iso))
+}
+
+/** "22 Nov 2026, 14:25 GMT+1", in the chosen time zone. */
+export function minute(iso: string): string {
+  return minutes[zoneChoice()].format(new Date(iso))
 }
 
 /** "22 Nov 14:25:31.402", in the chosen time zone. */

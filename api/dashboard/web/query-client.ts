@@ -1,6 +1,6 @@
 import { MutationCache, notifyManager, QueryCache, QueryClient } from '@tanstack/react-query'
 import { navigate } from 'wouter/use-browser-location'
-import { ApiError } from './api.ts'
+import { ApiError, isOutage } from './api.ts'
 
 const freshMs = 10_000
 
@@ -29,7 +29,8 @@ export const queryClient = new QueryClient({
       networkMode: 'always',
       staleTime: freshMs,
       // Only connection failures and 5xx are retried; a 4xx would be repeated.
-      retry: (failures, error) => failures < 2 && !(error instanceof ApiError && error.status < 500),
+      retry: (failures, error) =>
+        failures < 2 && (isOutage(error) || !(error instanceof ApiError && error.status < 500)),
     },
   },
 })

@@ -37,6 +37,13 @@ export const theme = createTheme({
     Table: { defaultProps: { verticalSpacing: 'xs', highlightOnHover: true } },
     // Makes wide tables scrollable by keyboard.
     TableScrollContainer: { defaultProps: { scrollAreaProps: { viewportProps: { tabIndex: 0 } } } },
+    // The Tab key would leave out the button that shows the password.
+    PasswordInput: {
+      defaultProps: {
+        visibilityToggleFocusable: true,
+        visibilityToggleButtonProps: { 'aria-label': 'Show password' },
+      },
+    },
     Button: { defaultProps: { size: 'sm' } },
     // A lone point or sign is not a number: a form with one is not submitted.
     NumberInput: { defaultProps: { pattern: '.*[0-9].*' } },

@@ -10,6 +10,8 @@ export default defineConfig({
   build: {
     outDir: '../dist',
     emptyOutDir: true,
+    // Which files a page needs, for page-links.ts.
+    manifest: true,
     target: 'es2024',
     // Every supported browser preloads modules natively.
     modulePreload: { polyfill: false },

@@ -30,10 +30,10 @@ export type DashboardKey = KeyRecord & {
 /** GET /dashboard/api/organisations/{organisation}/keys */
 export type KeysAnswer = { data: DashboardKey[]; has_more: boolean; last_id: string | null }
 
-/** GET, PATCH and DELETE …/keys/{hash} */
+/** GET, PATCH and DELETE …/keys/{key}: the key's id, or the hash of its secret or of a replaced one. */
 export type KeyAnswer = { data: DashboardKey }
 
-/** POST …/keys and …/keys/{hash}/roll: `key` is the secret, which is shown only once. */
+/** POST …/keys and …/keys/{key}/roll: `key` is the secret, which is shown only once. */
 export type KeySecretAnswer = { data: DashboardKey; key: string }
 
 /** The body of PATCH; also of POST, with `environment` and without `disabled`. Null = no limit. */

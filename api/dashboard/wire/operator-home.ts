@@ -24,17 +24,89 @@ export type IncidentKind =
   | 'reservations'
   | 'webhook'
 
+/** What is told as one: the faults of a provider, or of the service, at one time. */
 export type Incident = {
   id: string
-  kind: IncidentKind
-  /** The process of an `instance`, the ids of organisation and endpoint of a `webhook`, with a bar between; otherwise of no use. */
-  subject: string
+  /** In plain words. */
+  title: string
+  kinds: IncidentKind[]
   provider: string | null
-  model: string | null
+  /** At most 20. */
+  models: string[]
+  /** The latest error. */
   message: string | null
   opened_at: string
   /** Null while it lasts. */
   closed_at: string | null
+}
+
+/** One fault of an incident: a model that is not called, a refused key. */
+export type IncidentRecord = {
+  id: string
+  kind: IncidentKind
+  /** The process of an `instance`, the ids of organisation and endpoint of a `webhook`, with a bar between; otherwise of no use. */
+  subject: string
+  model: string | null
+  message: string | null
+  opened_at: string
+  closed_at: string | null
+}
+
+/** Who had failed requests; the largest first. */
+export type Affected = {
+  organisations: AffectedRow[]
+  keys: (AffectedRow & { organisation_id: string; last4: string })[]
+  /** All requests that failed. */
+  failed: number
+}
+/** `share`: of all failed requests. */
+export type AffectedRow = { id: string; name: string; requests: number; failed: number; share: number }
+
+export type NotificationChannel = 'email' | 'webhook' | 'slack'
+
+/** A message to operators. */
+export type IncidentMessage = {
+  id: string
+  incident_id: string | null
+  event: 'opened' | 'resolved' | 'test'
+  channel: NotificationChannel
+  target: string
+  status: 'pending' | 'delivered' | 'failed' | 'skipped'
+  attempts: number
+  /** The last error, or why it was not sent. */
+  error: string | null
+  created_at: string
+  ended_at: string | null
+  /** Of a pending one. */
+  next_attempt_at: string | null
+}
+
+/** GET /dashboard/api/operator/incidents/{id} */
+export type IncidentDetail = Incident & {
+  records: IncidentRecord[]
+  /** Null for an incident without a provider. */
+  affected: Affected | null
+  messages: IncidentMessage[]
+}
+
+/** GET /dashboard/api/operator/notifications */
+export type NotificationsAnswer = {
+  settings: {
+    email_operators: boolean
+    emails: string[]
+    webhook_url: string | null
+    slack_end: string | null
+    quiet_from: string | null
+    quiet_to: string | null
+    time_zone: string
+    topics: ('providers' | 'service' | 'reservations' | 'webhooks')[]
+  }
+  /** The addresses that emails go to now. */
+  recipients: string[]
+  /** Whether emails can be sent: SMTP_URL is set. */
+  has_mail_server: boolean
+  /** The latest. */
+  messages: IncidentMessage[]
 }
 
 /** GET /dashboard/api/operator/incidents: those that last, then the others; newest first. */
@@ -50,6 +122,8 @@ export type SystemAnswer = {
   pending_migrations: string[]
   faults: SystemFault[]
   open_incidents: number
+  /** The oldest of those. */
+  first_incident: { id: string; title: string; opened_at: string } | null
   /** Usage events not yet in the ledger. */
   ledger: { waiting: number; limit: number; oldest_at: string | null; refused: number }
   /** Processes that hold reservations, by their last heartbeat. */
@@ -110,7 +184,11 @@ export type Provider = {
   name: string
   protocol: string
   state: ProviderState
-  pause: { by: string; at: string; reason: string | null } | null
+  /** `until` null = until an operator resumes it. */
+  pause: { by: string; at: string; reason: string | null; until: string | null } | null
+  /** The models that no other provider serves now: at most 50, and how many there are. Of one provider only. */
+  only_provider_of: string[]
+  only_provider_count: number
   keys: ProviderKey[]
   models: number
   deployments: Deployment[]
@@ -172,3 +250,6 @@ export type UnknownName = {
   first_at: string
   last_at: string
 }
+
+/** GET /dashboard/api/operator/find. `path`: its page below /dashboard. */
+export type FindAnswer = { data: { kind: string; label: string; note: string | null; path: string }[] }

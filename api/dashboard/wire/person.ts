@@ -10,6 +10,8 @@ export type OrganisationSummary = {
   require_two_factor: boolean
   /** Whether an operator suspended it: its data can only be read. */
   suspended: boolean
+  /** Why; absent while it is not suspended. */
+  suspension_reason?: string
 }
 
 /** The answer of GET /dashboard/api/me; `person` is null without a session. */
@@ -44,6 +46,8 @@ export type PublicSettings = {
   outbox: boolean
   /** Whether credits can be bought by card and ACH. */
   payments: boolean
+  /** An email address or URL of the operator; null if none is configured. */
+  contact: string | null
 }
 
 /** GET /dashboard/api/outbox */

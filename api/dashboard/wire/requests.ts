@@ -24,6 +24,7 @@ export type RequestRow = {
   prompt_tokens: number
   completion_tokens: number
   cost_usd: number
+  /** Until the first token; null if it was not streamed. */
   first_byte_ms: number | null
   duration_ms: number
   /** How many refused calls of the same minute the row stands for; otherwise 1. */
@@ -42,8 +43,13 @@ export type RequestCount = { requests: number; has_more: boolean }
 /** GET …/requests/{id}/neighbours: within a search. */
 export type RequestNeighbours = { newer: string | null; older: string | null }
 
-/** GET …/request-filters: the filter choices. */
-export type RequestFilters = { models: string[]; providers: string[]; types: string[] }
+/** GET …/request-filters: the filter choices, and how many requests each finds in the time, together with the other filters. */
+export type RequestFilters = { models: string[]; providers: string[]; types: string[]; counts: ChoiceCounts }
+export type ChoiceCounts = Record<'model' | 'provider' | 'type' | 'status', Record<string, number>>
+
+/** GET, POST …/request-views, DELETE …/request-views/{name}: the member's saved views; `query` is that of the list's address. */
+export type RequestViews = { data: RequestView[] }
+export type RequestView = { name: string; query: string }
 
 export type RoutingCandidate = {
   model: string
@@ -102,8 +108,8 @@ export type RequestDetail = RequestRow & {
   cost_parts: CostPart[] | null
   /** What is known of its logged input and output; null if none was logged, or it has expired. */
   content: ContentFacts | null
-  /** The hash of its key, which names the key in addresses; null if there is no such key any more. */
-  key_hash: string | null
+  /** The id of its key; null if there is no such key any more. */
+  key_id: string | null
   /** The webhook of its job. */
   delivery: WorkDelivery | null
   job_id: string | null

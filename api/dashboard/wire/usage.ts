@@ -51,6 +51,7 @@ export type Sums = OutcomeCounts & {
   reasoning_tokens: number
   latency_p50_ms: number | null
   latency_p95_ms: number | null
+  /** Until the first token of those that were streamed. */
   first_byte_p50_ms: number | null
   first_byte_p95_ms: number | null
 }
@@ -90,15 +91,27 @@ export type UsageGroups = Pick<Periods, 'from' | 'to' | 'environment'> & {
   has_more: boolean
 }
 
-/** A problem that needs attention. */
+/**
+ * Calls failed for some time: `provider` is '' if none was available; `from` and `to`: the first and the last failure, null while calls
+ * fail.
+ */
+export type OutageNotice = {
+  kind: 'failing'
+  provider: string
+  from: string
+  to: string | null
+  failed: number
+  requests: number
+}
+
+/** A problem that needs attention. `rate_limited`: in the last hour. */
 export type Notice =
-  /** Calls failed for some time: `provider` is '' if none was available. */
-  | { kind: 'failing'; provider: string; from: string; to: string; failed: number; requests: number }
+  | OutageNotice
   | { kind: 'rate_limited'; key: UsageGroup; refused: number; requests: number }
-  | { kind: 'key_cap'; key: UsageGroup & { hash: string }; spent_usd: number; cap_usd: number }
-  | { kind: 'key_expiry'; key: UsageGroup & { hash: string }; at: string }
+  | { kind: 'key_cap'; key: UsageGroup; spent_usd: number; cap_usd: number }
+  | { kind: 'key_expiry'; key: UsageGroup; at: string }
   | { kind: 'webhook'; url: string; failed: number; since: string }
   | { kind: 'credits'; days: number; per_day_usd: number }
 
-/** GET …/attention */
-export type Attention = { notices: Notice[] }
+/** GET …/attention: what is so now, and the outages of the time that are over, newest first. */
+export type Attention = { notices: Notice[]; over: OutageNotice[] }

@@ -6,11 +6,13 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import * as s3 from '@aws-sdk/client-s3'
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
-import { request } from 'undici'
+import { Agent, request } from 'undici'
 import { GatewayError } from '../../base/errors.ts'
+import { nodeAgentOptions, type Proxies, proxyFor } from '../../base/proxies.ts'
 import type { Clock } from '../../base/time.ts'
 import { inlineDisposition } from '../disposition.ts'
 import { StorageError } from '../outage.ts'
+import { tunnelConnector } from '../tunnel.ts'
 import { writeFile } from '../write-file.ts'
 import type { Blobs, ByteRange } from './blobs.ts'
 
@@ -34,23 +36,30 @@ export class S3Blobs implements Blobs {
   readonly #bucket: string
   readonly #prefix: string
   readonly #clock: Clock
+  readonly #proxies: Proxies
   #base: Promise<string> | null = null
 
   /**
    * `s3://[key:secret@]bucket[/prefix]?endpoint=…&region=…&path_style=true`; without credentials, the SDK's default
    * chain applies.
    */
-  constructor(storageUrl: string, clock: Clock) {
+  constructor(storageUrl: string, clock: Clock, proxies: Proxies) {
     const { hostname, pathname, username, password, searchParams } = new URL(storageUrl)
     const folder = pathname.replace(/^\/+|\/+$/g, '')
     this.#bucket = hostname
     this.#prefix = folder && `${folder}/`
     this.#clock = clock
+    this.#proxies = proxies
     const endpoint = searchParams.get('endpoint')
     this.#client = new s3.S3Client({
       region: searchParams.get('region') ?? defaultRegion,
       forcePathStyle: searchParams.get('path_style') === 'true',
-      requestHandler: { connectionTimeout: connectTimeoutMs, socketTimeout: silenceMs },
+      requestHandler: {
+        connectionTimeout: connectTimeoutMs,
+        socketTimeout: silenceMs,
+        httpAgent: nodeAgentOptions(proxies),
+        httpsAgent: nodeAgentOptions(proxies),
+      },
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
       // The default logger repeats thrown errors on standard error.
@@ -144,10 +153,19 @@ export class S3Blobs implements Blobs {
   /** Only S3 can verify its own presigned URLs: requests one byte. */
   async #isReadable(url: string): Promise<boolean> {
     const signal = AbortSignal.timeout(requestTimeoutMs)
-    const { statusCode, body } = await request(url, { headers: { range: 'bytes=0-0' }, signal }).catch(fail)
-    await body.dump()
-    if (statusCode >= 500) throw new StorageError(`storage answered with status ${statusCode}`)
-    return statusCode === 200 || statusCode === 206
+    const proxy = proxyFor(new URL(url), this.#proxies)
+    const dispatcher =
+      proxy === null ? undefined : new Agent({ connect: tunnelConnector({ proxy, timeoutMs: connectTimeoutMs }) })
+    try {
+      const { statusCode, body } = await request(url, { headers: { range: 'bytes=0-0' }, signal, dispatcher }).catch(
+        fail,
+      )
+      await body.dump()
+      if (statusCode >= 500) throw new StorageError(`storage answered with status ${statusCode}`)
+      return statusCode === 200 || statusCode === 206
+    } finally {
+      await dispatcher?.close()
+    }
   }
 
   /** Sends a command and waits for the response head. Throws a StorageError with the storage's error. */

@@ -1,6 +1,7 @@
 import { createHash, createHmac, type Hash, type Hmac } from 'node:crypto'
 import { SignatureV4 } from '@smithy/signature-v4'
 import type { AwsCredentialIdentity, Checksum, SourceData } from '@smithy/types'
+import { nodeAgentOptions } from '../../base/proxies.ts'
 import { familyOf } from '../../catalog/regions.ts'
 import { ProviderError } from '../provider-error.ts'
 import type { Identity, IdentityOptions, UnauthorizedRequest } from './identity.ts'
@@ -18,12 +19,14 @@ const refusals =
  * key in the environment or a profile, a role by web identity or SSO, a container's or an instance's role. They are replaced ahead of their
  * end. The library is loaded for the first request. Signatures have the time of the gateway's clock, which is right if the machine's is not.
  */
-export function awsIdentity({ provider, clock }: IdentityOptions): Identity {
+export function awsIdentity({ provider, proxies, clock }: IdentityOptions): Identity {
   let credentials: AwsCredentialIdentity | null = null
   const kept = new TokenIdentity(async () => {
     const { defaultProvider } = await import('@aws-sdk/credential-provider-node')
     // Without a memory of its own.
-    credentials = await defaultProvider()()
+    credentials = await defaultProvider({
+      clientConfig: { requestHandler: { httpsAgent: nodeAgentOptions(proxies) } },
+    })()
     const expiresAtMs = credentials.expiration?.getTime() ?? clock.now() + reReadMs
     return { text: credentials.secretAccessKey, expiresAtMs }
   }, clock)

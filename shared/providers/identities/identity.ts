@@ -1,4 +1,5 @@
 import type { ProviderSettings } from '../../base/config.ts'
+import type { Proxies } from '../../base/proxies.ts'
 import type { Clock } from '../../base/time.ts'
 import type { ProviderRow } from '../../catalog/schema.ts'
 import type { OutgoingRequest, ResponseHeaders } from '../../io/http.ts'
@@ -26,4 +27,4 @@ export type Identity = {
   close(): void
 }
 
-export type IdentityOptions = { provider: ProviderRow; settings: ProviderSettings; clock: Clock }
+export type IdentityOptions = { provider: ProviderRow; settings: ProviderSettings; proxies: Proxies; clock: Clock }

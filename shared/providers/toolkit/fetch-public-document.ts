@@ -6,11 +6,11 @@ const maxBytes = 256 * 1024
 
 /**
  * Fetches a document that a provider publishes, such as its verification keys, without credentials, from a URL of the
- * catalog. Throws a ProviderError.
+ * catalog, through the provider's proxy if it has one. Throws a ProviderError.
  */
-export async function fetchPublicDocument(url: string): Promise<string> {
+export async function fetchPublicDocument(url: string, proxy: string | null): Promise<string> {
   const { origin, pathname, search } = new URL(url)
-  const pool = openPool(origin, timeouts, 1)
+  const pool = openPool(origin, timeouts, 1, proxy)
   try {
     const request = { method: 'GET' as const, path: pathname + search, headers: { accept: '*/*' }, body: null }
     const { status, body } = await collect(pool, request, timeouts, maxBytes)

@@ -13,6 +13,7 @@ const settings = {
   apiKeyOrigin: '',
   baseUrl: null,
   webhookSecret: null,
+  proxy: null,
   cloud: { REGIONS: 'us-east-1,eu-west-1,sa-east-1' },
 }
 const catalog = loadCatalog(undefined, new Map([['bedrock', settings]]))

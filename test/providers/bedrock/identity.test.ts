@@ -1,3 +1,4 @@
+import { noProxies } from '../../../shared/base/proxies.ts'
 import { systemClock } from '../../../shared/base/time.ts'
 import type { ProviderRow } from '../../../shared/catalog/schema.ts'
 import { checkCredentials } from '../../../shared/providers/credential-check.ts'
@@ -108,7 +109,7 @@ test.serial('global inference costs a tenth less, and is off unless it is config
 })
 
 const row = { name: 'bedrock/us-west-2', region: 'us-west-2', identity: 'aws' } as ProviderRow
-const settings = { apiKeys: [], apiKeyOrigin: '', baseUrl: null, webhookSecret: null, cloud: {} }
+const settings = { apiKeys: [], apiKeyOrigin: '', baseUrl: null, webhookSecret: null, proxy: null, cloud: {} }
 const request: UnauthorizedRequest = {
   method: 'POST',
   url: 'https://bedrock-runtime.us-west-2.amazonaws.com/model/arn%3Aaws%3Abedrock%3Aus-west-2%3A1%3Ainference-profile%2Fus.x-v1%3A0/converse?b=2&a=1%202',
@@ -136,7 +137,7 @@ function received(headers: Record<string, string>): Recorded {
 test.serial('a signature has the time of the gateway’s clock, and covers path, query, body and type', async t => {
   become(first)
   const nowMs = Date.UTC(2031, 0, 2, 3, 4, 5)
-  const identity = awsIdentity({ provider: row, settings, clock: { now: () => nowMs } })
+  const identity = awsIdentity({ provider: row, settings, proxies: noProxies, clock: { now: () => nowMs } })
   const headers = await identity.authorize(request)
   t.is(headers['x-amz-date'], '20310102T030405Z')
   const options = { keys, region: 'us-west-2', service: 'bedrock', now: () => nowMs }
@@ -157,7 +158,7 @@ test.serial(
   'credentials that AWS refuses are read again for the next request; a missing permission changes nothing',
   async t => {
     become(first)
-    const identity = awsIdentity({ provider: row, settings, clock: systemClock })
+    const identity = awsIdentity({ provider: row, settings, proxies: noProxies, clock: systemClock })
     const accessKey = async () => /Credential=([^/]+)/.exec((await identity.authorize(request)).authorization!)![1]
     t.is(await accessKey(), first.accessKeyId)
     become(second)

@@ -159,13 +159,11 @@ async function everyPage(
   }
 }
 
-/** Accessibility faults of a page: axe's serious and critical findings. */
+/** Accessibility faults of a page, of any impact. */
 async function barriers(scan: AxeBuilder): Promise<string[]> {
   // All on the page itself: what axe opens besides costs as much as a page of ours.
   const { violations } = await scan.setLegacyMode().analyze()
-  return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' | ')}`)
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' | ')}`)
 }
 
 test.serial('a first visit leaves nothing in the console', async t => {
@@ -188,10 +186,11 @@ test.serial('the navigation lists every page', t => {
   t.true(listed.includes('/operator/providers'))
 })
 
-test.serial('no page has a serious barrier', async t => {
+test.serial('no page has a barrier', async t => {
   t.timeout(maxVisitsMs)
   await everyPage({ colorScheme: 'light' }, async (page, path) => {
-    const scan = new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
+    // The target size of 2.2 is not among the rules that axe uses by default.
+    const scan = new AxeBuilder({ page }).options({ rules: { 'target-size': { enabled: true } } })
     t.deepEqual(await barriers(scan), [], path)
   })
 })

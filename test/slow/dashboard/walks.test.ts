@@ -202,7 +202,7 @@ test.serial('operator: what fails at a customer, why, with which key, and what w
   const path = () => new URL(page.url()).pathname
   await standOn(home.replace('/dashboard', ''), operator)
   await click(tab('Requests'))
-  await click(main().getByRole('button', { name: 'Errors today' }))
+  await click(main().getByRole('button', { name: 'Errors, last 24 hours' }))
   const found = link(/^Chat request of/)
   await found.first().waitFor()
   t.is(new URL(page.url()).search, '?status=error&span=24h')
@@ -254,7 +254,7 @@ test.serial('operator: what fails at a customer, why, with which key, and what w
 test.serial('debugger: an outage is seen on the overview, and leads to what failed', async t => {
   await standOn('~/overview')
   const notice = main()
-    .getByRole('region', { name: 'Needs attention' })
+    .getByRole('region', { name: 'Recovered' })
     .getByRole('listitem')
     .filter({ hasText: `${outageProvider} failed` })
   t.regex(await notice.innerText(), /\d+ of \d+ requests \(\d+(\.\d)? ?%\) from .* to /)

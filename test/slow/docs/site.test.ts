@@ -33,16 +33,32 @@ async function seriousFindings(page: Page): Promise<string[]> {
 
 for (const colorScheme of ['light', 'dark'] as const)
   test(`pages are accessible, fit a phone and load nothing from elsewhere: ${colorScheme}`, async t => {
-    for (const path of ['/docs/', '/docs/routing', '/docs/errors']) {
+    for (const path of ['/docs/', '/docs/routing', '/docs/errors', '/docs/dashboard', '/docs/nowhere']) {
       const faults: string[] = []
       const page = await open(path, faults, { colorScheme, viewport: { width: 390, height: 844 } })
       await page.getByRole('heading', { level: 1 }).first().waitFor()
       t.deepEqual(await seriousFindings(page), [], path)
       t.true(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), path)
-      t.deepEqual(faults, [])
+      // The browser says that a page was not found.
+      t.deepEqual(
+        faults.filter(fault => !fault.includes('404 (Not Found)')),
+        [],
+      )
       await page.context().close()
     }
   })
+
+test('examples have the address of the gateway that serves them, also after a link', async t => {
+  const faults: string[] = []
+  const page = await open('/docs/keys-and-limits', faults)
+  const example = page.locator('pre code').filter({ hasText: '/api/v1/keys' }).first()
+  await example.filter({ hasText: `curl ${gateway.url}/api/v1/keys` }).waitFor()
+  await page.locator('.vp-doc a[href*="/routing"]').first().click()
+  await page.locator('pre code').filter({ hasText: gateway.url }).first().waitFor()
+  t.is(await page.locator('pre code').filter({ hasText: 'localhost:3000' }).count(), 0)
+  t.deepEqual(faults, [])
+  await page.context().close()
+})
 
 test('search finds a guide', async t => {
   const faults: string[] = []
@@ -54,6 +70,15 @@ test('search finds a guide', async t => {
   await page.locator('#localsearch-list a[href*="/webhooks"]').first().click()
   await page.waitForURL(/\/docs\/webhooks/)
   t.deepEqual(faults, [])
+})
+
+test('search finds a guide by another word for it, from a page that is not there', async t => {
+  const page = await open('/docs/nowhere', [])
+  await page.getByRole('heading', { level: 1, name: 'Page not found' }).waitFor()
+  await page.waitForLoadState('networkidle')
+  await page.keyboard.press('Control+k')
+  await page.getByRole('searchbox').or(page.locator('#localsearch-input')).first().fill('rotate key')
+  t.regex((await page.locator('#localsearch-list a').first().getAttribute('href'))!, /keys-and-limits/)
 })
 
 for (const colorScheme of ['light', 'dark'] as const)

@@ -73,7 +73,7 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
   await db.topUp.create({ data: { id: topUp, organisationId, createdAt: new Date(clock.now()), ...paid } })
   return {
     ids: [
-      ['/keys/', { hash: hashSecret(secret) }],
+      ['/keys/', { key: hashSecret(secret) }],
       ['/jobs/', { id: video.id }],
       ['/batches/', { id: batch.id, file: 'errors' }],
       ['/rules/', { rule: rule.id }],
@@ -84,7 +84,7 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
     ],
     bodies: {
       [`POST ${root}/keys`]: { name: 'theirs' },
-      [`PATCH ${root}/keys/{hash}/content-logging`]: { content_logging: null },
+      [`PATCH ${root}/keys/{key}/content-logging`]: { content_logging: null },
       [`POST ${root}/top-ups`]: { amount_usd: 10 },
       [`POST ${root}/alerts/rules`]: { name: 'theirs', kind: 'spend', threshold: 5, window: 'day' },
       [`POST ${root}/alerts/rules/{rule}/test`]: { channel: 'slack' },

@@ -203,7 +203,7 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
     'a day has other durations than the log',
     ({ gateway, keyId }) =>
       gateway.services.db
-        .$executeRaw`UPDATE usage_day_details SET latency[13] = latency[13] + 1 WHERE key_id = ${keyId}`,
+        .$executeRaw`UPDATE usage_day_details SET latency_sketch = '{7,99,693}' WHERE key_id = ${keyId}`,
     ['dayDetails'],
   ],
   [

@@ -1,5 +1,6 @@
 import { newId } from '../../../shared/base/ids.ts'
 import { dayMs } from '../../../shared/base/time.ts'
+import { sumDurations } from '../../../shared/wallet/sketches.ts'
 import { sumUsage } from '../../../shared/wallet/usage-query.ts'
 import { type Measure, sumSeries } from '../../../shared/wallet/usage-series.ts'
 import type { Dimension, Step, UsageFilter } from '../../../shared/wallet/usage-source.ts'
@@ -39,7 +40,6 @@ async function insertRequests(count: number): Promise<void> {
     cachedTokens: 2,
     reasoningTokens: 1,
     attempts: 1,
-    streamed: false,
     estimated: false,
   }
   const data = Array.from({ length: count }, () => {
@@ -58,7 +58,12 @@ async function insertRequests(count: number): Promise<void> {
         promptTokens: draw(1_000),
       },
       ...{ costNano: isCharged ? BigInt(draw(1e9)) : 0n, marginPpm: isCharged ? pick([50_000, 0, null]) : null },
-      ...{ waiver: isCharged ? null : 'no_price', durationMs: draw(200_000), firstByteMs: pick([null, draw(5_000)]) },
+      ...{
+        waiver: isCharged ? null : 'no_price',
+        durationMs: draw(200_000),
+        firstByteMs: pick([null, draw(5_000)]),
+        streamed: draw(2) === 0,
+      },
     }
   })
   await services.db.generation.createMany({ data })
@@ -76,8 +81,13 @@ const dimensions: Dimension[] = ['key', 'member', 'model', 'provider', 'type', '
 const steps: (Step | null)[] = [null, 'hour', '4h', 'day', 'week', 'month']
 const measures: Measure[] = ['cost', 'requests', 'errors', 'tokens']
 
-/** Whole hours, as what hours know has no finer ends. */
+/** Whole hours, as what hours know has no finer ends, or an exact time. */
 function drawFilter(): UsageFilter {
+  if (draw(4) === 0) {
+    const fromMs = endMs - draw(40 * dayMs)
+    const toMs = fromMs + draw(pick([hourMs, dayMs, 20 * dayMs])) + 1
+    return { organisationId: pick(organisationIds), from: new Date(fromMs), to: new Date(toMs), isExact: true }
+  }
   const toMs = endMs - draw(20 * 24) * hourMs
   const fromMs = toMs - (1 + draw(30 * 24)) * hourMs
   const [from, to] =
@@ -86,7 +96,10 @@ function drawFilter(): UsageFilter {
     ...{ organisationId: draw(5) === 0 ? null : pick(organisationIds), from: new Date(from), to: new Date(to) },
     ...{ environment: pick([undefined, 'live']), keyId: pick([undefined, undefined, 'key_1']) },
     ...{ model: pick([undefined, undefined, 'gpt-5']), provider: pick([undefined, undefined, 'gemini']) },
-    ...{ type: pick([undefined, undefined, 'chat']), outcome: pick([undefined, undefined, 'ok']) },
+    ...{
+      type: pick([undefined, undefined, 'chat']),
+      outcomes: pick([undefined, undefined, ['ok'], ['failed', 'invalid']]),
+    },
   }
 }
 
@@ -107,15 +120,53 @@ async function compare(t: ExecutionContext, filter: UsageFilter, step: Step | nu
   return summed.total?.requests ?? 0
 }
 
-test('what days and hours add up to is what the log adds up to: any time, period, filter and group', async t => {
+/** Compares random sums; gives how many requests these had. */
+async function compareMany(t: ExecutionContext, times: number): Promise<number> {
   let requests = 0
-  for (let i = 0; i < 60; i++) {
+  for (let i = 0; i < times; i++) {
     const by = [...new Set([pick(dimensions), pick(dimensions)])].slice(0, draw(3))
     requests += await compare(t, drawFilter(), pick(steps), by)
   }
-  t.true(requests > 500)
-  t.deepEqual(
-    (await breaches(services)).filter(breach => breach.includes('usage')),
-    [],
-  )
+  return requests
+}
+
+const clock = { now: () => endMs + dayMs }
+const sumUp = () => sumDurations({ db: services.db, clock, monotonic: services.monotonic })
+const openRows = async () => {
+  const [row] = await services.db.$queryRaw<{ open: bigint }[]>`
+    SELECT (SELECT count(*) FROM usage_hours WHERE outcome = 'ok' AND latency_sketch IS NULL) +
+      (SELECT count(*) FROM usage_day_details WHERE outcome = 'ok' AND latency_sketch IS NULL) AS open`
+  return Number(row!.open)
+}
+const usageBreaches = async () => (await breaches(services)).filter(breach => breach.includes('usage'))
+
+test.serial('what days and hours add up to is what the log adds up to: any time, period, filter and group', async t => {
+  t.true((await openRows()) > 100)
+  t.true((await compareMany(t, 50)) > 500, 'before durations are summed up')
+  await sumUp()
+  t.is(await openRows(), 0)
+  t.true((await compareMany(t, 50)) > 500)
+  t.deepEqual(await usageBreaches(), [])
+})
+
+test.serial('durations of hours and days that change late are those of the log, and are summed up again', async t => {
+  await insertRequests(100)
+  await services.db
+    .$executeRaw`UPDATE generations SET status = 200, duration_ms = 77 WHERE calls = 1 AND prompt_tokens % 11 = 0`
+  t.true((await openRows()) > 10)
+  await compareMany(t, 30)
+  await sumUp()
+  t.is(await openRows(), 0)
+  await compareMany(t, 30)
+  t.deepEqual(await usageBreaches(), [])
+})
+
+test.serial('durations are summed up after every booking, however many tasks and bookings run at once', async t => {
+  const bookings = Array.from({ length: 12 }, () => insertRequests(10))
+  await Promise.all([sumUp(), ...bookings, sumUp(), changeRequests(), sumUp(), insertRequests(60), sumUp()])
+  await compareMany(t, 20)
+  await sumUp()
+  t.is(await openRows(), 0)
+  await compareMany(t, 20)
+  t.deepEqual(await usageBreaches(), [])
 })

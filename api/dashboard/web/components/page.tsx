@@ -21,7 +21,7 @@ export function Page({
   const place = useContext(PlaceContext)
   const titled = id === undefined ? title : `${title} ${id}`
   // An operator has pages of several organisations open.
-  useTitle(place?.isOperatorView ? `${titled} · ${place.name}` : titled)
+  useTitle(place?.isOperatorView && place.name !== titled ? `${titled} · ${place.name}` : titled)
   return (
     <Stack gap="lg">
       <Group justify="space-between" align="flex-start" gap="sm">

@@ -2,7 +2,7 @@ import { Alert, Button, Group, Skeleton, Stack, Text } from '@mantine/core'
 import { IconAlertTriangle } from '@tabler/icons-react'
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
-import { ApiError } from '../api.ts'
+import { ApiError, isOutage } from '../api.ts'
 import { WithCode } from './with-code.tsx'
 
 /** An error with the gateway's message; what follows from it is inside. */
@@ -80,8 +80,8 @@ export function Show<T>({
   return query.data === undefined ? <Pending query={query} rows={rows} /> : children(query.data)
 }
 
-/** The loading state or the error of a query without data. */
+/** The loading state or the error of a query without data. An outage has one notice on the page, and leaves the skeleton. */
 export function Pending<T>({ query, rows }: { query: UseQueryResult<T, Error>; rows?: number }) {
-  if (query.error) return <Failure error={query.error} retry={() => void query.refetch()} />
+  if (query.error && !isOutage(query.error)) return <Failure error={query.error} retry={() => void query.refetch()} />
   return <Loading rows={rows} />
 }

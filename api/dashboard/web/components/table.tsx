@@ -1,6 +1,6 @@
 import { Button, Group, Table } from '@mantine/core'
 import type { InfiniteData, UseInfiniteQueryResult } from '@tanstack/react-query'
-import type { CSSProperties, ReactNode } from 'react'
+import { type CSSProperties, Fragment, type ReactNode } from 'react'
 import { Failure, Show } from './states.tsx'
 
 export type Column<Row> = {
@@ -17,6 +17,11 @@ export type Column<Row> = {
   maxWidth?: number
   /** Below the last row. */
   footer?: ReactNode
+  /**
+   * Where the cell is in the card of a row on narrow screens: `lead` and `aside` are its first line, `line` and `labelled` (with the
+   * header) share the second one. If any column says so, those that do not are left out there; otherwise cards list all cells.
+   */
+  card?: 'lead' | 'aside' | 'line' | 'labelled'
 }
 
 type TableProps<Row> = {
@@ -36,17 +41,20 @@ type TableProps<Row> = {
   onRow?: (row: Row) => void
   /** The key of the row that is open. */
   openedRow?: string
+  /** The group of a row; rows of a group follow each other, and the first has the group's heading above it. */
+  groupOf?: (row: Row) => string
 }
 
 /** A table of loaded rows; `empty` replaces it if there are none. */
 export function DataTable<Row>({ rows, empty = null, ...table }: TableProps<Row> & { rows: Row[]; empty?: ReactNode }) {
   if (rows.length === 0) return empty
-  const { label, columns, rowKey, minWidth, maxWidth, maxHeight, dense, hiddenHeader, onRow, openedRow } = table
+  const { label, columns, rowKey, minWidth, maxWidth, maxHeight, dense, hiddenHeader, onRow, openedRow, groupOf } =
+    table
   const canScroll = minWidth !== undefined || maxHeight !== undefined
   return (
     <div
       className="data-table"
-      data-cards={minWidth !== undefined || undefined}
+      data-cards={minWidth === undefined ? undefined : columns.some(({ card }) => card) ? 'compact' : 'labelled'}
       style={{ maxWidth, maxHeight, ...cssLength('--min-width', minWidth) }}
       {...(canScroll && { role: 'group', 'aria-label': label, tabIndex: 0 })}
     >
@@ -55,7 +63,7 @@ export function DataTable<Row>({ rows, empty = null, ...table }: TableProps<Row>
         role="table"
         aria-label={label}
         stickyHeader={maxHeight !== undefined}
-        {...(dense && { verticalSpacing: 4 })}
+        {...(dense && { verticalSpacing: 4, horizontalSpacing: 6 })}
       >
         <Table.Thead role="rowgroup" className={hiddenHeader ? 'visually-hidden' : undefined}>
           <Table.Tr role="row">
@@ -67,17 +75,25 @@ export function DataTable<Row>({ rows, empty = null, ...table }: TableProps<Row>
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody role="rowgroup">
-          {rows.map(row => (
-            <Table.Tr
-              key={rowKey(row)}
-              role="row"
-              {...(onRow && { className: 'opens', onClick: event => isOwnClick(event) && onRow(row) })}
-              {...(openedRow === rowKey(row) && { 'data-opened': true })}
-            >
-              {columns.map(column => (
-                <Cell key={column.key ?? column.header} column={column} row={row} />
-              ))}
-            </Table.Tr>
+          {rows.map((row, i) => (
+            <Fragment key={rowKey(row)}>
+              {groupOf && (i === 0 || groupOf(rows[i - 1]!) !== groupOf(row)) && (
+                <Table.Tr role="row" className="group">
+                  <Table.Th role="rowheader" scope="rowgroup" colSpan={columns.length}>
+                    {groupOf(row)}
+                  </Table.Th>
+                </Table.Tr>
+              )}
+              <Table.Tr
+                role="row"
+                {...(onRow && { className: 'opens', onClick: event => isOwnClick(event) && onRow(row) })}
+                {...(openedRow === rowKey(row) && { 'data-opened': true })}
+              >
+                {columns.map(column => (
+                  <Cell key={column.key ?? column.header} column={column} row={row} />
+                ))}
+              </Table.Tr>
+            </Fragment>
           ))}
         </Table.Tbody>
         {columns.some(({ footer }) => footer !== undefined) && <Footer columns={columns} />}
@@ -91,7 +107,7 @@ function isOwnClick({ target }: { target: EventTarget }): boolean {
   return target instanceof Element && !target.closest('a, button') && !getSelection()?.toString()
 }
 
-function Cell<Row>({ column: { header, kind, cell, nowrap, maxWidth }, row }: { column: Column<Row>; row: Row }) {
+function Cell<Row>({ column: { header, kind, cell, nowrap, maxWidth, card }, row }: { column: Column<Row>; row: Row }) {
   const style: CSSProperties = {
     ...(nowrap && { whiteSpace: 'nowrap' }),
     ...wrapped(maxWidth),
@@ -99,6 +115,7 @@ function Cell<Row>({ column: { header, kind, cell, nowrap, maxWidth }, row }: { 
   const props = {
     'data-kind': kind,
     'data-label': header,
+    'data-card': card,
     style,
     children: <div>{cell(row)}</div>,
   }
@@ -113,13 +130,13 @@ function Footer<Row>({ columns }: { columns: Column<Row>[] }) {
   return (
     <Table.Tfoot role="rowgroup">
       <Table.Tr role="row">
-        {columns.map(({ header, key = header, kind, footer }) =>
+        {columns.map(({ header, key = header, kind, footer, card }) =>
           kind === 'rowHeader' ? (
-            <Table.Th key={key} role="rowheader" scope="row" data-kind={kind}>
+            <Table.Th key={key} role="rowheader" scope="row" data-kind={kind} data-card={card}>
               {footer}
             </Table.Th>
           ) : (
-            <Table.Td key={key} role="cell" data-kind={kind} data-label={header}>
+            <Table.Td key={key} role="cell" data-kind={kind} data-label={header} data-card={card}>
               <div>{footer}</div>
             </Table.Td>
           ),

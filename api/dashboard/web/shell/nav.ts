@@ -98,3 +98,16 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
 ]
 
 export const navEntries: NavEntry[] = navGroups.flatMap(({ entries }) => entries)
+
+/** The tabs of the operator area. */
+export const operatorPages = [
+  { path: '/operator', label: 'Home' },
+  { path: '/operator/providers', label: 'Providers' },
+  { path: '/operator/models', label: 'Models' },
+  { path: '/operator/servers', label: 'Servers' },
+  { path: '/operator/queues', label: 'Queues' },
+  { path: '/operator/organisations', label: 'Organisations' },
+  { path: '/operator/people', label: 'Users' },
+  { path: '/operator/notifications', label: 'Notifications' },
+  { path: '/operator/audit', label: 'Audit' },
+]

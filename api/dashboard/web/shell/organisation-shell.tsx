@@ -6,6 +6,7 @@ import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
 import type { Me } from '../../wire/person.ts'
 import { Boundary } from '../components/boundary.tsx'
 import { useRememberedList } from '../components/list-address.ts'
+import { OutageNotice } from '../components/outage.tsx'
 import { Empty, Loading, Pending } from '../components/states.tsx'
 import { type Place, PlaceContext, placeOf, useMe } from '../session.tsx'
 import { Brand } from './brand.tsx'
@@ -29,7 +30,13 @@ export function OrganisationShell({
 }) {
   const me = useMe()
   // A failed refetch keeps the loaded user, so that a page does not lose its input.
-  if (!me.data) return <Pending query={me} />
+  if (!me.data)
+    return (
+      <>
+        <OutageNotice />
+        <Pending query={me} />
+      </>
+    )
   const { organisations } = me.data
   if (organisations.length === 0 && children === undefined) return <Redirect to="/welcome" replace />
   const wanted = organisationId ?? localStorage.getItem(lastPlaceName)
@@ -90,6 +97,7 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
             )}
           </Group>
           <Group gap={4} wrap="nowrap">
+            {isOperatorArea && me.operator && <Palette me={me} place={null} />}
             {place && !isOperatorArea && (
               <PlaceContext value={place}>
                 <Palette me={me} place={place} />
@@ -104,10 +112,11 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
         <Navigation me={me} place={isOperatorArea ? null : place} location={location} />
       </AppShell.Navbar>
       <AppShell.Main id="content" tabIndex={-1}>
-        <Box maw={1180} mx="auto">
+        <Box maw={location.endsWith('/requests') ? 1600 : 1180} mx="auto">
           <Stack gap="lg">
             {!me.email_verified && <VerifyNotice me={me} />}
-            {place?.suspended && !isOperatorArea && <SuspendedNotice />}
+            {place?.suspended && !isOperatorArea && <SuspendedNotice reason={place.suspension_reason} />}
+            <OutageNotice />
             <Boundary key={location.split('/')[2] ?? ''}>
               <Suspense fallback={<Loading />}>
                 <PlaceContext value={place}>{page ?? <OrganisationPages place={place} />}</PlaceContext>

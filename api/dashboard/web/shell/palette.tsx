@@ -7,12 +7,15 @@ import type { Me } from '../../wire/person.ts'
 import { OpenModal } from '../components/dialogs.tsx'
 import { typingMs } from '../components/filters.tsx'
 import type { Place } from '../session.tsx'
-import { type PaletteItem, usePaletteItems } from './palette-items.ts'
+import { type PaletteItem, useOperatorItems, usePaletteItems } from './palette-items.ts'
 
 const maxHeight = 360
 
-/** A button, and ⌘K or Ctrl-K, that opens a search over pages, API keys, models and ids. */
-export function Palette({ me, place }: { me: Me; place: Place }) {
+/**
+ * A button, and ⌘K or Ctrl-K, that opens a search over pages, API keys, models and ids; without a place that of operators, over all
+ * organisations.
+ */
+export function Palette({ me, place }: { me: Me; place: Place | null }) {
   const [isOpen, setOpen] = useState(false)
   useHotkeys([['mod+K', () => setOpen(true)]], [])
   return (
@@ -22,18 +25,54 @@ export function Palette({ me, place }: { me: Me; place: Place }) {
           <IconSearch size={18} aria-hidden />
         </ActionIcon>
       </Tooltip>
-      {isOpen && <Search me={me} place={place} onClose={() => setOpen(false)} />}
+      {isOpen &&
+        (place ? (
+          <PlaceSearch me={me} place={place} onClose={() => setOpen(false)} />
+        ) : (
+          <OperatorSearch onClose={() => setOpen(false)} />
+        ))}
     </>
   )
 }
 
-function Search({ me, place, onClose }: { me: Me; place: Place; onClose: () => void }) {
-  const listId = useId()
-  const [, navigate] = useLocation()
+function PlaceSearch({ me, place, onClose }: { me: Me; place: Place; onClose: () => void }) {
   const [text, setText] = useState('')
   const [settled] = useDebouncedValue(text, typingMs)
-  const [current, setCurrent] = useState(0)
   const items = usePaletteItems(me, place, settled)
+  const words = { label: 'Search pages, API keys, models and IDs', placeholder: 'Page, API key, model or any ID' }
+  return <Search {...{ text, setText, settled, items, words, onClose }} />
+}
+
+function OperatorSearch({ onClose }: { onClose: () => void }) {
+  const [text, setText] = useState('')
+  const [settled] = useDebouncedValue(text, typingMs)
+  const items = useOperatorItems(settled)
+  const words = {
+    label: 'Search all organisations',
+    placeholder: 'Any ID, email address, organisation, model or provider',
+  }
+  return <Search {...{ text, setText, settled, items, words, onClose }} />
+}
+
+function Search({
+  text,
+  setText,
+  settled,
+  items,
+  words,
+  onClose,
+}: {
+  text: string
+  setText: (text: string) => void
+  /** The text that the items are of. */
+  settled: string
+  items: PaletteItem[]
+  words: { label: string; placeholder: string }
+  onClose: () => void
+}) {
+  const listId = useId()
+  const [, navigate] = useLocation()
+  const [current, setCurrent] = useState(0)
   const selected = Math.min(current, items.length - 1)
   const open = ({ href }: PaletteItem) => {
     onClose()
@@ -54,12 +93,12 @@ function Search({ me, place, onClose }: { me: Me; place: Place; onClose: () => v
       <TextInput
         data-autofocus
         role="combobox"
-        aria-label="Search pages, API keys, models and IDs"
+        aria-label={words.label}
         aria-expanded
         aria-autocomplete="list"
         aria-controls={listId}
         aria-activedescendant={items.length > 0 ? `${listId}-${selected}` : undefined}
-        placeholder="Page, API key, model or any ID"
+        placeholder={words.placeholder}
         leftSection={<IconSearch size={16} aria-hidden />}
         value={text}
         maxLength={200}
@@ -73,7 +112,7 @@ function Search({ me, place, onClose }: { me: Me; place: Place; onClose: () => v
         <div role="listbox" id={listId} aria-label="Results">
           {items.map((item, i) => (
             <Result
-              key={item.href}
+              key={`${item.kind} ${item.href}`}
               id={`${listId}-${i}`}
               item={item}
               isSelected={i === selected}

@@ -1,5 +1,6 @@
 import { Anchor, Box, Center, Group, Paper } from '@mantine/core'
 import type { ReactNode } from 'react'
+import { OutageNotice } from '../components/outage.tsx'
 import { Brand } from './brand.tsx'
 import { SchemeSwitch } from './scheme-switch.tsx'
 
@@ -18,6 +19,7 @@ export function VisitorShell({ children }: { children: ReactNode }) {
       </Group>
       <Center component="main" px="md" pt="6vh" pb="xl">
         <Paper withBorder p="xl" w="100%" maw={440}>
+          <OutageNotice />
           {children}
         </Paper>
       </Center>

@@ -18,7 +18,7 @@ export async function verify({ headers, raw, nowMs, connection, remember }: Prov
   if (!isFresh(timestamp, nowMs) || !/^[\da-f]{128}$/i.test(signature)) return false
   const address = connection.provider.quirks?.jwks_url
   if (typeof address !== 'string') return false
-  const keys = keysOf(await remember('jwks', () => fetchPublicDocument(address)))
+  const keys = keysOf(await remember('jwks', () => fetchPublicDocument(address, connection.proxy)))
   const signedText = Buffer.from([request, user, timestamp, createHash('sha256').update(raw).digest('hex')].join('\n'))
   return keys.some(key => verifySignature(null, signedText, key, Buffer.from(signature, 'hex')))
 }

@@ -1,4 +1,4 @@
-import { Box, ColorSwatch, Group, Paper, Text } from '@mantine/core'
+import { Anchor, Box, ColorSwatch, Group, Paper, Table, Text } from '@mantine/core'
 import { useElementSize } from '@mantine/hooks'
 import { type PointerEvent, useState } from 'react'
 import { labelled, periodName, tickName } from './period.ts'
@@ -20,6 +20,7 @@ type TimeChartProps = {
   onPick?: (period: number) => void
 }
 
+const maxTableHeight = 260
 const axisHeight = 22
 const minAxisWidth = 56
 const axisLetterWidth = 6.5
@@ -28,8 +29,58 @@ const topSpace = 6
 const labelWidth = 78
 const maxBarWidth = 36
 
-/** Bars stacked by series, or lines, over time. SVG rather than a library: docs/decisions/dashboard.md, Charts. */
-export function TimeChart({ label, kind, times, stepMs, series, text, height = 200, onPick }: TimeChartProps) {
+/** Bars stacked by series, or lines, over time; its values also as a table. */
+export function TimeChart(props: TimeChartProps) {
+  const [isTable, setTable] = useState(false)
+  return (
+    <div>
+      <Drawing {...props} />
+      <Anchor component="button" type="button" size="xs" aria-expanded={isTable} onClick={() => setTable(!isTable)}>
+        {isTable ? 'Hide the table' : 'Show as table'}
+        <span className="visually-hidden"> {props.label}</span>
+      </Anchor>
+      {isTable && <Values {...props} />}
+    </div>
+  )
+}
+
+/** The values of a chart for those who cannot see or point at them: the periods with requests, the latest first. */
+function Values({ label, times, stepMs, series, text }: TimeChartProps) {
+  const used = times.map((_, i) => i).filter(i => series.some(({ values }) => values[i]))
+  return (
+    <Box mah={maxTableHeight} role="group" aria-label={label} tabIndex={0} style={{ overflow: 'auto' }}>
+      <Table aria-label={label} verticalSpacing={2} stickyHeader fz="xs">
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th scope="col">Period</Table.Th>
+            {series.map(({ name }) => (
+              <Table.Th key={name} scope="col" ta="end">
+                {name}
+              </Table.Th>
+            ))}
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {used.reverse().map(i => (
+            <Table.Tr key={times[i]}>
+              <Table.Th scope="row" fw={400}>
+                {periodName(times[i]!, stepMs)}
+              </Table.Th>
+              {series.map(({ name, values }) => (
+                <Table.Td key={name} ta="end" className="numeric">
+                  {values[i] == null ? '–' : text(values[i])}
+                </Table.Td>
+              ))}
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Box>
+  )
+}
+
+/** SVG rather than a library: docs/decisions/dashboard.md, Charts. */
+function Drawing({ label, kind, times, stepMs, series, text, height = 200, onPick }: TimeChartProps) {
   const { ref, width } = useElementSize()
   const [hovered, setHovered] = useState<number | null>(null)
   const plotHeight = height - axisHeight - topSpace

@@ -4,7 +4,7 @@ import { duration } from '../../format.ts'
 
 type Bar = { key: string; kind: 'call' | 'failed' | 'pause'; startMs: number; ms: number }
 
-/** Calls to providers and the waits between them, over the duration of a request or job. `firstByteMs`: of the last call. */
+/** Calls to providers and the waits between them, over the duration of a request or job. `firstByteMs`: until the first token of a stream, in the last call. */
 export function CallList({
   calls,
   durationMs,

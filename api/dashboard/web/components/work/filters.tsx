@@ -1,9 +1,10 @@
-import { Select } from '@mantine/core'
+import { Group, Select, type SelectProps, Text } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { KeysAnswer } from '../../../wire/keys.ts'
 import { call, queryText } from '../../api.ts'
+import { shortCount } from '../../format.ts'
 import { withoutSecret } from '../../pages/keys/queries.ts'
 import { useMembers } from '../../pages/members/member.ts'
 import { usePlace } from '../../session.tsx'
@@ -19,10 +20,12 @@ export function ChoiceFilter({
   label,
   data,
   compact = false,
+  counts,
 }: {
   name: string
   label: string
   data: { value: string; label: string }[]
+  counts?: Counts | undefined
   /** Shows the label inside, while nothing is chosen. */
   compact?: boolean
 }) {
@@ -34,9 +37,25 @@ export function ChoiceFilter({
       clearButtonProps={{ 'aria-label': `Clear ${label.toLowerCase()}` }}
       w={filterWidth}
       data={data}
+      {...(counts && { renderOption: optionOf(counts) })}
       value={value || null}
       onChange={chosen => set(chosen ?? '')}
     />
+  )
+}
+
+/** How many things each choice finds; those that are missing find none, or it is not known. */
+export type Counts = Record<string, number>
+
+/** Shows a choice with its number. */
+export function optionOf(counts: Counts): NonNullable<SelectProps['renderOption']> {
+  return ({ option: { value, label } }) => (
+    <Group justify="space-between" wrap="nowrap" gap="xs" w="100%">
+      <span>{label}</span>
+      <Text span size="xs" c="dimmed" className="numeric">
+        {counts[value] === undefined ? '' : shortCount(counts[value])}
+      </Text>
+    </Group>
   )
 }
 

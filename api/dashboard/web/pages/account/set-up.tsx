@@ -5,6 +5,7 @@ import type { Me } from '../../../wire/person.ts'
 import { callAuth } from '../../api.ts'
 import { CodeInput, codeOf } from '../../components/code-input.tsx'
 import { CodeBox } from '../../components/copy.tsx'
+import { useFocusFirst } from '../../components/focus-first.ts'
 import { Form } from '../../components/form.tsx'
 import { ProofInput, proofOf } from '../../components/proof.tsx'
 import { QrCode } from '../../components/qr-code.tsx'
@@ -19,11 +20,17 @@ export function SetUp({ me, onDone, onCancel }: { me: Me; onDone: () => void; on
   const [code, setCode] = useState('')
   const begin = useMutation({ mutationFn: () => callAuth<Begun>('two-factor/enable', proofOf(me, proof)) })
   const confirm = useMutation({ mutationFn: () => callAuth('two-factor/verify-totp', { code: codeOf(code) }) })
+  const part = useFocusFirst(confirm.isSuccess ? 'codes' : begin.data ? 'code' : 'proof', { initially: true })
   const done = async () => {
     await queries.invalidateQueries()
     onDone()
   }
-  if (confirm.isSuccess) return <BackupCodes codes={begin.data!.backupCodes} onDone={() => void done()} />
+  if (confirm.isSuccess)
+    return (
+      <div ref={part}>
+        <BackupCodes codes={begin.data!.backupCodes} onDone={() => void done()} />
+      </div>
+    )
   const cancel = onCancel && (
     <Button variant="default" onClick={onCancel}>
       Cancel
@@ -31,7 +38,7 @@ export function SetUp({ me, onDone, onCancel }: { me: Me; onDone: () => void; on
   )
   if (!begin.data)
     return (
-      <Stack maw={440} gap="xs">
+      <Stack ref={part} maw={440} gap="xs">
         <Form mutation={begin} submit="Continue" w="fit-content">
           <ProofInput me={me} value={proof} onChange={setProof} />
         </Form>
@@ -40,12 +47,12 @@ export function SetUp({ me, onDone, onCancel }: { me: Me; onDone: () => void; on
     )
   const { totpURI } = begin.data
   return (
-    <Stack maw={440} gap="sm">
+    <Stack ref={part} maw={440} gap="sm">
       <Text size="sm">Scan the QR code with an authenticator app on your phone, or enter the secret manually.</Text>
       <QrCode text={totpURI} label="QR code of the secret, which is shown below" />
       <CodeBox code={secretOf(totpURI)} label="Secret" />
       <Form mutation={confirm} submit="Confirm" w="fit-content">
-        <CodeInput value={code} onChange={setCode} focused />
+        <CodeInput value={code} onChange={setCode} />
       </Form>
       <Group>{cancel}</Group>
     </Stack>

@@ -5,6 +5,7 @@ import { useState } from 'react'
 import type { Me } from '../../../wire/person.ts'
 import { callAuth } from '../../api.ts'
 import { OpenModal } from '../../components/dialogs.tsx'
+import { useFocusFirst } from '../../components/focus-first.ts'
 import { Form } from '../../components/form.tsx'
 import { ProofInput, proofOf } from '../../components/proof.tsx'
 import { BackupCodes } from './backup-codes.tsx'
@@ -14,11 +15,13 @@ import { SetUp } from './set-up.tsx'
 export function TwoFactor({ me }: { me: Me }) {
   const [dialog, setDialog] = useState<'codes' | 'off' | null>(null)
   const [isSettingUp, setSettingUp] = useState(false)
+  // The set-up has a focus of its own.
+  const part = useFocusFirst(isSettingUp ? '' : 'over', { initially: false })
   const close = () => setSettingUp(false)
   if (isSettingUp) return <SetUp me={me} onDone={close} onCancel={close} />
   if (!me.two_factor)
     return (
-      <Stack gap="sm" align="flex-start">
+      <Stack ref={part} gap="sm" align="flex-start">
         <Text size="sm">
           Require a code from an app on your phone in addition to your password, so that your password alone is not
           enough to sign in.
@@ -29,7 +32,7 @@ export function TwoFactor({ me }: { me: Me }) {
       </Stack>
     )
   return (
-    <Stack gap="sm" align="flex-start">
+    <Stack ref={part} gap="sm" align="flex-start">
       <Group gap="xs">
         <Badge color="teal">on</Badge>
         <Text size="sm">Signing in with your password requires a code from your authenticator app.</Text>

@@ -1,5 +1,6 @@
 import { Stack, Title } from '@mantine/core'
 import { Page } from '../../components/page.tsx'
+import { Together } from '../../components/together.tsx'
 import { usePlace } from '../../session.tsx'
 import { Channels } from './channels.tsx'
 import { History } from './history.tsx'
@@ -13,7 +14,7 @@ export default function Alerts() {
       title="Alerts"
       description="Sent once when a live key reaches 50, 80 and 100% of its monthly cap, when a key is blocked, when the balance is low, and when a webhook endpoint is disabled because its deliveries fail; and by your own rules."
     >
-      <Stack gap="xl">
+      <Together gap="xl">
         <Rules />
         {may('admin') && <Channels />}
         <Stack gap="sm" component="section" aria-labelledby="history">
@@ -22,7 +23,7 @@ export default function Alerts() {
           </Title>
           <History />
         </Stack>
-      </Stack>
+      </Together>
     </Page>
   )
 }

@@ -31,6 +31,7 @@ const texts: Record<string, string> = {
   'queue.entries_removed': 'removed failed entries of the queue',
   'user.suspended': 'suspended',
   'user.resumed': 'resumed',
+  'user.verified': 'confirmed the email address of',
   'user.promoted': 'gave the operator role to',
   'user.demoted': 'took the operator role from',
   'member.invited': 'invited',

@@ -2,7 +2,7 @@ import { Group, Select } from '@mantine/core'
 import { useSearchParams } from 'wouter'
 import { queryText } from '../../api.ts'
 import { ExportButtons } from '../../components/export-buttons.tsx'
-import { TextFilter, useFilter } from '../../components/filters.tsx'
+import { FilterPanel, TextFilter, useFilter } from '../../components/filters.tsx'
 import { SpanPicker, type TimeQuery, useTime } from '../../components/span.tsx'
 import { auditSubjects } from './actions.ts'
 
@@ -33,15 +33,17 @@ export function AuditActions({ base }: { base: string }) {
 /** Filters by actor, action and object, of an organisation or of operators, who change other things. */
 export function AuditFilterBar({ isOfOperators = false }: { isOfOperators?: boolean }) {
   return (
-    <Group align="flex-end">
-      <TextFilter name="actor" label="Actor" placeholder="Email address or key" w={width} />
-      {isOfOperators ? (
-        <TextFilter name="action" label="Action" placeholder="credit, catalog_model …" w={width} />
-      ) : (
-        <ActionFilter />
-      )}
-      <TextFilter name="target" label="Object" placeholder="API key, model, member …" w={width} />
-    </Group>
+    <FilterPanel names={names}>
+      <Group align="flex-end">
+        <TextFilter name="actor" label="Actor" placeholder="Email address or key" w={width} />
+        {isOfOperators ? (
+          <TextFilter name="action" label="Action" placeholder="credit, catalog_model …" w={width} />
+        ) : (
+          <ActionFilter />
+        )}
+        <TextFilter name="target" label="Object" placeholder="API key, model, member …" w={width} />
+      </Group>
+    </FilterPanel>
   )
 }
 

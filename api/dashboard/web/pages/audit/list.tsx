@@ -35,6 +35,7 @@ export const auditColumns: Column<AuditEvent>[] = [
   {
     header: 'Time',
     nowrap: true,
+    card: 'line',
     cell: ({ at }) => (
       <>
         <Text size="sm">{moment(at)}</Text>
@@ -48,6 +49,7 @@ export const auditColumns: Column<AuditEvent>[] = [
     header: 'Actor',
     width: 200,
     maxWidth: 230,
+    card: 'line',
     cell: ({ actor, via }) => (
       <>
         <Text size="sm">{actor.name}</Text>
@@ -58,9 +60,9 @@ export const auditColumns: Column<AuditEvent>[] = [
       </>
     ),
   },
-  { header: 'Action', kind: 'rowHeader', maxWidth: 260, cell: event => <Sentence event={event} /> },
-  { header: 'Change', maxWidth: 280, cell: event => <ChangeList {...event} /> },
-  { header: 'From', width: 130, maxWidth: 170, cell: event => <Client event={event} /> },
+  { header: 'Action', kind: 'rowHeader', maxWidth: 260, card: 'lead', cell: event => <Sentence event={event} /> },
+  { header: 'Change', maxWidth: 280, card: 'line', cell: event => <ChangeList {...event} /> },
+  { header: 'From', width: 130, maxWidth: 170, card: 'line', cell: event => <Client event={event} /> },
 ]
 
 /** The address and the program that a change came from, if they are known. */

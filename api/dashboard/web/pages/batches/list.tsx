@@ -85,6 +85,7 @@ const columns = (home: string): Column<BatchRow>[] => [
   {
     header: 'Batch',
     kind: 'rowHeader',
+    card: 'lead',
     cell: ({ id, model, total, endpoint }) => (
       <>
         <Anchor component={Link} href={`${home}/batches/${id}`} size="sm" ff="monospace">
@@ -96,13 +97,14 @@ const columns = (home: string): Column<BatchRow>[] => [
       </>
     ),
   },
-  { header: 'Status', cell: ({ status }) => <Status value={status} /> },
+  { header: 'Status', card: 'line', cell: ({ status }) => <Status value={status} /> },
   {
     header: 'Lines',
     width: 270,
+    card: 'line',
     cell: batch => <BatchProgress batch={batch} label={`Progress of ${batch.id}`} />,
   },
   { header: 'Key', maxWidth: 260, cell: keyCell },
-  { header: 'Cost', kind: 'number', cell: ({ cost_usd }) => usd(cost_usd) },
-  { header: 'Created', nowrap: true, cell: ({ created_at }) => <Time at={created_at} /> },
+  { header: 'Cost', kind: 'number', card: 'aside', cell: ({ cost_usd }) => usd(cost_usd) },
+  { header: 'Created', nowrap: true, card: 'line', cell: ({ created_at }) => <Time at={created_at} /> },
 ]

@@ -4,6 +4,7 @@ import type { Billing as BillingFacts } from '../../../wire/billing.ts'
 import { call } from '../../api.ts'
 import { Page } from '../../components/page.tsx'
 import { Show } from '../../components/states.tsx'
+import { Together } from '../../components/together.tsx'
 import { usePlace, usePublicSettings } from '../../session.tsx'
 import { Ledger } from './ledger.tsx'
 import { Payments } from './payments.tsx'
@@ -35,18 +36,20 @@ function OwnBilling() {
   return (
     <Page title="Billing" description="Credits are prepaid. Each request is charged when it ends.">
       <Returned />
-      <Show query={billing} rows={4}>
-        {({ wallet, payments }) => (
-          <>
-            <SimpleGrid cols={{ base: 1, md: 2 }}>
-              <WalletCard wallet={wallet} />
-              <TopUpForm payments={payments} />
-            </SimpleGrid>
-            {payments && <Payments />}
-          </>
-        )}
-      </Show>
-      <Ledger />
+      <Together>
+        <Show query={billing} rows={4}>
+          {({ wallet, payments }) => (
+            <>
+              <SimpleGrid cols={{ base: 1, md: 2 }}>
+                <WalletCard wallet={wallet} />
+                <TopUpForm payments={payments} />
+              </SimpleGrid>
+              {payments && <Payments />}
+            </>
+          )}
+        </Show>
+        <Ledger />
+      </Together>
     </Page>
   )
 }

@@ -13,17 +13,20 @@ export function ledgerColumns(byDay: boolean, hasBalance: boolean): Column<Ledge
   const balance: Column<LedgerLine> = {
     header: 'Balance',
     kind: 'number',
+    card: 'labelled',
     cell: ({ balance_usd }) => (balance_usd === null ? '–' : text(balance_usd)),
   }
   return [
     {
       header: 'Time (UTC)',
       nowrap: true,
+      card: 'line',
       cell: ({ kind, at }) => (byDay && kind === 'charge' ? day(at, 'utc') : moment(at, 'utc')),
     },
     {
       header: 'Entry',
       kind: 'rowHeader',
+      card: 'lead',
       cell: line => (
         <>
           {nameOf(line)}
@@ -31,8 +34,13 @@ export function ledgerColumns(byDay: boolean, hasBalance: boolean): Column<Ledge
         </>
       ),
     },
-    { header: 'API key or reference', maxWidth: 320, cell: line => <About line={line} /> },
-    { header: 'Amount', kind: 'number', cell: ({ amount_usd }) => `${amount_usd > 0 ? '+' : ''}${text(amount_usd)}` },
+    { header: 'API key or reference', maxWidth: 320, card: 'line', cell: line => <About line={line} /> },
+    {
+      header: 'Amount',
+      kind: 'number',
+      card: 'aside',
+      cell: ({ amount_usd }) => `${amount_usd > 0 ? '+' : ''}${text(amount_usd)}`,
+    },
     ...(hasBalance ? [balance] : []),
   ]
 }

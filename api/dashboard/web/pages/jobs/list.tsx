@@ -2,7 +2,7 @@ import { Anchor, Button, Group, Text } from '@mantine/core'
 import { IconSearch } from '@tabler/icons-react'
 import { Link, useSearchParams } from 'wouter'
 import type { JobRow, JobStatus } from '../../../wire/jobs.ts'
-import { TextFilter, useFilter } from '../../components/filters.tsx'
+import { FilterPanel, TextFilter, useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { LiveProgress } from '../../components/progress.tsx'
 import { SpanPicker, useTime } from '../../components/span.tsx'
@@ -46,19 +46,21 @@ export function JobList() {
       description="Media jobs (videos, lip sync, face swaps, avatars, meshes) and delayed jobs. Unfinished jobs update automatically."
       actions={<SpanPicker time={time} onChange={setTime} hasAll />}
     >
-      <Group align="flex-end">
-        <TextFilter
-          name="q"
-          label="ID"
-          placeholder="Job or request ID"
-          leftSection={<IconSearch size={16} aria-hidden />}
-          w={{ base: '100%', xs: 220 }}
-        />
-        <ChoiceFilter name="kind" label="Type" data={kinds} />
-        <ChoiceFilter name="status" label="Status" data={statuses} />
-        <ChoiceFilter name="environment" label="Environment" data={environments} />
-        <KeyFilter />
-      </Group>
+      <FilterPanel names={['q', 'kind', 'status', 'environment', 'key']}>
+        <Group align="flex-end">
+          <TextFilter
+            name="q"
+            label="ID"
+            placeholder="Job or request ID"
+            leftSection={<IconSearch size={16} aria-hidden />}
+            w={{ base: '100%', xs: 220 }}
+          />
+          <ChoiceFilter name="kind" label="Type" data={kinds} />
+          <ChoiceFilter name="status" label="Status" data={statuses} />
+          <ChoiceFilter name="environment" label="Environment" data={environments} />
+          <KeyFilter />
+        </Group>
+      </FilterPanel>
       <PagedTable
         label="Jobs"
         query={jobs}
@@ -99,6 +101,7 @@ const columns = (home: string): Column<JobRow>[] => [
   {
     header: 'Job',
     kind: 'rowHeader',
+    card: 'lead',
     cell: ({ id, kind, thumbnail }) => (
       <Group gap="sm" wrap="nowrap">
         <Thumbnail kind={kind} thumbnail={thumbnail} />
@@ -113,11 +116,11 @@ const columns = (home: string): Column<JobRow>[] => [
       </Group>
     ),
   },
-  { header: 'Status', width: 210, cell: job => <State job={job} /> },
-  { header: 'Model', cell: modelCell },
+  { header: 'Status', width: 210, card: 'line', cell: job => <State job={job} /> },
+  { header: 'Model', card: 'line', cell: modelCell },
   { header: 'Key', maxWidth: 260, cell: keyCell },
-  { header: 'Cost', kind: 'number', cell: job => <Cost job={job} /> },
-  { header: 'Created', nowrap: true, cell: ({ created_at }) => <Time at={created_at} /> },
+  { header: 'Cost', kind: 'number', card: 'aside', cell: job => <Cost job={job} /> },
+  { header: 'Created', nowrap: true, card: 'line', cell: ({ created_at }) => <Time at={created_at} /> },
 ]
 
 function State({ job }: { job: JobRow }) {

@@ -20,7 +20,7 @@ export function useBulkChange() {
       const failed: Failed[] = []
       const work = async () => {
         for (let key = waiting.shift(); key !== undefined; key = waiting.shift())
-          await call(`${base}/keys/${key.hash}`, request).catch(error => failed.push({ key: key!, error }))
+          await call(`${base}/keys/${key.id}`, request).catch(error => failed.push({ key: key!, error }))
       }
       await Promise.all(Array.from({ length: maxConcurrent }, work))
       return failed

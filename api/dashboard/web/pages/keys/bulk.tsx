@@ -4,6 +4,7 @@ import { useState } from 'react'
 import type { DashboardKey } from '../../../wire/keys.ts'
 import { Confirm } from '../../components/confirm.tsx'
 import { count, usd } from '../../format.ts'
+import { usePlace } from '../../session.tsx'
 import { type BulkAction, type Failed, requestOf, useBulkChange } from './bulk-change.ts'
 import { CapInput } from './policy-fields.tsx'
 
@@ -36,9 +37,10 @@ type Selection = { keys: DashboardKey[]; selected: DashboardKey[]; onSelect: (ke
 
 /** The keys of a list that are selected, and what can be done to them. */
 export function BulkBar({ keys, selected, onSelect }: Selection) {
+  const { suspended } = usePlace()
   const [asked, setAsked] = useState<{ action: BulkAction; keys: DashboardKey[] } | null>(null)
   const selectable = keys.filter(isSelectable)
-  if (selectable.length === 0 && !asked) return null
+  if ((suspended || selectable.length === 0) && !asked) return null
   const isAll = selected.length === selectable.length
   return (
     <Group gap="sm" mih={30}>

@@ -6,8 +6,8 @@ import { OpenDrawer } from '../../components/dialogs.tsx'
 import { Failure } from '../../components/states.tsx'
 import { usePlace } from '../../session.tsx'
 import { VerifyNotice } from '../../shell/verify-notice.tsx'
-import { emptyDraft, fieldsOf } from './draft.ts'
-import { CapField, MoreFields, NameField } from './policy-fields.tsx'
+import { emptyDraft, fieldsOf, isComplete } from './draft.ts'
+import { CapField, MissingChoices, MoreFields, NameField } from './policy-fields.tsx'
 import { useCreate } from './queries.ts'
 
 /** Creates an API key; `onCreated` gets its secret. */
@@ -19,24 +19,41 @@ export function CreateDrawer({
   onClose: () => void
 }) {
   const { me } = usePlace()
-  const [environment, setEnvironment] = useState<Environment>('test')
+  const [environment, setEnvironment] = useState<Environment | null>(null)
   const [draft, setDraft] = useState(emptyDraft)
   const [hasMore, setMore] = useState(false)
+  const [isTried, setTried] = useState(false)
   const create = useCreate(onCreated)
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    if (!create.isPending) create.mutate({ ...fieldsOf(draft), environment }, { onSuccess: onClose })
+    setTried(true)
+    // The fields that may lack something are among the folded ones.
+    if (!isComplete(draft)) setMore(true)
+    else if (environment !== null && !create.isPending)
+      create.mutate({ ...fieldsOf(draft), environment }, { onSuccess: onClose })
   }
   return (
     <OpenDrawer onClose={onClose} title="Create an API key">
       <form onSubmit={submit}>
         <Stack>
           {!me.email_verified && <VerifyNotice me={me} />}
-          <NameField draft={draft} onChange={setDraft} />
-          <Radio.Group label="Environment" value={environment} onChange={value => setEnvironment(value as Environment)}>
+          <NameField draft={draft} onChange={setDraft} hasFocus />
+          <Radio.Group
+            label="Environment"
+            name="environment"
+            value={environment}
+            onChange={value => setEnvironment(value as Environment)}
+          >
             <Stack gap="xs" mt="xs">
-              <Radio value="test" label="Test" description="The sandbox echoes requests. Nothing is charged." />
+              {/* Neither is chosen beforehand: the secret of the wrong one is found out only in production. */}
               <Radio
+                required
+                value="test"
+                label="Test"
+                description="The sandbox echoes requests. Nothing is charged."
+              />
+              <Radio
+                required
                 value="live"
                 label="Live"
                 description="Requests reach real providers and are paid from the organisation’s credits."
@@ -61,6 +78,7 @@ export function CreateDrawer({
           <div id="more-limits" hidden={!hasMore} onInvalidCapture={() => setMore(true)}>
             <MoreFields draft={draft} onChange={setDraft} />
           </div>
+          {isTried && <MissingChoices draft={draft} />}
           {create.error && <Failure error={create.error} />}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>

@@ -8,10 +8,10 @@ export type Draft = {
   rpmLimit: number | string
   tpmLimit: number | string
   capUsd: number | string
-  /** Empty = all models. */
-  models: string[]
-  /** Empty = all endpoints. */
-  scopes: string[]
+  /** Null = all models. */
+  models: string[] | null
+  /** Null = all endpoints. */
+  scopes: string[] | null
   learning: boolean
   deniedTiers: string[]
   /** Which providers may serve the key; null = all. */
@@ -26,8 +26,8 @@ export const emptyDraft: Draft = {
   rpmLimit: '',
   tpmLimit: '',
   capUsd: '',
-  models: [],
-  scopes: [],
+  models: null,
+  scopes: null,
   learning: true,
   deniedTiers: [],
   provider: null,
@@ -41,8 +41,8 @@ export function draftOf(key: DashboardKey): Draft {
     rpmLimit: key.rpm_limit ?? '',
     tpmLimit: key.tpm_limit ?? '',
     capUsd: key.monthly_spend_cap_usd ?? '',
-    models: key.model_allowlist ?? [],
-    scopes: key.scopes.split(',').includes('*') ? [] : key.scopes.split(','),
+    models: key.model_allowlist,
+    scopes: key.scopes.split(',').includes('*') ? null : key.scopes.split(','),
     learning: key.learning,
     deniedTiers: key.denied_service_tiers ?? [],
     provider: key.provider,
@@ -60,8 +60,8 @@ export function fieldsOf(draft: Draft): KeyFields {
     rpm_limit: limit(draft.rpmLimit),
     tpm_limit: limit(draft.tpmLimit),
     monthly_spend_cap_usd: limit(draft.capUsd),
-    model_allowlist: draft.models.length === 0 ? null : draft.models,
-    scopes: draft.scopes.length === 0 ? '*' : draft.scopes.join(','),
+    model_allowlist: draft.models,
+    scopes: draft.scopes?.join(',') ?? '*',
     learning: draft.learning,
     denied_service_tiers:
       draft.deniedTiers.length === 0 ? null : (draft.deniedTiers as NonNullable<KeyFields['denied_service_tiers']>),
@@ -69,6 +69,22 @@ export function fieldsOf(draft: Draft): KeyFields {
     expires_at: draft.expires === '' ? null : utcTime(draft.expires),
   }
 }
+
+/** What a draft still lacks, a sentence per list of which nothing is chosen: an empty list never means all. */
+export function missingChoices({ models, scopes, provider }: Draft): {
+  models?: string
+  scopes?: string
+  providers?: string
+} {
+  const isEmpty = (list: readonly string[] | null | undefined) => list?.length === 0
+  return {
+    ...(isEmpty(models) && { models: 'Choose at least one model, or “All models”.' }),
+    ...(isEmpty(scopes) && { scopes: 'Choose at least one endpoint, or “All endpoints”.' }),
+    ...(isEmpty(provider?.only) && { providers: 'Name at least one provider, or choose “All providers”.' }),
+  }
+}
+
+export const isComplete = (draft: Draft) => Object.keys(missingChoices(draft)).length === 0
 
 /** A `datetime-local` value as the API takes it. An invalid date (the year 20261) stays unchanged, so that the API rejects it. */
 function utcTime(local: string): string {

@@ -8,9 +8,10 @@ import { Failure, Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Time } from '../../components/time.tsx'
 import { moment, percent } from '../../format.ts'
-import { changedFields, draftOf } from './draft.ts'
+import { usePlace } from '../../session.tsx'
+import { changedFields, draftOf, isComplete } from './draft.ts'
 import { KeyState } from './key-state.tsx'
-import { PolicyFields } from './policy-fields.tsx'
+import { MissingChoices, PolicyFields } from './policy-fields.tsx'
 import { useKey, usePatch, useRevoke } from './queries.ts'
 import { RollDialog } from './roll.tsx'
 import { Spend } from './spend.tsx'
@@ -18,8 +19,8 @@ import { Spend } from './spend.tsx'
 type Handlers = { onRolled: (answer: KeySecretAnswer) => void; onClose: () => void }
 
 /** One API key: its policy and its actions. */
-export function KeyDrawer({ hash, ...handlers }: { hash: string } & Handlers) {
-  const key = useKey(hash)
+export function KeyDrawer({ name, ...handlers }: { name: string } & Handlers) {
+  const key = useKey(name)
   return (
     <OpenDrawer onClose={handlers.onClose} title={key.data?.name ?? 'API key'}>
       <Show query={key}>
@@ -27,7 +28,9 @@ export function KeyDrawer({ hash, ...handlers }: { hash: string } & Handlers) {
           <Stack>
             <Facts apiKey={data} />
             <StateNote apiKey={data} />
-            {data.may_manage && <Actions apiKey={data} {...handlers} />}
+            {data.may_manage && (
+              <KeyActions apiKey={data} onRolled={handlers.onRolled} onDone={handlers.onClose} size="compact-sm" />
+            )}
             <PolicyForm apiKey={data} />
           </Stack>
         )}
@@ -115,15 +118,18 @@ function StateNote({ apiKey }: { apiKey: DashboardKey }) {
 }
 
 function PolicyForm({ apiKey }: { apiKey: DashboardKey }) {
+  const { suspended } = usePlace()
   /** The key that the draft began with, so that concurrent changes of others are not reverted. */
   const [begun, setBegun] = useState(apiKey)
   const [draft, setDraft] = useState(() => draftOf(begun))
-  const patch = usePatch(apiKey.hash)
+  const [isTried, setTried] = useState(false)
+  const patch = usePatch(apiKey.id)
   const changes = changedFields(draft, begun)
-  const isFixed = !apiKey.may_manage || !isChangeable(apiKey)
+  const isFixed = suspended || !apiKey.may_manage || !isChangeable(apiKey)
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    if (patch.isPending) return
+    setTried(true)
+    if (patch.isPending || !isComplete(draft)) return
     patch.mutate(changes, {
       onSuccess: ({ data }) => {
         setBegun(data)
@@ -135,7 +141,8 @@ function PolicyForm({ apiKey }: { apiKey: DashboardKey }) {
   return (
     <form onSubmit={submit}>
       <Stack>
-        <PolicyFields draft={draft} onChange={setDraft} disabled={isFixed} />
+        <PolicyFields keyId={apiKey.id} draft={draft} onChange={setDraft} disabled={isFixed} />
+        {isTried && <MissingChoices draft={draft} />}
         {patch.error && <Failure error={patch.error} />}
         {!isFixed && (
           <Group justify="flex-end">
@@ -149,34 +156,50 @@ function PolicyForm({ apiKey }: { apiKey: DashboardKey }) {
   )
 }
 
-function Actions({ apiKey, onRolled, onClose }: { apiKey: DashboardKey } & Handlers) {
+/** What can be done to a key. `onDone` is called after it was rolled or revoked. */
+export function KeyActions({
+  apiKey,
+  onRolled,
+  onDone,
+  size,
+}: {
+  apiKey: DashboardKey
+  onRolled: (answer: KeySecretAnswer) => void
+  onDone: () => void
+  size?: 'compact-sm'
+}) {
+  const { suspended } = usePlace()
   const [asked, setAsked] = useState<'roll' | 'revoke' | null>(null)
-  const toggle = usePatch(apiKey.hash)
-  const revoke = useRevoke(apiKey.hash)
+  const toggle = usePatch(apiKey.id)
+  const revoke = useRevoke(apiKey.id)
   const shown = `${apiKey.prefix}…${apiKey.last4}`
+  const finish = () => {
+    setAsked(null)
+    onDone()
+  }
   // The parent keeps it mounted, because it handles the result of the revocation.
-  if (!isChangeable(apiKey)) return null
+  if (suspended || !isChangeable(apiKey)) return null
   return (
     <Stack gap="xs">
       <Group gap="xs">
         <Button
-          size="compact-sm"
+          size={size}
           variant="default"
           loading={toggle.isPending}
           onClick={() => toggle.mutate({ disabled: !apiKey.disabled })}
         >
           {apiKey.disabled ? 'Enable' : 'Disable'}
         </Button>
-        <Button size="compact-sm" variant="default" onClick={() => setAsked('roll')}>
+        <Button size={size} variant="default" onClick={() => setAsked('roll')}>
           Roll secret
         </Button>
-        <Button size="compact-sm" variant="light" color="red" onClick={() => setAsked('revoke')}>
+        <Button size={size} variant="light" color="red" onClick={() => setAsked('revoke')}>
           Revoke
         </Button>
       </Group>
       {toggle.error && <Failure error={toggle.error} />}
       {asked === 'roll' && (
-        <RollDialog apiKey={apiKey} onRolled={onRolled} onDone={onClose} onClose={() => setAsked(null)} />
+        <RollDialog apiKey={apiKey} onRolled={onRolled} onDone={finish} onClose={() => setAsked(null)} />
       )}
       {asked === 'revoke' && (
         <Confirm
@@ -184,7 +207,7 @@ function Actions({ apiKey, onRolled, onClose }: { apiKey: DashboardKey } & Handl
           action="Revoke key"
           pending={revoke.isPending}
           error={revoke.error}
-          onConfirm={() => revoke.mutate(undefined, { onSuccess: onClose })}
+          onConfirm={() => revoke.mutate(undefined, { onSuccess: finish })}
           onClose={() => setAsked(null)}
         >
           {shown} stops working immediately{apiKey.previous_secret_last4 !== null && ', and so does its old secret'}.

@@ -22,7 +22,7 @@ export default function Keys() {
   const { home } = usePlace()
   return (
     <Switch>
-      <Route path={`${home}/keys/:hash`}>{({ hash }) => <KeyPage key={hash} hash={hash} />}</Route>
+      <Route path={`${home}/keys/:name`}>{({ name }) => <KeyPage key={name} name={name} />}</Route>
       <Route>
         <KeysPage />
       </Route>
@@ -31,7 +31,7 @@ export default function Keys() {
 }
 
 function KeysPage() {
-  const { isOperatorView } = usePlace()
+  const { isOperatorView, suspended } = usePlace()
   const [address, setAddress] = useSearchParams()
   const [created, setCreated] = useState<KeySecretAnswer | null>(null)
   const opened = isOperatorView ? null : address.get('key') || null
@@ -58,7 +58,7 @@ function KeysPage() {
             >
               Connect an agent
             </Button>
-            <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => open('new')}>
+            <Button leftSection={<IconPlus size={16} aria-hidden />} disabled={suspended} onClick={() => open('new')}>
               Create key
             </Button>
           </>
@@ -69,7 +69,7 @@ function KeysPage() {
       {opened === 'new' && <CreateDrawer onCreated={setCreated} onClose={close} />}
       {opened === 'connect' && <ConnectDialog onClose={close} />}
       {opened !== null && opened !== 'new' && opened !== 'connect' && (
-        <KeyDrawer key={opened} hash={opened} onRolled={setCreated} onClose={close} />
+        <KeyDrawer key={opened} name={opened} onRolled={setCreated} onClose={close} />
       )}
       {created && <SecretDialog answer={created} onClose={() => setCreated(null)} />}
     </Page>

@@ -10,7 +10,7 @@ import { useContentLogging } from './queries.ts'
 export function KeyLogging({ apiKey }: { apiKey: DashboardKey }) {
   const begun = apiKey.content_logging
   const [draft, setDraft] = useState(() => draftOfLogging(begun, 'follow'))
-  const save = useContentLogging(apiKey.hash, loggingOf(draft, begun, 'follow'), () => {
+  const save = useContentLogging(apiKey.id, loggingOf(draft, begun, 'follow'), () => {
     setDraft(current => ({ ...current, hours: null }))
     notifications.show({ title: 'Logging saved', message: 'It applies to the next requests.' })
   })

@@ -1,7 +1,9 @@
 import { Button, Group, Stack, Tabs, Text } from '@mantine/core'
 import { useState } from 'react'
-import { Link, useLocation } from 'wouter'
+import { Link, Redirect } from 'wouter'
 import type { DashboardKey, KeySecretAnswer } from '../../../wire/keys.ts'
+import { useModels } from '../../catalog.ts'
+import { Snippets } from '../../components/copy.tsx'
 import { type Fact, Facts, Section } from '../../components/facts.tsx'
 import { useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
@@ -18,30 +20,32 @@ import { auditColumns, useAudit } from '../audit/list.tsx'
 import { Health } from '../overview/health.tsx'
 import { Tiles } from '../overview/tiles.tsx'
 import { requestsHref, useActivity } from '../usage/queries.ts'
-import { SeriesChart } from '../usage/series-chart.tsx'
-import { KeyDrawer } from './edit.tsx'
+import { SeriesChart, usualMeasure } from '../usage/series-chart.tsx'
+import { KeyActions, KeyDrawer } from './edit.tsx'
 import { KeyState } from './key-state.tsx'
 import { KeyLogging } from './logging.tsx'
 import { useKey } from './queries.ts'
 import { SecretDialog } from './secret.tsx'
+import { snippetsOf } from './snippets.ts'
 import { Spend } from './spend.tsx'
 
 /** One API key: what it was used for, what it may do, and its history. */
-export function KeyPage({ hash }: { hash: string }) {
+export function KeyPage({ name }: { name: string }) {
   const { home, isOperatorView } = usePlace()
-  const [, go] = useLocation()
-  const key = useKey(hash)
+  const { search, hash: anchor } = window.location
+  const key = useKey(name)
   const [isEditing, setEditing] = useState(false)
   const [rolled, setRolled] = useState<KeySecretAnswer | null>(null)
   const close = () => {
     setEditing(false)
-    // A roll replaces the hash.
-    if (rolled) go(`${home}/keys/${rolled.data.hash}`, { replace: true })
+    setRolled(null)
   }
+  // Addresses once had the hash of the secret, which every roll replaces.
+  if (key.data && key.data.id !== name) return <Redirect to={`${home}/keys/${key.data.id}${search}${anchor}`} replace />
   return (
     <Stack gap="sm">
       <Trail href={`${home}/keys`} list="API keys">
-        {key.data ? `${key.data.prefix}…${key.data.last4}` : hash.slice(0, 8)}
+        {key.data ? `${key.data.prefix}…${key.data.last4}` : name.slice(0, 8)}
       </Trail>
       <Page
         title={key.data?.name ?? 'API key'}
@@ -63,6 +67,9 @@ export function KeyPage({ hash }: { hash: string }) {
               >
                 Requests
               </Button>
+              {!isOperatorView && key.data.may_manage && (
+                <KeyActions apiKey={key.data} onRolled={setRolled} onDone={() => {}} />
+              )}
               {!isOperatorView && (
                 <Button onClick={() => setEditing(true)}>{key.data.may_manage ? 'Edit' : 'Policy'}</Button>
               )}
@@ -72,7 +79,7 @@ export function KeyPage({ hash }: { hash: string }) {
       >
         <Show query={key}>{data => <KeyTabs apiKey={data} />}</Show>
       </Page>
-      {isEditing && <KeyDrawer hash={hash} onRolled={setRolled} onClose={() => setEditing(false)} />}
+      {isEditing && <KeyDrawer name={name} onRolled={setRolled} onClose={() => setEditing(false)} />}
       {rolled && <SecretDialog answer={rolled} onClose={close} />}
     </Stack>
   )
@@ -87,6 +94,7 @@ function KeyTabs({ apiKey }: { apiKey: DashboardKey }) {
       <Tabs.List mb="md">
         <Tabs.Tab value="usage">Usage</Tabs.Tab>
         <Tabs.Tab value="policy">Policy</Tabs.Tab>
+        {!isOperatorView && <Tabs.Tab value="code">Code</Tabs.Tab>}
         {may('admin') && <Tabs.Tab value="logging">Logging</Tabs.Tab>}
         {hasHistory && <Tabs.Tab value="history">History</Tabs.Tab>}
       </Tabs.List>
@@ -97,6 +105,9 @@ function KeyTabs({ apiKey }: { apiKey: DashboardKey }) {
         <Section title="Policy">
           <Facts facts={policyOf(apiKey)} />
         </Section>
+      </Tabs.Panel>
+      <Tabs.Panel value="code">
+        <KeyCode apiKey={apiKey} />
       </Tabs.Panel>
       {may('admin') && (
         <Tabs.Panel value="logging">
@@ -112,24 +123,45 @@ function KeyTabs({ apiKey }: { apiKey: DashboardKey }) {
   )
 }
 
-function KeyUsage({ apiKey: { id, environment } }: { apiKey: DashboardKey }) {
+/** Requests to begin with. The secret is not shown again, so it is to be filled in. */
+function KeyCode({ apiKey }: { apiKey: DashboardKey }) {
+  const models = useModels().data ?? []
+  return (
+    <Section title="Code">
+      <Text size="sm" c="dimmed" mb="xs">
+        Replace {apiKey.prefix}… with the secret of this key. It was shown when the key was created or last rolled; if
+        it is lost, roll the key.
+      </Text>
+      <Snippets snippets={snippetsOf(apiKey, `${apiKey.prefix}…`, models)} />
+    </Section>
+  )
+}
+
+function KeyUsage({ apiKey }: { apiKey: DashboardKey }) {
+  const { id, environment } = apiKey
   const [time, setTime] = useTime('7d')
   const choice = { ...time, environment, key: id }
   const activity = useActivity(choice)
   return (
     <Stack>
-      <Group justify="flex-end">
+      <Group justify="space-between" align="flex-end">
+        <div>
+          <Text size="xs" c="dimmed">
+            Spend this month
+          </Text>
+          <Spend {...apiKey} />
+        </div>
         <SpanPicker time={time} onChange={setTime} />
       </Group>
       <Show query={activity} rows={4}>
         {data =>
           data.total.requests === 0 ? (
-            <Empty title="No usage in this period">Requests appear here when they end.</Empty>
+            <Empty title="No requests in this period">Requests appear here when they end.</Empty>
           ) : (
             <>
               <Tiles activity={data} keyId={id} />
               <Health activity={data} keyId={id} />
-              <SeriesChart choice={choice} />
+              <SeriesChart choice={choice} usual={usualMeasure(data)} />
             </>
           )
         }
@@ -145,7 +177,7 @@ function policyOf(key: DashboardKey): (Fact | null)[] {
     ['Monthly cap', key.monthly_spend_cap_usd === null ? 'none' : usd(key.monthly_spend_cap_usd)],
     ['Requests per minute', key.rpm_limit === null ? 'no limit' : count(key.rpm_limit)],
     ['Tokens per minute', key.tpm_limit === null ? 'no limit' : count(key.tpm_limit)],
-    ['Scopes', key.scopes === '*' ? 'all' : key.scopes.replaceAll(',', ', ')],
+    ['Endpoints', key.scopes === '*' ? 'all' : key.scopes.replaceAll(',', ', ')],
     ['Learns from feedback', key.learning ? 'yes' : 'no'],
     key.denied_service_tiers === null ? null : ['Refused service tiers', key.denied_service_tiers.join(', ')],
     key.provider === null ? null : ['Providers', JSON.stringify(key.provider), 'wide'],

@@ -10,9 +10,14 @@ import {
   TagsInput,
   TextInput,
 } from '@mantine/core'
+import { useDebouncedValue } from '@mantine/hooks'
+import type { ReactNode } from 'react'
 import type { Mode } from '../../../wire/keys.ts'
 import { typeNames, useModels } from '../../catalog.ts'
-import { type Draft, localTime } from './draft.ts'
+import { typingMs } from '../../components/filters.tsx'
+import { Failure } from '../../components/states.tsx'
+import { type Draft, localTime, missingChoices } from './draft.ts'
+import { useKeyNamed } from './queries.ts'
 
 const maxModelsListed = 100
 const maxName = 200
@@ -41,21 +46,26 @@ const scopes = [
 type Fields = { draft: Draft; onChange: (draft: Draft) => void; disabled?: boolean }
 
 /** Every field of a key’s policy. */
-export function PolicyFields({ draft, onChange, disabled = false }: Fields) {
+export function PolicyFields({ draft, onChange, disabled = false, keyId }: Fields & { keyId: string }) {
   return (
     <Fieldset variant="unstyled" disabled={disabled} aria-label="Policy">
       <Stack>
-        <NameField draft={draft} onChange={onChange} />
+        <NameField draft={draft} onChange={onChange} keyId={keyId} />
         <Fieldset legend="Limits">
           <Stack gap="sm">
             <CapField draft={draft} onChange={onChange} />
             <Rates draft={draft} onChange={onChange} />
           </Stack>
         </Fieldset>
-        <AccessRoutingAndExpiry draft={draft} onChange={onChange} disabled={disabled} />
+        <AccessRoutingAndExpiry draft={draft} onChange={onChange} />
       </Stack>
     </Fieldset>
   )
+}
+
+/** What keeps a submitted draft from being saved; nothing if it is complete. */
+export function MissingChoices({ draft }: { draft: Draft }) {
+  return Object.values(missingChoices(draft)).map(text => <Failure key={text} error={new Error(text)} />)
 }
 
 /** The fields of a policy that a new key seldom needs: all but its name and cap. */
@@ -70,11 +80,27 @@ export function MoreFields({ draft, onChange }: Fields) {
   )
 }
 
-export function NameField({ draft, onChange }: Fields) {
+/** `keyId`: the key that has the name; absent for a new one. `hasFocus`: a dialog begins here. */
+export function NameField({
+  draft,
+  onChange,
+  keyId,
+  hasFocus = false,
+}: Fields & { keyId?: string; hasFocus?: boolean }) {
+  const [name] = useDebouncedValue(draft.name.trim(), typingMs)
+  const same = useKeyNamed(name, keyId)
   return (
     <TextInput
+      data-autofocus={hasFocus || undefined}
       label="Name"
       placeholder="The application that uses this key"
+      inputWrapperOrder={['label', 'input', 'description', 'error']}
+      description={
+        <span role="status">
+          {same &&
+            `A ${same.environment} key has this name already: …${same.last4}. Another name tells them apart in lists and exports.`}
+        </span>
+      }
       maxLength={maxName}
       value={draft.name}
       onChange={event => onChange({ ...draft, name: event.currentTarget.value })}
@@ -133,10 +159,10 @@ function Rates({ draft, onChange }: Fields) {
   )
 }
 
-function AccessRoutingAndExpiry({ draft, onChange, disabled = false }: Fields) {
+function AccessRoutingAndExpiry({ draft, onChange }: Fields) {
   return (
     <>
-      <Access draft={draft} onChange={onChange} disabled={disabled} />
+      <Access draft={draft} onChange={onChange} />
       <Fieldset legend="Routing">
         <Radio.Group
           label="Mode"
@@ -164,7 +190,6 @@ function Providers({ draft, onChange }: Fields) {
     const kept = Object.entries({ ...provider, ...changed }).filter(([, value]) => value !== undefined)
     onChange({ ...draft, provider: kept.length === 0 ? null : Object.fromEntries(kept) })
   }
-  const listed = (names: string[]) => (names.length === 0 ? undefined : names)
   return (
     <Fieldset legend="Providers">
       <Stack gap="sm">
@@ -180,26 +205,65 @@ function Providers({ draft, onChange }: Fields) {
           checked={provider.zdr === true}
           onChange={event => change({ zdr: event.currentTarget.checked || undefined })}
         />
-        <TagsInput
-          label="Only these providers"
-          description="Leave empty to allow all."
-          value={provider.only ?? []}
-          onChange={names => change({ only: listed(names) })}
-        />
+        <AllOrOnly
+          label="Who may serve it"
+          all="All providers"
+          only="Only these providers"
+          isAll={provider.only === undefined}
+          onChange={isAll => change({ only: isAll ? undefined : [] })}
+        >
+          <TagsInput
+            aria-label="Only these providers"
+            placeholder="The name of a provider, such as openai"
+            value={provider.only ?? []}
+            error={missingChoices(draft).providers}
+            onChange={only => change({ only })}
+          />
+        </AllOrOnly>
         <TagsInput
           label="None of these providers"
           value={provider.ignore ?? []}
-          onChange={names => change({ ignore: listed(names) })}
+          onChange={names => change({ ignore: names.length === 0 ? undefined : names })}
         />
       </Stack>
     </Fieldset>
   )
 }
 
-function Access({ draft, onChange, disabled }: Fields) {
+/** Everything, or only what is chosen below: nothing chosen is then an error and does not become everything. */
+function AllOrOnly({
+  label,
+  all,
+  only,
+  isAll,
+  onChange,
+  children,
+}: {
+  label: string
+  all: string
+  only: string
+  isAll: boolean
+  onChange: (isAll: boolean) => void
+  children: ReactNode
+}) {
+  return (
+    <Stack gap="xs">
+      <Radio.Group label={label} value={isAll ? 'all' : 'only'} onChange={value => onChange(value === 'all')}>
+        <Group mt="xs">
+          <Radio value="all" label={all} />
+          <Radio value="only" label={only} />
+        </Group>
+      </Radio.Group>
+      {!isAll && children}
+    </Stack>
+  )
+}
+
+function Access({ draft, onChange }: Fields) {
+  const missing = missingChoices(draft)
   const models = useModels().data ?? []
   const known = new Set(models.map(({ id }) => id))
-  const others = draft.models.filter(slug => !known.has(slug))
+  const others = (draft.models ?? []).filter(slug => !known.has(slug))
   const groups = Object.entries(typeNames).map(([type, group]) => ({
     group,
     items: models.filter(model => model.type === type).map(({ id, name }) => ({ value: id, label: `${name} (${id})` })),
@@ -207,36 +271,52 @@ function Access({ draft, onChange, disabled }: Fields) {
   return (
     <Fieldset legend="Access">
       <Stack gap="sm">
-        <MultiSelect
+        <AllOrOnly
           label="Models"
-          description="Models this key can use; “auto” selects among them. Leave empty to allow all."
-          placeholder={draft.models.length === 0 ? 'All models' : undefined}
-          data={[
-            ...groups.filter(({ items }) => items.length > 0),
-            ...(others.length > 0 ? [{ group: 'Others', items: others }] : []),
-          ]}
-          value={draft.models}
-          onChange={slugs => onChange({ ...draft, models: slugs })}
-          searchable
-          clearable={!disabled}
-          clearButtonProps={{ 'aria-label': 'Allow all models' }}
-          hidePickedOptions
-          limit={maxModelsListed}
-          maxDropdownHeight={280}
-          nothingFoundMessage="No matching model"
-        />
-        <Checkbox.Group
-          label="Endpoints"
-          description="Select none to allow all endpoints. Images, audio, media jobs, delayed jobs, batches, files and realtime have no selection of their own: only keys for all endpoints can call them."
-          value={draft.scopes}
-          onChange={chosen => onChange({ ...draft, scopes: chosen })}
+          all="All models"
+          only="Only these models"
+          isAll={draft.models === null}
+          onChange={isAll => onChange({ ...draft, models: isAll ? null : [] })}
         >
-          <Stack gap="xs" mt="xs">
-            {scopes.map(scope => (
-              <Checkbox key={scope.value} {...scope} />
-            ))}
-          </Stack>
-        </Checkbox.Group>
+          <MultiSelect
+            aria-label="Only these models"
+            description="“auto” selects among them."
+            placeholder={draft.models?.length === 0 ? 'Choose models' : undefined}
+            data={[
+              ...groups.filter(({ items }) => items.length > 0),
+              ...(others.length > 0 ? [{ group: 'Others', items: others }] : []),
+            ]}
+            value={draft.models ?? []}
+            error={missing.models}
+            onChange={slugs => onChange({ ...draft, models: slugs })}
+            searchable
+            hidePickedOptions
+            limit={maxModelsListed}
+            maxDropdownHeight={280}
+            nothingFoundMessage="No matching model"
+          />
+        </AllOrOnly>
+        <AllOrOnly
+          label="Endpoints"
+          all="All endpoints"
+          only="Only these endpoints"
+          isAll={draft.scopes === null}
+          onChange={isAll => onChange({ ...draft, scopes: isAll ? null : [] })}
+        >
+          <Checkbox.Group
+            aria-label="Only these endpoints"
+            description="Images, audio, media jobs, delayed jobs, batches, files and realtime have no selection of their own: only keys for all endpoints can call them."
+            value={draft.scopes ?? []}
+            error={missing.scopes}
+            onChange={chosen => onChange({ ...draft, scopes: chosen })}
+          >
+            <Stack gap="xs" mt="xs">
+              {scopes.map(scope => (
+                <Checkbox key={scope.value} {...scope} />
+              ))}
+            </Stack>
+          </Checkbox.Group>
+        </AllOrOnly>
         <Checkbox.Group
           label="Refused service tiers"
           description="What `service_tier` of a request may not ask for."

@@ -32,13 +32,26 @@ export function useKeys({ search, member, revoked }: KeyFilters) {
   })
 }
 
-export function useKey(hash: string) {
+/** One key, by its id or the hash of a present or former secret. */
+export function useKey(name: string) {
   const { id, base } = usePlace()
   return useQuery({
-    queryKey: [id, 'keys', 'one', hash],
-    queryFn: async ({ signal }) => (await call<KeyAnswer>(`${base}/keys/${hash}`, { signal })).data,
+    queryKey: [id, 'keys', 'one', name],
+    queryFn: async ({ signal }) => (await call<KeyAnswer>(`${base}/keys/${name}`, { signal })).data,
     refetchInterval: refreshMs,
   })
+}
+
+/** Another unrevoked key with this name, in whatever case; undefined if there is none. */
+export function useKeyNamed(name: string, exceptId?: string) {
+  const { id, base } = usePlace()
+  const { data } = useQuery({
+    queryKey: [id, 'keys', 'named', name],
+    queryFn: async ({ signal }) =>
+      (await call<KeysAnswer>(`${base}/keys${queryText({ search: name, limit: pageSize })}`, { signal })).data,
+    enabled: name !== '' && !name.startsWith('svc_'),
+  })
+  return data?.find(key => key.id !== exceptId && key.name.toLowerCase() === name.toLowerCase())
 }
 
 /** Changes a key, then refetches keys. `onDone` gets the response even if the form was unmounted meanwhile. */
@@ -54,9 +67,8 @@ function useChange<Input, Answer extends KeyAnswer>(
     gcTime: 0,
     onSuccess: answer => {
       const { data } = answer
-      queries.setQueryData([id, 'keys', 'one', data.hash], data)
-      // Not single keys: a rolled key is no longer found under its old hash.
-      void queries.invalidateQueries({ queryKey: [id, 'keys'], predicate: ({ queryKey }) => queryKey[2] !== 'one' })
+      queries.setQueryData([id, 'keys', 'one', data.id], data)
+      void queries.invalidateQueries({ queryKey: [id, 'keys'] })
       onDone?.(answer)
     },
   })
@@ -65,19 +77,19 @@ function useChange<Input, Answer extends KeyAnswer>(
 type OnSecret = (answer: KeySecretAnswer) => void
 export const useCreate = (onCreated: OnSecret) =>
   useChange<KeyFields, KeySecretAnswer>((base, body) => call(`${base}/keys`, { body }), onCreated)
-export const usePatch = (hash: string) =>
-  useChange<KeyFields, KeyAnswer>((base, body) => call(`${base}/keys/${hash}`, { method: 'PATCH', body }))
+export const usePatch = (keyId: string) =>
+  useChange<KeyFields, KeyAnswer>((base, body) => call(`${base}/keys/${keyId}`, { method: 'PATCH', body }))
 /** Rolls a key; the input is for how many hours the old secret keeps working. */
-export const useRoll = (hash: string, onRolled: OnSecret) =>
+export const useRoll = (keyId: string, onRolled: OnSecret) =>
   useChange<number, KeySecretAnswer>(
-    (base, overlap_hours) => call(`${base}/keys/${hash}/roll`, { body: { overlap_hours } }),
+    (base, overlap_hours) => call(`${base}/keys/${keyId}/roll`, { body: { overlap_hours } }),
     onRolled,
   )
-export const useRevoke = (hash: string) =>
-  useChange<void, KeyAnswer>(base => call(`${base}/keys/${hash}`, { method: 'DELETE' }))
+export const useRevoke = (keyId: string) =>
+  useChange<void, KeyAnswer>(base => call(`${base}/keys/${keyId}`, { method: 'DELETE' }))
 /** Sets which input and output of a key is logged. */
-export const useContentLogging = (hash: string, content_logging: object | null, onSaved: () => void) =>
+export const useContentLogging = (keyId: string, content_logging: object | null, onSaved: () => void) =>
   useChange<void, KeyAnswer>(
-    base => call(`${base}/keys/${hash}/content-logging`, { method: 'PATCH', body: { content_logging } }),
+    base => call(`${base}/keys/${keyId}/content-logging`, { method: 'PATCH', body: { content_logging } }),
     onSaved,
   )

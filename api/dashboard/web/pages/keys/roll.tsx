@@ -24,7 +24,7 @@ export function RollDialog({
   onClose: () => void
 }) {
   const [hours, setHours] = useState(0)
-  const roll = useRoll(apiKey.hash, onRolled)
+  const roll = useRoll(apiKey.id, onRolled)
   const { prefix, last4, previous_secret_last4: older, previous_secret_valid_until: until } = apiKey
   return (
     <Confirm

@@ -4,13 +4,20 @@ import type { KeySecretAnswer } from '../../../wire/keys.ts'
 import { useModels } from '../../catalog.ts'
 import { CodeBox, Snippets } from '../../components/copy.tsx'
 import { OpenModal } from '../../components/dialogs.tsx'
+import { noteSecretKept } from '../../first-key.ts'
+import { usePlace } from '../../session.tsx'
 import { ConnectAgent } from './connect.tsx'
 import { snippetsOf } from './snippets.ts'
 
 /** Shows a new secret once, until it is dismissed explicitly. */
 export function SecretDialog({ answer, onClose }: { answer: KeySecretAnswer; onClose: () => void }) {
   const models = useModels().data ?? []
+  const { id } = usePlace()
   const { data, key } = answer
+  const close = () => {
+    noteSecretKept(id)
+    onClose()
+  }
   return (
     <OpenModal
       onClose={onClose}
@@ -41,7 +48,7 @@ export function SecretDialog({ answer, onClose }: { answer: KeySecretAnswer; onC
           </div>
         )}
         <Group justify="flex-end">
-          <Button onClick={onClose}>I have copied it</Button>
+          <Button onClick={close}>I have copied it</Button>
         </Group>
       </Stack>
     </OpenModal>

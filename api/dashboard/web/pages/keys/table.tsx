@@ -15,8 +15,8 @@ export function keyColumns(home: string): Column<DashboardKey>[] {
       header: 'Name',
       kind: 'rowHeader',
       maxWidth: 240,
-      cell: ({ name, hash }) => (
-        <Anchor component={Link} href={`${home}/keys/${hash}`} size="sm" fw={500}>
+      cell: ({ name, id }) => (
+        <Anchor component={Link} href={`${home}/keys/${id}`} size="sm" fw={500}>
           {name}
         </Anchor>
       ),

@@ -1,10 +1,11 @@
-import { Radio, Stack, Text } from '@mantine/core'
+import { Button, Group, Radio, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import { callAuth } from '../../api.ts'
 import { Confirm } from '../../components/confirm.tsx'
+import { OpenModal } from '../../components/dialogs.tsx'
 import { usePlace } from '../../session.tsx'
 import { useChange } from '../../use-change.ts'
-import type { Member } from './member.ts'
+import { type Member, useMembers } from './member.ts'
 
 type RemovedMemberKeyAction = 'revoke' | 'hand_over'
 
@@ -21,6 +22,24 @@ export function Removal({ member, onClose }: { member: Member; onClose: () => vo
         : callAuth('organization/remove-member', { memberIdOrEmail: member.id, organizationId: place.id, keys }),
     () => (isSelf ? location.assign('/dashboard/') : onClose()),
   )
+  const members = useMembers()
+  const owners = (members.data ?? []).filter(({ role }) => role === 'owner')
+  if (isSelf && owners.length === 1 && owners[0]!.user_id === member.user_id)
+    return (
+      <OpenModal onClose={onClose} title={`Leave ${place.name}`} centered>
+        <Stack>
+          <Text size="sm">
+            You are the only owner. Make another member an owner first, under Members: an organisation without one could
+            not be managed any more.
+          </Text>
+          <Group justify="flex-end">
+            <Button variant="default" onClick={onClose} data-autofocus>
+              Close
+            </Button>
+          </Group>
+        </Stack>
+      </OpenModal>
+    )
   const whose = isSelf ? 'you' : 'they'
   return (
     <Confirm

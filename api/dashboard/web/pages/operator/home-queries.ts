@@ -1,8 +1,13 @@
 import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import type {
+  Affected,
   EntriesChanged,
   EntryState,
+  IncidentDetail,
+  IncidentMessage,
   IncidentsPage,
+  NotificationChannel,
+  NotificationsAnswer,
   Provider,
   ProvidersAnswer,
   ProviderTest,
@@ -22,6 +27,7 @@ const base = '/dashboard/api/operator'
 const refreshMs = 5_000
 const pollMs = 15_000
 const incidentsPerPage = 10
+const hourMs = 3_600_000
 
 /** A list or figures of the operator area, fetched again at an interval. */
 function usePolled<T>(path: string, query: Record<string, string | undefined> = {}, everyMs = refreshMs) {
@@ -44,6 +50,10 @@ export const useTopOrganisations = (choice: ServiceChoice & { by: string }) =>
 export const useSystem = () => usePolled<SystemAnswer>('system')
 export const useProviders = () => usePolled<ProvidersAnswer>('providers')
 export const useProvider = (name: string) => usePolled<Provider>(`providers/${encodeURIComponent(name)}`)
+export const useAffected = (choice: ServiceChoice & { provider: string }) =>
+  usePolled<Affected>('affected', choice, pollMs)
+export const useIncident = (id: string) => usePolled<IncidentDetail>(`incidents/${encodeURIComponent(id)}`, {}, pollMs)
+export const useNotifications = () => usePolled<NotificationsAnswer>('notifications')
 export const useUnknownNames = () => usePolled<UnknownNamesAnswer>('unknown-names', {}, pollMs)
 export const useQueues = () => usePolled<QueuesAnswer>('queues')
 export const useEntries = (queue: string, state: EntryState) =>
@@ -76,8 +86,12 @@ function useChange<Input, Answer>(change: (input: Input) => Promise<Answer>, onD
 
 const providerPath = (name: string) => `${base}/providers/${encodeURIComponent(name)}`
 
-export const usePause = (name: string, reason: string, onDone: () => void) =>
-  useChange<void, Provider>(() => call(`${providerPath(name)}/pause`, { body: { reason } }), onDone)
+export const usePause = (name: string, pause: { reason: string; hours: number | null }, onDone: () => void) =>
+  useChange<void, Provider>(() => {
+    const { reason, hours } = pause
+    const until = hours === null ? undefined : new Date(Date.now() + hours * hourMs).toISOString()
+    return call(`${providerPath(name)}/pause`, { body: { reason, until } })
+  }, onDone)
 export const useResume = (name: string) =>
   useChange<void, Provider>(() => call(`${providerPath(name)}/resume`, { method: 'POST' }))
 export const useProviderTest = (name: string) =>
@@ -91,3 +105,17 @@ export const useEntriesChange = (queue: string, action: 'retry' | 'remove', onDo
     (ids: string[] | null) => call<EntriesChanged>(`${base}/queues/${queue}/${action}`, { body: ids ? { ids } : {} }),
     onDone,
   )
+
+const notificationsPath = `${base}/notifications`
+
+export const useNotificationsChange = (body: object, onDone: (answer: NotificationsAnswer) => void) =>
+  useChange<void, NotificationsAnswer>(() => call(notificationsPath, { method: 'PATCH', body }), onDone)
+export const useNotificationsTest = () =>
+  useChange((channel: NotificationChannel) =>
+    call<{ data: IncidentMessage[] }>(`${notificationsPath}/test`, { body: { channel } }),
+  )
+/** Shows the secret, or rolls it. */
+export const useNotificationsSecret = () =>
+  useMutation({
+    mutationFn: (method: 'GET' | 'POST') => call<{ secret: string }>(`${notificationsPath}/secret`, { method }),
+  })

@@ -9,9 +9,10 @@ import { SpanPicker, type TimeQuery, useTime } from '../../components/span.tsx'
 import { Empty, Show } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
-import { ago, count, percent, shortCount, usd } from '../../format.ts'
+import { Together } from '../../components/together.tsx'
+import { ago, count, moment, percent, shortCount, usd } from '../../format.ts'
 import { ActivityCharts } from '../overview/health.tsx'
-import { Change, QualityTiles, Tile } from '../overview/tiles.tsx'
+import { Change, QualityTiles, Tile, timeBefore } from '../overview/tiles.tsx'
 import { useServiceActivity, useSystem, useTopOrganisations } from './home-queries.ts'
 import { Incidents } from './incidents.tsx'
 import { UnknownNames } from './unknown-names.tsx'
@@ -26,44 +27,64 @@ export function Home() {
       <Group justify="flex-end">
         <SpanPicker time={time} onChange={setTime} />
       </Group>
-      {system.data && <Verdict system={system.data} />}
-      <Show query={activity} rows={4}>
-        {data => (
-          <>
-            <ServiceTiles activity={data} />
-            {data.total.requests > 0 && <ActivityCharts activity={data} />}
-          </>
-        )}
-      </Show>
-      <Incidents />
-      <UnknownNames />
-      <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
-        <Top time={time} />
-        <Show query={system} rows={4}>
-          {data => <System system={data} />}
+      <Together gap="md">
+        {system.data && <Verdict system={system.data} />}
+        <Show query={activity} rows={4}>
+          {data => (
+            <>
+              <ServiceTiles activity={data} />
+              {data.total.requests > 0 && <ActivityCharts activity={data} />}
+            </>
+          )}
         </Show>
-      </SimpleGrid>
+        <Incidents />
+        <UnknownNames />
+        <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+          <Top time={time} />
+          <Show query={system} rows={4}>
+            {data => <System system={data} />}
+          </Show>
+        </SimpleGrid>
+      </Together>
     </Stack>
   )
 }
 
 /** Whether anything is wrong now. */
-function Verdict({ system: { faults, open_incidents: open, pending_migrations: pending } }: { system: SystemAnswer }) {
+function Verdict({
+  system: { faults, open_incidents: open, first_incident: first, pending_migrations: pending },
+}: {
+  system: SystemAnswer
+}) {
   const problems = [
     faults.includes('no_worker') && 'No worker is running: nothing is booked and no job runs.',
     faults.includes('migrations_pending') &&
       `${pending.length === 1 ? 'A database migration is' : `${pending.length} database migrations are`} pending: run npm run migrate.`,
-    open > 0 && (open === 1 ? 'One incident is ongoing.' : `${count(open)} incidents are ongoing.`),
   ].filter(problem => problem !== false)
-  const isWell = problems.length === 0
+  const isWell = problems.length === 0 && open === 0
   return (
     <Alert
       role="status"
       color={isWell ? 'green' : faults.length > 0 ? 'red' : 'yellow'}
       variant="light"
       icon={isWell ? <IconCircleCheck aria-hidden /> : <IconAlertTriangle aria-hidden />}
-      title={isWell ? 'Nothing is wrong now' : problems.join(' ')}
-    />
+      title={isWell ? 'Nothing is wrong now' : problems.join(' ') || undefined}
+    >
+      {first && (
+        <Anchor
+          component={Link}
+          href={open === 1 ? `/operator/incidents/${first.id}` : '#incidents'}
+          size="sm"
+          fw={600}
+          c="inherit"
+          underline="always"
+        >
+          {open === 1
+            ? `${first.title}, since ${moment(first.opened_at)}`
+            : `${count(open)} incidents are ongoing, the first since ${moment(first.opened_at)}: ${first.title}`}
+        </Anchor>
+      )}
+    </Alert>
   )
 }
 
@@ -80,7 +101,7 @@ function ServiceTiles({ activity }: { activity: ServiceActivity }) {
         course={course(({ requests }) => (requests * 1_000) / stepMs)}
       >
         {count(total.requests)} requests
-        <Change now={total.requests} before={before.requests} />
+        <Change than={timeBefore(activity)} now={total.requests} before={before.requests} />
       </Tile>
       <QualityTiles activity={activity} />
     </SimpleGrid>
@@ -88,7 +109,8 @@ function ServiceTiles({ activity }: { activity: ServiceActivity }) {
 }
 
 /** Revenue, and what of it is the providers’. */
-function MoneyTile({ activity: { values, total, before } }: { activity: ServiceActivity }) {
+function MoneyTile({ activity }: { activity: ServiceActivity }) {
+  const { values, total, before } = activity
   const { cost_usd: revenue, provider_cost_usd: cost, known_cost_usd: known } = total
   const margin = known - cost
   return (
@@ -102,7 +124,7 @@ function MoneyTile({ activity: { values, total, before } }: { activity: ServiceA
           {known < revenue && <div>known for {percent(known / revenue)} of it</div>}
         </>
       )}
-      <Change now={revenue} before={before.cost_usd} />
+      <Change than={timeBefore(activity)} now={revenue} before={before.cost_usd} />
     </Tile>
   )
 }
@@ -168,7 +190,7 @@ function Top({ time }: { time: TimeQuery }) {
               rows={data}
               columns={topColumns(time)}
               rowKey={({ id }) => id}
-              empty={<Empty title={by === 'errors' ? 'No errors in this period' : 'No usage in this period'} />}
+              empty={<Empty title={by === 'errors' ? 'No errors in this period' : 'No requests in this period'} />}
             />
           )}
         </Show>

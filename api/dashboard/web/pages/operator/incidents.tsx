@@ -12,7 +12,7 @@ import { useIncidents } from './home-queries.ts'
 export function Incidents({ provider }: { provider?: string }) {
   const incidents = useIncidents(provider)
   return (
-    <Section title="Incidents">
+    <Section title="Incidents" id="incidents">
       <PagedTable
         label="Incidents"
         query={incidents}
@@ -30,18 +30,14 @@ export function Incidents({ provider }: { provider?: string }) {
   )
 }
 
-const titles: Record<Incident['kind'], string> = {
-  circuit: 'Not called: circuit opened',
-  key: 'API key refused',
-  failing: 'Many failures',
-  paused: 'Paused',
-  instance: 'Process lost',
-  no_worker: 'No worker was running',
-  housekeeping: 'Housekeeping overdue',
-  backlog: 'Backlog of unbooked usage',
-  refused_events: 'Usage events rejected',
-  reservations: 'Reservations exceeded',
-  webhook: 'Webhook endpoint failing',
+/** How long an incident lasted, or that it lasts. */
+export function Lasted({
+  incident: { opened_at, closed_at },
+}: {
+  incident: Pick<Incident, 'opened_at' | 'closed_at'>
+}) {
+  if (closed_at === null) return <Badge color="red">ongoing</Badge>
+  return duration(Math.max(0, Date.parse(closed_at) - Date.parse(opened_at)))
 }
 
 const columns: Column<Incident>[] = [
@@ -49,26 +45,15 @@ const columns: Column<Incident>[] = [
     header: 'Incident',
     kind: 'rowHeader',
     maxWidth: 460,
-    cell: ({ kind, subject, model, message }) => (
+    cell: ({ id, title, message }) => (
       <>
-        <Text size="sm" fw={500}>
-          {titles[kind]}
-          {model !== null && <Text span> · {model}</Text>}
-        </Text>
-        {kind === 'instance' && (
-          <Text size="xs" ff="monospace">
-            {subject}
-          </Text>
-        )}
+        <Anchor component={Link} href={`/operator/incidents/${id}`} size="sm" fw={500}>
+          {title}
+        </Anchor>
         {message !== null && (
-          <Text size="xs" c="dimmed">
+          <Text size="xs" c="dimmed" lineClamp={2}>
             {message}
           </Text>
-        )}
-        {kind === 'webhook' && (
-          <Anchor component={Link} href={`/operator/organisations/${subject.split('|')[0]}`} size="xs">
-            Open the organisation
-          </Anchor>
         )}
       </>
     ),
@@ -85,14 +70,5 @@ const columns: Column<Incident>[] = [
       ),
   },
   { header: 'Began', nowrap: true, cell: ({ opened_at }) => <Time at={opened_at} /> },
-  {
-    header: 'Lasted',
-    nowrap: true,
-    cell: ({ opened_at, closed_at }) =>
-      closed_at === null ? (
-        <Badge color="red">ongoing</Badge>
-      ) : (
-        duration(Math.max(0, Date.parse(closed_at) - Date.parse(opened_at)))
-      ),
-  },
+  { header: 'Lasted', nowrap: true, cell: incident => <Lasted incident={incident} /> },
 ]

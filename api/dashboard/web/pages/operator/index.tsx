@@ -1,8 +1,10 @@
 import { Tabs } from '@mantine/core'
+import { lazy, Suspense } from 'react'
 import { Route, Switch, useLocation } from 'wouter'
 import { Page } from '../../components/page.tsx'
-import { Empty } from '../../components/states.tsx'
+import { Empty, Loading } from '../../components/states.tsx'
 import { useMe } from '../../session.tsx'
+import { operatorPages } from '../../shell/nav.ts'
 import { OperatorAuditLog } from './audit.tsx'
 import { Home } from './home.tsx'
 import { Models } from './models.tsx'
@@ -14,16 +16,8 @@ import { Providers } from './providers.tsx'
 import { Queues } from './queues.tsx'
 import { Servers } from './servers.tsx'
 
-const tabs = [
-  { path: '/operator', label: 'Home' },
-  { path: '/operator/providers', label: 'Providers' },
-  { path: '/operator/models', label: 'Models' },
-  { path: '/operator/servers', label: 'Servers' },
-  { path: '/operator/queues', label: 'Queues' },
-  { path: '/operator/organisations', label: 'Organisations' },
-  { path: '/operator/people', label: 'Users' },
-  { path: '/operator/audit', label: 'Audit' },
-]
+const IncidentPage = lazy(() => import('./incident.tsx'))
+const Notifications = lazy(() => import('./notifications.tsx'))
 
 /** The operator area: all organisations, providers, users and queues. */
 export default function Operator() {
@@ -34,6 +28,13 @@ export default function Operator() {
     <Switch>
       {/* The name of a region has a slash. */}
       <Route path="/operator/providers/*">{({ '*': name }) => <ProviderPage key={name} name={name} />}</Route>
+      <Route path="/operator/incidents/:id">
+        {({ id }) => (
+          <Suspense fallback={<Loading />}>
+            <IncidentPage key={id} id={id} />
+          </Suspense>
+        )}
+      </Route>
       <Route path="/operator/organisations/:id/*?">{({ id }) => <OrganisationPage key={id} id={id} />}</Route>
       <Route>
         <Page
@@ -49,11 +50,11 @@ export default function Operator() {
 
 function Views() {
   const [location, navigate] = useLocation()
-  const current = tabs.findLast(({ path }) => location.startsWith(path))!.path
+  const current = operatorPages.findLast(({ path }) => location.startsWith(path))!.path
   return (
     <Tabs value={current} onChange={path => path && navigate(path)} keepMounted={false}>
       <Tabs.List mb="md">
-        {tabs.map(({ path, label }) => (
+        {operatorPages.map(({ path, label }) => (
           <Tabs.Tab key={path} value={path}>
             {label}
           </Tabs.Tab>
@@ -70,6 +71,11 @@ function Views() {
       </Tabs.Panel>
       <Tabs.Panel value="/operator/servers">
         <Servers />
+      </Tabs.Panel>
+      <Tabs.Panel value="/operator/notifications">
+        <Suspense fallback={<Loading />}>
+          <Notifications />
+        </Suspense>
       </Tabs.Panel>
       <Tabs.Panel value="/operator/audit">
         <OperatorAuditLog />

@@ -2,6 +2,7 @@ import { Alert, Badge, Button, Group, Select, Stack, Switch, Text, VisuallyHidde
 import { useState } from 'react'
 import type { OperatorModel, OperatorModels } from '../../../wire/operator-catalog.ts'
 import { typeNames } from '../../catalog.ts'
+import { Confirm } from '../../components/confirm.tsx'
 import { TextFilter, useFilter } from '../../components/filters.tsx'
 import { Empty, Show } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
@@ -126,20 +127,30 @@ const columns = (onOpen: (id: string) => void): Column<OperatorModel>[] => [
   },
 ]
 
-function State({ model: { id, disabled } }: { model: OperatorModel }) {
+/** A switch that asks first: it takes effect for every organisation at once. */
+function State({ model }: { model: OperatorModel }) {
+  const { id, disabled, aliases, offers } = model
+  const [isAsked, setAsked] = useState(false)
   const patch = usePatchModel(id)
+  const action = disabled ? 'Enable model' : 'Disable model'
+  const providers = offers.filter(({ configured }) => configured).map(({ provider }) => provider)
   return (
     <>
-      <Switch
-        aria-label={`${id} is enabled`}
-        checked={!disabled}
-        disabled={patch.isPending}
-        onChange={() => patch.mutate({ disabled: !disabled })}
-      />
-      {patch.error && (
-        <Text size="xs" c="red" role="alert">
-          {patch.error.message}
-        </Text>
+      <Switch aria-label={`${id} is enabled`} checked={!disabled} onChange={() => setAsked(true)} />
+      {isAsked && (
+        <Confirm
+          title={`${action}: ${id}`}
+          action={action}
+          danger={!disabled}
+          pending={patch.isPending}
+          error={patch.error}
+          onConfirm={() => patch.mutate({ disabled: !disabled }, { onSuccess: () => setAsked(false) })}
+          onClose={() => setAsked(false)}
+        >
+          {disabled
+            ? `All organisations can use it again${providers.length > 0 ? ` at ${providers.join(', ')}` : ', once one of its providers is configured'}.`
+            : `Requests that name it${aliases.length > 0 ? ` or ${aliases.join(', ')}` : ''} are refused from now on, for every organisation, and “auto” chooses others. You can enable it again.`}
+        </Confirm>
       )}
     </>
   )

@@ -130,7 +130,7 @@ function Change({ person, onClose }: { person: OperatorPerson; onClose: () => vo
     >
       {person.operator
         ? 'They lose access to the operator area immediately. Their organisations are not affected.'
-        : 'They can view all organisations, add credits, issue provisioning keys and manage the queues.'}
+        : 'They can do everything in the operator area: see all organisations and their requests, add and take credits, issue provisioning keys, suspend organisations and users, pause providers, change models and prices, add servers, manage the queues, and make or remove operators.'}
     </Confirm>
   )
 }

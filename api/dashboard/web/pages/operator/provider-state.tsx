@@ -51,6 +51,7 @@ export function DeploymentBadge({ deployment: { state, circuit, cooldown_ms } }:
 
 /** "3 minutes ago: HTTP 500: The server had an error." */
 export function errorText({ at, reason, status, message }: LastError): string {
-  const kind = status === null ? reason.replaceAll('_', ' ') : `HTTP ${status}`
+  const plain = status === null ? reason.replaceAll('_', ' ') : `HTTP ${status}`
+  const kind = status === 404 ? `${plain} (the base URL or the model is unknown there)` : plain
   return `${ago(at)}: ${message ? `${kind}: ${message}` : kind}`
 }

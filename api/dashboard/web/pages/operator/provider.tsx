@@ -1,4 +1,16 @@
-import { Alert, Anchor, Badge, Breadcrumbs, Button, Group, SimpleGrid, Stack, Text, TextInput } from '@mantine/core'
+import {
+  Alert,
+  Anchor,
+  Badge,
+  Breadcrumbs,
+  Button,
+  Group,
+  NativeSelect,
+  SimpleGrid,
+  Stack,
+  Text,
+  TextInput,
+} from '@mantine/core'
 import { IconPlayerPause, IconPlayerPlay, IconPlugConnected } from '@tabler/icons-react'
 import { useState } from 'react'
 import { Link } from 'wouter'
@@ -13,7 +25,9 @@ import { SpanPicker, type TimeQuery, useTime } from '../../components/span.tsx'
 import { Empty, Failure, Show } from '../../components/states.tsx'
 import { duration, moment, shortCount } from '../../format.ts'
 import { ActivityCharts } from '../overview/health.tsx'
+import { Affected } from './affected.tsx'
 import {
+  useAffected,
   usePause,
   useProvider,
   useProviderTest,
@@ -53,15 +67,22 @@ export function ProviderPage({ name }: { name: string }) {
               </Group>
               <History name={name} time={time} />
               <Incidents provider={name} />
+              <Failures name={name} time={time} />
               <Keys keys={data.keys} />
               <Deployments deployments={data.deployments} />
             </Stack>
           )}
         </Show>
       </Page>
-      {pausing && <Pausing name={name} onClose={() => setPausing(false)} />}
+      {pausing && provider.data && <Pausing provider={provider.data} onClose={() => setPausing(false)} />}
     </Stack>
   )
+}
+
+/** Whom it affected that requests failed here. */
+function Failures({ name, time }: { name: string; time: TimeQuery }) {
+  const affected = useAffected({ ...time, provider: name })
+  return <Show query={affected}>{data => data.failed > 0 && <Affected affected={data} />}</Show>
 }
 
 function Actions({ provider: { name, state, pause }, onPause }: { provider: Provider; onPause: () => void }) {
@@ -138,14 +159,17 @@ function Now({ provider: { state, pause, last_error: error } }: { provider: Prov
         <ProviderBadge state={state} />
         {error?.failing_since && (
           <Text size="sm">
-            Every call since {moment(error.failing_since)} failed
-            {error.failures > 1 && ` (${error.failures} in a row)`}. The next request probes it.
+            {error.model === null ? 'Every call with one API key' : `Every call of ${error.model}`} since{' '}
+            {moment(error.failing_since)} failed
+            {error.failures > 1 && ` (${error.failures} in a row)`}.{' '}
+            {pause ? 'It is not probed while it is paused.' : 'The next request probes it.'}
           </Text>
         )}
       </Group>
       {pause && (
-        <Alert color="gray" variant="light" title="Paused: it gets no new calls">
-          By {pause.by}, {moment(pause.at)}. {pause.reason ?? ''}
+        <Alert color="gray" variant="light" title="Paused: it gets no new calls and is not probed">
+          Paused by {pause.by}, {moment(pause.at)},{' '}
+          {pause.until === null ? 'until an operator resumes it' : `until ${moment(pause.until)}`}. {pause.reason ?? ''}
         </Alert>
       )}
       {error && (
@@ -221,16 +245,44 @@ function ByModel({ title, query }: { title: string; query: ReturnType<typeof use
   )
 }
 
-function Pausing({ name, onClose }: { name: string; onClose: () => void }) {
+const durations = [
+  { value: '', label: 'Until it is resumed' },
+  { value: '0.25', label: '15 minutes' },
+  { value: '1', label: '1 hour' },
+  { value: '4', label: '4 hours' },
+  { value: '24', label: '1 day' },
+  { value: '168', label: '7 days' },
+]
+
+function Pausing({ provider, onClose }: { provider: Provider; onClose: () => void }) {
+  const { name, only_provider_of: only, only_provider_count: onlyCount } = provider
   const [reason, setReason] = useState('')
-  const pause = usePause(name, reason, onClose)
+  const [hours, setHours] = useState('')
+  const pause = usePause(name, { reason, hours: hours === '' ? null : Number(hours) }, onClose)
   return (
     <OpenModal onClose={onClose} title={`Pause ${name}?`} centered>
       <Form mutation={pause} submit="Pause provider">
         <Text size="sm">
-          It gets no new calls, from no process, until it is resumed. Calls, jobs and batches that it already runs
-          finish. Requests that only it can serve are refused with 503.
+          It gets no new calls, from no process, until then. Calls, jobs and batches that it already runs finish.
         </Text>
+        {onlyCount === 0 ? (
+          <Text size="sm">Every model that it serves has another provider.</Text>
+        ) : (
+          <Alert
+            color="yellow"
+            variant="light"
+            title={`${onlyCount === 1 ? 'One model loses its' : `${onlyCount} models lose their`} only provider`}
+          >
+            Requests for {onlyCount === 1 ? 'it' : 'them'} are refused with 503: {only.join(', ')}
+            {onlyCount > only.length && ` and ${onlyCount - only.length} more`}.
+          </Alert>
+        )}
+        <NativeSelect
+          label="For how long"
+          data={durations}
+          value={hours}
+          onChange={event => setHours(event.currentTarget.value)}
+        />
         <TextInput
           label="Reason"
           maxLength={200}

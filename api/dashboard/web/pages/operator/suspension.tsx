@@ -10,7 +10,7 @@ import { moment } from '../../format.ts'
 const maxReason = 500
 
 /** What a suspension is about, and what it does. */
-type Subject = { name: string; effect: string; resumed: string }
+type Subject = { name: string; effect: string; resumed: string; reasonShownTo: string }
 /** Suspends with a reason; null resumes. */
 type Change = UseMutationResult<unknown, Error, string | null>
 
@@ -19,12 +19,14 @@ export const organisationSubject = (name: string): Subject => ({
   effect:
     'Its API and provisioning keys stop working at once; queued jobs fail without a charge, running ones finish. Members can only read its data. Webhooks are still sent.',
   resumed: 'Its keys work again at once.',
+  reasonShownTo: 'Shown to its members and in the audit log.',
 })
 
 export const personSubject = (email: string): Subject => ({
   name: email,
   effect: 'They are signed out and cannot sign in. Their organisations and the API keys they created are not affected.',
   resumed: 'They can sign in again.',
+  reasonShownTo: 'Shown in the audit log of operators.',
 })
 
 /** The dialog that suspends, or resumes what is suspended. */
@@ -64,7 +66,7 @@ function Suspending({ subject, change, onClose }: { subject: Subject; change: Ch
         <Text size="sm">{subject.effect}</Text>
         <Textarea
           label="Reason"
-          description="Shown in the audit log."
+          description={subject.reasonShownTo}
           required
           autosize
           minRows={2}

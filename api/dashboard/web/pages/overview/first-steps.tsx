@@ -16,7 +16,9 @@ export function FirstSteps({ steps }: { steps: Overview['first_steps'] }) {
   // The link to the first request stays until the page is left, although the step is done by then.
   const [wasWaiting] = useState(!steps.request_made)
   const isSecretShown = firstKey.answer !== null
-  if (Object.values(steps).every(Boolean) && !isSecretShown) return null
+  // A request with the key shows that its secret was kept, in whatever browser that was.
+  const isKept = steps.key_created && (steps.request_made || firstKey.isKept) && !isSecretShown
+  if (Object.values(steps).every(Boolean) && isKept) return null
   const body = { model: 'auto', messages: [{ role: 'user', content: 'Say hello in one word.' }] }
   return (
     <Paper component="section" aria-labelledby="first-steps" withBorder p="md">
@@ -25,8 +27,8 @@ export function FirstSteps({ steps }: { steps: Overview['first_steps'] }) {
       </Title>
       <Stack component="ol" gap="md" m={0} p={0} style={{ listStyle: 'none' }}>
         <Step number={1} title="Create an organisation" done />
-        <Step number={2} title="Copy your test key" done={steps.key_created && !isSecretShown}>
-          <FirstKeyStep firstKey={firstKey} />
+        <Step number={2} title="Copy your test key" done={isKept}>
+          <FirstKeyStep firstKey={firstKey} keyExists={steps.key_created} />
         </Step>
         <Step number={3} title="Send a first request" done={steps.request_made && !wasWaiting}>
           {!isSecretShown && (

@@ -3,9 +3,10 @@ import { useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { SpanPicker, useTime } from '../../components/span.tsx'
 import { Show } from '../../components/states.tsx'
+import { Together } from '../../components/together.tsx'
 import { environments } from '../../components/work/filters.tsx'
 import { useActivity, useAttention } from '../usage/queries.ts'
-import { SeriesChart } from '../usage/series-chart.tsx'
+import { SeriesChart, usualMeasure } from '../usage/series-chart.tsx'
 import { Attention } from './attention.tsx'
 import { FirstSteps } from './first-steps.tsx'
 import { Health } from './health.tsx'
@@ -38,30 +39,32 @@ export default function Overview() {
         </>
       }
     >
-      <Show query={overview} rows={3}>
-        {data => (
-          <>
-            <LowBalance overview={data} />
-            <FirstSteps steps={data.first_steps} />
-          </>
-        )}
-      </Show>
-      {attention.data && <Attention attention={attention.data} environment={environment} />}
-      {overview.data && <Wallet overview={overview.data} />}
-      <Show query={activity} rows={4}>
-        {data => (
-          <>
-            {chosen === '' && data.environment === 'test' && (
-              <Text size="sm" c="dimmed">
-                There are no live requests in this time. These are the requests of test keys.
-              </Text>
-            )}
-            <Tiles activity={data} />
-            {data.total.requests > 0 && <Health activity={data} />}
-          </>
-        )}
-      </Show>
-      <SeriesChart choice={choice} />
+      <Together>
+        <Show query={overview} rows={3}>
+          {data => (
+            <>
+              <LowBalance overview={data} />
+              <FirstSteps steps={data.first_steps} />
+            </>
+          )}
+        </Show>
+        {attention.data && <Attention attention={attention.data} environment={environment} />}
+        {overview.data && <Wallet overview={overview.data} />}
+        <Show query={activity} rows={4}>
+          {data => (
+            <>
+              {chosen === '' && data.environment === 'test' && (
+                <Text size="sm" c="dimmed">
+                  There are no live requests in this time. These are the requests of test keys.
+                </Text>
+              )}
+              <Tiles activity={data} />
+              {data.total.requests > 0 && <Health activity={data} />}
+            </>
+          )}
+        </Show>
+        <SeriesChart choice={choice} usual={activity.data ? usualMeasure(activity.data) : 'cost'} />
+      </Together>
     </Page>
   )
 }

@@ -1,7 +1,7 @@
 import { Anchor, Group, Paper, SimpleGrid, Text } from '@mantine/core'
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
-import type { Activity, Overview, Sums } from '../../../wire/usage.ts'
+import type { Activity, Overview, Periods, Sums } from '../../../wire/usage.ts'
 import { Sparkline } from '../../components/charts/sparkline.tsx'
 import { colorVariable } from '../../components/charts/time-chart.tsx'
 import { count, duration, moment, percent, shortCount, usd } from '../../format.ts'
@@ -13,12 +13,13 @@ import { errorsOf } from '../usage/sums.ts'
 export function Tiles({ activity, keyId }: { activity: Activity; keyId?: string }) {
   const { home } = usePlace()
   const { values, total, before, environment, from, to } = activity
+  const than = timeBefore(activity)
   const course = (of: (sums: Sums) => number | null) => values.map(sums => sums && of(sums))
   const href = (status?: string) => requestsHref(home, { environment, key: keyId, from, to, status })
   return (
     <SimpleGrid cols={{ base: 2, md: 3, xl: 6 }} spacing="md">
       <Tile label="Spend" value={usd(total.cost_usd)} course={course(({ cost_usd }) => cost_usd)}>
-        <Change now={total.cost_usd} before={before.cost_usd} />
+        <Change than={than} now={total.cost_usd} before={before.cost_usd} />
       </Tile>
       <Tile
         label="Requests"
@@ -26,7 +27,7 @@ export function Tiles({ activity, keyId }: { activity: Activity; keyId?: string 
         course={course(({ requests }) => requests)}
         href={href()}
       >
-        <Change now={total.requests} before={before.requests} />
+        <Change than={than} now={total.requests} before={before.requests} />
       </Tile>
       <QualityTiles activity={activity} errorsHref={href('error')} />
     </SimpleGrid>
@@ -35,14 +36,15 @@ export function Tiles({ activity, keyId }: { activity: Activity; keyId?: string 
 
 /** Errors, latency, time to first token and tokens, of an organisation or of the whole service. */
 export function QualityTiles({
-  activity: { values, total, before },
+  activity: { values, total, before, ...periods },
   errorsHref,
 }: {
-  activity: { values: (Sums | null)[]; total: Sums; before: Sums }
+  activity: Pick<Periods, 'times' | 'step_ms'> & { values: (Sums | null)[]; total: Sums; before: Sums }
   errorsHref?: string
 }) {
   const course = (of: (sums: Sums) => number | null) => values.map(sums => sums && of(sums))
   const errorRate = ratio(errorsOf(total), total.requests)
+  const than = timeBefore(periods)
   return (
     <>
       <Tile
@@ -53,7 +55,7 @@ export function QualityTiles({
         {...(errorsHref !== undefined && { href: errorsHref })}
       >
         {total.failed > 0 ? `${count(total.failed)} failed at providers` : 'none failed at providers'}
-        <Change now={errorRate} before={ratio(errorsOf(before), before.requests)} isWorse />
+        <Change than={than} now={errorRate} before={ratio(errorsOf(before), before.requests)} isWorse />
       </Tile>
       <Tile
         label="Latency, p50"
@@ -62,7 +64,7 @@ export function QualityTiles({
         color="violet.5"
       >
         p95 {timeOf(total.latency_p95_ms)}
-        <Change now={total.latency_p50_ms} before={before.latency_p50_ms} isWorse />
+        <Change than={than} now={total.latency_p50_ms} before={before.latency_p50_ms} isWorse />
       </Tile>
       <Tile
         label="TTFT, p50"
@@ -70,12 +72,12 @@ export function QualityTiles({
         course={course(({ first_byte_p50_ms: ms }) => ms)}
         color="violet.5"
       >
-        p95 {timeOf(total.first_byte_p95_ms)}
-        <Change now={total.first_byte_p50_ms} before={before.first_byte_p50_ms} isWorse />
+        {total.first_byte_p95_ms === null ? 'nothing was streamed' : `p95 ${timeOf(total.first_byte_p95_ms)}`}
+        <Change than={than} now={total.first_byte_p50_ms} before={before.first_byte_p50_ms} isWorse />
       </Tile>
       <Tile label="Tokens" value={shortCount(tokensOf(total))} course={course(tokensOf)}>
         {total.prompt_tokens > 0 && `${percent(total.cached_tokens / total.prompt_tokens)} of input cached`}
-        <Change now={tokensOf(total)} before={tokensOf(before)} />
+        <Change than={than} now={tokensOf(total)} before={tokensOf(before)} />
       </Tile>
     </>
   )
@@ -120,7 +122,7 @@ export function Tile({
       <Text size="1.35rem" lh={1.4} fw={600} className="numeric" truncate>
         {value}
       </Text>
-      <Text size="xs" c="dimmed" component="div" mih={32}>
+      <Text size="xs" c="dimmed" component="div" mih={50}>
         {children}
       </Text>
       <Sparkline values={course} color={colorVariable(color)} />
@@ -128,24 +130,40 @@ export function Tile({
   )
 }
 
-/** The change against the time before. `isWorse`: an increase is bad. */
+/** What figures are compared with: "the 7 days before". */
+export function timeBefore({ times, step_ms: stepMs }: Pick<Periods, 'times' | 'step_ms'>): string {
+  const hours = Math.round((times.length * stepMs) / 3_600_000)
+  if (hours <= 1) return 'the hour before'
+  return `the ${hours % 24 === 0 && hours > 24 ? `${hours / 24} days` : `${hours} hours`} before`
+}
+
+/** The change against the time before, which `than` names; `isShort`: to screen readers only. `isWorse`: an increase is bad. */
 export function Change({
   now,
   before,
+  than,
+  isShort = false,
   isWorse = false,
 }: {
   now: number | null
   before: number | null
+  than: string
+  isShort?: boolean
   isWorse?: boolean
 }) {
   if (now === null || before === null || before === 0) return null
   const change = now / before - 1
-  if (Math.abs(change) < 0.005) return <div>unchanged</div>
-  const amount = change >= 10 ? `× ${(change + 1).toFixed(0)}` : `${Math.abs(100 * change).toFixed(0)} %`
+  const isSame = Math.abs(change) < 0.005
+  const isMultiple = change >= 10
+  const amount = isMultiple ? `× ${(change + 1).toFixed(0)}` : `${Math.abs(100 * change).toFixed(0)} %`
+  const comparison = isSame ? 'against' : isMultiple ? 'compared with' : change > 0 ? 'more than' : 'less than'
   const isBad = isWorse && change > 0.1
   return (
     <Text size="xs" component="div" {...(isBad && { c: 'var(--mantine-color-error)' })}>
-      {change > 0 ? '↑' : '↓'} {amount} <span className="visually-hidden">against the time before</span>
+      {isSame ? 'unchanged' : `${change > 0 ? '↑' : '↓'} ${amount}`}{' '}
+      <span className={isShort ? 'visually-hidden' : undefined}>
+        {comparison} {than}
+      </span>
     </Text>
   )
 }

@@ -9,9 +9,9 @@ export class Client {
   readonly #path: string
   #secret: Promise<PlaygroundSecretAnswer> | null = null
 
-  /** `base`: the base path of the organisation's routes. */
-  constructor(base: string, keyHash: string) {
-    this.#path = `${base}/keys/${keyHash}/playground-secret`
+  /** `base`: the base path of the organisation's routes. `keyName`: the key's id, or its hash. */
+  constructor(base: string, keyName: string) {
+    this.#path = `${base}/keys/${keyName}/playground-secret`
   }
 
   /** Returns a temporary secret for the key that is valid for some minutes. Throws an ApiError. */

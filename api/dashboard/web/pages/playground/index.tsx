@@ -2,15 +2,15 @@ import { Button, ScrollArea, Tabs } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from 'react'
 import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
-import type { DashboardKey, KeysAnswer } from '../../../wire/keys.ts'
+import type { DashboardKey, KeyAnswer } from '../../../wire/keys.ts'
 import type { CatalogModel } from '../../../wire/models.ts'
-import { call } from '../../api.ts'
+import { ApiError, call } from '../../api.ts'
 import { useModels } from '../../catalog.ts'
 import { Page } from '../../components/page.tsx'
 import { Empty, Loading, Show } from '../../components/states.tsx'
 import { usePlace } from '../../session.tsx'
 import { Client } from './client.ts'
-import { isUsable, KeyPicker, preferredKey, rememberKey } from './key-picker.tsx'
+import { isUsable, KeyPicker, preferredKey, rememberedKeyId, rememberKey, useUsableKeys } from './key-picker.tsx'
 import { PersistedFieldsContext } from './persisted-field.ts'
 import { PlaygroundContext } from './playground-context.ts'
 import { takePrefill } from './prefill.ts'
@@ -33,26 +33,47 @@ const tabs = [
   { path: 'realtime', label: 'Realtime', tab: lazy(() => import('./realtime/index.tsx')) },
 ]
 const description = 'Try any model through the public API with one of your API keys.'
-const maxKeys = 100
 
 export default function Playground() {
-  const { id, base } = usePlace()
   const models = useModels()
-  const keys = useQuery({
-    queryKey: [id, 'keys', 'playground'],
-    queryFn: async ({ signal }) => (await call<KeysAnswer>(`${base}/keys?limit=${maxKeys}`, { signal })).data,
-  })
+  const keys = useUsableKeys('')
+  const remembered = useRememberedKey()
   return (
     <Show query={keys}>
-      {all => <Show query={models}>{catalog => <WithKeys keys={all.filter(isUsable)} models={catalog} />}</Show>}
+      {listed => (
+        <Show query={remembered}>
+          {last => <Show query={models}>{catalog => <WithKeys keys={listed} last={last} models={catalog} />}</Show>}
+        </Show>
+      )}
     </Show>
   )
 }
 
-function WithKeys({ keys, models }: { keys: DashboardKey[]; models: CatalogModel[] }) {
+/** The key that was used last, which may be on no page of the list; null if it is not usable any more. */
+function useRememberedKey() {
+  const { id, base } = usePlace()
+  const last = rememberedKeyId(id)
+  return useQuery({
+    queryKey: [id, 'keys', 'remembered', last],
+    queryFn: async ({ signal }) => {
+      if (last === null) return null
+      const found = await call<KeyAnswer>(`${base}/keys/${encodeURIComponent(last)}`, { signal }).catch(error => {
+        if (error instanceof ApiError && error.status === 404) return null
+        throw error
+      })
+      return found && isUsable(found.data) ? found.data : null
+    },
+    // What is chosen meanwhile is the state of the page.
+    staleTime: Number.POSITIVE_INFINITY,
+  })
+}
+
+type Choice = { keys: DashboardKey[]; last: DashboardKey | null; models: CatalogModel[] }
+
+function WithKeys({ keys, last, models }: Choice) {
   const { id, home } = usePlace()
-  const [chosenId, setChosenId] = useState<string | null>(null)
-  const apiKey = keys.find(key => key.id === chosenId) ?? preferredKey(id, keys)
+  const [chosen, setChosen] = useState<DashboardKey | null>(null)
+  const apiKey = chosen ?? last ?? preferredKey(keys)
   if (!apiKey)
     return (
       <Page title="Playground" description={description}>
@@ -67,14 +88,10 @@ function WithKeys({ keys, models }: { keys: DashboardKey[]; models: CatalogModel
     )
   const choose = (key: DashboardKey) => {
     rememberKey(id, key)
-    setChosenId(key.id)
+    setChosen(key)
   }
   return (
-    <Page
-      title="Playground"
-      description={description}
-      actions={<KeyPicker keys={keys} value={apiKey} onChange={choose} />}
-    >
+    <Page title="Playground" description={description} actions={<KeyPicker value={apiKey} onChange={choose} />}>
       <Tab apiKey={apiKey} models={models} />
     </Page>
   )
@@ -84,7 +101,7 @@ function Tab({ apiKey, models }: { apiKey: DashboardKey; models: CatalogModel[] 
   const { base, home } = usePlace()
   const [location, navigate] = useLocation()
   const [values] = useState(takePrefill)
-  const client = useMemo(() => new Client(base, apiKey.hash), [base, apiKey.hash])
+  const client = useMemo(() => new Client(base, apiKey.id), [base, apiKey.id])
   const state = useMemo(() => ({ apiKey, models, client }), [apiKey, models, client])
   const here = `${home}/playground`
   const current = location.slice(here.length + 1)

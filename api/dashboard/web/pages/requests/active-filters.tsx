@@ -8,7 +8,7 @@ import { typeName } from './types.ts'
 const labels: Record<string, string> = {
   q: 'ID',
   status: 'Status',
-  type: 'Type',
+  type: 'Endpoint',
   model: 'Model',
   provider: 'Provider',
   environment: 'Environment',

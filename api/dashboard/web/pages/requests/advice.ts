@@ -36,6 +36,15 @@ const advice: { [code in ErrorCode]?: Advice } = {
   internal_error: { text: 'Report it to the operator with the request id.' },
 }
 
-export function adviceFor(code: string | null): Advice | null {
+/** Of errors that only the operator of the gateway can mend: their messages end so. */
+const forOperator = /Tell the operator of this service\.$|the operator of this service has to enable/
+
+/** What to do about the error of a request. */
+export function adviceFor(code: string | null, message: string): Advice | null {
+  if (forOperator.test(message))
+    return {
+      text: 'Repeating the request does not help. Tell the operator of this service; its log and `operator doctor` name the provider’s key to set or correct. Until then, use a model of another provider.',
+      page: 'models',
+    }
   return code === null ? null : (advice[code as ErrorCode] ?? null)
 }

@@ -1,6 +1,6 @@
-import { Anchor, Button, Checkbox, Group, Popover, Stack, Text } from '@mantine/core'
+import { ActionIcon, Anchor, Button, Checkbox, Group, Popover, Stack, Text } from '@mantine/core'
 import { useLocalStorage } from '@mantine/hooks'
-import { IconColumns3 } from '@tabler/icons-react'
+import { IconColumns3, IconLayoutSidebarRight } from '@tabler/icons-react'
 import { Link } from 'wouter'
 import type { RequestRow } from '../../../wire/requests.ts'
 import type { Column } from '../../components/table.tsx'
@@ -47,32 +47,50 @@ export function ColumnsMenu() {
   )
 }
 
-/** The columns of the list, with the optional ones that are shown. */
-export function columnsOf(home: string, shown: readonly string[]): Column<RequestRow>[] {
-  return all(home).filter(({ key }) => key === undefined || shown.includes(key))
+/** The columns of the list, with the optional ones that are shown. `onPeek` shows a request beside the list. */
+export function columnsOf(home: string, shown: readonly string[], onPeek: (id: string) => void): Column<RequestRow>[] {
+  return all(home, onPeek).filter(({ key }) => key === undefined || shown.includes(key))
 }
 
-const all = (home: string): Column<RequestRow>[] => [
+const all = (home: string, onPeek: (id: string) => void): Column<RequestRow>[] => [
   {
     header: 'Time',
     kind: 'rowHeader',
     nowrap: true,
-    cell: ({ id, type, created_at: at }) => (
-      <Anchor
-        component={Link}
-        href={`${home}/requests/${id}`}
-        size="sm"
-        className="numeric"
-        title={moment(at)}
-        aria-label={`${typeName(type)} request of ${instant(at)}`}
-      >
-        {instant(at)}
-      </Anchor>
-    ),
+    card: 'lead',
+    cell: ({ id, type, created_at: at }) => {
+      const name = `${typeName(type)} request of ${instant(at)}`
+      return (
+        <Group gap={4} wrap="nowrap">
+          <Anchor
+            component={Link}
+            href={`${home}/requests/${id}`}
+            size="sm"
+            className="numeric"
+            title={moment(at)}
+            aria-label={name}
+          >
+            {instant(at)}
+          </Anchor>
+          {/* What a click beside the link does, for keyboards. */}
+          <ActionIcon
+            className="peek"
+            size="xs"
+            variant="subtle"
+            aria-label={`Show the ${name} beside the list`}
+            aria-haspopup="dialog"
+            onClick={() => onPeek(id)}
+          >
+            <IconLayoutSidebarRight size={14} aria-hidden />
+          </ActionIcon>
+        </Group>
+      )
+    },
   },
   {
     header: 'Status',
     nowrap: true,
+    card: 'line',
     cell: ({ status, error_code, count: calls }) => (
       <Group gap={6} wrap="nowrap">
         <Outcome status={status} size="sm" isShort={error_code !== null} style={{ flexShrink: 0 }} />
@@ -82,18 +100,24 @@ const all = (home: string): Column<RequestRow>[] => [
           </Text>
         )}
         {error_code && (
-          <Text size="xs" c="dimmed" truncate maw={120} title={error_code}>
+          <Text size="xs" c="dimmed" truncate maw={100} title={error_code}>
             {error_code}
           </Text>
         )}
       </Group>
     ),
   },
-  { header: 'Type', nowrap: true, cell: ({ type, environment }) => <Type type={type} environment={environment} /> },
+  {
+    header: 'Endpoint',
+    nowrap: true,
+    card: 'line',
+    cell: ({ type, environment }) => <Type type={type} environment={environment} />,
+  },
   {
     header: 'Model',
+    card: 'line',
     cell: ({ model, provider }) => (
-      <Text size="sm" truncate maw={215}>
+      <Text size="sm" truncate maw={200} title={provider === null ? model : `${model} → ${provider}`}>
         {model || '–'}
         {provider !== null && (
           <Text span size="xs" c="dimmed">
@@ -116,15 +140,21 @@ const all = (home: string): Column<RequestRow>[] => [
   { key: 'end_user', header: 'End user', cell: ({ end_user }) => <Name>{end_user}</Name> },
   { key: 'session', header: 'Session', cell: ({ session }) => <Name>{session}</Name> },
   { key: 'tokens', header: 'In / out', kind: 'number', nowrap: true, cell: tokensOf },
-  { key: 'cost', header: 'Cost', kind: 'number', cell: ({ cost_usd }) => (cost_usd === 0 ? '–' : exactUsd(cost_usd)) },
+  {
+    key: 'cost',
+    header: 'Cost',
+    kind: 'number',
+    card: 'aside',
+    cell: ({ cost_usd }) => (cost_usd === 0 ? '–' : exactUsd(cost_usd)),
+  },
   {
     key: 'first_byte',
     header: 'TTFT',
     kind: 'number',
     nowrap: true,
-    cell: ({ streamed, first_byte_ms }) => (streamed && first_byte_ms !== null ? duration(first_byte_ms) : '–'),
+    cell: ({ first_byte_ms }) => (first_byte_ms === null ? '–' : duration(first_byte_ms)),
   },
-  { header: 'Duration', kind: 'number', nowrap: true, cell: ({ duration_ms }) => duration(duration_ms) },
+  { header: 'Duration', kind: 'number', nowrap: true, card: 'line', cell: ({ duration_ms }) => duration(duration_ms) },
   { key: 'attempts', header: 'Tries', kind: 'number', cell: ({ attempts }) => attempts },
 ]
 

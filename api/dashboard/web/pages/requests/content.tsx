@@ -56,13 +56,13 @@ export function Content({
   )
 }
 
-function NotLogged({ request: { key_hash: hash } }: { request: RequestDetail }) {
+function NotLogged({ request: { key_id: key } }: { request: RequestDetail }) {
   const { home, may } = usePlace()
   return (
     <Text size="sm" c="dimmed">
       The input and output of this request are not logged.{' '}
-      {may('admin') && hash !== null ? (
-        <Anchor component={Link} href={`${home}/keys/${hash}?tab=logging`} inherit>
+      {may('admin') && key !== null ? (
+        <Anchor component={Link} href={`${home}/keys/${key}?tab=logging`} inherit>
           Log those of this key for a while
         </Anchor>
       ) : (

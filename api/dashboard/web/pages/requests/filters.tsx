@@ -1,13 +1,21 @@
-import { Button, Group, Menu, Popover, Select, Stack, Switch } from '@mantine/core'
+import { Box, Button, Group, Menu, Popover, Select, Stack, Switch } from '@mantine/core'
 import { IconAdjustments, IconDownload } from '@tabler/icons-react'
 import { useSearchParams } from 'wouter'
 import { queryText } from '../../api.ts'
-import { TextFilter, useFilter } from '../../components/filters.tsx'
+import { FilterPanel, TextFilter, useFilter } from '../../components/filters.tsx'
 import { SpanPicker, type TimeQuery } from '../../components/span.tsx'
-import { ChoiceFilter, environments, filterWidth, KeyFilter, labelled } from '../../components/work/filters.tsx'
+import {
+  ChoiceFilter,
+  type Counts,
+  environments,
+  filterWidth,
+  KeyFilter,
+  labelled,
+  optionOf,
+} from '../../components/work/filters.tsx'
 import { usePlace } from '../../session.tsx'
 import { ColumnsMenu } from './columns.tsx'
-import { canFollow, type Search, sorts, useChoices } from './queries.ts'
+import { canFollow, filterNames, type Search, sorts, useChoices } from './queries.ts'
 import { typeChoices } from './types.ts'
 
 export const statuses = [
@@ -24,29 +32,37 @@ export const statuses = [
 
 /** The filters of the list, kept in the URL. */
 export function RequestFilterBar({ search, onTime }: { search: Search; onTime: (time: TimeQuery) => void }) {
-  const choices = useChoices()
+  const choices = useChoices(search)
+  const counts = choices.data?.counts
   return (
     <Stack gap="sm">
       <Group justify="space-between" gap="sm">
         <SpanPicker time={search.time} onChange={onTime} />
         <Tools search={search} />
       </Group>
-      <Group gap="xs">
-        <TextFilter
-          name="q"
-          size="xs"
-          aria-label="Id"
-          placeholder="Request, generation or provider’s ID"
-          w={{ base: '100%', xs: 250 }}
-        />
-        <ChoiceFilter compact name="status" label="Status" data={statuses} />
-        <SearchFilter name="model" label="Model" choices={choices.data?.models ?? []} />
-        <SearchFilter name="provider" label="Provider" choices={choices.data?.providers ?? []} />
-        <KeyFilter compact />
-        <ChoiceFilter compact name="type" label="Type" data={typeChoices} />
-        <ChoiceFilter compact name="environment" label="Environment" data={environments} />
-        <MoreFilters />
-      </Group>
+      <FilterPanel names={filterNames}>
+        <Group gap="xs">
+          <TextFilter
+            name="q"
+            size="xs"
+            aria-label="Id"
+            placeholder="Request, generation or provider’s ID"
+            w={{ base: '100%', xs: 250 }}
+          />
+          <ChoiceFilter compact name="status" label="Status" data={statuses} counts={counts?.status} />
+          <SearchFilter name="model" label="Model" choices={choices.data?.models ?? []} counts={counts?.model} />
+          <SearchFilter
+            name="provider"
+            label="Provider"
+            choices={choices.data?.providers ?? []}
+            counts={counts?.provider}
+          />
+          <KeyFilter compact />
+          <ChoiceFilter compact name="type" label="Endpoint" data={typeChoices} counts={counts?.type} />
+          <ChoiceFilter compact name="environment" label="Environment" data={environments} />
+          <MoreFilters />
+        </Group>
+      </FilterPanel>
     </Stack>
   )
 }
@@ -74,7 +90,10 @@ function Tools({ search: { filters, time, sort } }: { search: Search }) {
         allowDeselect={false}
         onChange={value => setSort(value === 'newest' ? '' : value!)}
       />
-      <ColumnsMenu />
+      {/* The cards of a phone have none. */}
+      <Box visibleFrom="xs">
+        <ColumnsMenu />
+      </Box>
       {!isOperatorView && <Export query={queryText({ ...filters, ...time })} />}
     </Group>
   )
@@ -144,7 +163,17 @@ function MoreFilters() {
 }
 
 /** A filter with many values, kept in the URL; includes the selected value even if it was not used recently. */
-function SearchFilter({ name, label, choices }: { name: string; label: string; choices: string[] }) {
+function SearchFilter({
+  name,
+  label,
+  choices,
+  counts,
+}: {
+  name: string
+  label: string
+  choices: string[]
+  counts: Counts | undefined
+}) {
   const [value, set] = useFilter(name)
   return (
     <Select
@@ -155,6 +184,7 @@ function SearchFilter({ name, label, choices }: { name: string; label: string; c
       nothingFoundMessage="No matches"
       w={filterWidth}
       limit={100}
+      {...(counts && { renderOption: optionOf(counts) })}
       data={value && !choices.includes(value) ? [value, ...choices] : choices}
       value={value || null}
       onChange={chosen => set(chosen ?? '')}

@@ -1,4 +1,4 @@
-import { Paper } from '@mantine/core'
+import { Paper, Skeleton } from '@mantine/core'
 import { Legend } from '../../components/charts/legend.tsx'
 import { TimeChart } from '../../components/charts/time-chart.tsx'
 import type { TimeQuery } from '../../components/span.tsx'
@@ -7,9 +7,11 @@ import { outcomes } from '../overview/outcomes.ts'
 import { useActivity } from '../usage/queries.ts'
 import type { Filters } from './queries.ts'
 
+const chartHeight = 110
+
 /** The requests of the list by outcome over time. A click on a period narrows the time. */
 export function Histogram({
-  filters: { environment, key, model, provider, type },
+  filters: { environment, key, model, provider, type, status },
   time,
   onPick,
 }: {
@@ -17,7 +19,9 @@ export function Histogram({
   time: TimeQuery
   onPick: (time: TimeQuery) => void
 }) {
-  const activity = useActivity({ ...time, environment: environment || 'all', key, model, provider, type })
+  const activity = useActivity({ ...time, environment: environment || 'all', key, model, provider, type, status })
+  // As high as the chart, so that the list below it stays where it is.
+  if (activity.isPending) return <Skeleton height={chartHeight + 64} />
   if (!activity.data || activity.data.total.requests === 0) return null
   const { times, step_ms: stepMs, values, total } = activity.data
   const used = outcomes.filter(({ name }) => total[name] > 0)
@@ -29,7 +33,7 @@ export function Histogram({
     <Paper withBorder p="sm" style={{ minWidth: 0 }}>
       <TimeChart
         kind="bars"
-        height={110}
+        height={chartHeight}
         label={`Requests over time: ${used.map(({ name, label }) => `${count(total[name])} ${label}`).join(', ')}`}
         times={times}
         stepMs={stepMs}

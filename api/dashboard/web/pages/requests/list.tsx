@@ -62,7 +62,7 @@ export function RequestList() {
       <PagedTable
         label="Requests"
         query={requests}
-        columns={columnsOf(home, shown)}
+        columns={columnsOf(home, shown, setOpened)}
         rowKey={({ id }) => id}
         onRow={({ id }) => setOpened(id)}
         openedRow={opened}

@@ -1,8 +1,9 @@
-import { type InfiniteData, useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type InfiniteData, keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import type { RequestCount, RequestDetail, RequestFilters, RequestsPage } from '../../../wire/requests.ts'
 import { call, queryText } from '../../api.ts'
 import type { TimeQuery } from '../../components/span.tsx'
 import { type Place, usePlace } from '../../session.tsx'
+import { outcomes } from '../overview/outcomes.ts'
 import { readChange } from './tail.ts'
 
 const pageSize = 50
@@ -43,9 +44,11 @@ export type Sort = keyof typeof sorts
 /** What the list shows, and in which order. */
 export type Search = { filters: Filters; time: TimeQuery; sort: Sort }
 
-/** Whether the sums of usage know all filters. */
+const charted = ['', 'error', ...outcomes.map(({ status }) => status)]
+
+/** Whether the sums of usage know all filters. They count classes of responses, and of single statuses those that are a class. */
 export function isCharted(filters: Filters): boolean {
-  return rowNames.every(name => filters[name] === '')
+  return rowNames.every(name => filters[name] === '') && charted.includes(filters.status)
 }
 
 /** Whether new requests would be at the top. */
@@ -113,13 +116,15 @@ export function useCount({ filters, time }: Search, { enabled, isLive }: { enabl
   })
 }
 
-/** The values of the filters. */
-export function useChoices() {
+/** The values of the filters, and how many requests each finds. */
+export function useChoices({ filters, time }: Search) {
   const { id, base } = usePlace()
+  const query = { ...time, ...Object.fromEntries(summedNames.map(name => [name, filters[name]])) }
   return useQuery({
-    queryKey: [id, 'requests', 'filters'],
-    queryFn: ({ signal }) => call<RequestFilters>(`${base}/request-filters`, { signal }),
+    queryKey: [id, 'requests', 'filters', query],
+    queryFn: ({ signal }) => call<RequestFilters>(`${base}/request-filters${queryText(query)}`, { signal }),
     staleTime: choicesFreshMs,
+    placeholderData: keepPreviousData,
   })
 }
 

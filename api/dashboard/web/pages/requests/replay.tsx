@@ -20,14 +20,14 @@ export function Replay({ request, body }: { request: RequestDetail; body: object
   const replay = useMutation({
     mutationFn: async (): Promise<Replayed> => {
       const startedMs = performance.now()
-      const response = await new Client(base, request.key_hash!).request(path!, { body: { ...body, stream: false } })
+      const response = await new Client(base, request.key_id!).request(path!, { body: { ...body, stream: false } })
       await response.text()
       const { generationId, costUsd } = factsOf(response, startedMs)
       return { id: generationId, costUsd }
     },
     onSuccess: () => setAsked(false),
   })
-  if (path === undefined || request.key_hash === null) return null
+  if (path === undefined || request.key_id === null) return null
   const { redactions = 0 } = request.content ?? {}
   return (
     <>

@@ -53,7 +53,7 @@ function Failure({ request }: { request: RequestDetail }) {
   const { home, has } = usePlace()
   const { error_code: code, error_message: message, error_param: param, count: calls } = request
   if (message === null) return null
-  const advice = adviceFor(code)
+  const advice = adviceFor(code, message)
   return (
     <Alert color="red" title="What went wrong">
       <WithCode>{message}</WithCode>
@@ -122,11 +122,11 @@ function Details({ request }: { request: RequestDetail }) {
   return <Facts facts={facts} />
 }
 
-function KeyLink({ request: { key, key_hash: hash } }: { request: RequestDetail }) {
+function KeyLink({ request: { key, key_id: id } }: { request: RequestDetail }) {
   const { home } = usePlace()
-  if (hash === null) return <KeyName value={key} />
+  if (id === null) return <KeyName value={key} />
   return (
-    <Anchor component={Link} href={`${home}/keys/${hash}`} inherit>
+    <Anchor component={Link} href={`${home}/keys/${id}`} inherit>
       <KeyName value={key} />
     </Anchor>
   )

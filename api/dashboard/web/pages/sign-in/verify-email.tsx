@@ -32,7 +32,7 @@ export default function VerifyEmail() {
           {/* The answer to the first link of a change of address has no person: nothing is changed yet. */}
           {verify.data.user === undefined
             ? 'The change is approved. Now open the link that we sent to your new address.'
-            : 'Your email address is confirmed. You can now create API keys.'}
+            : 'Your email address is confirmed. You can now create live keys, add credits and invite others.'}
         </Text>
       )}
       <Button component={Link} href="/" variant={verify.isSuccess ? 'filled' : 'default'}>

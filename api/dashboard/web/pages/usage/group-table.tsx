@@ -26,7 +26,7 @@ export function GroupTable({
   granularity: string
 }) {
   const { rows, total, has_more: hasMore } = data
-  if (rows.length === 0) return <Empty title="No usage in this period">Requests appear here when they end.</Empty>
+  if (rows.length === 0) return <Empty title="No requests in this period">Requests appear here when they end.</Empty>
   return (
     <>
       <DataTable
@@ -59,6 +59,7 @@ function columnsOf(
   const period: Column<UsageRow> = {
     header: 'Period (UTC)',
     nowrap: true,
+    card: 'line',
     cell: ({ start }) => start !== null && periodOf(start, granularity),
   }
   return [
@@ -67,6 +68,7 @@ function columnsOf(
       (name, i): Column<UsageRow> => ({
         header: labelOf(name),
         ...(i === 0 && { kind: 'rowHeader' }),
+        card: i === 0 ? 'lead' : 'line',
         maxWidth: 260,
         cell: ({ groups }) => (name === 'type' && groups[i]!.id ? typeName(groups[i]!.id) : groups[i]!.name),
         ...(i === 0 && { footer: 'Total' }),
@@ -75,18 +77,21 @@ function columnsOf(
     {
       header: 'Requests',
       kind: 'number',
+      card: 'labelled',
       cell: row => <Requests row={row} data={data} choice={choice} names={names} tag={tag} />,
       footer: count(total.requests),
     },
     {
       header: 'Errors',
       kind: 'number',
+      card: 'labelled',
       cell: row => shareOf(errorsOf(row), row.requests),
       footer: shareOf(errorsOf(total), total.requests),
     },
     {
       header: 'Input',
       kind: 'number',
+      card: 'labelled',
       cell: row => shortCount(row.prompt_tokens),
       footer: shortCount(total.prompt_tokens),
     },
@@ -99,6 +104,7 @@ function columnsOf(
     {
       header: 'Output',
       kind: 'number',
+      card: 'labelled',
       cell: row => shortCount(row.completion_tokens),
       footer: shortCount(total.completion_tokens),
     },
@@ -115,25 +121,32 @@ function columnsOf(
       cell: row => savedOf(row.cache_discount_usd),
       footer: savedOf(total.cache_discount_usd),
     },
-    { header: 'Cost', kind: 'number', cell: row => usd(row.cost_usd), footer: usd(total.cost_usd) },
-    ...(before === null ? [] : [change(total, before)]),
+    { header: 'Cost', kind: 'number', card: 'aside', cell: row => usd(row.cost_usd), footer: usd(total.cost_usd) },
+    ...(before === null ? [] : [change(total, before, thanOf(choice))]),
   ]
 }
 
+/** "the 30 days before" */
+function thanOf({ span }: UsageChoice): string {
+  if (span === undefined) return 'the same time before'
+  if (span === '1h') return 'the hour before'
+  return `the ${span.replace('h', ' hours').replace('d', ' days')} before`
+}
+
 /** The change of the cost against the time before. */
-function change(total: UsageGroups['total'], before: UsageBefore): Column<UsageRow> {
+function change(total: UsageGroups['total'], before: UsageBefore, than: string): Column<UsageRow> {
   return {
-    header: 'Change',
+    header: `Against ${than}`,
     kind: 'number',
     nowrap: true,
-    cell: row => row.before && <CostChange now={row.cost_usd} before={row.before.cost_usd} />,
-    footer: <CostChange now={total.cost_usd} before={before.cost_usd} />,
+    cell: row => row.before && <CostChange now={row.cost_usd} before={row.before.cost_usd} than={than} />,
+    footer: <CostChange now={total.cost_usd} before={before.cost_usd} than={than} />,
   }
 }
 
-function CostChange({ now, before }: { now: number; before: number }) {
+function CostChange({ now, before, than }: { now: number; before: number; than: string }) {
   if (before === 0) return now === 0 ? '–' : 'new'
-  return <Change now={now} before={before} />
+  return <Change now={now} before={before} than={than} isShort />
 }
 
 /** "18 Nov 2026", or "18 Nov 14:00" for an hour. */

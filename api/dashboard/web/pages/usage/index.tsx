@@ -1,7 +1,8 @@
 import { Group, SegmentedControl } from '@mantine/core'
-import { TextFilter, useFilter } from '../../components/filters.tsx'
+import { FilterPanel, TextFilter, useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { SpanPicker, useTime } from '../../components/span.tsx'
+import { Together } from '../../components/together.tsx'
 import { environments, KeyFilter, MemberFilter } from '../../components/work/filters.tsx'
 import { Breakdown } from './breakdown.tsx'
 import { SeriesChart } from './series-chart.tsx'
@@ -23,19 +24,23 @@ export default function Usage() {
       description="Requests, tokens and cost by key, member, model, provider, endpoint, end user or tag. Days are UTC. Requests and sessions count when they began; the ledger has the statement of a month."
       actions={<SpanPicker time={time} onChange={setTime} />}
     >
-      <Group align="flex-end">
-        <KeyFilter />
-        <MemberFilter />
-        <SegmentedControl
-          aria-label="Environment"
-          data={[{ value: '', label: 'Auto' }, ...environments]}
-          value={environment}
-          onChange={setEnvironment}
-        />
-        {usesTag && <TextFilter name="tag" label="Tag" placeholder="project" w={{ base: '100%', xs: 180 }} />}
-      </Group>
-      <SeriesChart choice={choice} />
-      <Breakdown choice={choice} />
+      <FilterPanel names={['key', 'member', 'environment', 'tag']}>
+        <Group align="flex-end">
+          <KeyFilter />
+          <MemberFilter />
+          <SegmentedControl
+            aria-label="Environment"
+            data={[{ value: '', label: 'Auto' }, ...environments]}
+            value={environment}
+            onChange={setEnvironment}
+          />
+          {usesTag && <TextFilter name="tag" label="Tag" placeholder="project" w={{ base: '100%', xs: 180 }} />}
+        </Group>
+      </FilterPanel>
+      <Together>
+        <SeriesChart choice={choice} />
+        <Breakdown choice={choice} />
+      </Together>
     </Page>
   )
 }

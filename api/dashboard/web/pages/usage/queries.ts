@@ -16,6 +16,7 @@ export type UsageChoice = TimeQuery & {
   model?: string
   provider?: string
   type?: string
+  status?: string
 }
 
 function useUsageQuery<T>(path: string, choice: object, { isPolled = true, enabled = true } = {}) {

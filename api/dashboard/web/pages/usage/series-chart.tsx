@@ -1,6 +1,6 @@
 import { Code, Group, Paper, SegmentedControl, Select, Stack, Title } from '@mantine/core'
 import { useLocation } from 'wouter'
-import type { UsageChart, UsageMeasure } from '../../../wire/usage.ts'
+import type { Activity, UsageChart, UsageMeasure } from '../../../wire/usage.ts'
 import { Legend } from '../../components/charts/legend.tsx'
 import { TimeChart } from '../../components/charts/time-chart.tsx'
 import { useFilter } from '../../components/filters.tsx'
@@ -63,10 +63,15 @@ const periods = [
   ...granularities.map(({ value }) => ({ value, label: `Per ${value}` })),
 ]
 
-/** One measure over time, by model, key, member … */
-export function SeriesChart({ choice, usualBy = 'model' }: { choice: UsageChoice; usualBy?: string }) {
-  const [measure, setMeasure] = useChoice('measure', measures, 'cost')
-  const [by, setBy] = useChoice('by', dimensions, usualBy)
+/** Cost, unless there is none of the requests. */
+export function usualMeasure({ total }: Activity): UsageMeasure {
+  return total.cost_usd === 0 && total.requests > 0 ? 'requests' : 'cost'
+}
+
+/** One measure over time, by model, key, member … `usual`: the measure unless another is chosen. */
+export function SeriesChart({ choice, usual = 'cost' }: { choice: UsageChoice; usual?: UsageMeasure }) {
+  const [measure, setMeasure] = useChoice('measure', measures, usual)
+  const [by, setBy] = useChoice('by', dimensions, 'model')
   const [tag] = useFilter('tag')
   const [period, setPeriod] = useChoice('period', periods, 'auto')
   const granularity = period === 'auto' ? '' : period
@@ -142,7 +147,7 @@ function Series({
   const { home } = usePlace()
   const [, go] = useLocation()
   const { times, step_ms: stepMs, series, total, environment, from, to } = usage
-  if (series.length === 0) return <Empty title="No usage in this period">Requests appear here when they end.</Empty>
+  if (series.length === 0) return <Nothing measure={measure} />
   const nameOf = (id: string | null, name: string) => (by === 'type' && id !== null ? typeName(id) : name)
   const text = measure === 'cost' ? usd : count
   const drawn = series.map(({ id, name, values }, i) => ({
@@ -189,6 +194,24 @@ function Series({
       />
     </>
   )
+}
+
+/** That there is nothing of a measure, which does not mean that there were no requests. */
+function Nothing({ measure }: { measure: UsageMeasure }) {
+  switch (measure) {
+    case 'cost':
+      return (
+        <Empty title="No cost in this period">
+          Requests of test keys and requests that fail cost nothing; the measure Requests shows them.
+        </Empty>
+      )
+    case 'errors':
+      return <Empty title="No errors in this period" />
+    case 'tokens':
+      return <Empty title="No tokens in this period">Media and requests that fail use none.</Empty>
+    case 'requests':
+      return <Empty title="No requests in this period">Requests appear here when they end.</Empty>
+  }
 }
 
 function axisUsd(amount: number): string {

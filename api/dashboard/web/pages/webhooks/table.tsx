@@ -10,6 +10,7 @@ export function deliveryColumns(onOpen: (delivery: string) => void): Column<Deli
     {
       header: 'Event',
       kind: 'rowHeader',
+      card: 'lead',
       cell: ({ id, type, url, job_id, batch_id }) => (
         <>
           <Anchor
@@ -31,6 +32,7 @@ export function deliveryColumns(onOpen: (delivery: string) => void): Column<Deli
     },
     {
       header: 'Status',
+      card: 'aside',
       cell: delivery => (
         <>
           <Status value={stateOf(delivery)} />
@@ -41,14 +43,15 @@ export function deliveryColumns(onOpen: (delivery: string) => void): Column<Deli
     {
       header: 'URL',
       maxWidth: 320,
+      card: 'line',
       cell: ({ url }) => (
         <Text size="sm" lineClamp={2} title={url}>
           {url}
         </Text>
       ),
     },
-    { header: 'Attempts', kind: 'number', cell: ({ attempts }) => attempts },
-    { header: 'Created', nowrap: true, cell: ({ created_at }) => <Time at={created_at} /> },
+    { header: 'Attempts', kind: 'number', card: 'labelled', cell: ({ attempts }) => attempts },
+    { header: 'Created', nowrap: true, card: 'line', cell: ({ created_at }) => <Time at={created_at} /> },
   ]
 }
 
