@@ -298,7 +298,7 @@ test('exported as CSV: what a search finds', async t => {
   t.true(lines.some(line => line.includes(',customer-7,conversation-1,')))
   const json = await visitor.fetch(`${base}/requests.jsonl?type=chat&model=gpt-5`)
   t.is(json.headers.get('content-type'), 'application/jsonl')
-  t.regex(json.headers.get('content-disposition')!, /requests\.jsonl/)
+  t.regex(json.headers.get('content-disposition')!, /-requests-\d{4}-\d\d-\d\d-to-\d{4}-\d\d-\d\d\.jsonl/)
   const objects = (await json.text())
     .trimEnd()
     .split('\n')

@@ -129,7 +129,7 @@ async function exportRequests(
 ): Promise<void> {
   const where = await whereOf(services, organisationId, query)
   const { gte, lte } = where.createdAt
-  const days = daysOf({ from: gte, to: new Date(lte.getTime() + 1) })
+  const days = daysOf({ from: gte, to: new Date(Math.min(lte.getTime(), services.clock.now()) + 1) })
   await sendExport(ctx, await exportName(services.db, organisationId, 'requests', ...days), {
     fields: requestFields,
     read: (last, limit) => readExported(services, where, last, limit),

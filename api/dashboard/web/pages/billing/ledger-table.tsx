@@ -13,6 +13,7 @@ export function ledgerColumns(byDay: boolean, hasBalance: boolean): Column<Ledge
   const balance: Column<LedgerLine> = {
     header: 'Balance',
     kind: 'number',
+    card: 'labelled',
     cell: ({ balance_usd }) => (balance_usd === null ? '–' : text(balance_usd)),
   }
   return [
