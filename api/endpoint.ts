@@ -160,16 +160,6 @@ export type Endpoint = {
   handle(request: Validated<any, any>): unknown
 }
 
-/** Whether standard keys have access. */
-export function isKeyAccess(access: Access): access is { scope: Scope | null } {
-  return typeof access === 'object' && 'scope' in access
-}
-
-/** Whether null stands for an absent member of the body: where something is created; a change may mean another value. */
-export function takesNulls({ access, method }: Endpoint): boolean {
-  return isKeyAccess(access) && method === 'post'
-}
-
 /**
  * Declares an endpoint: guards, schemas and documentation in one place, with a handler typed by them. The handler's
  * return value is sent as JSON unless it responded through `client`.

@@ -3,6 +3,7 @@ import { googleErrorBody } from '../shared/engine/google-error.ts'
 import { messagesErrorBody, messagesErrorStatus, receivedError } from '../shared/engine/messages-error.ts'
 import { responsesErrorBody, responsesErrorStatus } from '../shared/engine/responses-error.ts'
 import { isGooglePath } from './google-dialect.ts'
+import { isMessagesPath, isResponsesPath } from './http-request.ts'
 
 /** The format of an error body, where its path does not tell: `text` is the message as `error`, `flat` as `message`. */
 export type ErrorDialect = 'usual' | 'messages' | 'google' | 'text' | 'flat'
@@ -18,16 +19,6 @@ export class DialectError extends GatewayError {
 }
 
 type ErrorResponse = { status: number; headers: Record<string, string>; body: string }
-
-/** Whether the responses of a path have the format of Anthropic's API. */
-export function isMessagesPath(path: string): boolean {
-  return path === '/v1/messages' || path.startsWith('/v1/messages/')
-}
-
-/** Whether the responses of a path have the format of OpenAI's Responses API. */
-export function isResponsesPath(path: string): boolean {
-  return path === '/v1/responses' || path.startsWith('/v1/responses/')
-}
 
 /**
  * The response for an error, in the format of its path. A provider's own refusal of a Messages request is passed on

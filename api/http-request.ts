@@ -57,3 +57,13 @@ export function withSingleSlashes(url: string): string {
   const path = pathEnd < 0 ? url : url.slice(0, pathEnd)
   return path.replace(/\/{2,}/g, '/') + url.slice(path.length)
 }
+
+/** Whether the responses of a path have the format of Anthropic's API. */
+export function isMessagesPath(path: string): boolean {
+  return path === '/v1/messages' || path.startsWith('/v1/messages/')
+}
+
+/** Whether the responses of a path have the format of OpenAI's Responses API. */
+export function isResponsesPath(path: string): boolean {
+  return path === '/v1/responses' || path.startsWith('/v1/responses/')
+}

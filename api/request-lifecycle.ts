@@ -7,7 +7,7 @@ import { validate, validateRequest } from '../shared/base/validate.ts'
 import { requestLogger } from '../shared/io/log.ts'
 import { isOutage, storeUnavailable } from '../shared/io/outage.ts'
 import type { ResolvedKey } from '../shared/keys/policies.ts'
-import { allowedModels, authorise } from '../shared/keys/policy.ts'
+import { allowedModels, authorise, type Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/open-services.ts'
 import type { Platform } from '../shared/platform.ts'
 import { clientOf } from './auth/address.ts'
@@ -24,10 +24,10 @@ import { authenticateSession, type SessionAccess } from './auth/session.ts'
 import { deleteUploads, receiveForm, withFormNames } from './body/form.ts'
 import { isForm, readJsonBody, releaseWhenSent } from './body/read-body.ts'
 import { copyContent, logContent } from './content-logging.ts'
-import { type Access, type Context, type Endpoint, isKeyAccess, takesNulls, type Validated } from './endpoint.ts'
-import { errorResponse, isMessagesPath } from './error-response.ts'
+import type { Access, Context, Endpoint, Validated } from './endpoint.ts'
+import { errorResponse } from './error-response.ts'
 import { isGooglePath } from './google-dialect.ts'
-import { requestIdOf } from './http-request.ts'
+import { isMessagesPath, requestIdOf } from './http-request.ts'
 import { baseHeaders } from './http-response.ts'
 import { type IdempotentRequest, idempotencyKeyOf, runOnce } from './idempotency/run-once.ts'
 import type { StoredAnswer } from './idempotency/stored-answer.ts'
@@ -190,6 +190,16 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
     await deleteUploads(state)
     throw error
   }
+}
+
+/** Whether standard keys have access. */
+function isKeyAccess(access: Access): access is { scope: Scope | null } {
+  return typeof access === 'object' && 'scope' in access
+}
+
+/** Whether null stands for an absent member of the body: where something is created; a change may mean another value. */
+export function takesNulls({ access, method }: Endpoint): boolean {
+  return isKeyAccess(access) && method === 'post'
 }
 
 function isSession(access: Access): access is SessionAccess {

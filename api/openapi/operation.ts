@@ -1,5 +1,6 @@
 import type { z } from 'zod'
-import { type Access, type Endpoint, type Form, type FormFile, type ResponseSpec, takesNulls } from '../endpoint.ts'
+import type { Access, Endpoint, Form, FormFile, ResponseSpec } from '../endpoint.ts'
+import { takesNulls } from '../request-lifecycle.ts'
 import { streamed } from '../schemas/core.ts'
 import type { AnswerHeaderName } from '../schemas/headers.ts'
 import type { Components, Json } from './components.ts'

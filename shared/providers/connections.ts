@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import type { Config, ProviderSettings } from '../base/config.ts'
 import { requestDeadlineMs } from '../base/deadlines.ts'
 import { directConnection, proxyFor } from '../base/proxies.ts'
@@ -8,9 +7,12 @@ import type { Server } from '../catalog/overrides.ts'
 import { settingsOf } from '../catalog/regions.ts'
 import type { ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, openPool } from '../io/http.ts'
+import type { Target } from './contract.ts'
+import type { Health } from './health.ts'
 import type { Identity } from './identities/identity.ts'
 import { openIdentity } from './identities/open-identity.ts'
 import { protocols } from './protocols.ts'
+import { createHash } from 'node:crypto'
 
 /**
  * An API key at a provider, or the gateway's identity there. `id` identifies it without revealing it; `origin` says where the
@@ -165,4 +167,55 @@ function credentialsOf(apiKeys: readonly string[], origin: string): Credential[]
 
 function idOf(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 12)
+}
+
+/** Selects among the API keys of a provider: round-robin among those without a cooldown. */
+export class CredentialSelector {
+  readonly #connections: Connections
+  readonly #health: Pick<Health, 'keyCooldownMs' | 'hasKeys'>
+  /** Calls by provider; bounded by the catalog. */
+  readonly #calls = new Map<string, number>()
+
+  constructor(connections: Connections, health: Pick<Health, 'keyCooldownMs' | 'hasKeys'>) {
+    this.#connections = connections
+    this.#health = health
+  }
+
+  /** The API keys of a target, by ids that do not reveal them, with their remaining cooldowns. */
+  list(target: Target): { id: string; cooldownMs: number }[] {
+    const connection = this.#connections.find(target.provider.name)
+    if (!connection || connection.auth === 'none') return []
+    return connection.credentials.map(({ id }) => ({ id, cooldownMs: this.#health.keyCooldownMs(target, id) }))
+  }
+
+  /** The time until one of the API keys is usable; 0 for a provider that is not configured. */
+  cooldownMs(target: Target): number {
+    if (!this.#health.hasKeys) return 0
+    const connection = this.#connections.find(target.provider.name)
+    if (!connection) return 0
+    let cooldownMs = Number.POSITIVE_INFINITY
+    for (const { id } of connection.credentials)
+      cooldownMs = Math.min(cooldownMs, this.#health.keyCooldownMs(target, id))
+    return cooldownMs
+  }
+
+  /** See `Upstreams.credential`. */
+  select(target: Target, preferredId: string | null): { credential: Credential; alone: boolean } {
+    const { name } = target.provider
+    const { credentials } = this.#connections.get(name)
+    const [only, another] = credentials
+    if (!another) return { credential: only!, alone: true }
+    const ready = credentials.filter(({ id }) => this.#health.keyCooldownMs(target, id) === 0)
+    const usable = ready.length > 0 ? ready : credentials
+    return {
+      credential: usable.find(({ id }) => id === preferredId) ?? this.#next(name, usable),
+      alone: usable.length === 1,
+    }
+  }
+
+  #next(provider: string, usable: Credential[]): Credential {
+    const calls = this.#calls.get(provider) ?? 0
+    this.#calls.set(provider, calls + 1)
+    return usable[calls % usable.length]!
+  }
 }

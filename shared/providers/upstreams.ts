@@ -14,7 +14,7 @@ import type { ResponsesRequest } from '../kinds/responses.ts'
 import { chat as unfittedChat } from './adapters/openai/chat.ts'
 import { authHeader, authorize, exchangeAuthorized } from './authorize.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
-import { Connections, type Credential } from './connections.ts'
+import { Connections, type Credential, CredentialSelector } from './connections.ts'
 import type {
   DirectAdapter,
   InstantAdapter,
@@ -24,7 +24,6 @@ import type {
   Target,
   UpstreamRequest,
 } from './contract.ts'
-import { CredentialSelector } from './credential-selector.ts'
 import type { Figures, Health } from './health.ts'
 import { openConnection } from './open-connection.ts'
 import { renamesTools } from './profile/fit-chat.ts'

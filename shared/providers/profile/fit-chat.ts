@@ -17,11 +17,21 @@ import { Fitting, noTools } from './fitting.ts'
 export function fitChat(body: ChatRequest, target: Target): Fitting {
   const fitting = new Fitting(body, target)
   // Tools first: their names occur in messages, and whether there are any decides upon effort and format.
-  fitTools(fitting)
+  if (body.tools?.length) fitTools(fitting)
+  else removeToolSettings(fitting)
   fitMessages(fitting)
   fitFormat(fitting)
   fitSettings(fitting)
   return fitting
+}
+
+/** An empty list means no tools, but several providers refuse it, and settings of tools without any. */
+function removeToolSettings(fitting: Fitting): void {
+  const { tools, tool_choice: choice, parallel_tool_calls: parallel } = fitting.body
+  if (tools) fitting.set({ tools: undefined })
+  if (choice === 'auto' || choice === 'validated' || choice === 'none' || choice === null)
+    fitting.set({ tool_choice: undefined })
+  if (parallel !== undefined) fitting.set({ parallel_tool_calls: undefined })
 }
 
 /** Fits the format of the answer. */

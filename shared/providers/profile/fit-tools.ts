@@ -30,13 +30,8 @@ export function sentToolName(name: string, { tool_name: form }: ChatProfile): st
   return /^[a-zA-Z_]/.test(start) ? `${start}_${digest}` : `_${start.slice(1)}_${digest}`
 }
 
-/** Fits the tools, their choice and the settings that need tools. */
+/** Fits the tools of a request that has some, their choice and the settings that need tools. */
 export function fitTools(fitting: Fitting): void {
-  const { body } = fitting
-  if (!body.tools?.length) {
-    withoutTools(fitting)
-    return
-  }
   chooseAmongAllowed(fitting)
   const tools = fitting.body.tools!
   const { max_tools: maxTools } = fitting.profile
@@ -45,15 +40,6 @@ export function fitTools(fitting: Fitting): void {
   const sent = tools.map((tool, index) => fitTool(fitting, tool, index))
   if (sent.some((tool, index) => tool !== tools[index])) fitting.set({ tools: sent })
   fitChoice(fitting)
-}
-
-/** An empty list means no tools, but several providers refuse it, and settings of tools without any. */
-function withoutTools(fitting: Fitting): void {
-  const { tools, tool_choice: choice, parallel_tool_calls: parallel } = fitting.body
-  if (tools) fitting.set({ tools: undefined })
-  if (choice === 'auto' || choice === 'validated' || choice === 'none' || choice === null)
-    fitting.set({ tool_choice: undefined })
-  if (parallel !== undefined) fitting.set({ parallel_tool_calls: undefined })
 }
 
 /** `allowed_tools` as the list of these tools, for models that do not know it. */

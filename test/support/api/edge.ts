@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import http from 'node:http'
-import { isMessagesPath, isResponsesPath } from '../../../api/error-response.ts'
+import { isMessagesPath, isResponsesPath } from '../../../api/http-request.ts'
 import { isGooglePath } from '../../../api/google-dialect.ts'
 import { errorAnswer } from '../../../api/schemas/core.ts'
 import { googleError } from '../../../api/schemas/gemini.ts'
