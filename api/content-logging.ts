@@ -1,12 +1,12 @@
 import type { ContentCopy } from '../shared/content-log/content-copy.ts'
-import { instantKinds, queuedKinds } from '../shared/kinds/index.ts'
+import { syncKinds, queuedKinds } from '../shared/kinds/index.ts'
 import { kindOf } from './log-refusal.ts'
 import type { State } from './state.ts'
 
 /** The kinds whose requests are jobs or files of their own, which keep their input. */
 const keptElsewhere: ReadonlySet<string> = new Set(['async', 'batch'])
 /** The kinds whose input refers to files, and whose output is files. */
-const media: ReadonlySet<string> = new Set(Object.keys({ ...instantKinds, ...queuedKinds }))
+const media: ReadonlySet<string> = new Set(Object.keys({ ...syncKinds, ...queuedKinds }))
 
 /** Begins the copy of a request of a key whose input and output is logged, if its endpoint runs a model. */
 export function copyContent({ services, endpoint, apiKey, client }: State): void {

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../shared/base/errors.ts'
 import type { ResolvedKey } from '../shared/keys/policies.ts'
-import { instantKinds, queuedKinds } from '../shared/kinds/index.ts'
+import { syncKinds, queuedKinds } from '../shared/kinds/index.ts'
 import type { Platform } from '../shared/platform.ts'
 import type { Refusal } from '../shared/wallet/refusal-log.ts'
 import { refusedKeyOf } from './auth/api-keys.ts'
@@ -22,7 +22,7 @@ const kinds = new Map<string, string>([
   ['/v1/audio/translations', 'transcription'],
   ['/v1/jobs', 'async'],
   ['/v1/batches', 'batch'],
-  ...Object.entries({ ...instantKinds, ...queuedKinds }).map(([kind, { path }]) => [path, kind] as const),
+  ...Object.entries({ ...syncKinds, ...queuedKinds }).map(([kind, { path }]) => [path, kind] as const),
 ])
 
 /** The kind of work of an endpoint; undefined if it runs no model and accepts no work. */

@@ -17,7 +17,7 @@ import { type Endpoint, endpointWithoutKoa, type Form, type RequestWithoutKoa } 
 import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
 import { speechEvent, transcriptAnswer } from '../schemas/media.ts'
 import { modelErrors } from './model-errors.ts'
-import { instantModels } from './model-list.ts'
+import { mediaModelList } from './model-list.ts'
 import { labelsOf } from './request-headers.ts'
 
 const tag = 'Audio'
@@ -198,7 +198,7 @@ export const audioRoutes: Endpoint[] = [
   createTranscription,
   createTranslation,
   createMusic,
-  instantModels('music', tag, 'listMusicModels', 'List music models'),
+  mediaModelList('music', tag, 'listMusicModels', 'List music models'),
   createSfx,
-  instantModels('sfx', tag, 'listSoundEffectModels', 'List sound effect models'),
+  mediaModelList('sfx', tag, 'listSoundEffectModels', 'List sound effect models'),
 ]

@@ -8,7 +8,7 @@ import { type Endpoint, endpointWithoutKoa, type Form, type RequestWithoutKoa } 
 import { generationHeaders } from '../schemas/headers.ts'
 import { imagesAnswer } from '../schemas/media.ts'
 import { modelErrors } from './model-errors.ts'
-import { instantModels } from './model-list.ts'
+import { mediaModelList } from './model-list.ts'
 import { labelsOf } from './request-headers.ts'
 
 async function createImages(request: RequestWithoutKoa<ImageRequest>): Promise<void> {
@@ -99,5 +99,5 @@ export const imageRoutes: Endpoint[] = [
       'Alias of `POST /v1/images` for OpenAI’s SDKs, with their multipart form, and with the `images` and `mask` of OpenAI’s JSON.',
     form: editForm,
   }),
-  instantModels('image', 'Images', 'listImageModels', 'List image models'),
+  mediaModelList('image', 'Images', 'listImageModels', 'List image models'),
 ]

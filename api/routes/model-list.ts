@@ -1,6 +1,6 @@
 import type { ModelRow } from '../../shared/catalog/schema.ts'
 import { allowedModels } from '../../shared/keys/policy.ts'
-import { type InstantKind, instantKinds } from '../../shared/kinds/index.ts'
+import { type SyncKind, syncKinds } from '../../shared/kinds/index.ts'
 import { mediaTargets, servesMedia } from '../../shared/media/run.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { Target } from '../../shared/providers/contract.ts'
@@ -50,9 +50,9 @@ export function modelList({ path, operationId, summary, tag, serves, targets, fi
 }
 
 /** The model list of one synchronous media kind. */
-export function instantModels(kind: InstantKind, tag: string, operationId: string, summary: string): Endpoint {
+export function mediaModelList(kind: SyncKind, tag: string, operationId: string, summary: string): Endpoint {
   return modelList({
-    path: `${instantKinds[kind].path}/models`,
+    path: `${syncKinds[kind].path}/models`,
     operationId,
     summary,
     tag,

@@ -3,7 +3,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { Usage } from '../base/usage.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { type InstantKindRow, zeroQuantity } from './instant.ts'
+import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 import {
   chooseOption,
   common,
@@ -137,7 +137,7 @@ export type ImagePreview = { base64: string; index: number; size: string | null;
 /** Receives a preview; resolves when the client can accept more. */
 export type OnPreview = (preview: ImagePreview) => Promise<void>
 
-export const image: InstantKindRow<ImageRequest, ImageInput> = {
+export const image: SyncKindRow<ImageRequest, ImageInput> = {
   idPrefix: 'img',
   path: '/v1/images',
   type: 'image',

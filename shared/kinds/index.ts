@@ -62,7 +62,7 @@ export type QueuedKind = keyof QueuedKinds
 export const queuedKinds = { video, lipsync, face_swap: faceSwap, avatar, mesh }
 
 /** Synchronous kinds that are not conversations: media, rankings, moderations. */
-export type InstantKinds = {
+export type SyncKinds = {
   image: { input: ImageInput; output: ImageOutput }
   speech: { input: SpeechInput; output: SoundOutput }
   transcription: { input: TranscriptionInput; output: TranscriptionOutput }
@@ -71,11 +71,11 @@ export type InstantKinds = {
   rerank: { input: RerankInput; output: RerankOutput }
   moderation: { input: ModerationInput; output: ModerationOutput }
 }
-export type InstantKind = keyof InstantKinds
+export type SyncKind = keyof SyncKinds
 
 /** One row per such kind. */
-export const instantKinds = { image, speech, transcription, music, sfx, rerank, moderation }
+export const syncKinds = { image, speech, transcription, music, sfx, rerank, moderation }
 
 /** All media work of providers, synchronous or queued. */
-export type WorkKinds = QueuedKinds & InstantKinds
+export type WorkKinds = QueuedKinds & SyncKinds
 export type WorkKind = keyof WorkKinds

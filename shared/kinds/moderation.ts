@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type InstantKindRow, zeroQuantity } from './instant.ts'
+import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 import { common, ofOpenRouter, unsupported } from './media.ts'
 
 const maxInputs = 2_048
@@ -34,7 +34,7 @@ export type ModerationResult = { flagged: boolean; categories: Record<string, bo
 >
 export type ModerationOutput = { model: string; results: ModerationResult[] }
 
-export const moderation: InstantKindRow<ModerationRequest, ModerationInput> = {
+export const moderation: SyncKindRow<ModerationRequest, ModerationInput> = {
   idPrefix: 'modr',
   path: '/v1/moderations',
   type: 'moderation',

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { ModelRow } from '../catalog/schema.ts'
-import { type InstantKindRow, zeroQuantity } from './instant.ts'
+import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 import { chooseOption, common, ofOpenRouter, unsupported } from './media.ts'
 import { type SoundFormat, soundFormats } from './sound.ts'
 
@@ -27,7 +27,7 @@ export type MusicInput = {
   format: SoundFormat
 }
 
-export const music: InstantKindRow<MusicRequest, MusicInput> = {
+export const music: SyncKindRow<MusicRequest, MusicInput> = {
   idPrefix: 'music',
   path: '/v1/audio/music',
   type: 'music',

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import type { Usage } from '../base/usage.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { type InstantKindRow, zeroQuantity } from './instant.ts'
+import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 import { common, ofOpenRouter, unsupported } from './media.ts'
 
 const maxDocuments = 10_000
@@ -58,7 +58,7 @@ export type RerankOutput = {
   searchUnits: number | null
 }
 
-export const rerank: InstantKindRow<RerankRequest, RerankInput> = {
+export const rerank: SyncKindRow<RerankRequest, RerankInput> = {
   idPrefix: 'rrk',
   path: '/v1/rerank',
   type: 'rerank',

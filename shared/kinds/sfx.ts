@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type InstantKindRow, zeroQuantity } from './instant.ts'
+import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 import { common, ofOpenRouter } from './media.ts'
 import { durationOf, soundFormatOf } from './music.ts'
 import { type SoundFormat, soundFormats } from './sound.ts'
@@ -19,7 +19,7 @@ export type SfxRequest = z.infer<typeof sfxRequest>
 /** Adapter input of a sound effect. */
 export type SfxInput = { prompt: string; durationS: number | null; format: SoundFormat }
 
-export const sfx: InstantKindRow<SfxRequest, SfxInput> = {
+export const sfx: SyncKindRow<SfxRequest, SfxInput> = {
   idPrefix: 'sfx',
   path: '/v1/audio/sfx',
   type: 'sfx',

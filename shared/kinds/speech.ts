@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { ModelRow } from '../catalog/schema.ts'
-import { charactersOf, type InstantKindRow, zeroQuantity } from './instant.ts'
+import { charactersOf, type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 import { chooseOption, common, listOf, ofOpenRouter, unsupported } from './media.ts'
 import { type SoundFormat, soundFormats } from './sound.ts'
 
@@ -38,7 +38,7 @@ export type SpeechInput = {
   instructions: string | null
 }
 
-export const speech: InstantKindRow<SpeechRequest, SpeechInput> = {
+export const speech: SyncKindRow<SpeechRequest, SpeechInput> = {
   idPrefix: 'speech',
   path: '/v1/audio/speech',
   type: 'speech',

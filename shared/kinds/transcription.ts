@@ -1,6 +1,6 @@
 import type { Usage } from '../base/usage.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { type InstantKindRow, zeroQuantity } from './instant.ts'
+import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 import { checkLength, chooseOption, fieldOf, fieldsOf, lengthOf, unsupported } from './media.ts'
 import { chunkingOf, keywordsOf, knownSpeakersOf, languagesOf, wantsLogprobs } from './transcription-options.ts'
 import {
@@ -86,7 +86,7 @@ export type TranscriptPiece =
  */
 export type TranscriptionOutput = { pieces: AsyncIterable<TranscriptPiece> | null; transcript(): Transcript }
 
-export const transcription: InstantKindRow<TranscriptionRequest, TranscriptionInput> = {
+export const transcription: SyncKindRow<TranscriptionRequest, TranscriptionInput> = {
   idPrefix: 'trs',
   path: '/v1/audio/transcriptions',
   type: 'transcription',

@@ -2,13 +2,13 @@ import type { GatewayError } from '../base/errors.ts'
 import { plausibleUsage, type Usage } from '../base/usage.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { FileServices } from '../files/file-services.ts'
-import type { InstantKind, WorkKinds } from '../kinds/index.ts'
-import type { Quantity } from '../kinds/instant.ts'
+import type { SyncKind, WorkKinds } from '../kinds/index.ts'
+import type { Quantity } from '../kinds/sync-kind.ts'
 import type { ProviderError } from '../providers/provider-error.ts'
 import type { Work } from './work.ts'
 
 /** One attempt to deliver a result to a client. */
-export type Delivery<K extends InstantKind> = {
+export type Delivery<K extends SyncKind> = {
   services: FileServices
   organisationId: string
   environment: 'live' | 'test'
@@ -37,7 +37,7 @@ export type Delivery<K extends InstantKind> = {
 export type DeliveryResult = { quantity: Quantity; error: ProviderError | null }
 
 /** Waits until the client accepts more data or disconnects. */
-export async function waitForDrain<K extends InstantKind>({ client, gone }: Delivery<K>): Promise<void> {
+export async function waitForDrain<K extends SyncKind>({ client, gone }: Delivery<K>): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const listener = () => resolve()
   client.onDrain(listener)

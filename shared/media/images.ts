@@ -16,7 +16,7 @@ import {
   type ProviderImage,
   sizeName,
 } from '../kinds/image.ts'
-import { type Quantity, zeroQuantity } from '../kinds/instant.ts'
+import { type Quantity, zeroQuantity } from '../kinds/sync-kind.ts'
 import type { References } from '../kinds/media.ts'
 import type { Platform } from '../platform.ts'
 import { ProviderError } from '../providers/provider-error.ts'

@@ -1,5 +1,5 @@
-import type { Quantity } from '../kinds/instant.ts'
-import { zeroQuantity } from '../kinds/instant.ts'
+import type { Quantity } from '../kinds/sync-kind.ts'
+import { zeroQuantity } from '../kinds/sync-kind.ts'
 import type { ModerationOutput } from '../kinds/moderation.ts'
 import { countRanked, promptUsage, type RerankOutput, type RerankRequest } from '../kinds/rerank.ts'
 import { type Delivery, type DeliveryResult, statedTokens } from './delivery.ts'

@@ -14,8 +14,8 @@ import { sourcesOf } from '../files/sources.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
-import { type InstantKind, instantKinds, type WorkKinds } from '../kinds/index.ts'
-import { type InstantKindRow, priceNano, type Quantity } from '../kinds/instant.ts'
+import { type SyncKind, syncKinds, type WorkKinds } from '../kinds/index.ts'
+import { type SyncKindRow, priceNano, type Quantity } from '../kinds/sync-kind.ts'
 import { membersWithoutEffect, type OfOpenRouter, type References } from '../kinds/media.ts'
 import type { Platform } from '../platform.ts'
 import type { Source, Target } from '../providers/contract.ts'
@@ -31,7 +31,7 @@ import { failedEvent } from './events.ts'
 import type { Work } from './work.ts'
 
 /** One validated media request and its delivery. */
-export type MediaRunInput<K extends InstantKind> = {
+export type MediaRunInput<K extends SyncKind> = {
   kind: K
   key: ResolvedKey
   requestId: string
@@ -53,7 +53,7 @@ export type MediaRunInput<K extends InstantKind> = {
  * delivers, charges. Throws a GatewayError if nothing was sent to the client yet. In every case the reservation is
  * resolved once and the staged references are removed.
  */
-export async function runMedia<K extends InstantKind>(
+export async function runMedia<K extends SyncKind>(
   services: EngineServices,
   input: MediaRunInput<K>,
   client: ResponseWriter,
@@ -64,34 +64,34 @@ export async function runMedia<K extends InstantKind>(
 /** The targets of a model in an environment. */
 export function mediaTargets(
   { upstreams }: Pick<EngineServices, 'upstreams'>,
-  kind: InstantKind,
+  kind: SyncKind,
   model: ModelRow,
   environment: 'live' | 'test',
 ): Target[] {
   return upstreams
     .targets(model, environment)
-    .filter(({ provider }) => upstreams.instant(kind, provider, environment) !== null)
+    .filter(({ provider }) => upstreams.synchronous(kind, provider, environment) !== null)
 }
 
 /** Whether a kind's route serves a model: chat models may generate images, too. */
-export function servesMedia(kind: InstantKind, model: ModelRow): boolean {
-  const { type, path } = instantKinds[kind]
+export function servesMedia(kind: SyncKind, model: ModelRow): boolean {
+  const { type, path } = syncKinds[kind]
   const { endpoints } = model.kind ?? {}
   return model.type === type || (Array.isArray(endpoints) && endpoints.includes(path))
 }
 
 /** Whether the result is stored and returned as a URL. */
-function keepsResults({ kind, body }: MediaRunInput<InstantKind>): boolean {
+function keepsResults({ kind, body }: MediaRunInput<SyncKind>): boolean {
   return kind === 'image' && (body as { response_format?: string }).response_format !== 'b64_json'
 }
 
-class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
+class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
   readonly #input: MediaRunInput<K>
-  readonly #row: InstantKindRow<{ model?: string | undefined }, WorkKinds[K]['input']>
+  readonly #row: SyncKindRow<{ model?: string | undefined }, WorkKinds[K]['input']>
   readonly #conversion: SoundConversion
 
   constructor(services: EngineServices, input: MediaRunInput<K>, client: ResponseWriter) {
-    const row = instantKinds[input.kind] as unknown as InstantKindRow<MediaRunInput<K>['body'], WorkKinds[K]['input']>
+    const row = syncKinds[input.kind] as unknown as SyncKindRow<MediaRunInput<K>['body'], WorkKinds[K]['input']>
     super(services, client, row.idPrefix, input.key.policy, input)
     if (client.trace) client.trace.operation = input.kind
     this.#input = input
@@ -270,7 +270,7 @@ class MediaRun<K extends InstantKind> extends BaseRun<EngineServices> {
     const { upstreams, config } = this.services
     const { target, credential } = route
     const { environment } = this.policy
-    const { adapter } = upstreams.instant(this.#input.kind, target.provider, environment)!
+    const { adapter } = upstreams.synchronous(this.#input.kind, target.provider, environment)!
     return {
       adapter,
       connection: trackConnection(upstreams.connectionTo(target.provider, environment, credential?.id ?? null), onSend),

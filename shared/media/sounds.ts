@@ -1,7 +1,7 @@
 import type { Usage } from '../base/usage.ts'
 import { openProviderFile } from '../files/provider-files.ts'
 import { type Bytes, bytesOf } from '../io/bytes.ts'
-import { charactersOf, type Quantity, zeroQuantity } from '../kinds/instant.ts'
+import { charactersOf, type Quantity, zeroQuantity } from '../kinds/sync-kind.ts'
 import type { SoundFormat } from '../kinds/sound.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { type Delivery, type DeliveryResult, statedTokens, waitForDrain } from './delivery.ts'

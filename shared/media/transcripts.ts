@@ -1,5 +1,5 @@
 import type { Usage } from '../base/usage.ts'
-import { type Quantity, zeroQuantity } from '../kinds/instant.ts'
+import { type Quantity, zeroQuantity } from '../kinds/sync-kind.ts'
 import {
   optionsOf,
   type Segment,

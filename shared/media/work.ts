@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { InstantKind, WorkKinds } from '../kinds/index.ts'
+import type { SyncKind, WorkKinds } from '../kinds/index.ts'
 import type {
-  InstantAdapter,
-  InstantCall,
+  SyncAdapter,
+  SyncCall,
   Operation,
   ProviderConnection,
   QueuedAdapter,
@@ -10,9 +10,9 @@ import type {
 import { ProviderError } from '../providers/provider-error.ts'
 
 /** A media request for one provider and one of its API keys. */
-export type Work<K extends InstantKind> = {
-  adapter: InstantAdapter<K>
-  call: InstantCall<K>
+export type Work<K extends SyncKind> = {
+  adapter: SyncAdapter<K>
+  call: SyncCall<K>
   connection: ProviderConnection
   /** Timeout of queued work. */
   maxMs: number
@@ -26,7 +26,7 @@ const growth = 1.3
  * Performs the work at a provider and polls queued work until it ends. Throws a ProviderError, or the adapter's
  * GatewayError.
  */
-export async function performWork<K extends InstantKind>({
+export async function performWork<K extends SyncKind>({
   adapter,
   call,
   connection,
@@ -47,7 +47,7 @@ export async function performWork<K extends InstantKind>({
   }
 }
 
-async function pollUntilDone<K extends InstantKind>(
+async function pollUntilDone<K extends SyncKind>(
   adapter: QueuedAdapter<K>,
   operation: Operation,
   connection: ProviderConnection,

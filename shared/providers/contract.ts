@@ -4,7 +4,7 @@ import type { Usage } from '../base/usage.ts'
 import type { Deployment, ModelRow, ProviderRow } from '../catalog/schema.ts'
 import type { ResponseSink } from '../io/http.ts'
 import type { OnPreview } from '../kinds/image.ts'
-import type { DirectKind, DirectKinds, InstantKind, QueuedKind, WorkKind, WorkKinds } from '../kinds/index.ts'
+import type { DirectKind, DirectKinds, SyncKind, QueuedKind, WorkKind, WorkKinds } from '../kinds/index.ts'
 import type { Invoice } from '../kinds/media.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
 import type { ProviderError } from './provider-error.ts'
@@ -217,11 +217,11 @@ export type QueuedAdapter<K extends WorkKind> = {
 /**
  * One synchronous media request; `signal` is aborted once the result is no longer needed. `onPreview` is for images.
  */
-export type InstantCall<K extends InstantKind> = QueuedCall<K> & { signal: AbortSignal; onPreview?: OnPreview }
+export type SyncCall<K extends SyncKind> = QueuedCall<K> & { signal: AbortSignal; onPreview?: OnPreview }
 
 /** How one protocol serves one kind of synchronous media. Throws 400 naming a field, and ProviderErrors. */
-export type InstantAdapter<K extends InstantKind> = (
-  | { make(call: InstantCall<K>, connection: ProviderConnection): Promise<WorkKinds[K]['output']> }
+export type SyncAdapter<K extends SyncKind> = (
+  | { make(call: SyncCall<K>, connection: ProviderConnection): Promise<WorkKinds[K]['output']> }
   | QueuedAdapter<K>
 ) & {
   /** Maximum number of pieces (`n`) per call; more pieces take more calls. Unlimited if absent. */
@@ -284,7 +284,7 @@ export type BatchAdapter = {
 export type Protocol = {
   direct: { [K in DirectKind]?: DirectAdapter<K> }
   queued?: { [K in QueuedKind]?: QueuedAdapter<K> }
-  instant?: { [K in InstantKind]?: InstantAdapter<K> }
+  synchronous?: { [K in SyncKind]?: SyncAdapter<K> }
   /** The session adapter of a deployment; null where the protocol has none for it. */
   realtime?(deployment: Deployment): RealtimeAdapter | null
   /** For providers whose row has the quirk `batches`. */

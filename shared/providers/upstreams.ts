@@ -9,7 +9,7 @@ import { uncompressed } from '../io/content-coding.ts'
 import { type Dispatcher, type Exchange, exchange, type ResponseSink, type Timeouts } from '../io/http.ts'
 import type { WebSocket } from '../io/socket.ts'
 import { type ChatRequest, hasFunctions } from '../kinds/chat.ts'
-import type { DirectKind, DirectKinds, InstantKind, QueuedKind } from '../kinds/index.ts'
+import type { DirectKind, DirectKinds, SyncKind, QueuedKind } from '../kinds/index.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import { chat as unfittedChat } from './adapters/openai/chat.ts'
 import { authHeader, authorize, exchangeAuthorized } from './authorize.ts'
@@ -17,7 +17,7 @@ import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.
 import { Connections, type Credential, CredentialSelector } from './connections.ts'
 import type {
   DirectAdapter,
-  InstantAdapter,
+  SyncAdapter,
   Protocol,
   ProviderConnection,
   QueuedAdapter,
@@ -168,14 +168,14 @@ export class Upstreams {
   }
 
   /** The adapter for a kind of synchronous media at a provider. */
-  instant<K extends InstantKind>(
+  synchronous<K extends SyncKind>(
     kind: K,
     provider: ProviderRow,
     environment: Environment,
-  ): Served<InstantAdapter<K>> | null {
+  ): Served<SyncAdapter<K>> | null {
     const protocol = this.#protocolFor(provider, environment)
-    const adapter = protocol?.instant?.[kind]
-    return protocol && adapter ? { adapter: adapter as InstantAdapter<K>, protocol } : null
+    const adapter = protocol?.synchronous?.[kind]
+    return protocol && adapter ? { adapter: adapter as SyncAdapter<K>, protocol } : null
   }
 
   /** The adapter for realtime sessions with a target. */

@@ -13,7 +13,7 @@ import { madeEndpoint, webhookEndpointCalls, withAddress } from '../support/api/
 import { batchCalls } from '../support/batches/calls.ts'
 import { delayedCalls } from '../support/delayed/calls.ts'
 import { mediaCalls } from '../support/jobs/calls.ts'
-import { instantCalls } from '../support/media/calls.ts'
+import { syncMediaCalls } from '../support/media/calls.ts'
 import { realtimeCalls } from '../support/realtime/calls.ts'
 import { conversationPath, storedResponseCalls } from '../support/responses/calls.ts'
 import { keepingAccount } from '../support/responses/world.ts'
@@ -238,7 +238,7 @@ const calls: Record<string, Documented> = {
   ...delayedCalls(() => ({ gateway, account, provisioning })),
   ...webhookEndpointCalls(() => ({ gateway, account, provisioning })),
   ...fileCalls(() => ({ gateway, account, provisioning })),
-  ...instantCalls(() => ({ account, provisioning })),
+  ...syncMediaCalls(() => ({ account, provisioning })),
   ...mediaCalls(() => ({ gateway, account, provisioning })),
   ...realtimeCalls(() => ({ account, provisioning })),
   ...paymentCalls,

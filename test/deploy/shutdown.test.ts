@@ -5,7 +5,7 @@ import { eventually } from '../support/gateway.ts'
 import { dataUri } from '../support/jobs/gateway.ts'
 import { wav } from '../support/media/sounds.ts'
 import { speech } from '../support/media/upstream.ts'
-import { instantEnvironment } from '../support/media/world.ts'
+import { syncMediaEnvironment } from '../support/media/world.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway } from '../support/use.ts'
 
@@ -14,7 +14,7 @@ import { use, useGateway } from '../support/use.ts'
 const upstream = use(test, () => Emulator.start(begin))
 const gateway = useGateway(test, async () => {
   const env = { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/openai` }
-  return { ...(await instantEnvironment(upstream.url)), ...env }
+  return { ...(await syncMediaEnvironment(upstream.url)), ...env }
 })
 const account = use(test, () => gateway.account())
 

@@ -1,4 +1,4 @@
-import { instantModels } from './fal-instant-models.ts'
+import { syncMediaModels } from './fal-sync-models.ts'
 import { file, type Model } from './fal-rules.ts'
 
 const upTo = (max: number, min = 1) => Array.from({ length: max - min + 1 }, (_, i) => String(min + i))
@@ -28,7 +28,7 @@ const hunyuanOptions = { enable_pbr: 'boolean', face_count: [40_000, 1_500_000] 
 
 /** The models of the catalog and some that operators may add, from the schemas that fal publishes. */
 export const models: Record<string, Model> = {
-  ...instantModels,
+  ...syncMediaModels,
   'fal-ai/kling-video/v3/pro/text-to-video': {
     input: { ...kling, prompt: 'text', aspect_ratio: ['16:9', '9:16', '1:1'] },
     output: video,

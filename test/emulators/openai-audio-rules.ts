@@ -1,4 +1,4 @@
-import { charactersOf } from '../../shared/kinds/instant.ts'
+import { charactersOf } from '../../shared/kinds/sync-kind.ts'
 import { decodedSeconds, lengthIn } from '../support/media/sounds.ts'
 import type { Recorded, Reply } from './emulator.ts'
 import { json } from './emulator.ts'

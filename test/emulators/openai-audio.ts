@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { setImmediate as turn } from 'node:timers/promises'
-import { charactersOf } from '../../shared/kinds/instant.ts'
+import { charactersOf } from '../../shared/kinds/sync-kind.ts'
 import type { SoundFormat } from '../../shared/kinds/sound.ts'
 import { sound } from '../support/media/sounds.ts'
 import { Emulator, json, type Reply } from './emulator.ts'

@@ -2,14 +2,14 @@ import type { SpeechInput } from '../../shared/kinds/speech.ts'
 import { elevenlabs } from '../../shared/providers/adapters/elevenlabs/protocol.ts'
 import { gemini } from '../../shared/providers/adapters/gemini/protocol.ts'
 import { openai } from '../../shared/providers/adapters/openai/protocol.ts'
-import type { InstantAdapter, InstantCall, ProviderConnection } from '../../shared/providers/contract.ts'
+import type { SyncAdapter, SyncCall, ProviderConnection } from '../../shared/providers/contract.ts'
 import { startElevenLabs } from '../emulators/elevenlabs.ts'
 import { type Emulator, framed, json, type Reply, text } from '../emulators/emulator.ts'
 import { streamed } from '../emulators/gemini-interactions.ts'
 import { startGeminiMedia } from '../emulators/gemini-media.ts'
 import { startOpenAiAudio } from '../emulators/openai-audio.ts'
 import { lineTo, providerFault } from '../support/jobs/queued-adapter.ts'
-import { instantCallOf } from '../support/media/adapter.ts'
+import { syncCallOf } from '../support/media/adapter.ts'
 import { taken } from '../support/media/output.ts'
 import { speechCall } from '../support/providers/gemini-sound.ts'
 import { test } from '../support/test.ts'
@@ -24,16 +24,16 @@ const starts: Record<Provider, () => Promise<Emulator>> = {
   gemini: startGeminiMedia,
 }
 
-function spoken(provider: 'openai' | 'elevenlabs', model: string, voice: string): InstantCall<'speech'> {
+function spoken(provider: 'openai' | 'elevenlabs', model: string, voice: string): SyncCall<'speech'> {
   const input: SpeechInput = { text: 'Good day.', voice, format: 'pcm', speed: 1, instructions: null }
-  return instantCallOf<'speech'>(provider, model, input)
+  return syncCallOf<'speech'>(provider, model, input)
 }
 
 /** What becomes of a call for samples that is answered so. */
-async function faultOf(provider: Provider, call: InstantCall<'speech'>, reply: Reply) {
+async function faultOf(provider: Provider, call: SyncCall<'speech'>, reply: Reply) {
   const emulator = await starts[provider]()
   emulator.next(reply)
-  const adapter = protocols[provider].instant!.speech as InstantAdapter<'speech'>
+  const adapter = protocols[provider].synchronous!.speech as SyncAdapter<'speech'>
   const make = (line: ProviderConnection) =>
     'make' in adapter ? adapter.make(call, line) : Promise.reject(new Error('slow'))
   try {
@@ -60,7 +60,7 @@ for (const [what, reply] of words)
     })
 
 const garbage = '<html>Welcome</html>'
-const pieces: [what: string, provider: Provider, call: () => InstantCall<'speech'>, reply: Reply][] = [
+const pieces: [what: string, provider: Provider, call: () => SyncCall<'speech'>, reply: Reply][] = [
   [
     'an event of OpenAI’s',
     'openai',

@@ -3,14 +3,14 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import type { Usage } from '../../shared/base/usage.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import type { Price } from '../../shared/catalog/schema.ts'
-import { type InstantKind, instantKinds } from '../../shared/kinds/index.ts'
+import { type SyncKind, syncKinds } from '../../shared/kinds/index.ts'
 import {
   charactersOf,
-  type InstantKindRow,
+  type SyncKindRow,
   priceNano,
   type Quantity,
   zeroQuantity,
-} from '../../shared/kinds/instant.ts'
+} from '../../shared/kinds/sync-kind.ts'
 import type { References } from '../../shared/kinds/media.ts'
 import { test } from '../support/test.ts'
 
@@ -19,8 +19,8 @@ const modelOf = (id: string) => catalog.models.get(id)!
 
 /** A body as one model takes it. */
 // biome-ignore lint/suspicious/noExplicitAny: every kind has its own input
-function inputOf(kind: InstantKind, model: string, body: object, references: References | null = null): any {
-  const row = instantKinds[kind] as unknown as InstantKindRow<unknown, unknown>
+function inputOf(kind: SyncKind, model: string, body: object, references: References | null = null): any {
+  const row = syncKinds[kind] as unknown as SyncKindRow<unknown, unknown>
   return row.input(row.request.parse(body), modelOf(model), references)
 }
 
@@ -141,7 +141,7 @@ test('a transcript’s format says what times it needs', t => {
 })
 
 test('400 naming the field that a model does not take', t => {
-  const cases: [InstantKind, model: string, body: object, param: string][] = [
+  const cases: [SyncKind, model: string, body: object, param: string][] = [
     ['image', 'runway-gen4-image', { prompt: 'x', n: 2 }, 'n'],
     ['image', 'flux-schnell', { prompt: 'x', mask: 'https://a.example/b.png' }, 'mask'],
     ['image', 'gpt-image-2', { prompt: 'x', mask: 'https://a.example/b.png' }, 'input_references'],
@@ -167,7 +167,7 @@ test('413 naming an image that is larger than its model takes: 10 MiB without a 
   const body = { prompt: 'A heron', images: ['https://example.com/a.png'] }
   const file = { storageKey: 'a', contentType: 'image/png', filename: 'a.png', durationS: null }
   const given = (slug: string, bytes: number) =>
-    instantKinds.image.input(body, modelOf(slug), { 'input_references.0': { ...file, bytes } })
+    syncKinds.image.input(body, modelOf(slug), { 'input_references.0': { ...file, bytes } })
   t.is(given('gpt-image-2', 50 * mib).references, 1)
   t.is(given('nano-banana', 10 * mib).references, 1)
   const error = t.throws(() => given('nano-banana', 10 * mib + 1))
@@ -190,7 +190,7 @@ test('400 for sound longer than the model takes, or than a day', t => {
 })
 
 test('every enabled row has a price of a unit that its kind counts', t => {
-  const units: Record<InstantKind, string[]> = {
+  const units: Record<SyncKind, string[]> = {
     image: ['token', 'image'],
     speech: ['token', 'character'],
     transcription: ['token', 'minute', 'second'],
@@ -199,17 +199,17 @@ test('every enabled row has a price of a unit that its kind counts', t => {
     rerank: ['flat', 'token'],
     moderation: ['token'],
   }
-  for (const [kind, { type }] of Object.entries(instantKinds)) {
+  for (const [kind, { type }] of Object.entries(syncKinds)) {
     const models = [...catalog.models.values()].filter(model => model.type === type && !model.disabled)
     t.true(models.length > 0, kind)
     for (const { id, providers } of models)
-      for (const { price } of providers) t.true(units[kind as InstantKind].includes(price.unit), `${id} ${price.unit}`)
+      for (const { price } of providers) t.true(units[kind as SyncKind].includes(price.unit), `${id} ${price.unit}`)
   }
 })
 
 test('what is reserved covers what is usual', t => {
-  const max = (kind: InstantKind, model: string, input: unknown) =>
-    (instantKinds[kind] as unknown as InstantKindRow<unknown, unknown>).maxQuantity(input, modelOf(model))
+  const max = (kind: SyncKind, model: string, input: unknown) =>
+    (syncKinds[kind] as unknown as SyncKindRow<unknown, unknown>).maxQuantity(input, modelOf(model))
   const image = max('image', 'gpt-image-2', inputOf('image', 'gpt-image-2', { prompt: 'x', n: 2 }))
   // The finest picture of 1536 × 1024 has 6,240 tokens (platform.openai.com/docs/guides/images).
   t.true(image.usage.completion_tokens >= 2 * 6_240 && image.pieces === 2)

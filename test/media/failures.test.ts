@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { instantKinds } from '../../shared/kinds/index.ts'
+import { syncKinds } from '../../shared/kinds/index.ts'
 import { error as deepgramError } from '../emulators/deepgram.ts'
 import { error as elevenLabsError, invalid as elevenLabsInvalid } from '../emulators/elevenlabs.ts'
 import { json, type Reply } from '../emulators/emulator.ts'
@@ -192,7 +192,7 @@ test.serial('200: images of another provider of the model when the first one fai
 })
 
 test('covered: everything that a provider makes, as it is refused and as it fails', t => {
-  const all = new Set(offers.map(({ kind, deployment }) => `${deployment.provider} ${instantKinds[kind].path}`))
+  const all = new Set(offers.map(({ kind, deployment }) => `${deployment.provider} ${syncKinds[kind].path}`))
   const coveredBy = (cases: [provider: string, path: string, ...unknown[]][]) =>
     [...new Set(cases.map(([provider, path]) => `${provider} /v1/${path}`))].sort()
   t.deepEqual(coveredBy(refusals), [...all].sort())

@@ -11,7 +11,7 @@ import { connectTo, headOf, readAll } from '../support/io/raw-requests.ts'
 import { answerOf } from '../support/jobs/gateway.ts'
 import { png } from '../support/media/png.ts'
 import { sound } from '../support/media/sounds.ts'
-import { instantEnvironment } from '../support/media/world.ts'
+import { syncMediaEnvironment } from '../support/media/world.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway, useStores } from '../support/use.ts'
 
@@ -23,7 +23,7 @@ const emulator = use(test, () => Emulator.start((_request, response) => void res
 const gateway = useGateway(
   test,
   async () => {
-    const environment = await instantEnvironment(emulator.url)
+    const environment = await syncMediaEnvironment(emulator.url)
     const settings = { ALLOW_PRIVATE_URLS: 'true', UPSTREAM_MAX_PAUSE_MS: '1', UPSTREAM_READ_ON_MS: '300' }
     return { ...environment, ...settings }
   },

@@ -9,7 +9,7 @@ import { connectTo, formOf, formType, headOf, partOf, readAll } from '../support
 import { answerOf } from '../support/jobs/gateway.ts'
 import { png } from '../support/media/png.ts'
 import { wav } from '../support/media/sounds.ts'
-import { instantEnvironment } from '../support/media/world.ts'
+import { syncMediaEnvironment } from '../support/media/world.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway } from '../support/use.ts'
 
@@ -17,7 +17,7 @@ let account: Account
 const images = json(200, { created: 1, data: [{ b64_json: png(8).toString('base64') }] })
 
 const emulator = use(test, () => Emulator.start(images))
-const gateway = useGateway(test, async () => await instantEnvironment(emulator.url))
+const gateway = useGateway(test, async () => await syncMediaEnvironment(emulator.url))
 test.beforeEach(async () => {
   emulator.reset()
   account = await gateway.account()

@@ -1,21 +1,21 @@
 import { systemClock } from '../../shared/base/time.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
-import { type InstantKind, instantKinds } from '../../shared/kinds/index.ts'
-import type { InstantKindRow } from '../../shared/kinds/instant.ts'
+import { type SyncKind, syncKinds } from '../../shared/kinds/index.ts'
+import type { SyncKindRow } from '../../shared/kinds/sync-kind.ts'
 import type { References } from '../../shared/kinds/media.ts'
 import type { SoundFormat } from '../../shared/kinds/sound.ts'
 import { servesMedia } from '../../shared/media/run.ts'
-import type { InstantAdapter, InstantCall, ProviderConnection } from '../../shared/providers/contract.ts'
+import type { SyncAdapter, SyncCall, ProviderConnection } from '../../shared/providers/contract.ts'
 import { createSandboxProtocol } from '../../shared/providers/sandbox/media/protocol.ts'
 import { providerFault } from '../support/jobs/queued-adapter.ts'
 import { audioSource, imageSource } from '../support/jobs/sources.ts'
-import { type InstantOutput, taken } from '../support/media/output.ts'
+import { type SyncOutput, taken } from '../support/media/output.ts'
 import { test } from '../support/test.ts'
 
 /** What every adapter of media that is waited for must give, of the sandbox, for every model that it stands for. */
 
 const catalog = loadCatalog()
-const { instant } = createSandboxProtocol(systemClock, 60_000)
+const { synchronous } = createSandboxProtocol(systemClock, 60_000)
 const line = {} as ProviderConnection
 const sources = new Map([
   ['audio_url', audioSource],
@@ -25,7 +25,7 @@ const references: References = {
   audio_url: { storageKey: 'a', contentType: 'audio/mpeg', bytes: 5, filename: 'voice.mp3', durationS: 8 },
   'input_references.0': { storageKey: 'b', contentType: 'image/png', bytes: 5, filename: 'face.png', durationS: null },
 }
-const bodies: Record<InstantKind, object> = {
+const bodies: Record<SyncKind, object> = {
   image: { prompt: 'A fox' },
   speech: { input: 'Good day.' },
   transcription: { audio_url: 'https://files.example/voice.mp3' },
@@ -36,7 +36,7 @@ const bodies: Record<InstantKind, object> = {
 }
 
 /** The field that directives are read in. */
-const textFields: Record<InstantKind, string> = {
+const textFields: Record<SyncKind, string> = {
   image: 'prompt',
   speech: 'input',
   transcription: 'prompt',
@@ -46,23 +46,23 @@ const textFields: Record<InstantKind, string> = {
   moderation: 'input',
 }
 
-type Made = { make(call: InstantCall<InstantKind>, line: ProviderConnection): Promise<InstantOutput> }
+type Made = { make(call: SyncCall<SyncKind>, line: ProviderConnection): Promise<SyncOutput> }
 
 /** The sandbox's answer for one model, and the format that sound must have. */
-function ask(kind: InstantKind, id: string, more: object = {}, signal = new AbortController().signal) {
+function ask(kind: SyncKind, id: string, more: object = {}, signal = new AbortController().signal) {
   const model = catalog.models.get(id)!
-  const row = instantKinds[kind] as unknown as InstantKindRow<unknown, InstantCall<InstantKind>['input']>
+  const row = syncKinds[kind] as unknown as SyncKindRow<unknown, SyncCall<SyncKind>['input']>
   const needs = model.kind?.references_required ? { input_references: ['https://files.example/face.png'] } : {}
   const input = row.input(row.request.parse({ ...bodies[kind], ...needs, ...more }), model, references)
   const target = { model, ...catalog.targets(model)[0]! }
   const call = { target, jobId: 'x_sandbox0', input, sources, callbackUrl: null, signal }
-  const adapter = instant![kind] as InstantAdapter<InstantKind> as Made
+  const adapter = synchronous![kind] as SyncAdapter<SyncKind> as Made
   const format =
     kind === 'speech' || kind === 'music' || kind === 'sfx' ? (input as { format: SoundFormat }).format : null
-  return { output: adapter.make(call as InstantCall<InstantKind>, line), format }
+  return { output: adapter.make(call as SyncCall<SyncKind>, line), format }
 }
 
-for (const kind of Object.keys(instantKinds) as InstantKind[]) {
+for (const kind of Object.keys(syncKinds) as SyncKind[]) {
   const models = [...catalog.models.values()].filter(model => servesMedia(kind, model) && !model.disabled)
   test(`completed: ${kind} of every model, as any adapter gives it`, async t => {
     t.true(models.length > 0)

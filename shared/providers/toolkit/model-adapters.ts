@@ -2,7 +2,7 @@ import type { WorkKind, WorkKinds } from '../../kinds/index.ts'
 import type { Protocol, QueuedAdapter, QueuedCall } from '../contract.ts'
 import type { InputOptions, ModelInput } from './model-fields.ts'
 import { faceSwapInput, lipsyncInput, meshInput, videoInput } from './model-input.ts'
-import { imageInput, maxPieces, musicInput, sfxInput } from './model-instant-input.ts'
+import { imageInput, maxPieces, musicInput, sfxInput } from './model-sync-input.ts'
 import { imageOutput, meshOutput, soundOutput, videoOutput } from './model-output.ts'
 
 /** Builds the input of a model whose fields the deployment's traits name. */
@@ -19,7 +19,7 @@ type CreateAdapter = <K extends WorkKind>(
 /** Poll intervals of queued work. */
 export const queuedPolling = { firstMs: 2_000, maxMs: 10_000 }
 /** Poll intervals of work that a synchronous request waits for. */
-const instantPolling = { firstMs: 300, maxMs: 2_000 }
+const syncPolling = { firstMs: 300, maxMs: 2_000 }
 
 /** The adapters for the kinds that every provider with one interface to many models serves. */
 export function modelAdapters(adapter: CreateAdapter, options: InputOptions) {
@@ -30,10 +30,10 @@ export function modelAdapters(adapter: CreateAdapter, options: InputOptions) {
       face_swap: adapter(call => faceSwapInput(call, options), videoOutput),
       mesh: adapter(call => meshInput(call, options), meshOutput),
     },
-    instant: {
-      image: { ...adapter(call => imageInput(call, options), imageOutput, instantPolling), maxPieces },
-      music: adapter(call => musicInput(call, options), soundOutput, instantPolling),
-      sfx: adapter(call => sfxInput(call, options), soundOutput, instantPolling),
+    synchronous: {
+      image: { ...adapter(call => imageInput(call, options), imageOutput, syncPolling), maxPieces },
+      music: adapter(call => musicInput(call, options), soundOutput, syncPolling),
+      sfx: adapter(call => sfxInput(call, options), soundOutput, syncPolling),
     },
-  } satisfies Pick<Protocol, 'queued' | 'instant'>
+  } satisfies Pick<Protocol, 'queued' | 'synchronous'>
 }

@@ -1,12 +1,12 @@
 import { isObject } from '../../base/is-object.ts'
 import { promptUsage, type RerankOutput } from '../../kinds/rerank.ts'
-import type { InstantAdapter, InstantCall } from '../contract.ts'
+import type { SyncAdapter, SyncCall } from '../contract.ts'
 import { ProviderError } from '../provider-error.ts'
 
 /** How one provider writes rankings. */
 export type RerankForm = {
-  path: string | ((call: InstantCall<'rerank'>) => string)
-  body(call: InstantCall<'rerank'>): object
+  path: string | ((call: SyncCall<'rerank'>) => string)
+  body(call: SyncCall<'rerank'>): object
   /** The list of results in an answer. */
   results: 'results' | 'data'
 }
@@ -51,7 +51,7 @@ export const cohereForm: RerankForm = {
 }
 
 /** The adapter for rankings in a form that may depend on the provider. */
-export function rerankAdapter(formOf: (call: InstantCall<'rerank'>) => RerankForm): InstantAdapter<'rerank'> {
+export function rerankAdapter(formOf: (call: SyncCall<'rerank'>) => RerankForm): SyncAdapter<'rerank'> {
   return {
     async make(call, connection) {
       const form = formOf(call)
@@ -68,7 +68,7 @@ const maxBytes = 32 << 20
 function read(
   json: unknown,
   name: RerankForm['results'],
-  { documents, maxResults }: InstantCall<'rerank'>['input'],
+  { documents, maxResults }: SyncCall<'rerank'>['input'],
 ): RerankOutput {
   const list = isObject(json) ? json[name] : undefined
   if (!Array.isArray(list)) throw malformed(`without \`${name}\``)

@@ -2,12 +2,12 @@ import { transcribedFormats } from '../../catalog/traits.ts'
 import { extensionOf } from '../../io/media/media-type.ts'
 import { unsupported } from '../../kinds/media.ts'
 import { optionsOf, type TranscriptionInput, type TranscriptionOption } from '../../kinds/transcription.ts'
-import type { InstantCall, Source, Target } from '../contract.ts'
+import type { SyncCall, Source, Target } from '../contract.ts'
 
 /** Shared by the adapters of transcription. */
 
 /** The file to transcribe, converted if the provider does not list its format. Throws 400 if that is impossible. */
-export async function soundOf({ target, sources }: InstantCall<'transcription'>): Promise<Source> {
+export async function soundOf({ target, sources }: SyncCall<'transcription'>): Promise<Source> {
   const sound = sources.get('audio_url')!
   const formats = transcribedFormats(target)
   if (!formats || formats.includes(extensionOf(sound.contentType))) return sound

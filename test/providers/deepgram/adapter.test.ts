@@ -1,18 +1,18 @@
 import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
 import { deepgram } from '../../../shared/providers/adapters/deepgram/protocol.ts'
-import type { InstantCall } from '../../../shared/providers/contract.ts'
+import type { SyncCall } from '../../../shared/providers/contract.ts'
 import type { FailureReason } from '../../../shared/providers/provider-error.ts'
 import { error, heard, said, startDeepgram } from '../../emulators/deepgram.ts'
 import { json, type Recorded, type Reply } from '../../emulators/emulator.ts'
 import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
-import { conforms, instantCallOf } from '../../support/media/adapter.ts'
+import { conforms, syncCallOf } from '../../support/media/adapter.ts'
 import { plainTranscription } from '../../support/media/openai-audio-calls.ts'
 import { wav } from '../../support/media/sounds.ts'
 import { test } from '../../support/test.ts'
 import { use } from '../../support/use.ts'
 
-const adapter = deepgram.instant!.transcription!
+const adapter = deepgram.synchronous!.transcription!
 if (!('make' in adapter)) throw new Error('Deepgram answers in one exchange')
 const { make } = adapter
 
@@ -27,9 +27,9 @@ const input: TranscriptionInput = {
 const emulator = use(test, startDeepgram)
 test.beforeEach(() => emulator.reset())
 
-function callWith(changes: Partial<TranscriptionInput> = {}, model = 'nova-3'): InstantCall<'transcription'> {
+function callWith(changes: Partial<TranscriptionInput> = {}, model = 'nova-3'): SyncCall<'transcription'> {
   const audio_url = sourceOf('https://files.example/hello.wav', 'audio/wav', 6, file)
-  return instantCallOf('deepgram', model, { ...input, ...changes }, { audio_url })
+  return syncCallOf('deepgram', model, { ...input, ...changes }, { audio_url })
 }
 
 /** Has the emulator write down what a call asks for. */

@@ -4,14 +4,14 @@ import type { SoundFormat } from '../../../shared/kinds/sound.ts'
 import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
 import { awaitFirstFrame } from '../../../shared/media/first-frame.ts'
 import { elevenlabs } from '../../../shared/providers/adapters/elevenlabs/protocol.ts'
-import type { InstantAdapter } from '../../../shared/providers/contract.ts'
+import type { SyncAdapter } from '../../../shared/providers/contract.ts'
 import type { FailureReason } from '../../../shared/providers/provider-error.ts'
 import { error, heard, invalid, said, startElevenLabs, voices } from '../../emulators/elevenlabs.ts'
 import { json, type Reply } from '../../emulators/emulator.ts'
 import { fieldsOf } from '../../emulators/openai-videos.ts'
 import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
-import { instantCallOf } from '../../support/media/adapter.ts'
+import { syncCallOf } from '../../support/media/adapter.ts'
 import { plainTranscription } from '../../support/media/openai-audio-calls.ts'
 import { decodedSeconds, wav } from '../../support/media/sounds.ts'
 import { test } from '../../support/test.ts'
@@ -35,8 +35,8 @@ async function made<K extends Kind>(
 ): Promise<WorkKinds[K]['output']> {
   const audio_url = sourceOf('https://files.example/hello.wav', 'audio/wav', 6, file)
   const input = { ...inputs[kind], ...changes }
-  const call = instantCallOf<K>('elevenlabs', models[kind], input as WorkKinds[K]['input'], { audio_url })
-  const adapter = elevenlabs.instant![kind] as unknown as InstantAdapter<K>
+  const call = syncCallOf<K>('elevenlabs', models[kind], input as WorkKinds[K]['input'], { audio_url })
+  const adapter = elevenlabs.synchronous![kind] as unknown as SyncAdapter<K>
   if (!('make' in adapter)) throw new Error('ElevenLabs answers in one exchange')
   return adapter.make(call, lineTo('elevenlabs', elevenlabs, emulator.url))
 }

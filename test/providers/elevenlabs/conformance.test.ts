@@ -5,7 +5,7 @@ import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
 import { elevenlabs } from '../../../shared/providers/adapters/elevenlabs/protocol.ts'
 import { error, startElevenLabs, voices } from '../../emulators/elevenlabs.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
-import { conforms, instantCallOf } from '../../support/media/adapter.ts'
+import { conforms, syncCallOf } from '../../support/media/adapter.ts'
 import { plainTranscription } from '../../support/media/openai-audio-calls.ts'
 import { sound } from '../../support/media/sounds.ts'
 import { test } from '../../support/test.ts'
@@ -25,7 +25,7 @@ const speech: SpeechInput = {
   instructions: null,
 }
 const speechCall = (changes: Partial<SpeechInput> = {}) =>
-  instantCallOf<'speech'>('elevenlabs', 'eleven-flash-v2.5', { ...speech, ...changes })
+  syncCallOf<'speech'>('elevenlabs', 'eleven-flash-v2.5', { ...speech, ...changes })
 conforms(test, {
   ...subject,
   name: 'ElevenLabs speech',
@@ -49,10 +49,10 @@ conforms(test, {
   ...subject,
   name: 'ElevenLabs music',
   kind: 'music',
-  call: () => instantCallOf<'music'>('elevenlabs', 'eleven-music-v2', music),
+  call: () => syncCallOf<'music'>('elevenlabs', 'eleven-music-v2', music),
   others: {
     'with lyrics': () =>
-      instantCallOf<'music'>('elevenlabs', 'eleven-music-v2', { ...music, lyrics: 'La la', instrumental: false }),
+      syncCallOf<'music'>('elevenlabs', 'eleven-music-v2', { ...music, lyrics: 'La la', instrumental: false }),
   },
 })
 
@@ -61,7 +61,7 @@ conforms(test, {
   ...subject,
   name: 'ElevenLabs sound effects',
   kind: 'sfx',
-  call: () => instantCallOf<'sfx'>('elevenlabs', 'eleven-sfx-v2', sfx),
+  call: () => syncCallOf<'sfx'>('elevenlabs', 'eleven-sfx-v2', sfx),
 })
 
 const file = sourceOf('https://files.example/hello.wav', 'audio/wav', 3, Buffer.from(await sound('wav', 3)))
@@ -73,7 +73,7 @@ const transcription: TranscriptionInput = {
   seconds: 3,
 }
 const transcriptionCall = (changes: Partial<TranscriptionInput> = {}) =>
-  instantCallOf<'transcription'>('elevenlabs', 'scribe-v2', { ...transcription, ...changes }, { audio_url: file })
+  syncCallOf<'transcription'>('elevenlabs', 'scribe-v2', { ...transcription, ...changes }, { audio_url: file })
 conforms(test, {
   ...subject,
   name: 'ElevenLabs transcription',

@@ -4,7 +4,7 @@ import sharp from 'sharp'
 import { type ImageInput, type ImageRequest, image, imageRequest } from '../../../shared/kinds/image.ts'
 import { performWork } from '../../../shared/media/work.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
-import type { InstantCall, Source } from '../../../shared/providers/contract.ts'
+import type { SyncCall, Source } from '../../../shared/providers/contract.ts'
 import type { Reply } from '../../emulators/emulator.ts'
 import { json } from '../../emulators/emulator.ts'
 import { blockedPrompt, countTokens, finished, geminiError, tokenCounts } from '../../emulators/gemini.ts'
@@ -12,12 +12,12 @@ import { caption, startGeminiMedia } from '../../emulators/gemini-media.ts'
 import { chargedNano, expectedNano, upstreamSecret, type World } from '../../support/chat/gateway.ts'
 import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
-import { instantCallOf } from '../../support/media/adapter.ts'
+import { syncCallOf } from '../../support/media/adapter.ts'
 import { png } from '../../support/media/png.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
-const adapter = gemini.instant!.image!
+const adapter = gemini.synchronous!.image!
 const emulator = use(test, startGeminiMedia)
 const gateway = useGateway(test, () => ({ GEMINI_API_KEY: upstreamSecret, GEMINI_BASE_URL: emulator.url }))
 test.beforeEach(() => emulator.reset())
@@ -27,12 +27,12 @@ const flash = 'gemini-3.1-flash-image'
 
 /** What Gemini is asked for, for a request of ours. */
 function callOf(model: string, fields: Partial<ImageRequest> = {}, sources: Record<string, Source> = {}) {
-  const call = instantCallOf<'image'>('gemini', model, {} as ImageInput, sources)
+  const call = syncCallOf<'image'>('gemini', model, {} as ImageInput, sources)
   const body = imageRequest.parse({ prompt: 'A heron', ...fields })
   return { ...call, input: image.input(body, call.target.model, null) }
 }
 
-function made(call: InstantCall<'image'>) {
+function made(call: SyncCall<'image'>) {
   return performWork({ adapter, call, connection: lineTo('gemini', gemini, emulator.url), maxMs: 10_000 })
 }
 

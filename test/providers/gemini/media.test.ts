@@ -5,7 +5,7 @@ import { geminiError } from '../../emulators/gemini.ts'
 import { interactionError } from '../../emulators/gemini-interactions.ts'
 import { startGeminiMedia } from '../../emulators/gemini-media.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
-import { conforms, instantCallOf } from '../../support/media/adapter.ts'
+import { conforms, syncCallOf } from '../../support/media/adapter.ts'
 import { png } from '../../support/media/png.ts'
 import { musicCall, speechCall } from '../../support/providers/gemini-sound.ts'
 import { test } from '../../support/test.ts'
@@ -26,7 +26,7 @@ const error = (status: number, message: string) => geminiError(status, statuses.
 const errorInWords = (status: number, message: string) => interactionError(status, 'error', message)
 
 function imageCall(model: string, fields: object = {}, sources: Record<string, Source> = {}) {
-  const call = instantCallOf<'image'>('gemini', model, {} as ImageInput, sources)
+  const call = syncCallOf<'image'>('gemini', model, {} as ImageInput, sources)
   const body = imageRequest.parse({ prompt: 'A heron', ...fields })
   return { ...call, input: image.input(body, call.target.model, null) }
 }

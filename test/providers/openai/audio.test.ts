@@ -2,7 +2,7 @@ import { buffer } from 'node:stream/consumers'
 import { soundFormats } from '../../../shared/kinds/sound.ts'
 import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
-import type { InstantCall, ProviderConnection } from '../../../shared/providers/contract.ts'
+import type { SyncCall, ProviderConnection } from '../../../shared/providers/contract.ts'
 import type { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { dripped, events, framed, json, type Reply } from '../../emulators/emulator.ts'
 import {
@@ -22,15 +22,15 @@ import { decodedSeconds } from '../../support/media/sounds.ts'
 import { test } from '../../support/test.ts'
 import { use } from '../../support/use.ts'
 
-const speech = openai.instant!.speech as {
-  make: (call: InstantCall<'speech'>, line: ProviderConnection) => Promise<Spoken>
+const speech = openai.synchronous!.speech as {
+  make: (call: SyncCall<'speech'>, line: ProviderConnection) => Promise<Spoken>
 }
-const transcription = openai.instant!.transcription as {
-  make: (call: InstantCall<'transcription'>, line: ProviderConnection) => Promise<Heard>
+const transcription = openai.synchronous!.transcription as {
+  make: (call: SyncCall<'transcription'>, line: ProviderConnection) => Promise<Heard>
 }
 type Spoken = { sound: { stream: AsyncIterable<Uint8Array> }; usage(): unknown }
 type Heard = Awaited<
-  ReturnType<Extract<NonNullable<typeof openai.instant>['transcription'], { make: unknown }>['make']>
+  ReturnType<Extract<NonNullable<typeof openai.synchronous>['transcription'], { make: unknown }>['make']>
 >
 const emulator = use(test, startOpenAiAudio)
 const line = use(test, () => lineTo('openai', openai, emulator.url))
@@ -39,7 +39,7 @@ test.beforeEach(() => emulator.reset())
 const heard = heardText('hello.wav')
 
 /** What a whole transcript, or one in pieces, ends with. */
-async function transcriptOf(call: InstantCall<'transcription'>, to = line) {
+async function transcriptOf(call: SyncCall<'transcription'>, to = line) {
   const output = await transcription.make(call, to)
   const pieces = []
   for await (const piece of output.pieces ?? []) pieces.push(piece)

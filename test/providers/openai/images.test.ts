@@ -2,14 +2,14 @@ import { APIError, OpenAI, toFile } from 'openai'
 import { examineImage } from '../../../shared/io/media/images.ts'
 import type { ImageInput, ImageOutput } from '../../../shared/kinds/image.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
-import type { InstantCall, Source } from '../../../shared/providers/contract.ts'
+import type { SyncCall, Source } from '../../../shared/providers/contract.ts'
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { json, type Recorded, type Reply } from '../../emulators/emulator.ts'
 import { blockedWord, openAiImageError, startOpenAiImages } from '../../emulators/openai-images.ts'
 import { fieldsOf } from '../../emulators/openai-videos.ts'
 import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
-import { conforms, instantCallOf } from '../../support/media/adapter.ts'
+import { conforms, syncCallOf } from '../../support/media/adapter.ts'
 import { imageInput, pictureSource } from '../../support/media/image-calls.ts'
 import { test } from '../../support/test.ts'
 
@@ -18,7 +18,7 @@ const two = { ...one, 'input_references.1': pictureSource('b.png') }
 const mask = pictureSource('mask.png')
 
 function callOf(more: Partial<ImageInput> = {}, sources: Record<string, Source> = {}, model = 'gpt-image-1.5') {
-  return instantCallOf<'image'>('openai', model, imageInput(more, sources), sources)
+  return syncCallOf<'image'>('openai', model, imageInput(more, sources), sources)
 }
 
 conforms(test, {
@@ -32,10 +32,10 @@ conforms(test, {
   error: openAiImageError,
 })
 
-const adapter = openai.instant!.image!
+const adapter = openai.synchronous!.image!
 
 /** What a call sends, and what it gives; `reply` in place of the emulator's own answer. */
-async function made(call: InstantCall<'image'>, reply?: Reply, provider = 'openai') {
+async function made(call: SyncCall<'image'>, reply?: Reply, provider = 'openai') {
   if (!('make' in adapter)) throw new Error('expected an adapter of one exchange')
   const emulator = await startOpenAiImages()
   if (reply) emulator.next(reply)

@@ -4,13 +4,13 @@ import type { Deployment } from '../../../shared/catalog/schema.ts'
 import { examineImage } from '../../../shared/io/media/images.ts'
 import type { ImageInput } from '../../../shared/kinds/image.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
-import type { InstantCall, Source } from '../../../shared/providers/contract.ts'
+import type { SyncCall, Source } from '../../../shared/providers/contract.ts'
 import type { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { json, type Reply } from '../../emulators/emulator.ts'
 import { openRouterImageError, startOpenRouterImages } from '../../emulators/openrouter-images.ts'
 import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { hidden } from '../../support/jobs/sources.ts'
-import { conforms, instantCallOf } from '../../support/media/adapter.ts'
+import { conforms, syncCallOf } from '../../support/media/adapter.ts'
 import { imageInput, pictureSource } from '../../support/media/image-calls.ts'
 import { test } from '../../support/test.ts'
 
@@ -21,8 +21,8 @@ function callOf(
   more: Partial<ImageInput> = {},
   sources: Record<string, Source> = {},
   traits: NonNullable<Deployment['traits']> = {},
-): InstantCall<'image'> {
-  const call = instantCallOf<'image'>('openai', 'gpt-image-2', imageInput(more, sources), sources)
+): SyncCall<'image'> {
+  const call = syncCallOf<'image'>('openai', 'gpt-image-2', imageInput(more, sources), sources)
   const deployment = { ...call.target.deployment, provider: 'openrouter', upstream_model: 'acme/paints', traits }
   return { ...call, target: { ...call.target, provider, deployment } }
 }
@@ -40,10 +40,10 @@ conforms(test, {
   error: openRouterImageError,
 })
 
-const adapter = openai.instant!.image!
+const adapter = openai.synchronous!.image!
 
 /** What a call sends, and what it gives; `reply` in place of the emulator's own answer. */
-async function made(call: InstantCall<'image'>, reply?: Reply) {
+async function made(call: SyncCall<'image'>, reply?: Reply) {
   if (!('make' in adapter)) throw new Error('expected an adapter of one exchange')
   const emulator = await startOpenRouterImages()
   if (reply) emulator.next(reply)
@@ -58,7 +58,7 @@ async function made(call: InstantCall<'image'>, reply?: Reply) {
 test('200 the exact request, with references at their addresses or in it', async t => {
   const common = { model: 'acme/paints', prompt: 'a fox in the snow' }
   const data = `data:image/png;base64,${await fox.base64()}`
-  const calls: [InstantCall<'image'>, object][] = [
+  const calls: [SyncCall<'image'>, object][] = [
     [callOf(), common],
     [
       callOf({ n: 3, resolution: '2K', aspectRatio: '16:9', quality: 'high', seed: 7 }),
@@ -110,7 +110,7 @@ test('200 images and tokens, whatever else is counted', async t => {
 })
 
 test('400 for what OpenRouter has no field for, before anything is sent', async t => {
-  const refusals: [InstantCall<'image'>, string][] = [
+  const refusals: [SyncCall<'image'>, string][] = [
     [callOf({}, { 'input_references.0': fox, mask: fox }), 'mask'],
     [callOf({ fidelity: 'high' }, { 'input_references.0': fox }), 'input_fidelity'],
     [callOf({ moderation: 'low' }), 'moderation'],

@@ -3,7 +3,7 @@ import { VoyageAIClient } from 'voyageai'
 import { cohere } from '../../../shared/providers/adapters/cohere/protocol.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
 import { rerankForms, startRankings } from '../../emulators/rankings.ts'
-import { conforms, instantCallOf } from '../../support/media/adapter.ts'
+import { conforms, syncCallOf } from '../../support/media/adapter.ts'
 import { test } from '../../support/test.ts'
 import { use } from '../../support/use.ts'
 
@@ -27,11 +27,11 @@ for (const { provider, protocol, model } of subjects)
     protocol,
     kind: 'rerank',
     start: () => startRankings(rerankForms[provider]),
-    call: () => instantCallOf<'rerank'>(provider, model, input, {}),
+    call: () => syncCallOf<'rerank'>(provider, model, input, {}),
     others: {
-      'the best only': () => instantCallOf<'rerank'>(provider, model, { ...input, maxResults: 1 }, {}),
+      'the best only': () => syncCallOf<'rerank'>(provider, model, { ...input, maxResults: 1 }, {}),
       'with what its model can do': () =>
-        instantCallOf<'rerank'>(provider, model, { ...input, maxTokensPerDocument: 100, truncates: false }, {}),
+        syncCallOf<'rerank'>(provider, model, { ...input, maxTokensPerDocument: 100, truncates: false }, {}),
     },
   })
 

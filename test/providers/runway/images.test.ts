@@ -2,14 +2,14 @@ import RunwayML, { APIError } from '@runwayml/sdk'
 import { examineImage } from '../../../shared/io/media/images.ts'
 import type { ImageInput } from '../../../shared/kinds/image.ts'
 import { runway } from '../../../shared/providers/adapters/runway/protocol.ts'
-import type { InstantCall, Source } from '../../../shared/providers/contract.ts'
+import type { SyncCall, Source } from '../../../shared/providers/contract.ts'
 import { json } from '../../emulators/emulator.ts'
 import { invalidBody, startRunway } from '../../emulators/runway.ts'
 import { providerFault } from '../../support/jobs/queued-adapter.ts'
 import { hidden, hiddenImage, sourceOf } from '../../support/jobs/sources.ts'
 import { conforms } from '../../support/media/adapter.ts'
 import { pictureSource } from '../../support/media/image-calls.ts'
-import { imageCall, instantBench, outputOf, reasonOf } from '../../support/media/model-calls.ts'
+import { imageCall, syncMediaBench, outputOf, reasonOf } from '../../support/media/model-calls.ts'
 import { test } from '../../support/test.ts'
 
 const promptText = 'a fox in the snow'
@@ -31,12 +31,12 @@ conforms(test, {
   error: (status, message) => json(status, { error: message }),
 })
 
-const { done, refused, shown, adapter, using } = instantBench('runway', runway, 'image', startRunway)
+const { done, refused, shown, adapter, using } = syncMediaBench('runway', runway, 'image', startRunway)
 
 test('started and completed: the exact request, and an image of the size asked for', async t => {
   const image1 = { uri: 'https://files.example/a.png', tag: 'image1' }
   const image2 = { uri: 'https://files.example/b.png', tag: 'image2' }
-  const requests: [InstantCall<'image'>, body: object, file: string][] = [
+  const requests: [SyncCall<'image'>, body: object, file: string][] = [
     [gen4(), { model: 'gen4_image', ratio: '1280:720' }, 'image-1280x720.png'],
     [gen4({ aspectRatio: '21:9', seed: 7 }), { model: 'gen4_image', ratio: '1680:720', seed: 7 }, 'image-1680x720.png'],
     [
@@ -71,7 +71,7 @@ test('started: references of a hidden gateway stand in the request up to 5 MB', 
 })
 
 test('400 for what Runway does not take, before anything is sent', async t => {
-  const refusals: [InstantCall<'image'>, string][] = [
+  const refusals: [SyncCall<'image'>, string][] = [
     [gen4({ prompt: 'x'.repeat(1_001) }), 'prompt'],
     [gen4({ size: { width: 1920, height: 1080 } }), 'size'],
     [gen4({ aspectRatio: '2:3' }), 'aspect_ratio'],

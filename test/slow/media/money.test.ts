@@ -13,7 +13,7 @@ import {
   type Step,
 } from '../../support/media/media-outcome.ts'
 import { behaviours, type Script, ScriptedUpstream } from '../../support/media/upstream.ts'
-import { instantEnvironment, models, requestOf } from '../../support/media/world.ts'
+import { syncMediaEnvironment, models, requestOf } from '../../support/media/world.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 import { testClock } from '../../support/wallet/money.ts'
@@ -33,7 +33,7 @@ const gateway = useGateway(
       UPSTREAM_TOTAL_TIMEOUT_MS: '1500',
       UPSTREAM_READ_ON_MS: '200',
     }
-    return { ...(await instantEnvironment(upstream.url)), ...patience }
+    return { ...(await syncMediaEnvironment(upstream.url)), ...patience }
   },
   { clock },
 )

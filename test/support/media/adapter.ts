@@ -1,10 +1,10 @@
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
-import type { InstantKind, WorkKinds } from '../../../shared/kinds/index.ts'
+import type { SyncKind, WorkKinds } from '../../../shared/kinds/index.ts'
 import type { SoundFormat } from '../../../shared/kinds/sound.ts'
 import { authHeader } from '../../../shared/providers/authorize.ts'
 import type {
-  InstantAdapter,
-  InstantCall,
+  SyncAdapter,
+  SyncCall,
   Protocol,
   ProviderConnection,
   Source,
@@ -20,13 +20,13 @@ import { type Taken, taken } from './output.ts'
 const catalog = loadCatalog()
 
 /** A synchronous call of a catalog model at one provider; `signal` aborts it. */
-export function instantCallOf<K extends InstantKind>(
+export function syncCallOf<K extends SyncKind>(
   provider: string,
   model: string,
-  input: InstantCall<K>['input'],
+  input: SyncCall<K>['input'],
   sources: Record<string, Source> = {},
   signal: AbortSignal = new AbortController().signal,
-): InstantCall<K> {
+): SyncCall<K> {
   const row = catalog.models.get(model)
   const target = row && catalog.targets(row).find(found => found.provider.name === provider)
   if (!row || !target) throw new Error(`the catalog has no ${model} at ${provider}`)
@@ -42,7 +42,7 @@ export function instantCallOf<K extends InstantKind>(
 
 /** An emulated provider; `finish` ends work that is waited for, where its emulator does not do so by itself. */
 type World = { url: string; close(): Promise<void>; finish?(): void }
-type Subject<K extends InstantKind> = {
+type Subject<K extends SyncKind> = {
   name: string
   /** Its name in the catalog. */
   provider: string
@@ -51,21 +51,21 @@ type Subject<K extends InstantKind> = {
   /** Started for each test. */
   start(): Promise<World>
   /** A call that succeeds. */
-  call(): InstantCall<K>
+  call(): SyncCall<K>
   /** Further calls that succeed, by what is special about them. */
-  others?: { [what: string]: () => InstantCall<K> }
+  others?: { [what: string]: () => SyncCall<K> }
   /** An error as the provider writes it, with these words. */
   error?(status: number, message: string): Reply
   /** Where a status means something else at this provider. */
   reasons?: { [status: number]: FailureReason }
 }
-type Bench<K extends InstantKind> = {
+type Bench<K extends SyncKind> = {
   subject: Subject<K>
   relay: Relay
   /** Has a call done and takes its output to the end; null = it is pending for ever. */
-  run(call?: InstantCall<K>, line?: ProviderConnection): Promise<Taken | null>
+  run(call?: SyncCall<K>, line?: ProviderConnection): Promise<Taken | null>
 }
-type State = (title: string, body: (t: ExecutionContext, bench: Bench<InstantKind>) => Promise<void>) => void
+type State = (title: string, body: (t: ExecutionContext, bench: Bench<SyncKind>) => Promise<void>) => void
 
 const meanings: [status: number, reason: FailureReason][] = [
   [400, 'invalid_request'],
@@ -97,9 +97,9 @@ const maxWaitMs = 10_000
 const signature = 'signature-of-an-address'
 
 /** The conformance tests of every synchronous media adapter. */
-export function conforms<K extends InstantKind>(test: Test, subject: Subject<K>): void {
+export function conforms<K extends SyncKind>(test: Test, subject: Subject<K>): void {
   const { name, protocol, provider } = subject
-  const adapter = protocol.instant![subject.kind] as InstantAdapter<K>
+  const adapter = protocol.synchronous![subject.kind] as SyncAdapter<K>
   const state = (title: string, body: (t: ExecutionContext, bench: Bench<K>) => Promise<void>) =>
     test(`${name}: ${title}`, async t => {
       const world = await subject.start()
@@ -250,9 +250,9 @@ async function within<T>(work: Promise<T>, what: string): Promise<T> {
 }
 
 /** The output of a call, in one exchange or by work that is looked at until it ends; null = it is pending for ever. */
-async function outputOf<K extends InstantKind>(
-  adapter: InstantAdapter<K>,
-  call: InstantCall<K>,
+async function outputOf<K extends SyncKind>(
+  adapter: SyncAdapter<K>,
+  call: SyncCall<K>,
   line: ProviderConnection,
   finish: () => void,
 ): Promise<WorkKinds[K]['output'] | null> {

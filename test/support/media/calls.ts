@@ -64,7 +64,7 @@ const bodies: Record<string, { valid: object[]; wrong: object }> = {
 const lists = ['/v1/images/models', '/v1/audio/music/models', '/v1/audio/sfx/models']
 
 /** Real calls of the routes of media that is waited for, as documented: by their names in the OpenAPI document. */
-export function instantCalls(world: () => { account: Account; provisioning: string }): Record<string, Documented> {
+export function syncMediaCalls(world: () => { account: Account; provisioning: string }): Record<string, Documented> {
   const calls: Record<string, Documented> = {}
   for (const [path, { valid, wrong }] of Object.entries(bodies)) {
     calls[`POST ${path}`] = {

@@ -1,6 +1,6 @@
 import { imageFormats } from '../../../shared/kinds/image.ts'
-import { instantKinds } from '../../../shared/kinds/index.ts'
-import { charactersOf } from '../../../shared/kinds/instant.ts'
+import { syncKinds } from '../../../shared/kinds/index.ts'
+import { charactersOf } from '../../../shared/kinds/sync-kind.ts'
 import { countTokens, tokenCounts } from '../../emulators/gemini.ts'
 import { tokensPerSecond } from '../../emulators/gemini-interactions.ts'
 import { caption, painters } from '../../emulators/gemini-media.ts'
@@ -51,7 +51,7 @@ const makers: Record<Offer['kind'], (offer: Offer) => Case[]> = {
 
 function base({ kind, row }: Offer, what: string, body: object, text: string): Case {
   const rest = { made: 1, used: { pieces: 1 }, format: null, images: 0, ratio: null, references: [] }
-  return { what, path: instantKinds[kind].path, body: { model: row.id, ...body }, mark: Buffer.from(text), ...rest }
+  return { what, path: syncKinds[kind].path, body: { model: row.id, ...body }, mark: Buffer.from(text), ...rest }
 }
 
 const ratioOf = (shape: string) => {

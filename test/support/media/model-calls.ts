@@ -1,12 +1,12 @@
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { Deployment, ModelRow } from '../../../shared/catalog/schema.ts'
 import type { ImageInput } from '../../../shared/kinds/image.ts'
-import type { InstantKind } from '../../../shared/kinds/index.ts'
+import type { SyncKind } from '../../../shared/kinds/index.ts'
 import type { MusicInput } from '../../../shared/kinds/music.ts'
 import type { SfxInput } from '../../../shared/kinds/sfx.ts'
 import type {
-  InstantAdapter,
-  InstantCall,
+  SyncAdapter,
+  SyncCall,
   Operation,
   PollReport,
   Protocol,
@@ -19,18 +19,18 @@ import type { WorkEmulator } from '../../emulators/slow-work.ts'
 import { described } from '../jobs/operator-models.ts'
 import { operatorSounds } from '../jobs/operator-sounds.ts'
 import { lineTo, refusedField } from '../jobs/queued-adapter.ts'
-import { instantCallOf } from './adapter.ts'
+import { syncCallOf } from './adapter.ts'
 import { imageInput } from './image-calls.ts'
 
 /** Calls of models whose fields are named by traits, and what becomes of them. */
 
 const catalog = loadCatalog()
 
-function callAt<K extends InstantKind>(
+function callAt<K extends SyncKind>(
   row: ModelRow,
-  input: InstantCall<K>['input'],
+  input: SyncCall<K>['input'],
   sources: Record<string, Source>,
-): InstantCall<K> {
+): SyncCall<K> {
   const deployment = row.providers[0]!
   const target = { model: row, deployment, provider: catalog.providers.get(deployment.provider)! }
   const { signal } = new AbortController()
@@ -40,7 +40,7 @@ function callAt<K extends InstantKind>(
 
 /** An image of a shipped model. */
 export function imageCall(provider: string, model: string, more: Partial<ImageInput> = {}, sources = {}) {
-  return instantCallOf<'image'>(provider, model, imageInput(more, sources), sources)
+  return syncCallOf<'image'>(provider, model, imageInput(more, sources), sources)
 }
 
 /** An image of a model that an operator describes. */
@@ -70,13 +70,13 @@ export function sfxCall(model: string, more: Partial<SfxInput> = {}) {
 }
 
 /** One adapter that has its work looked at, and its emulator. */
-export function instantBench<K extends InstantKind>(
+export function syncMediaBench<K extends SyncKind>(
   provider: string,
   protocol: Protocol,
   kind: K,
   start: () => Promise<WorkEmulator>,
 ) {
-  const adapter = protocol.instant![kind] as InstantAdapter<K> & QueuedAdapter<K>
+  const adapter = protocol.synchronous![kind] as SyncAdapter<K> & QueuedAdapter<K>
   const using = async <T>(body: (world: WorkEmulator, line: ReturnType<typeof lineTo>) => Promise<T>): Promise<T> => {
     const world = await start()
     try {
@@ -89,7 +89,7 @@ export function instantBench<K extends InstantKind>(
     adapter,
     using,
     /** The request that starts the work, and how it ends. */
-    done: (call: InstantCall<K>) =>
+    done: (call: SyncCall<K>) =>
       using(async ({ emulator, finish }, line) => {
         const operation = await adapter.start(call, line, null)
         const request = emulator.requests.at(-1)!
@@ -97,7 +97,7 @@ export function instantBench<K extends InstantKind>(
         return { request, report: await adapter.check(operation, line) }
       }),
     /** The field that a call is refused for, before anything is sent. */
-    refused: (call: InstantCall<K>) =>
+    refused: (call: SyncCall<K>) =>
       using(async ({ emulator }, line) => {
         const field = await refusedField(adapter.start(call, line, null))
         if (emulator.requests.length > 0) throw new Error('something was sent')
@@ -113,13 +113,13 @@ export function instantBench<K extends InstantKind>(
 }
 
 /** What finished work gave. Throws for any other report. */
-export function outputOf<K extends InstantKind>(report: PollReport<K>) {
+export function outputOf<K extends SyncKind>(report: PollReport<K>) {
   if (report.status !== 'completed') throw new Error(`expected completed, got ${JSON.stringify(report)}`)
   return report.output
 }
 
 /** Why work failed. Throws for any other report. */
-export function reasonOf(report: PollReport<InstantKind>): ProviderError['reason'] {
+export function reasonOf(report: PollReport<SyncKind>): ProviderError['reason'] {
   if (report.status !== 'failed') throw new Error(`expected failed, got ${JSON.stringify(report)}`)
   return report.error.reason
 }

@@ -1,13 +1,13 @@
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { Deployment, ModelRow } from '../../../shared/catalog/schema.ts'
-import { type InstantKind, instantKinds } from '../../../shared/kinds/index.ts'
+import { type SyncKind, syncKinds } from '../../../shared/kinds/index.ts'
 import { described } from '../jobs/operator-models.ts'
 import { operatorSounds } from '../jobs/operator-sounds.ts'
 
 /** Every model of the catalog that makes images or sound while the caller waits, at every provider that it has. */
 
 /** The kinds whose answer is an image, sound or the text of one. */
-export type MadeKind = Exclude<InstantKind, 'rerank' | 'moderation'>
+export type MadeKind = Exclude<SyncKind, 'rerank' | 'moderation'>
 export type Offer = { kind: MadeKind; row: ModelRow; deployment: Deployment }
 
 /** Clouds, which are not configured here, have tests of their own. */
@@ -15,9 +15,9 @@ const shipped = [...loadCatalog(undefined, new Map()).models.values()].filter(({
 
 function kindOf({ type, kind }: ModelRow): MadeKind | null {
   const { endpoints } = kind ?? {}
-  if (Array.isArray(endpoints) && endpoints.includes(instantKinds.image.path)) return 'image'
+  if (Array.isArray(endpoints) && endpoints.includes(syncKinds.image.path)) return 'image'
   if (type === 'rerank' || type === 'moderation') return null
-  return Object.hasOwn(instantKinds, type) ? (type as MadeKind) : null
+  return Object.hasOwn(syncKinds, type) ? (type as MadeKind) : null
 }
 
 const openrouterRow = described('openrouter-image', 'openrouter', 'acme/pictures', {

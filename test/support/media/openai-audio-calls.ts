@@ -1,16 +1,16 @@
 import type { SpeechInput } from '../../../shared/kinds/speech.ts'
 import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
-import type { InstantCall, Source } from '../../../shared/providers/contract.ts'
+import type { SyncCall, Source } from '../../../shared/providers/contract.ts'
 import { sourceOf } from '../jobs/sources.ts'
-import { instantCallOf } from './adapter.ts'
+import { syncCallOf } from './adapter.ts'
 import { sound } from './sounds.ts'
 
 export const text = 'Good morning. How are you today?'
 
 /** A call for speech at OpenAI. */
-export function spoken(model: string, more: Partial<SpeechInput> = {}): InstantCall<'speech'> {
+export function spoken(model: string, more: Partial<SpeechInput> = {}): SyncCall<'speech'> {
   const input = { text, voice: 'alloy', format: 'mp3', speed: 1, instructions: null, ...more } as const
-  return instantCallOf<'speech'>('openai', model, input)
+  return syncCallOf<'speech'>('openai', model, input)
 }
 
 /** A transcription that asks for nothing in particular. */
@@ -40,7 +40,7 @@ export function transcribed(
   more: Partial<TranscriptionInput> = {},
   source: Source = waveSource,
   provider = 'openai',
-): InstantCall<'transcription'> {
+): SyncCall<'transcription'> {
   const input = { ...plainTranscription, seconds: 3, ...more }
-  return instantCallOf<'transcription'>(provider, model, input, { audio_url: source })
+  return syncCallOf<'transcription'>(provider, model, input, { audio_url: source })
 }

@@ -2,14 +2,14 @@ import { hash } from 'node:crypto'
 import type { Usage } from '../../../shared/base/usage.ts'
 import { examineImage } from '../../../shared/io/media/images.ts'
 import type { ImageOutput, ProviderImage } from '../../../shared/kinds/image.ts'
-import type { InstantKind, WorkKinds } from '../../../shared/kinds/index.ts'
+import type { SyncKind, WorkKinds } from '../../../shared/kinds/index.ts'
 import type { SoundFormat, SoundOutput } from '../../../shared/kinds/sound.ts'
 import type { TranscriptionOutput } from '../../../shared/kinds/transcription.ts'
 import { statedTokens } from '../../../shared/media/delivery.ts'
 import { awaitFirstFrame } from '../../../shared/media/first-frame.ts'
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
 
-export type InstantOutput = WorkKinds[InstantKind]['output']
+export type SyncOutput = WorkKinds[SyncKind]['output']
 /** What was given: how many images, bytes of sound, characters of text or results. */
 export type Taken = { amount: number; usage: Usage | null }
 
@@ -17,7 +17,7 @@ export type Taken = { amount: number; usage: Usage | null }
  * Takes an adapter's output to its end, as the engine does. Throws what its streams fail with, a ProviderError
  * `invalid_response` where there is nothing to deliver, and an Error for what no adapter may give.
  */
-export async function taken(output: InstantOutput, format: SoundFormat | null): Promise<Taken> {
+export async function taken(output: SyncOutput, format: SoundFormat | null): Promise<Taken> {
   if ('results' in output) return { amount: output.results.length, usage: 'usage' in output ? output.usage : null }
   const found =
     'images' in output

@@ -77,7 +77,7 @@ const rows: Record<Model | 'draw-many' | 'speak-flat', { type: string; kind: obj
 }
 
 /** Environment variables of a gateway with these models, whose providers are all behind one address. */
-export async function instantEnvironment(url: string): Promise<Record<string, string>> {
+export async function syncMediaEnvironment(url: string): Promise<Record<string, string>> {
   const row = { owned_by: 'tests', created: 0, description: '', context_length: null, max_output_tokens: null }
   const shown = { output_modalities: [], supported_parameters: [], quality: null, expires_on: null }
   const priced = { price_source: 'the tests', price_as_of: '2026-01-01' }
@@ -100,7 +100,7 @@ export async function instantEnvironment(url: string): Promise<Record<string, st
       })),
     })),
   }
-  const path = join(tmpdir(), `headgate-instant-${randomUUID()}.json`)
+  const path = join(tmpdir(), `headgate-sync-media-${randomUUID()}.json`)
   await writeFile(path, JSON.stringify(catalog))
   const keys = ['ALPHA', 'BETA', 'GAMMA'].map(name => [`${name}_API_KEY`, 'key-of-the-tests'])
   return { MODEL_CATALOG: path, ...Object.fromEntries(keys) }

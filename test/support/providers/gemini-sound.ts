@@ -6,9 +6,9 @@ import type { SpeechInput } from '../../../shared/kinds/speech.ts'
 import { awaitFirstFrame } from '../../../shared/media/first-frame.ts'
 import { performWork } from '../../../shared/media/work.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
-import type { InstantAdapter, InstantCall } from '../../../shared/providers/contract.ts'
+import type { SyncAdapter, SyncCall } from '../../../shared/providers/contract.ts'
 import { lineTo } from '../jobs/queued-adapter.ts'
-import { instantCallOf } from '../media/adapter.ts'
+import { syncCallOf } from '../media/adapter.ts'
 
 /** Calls of Gemini's voices, the newer and the older way, and of Lyria. */
 
@@ -20,22 +20,22 @@ export const text = 'Have a wonderful day! And another one after it.'
 /** How long the emulator speaks. */
 export const textSeconds = text.length / 15
 
-export function speechCall(input: Partial<SpeechInput> = {}, way: Way = 'interactions'): InstantCall<'speech'> {
+export function speechCall(input: Partial<SpeechInput> = {}, way: Way = 'interactions'): SyncCall<'speech'> {
   const usual: SpeechInput = { text, voice: 'Kore', format: 'wav', speed: 1, instructions: null }
-  const call = instantCallOf<'speech'>('gemini', newerVoice, { ...usual, ...input })
+  const call = syncCallOf<'speech'>('gemini', newerVoice, { ...usual, ...input })
   if (way === 'interactions') return call
   const { traits: _, ...deployment } = call.target.deployment
   return { ...call, target: { ...call.target, deployment: { ...deployment, upstream_model: olderVoice } } }
 }
 
-export function musicCall(input: Partial<MusicInput> = {}): InstantCall<'music'> {
+export function musicCall(input: Partial<MusicInput> = {}): SyncCall<'music'> {
   const usual: MusicInput = { prompt: 'A waltz', lyrics: null, durationS: null, instrumental: false, format: 'mp3' }
-  return instantCallOf<'music'>('gemini', 'lyria-3-clip', { ...usual, ...input })
+  return syncCallOf<'music'>('gemini', 'lyria-3-clip', { ...usual, ...input })
 }
 
 /** Has a call done by an emulator. */
-export function made<K extends 'speech' | 'music'>(kind: K, url: string, call: InstantCall<K>): Promise<SoundOutput> {
-  const adapter = gemini.instant![kind] as unknown as InstantAdapter<K>
+export function made<K extends 'speech' | 'music'>(kind: K, url: string, call: SyncCall<K>): Promise<SoundOutput> {
+  const adapter = gemini.synchronous![kind] as unknown as SyncAdapter<K>
   return performWork<K>({
     adapter,
     call,

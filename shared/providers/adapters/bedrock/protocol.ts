@@ -9,7 +9,7 @@ import { rerank } from './rerank.ts'
 /** The runtime of Amazon Bedrock: Converse for chat with the models of all vendors, InvokeModel for embeddings. */
 export const bedrock: Protocol = {
   direct: { chat: fittedChat(chat), embedding },
-  instant: { rerank },
+  synchronous: { rerank },
   eventSink: readAsEvents,
   // ListAsyncInvokes: free, and an operation of the same endpoint.
   credentialCheck: () => ({ path: '/async-invoke?maxResults=1' }),

@@ -1,4 +1,4 @@
-import type { InstantCall } from '../../contract.ts'
+import type { SyncCall } from '../../contract.ts'
 import { type RerankForm, rerankAdapter } from '../../toolkit/rerank.ts'
 import { modelPath } from './chat.ts'
 
@@ -8,7 +8,7 @@ import { modelPath } from './chat.ts'
  */
 const invokeForm: RerankForm = {
   path: ({ target }) => modelPath(target.deployment.upstream_model, 'invoke'),
-  body: ({ input, target }: InstantCall<'rerank'>) => ({
+  body: ({ input, target }: SyncCall<'rerank'>) => ({
     ...(target.deployment.upstream_model.startsWith('cohere.') && { api_version: 2 }),
     query: input.query,
     documents: input.documents,

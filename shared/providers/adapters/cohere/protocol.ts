@@ -5,7 +5,7 @@ import { failure } from '../openai/failure.ts'
 /** Cohere's own API (`cohere-ai`). */
 export const cohere: Protocol = {
   direct: {},
-  instant: { rerank: rerankAdapter(() => cohereForm) },
+  synchronous: { rerank: rerankAdapter(() => cohereForm) },
   credentialCheck: () => ({ path: '/v1/models?page_size=1' }),
   failure,
 }

@@ -1,7 +1,7 @@
 import { unsupported } from '../../../kinds/media.ts'
 import type { Segment, Transcript, TranscriptionInput, Word } from '../../../kinds/transcription.ts'
 import { isoLanguage } from '../../../kinds/transcription-options.ts'
-import type { InstantAdapter, Protocol, Target } from '../../contract.ts'
+import type { SyncAdapter, Protocol, Target } from '../../contract.ts'
 import {
   invalidResponse,
   readList,
@@ -18,7 +18,7 @@ const workMs = 600_000
 /** About ten hours of words and utterances. */
 const maxAnswerBytes = 64 * 1024 * 1024
 
-const transcription: InstantAdapter<'transcription'> = {
+const transcription: SyncAdapter<'transcription'> = {
   async make(call, connection) {
     const { target, input, signal } = call
     const path = `/v1/listen?${queryOf(target, input)}`
@@ -36,7 +36,7 @@ const transcription: InstantAdapter<'transcription'> = {
 /** Deepgram's API for recorded speech. */
 export const deepgram: Protocol = {
   direct: {},
-  instant: { transcription },
+  synchronous: { transcription },
   credentialCheck: () => ({ path: '/v1/projects' }),
   failure,
 }

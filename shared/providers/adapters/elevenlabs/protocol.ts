@@ -7,7 +7,7 @@ import { transcription } from './transcription.ts'
 /** ElevenLabs' API: speech, transcriptions, music, sound effects, and conversations with agents. */
 export const elevenlabs: Protocol = {
   direct: {},
-  instant: { speech, transcription, music, sfx },
+  synchronous: { speech, transcription, music, sfx },
   realtime: ({ traits }) => (traits?.dialect === 'elevenlabs' ? realtime : null),
   credentialCheck: () => ({ path: '/v1/models' }),
   failure,

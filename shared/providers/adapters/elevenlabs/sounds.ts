@@ -3,7 +3,7 @@ import { waveHeader } from '../../../io/media/wave.ts'
 import { unsupported } from '../../../kinds/media.ts'
 import type { MusicInput } from '../../../kinds/music.ts'
 import type { SoundFormat, SoundOutput } from '../../../kinds/sound.ts'
-import type { InstantAdapter, InstantCall, ProviderConnection, ProviderRequest } from '../../contract.ts'
+import type { SyncAdapter, SyncCall, ProviderConnection, ProviderRequest } from '../../contract.ts'
 import { audioOf } from '../../toolkit/audio-bytes.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
 
@@ -26,12 +26,12 @@ const speechFormats: Formats = {
 const generationFormats: Formats = { mp3: speechFormats.mp3!, opus: speechFormats.opus! }
 
 type Formats = { [F in SoundFormat]?: string }
-type SoundCall = InstantCall<'speech' | 'music' | 'sfx'>
+type SoundCall = SyncCall<'speech' | 'music' | 'sfx'>
 /** `names`: our fields by ElevenLabs' own. */
 type SoundRequest = { path: string; json: object; formats: Formats; formatField: string; names: Record<string, string> }
 
 /** Streamed text to speech. */
-export const speech: InstantAdapter<'speech'> = {
+export const speech: SyncAdapter<'speech'> = {
   async make(call, connection) {
     const { target, input } = call
     const { model, deployment } = target
@@ -55,7 +55,7 @@ export const speech: InstantAdapter<'speech'> = {
 }
 
 /** A song from a prompt, with lyrics if given. */
-export const music: InstantAdapter<'music'> = {
+export const music: SyncAdapter<'music'> = {
   make(call, connection) {
     const { target, input } = call
     const json = {
@@ -81,7 +81,7 @@ export const music: InstantAdapter<'music'> = {
 }
 
 /** A sound effect from a prompt. */
-export const sfx: InstantAdapter<'sfx'> = {
+export const sfx: SyncAdapter<'sfx'> = {
   make(call, connection) {
     const { target, input } = call
     const json = {

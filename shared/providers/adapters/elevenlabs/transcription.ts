@@ -1,6 +1,6 @@
 import { unsupported } from '../../../kinds/media.ts'
 import type { Segment, Transcript, TranscriptionInput, Word } from '../../../kinds/transcription.ts'
-import type { FormPart, InstantAdapter, Target } from '../../contract.ts'
+import type { FormPart, SyncAdapter, Target } from '../../contract.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
 import {
   invalidResponse,
@@ -27,7 +27,7 @@ const names = {
 }
 
 /** Speech to text. Its words have timestamps, from which the subtitle lines are built. */
-export const transcription: InstantAdapter<'transcription'> = {
+export const transcription: SyncAdapter<'transcription'> = {
   async make(call, connection) {
     const { target, input, signal } = call
     const fields = fieldsOf(target, input)

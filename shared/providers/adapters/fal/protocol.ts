@@ -44,7 +44,7 @@ const adapters = modelAdapters(adapter, options)
 export const fal: Protocol = {
   direct: {},
   queued: { ...adapters.queued, avatar: adapter(call => avatarInput(call, options), videoOutput) },
-  instant: adapters.instant,
+  synchronous: adapters.synchronous,
   verify,
   failure,
 }

@@ -1,7 +1,7 @@
 import type { Usage } from '../../../base/usage.ts'
 import type { ImageInput, ImageOutput } from '../../../kinds/image.ts'
 import { chooseOption, listOf, unsupported } from '../../../kinds/media.ts'
-import type { InstantAdapter, InstantCall, Source } from '../../contract.ts'
+import type { SyncAdapter, SyncCall, Source } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { sourcesIn } from '../../toolkit/list-sources.ts'
 import { finishReason, isBlocked, usageOf } from './answer.ts'
@@ -34,9 +34,9 @@ export const image = {
     const answer = await connection.send({ method: 'POST', path, json, signal, firstByteMs, maxBytes })
     return imagesOf(readGenerated(answer.json))
   },
-} satisfies InstantAdapter<'image'>
+} satisfies SyncAdapter<'image'>
 
-async function requestOf(call: InstantCall<'image'>): Promise<object> {
+async function requestOf(call: SyncCall<'image'>): Promise<object> {
   const { input, sources } = call
   refuseUnsupported(call)
   const imageConfig = shapeOf(call)
@@ -56,7 +56,7 @@ async function inline(source: Source) {
 }
 
 /** Rejects what Gemini cannot express. The model chooses the file format. */
-function refuseUnsupported({ input, sources, target: { model } }: InstantCall<'image'>): void {
+function refuseUnsupported({ input, sources, target: { model } }: SyncCall<'image'>): void {
   const unsupportedFields: [boolean, param: string, what: string][] = [
     [input.quality !== null, 'quality', 'takes no `quality`'],
     [input.background === 'transparent', 'background', 'draws no transparent background'],
@@ -79,7 +79,7 @@ function refuseUnsupported({ input, sources, target: { model } }: InstantCall<'i
  * `imageConfig` without defaults. A size in pixels maps to a shape: its shorter side to a tier, its ratio to one of the
  * model's. Gemini draws about as many pixels as the tier's square has, so sides other than 1:1 differ.
  */
-function shapeOf({ input, target: { model } }: InstantCall<'image'>) {
+function shapeOf({ input, target: { model } }: SyncCall<'image'>) {
   const { size, aspectRatio, resolution } = input
   const offered = listOf(model, 'aspect_ratios')
   const ratio = size ? ratioOf(size) : aspectRatio

@@ -1,5 +1,5 @@
 import { unsupported } from '../../../kinds/media.ts'
-import type { InstantAdapter, InstantCall } from '../../contract.ts'
+import type { SyncAdapter, SyncCall } from '../../contract.ts'
 import { interactionsPath, interactionUsage, soundOfWhole } from './interactions.ts'
 
 const firstByteMs = 180_000
@@ -9,7 +9,7 @@ const maxBytes = 64 * 1024 * 1024
  * Lyria, by interactions. It takes text only and always returns MP3 of 44.1 kHz: it rejects requests that name a media
  * type.
  */
-export const music: InstantAdapter<'music'> = {
+export const music: SyncAdapter<'music'> = {
   async make(call, connection) {
     const json = {
       model: call.target.deployment.upstream_model,
@@ -31,7 +31,7 @@ export const music: InstantAdapter<'music'> = {
   },
 }
 
-function promptOf({ input, target: { model } }: InstantCall<'music'>): string {
+function promptOf({ input, target: { model } }: SyncCall<'music'>): string {
   const { prompt, lyrics, durationS, instrumental, format } = input
   if (lyrics !== null) throw unsupported(model, 'lyrics', 'takes no `lyrics` at this provider')
   const { min_duration_s: min, max_duration_s: max } = model.kind ?? {}

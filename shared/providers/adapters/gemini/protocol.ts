@@ -31,7 +31,7 @@ export const gemini: Protocol = {
     embedding: { native: false, request: embeddingRequest, answer: embeddingAnswer },
   },
   queued: { video },
-  instant: { image, speech, music },
+  synchronous: { image, speech, music },
   realtime: ({ traits }) => (traits?.dialect === 'gemini' ? live : null),
   // https://ai.google.dev/gemini-api/docs/priority-inference
   tierHeader: 'x-gemini-service-tier',

@@ -1,7 +1,7 @@
 import type { Bytes } from '../../../io/bytes.ts'
 import { waveHeader } from '../../../io/media/wave.ts'
 import { unsupported } from '../../../kinds/media.ts'
-import type { InstantCall } from '../../contract.ts'
+import type { SyncCall } from '../../contract.ts'
 import { invalidResponse } from '../../toolkit/json-fields.ts'
 
 /** A chunk of Gemini's audio; properties that it does not state are null. */
@@ -14,7 +14,7 @@ export const usualRateHz = 24_000
 const sampleTypes = /^audio\/(?:l16|pcm)$/i
 
 /** Gemini's speech is raw samples, with or without a header (ai.google.dev/gemini-api/docs/speech-generation). */
-export function sampleFormat({ input: { format }, target: { model } }: InstantCall<'speech'>): SampleFormat {
+export function sampleFormat({ input: { format }, target: { model } }: SyncCall<'speech'>): SampleFormat {
   if (format === 'wav' || format === 'pcm') return format
   throw unsupported(model, 'response_format', 'speaks wav and pcm only at this provider')
 }

@@ -1,7 +1,7 @@
 import type { Usage } from '../../../base/usage.ts'
 import { unsupported } from '../../../kinds/media.ts'
 import type { SoundOutput } from '../../../kinds/sound.ts'
-import type { InstantAdapter, InstantCall, ProviderConnection } from '../../contract.ts'
+import type { SyncAdapter, SyncCall, ProviderConnection } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { decodeAudio } from '../../toolkit/audio-bytes.ts'
 import { withParam } from '../../toolkit/error-param.ts'
@@ -18,7 +18,7 @@ type StreamedSpeech = { pieces: AsyncIterable<SoundPiece>; usage(): Usage | null
  * Gemini's voices, streamed: by interactions where the deployment's trait `api` says so, otherwise by
  * `streamGenerateContent`, as models before Gemini 3.8 require. They have no speed.
  */
-export const speech: InstantAdapter<'speech'> = {
+export const speech: SyncAdapter<'speech'> = {
   async make(call, connection): Promise<SoundOutput> {
     const { input, target } = call
     const format = sampleFormat(call)
@@ -39,7 +39,7 @@ function assignVoiceParam(error: unknown): unknown {
 
 /** The text is spoken verbatim; the style instructions are metadata. */
 async function byInteraction(
-  { input, target, signal }: InstantCall<'speech'>,
+  { input, target, signal }: SyncCall<'speech'>,
   connection: ProviderConnection,
 ): Promise<StreamedSpeech> {
   const { text, voice, instructions } = input
@@ -68,7 +68,7 @@ async function byInteraction(
 
 /** These models take no system instruction: text before the transcript is the style instruction. */
 async function byGeneration(
-  { input, target, signal }: InstantCall<'speech'>,
+  { input, target, signal }: SyncCall<'speech'>,
   connection: ProviderConnection,
 ): Promise<StreamedSpeech> {
   const { text, voice, instructions } = input

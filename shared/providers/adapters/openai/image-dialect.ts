@@ -1,7 +1,7 @@
 import { unsupported } from '../../../kinds/media.ts'
-import type { InstantCall, ProviderRequest } from '../../contract.ts'
+import type { SyncCall, ProviderRequest } from '../../contract.ts'
 
-export type ImageCall = InstantCall<'image'>
+export type ImageCall = SyncCall<'image'>
 
 /** A provider's request and response format for images. */
 export type ImageDialect = {

@@ -2,7 +2,7 @@ import { isObject } from '../../../base/is-object.ts'
 import type { Usage } from '../../../base/usage.ts'
 import { type ImageOutput, type ProviderImage, sizeName } from '../../../kinds/image.ts'
 import { listOf, unsupported } from '../../../kinds/media.ts'
-import type { FormPart, InstantAdapter, ProviderConnection, ProviderDownload } from '../../contract.ts'
+import type { FormPart, SyncAdapter, ProviderConnection, ProviderDownload } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
 import {
@@ -31,7 +31,7 @@ const maxImages = 10
  * provider's quirk `images` says. The deployment traits `transparency` and `fidelity`, if false, mark models without
  * transparent backgrounds and without `input_fidelity`; `most_images` is the maximum per call.
  */
-export const image: InstantAdapter<'image'> = {
+export const image: SyncAdapter<'image'> = {
   maxPieces: ({ deployment }) => deployment.traits?.most_images ?? maxImages,
   async make(call, connection) {
     const dialect = dialectOf(connection)

@@ -1,10 +1,10 @@
 import { isObject } from '../../../base/is-object.ts'
 import type { ModerationResult } from '../../../kinds/moderation.ts'
-import type { InstantAdapter } from '../../contract.ts'
+import type { SyncAdapter } from '../../contract.ts'
 import { invalidResponse } from './json.ts'
 
 /** `POST /moderations`. It is free. */
-export const moderation: InstantAdapter<'moderation'> = {
+export const moderation: SyncAdapter<'moderation'> = {
   async make({ input: { input }, target, signal }, connection) {
     const { upstream_model: model } = target.deployment
     const { json } = await connection.send({ method: 'POST', path: '/moderations', json: { model, input }, signal })

@@ -28,7 +28,7 @@ const sessions: Record<string, RealtimeAdapter> = { openai: realtime, openai_liv
 export const openai: Protocol = {
   direct: { chat: fittedChat(chat), completion, embedding, responses },
   queued: { video: videos },
-  instant: { image, speech, transcription, rerank, moderation },
+  synchronous: { image, speech, transcription, rerank, moderation },
   realtime: ({ traits }) => sessions[traits?.dialect ?? ''] ?? null,
   batch,
   verify,

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { Usage } from '../../../base/usage.ts'
-import type { InstantAdapter, InstantCall } from '../../contract.ts'
+import type { SyncAdapter, SyncCall } from '../../contract.ts'
 import { audioOf, decodeAudio } from '../../toolkit/audio-bytes.ts'
 import { assertAudioSupport, eventsUntil, textOf, tokensOf, withErrorParam } from './audio.ts'
 
@@ -17,7 +17,7 @@ const fields = {
  * `POST /audio/speech`. Only its event stream reports tokens, so it is requested where the model is priced by them; the
  * audio is decoded on arrival.
  */
-export const speech: InstantAdapter<'speech'> = {
+export const speech: SyncAdapter<'speech'> = {
   async make(call, connection) {
     assertAudioSupport(connection)
     const asEvents = call.target.deployment.price.unit === 'token'
@@ -34,7 +34,7 @@ export const speech: InstantAdapter<'speech'> = {
   },
 }
 
-function bodyOf({ input, target }: InstantCall<'speech'>) {
+function bodyOf({ input, target }: SyncCall<'speech'>) {
   return {
     model: target.deployment.upstream_model,
     input: input.text,

@@ -12,14 +12,14 @@ import type {
   Word,
 } from '../../../kinds/transcription.ts'
 import { isoLanguage } from '../../../kinds/transcription-options.ts'
-import type { FormPart, InstantAdapter, InstantCall, ProviderRequest, Source } from '../../contract.ts'
+import type { FormPart, SyncAdapter, SyncCall, ProviderRequest, Source } from '../../contract.ts'
 import { readList, readNumber, readOptionalText, valueAt } from '../../toolkit/json-fields.ts'
 import { sourcesIn } from '../../toolkit/list-sources.ts'
 import { soundOf } from '../../toolkit/transcripts.ts'
 import { assertAudioSupport, eventsUntil, textOf, tokensOf, withErrorParam } from './audio.ts'
 import { count } from './usage.ts'
 
-type TranscriptionCall = InstantCall<'transcription'>
+type TranscriptionCall = SyncCall<'transcription'>
 
 /** No byte is sent before all audio is transcribed: 25 MiB may be hours. */
 const firstByteMs = 5 * 60_000
@@ -53,7 +53,7 @@ const fields = {
  * `POST /audio/transcriptions`: a form whose file is read from storage while it is sent. The deployment trait
  * `diarizes` marks a model that identifies speakers.
  */
-export const transcription: InstantAdapter<'transcription'> = {
+export const transcription: SyncAdapter<'transcription'> = {
   async make(call, connection) {
     assertAudioSupport(connection)
     const streams = call.input.stream && call.target.model.kind?.stream === true

@@ -18,14 +18,14 @@ import { createRequest } from './request.ts'
 /** Runway's minimum polling interval is five seconds. */
 const queuedPolling = { firstMs: 6_000, maxMs: 15_000 }
 /** For synchronous requests. */
-const instantPolling = { firstMs: 5_000, maxMs: 6_000 }
+const syncPolling = { firstMs: 5_000, maxMs: 6_000 }
 
 /** Runway's task API: images, and videos from text, pictures, videos and performances. It sends no callbacks. */
 export const runway: Protocol = {
   direct: {},
   queued: { video: adapter(createRequest, json => videosAt(json, 'output', ''), queuedPolling) },
-  instant: {
-    image: { ...adapter(imageRequest, json => imageOutput(json, 'output'), instantPolling), maxPieces: () => 1 },
+  synchronous: {
+    image: { ...adapter(imageRequest, json => imageOutput(json, 'output'), syncPolling), maxPieces: () => 1 },
   },
   credentialCheck: provider => ({ path: '/organization', headers: versionOf({ provider }) }),
   failure,

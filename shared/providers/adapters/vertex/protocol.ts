@@ -32,6 +32,6 @@ export const vertex: Protocol = {
     embedding,
   },
   queued: { video },
-  instant: { image: { ...image, make: (call, connection) => image.make(call, connectionAtVertex(connection)) } },
+  synchronous: { image: { ...image, make: (call, connection) => image.make(call, connectionAtVertex(connection)) } },
   failure,
 }

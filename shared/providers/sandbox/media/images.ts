@@ -3,7 +3,7 @@ import { imageTokens } from '../../../catalog/image-tokens.ts'
 import { semaphore } from '../../../io/semaphore.ts'
 import type { ImageInput, ImageOutput } from '../../../kinds/image.ts'
 import { tokenizer } from '../../../kinds/tokenizer.ts'
-import type { InstantCall } from '../../contract.ts'
+import type { SyncCall } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 
 const usualSide = 1_024
@@ -15,7 +15,7 @@ const maxSide = 16_383
 const maxPixels = 17_000_000
 
 /** Squares on a background, each image in its own colour, exactly in the requested size. */
-export async function images({ input, target, onPreview }: InstantCall<'image'>): Promise<ImageOutput> {
+export async function images({ input, target, onPreview }: SyncCall<'image'>): Promise<ImageOutput> {
   const size = sizeOf(input)
   const results: ImageOutput['images'] = []
   for (let i = 0; i < input.n; i++)

@@ -27,7 +27,7 @@ export function createSandboxProtocol(clock: Clock, firstByteTimeoutMs: number):
       avatar: adapter(avatar),
       mesh: adapter(mesh),
     },
-    instant: createSyncMedia(firstByteTimeoutMs),
+    synchronous: createSyncMedia(firstByteTimeoutMs),
     realtime: () => realtime,
     catalog: sandboxCatalog,
     failure: status => new ProviderError('server_error', 'The sandbox failed.', { status }),

@@ -1,10 +1,10 @@
 import type { ModerationOutput } from '../../../kinds/moderation.ts'
 import { promptUsage, type RerankOutput } from '../../../kinds/rerank.ts'
 import { tokenizer } from '../../../kinds/tokenizer.ts'
-import type { InstantCall } from '../../contract.ts'
+import type { SyncCall } from '../../contract.ts'
 
 /** A ranking by the words that each document shares with the query. */
-export async function ranking({ input, target }: InstantCall<'rerank'>): Promise<RerankOutput> {
+export async function ranking({ input, target }: SyncCall<'rerank'>): Promise<RerankOutput> {
   const { query, documents, maxResults } = input
   const asked = wordsOf(query)
   const results = documents.map((text, index) => {
@@ -28,7 +28,7 @@ const wordsOf = (text: string) => new Set(text.toLowerCase().match(/[\p{L}\p{N}]
 const categories = ['harassment', 'hate', 'illicit', 'self-harm', 'sexual', 'violence']
 
 /** Flags each text that has the name of a category as a word. */
-export async function moderate({ input: { input }, target }: InstantCall<'moderation'>): Promise<ModerationOutput> {
+export async function moderate({ input: { input }, target }: SyncCall<'moderation'>): Promise<ModerationOutput> {
   const texts = typeof input === 'string' ? [input] : input.map(one => (typeof one === 'string' ? one : null))
   // Parts are one input.
   const inputs = texts.includes(null) ? [partsText(input)] : (texts as string[])
@@ -49,7 +49,7 @@ export async function moderate({ input: { input }, target }: InstantCall<'modera
   }
 }
 
-function partsText(input: InstantCall<'moderation'>['input']['input']): string {
+function partsText(input: SyncCall<'moderation'>['input']['input']): string {
   if (typeof input === 'string') return input
   return input.map(one => (typeof one === 'object' && one.type === 'text' ? one.text : '')).join('\n')
 }

@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Usage } from '../../../base/usage.ts'
-import type { InstantKind, WorkKinds } from '../../../kinds/index.ts'
-import { charactersOf } from '../../../kinds/instant.ts'
+import type { SyncKind, WorkKinds } from '../../../kinds/index.ts'
+import { charactersOf } from '../../../kinds/sync-kind.ts'
 import type { SoundFormat, SoundOutput } from '../../../kinds/sound.ts'
 import { tokenizer } from '../../../kinds/tokenizer.ts'
-import type { InstantAdapter, InstantCall, Protocol } from '../../contract.ts'
+import type { SyncAdapter, SyncCall, Protocol } from '../../contract.ts'
 import { executeDirective } from '../directives.ts'
 import { images } from './images.ts'
 import { moderate, ranking } from './rankings.ts'
@@ -17,11 +17,11 @@ const usualEffectSeconds = 3
 const tokensPerSecond = 25
 
 /** The synchronous media of test keys; delays are limited to `firstByteTimeoutMs`. */
-export function createSyncMedia(firstByteTimeoutMs: number): NonNullable<Protocol['instant']> {
-  const adapter = <K extends InstantKind>(
+export function createSyncMedia(firstByteTimeoutMs: number): NonNullable<Protocol['synchronous']> {
+  const adapter = <K extends SyncKind>(
     text: (input: WorkKinds[K]['input']) => string,
-    make: (call: InstantCall<K>) => Promise<WorkKinds[K]['output']>,
-  ): InstantAdapter<K> => ({
+    make: (call: SyncCall<K>) => Promise<WorkKinds[K]['output']>,
+  ): SyncAdapter<K> => ({
     async make(call) {
       await executeDirective(text(call.input), firstByteTimeoutMs, call.signal)
       return make(call)
@@ -40,13 +40,13 @@ export function createSyncMedia(firstByteTimeoutMs: number): NonNullable<Protoco
 
 /** Audio of the requested duration, or the default one within the model's limits. */
 function ofLength(usualSeconds: number) {
-  return async ({ input, target }: InstantCall<'music'> | InstantCall<'sfx'>): Promise<SoundOutput> => {
+  return async ({ input, target }: SyncCall<'music'> | SyncCall<'sfx'>): Promise<SoundOutput> => {
     const { min_duration_s: min = 0, max_duration_s: max = usualSeconds } = target.model.kind ?? {}
     return sound(input.format, input.durationS ?? Math.max(Number(min), Math.min(Number(max), usualSeconds)))
   }
 }
 
-async function speech({ input: { text, instructions, speed, format } }: InstantCall<'speech'>): Promise<SoundOutput> {
+async function speech({ input: { text, instructions, speed, format } }: SyncCall<'speech'>): Promise<SoundOutput> {
   const seconds = charactersOf(text) / charactersPerSecond / speed
   const prompt = (await tokenizer()).count(text + (instructions ?? ''))
   const audioTokens = Math.ceil(seconds * tokensPerSecond)

@@ -6,7 +6,7 @@ import type {
   TranscriptPiece,
   Word,
 } from '../../../kinds/transcription.ts'
-import type { InstantCall } from '../../contract.ts'
+import type { SyncCall } from '../../contract.ts'
 import { splitWords } from '../chat/response.ts'
 
 const tokensPerSecond = 10
@@ -18,7 +18,7 @@ export async function transcript({
   input,
   sources,
   target,
-}: InstantCall<'transcription'>): Promise<TranscriptionOutput> {
+}: SyncCall<'transcription'>): Promise<TranscriptionOutput> {
   const { filename } = sources.get('audio_url')!
   const sentences = [`This is ${filename}.`, ` It is ${Math.round(input.seconds * 1000) / 1000} seconds long.`]
   const text = sentences.join('')

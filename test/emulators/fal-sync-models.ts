@@ -91,7 +91,7 @@ const cassette: Model = {
   output: (files, { duration }) => ({ audio_file: file(`${files}/sound-${duration}.wav`, 'audio/wav') }),
 }
 
-export const instantModels: Record<string, Model> = {
+export const syncMediaModels: Record<string, Model> = {
   'fal-ai/flux/schnell': { input: flux, output: checked(bySize('landscape_4_3'), 'jpeg') },
   'fal-ai/flux-pro/v1.1': { input: fluxPro, output: checked(bySize('landscape_4_3'), 'jpeg') },
   'fal-ai/flux-pro/v1.1-ultra': {

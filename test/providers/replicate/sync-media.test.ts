@@ -1,7 +1,7 @@
 import Replicate from 'replicate'
 import { examineImage } from '../../../shared/io/media/images.ts'
 import { replicate } from '../../../shared/providers/adapters/replicate/protocol.ts'
-import type { InstantCall } from '../../../shared/providers/contract.ts'
+import type { SyncCall } from '../../../shared/providers/contract.ts'
 import { replicateError, startReplicate } from '../../emulators/replicate.ts'
 import type { Json } from '../../emulators/slow-work.ts'
 import { providerFault } from '../../support/jobs/queued-adapter.ts'
@@ -11,7 +11,7 @@ import { pictureSource } from '../../support/media/image-calls.ts'
 import {
   imageCall,
   imageCallWith,
-  instantBench,
+  syncMediaBench,
   musicCall,
   outputOf,
   reasonOf,
@@ -69,13 +69,13 @@ conforms(test, {
   call: () => sfxCall('replicate-sfx', { durationS: 1.5 }),
 })
 
-const images = instantBench('replicate', replicate, 'image', startReplicate)
-const edits = instantBench('replicate', replicate, 'image', startEditor)
-const music = instantBench('replicate', replicate, 'music', startSongs)
-const effects = instantBench('replicate', replicate, 'sfx', startNoises)
+const images = syncMediaBench('replicate', replicate, 'image', startReplicate)
+const edits = syncMediaBench('replicate', replicate, 'image', startEditor)
+const music = syncMediaBench('replicate', replicate, 'music', startSongs)
+const effects = syncMediaBench('replicate', replicate, 'sfx', startNoises)
 
 test('started and completed: the exact request, and images of the shape and format asked for', async t => {
-  const requests: [InstantCall<'image'>, input: object, file: string][] = [
+  const requests: [SyncCall<'image'>, input: object, file: string][] = [
     [flux(), { num_outputs: 1 }, 'image-1024x1024-0.webp'],
     [
       flux({ n: 4, aspectRatio: '16:9', format: 'jpeg', compression: 90, seed: 7 }),
@@ -108,7 +108,7 @@ test('started: references in a list, small ones of a hidden gateway in the input
 })
 
 test('400 for what a model does not take, before anything is sent', async t => {
-  const refusals: [InstantCall<'image'>, string][] = [
+  const refusals: [SyncCall<'image'>, string][] = [
     [flux({ size: { width: 1000, height: 900 } }), 'size'],
     [flux({ size: { width: 2048, height: 2048 } }), 'size'],
     [flux({ aspectRatio: '7:4' }), 'aspect_ratio'],

@@ -1,7 +1,7 @@
 import type { DeploymentTraits } from '../../../shared/catalog/deployment-traits.ts'
 import type { ImageInput } from '../../../shared/kinds/image.ts'
 import { fal } from '../../../shared/providers/adapters/fal/protocol.ts'
-import type { InstantCall, Source } from '../../../shared/providers/contract.ts'
+import type { SyncCall, Source } from '../../../shared/providers/contract.ts'
 import { falError, startFal } from '../../emulators/fal.ts'
 import { providerFault } from '../../support/jobs/queued-adapter.ts'
 import { hiddenImage } from '../../support/jobs/sources.ts'
@@ -10,7 +10,7 @@ import { pictureSource } from '../../support/media/image-calls.ts'
 import {
   imageCall,
   imageCallWith,
-  instantBench,
+  syncMediaBench,
   musicCall,
   outputOf,
   reasonOf,
@@ -52,14 +52,14 @@ conforms(test, {
 })
 conforms(test, { ...common, name: 'fal sound effects', kind: 'sfx', call: () => sfxCall('fal-eleven-sfx') })
 
-const images = instantBench('fal', fal, 'image', startFal)
-const music = instantBench('fal', fal, 'music', startFal)
-const effects = instantBench('fal', fal, 'sfx', startFal)
+const images = syncMediaBench('fal', fal, 'image', startFal)
+const music = syncMediaBench('fal', fal, 'music', startFal)
+const effects = syncMediaBench('fal', fal, 'sfx', startFal)
 const drawn = (model: string, more: Parameters<typeof imageCall>[2] = {}, sources: Record<string, Source> = {}) =>
   imageCall('fal', model, more, sources)
 
 /** Every way that the catalog's rows are asked for images. */
-const requests: [call: InstantCall<'image'>, model: string, body: object, file: string][] = [
+const requests: [call: SyncCall<'image'>, model: string, body: object, file: string][] = [
   [drawn('flux-schnell'), 'fal-ai/flux/schnell', { prompt, num_images: 1 }, 'image-1024x768-0.jpeg'],
   [
     drawn('flux-schnell', { n: 4, size: { width: 1024, height: 640 }, format: 'png', seed: 7 }),
@@ -170,7 +170,7 @@ test('started: small references of a hidden gateway stand in the input', async t
 })
 
 test('400 for what a model does not take, before anything is sent', async t => {
-  const refusals: [InstantCall<'image'>, string][] = [
+  const refusals: [SyncCall<'image'>, string][] = [
     [drawn('flux-schnell', { size: { width: 2048, height: 2048 } }), 'size'],
     [drawn('flux-schnell', { aspectRatio: '5:4' }), 'aspect_ratio'],
     [drawn('flux-schnell', { format: 'webp' }), 'output_format'],
@@ -252,7 +252,7 @@ test('completed: every form of output; failed without any', async t => {
 
 test('started and completed: music and sound effects under the names that their rows give', async t => {
   const lyrics = 'La la la, and so on'
-  const songs: [InstantCall<'music'>, model: string, body: object, seconds: number][] = [
+  const songs: [SyncCall<'music'>, model: string, body: object, seconds: number][] = [
     [
       musicCall('fal-eleven-music', { durationS: 4.25, instrumental: true }),
       'fal-ai/elevenlabs/music',
@@ -283,7 +283,7 @@ test('started and completed: music and sound effects under the names that their 
 })
 
 test('400 for music and sound effects that a model does not make', async t => {
-  const refusals: [InstantCall<'music'>, string][] = [
+  const refusals: [SyncCall<'music'>, string][] = [
     [musicCall('fal-minimax-music'), 'lyrics'],
     [musicCall('fal-minimax-music', { lyrics: 'La', durationS: 30 }), 'duration_s'],
     [musicCall('fal-minimax-music', { lyrics: 'La', instrumental: true }), 'instrumental'],

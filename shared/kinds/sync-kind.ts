@@ -31,7 +31,7 @@ export const zeroQuantity: Quantity = {
 }
 
 /** A synchronous media kind. Pure: dependencies are passed in. */
-export type InstantKindRow<Request, Input> = {
+export type SyncKindRow<Request, Input> = {
   idPrefix: IdPrefix
   path: string
   type: ModelRow['type']
