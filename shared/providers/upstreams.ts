@@ -308,11 +308,11 @@ export class Upstreams {
     return [...providers].flatMap(provider => {
       const catalog = protocols[provider.protocol]?.catalog
       if (!catalog || this.isPaused(provider.name)) return []
-      const line = this.connectionTo(provider, environment, null)
+      const connection = this.connectionTo(provider, environment, null)
       return {
         provider: provider.name,
-        avatars: query => catalog.avatars(query, line),
-        voices: query => catalog.voices(query, line),
+        avatars: query => catalog.avatars(query, connection),
+        voices: query => catalog.voices(query, connection),
       }
     })
   }

@@ -126,6 +126,13 @@ class World {
     return JSON.parse((await redis.get(`lane:${this.#t.title}`)) ?? 'null')
   }
 
+  /** Waits until each of these workers has exchanged its share again, after the exchange that may be under way. */
+  async exchanged(...workers: readonly Worker[]): Promise<void> {
+    const before = workers.map(worker => worker.commands())
+    const isDone = () => workers.every((worker, i) => worker.commands() >= before[i]! + 2)
+    await eventually(isDone, 'the shares are exchanged')
+  }
+
   /** Grows the limit to its maximum, and waits until the results of all calls are reported. */
   async grow(worker: Worker): Promise<void> {
     await this.drive(worker, 2 * this.#max, () => this.peak === this.#max)
@@ -150,7 +157,7 @@ test('16 calls at first, and no more without an answer', async t => {
   const [one, other] = [await world.worker(), await world.worker()]
   const crowds = [world.crowd(one, 40), world.crowd(other, 40)]
   await eventually(() => world.total === 16, '16 calls are in flight')
-  await sleep(700)
+  await world.exchanged(one, other)
   t.is(world.total, 16)
   for (const slot of crowds.flat()) slot.release('failed')
   await eventually(() => world.begun > 16, 'failed calls make room')
@@ -208,7 +215,10 @@ test.serial('bounded: some commands for thousands of calls, none without calls',
     'the share is given back',
   )
   const quiet = busy.commands()
-  await sleep(1_200)
+  // What has calls exchanges twice a second.
+  const slot = await world.enter(watching)
+  await world.exchanged(watching)
+  slot.release('answered')
   t.is(busy.commands(), quiet)
   t.is(idle.commands(), 0)
 })
@@ -231,7 +241,8 @@ test('never more than the limit while workers come, go and die', async t => {
       if (Math.random() < 0.5) worker!.die()
       worker!.lanes.close()
     }
-    await sleep(Math.random() * 500)
+    const next = world.begun + Math.random() * 20
+    await eventually(() => world.begun >= next || living.length === 0 || isDone(), 'calls are begun')
   }
   await Promise.all(driven)
   t.true(world.peak <= max, `${world.peak} in flight`)
@@ -254,7 +265,7 @@ test('half the limit, once, and a pause on every worker after a burst of refusal
   await eventually(() => world.begun > before, 'the pause is over')
   t.true(Date.now() >= untilMs)
   await eventually(() => world.total === 16, 'half is in flight')
-  await sleep(600)
+  await world.exchanged(one, other)
   t.is(world.total, 16)
   t.is((await world.shared(one)).limit, 16)
 })
@@ -344,7 +355,7 @@ test('a call that fails or ends twice frees its place once', async t => {
   slot.release('limited', 60_000)
   slot.release('answered')
   await eventually(() => waiting.length === 1, 'one is let in')
-  await sleep(700)
+  await world.exchanged(worker)
   t.is(waiting.length, 1)
 })
 
@@ -469,7 +480,7 @@ test('what a worker had for a while, then a little, while Redis is away', async 
   world.aheadMs += 3_000
   const waiting = world.crowd(worker, 5)
   for (const slot of slots.slice(0, 6)) slot.release('answered')
-  await sleep(600)
+  await world.exchanged(worker)
   t.is(waiting.length, 0)
   slots[6]!.release('answered')
   await eventually(() => waiting.length === 1, 'a little is let in')

@@ -35,8 +35,8 @@ export async function collectProviderBatch(
   await services.batchJournal.recount(batch)
   const done = await services.batchJournal.linesWithResult(batch, 1)
   try {
-    const { adapter, line: providerLine } = providerBatch
-    for await (const answer of adapter.results(batch.operation as Operation, providerLine)) {
+    const { adapter, connection } = providerBatch
+    for await (const answer of adapter.results(batch.operation as Operation, connection)) {
       const line = Number(/^l(\d+)$/.exec(answer.id)?.[1])
       if (!Number.isSafeInteger(line) || done.has(line)) continue
       done.add(line)

@@ -13,7 +13,7 @@ export type ProviderBatch = {
   target: Target
   direct: DirectAdapter<DirectKind>
   adapter: BatchAdapter
-  line: ProviderConnection
+  connection: ProviderConnection
 }
 
 /** The operation of a batch that the gateway runs: never submitted to a provider, or moved back from it. */
@@ -30,7 +30,7 @@ export function isAtProvider({ operation }: Batch): boolean {
 }
 
 /** The providers that could run the whole batch: those that serve its model and have a batch API for its kind. */
-export function offersOf({ upstreams, catalog }: Platform, batch: Batch): Omit<ProviderBatch, 'line'>[] {
+export function offersOf({ upstreams, catalog }: Platform, batch: Batch): Omit<ProviderBatch, 'connection'>[] {
   const kind = batchEndpoints[batch.endpoint as BatchEndpoint]
   const model = batch.model === null ? undefined : catalog.models.get(batch.model)
   if (!model) return []
@@ -53,7 +53,7 @@ export function providerBatchOf(services: Platform, batch: Batch): ProviderBatch
   const { provider, deployment } = offer.target
   const price = (batch.price as Price | null) ?? deployment.price
   const target = { ...offer.target, deployment: { ...deployment, price } }
-  return { ...offer, target, line: services.upstreams.connectionTo(provider, 'live', batch.credentialId) }
+  return { ...offer, target, connection: services.upstreams.connectionTo(provider, 'live', batch.credentialId) }
 }
 
 /** Moves a batch's open lines to the gateway, and releases the reservation for the provider's run. */

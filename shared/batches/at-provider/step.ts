@@ -38,11 +38,11 @@ async function pollProvider(services: BatchServices, batch: Batch): Promise<Prov
   const providerBatch = providerBatchOf(services, batch)
   if (!providerBatch) return { delayMs: null, current: await moveToGateway(services, batch, null) }
   const operation = batch.operation as Operation
-  const { isOver, completed, failed } = await providerBatch.adapter.check(operation, providerBatch.line)
+  const { isOver, completed, failed } = await providerBatch.adapter.check(operation, providerBatch.connection)
   if (isOver) return { delayMs: null, current: await collectAndMove(services, batch, providerBatch) }
   const nowMs = services.clock.now()
   const isDue = nowMs >= batch.deadlineAt.getTime()
-  if (batch.status === 'cancelling' || isDue) await providerBatch.adapter.cancel(operation, providerBatch.line)
+  if (batch.status === 'cancelling' || isDue) await providerBatch.adapter.cancel(operation, providerBatch.connection)
   if (nowMs >= batch.deadlineAt.getTime() + endGraceMs)
     return { delayMs: null, current: await moveToGateway(services, batch, null) }
   const current = await services.batches.change(batch, ['in_progress', 'cancelling'], { completed, failed })

@@ -51,7 +51,7 @@ export async function submitProviderBatch(services: BatchServices, batch: Batch)
 /** Looks up a batch whose submission had no reply. The gateway runs it if it is not found or cannot be looked up. */
 async function recoverSubmission(services: BatchServices, batch: Batch): Promise<Batch> {
   const providerBatch = providerBatchOf(services, batch)
-  const operation = (await providerBatch?.adapter.find?.(batch.id, providerBatch.line)) ?? null
+  const operation = (await providerBatch?.adapter.find?.(batch.id, providerBatch.connection)) ?? null
   if (operation === null) return moveToGateway(services, batch, null)
   return services.batches.change(batch, ['in_progress', 'cancelling'], { operation })
 }
@@ -75,8 +75,8 @@ async function submitToProvider(services: BatchServices, batch: Batch): Promise<
     const { price } = offer.target.deployment
     const current = await attachHold(services, batch, reservation, { provider: provider.name, credentialId, price })
     if (current.provider === null) return current
-    const line = services.upstreams.connectionTo(provider, 'live', credentialId)
-    return await startAtProvider(services, current, { ...offer, line }, file)
+    const connection = services.upstreams.connectionTo(provider, 'live', credentialId)
+    return await startAtProvider(services, current, { ...offer, connection }, file)
   } finally {
     await services.files.remove([file]).catch(() => {}) // It expires.
   }
@@ -109,12 +109,12 @@ async function attachHold(
 async function startAtProvider(
   services: BatchServices,
   batch: Batch,
-  { adapter, kind, line }: ProviderBatch,
+  { adapter, kind, connection }: ProviderBatch,
   file: StoredFile,
 ): Promise<Batch> {
   const source = sourceOf(services, { ...file, filename: `${batch.id}.jsonl`, durationS: null })
   try {
-    const operation = await adapter.start(source, { kind, batchId: batch.id }, line)
+    const operation = await adapter.start(source, { kind, batchId: batch.id }, connection)
     return await services.batches.change(batch, ['in_progress', 'cancelling'], { operation })
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error
@@ -136,7 +136,7 @@ async function reserve(services: Platform, key: ResolvedKey, batch: Batch, holdN
 async function writeProviderInput(
   services: BatchServices,
   batch: Batch,
-  { adapter, direct, kind, target }: Omit<ProviderBatch, 'line'>,
+  { adapter, direct, kind, target }: Omit<ProviderBatch, 'connection'>,
 ): Promise<{ file: StoredFile; holdNano: bigint }> {
   const { files, clock } = services
   const { before, between, after, contentType } = adapter.file

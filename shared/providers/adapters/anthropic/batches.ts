@@ -34,33 +34,33 @@ export const batch: BatchAdapter = {
     const { body } = adapter.request({ ...call, raw: null, body: { ...call.body, stream: undefined } })
     return `{"custom_id":${JSON.stringify(id)},"params":${body}}`
   },
-  async start(file, _about, line) {
-    const { json } = await line.send({ method: 'POST', path, headers: version, file, firstByteMs })
+  async start(file, _about, connection) {
+    const { json } = await connection.send({ method: 'POST', path, headers: version, file, firstByteMs })
     return { id: readHandle(json, 'id') }
   },
-  async check({ id }, line) {
-    const json = await pollBatch(id, line)
+  async check({ id }, connection) {
+    const json = await pollBatch(id, connection)
     const isFinal = finalByStatus.get(readText(json, 'processing_status'))
     if (isFinal === undefined) throw invalidResponse('it has an unknown `processing_status`')
     const count = (name: string) => readOptionalAmount(json, `request_counts.${name}`) ?? 0
     return { isOver: isFinal, completed: count('succeeded'), failed: count('errored') }
   },
-  async *results({ id }, line) {
-    const { stream } = await line.stream({
+  async *results({ id }, connection) {
+    const { stream } = await connection.stream({
       method: 'GET',
-      path: pathOf(readText(await pollBatch(id, line), 'results_url'), line),
+      path: pathOf(readText(await pollBatch(id, connection), 'results_url'), connection),
       headers: { ...version, accept: 'application/binary' },
     })
     yield* batchAnswers(stream, outcomeOf)
   },
-  async cancel({ id }, line) {
+  async cancel({ id }, connection) {
     // An ended or missing batch needs no cancellation.
-    await line.send({ method: 'POST', path: `${path}/${id}/cancel`, headers: version, allow: [400, 404, 409] })
+    await connection.send({ method: 'POST', path: `${path}/${id}/cancel`, headers: version, allow: [400, 404, 409] })
   },
 }
 
-async function pollBatch(id: unknown, line: ProviderConnection): Promise<unknown> {
-  const { json } = await line.send({ method: 'GET', path: `${path}/${id}`, headers: version })
+async function pollBatch(id: unknown, connection: ProviderConnection): Promise<unknown> {
+  const { json } = await connection.send({ method: 'GET', path: `${path}/${id}`, headers: version })
   return json
 }
 

@@ -74,12 +74,12 @@ export const batch: BatchAdapter = {
     const { body } = adapter.request(whole)
     return `{"custom_id":${JSON.stringify(id)},"method":"POST","url":"${endpoints[kind]}","body":${body}}`
   },
-  async start(file, { kind, batchId }, line) {
-    const { json } = await line.send({
+  async start(file, { kind, batchId }, connection) {
+    const { json } = await connection.send({
       method: 'POST',
       path: '/batches',
       json: {
-        input_file_id: await uploadFile(file, line),
+        input_file_id: await uploadFile(file, connection),
         endpoint: endpoints[kind],
         completion_window: '24h',
         metadata: { [metadataName]: batchId },
@@ -88,10 +88,10 @@ export const batch: BatchAdapter = {
     })
     return { id: readHandle(json, 'id') }
   },
-  async find(batchId, line) {
+  async find(batchId, connection) {
     let path = '/batches?limit=100'
     for (let page = 0; page < maxPages; page++) {
-      const { json } = await line.send({ method: 'GET', path })
+      const { json } = await connection.send({ method: 'GET', path })
       const batches = readList(json, 'data')
       const existing = batches.find(one => valueAt(one, `metadata.${metadataName}`) === batchId)
       if (existing) return { id: readHandle(existing, 'id') }
@@ -100,8 +100,8 @@ export const batch: BatchAdapter = {
     }
     return null
   },
-  async check({ id }, line) {
-    const { json } = await line.send({ method: 'GET', path: `/batches/${id}` })
+  async check({ id }, connection) {
+    const { json } = await connection.send({ method: 'GET', path: `/batches/${id}` })
     const status = readText(json, 'status')
     if (status === 'failed')
       throw new ProviderError('invalid_request', reportedFailure({ error: valueAt(json, 'errors.data.0') }).message)
@@ -110,18 +110,18 @@ export const batch: BatchAdapter = {
     const count = (name: string) => readOptionalAmount(json, `request_counts.${name}`) ?? 0
     return { isOver: isFinal, completed: count('completed'), failed: count('failed') }
   },
-  async *results({ id }, line) {
-    const { json } = await line.send({ method: 'GET', path: `/batches/${id}` })
+  async *results({ id }, connection) {
+    const { json } = await connection.send({ method: 'GET', path: `/batches/${id}` })
     for (const name of ['output_file_id', 'error_file_id']) {
       if (readOptionalText(json, name) === null) continue
       const path = `/files/${readHandle(json, name)}/content`
-      const { stream } = await line.stream({ method: 'GET', path, headers: { accept: 'application/binary' } })
+      const { stream } = await connection.stream({ method: 'GET', path, headers: { accept: 'application/binary' } })
       yield* batchAnswers(stream, outcomeOf)
     }
   },
-  async cancel({ id }, line) {
+  async cancel({ id }, connection) {
     // An ended or missing batch needs no cancellation.
-    await line.send({ method: 'POST', path: `/batches/${id}/cancel`, allow: [400, 404, 409] })
+    await connection.send({ method: 'POST', path: `/batches/${id}/cancel`, allow: [400, 404, 409] })
   },
 }
 
@@ -132,9 +132,9 @@ function withoutServiceTier(target: Target): Target {
 }
 
 /** The id of the uploaded file. Nothing runs before the batch exists: a failure until then certainly had no effect. */
-async function uploadFile(file: Source, line: ProviderConnection): Promise<string> {
+async function uploadFile(file: Source, connection: ProviderConnection): Promise<string> {
   try {
-    const { json } = await line.send({
+    const { json } = await connection.send({
       method: 'POST',
       path: '/files',
       parts: [
