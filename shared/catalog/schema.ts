@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { chatProfile } from './chat-profile.ts'
 import { deploymentTraits, foreignToChat } from './deployment-traits.ts'
 import { currentQuirks, currentTraits } from './former-notation.ts'
+import { faultsOfKind, kindFields } from './kind-fields.ts'
 import { providerQuirks } from './provider-quirks.ts'
 
 /** Decimal string in USD, at most 12 decimals. Per million for tokens and characters, per unit for the rest. */
@@ -148,10 +149,12 @@ export const modelRow = z
     price_source: z.string().nullable(),
     price_as_of: z.iso.date().nullable(),
     providers: z.array(deployment),
-    /** Fields of the kind's own list, e.g. a lip-sync row's `takes`, a mesh row's `inputs`. */
-    kind: z.record(z.string(), z.unknown()).optional(),
+    /** Fields of the kind's own list, e.g. a lip-sync row's `takes`, a mesh row's `inputs` (`kind-fields.ts`). */
+    kind: kindFields.optional(),
   })
-  .superRefine(({ type, providers }, context) => {
+  .superRefine(({ type, providers, kind = {} }, context) => {
+    for (const { path, message } of faultsOfKind(type, kind))
+      context.addIssue({ code: 'custom', message, path: ['kind', ...path] })
     if (type !== 'chat') return
     for (const [index, { traits }] of providers.entries())
       for (const name of foreignToChat(traits ?? {}))

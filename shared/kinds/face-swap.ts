@@ -53,8 +53,7 @@ export const faceSwap: QueuedKindRow<FaceSwapRequest, FaceSwapInput> = {
 }
 
 function maxSecondsOf(model: ModelRow): number | null {
-  const max = model.kind?.max_duration_s
-  return typeof max === 'number' ? max : null
+  return model.kind?.max_duration_s ?? null
 }
 
 function creditsNano(deployment: Deployment, credits: number, marginPpm: bigint): bigint {

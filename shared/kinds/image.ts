@@ -151,7 +151,7 @@ export const image: SyncKindRow<ImageRequest, ImageInput> = {
     const n = body.n ?? 1
     checkReferences(body, model, references)
     checkSizes(model, staged)
-    const max = Number(model.kind?.max_n ?? 10)
+    const max = model.kind?.max_n ?? 10
     if (n > max) throw unsupported(model, 'n', max === 1 ? 'gives one image at a time' : `gives at most ${max} images`)
     const format = body.output_format ?? null
     const background = body.background === 'auto' ? null : (body.background ?? null)
@@ -205,7 +205,7 @@ function referencesIn({ input_references, images }: ImageRequest): string[] | un
 
 /** Throws 413 for an image that is larger than the model takes. */
 function checkSizes(model: ModelRow, staged: References | null): void {
-  const maxMib = Number(model.kind?.max_reference_mib ?? usualReferenceMib)
+  const maxMib = model.kind?.max_reference_mib ?? usualReferenceMib
   for (const [param, { bytes }] of Object.entries(staged ?? {}))
     if (bytes > maxMib * mib)
       throw new GatewayError('file_too_large', `${model.id} takes images of at most ${maxMib} MiB.`, { param })
@@ -216,7 +216,7 @@ function checkReferences(body: ImageRequest, model: ModelRow, references: number
     throw unsupported(model, 'input_references', 'takes no images')
   if (references === 0 && model.kind?.references_required)
     throw unsupported(model, 'input_references', 'needs at least one image')
-  const max = Number(model.kind?.max_references ?? maxImageReferences)
+  const max = model.kind?.max_references ?? maxImageReferences
   if (references > max) throw unsupported(model, 'input_references', `takes at most ${max} images`)
   if (body.mask === undefined) return
   if (!model.kind?.mask) throw unsupported(model, 'mask', 'takes no `mask`')

@@ -172,7 +172,7 @@ export function unsupported(model: ModelRow, param: string, problem: string): Ga
 
 /** A list in the model's row, e.g. its `resolutions`; empty if it has none. */
 export function listOf<T = string>(model: ModelRow, name: string): T[] {
-  const value = model.kind?.[name]
+  const value = (model.kind as Record<string, unknown> | undefined)?.[name]
   return Array.isArray(value) ? (value as T[]) : []
 }
 
@@ -196,7 +196,7 @@ export function chooseOption(model: ModelRow, list: string, field: string, wante
 /** Asserts that a measured length is within the model's limit, and returns it. Throws 400 naming the field. */
 export function checkLength(model: ModelRow, field: string, seconds: number): number {
   const max = model.kind?.max_duration_s
-  if (typeof max === 'number' && seconds > max) throw unsupported(model, field, `takes at most ${max} s`)
+  if (max !== undefined && seconds > max) throw unsupported(model, field, `takes at most ${max} s`)
   return seconds
 }
 

@@ -80,7 +80,7 @@ export const mesh: QueuedKindRow<MeshRequest, MeshInput> = {
     const from = given[0]!
     if (!listOf(model, 'inputs').includes(from))
       throw unsupported(model, sources[from], `does not take \`${sources[from]}\``)
-    const max = Number(model.kind?.max_images ?? maxReferences)
+    const max = model.kind?.max_images ?? maxReferences
     if ((body.image_urls?.length ?? 0) > max) throw unsupported(model, 'image_urls', `takes at most ${max} images`)
     for (const option of options)
       if (body[option] !== undefined && !listOf(model, 'options').includes(option))

@@ -51,15 +51,15 @@ export const music: SyncKindRow<MusicRequest, MusicInput> = {
 }
 
 function defaultDuration({ kind }: ModelRow): number | null {
-  return typeof kind?.default_duration_s === 'number' ? kind.default_duration_s : null
+  return kind?.default_duration_s ?? null
 }
 
 /** Validates a requested length against the model's limits. Throws 400 naming `duration_s`. */
 export function durationOf(seconds: number | undefined, model: ModelRow): number | null {
   if (seconds === undefined) return null
   const { min_duration_s: min, max_duration_s: max } = model.kind ?? {}
-  if (typeof max === 'number' && seconds > max) throw unsupported(model, 'duration_s', `gives at most ${max} s`)
-  if (typeof min === 'number' && seconds < min) throw unsupported(model, 'duration_s', `gives at least ${min} s`)
+  if (max !== undefined && seconds > max) throw unsupported(model, 'duration_s', `gives at most ${max} s`)
+  if (min !== undefined && seconds < min) throw unsupported(model, 'duration_s', `gives at least ${min} s`)
   return seconds
 }
 

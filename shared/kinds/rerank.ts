@@ -65,7 +65,7 @@ export const rerank: SyncKindRow<RerankRequest, RerankInput> = {
   request: rerankRequest,
   references: () => [],
   input(body, model) {
-    const max = Number(model.kind?.max_documents ?? maxDocuments)
+    const max = model.kind?.max_documents ?? maxDocuments
     if (body.documents.length > max) throw unsupported(model, 'documents', `ranks at most ${max} documents`)
     return {
       query: body.query,

@@ -46,7 +46,7 @@ export const speech: SyncKindRow<SpeechRequest, SpeechInput> = {
   references: () => [],
   input(body, model) {
     const max = model.kind?.max_characters
-    if (typeof max === 'number' && charactersOf(body.input) > max)
+    if (max !== undefined && charactersOf(body.input) > max)
       throw unsupported(model, 'input', `takes at most ${max} characters`)
     if (body.instructions != null && model.kind?.instructions === false)
       throw unsupported(model, 'instructions', 'takes no `instructions`')
@@ -88,8 +88,8 @@ function defaultFormat(model: ModelRow): string | undefined {
 function voiceOf({ voice }: SpeechRequest, model: ModelRow): string {
   const own = model.kind?.default_voice
   if (listOf(model, 'voices').length > 0) return chooseOption(model, 'voices', 'voice', voice)!
-  const chosen = voice ?? (typeof own === 'string' ? own : null)
-  if (chosen === null) throw unsupported(model, 'voice', 'needs a `voice`')
+  const chosen = voice ?? own
+  if (chosen === undefined) throw unsupported(model, 'voice', 'needs a `voice`')
   // The voice becomes a part of the provider's URL.
   const length = model.kind?.voice_id_length
   if (!/^[\w-]+$/.test(chosen) || (length !== undefined && chosen.length !== length))

@@ -190,7 +190,7 @@ function problemOf(mode: VideoMode, modes: VideoMode[]): string {
  */
 function checkReferences(body: VideoRequest, model: ModelRow): void {
   const taken = listOf(model, 'references')
-  const max = Number(model.kind?.max_references ?? maxReferences)
+  const max = model.kind?.max_references ?? maxReferences
   const given = { image: body.input_references, video: body.input_video_references, audio: body.input_audio_references }
   for (const [type, urls] of Object.entries(given)) {
     const field = type === 'image' ? 'input_references' : `input_${type}_references`
@@ -208,7 +208,7 @@ function checkReferences(body: VideoRequest, model: ModelRow): void {
 function secondsOf(body: VideoRequest, model: ModelRow, resolution: string | null): number {
   const narrower = [`durations_${resolution}`, ...(body.end_image_url ? ['durations_end_image'] : [])]
   const durations = listOf<number>(model, 'durations').filter(length =>
-    narrower.every(name => !model.kind?.[name] || listOf<number>(model, name).includes(length)),
+    narrower.every(name => !(name in (model.kind ?? {})) || listOf<number>(model, name).includes(length)),
   )
   const wanted = body.seconds
   if (wanted !== undefined) {

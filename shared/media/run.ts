@@ -76,8 +76,7 @@ export function mediaTargets(
 /** Whether a kind's route serves a model: chat models may generate images, too. */
 export function servesMedia(kind: SyncKind, model: ModelRow): boolean {
   const { type, path } = syncKinds[kind]
-  const { endpoints } = model.kind ?? {}
-  return model.type === type || (Array.isArray(endpoints) && endpoints.includes(path))
+  return model.type === type || model.kind?.endpoints?.includes(path) === true
 }
 
 /** Whether the result is stored and returned as a URL. */

@@ -387,6 +387,33 @@ test('refused: a trait or quirk of another form, with its place', t => {
   )
 })
 
+test('refused: a field of `kind` that models of the type do not have, or of another form, with its place', t => {
+  const place = 'models.json: models[house-model]: kind'
+  const refusals: [type: string, kind: unknown, faults: string[]][] = [
+    ['image', { max_ns: 4 }, [`${place}.max_ns: Unrecognized key: "max_ns" (did you mean "max_n"?)`]],
+    ['speech', { mask: true }, [`${place}.mask: Unrecognized key: "mask"`]],
+    ['video', { image_ratios: [] }, [`${place}.image_ratios: Unrecognized key: "image_ratios"`]],
+  ]
+  for (const [type, kind, faults] of refusals) t.deepEqual(faultsOf(withTraits({}, { type, kind })), faults)
+  const formed: [type: string, kind: Record<string, unknown>, path: string][] = [
+    ['image', { max_n: '4' }, 'max_n'],
+    ['video', { modes: ['text', 'film'] }, 'modes.1'],
+    ['video', { reference_durations: ['8'] }, 'reference_durations.0'],
+    ['video', { durations_1080p: 8 }, 'durations_1080p'],
+    ['lipsync', { prompt: 'required' }, 'prompt'],
+    ['mesh', { inputs: 'text' }, 'inputs'],
+  ]
+  for (const [type, kind, path] of formed) {
+    const faults = faultsOf(withTraits({}, { type, kind }))
+    t.is(faults.length, 1, path)
+    t.true(faults[0]!.startsWith(`${place}.${path}: `), faults[0])
+  }
+  t.deepEqual(faultsOf(withTraits({}, { type: 'image', kind: [] })), [`${place}: must be an object`])
+  const own = { modes: ['text'], durations: [5], durations_1080p: [5], text_aspect_ratios: [], text_prompt: 'none' }
+  const { models } = loadCatalog(operatorFile(withTraits({}, { type: 'video', kind: own })))
+  t.deepEqual(models.get('house-model')!.kind, own)
+})
+
 test('read: traits and quirks in the notation before they were objects, unless in both', t => {
   const traitsOf = (traits: object, more: object) => {
     const { models } = loadCatalog(operatorFile(withTraits(traits, more)))

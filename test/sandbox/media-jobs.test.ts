@@ -2,7 +2,7 @@ import { readMesh, readVideo } from '../../examples/files.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import type { ModelRow } from '../../shared/catalog/schema.ts'
 import { type QueuedKind, type QueuedKinds, queuedKinds } from '../../shared/kinds/index.ts'
-import type { QueuedKindRow, References } from '../../shared/kinds/media.ts'
+import { listOf, type QueuedKindRow, type References } from '../../shared/kinds/media.ts'
 import type { PollReport, ProviderConnection, QueuedAdapter } from '../../shared/providers/contract.ts'
 import { ProviderError } from '../../shared/providers/provider-error.ts'
 import { createSandboxProtocol } from '../../shared/providers/sandbox/media/protocol.ts'
@@ -32,7 +32,7 @@ function opened() {
 
 /** The least that a model of each kind takes, as its route would be sent it. */
 function bodyFor(kind: QueuedKind, model: ModelRow, text: string): Record<string, unknown> {
-  const has = (list: string, word: string) => (model.kind?.[list] as string[] | undefined)?.includes(word)
+  const has = (list: string, word: string) => listOf(model, list).includes(word)
   const spoken = model.kind?.prompt ? { prompt: text } : {}
   switch (kind) {
     case 'video': {
@@ -178,8 +178,7 @@ test('completed: the frame of a video is the size that was asked for', async t =
   }
   for (const [frame, expected] of Object.entries(frames)) {
     const [resolution, aspect_ratio] = frame.split(' ') as [string, string]
-    const offers = ({ kind }: ModelRow, list: string, word: string) =>
-      (kind?.[list] as string[] | undefined)?.includes(word)
+    const offers = (row: ModelRow, list: string, word: string) => listOf(row, list).includes(word)
     const model = modelsOf('video').find(
       row =>
         offers(row, 'modes', 'text') &&

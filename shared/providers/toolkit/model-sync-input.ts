@@ -50,7 +50,7 @@ export async function sfxInput(call: QueuedCall<'sfx'>, options: InputOptions): 
 
 /** Maximum images per call: one where no field sets the number. */
 export function maxPieces({ model, deployment }: Target): number {
-  return deployment.traits?.n_field === undefined ? 1 : Number(model.kind?.max_n ?? 10)
+  return deployment.traits?.n_field === undefined ? 1 : (model.kind?.max_n ?? 10)
 }
 
 /** Rows without a list default to MP3. */

@@ -102,8 +102,12 @@ export const operatorModels: ModelRow[] = [
   described('openrouter-video', 'openrouter', 'acme/films', {
     type: 'video',
     kind: {
-      ...{ ...clip, modes: ['text', 'image', 'reference'], references: ['image', 'video', 'audio'] },
-      ...{ end_image: true, seed: true, audio: true },
+      ...clip,
+      modes: ['text', 'image', 'reference'],
+      references: ['image', 'video', 'audio'],
+      end_image: true,
+      seed: true,
+      audio: true,
     },
     price: second('0.05'),
   }),

@@ -42,7 +42,7 @@ export function createSyncMedia(firstByteTimeoutMs: number): NonNullable<Protoco
 function ofLength(usualSeconds: number) {
   return async ({ input, target }: SyncCall<'music'> | SyncCall<'sfx'>): Promise<SoundOutput> => {
     const { min_duration_s: min = 0, max_duration_s: max = usualSeconds } = target.model.kind ?? {}
-    return sound(input.format, input.durationS ?? Math.max(Number(min), Math.min(Number(max), usualSeconds)))
+    return sound(input.format, input.durationS ?? Math.max(min, Math.min(max, usualSeconds)))
   }
 }
 
