@@ -4,6 +4,38 @@ import { buildOperation } from './operation.ts'
 import { tags } from './tags.ts'
 import { buildWebhooks } from './webhooks.ts'
 
+/**
+ * `/openapi.json` is used by people, linters and client generators, each with their own quirks. It must match the
+ * server, and the clients generated from it must compile and work.
+ *
+ * Decisions.
+ *
+ * - One source. Paths, bodies, answers and errors come from the declarations that serve requests (`api/openapi/`).
+ *   Descriptions and defaults are declared beside the Zod schemas. `.meta({ default })` documents a default that is
+ *   applied after validation; `x-default` does so where Zod drops it, and `x-internal` keeps a field out of the
+ *   document.
+ * - `operationId` is declared, not derived from the path: it is the method's name in generated clients, so a path may
+ *   change and the name may not. A route without one fails `test/api/openapi-document.test.ts`.
+ * - Request bodies are `components.requestBodies`, with inline schemas. openapi-typescript makes a field with a
+ *   default required, except below `requestBodies`: as `components.schemas` every client would have to send `stream`
+ *   and `n`. The parts of bodies are in `components.schemas`, without defaults. A body inside another (a chat
+ *   completion in a delayed job) is a reference to it.
+ * - Rules between fields are `oneOf` of `required`, and `dependentRequired`. Generators ignore them; validators do
+ *   not.
+ * - Errors are one schema. Each answer names its codes and has an example of each; answers of the same codes are one
+ *   component.
+ * - Forms come first where OpenAI has a form. hey-api prefers JSON wherever there is JSON, regardless of order; its
+ *   configuration can exclude it. Files are `type: string` with `format: binary`, which generators support, and
+ *   `contentMediaType`, the 3.1 form. A form has only the fields that it can carry: no objects, no lists except
+ *   repeatable fields, no null.
+ * - The server is `/`: a reader of the document has its address, which `PUBLIC_URL` behind a proxy may not be.
+ * - Discriminators are added to unions of named objects that differ by the constant of one field.
+ *
+ * `test/api/openapi-document.test.ts` walks the document, so additions are checked. `test/api/openapi.test.ts`
+ * validates answers and their headers against it and sends every example to the server. `npm run test:clients`
+ * generates both clients from a running gateway, compiles and uses them, and requires redocly to report no warnings.
+ */
+
 const description = `One API for every kind of generative model. Chat, completions, embeddings, images, audio, files
 and batches follow the OpenAI API: point an OpenAI client at \`/v1\`.
 

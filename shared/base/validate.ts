@@ -8,6 +8,17 @@ import { nearestName } from './near-misses.ts'
 import { compilePredicate, type Predicate } from './predicate.ts'
 
 /**
+ * Null for an optional member is absent in every request that a standard key creates something with
+ * (`validateRequest`). Clients of typed languages write all their fields; OpenAI takes `tool_choice: null`
+ * (praxis-proxy/ai#1266), and servers that refused such nulls had to learn it (vllm-project/vllm#19679). Only where
+ * the predicate is false, or a member of the top level is null, a walk along the schema leaves these members out of a
+ * copy, and out of the text that is forwarded, whose other members keep their characters. Types do not change, so no
+ * reader meets a null that its type lacks. Members that may be null keep it below the top level, and so do values,
+ * such as those in a JSON Schema. A change of something (PATCH) is read strictly: null may mean another value there.
+ * The OpenAPI document has these members as nullable.
+ */
+
+/**
  * Only the first fault is reported, so validation of a list or record stops at the first invalid member: an issue for
  * each of 100,000 takes hundreds of megabytes. `abortEarly` is Zod's own option; its public types do not expose it.
  */

@@ -15,6 +15,34 @@ import {
   parseRequest,
 } from './request.ts'
 
+/**
+ * A batch is up to 50,000 requests in a file of 200 MB. A bad line found after hours has cost the lines before it,
+ * and files are written by programs: one bad line is seldom alone.
+ *
+ * While the batch is `validating`, every line passes the checks of a request to its endpoint (the same schema), those
+ * of the line object around it, and the catalog's: the models it names exist and are served there. Any fault fails
+ * the batch, nothing is run or charged, and `errors` has the first 100 faults in file order, each with the code,
+ * field and message that the direct request would have had, under `body`. Reading stops after 100 faults, or at line
+ * 50,001.
+ *
+ * - The format is strict JSON Lines: UTF-8 without a byte order mark, one object per line, `\n` or `\r\n`. Up to 100
+ *   blank lines at the end are ignored; elsewhere they are faults, so that line numbers match those of an editor.
+ * - A line may be 10 MiB, as long as a request's body.
+ * - A model of another kind is `invalid_request` and the message names the endpoint that serves it: in a file the
+ *   endpoint is usually the mistake.
+ * - Stored responses (`store: true`, `previous_response_id`, `conversation`, `background`, `prompt`) are faults of a
+ *   line of `/v1/responses`, like `stream: true` of any: the line could only be answered without them.
+ * - Checks that depend on time are left to the run: the key's allowlist, what the model accepts, whether a provider
+ *   is up. Such a line fails alone, with the answer of a direct request, in the error file.
+ * - A fault may quote any text of the file, so NUL and lone surrogates, which PostgreSQL does not store in JSON, are
+ *   replaced.
+ *
+ * The file is streamed: memory holds one chunk, one line and the custom ids (their number and length are bounded).
+ * Measured on one core with chat lines of 1 kB: 7 µs a line once the code is warm, 13 µs at first, so half a second
+ * for 50,000 lines, with 25 to 60 MB more memory than before. The runner reads the lines a second time, without
+ * checks, at half the cost. A catalog that changes between the two makes lines fail, not the batch.
+ */
+
 /** The limit of requests in one batch. */
 const maxRequests = 50_000
 const maxFaults = 100

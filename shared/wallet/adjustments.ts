@@ -8,6 +8,27 @@ import { type Accounts, bookEntry } from './accounts.ts'
 import type { Admission, Reservation } from './admission.ts'
 import { debitRefused } from './refusals.ts'
 
+/**
+ * Operators have to correct balances: goodwill after an outage, a charge that was wrong, money that was credited to
+ * the wrong organisation. Credits by `credit add` are payments or grants; they can neither be negative nor say why.
+ *
+ * An adjustment is a ledger entry of the kind `adjustment`, positive for a credit and negative for a debit, with a
+ * mandatory reason. The organisation sees the amount and the reason in its ledger and audit log; entries are never
+ * changed, a wrong adjustment is corrected by another one.
+ *
+ * - Repetitions. The caller chooses the adjustment's id, which is part of the entry's unique cause. The same
+ *   adjustment again changes nothing and is answered with the current balance; another adjustment with the same id is
+ *   a 409.
+ * - Debits may not take the available balance below zero: 402. The amount is reserved as a request's maximum cost is,
+ *   then booked, then the reservation is released. So requests that run concurrently and several debits cannot use
+ *   the same money. A process that dies in between leaves a reservation that the sweeper releases.
+ * - Below zero on purpose. With `allow_negative` nothing is reserved: the balance may become negative, and requests
+ *   get 402 until it is positive again. `ledger check` counts negative adjustments among the reasons a balance may be
+ *   below zero.
+ *
+ * A debit needs Redis, unless it is allowed to go below zero.
+ */
+
 /** A correction of a balance by an operator. `id` is the caller's: a repetition of the same adjustment books nothing. */
 export type Adjustment = {
   id: string

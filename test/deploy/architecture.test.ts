@@ -106,7 +106,7 @@ test('every import resolves to a file', t => {
   t.deepEqual(missing, [])
 })
 
-/** Packages that are loaded by the first request that needs them, or where they are configured (docs/decisions/code-cache.md). */
+/** Packages that are loaded by the first request that needs them, or where they are configured (shared/base/code-cache.ts). */
 const deferred =
   /^(?:@?better-auth|stripe|sharp|unpdf|mediabunny|nodemailer|@aws-sdk|prom-client|@opentelemetry|gpt-tokenizer)(?:\/|$)/
 

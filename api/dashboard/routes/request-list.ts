@@ -23,6 +23,31 @@ import { readExported, requestFields } from '../request-export.ts'
 import { daysOf, type ExportFormat, exportName, sendExport } from '../row-export.ts'
 import type { RequestCount, RequestsPage } from '../wire/requests.ts'
 
+/**
+ * The request log has millions of rows, an index by organisation and time, and hourly sums by model, provider, type,
+ * key, environment and outcome. The dashboard sorts the log, counts what a search finds, and follows new requests.
+ *
+ * - Sort. By time, a page is read from the index. By cost, duration or tokens it needs all matches of the time range:
+ *   each page reads them again, with the time limit of searches (5 seconds, then 400 naming `from`). An index per
+ *   order would slow down every booking. A cursor is the id of a row; the next page begins after its value, time and
+ *   id, so that equal values have no gaps. Input and output tokens are separate orders and filters, since a sum is no
+ *   column.
+ * - Count. The hourly sums are added up if they know all filters and the time is of whole hours. Otherwise up to
+ *   10,000 rows are counted; where no index has what is searched for, among the latest 100,000 of the time (or of the
+ *   hours that may have matches), and the count reads "at least". Refused calls that share a row count one by one, as
+ *   in the chart.
+ * - Exports read 1,000 rows at a time, and two pages at a time in a process, of the request log, the audit log and
+ *   the ledger together. Searches have three slots of their own. So neither takes the connections that API requests
+ *   need.
+ * - Live tail. Requests are logged when they end and listed by when they began, so a slow request appears below newer
+ *   ones. Each poll reads what is newer than the 51st row (`order=asc&after=`) and merges it. If that is more than a
+ *   page, the list starts again with the newest: it never has a gap. The page keeps 500 rows, stops while it is
+ *   hidden, and pauses ten times as long as a poll took.
+ *
+ * A request that ends after 50 newer ones have been listed appears when the list is loaded again. A sorted view of a
+ * long, busy time can exceed the limit; a shorter time or a filter helps.
+ */
+
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
 const maxExported = 100_000

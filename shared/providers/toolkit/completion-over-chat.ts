@@ -5,6 +5,22 @@ import type { Completion, CompletionChoice, CompletionRequest } from '../../kind
 import type { Call, DirectAdapter } from '../contract.ts'
 import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
 
+/**
+ * Old tools still send `POST /v1/completions`, which few providers accept today. It is rewritten to the current
+ * format around the provider’s own chat adapter, so that all protocols and the sandbox have it, and the answer is
+ * rewritten back.
+ *
+ * Each prompt becomes one user message of a separate request. At most 128 prompts are accepted, and eight requests
+ * run concurrently (`shared/chat/attempt.ts`).
+ *
+ * - Choices are numbered as OpenAI does: prompt `p`, choice `i` of `n` is `p × n + i`. Streams are interleaved.
+ * - All requests go to one provider. The first failure aborts the others; before the first piece all prompts fail
+ *   over to another provider, after it the stream ends with the error event.
+ * - The usage is the sum. The price is summed per request, because it can depend on the length of a prompt. If one of
+ *   the answers has no usage, all are counted by the tokenizer (`usage.estimated`).
+ * - `logprobs`, `suffix`, `best_of` and prompts of tokens cannot be expressed: 400 `unsupported_capability`.
+ */
+
 /** Maximum prompts per request; each takes an upstream request. */
 const maxPrompts = 128
 

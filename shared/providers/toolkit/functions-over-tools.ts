@@ -4,6 +4,17 @@ import type { Call, DirectAdapter } from '../contract.ts'
 import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
 
 /**
+ * Old tools still send chat requests with `functions`, which few providers accept today. They are rewritten to the
+ * current format around the provider’s own chat adapter, so that all protocols and the sandbox have it, and the
+ * answer is rewritten back.
+ *
+ * `functions` become `tools`, `function_call` becomes `tool_choice`, and messages of calls and results get ids. A
+ * call is returned as `function_call`, with the finish reason of that name; at most one call is requested
+ * (`parallel_tool_calls: false`) where the model knows the field, and of several the first is returned. `tools`
+ * beside `functions` are a 400. Batches with such lines are run by the gateway, not by the provider's batch API.
+ */
+
+/**
  * Serves `functions` by `tools`, which every provider supports: rewrites the request, and returns tool calls as
  * function calls.
  */

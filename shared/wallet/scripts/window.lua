@@ -2,7 +2,48 @@
 -- in the last 60 seconds by Redis' clock in microseconds: { used, start, amount, start, amount, … }, packed, oldest bucket first.
 -- A bucket has the time of its first request and expires as a whole 60 seconds later: early for its later requests, never late.
 -- A bucket that spans more than one instant holds at most a twentieth of the limit, so no 60 seconds exceed 105 % of the limit;
--- two neighbours together hold more than that twentieth, so there are at most about 40. docs/decisions/sliding-window-limits.md
+-- two neighbours together hold more than that twentieth, so there are at most about 40.
+--
+-- `rpm_limit` and `tpm_limit` are per minute. The limit should guarantee two things: no 60 seconds admit notably more,
+-- and a client that stays within it in every 60 seconds is never refused. Fixed windows per calendar minute, also
+-- weighted ones, give neither: they assume an even spread, so up to twice the limit passes within 60 seconds, and most
+-- of a second burst is refused although the first is a minute old. A token bucket, or GCRA, with a full burst admits
+-- twice the limit in its first 60 seconds. A log of every request is exact, but its memory and time grow with the
+-- limit.
+--
+-- A sliding-window log of buckets per key, one for requests and one for tokens (`window:<key id>:requests`, `…:tokens`,
+-- packed; batch lines have their own). A bucket has the time of its first request and an amount, and expires as a whole
+-- 60 seconds after that time. A request joins the newest bucket if that bucket then holds at most a twentieth of the
+-- limit, or if both have the same microsecond; otherwise it starts a new one. It is admitted when the sum of the
+-- buckets and the request is within the limit.
+--
+-- - Never refused within the limit. A bucket expires 60 seconds after its first request, so no request counts for
+--   longer than that. The sum of the buckets is at most the sum of the last 60 seconds.
+-- - At most 105 %. Buckets do not overlap in time. Of the expired ones only the last can hold requests of the last 60
+--   seconds, namely those that joined it later; such a bucket holds at most a twentieth of the limit. A single request
+--   larger than that has a bucket of its own and expires exactly. Limits below 20 are exact.
+-- - Bounded. When a bucket is added, neighbours that together fit into a twentieth are merged, with the earlier time.
+--   Any two neighbours then hold more than a twentieth, so there are at most 42 buckets. A request reads and writes one
+--   small string per limit; the buckets are scanned only when the oldest expires, one is added, or a request is
+--   refused.
+--
+-- Time is that of Redis (`TIME`), in the script that admits, so it is the same for all processes, whatever their clocks
+-- say. When Redis' clock is set back by up to a minute, no bucket expires until it has caught up; beyond that the
+-- window restarts empty.
+--
+-- Tokens are counted at admission with the request's maximum, and the settlement corrects them in the same bucket, or
+-- in the one it was merged into; if that has expired, the correction has no effect. Usage beyond the estimate therefore
+-- counts from the admission and expires with its bucket. A request larger than the whole limit counts as the limit: it
+-- waits for an empty window instead of never being admitted. A delayed job counts with its estimate when it is
+-- submitted. Realtime session time counts when it is charged.
+--
+-- Response headers. `retry-after` is the time until enough buckets of both windows have expired for this request; after
+-- it the request is admitted if no other arrived. `remaining` is the room in the window, `reset` the time until it is
+-- empty. Refused requests are not counted. A changed limit applies to the next request, against the existing window.
+--
+-- A request's time is that of its admission: a burst repeated after exactly 60 seconds by the client's clock can arrive
+-- some milliseconds early by Redis'. The windows belong to the key, so a roll does not reset them; a Redis wipe does. A
+-- request whose admission got no answer from Redis may be counted although it was refused with a 503.
 local window_us = 60 * 1000 * 1000
 
 -- Cache: each window is read once and written once per script call.

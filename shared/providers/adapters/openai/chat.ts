@@ -23,6 +23,33 @@ import { beginRequest, limitTokens, post, renameSeed, requestUsage, setFixedFiel
 import { completeCalls, completeFunction } from './tool-calls.ts'
 import { extrasOf, normaliseUsage, usageIn } from './usage.ts'
 
+/**
+ * Servers that speak OpenAI's protocol leave members out or write them in another way: Mistral's calls have no `type`
+ * and its streams no `index`, its models that reason give `content` as a list; OpenRouter, Ollama and others leave
+ * out arguments or send an object; Google's endpoint gives calls the id `""` and ends them with `stop`; Groq's
+ * compound models send no role. OpenAI's SDKs throw at each of these, lose the call, or end their loop.
+ * `test/emulators/openai-servers.ts` has the forms and where they were seen.
+ *
+ * This adapter completes every answer (also `answer-deltas.ts`, `tool-calls.ts`). All dialects are served from its
+ * result, so each fault is put right in one place.
+ *
+ * - A call has `id`, `type`, arguments that are text, `"{}"` where there are none, and an `index` in streams. What
+ *   begins another call is another id at the same index, or an id or a name where there is no index. A repeated id or
+ *   name is left out: clients append it.
+ * - `stop` with calls becomes `tool_calls`, except where `tool_choice` names the function: there OpenAI itself says
+ *   `stop`.
+ * - Thinking in a list becomes `reasoning_content`. Such parts are also accepted in the messages of a request.
+ * - The usage is read where servers put it: `usage`, `x_groq.usage`, the choice; cached tokens at its top; tokens
+ *   that only the total has are thoughts.
+ * - Requests ask for `accept-encoding: identity`. A compressed answer is decoded as it arrives, within the limits of
+ *   any answer.
+ *
+ * Not taken. A quirk per provider: the faults belong to servers and models behind a provider, and change without
+ * notice. What is right passes as it is, so there is nothing to configure.
+ *
+ * Answers and events of OpenAI are unchanged. An id that the gateway has made up is not the server's.
+ */
+
 /** `POST /chat/completions`. */
 export const chat: DirectAdapter<'chat'> = withReasoningState({
   native: true,
