@@ -1,22 +1,11 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
-import { z } from 'zod'
-import type { Config } from '../base/config.ts'
+import { type Config, ConfigError } from '../base/config.ts'
 import { nearestName } from '../base/near-misses.ts'
 import { aliasFaults, dropTakenAliases, namesOf } from './aliases.ts'
 import { placeRegions } from './regions.ts'
-import {
-  type AddedDeployment,
-  addedDeployment,
-  type Deployment,
-  type ModelRow,
-  modelRow,
-  type ProviderRow,
-  providerRow,
-  qualitySources,
-  type RetiredNames,
-  retiredNames,
-} from './schema.ts'
+import { type AddedDeployment, type Deployment, type ModelRow, type ProviderRow, type RetiredNames, addedDeployment, modelRow, providerRow, qualitySources, retiredNames } from './schema.ts'
+import { readFileSync, readdirSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { z } from 'zod'
 
 /** All faults of the catalog files, one line each. */
 export class CatalogError extends Error {
@@ -302,3 +291,17 @@ export class LiveCatalog implements Catalog {
     this.#current = next
   }
 }
+
+/** The catalog of this configuration. Throws a ConfigError if the operator's file is invalid. */
+export function openCatalog(config: Config): Catalog {
+  try {
+    return loadCatalog(config.modelCatalog ?? undefined, config.providers)
+  } catch (error) {
+    if (error instanceof CatalogError)
+      throw new ConfigError(error.faults.map(fault => (variableFault.test(fault) ? fault : `MODEL_CATALOG: ${fault}`)))
+    throw error
+  }
+}
+
+/** A fault of a variable, not of a row of a file. */
+const variableFault = /^[A-Z][A-Z0-9_]*(:| is not set)/

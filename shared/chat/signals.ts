@@ -1,9 +1,10 @@
 import type { Config } from '../base/config.ts'
 import type { Bill, RunOutcome } from '../engine/report.ts'
 import type { Policy } from '../keys/policy.ts'
-import { promptChecksum } from '../routing/prompt-checksum.ts'
+import type { Features } from '../routing/features.ts'
 import type { UsageSignals } from '../wallet/usage-event.ts'
 import type { ChatRunInput } from './run-input.ts'
+import { crc32 } from 'node:zlib'
 
 /** What a run with automatic routing says about the model; null where nothing is learned from it. */
 export function signalsOf(
@@ -42,4 +43,18 @@ function isJson(text: unknown): boolean {
   } catch {
     return false
   }
+}
+
+/** Shorter texts, such as greetings, are often repeated by chance. */
+const minCharacters = 24
+
+/**
+ * By what a repetition of the same prompt by the same key, in the same session, is recognised: a checksum of the session and
+ * the last user message, and the size of the request. A collision within the minutes of a retry is rare and counts once.
+ * Null for short texts.
+ */
+function promptChecksum(keyId: string, session: string | null, features: Features): string | null {
+  const text = features.lastText()
+  if (text.length < minCharacters) return null
+  return `${keyId}.${features.promptTokensEstimate}.${crc32(text, crc32(session ?? ''))}`
 }

@@ -6,34 +6,26 @@ import { valueFor } from '../catalog/regions.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { servesResponses } from '../catalog/traits.ts'
 import { uncompressed } from '../io/content-coding.ts'
-import { type Dispatcher, type Exchange, exchange, type ResponseSink, type Timeouts } from '../io/http.ts'
-import type { WebSocket } from '../io/socket.ts'
+import { type Dispatcher, type Exchange, type ResponseSink, type Timeouts, exchange } from '../io/http.ts'
+import { type SocketAddress, SocketRefused, SocketTimeout, type WebSocket, openSocket } from '../io/socket.ts'
 import { type ChatRequest, hasFunctions } from '../kinds/chat.ts'
-import type { DirectKind, DirectKinds, SyncKind, QueuedKind } from '../kinds/index.ts'
+import type { DirectKind, DirectKinds, QueuedKind, SyncKind } from '../kinds/index.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import { chat as unfittedChat } from './adapters/openai/chat.ts'
 import { authHeader, authorize, exchangeAuthorized } from './authorize.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
 import { Connections, type Credential, CredentialSelector } from './connections.ts'
-import type {
-  DirectAdapter,
-  SyncAdapter,
-  Protocol,
-  ProviderConnection,
-  QueuedAdapter,
-  Target,
-  UpstreamRequest,
-} from './contract.ts'
+import type { DirectAdapter, Protocol, ProviderConnection, QueuedAdapter, SyncAdapter, Target, UpstreamRequest } from './contract.ts'
 import type { Figures, Health } from './health.ts'
 import { openConnection } from './open-connection.ts'
 import { renamesTools } from './profile/fit-chat.ts'
 import { protocols } from './protocols.ts'
+import { ProviderError } from './provider-error.ts'
 import { type ProviderPauses, pausedCooldownMs } from './provider-pauses.ts'
 import type { RealtimeAdapter } from './realtime-contract.ts'
 import { sandboxCatalog } from './sandbox/media/avatars.ts'
 import { createSandboxProtocol } from './sandbox/media/protocol.ts'
-import { createSandboxSessions, type SandboxSessions } from './sandbox/realtime/sessions.ts'
-import { connectSession } from './session-socket.ts'
+import { type SandboxSessions, createSandboxSessions } from './sandbox/realtime/sessions.ts'
 import { takesResponses } from './takes-responses.ts'
 import { completionOverChat } from './toolkit/completion-over-chat.ts'
 import { functionsOverTools } from './toolkit/functions-over-tools.ts'
@@ -344,4 +336,33 @@ function directAdapter<K extends DirectKind>(
   const isTranslated = kind === 'responses' && !(isNative && takesResponses(target, body as ResponsesRequest))
   if (isTranslated && chat) return responsesOverChat(chat)
   return direct[kind]
+}
+
+/**
+ * Opens a session's socket; `protocol` classifies its failures. Rejects with a ProviderError, or the signal's reason
+ * once it is aborted.
+ */
+async function connectSession(
+  address: SocketAddress,
+  protocol: Pick<Protocol, 'failure'> | null,
+  signal: AbortSignal,
+): Promise<WebSocket> {
+  try {
+    return await openSocket(address, signal)
+  } catch (error) {
+    if (signal.aborted) throw error
+    throw failureOf(error as Error, protocol)
+  }
+}
+
+function failureOf(cause: Error, protocol: Pick<Protocol, 'failure'> | null): ProviderError {
+  if (cause instanceof SocketTimeout)
+    return new ProviderError('timeout', 'the provider did not open the session in time', { cause })
+  if (!(cause instanceof SocketRefused))
+    return new ProviderError('connection', 'the connection to the provider failed', { cause })
+  const { status, headers, body } = cause
+  // A success status without an upgrade is a failure too.
+  if (!protocol || status < 400)
+    return new ProviderError('invalid_response', 'the provider did not open the session', { status, cause })
+  return protocol.failure(status, headers, body)
 }

@@ -1,9 +1,9 @@
-import { createHash, createPublicKey, type KeyObject, verify as verifySignature } from 'node:crypto'
+import { collect, openPool } from '../../../io/http.ts'
 import type { ProviderCallback } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { header, isFresh } from '../../toolkit/callback-signatures.ts'
-import { fetchPublicDocument } from '../../toolkit/fetch-public-document.ts'
 import { invalidResponse, parseJsonOrNull, readList, readOptionalText } from '../../toolkit/json-fields.ts'
+import { type KeyObject, createHash, createPublicKey, verify as verifySignature } from 'node:crypto'
 
 const maxKeys = 20
 
@@ -39,5 +39,28 @@ function publicKey(x: string): KeyObject {
   } catch (cause) {
     const { reason, message } = invalidResponse('it has a broken key')
     throw new ProviderError(reason, message, { cause })
+  }
+}
+
+const timeouts = { connectTimeoutMs: 5_000, firstByteTimeoutMs: 10_000, idleTimeoutMs: 10_000, totalTimeoutMs: 15_000 }
+const maxBytes = 256 * 1024
+
+/**
+ * Fetches a document that a provider publishes, such as its verification keys, without credentials, from a URL of the
+ * catalog, through the provider's proxy if it has one. Throws a ProviderError.
+ */
+async function fetchPublicDocument(url: string, proxy: string | null): Promise<string> {
+  const { origin, pathname, search } = new URL(url)
+  const pool = openPool(origin, timeouts, 1, proxy)
+  try {
+    const request = { method: 'GET' as const, path: pathname + search, headers: { accept: '*/*' }, body: null }
+    const { status, body } = await collect(pool, request, timeouts, maxBytes)
+    if (status !== 200) throw new ProviderError('invalid_response', `${origin} answered with status ${status}.`)
+    return body.toString()
+  } catch (cause) {
+    if (cause instanceof ProviderError) throw cause
+    throw new ProviderError('connection', `${origin} cannot be reached.`, { cause })
+  } finally {
+    await pool.destroy()
   }
 }

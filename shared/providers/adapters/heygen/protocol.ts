@@ -1,9 +1,9 @@
-import type { Protocol } from '../../contract.ts'
+import type { Protocol, ProviderCallback } from '../../contract.ts'
 import type { ProviderError } from '../../provider-error.ts'
+import { header, isFresh, isHmac } from '../../toolkit/callback-signatures.ts'
 import { classifyResponse } from '../../toolkit/classify-by-message.ts'
-import { type Headers, parseJsonOrNull, readOptionalText } from '../../toolkit/json-fields.ts'
+import { type Headers, parseJsonOrNull, readOptionalText, valueAt } from '../../toolkit/json-fields.ts'
 import { refusal } from '../../toolkit/refusal.ts'
-import { callbackJobId, verify } from './callback.ts'
 import { catalog } from './catalog.ts'
 import { avatar, lipsync } from './videos.ts'
 
@@ -30,4 +30,22 @@ function failure(status: number, headers: Headers, body: string): ProviderError 
   const message = readOptionalText(json, 'error.message') ?? readOptionalText(json, 'message') ?? ''
   if (status === notFound) return refusal('invalid_request', message, status, headers)
   return classifyResponse(status, headers, message, readOptionalText(json, 'error.code') ?? '')
+}
+
+/**
+ * Events of an endpoint registered with the account: `Heygen-Signature` is the hex HMAC-SHA256 of the body with the
+ * endpoint's secret. `Heygen-Timestamp` is optional and not signed; stale ones are rejected nevertheless.
+ */
+async function verify({ headers, raw, nowMs, secret }: ProviderCallback): Promise<boolean> {
+  const signature = header(headers, 'heygen-signature')
+  if (!secret || signature === null) return false
+  if (headers['heygen-timestamp'] !== undefined && !isFresh(header(headers, 'heygen-timestamp') ?? '', nowMs))
+    return false
+  return isHmac(signature.toLowerCase(), 'hex', secret, raw)
+}
+
+/** The job of an event: it was created with the job's id as `callback_id`. */
+function callbackJobId(json: unknown): string | null {
+  const id = valueAt(json, 'event_data.callback_id')
+  return typeof id === 'string' ? id : null
 }

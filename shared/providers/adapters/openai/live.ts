@@ -1,15 +1,30 @@
 import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
+import { formatPath } from '../../../base/json.ts'
 import type { MonotonicMs } from '../../../base/time.ts'
-import type { PendingWork, RealtimeAdapter, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
+import type { PendingWork, RealtimeAdapter, RealtimeMeter, RealtimeUse, SessionGuard, WorkRequest } from '../../realtime-contract.ts'
 import { withModel } from '../../toolkit/first-frame.ts'
 import { orEscaped } from '../../toolkit/marks.ts'
-import { addContent, newWork, noContent, PendingResponses } from '../../toolkit/pending-responses.ts'
+import { PendingResponses, addContent, newWork, noContent } from '../../toolkit/pending-responses.ts'
 import { isText, jsonBytes, textBytes } from '../../toolkit/read-frame.ts'
+import { checkUnpriced, refusalOf, toolGuard, unsupported } from '../../toolkit/tool-guard.ts'
 import type { Json } from './json.ts'
-import { liveGuard } from './live-guard.ts'
 import { type ClientContent, charactersPerToken, contentOf, readClientContent } from './realtime-content.ts'
 import { eventOf, nameOf, secondsOf, tokensUsed } from './realtime-usage.ts'
+
+/** Matches every frame that can name another model, which its delegate is, or a file of the provider's account. */
+const marks = /"(?:delegation|responses|decisions|file_id)"/i
+
+/** Blocks also frames that name models without a price, to which a session would delegate tasks, and stored files. */
+const liveGuard: SessionGuard = {
+  ...toolGuard,
+  suspects: frame => marks.test(frame.toString('latin1')) || toolGuard.suspects(frame),
+  refusal: (frame, isPriced) =>
+    refusalOf(frame, event => {
+      checkUnpriced(event)
+      checkNames(event, isPriced)
+    }),
+}
 
 /**
  * OpenAI's Live API: JSON events in text frames, the model in the client's `session.start`, billed by the session's
@@ -170,4 +185,24 @@ function delegatedUsage({ type }: Json, event: Json): readonly RealtimeUse[] {
   const isDecision = type === 'decision.event' && event.type === 'decision.completed'
   const task = isResponse ? event.response : isDecision ? event.decision : null
   return isObject(task) ? tokensUsed(task.usage, nameOf(task.model) ?? '') : nothing
+}
+
+/** Names count wherever they are, apart from the session's own model and from functions, which the client runs. */
+function checkNames(value: unknown, isPriced: (model: string) => boolean, path: readonly string[] = []): void {
+  if (typeof value !== 'object' || value === null) return
+  for (const [name, member] of Object.entries(value)) {
+    const at = [...path, name]
+    switch (name.toLowerCase()) {
+      case 'tools':
+        break
+      case 'file_id':
+        if (member !== null) throw unsupported('Files by id are not supported here.', at)
+        break
+      case 'model':
+        if (typeof member !== 'string' || isPriced(member) || formatPath(at) === 'session.model') break
+        throw unsupported(`There is no price for \`${formatPath([member])}\` here: name another model.`, at)
+      default:
+        checkNames(member, isPriced, at)
+    }
+  }
 }

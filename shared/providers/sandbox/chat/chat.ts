@@ -2,25 +2,15 @@ import { newId } from '../../../base/ids.ts'
 import { unixNow } from '../../../base/time.ts'
 import type { Usage } from '../../../base/usage.ts'
 import { imageTokens } from '../../../catalog/image-tokens.ts'
+import { measureSound } from '../../../io/media/measure.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, FinishReason, ToolCall } from '../../../kinds/chat.ts'
 import type { Tokenizer } from '../../../kinds/tokenizer.ts'
 import { compactionPrompt } from '../../toolkit/compaction.ts'
 import { textureFile } from '../media/mesh-files.ts'
 import { soundFile } from '../media/sounds.ts'
-import { describeMedia } from './describe-media.ts'
-import {
-  badRequest,
-  cutAtStop,
-  errorResponse,
-  eventStream,
-  jsonResponse,
-  maxCharacters,
-  minPieceCharacters,
-  type SandboxResponse,
-  splitWords,
-} from './response.ts'
+import { type SandboxResponse, badRequest, cutAtStop, errorResponse, eventStream, jsonResponse, maxCharacters, minPieceCharacters, splitWords } from './response.ts'
 import { fakeInstance } from './schema-faker.ts'
-import { argumentPieces, argumentsOf, calledTool, type FunctionTool, newCallId } from './tools.ts'
+import { type FunctionTool, argumentPieces, argumentsOf, calledTool, newCallId } from './tools.ts'
 
 type Message = ChatCompletion['choices'][number]['message']
 /** The output of every choice. `tokens` counts one of them. */
@@ -239,4 +229,33 @@ function* deltas({ content, tool_calls: calls = [], images, audio }: Message, co
 
 function pieces(text: string, copies: number): Iterable<string> {
   return splitWords(text, minPieceCharacters(text.length * copies))
+}
+
+type UserPart = Exclude<Extract<ChatRequest['messages'][number], { role: 'user' }>['content'], string>[number]
+
+/** The sandbox's response to a last user message with media and no text; '' for any other. */
+async function describeMedia({ messages }: ChatRequest): Promise<string> {
+  const message = messages.findLast(({ role }) => role === 'user')
+  if (message?.role !== 'user' || typeof message.content === 'string') return ''
+  if (message.content.some(part => part.type === 'text' && part.text.trim() !== '')) return ''
+  const sentences: string[] = []
+  for (const part of message.content) if (part.type !== 'text') sentences.push(await sentenceOf(part))
+  return sentences.join(' ')
+}
+
+async function sentenceOf(part: Exclude<UserPart, { type: 'text' }>): Promise<string> {
+  if (part.type === 'image_url') return 'I saw an image.'
+  if (part.type === 'file') return 'I read a file.'
+  const { data, format } = part.input_audio
+  const seconds = await secondsOf(Buffer.from(data, 'base64'))
+  return seconds === null ? `I heard ${format} audio.` : `I heard ${seconds} seconds of ${format} audio.`
+}
+
+/** Answers of the sandbox wait for one another. */
+const sandbox = { organisationId: 'sandbox', environment: 'test' } as const
+
+/** To a tenth of a second; null if the sound cannot be read. */
+async function secondsOf(bytes: Buffer): Promise<number | null> {
+  const ms = await measureSound(bytes, sandbox)
+  return ms === null ? null : Math.round(ms / 100) / 10
 }

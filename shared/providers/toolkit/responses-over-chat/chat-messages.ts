@@ -1,29 +1,13 @@
 import { canReason } from '../../../catalog/traits.ts'
 import type { ChatMessage, ToolCall } from '../../../kinds/chat.ts'
-import {
-  asksToCompact,
-  isCompaction,
-  isItem,
-  isMessageItem,
-  isReference,
-  type KnownResponsesItem,
-  type ResponsesItem,
-  type ResponsesMessage,
-  unresolvedReference,
-} from '../../../kinds/responses.ts'
+import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
+import { type KnownResponsesItem, type ResponsesItem, type ResponsesMessage, asksToCompact, isCompaction, isItem, isMessageItem, isReference, unresolvedReference } from '../../../kinds/responses.ts'
 import type { Call, Target } from '../../contract.ts'
 import { compactionPrompt, summaryIn } from '../compaction.ts'
 import { customArguments } from '../custom-tools.ts'
-import {
-  pushLaterSystem,
-  pushUserParts,
-  resultParts,
-  textParts,
-  toolText,
-  type UserPart,
-} from '../over-chat/user-parts.ts'
+import { type UserPart, pushLaterSystem, pushUserParts, resultParts, textParts, toolText } from '../over-chat/user-parts.ts'
+import { isEnvelope } from '../reasoning-envelope.ts'
 import { type LocatedPart, locatedParts, textOf, textsOf, userParts } from './content.ts'
-import { returnedReasoning } from './reasoning.ts'
 import { invalid, unsupported } from './refusals.ts'
 import { chatName, clientTools, searchName } from './tool-names.ts'
 
@@ -233,4 +217,29 @@ function calledBy(item: CallItem): Called {
 function loadedTools({ tools }: Item<'tool_search_output'>): string {
   const loaded = [...clientTools({ tools }).entries()]
   return JSON.stringify({ loaded_tools: loaded.map(([name, { tool }]) => ({ name, description: tool.description })) })
+}
+
+type ReasoningItem = Extract<KnownResponsesItem, { type: 'reasoning' }>
+type Reasoning = Pick<Extract<ChatMessage, { role: 'assistant' }>, 'reasoning_content' | 'reasoning_details'>
+
+/**
+ * The reasoning items of an earlier answer as fields of its chat message: the text for models that reason, and the
+ * state that the gateway has sealed. The state of other providers is left out, as only they can read it.
+ */
+function returnedReasoning(items: readonly ReasoningItem[], isForReasoner: boolean): Reasoning {
+  const text = items.map(textOf).join('')
+  const reasoning_details = items.flatMap((item, index): ReasoningDetail[] => {
+    const state = item.encrypted_content
+    return state && isEnvelope(state) ? [{ type: 'reasoning.text', text: textOf(item), signature: state, index }] : []
+  })
+  return {
+    ...(text !== '' && isForReasoner && { reasoning_content: text }),
+    ...(reasoning_details.length > 0 && { reasoning_details }),
+  }
+}
+
+/** The reasoning itself, or else its summary. */
+function textOf({ content, summary }: ReasoningItem): string {
+  const parts = content?.length ? content : (summary ?? [])
+  return parts.map(({ text }) => text).join('\n\n')
 }

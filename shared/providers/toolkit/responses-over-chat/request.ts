@@ -1,8 +1,7 @@
-import { efforts } from '../../../catalog/chat-profile.ts'
+import { type Effort, efforts } from '../../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
-import { asksToCompact, type ResponsesRequest } from '../../../kinds/responses.ts'
+import { type ResponsesRequest, asksToCompact } from '../../../kinds/responses.ts'
 import type { Call, Target } from '../../contract.ts'
-import { isEffort } from '../over-chat/effort.ts'
 import { chatMessages } from './chat-messages.ts'
 import { invalid } from './refusals.ts'
 import { chatTools } from './tools.ts'
@@ -72,4 +71,9 @@ function responseFormat({ text }: ResponsesRequest): Pick<ChatRequest, 'response
   if (!schema) throw invalid('text.format.schema', 'The schema is missing.')
   const json_schema = { name, ...(description != null && { description }), schema, ...(strict != null && { strict }) }
   return { response_format: { type: 'json_schema', json_schema } }
+}
+
+/** Whether a name is one of the efforts of the chat format. */
+function isEffort(name: string): name is Effort {
+  return efforts.includes(name as Effort)
 }
