@@ -227,10 +227,10 @@ type Reasoning = Pick<Extract<ChatMessage, { role: 'assistant' }>, 'reasoning_co
  * state that the gateway has sealed. The state of other providers is left out, as only they can read it.
  */
 function returnedReasoning(items: readonly ReasoningItem[], isForReasoner: boolean): Reasoning {
-  const text = items.map(textOf).join('')
+  const text = items.map(reasoningTextOf).join('')
   const reasoning_details = items.flatMap((item, index): ReasoningDetail[] => {
     const state = item.encrypted_content
-    return state && isEnvelope(state) ? [{ type: 'reasoning.text', text: textOf(item), signature: state, index }] : []
+    return state && isEnvelope(state) ? [{ type: 'reasoning.text', text: reasoningTextOf(item), signature: state, index }] : []
   })
   return {
     ...(text !== '' && isForReasoner && { reasoning_content: text }),
@@ -239,7 +239,7 @@ function returnedReasoning(items: readonly ReasoningItem[], isForReasoner: boole
 }
 
 /** The reasoning itself, or else its summary. */
-function textOf({ content, summary }: ReasoningItem): string {
+function reasoningTextOf({ content, summary }: ReasoningItem): string {
   const parts = content?.length ? content : (summary ?? [])
   return parts.map(({ text }) => text).join('\n\n')
 }
