@@ -223,7 +223,7 @@ async function insertJob(
     metadata,
     createdAt: new Date(startedMs),
     claimedUntil: holdBackMs > 0 ? new Date(nowMs + holdBackMs) : null,
-    deadlineAt: new Date(nowMs + terms.windowMs),
+    deadlineAt: new Date(startedMs + terms.windowMs),
   }
   const job = await createJob(services, reservation, newJob, beside)
   await services.delayedTasks

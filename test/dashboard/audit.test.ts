@@ -57,11 +57,12 @@ const changes: [route: string, body?: object][] = [
   [`POST ${operator}/providers/{provider}/pause`, {}],
   [`POST ${operator}/providers/{provider}/resume`],
   [`PATCH ${operator}/queues/{queue}`, { paused: true }],
+  [`PATCH ${operator}/notifications`, { time_zone: 'Europe/Berlin' }],
   [`POST ${operator}/queues/{queue}/retry`, {}],
   [`POST ${operator}/queues/{queue}/remove`, {}],
 ]
 
-/** Routes that change no setting: messages, jobs and secrets for some minutes. */
+/** Routes that change no setting of the organisation: messages, jobs, secrets for some minutes, and a member's own views. */
 const elsewhere = new Set([
   `POST ${root}/keys/{key}/playground-secret`,
   `POST ${root}/webhooks/deliveries/{delivery}/redeliver`,
@@ -73,6 +74,9 @@ const elsewhere = new Set([
   `POST ${root}/jobs/{id}/cancel`,
   `POST ${root}/batches/{id}/cancel`,
   `POST ${operator}/server-tests`,
+  `POST ${operator}/notifications/test`,
+  `POST ${root}/request-views`,
+  `DELETE ${root}/request-views/{view}`,
 ])
 
 /** Routes that need a second factor, a provider or an organisation without keys, or end what others need: they have tests of their own. */
@@ -82,6 +86,7 @@ const tested = new Set([
   `POST ${root}/top-ups`,
   `POST ${root}/keys/{key}/roll`,
   `POST ${operator}/providers/{provider}/test`,
+  `POST ${operator}/notifications/secret`,
 ])
 
 test.serial('every route that changes something is in the table', t => {

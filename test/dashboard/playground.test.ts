@@ -177,7 +177,7 @@ test.serial(
     t.deepEqual(await refused(await other.visitor.fetch(pathOf(secret), post)), [404, 'not_found'])
     await gateway.services.keys.revoke(owner.organisationId, hashSecret(secret), operatorActor)
     const dead = await owner.visitor.fetch(pathOf(secret), post)
-    t.like(((await dead.json()) as Refusal).error, { code: 'invalid_request', param: 'hash' })
+    t.like(((await dead.json()) as Refusal).error, { code: 'invalid_request', param: 'key' })
     t.deepEqual(await refused(await gateway.fetch(pathOf(secret), post)), [403, 'origin_not_allowed'])
     const elsewhere = { ...post, headers: { origin: 'https://elsewhere.example' } }
     t.deepEqual(await refused(await owner.visitor.fetch(pathOf(secret), elsewhere)), [403, 'origin_not_allowed'])

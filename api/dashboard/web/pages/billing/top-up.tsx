@@ -41,7 +41,9 @@ function Unconfigured() {
         Payments are not set up on this gateway. As an operator, add credits in the details of the organisation, or by a
         command:
       </Text>
-      <Code block>npm run -s operator -- credit add --org {id} --usd 25</Code>
+      <Code block style={{ whiteSpace: 'pre-wrap' }}>
+        npm run -s operator -- credit add --org {id} --usd 25
+      </Code>
       <Text size="sm">
         To let owners pay by card, set <Code>STRIPE_SECRET_KEY</Code> and <Code>STRIPE_WEBHOOK_SECRET</Code>.
       </Text>
