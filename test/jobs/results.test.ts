@@ -3,7 +3,7 @@ import type { ProviderFile } from '../../shared/kinds/media.ts'
 import { protocols } from '../../shared/providers/protocols.ts'
 import { Emulator, type Reply, reset } from '../emulators/emulator.ts'
 import { openSsrfWorld } from '../support/io/ssrf.ts'
-import { lineTo, secret } from '../support/jobs/queued-adapter.ts'
+import { connectionTo, secret } from '../support/jobs/queued-adapter.ts'
 import { movie, mp3, mp3FrameS, png } from '../support/media/media-files.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway } from '../support/use.ts'
@@ -23,7 +23,7 @@ const provider = use(test, () =>
     (replies.get(request.path) ?? ((_, answer) => void answer.writeHead(404).end()))(request, response),
   ),
 )
-const line = use(test, () => lineTo('openai', protocols.openai!, provider.url))
+const connection = use(test, () => connectionTo('openai', protocols.openai!, provider.url))
 test.before(() => {
   world.respond = (request, response) => {
     authorizations.push(request.headers.authorization)
@@ -46,7 +46,7 @@ const store = (
 ) =>
   storeResult(
     gateway.services,
-    line,
+    connection,
     { id, organisationId, environment: 'live' },
     { role: 'video', ...file } as ProviderFile,
     name,

@@ -8,7 +8,7 @@ import { type Emulator, framed, json, type Reply, text } from '../emulators/emul
 import { streamed } from '../emulators/gemini-interactions.ts'
 import { startGeminiMedia } from '../emulators/gemini-media.ts'
 import { startOpenAiAudio } from '../emulators/openai-audio.ts'
-import { lineTo, providerFault } from '../support/jobs/queued-adapter.ts'
+import { connectionTo, providerFault } from '../support/jobs/queued-adapter.ts'
 import { syncCallOf } from '../support/media/adapter.ts'
 import { taken } from '../support/media/output.ts'
 import { speechCall } from '../support/providers/gemini-sound.ts'
@@ -34,11 +34,11 @@ async function faultOf(provider: Provider, call: SyncCall<'speech'>, reply: Repl
   const emulator = await starts[provider]()
   emulator.next(reply)
   const adapter = protocols[provider].synchronous!.speech as SyncAdapter<'speech'>
-  const make = (line: ProviderConnection) =>
-    'make' in adapter ? adapter.make(call, line) : Promise.reject(new Error('slow'))
+  const make = (connection: ProviderConnection) =>
+    'make' in adapter ? adapter.make(call, connection) : Promise.reject(new Error('slow'))
   try {
     return await providerFault(
-      make(lineTo(provider, protocols[provider], emulator.url)).then(output => taken(output, 'pcm')),
+      make(connectionTo(provider, protocols[provider], emulator.url)).then(output => taken(output, 'pcm')),
     )
   } finally {
     await emulator.close()

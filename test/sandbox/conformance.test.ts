@@ -16,7 +16,7 @@ import { test } from '../support/test.ts'
 
 const catalog = loadCatalog()
 const { synchronous } = createSandboxProtocol(systemClock, 60_000)
-const line = {} as ProviderConnection
+const connection = {} as ProviderConnection
 const sources = new Map([
   ['audio_url', audioSource],
   ['input_references.0', imageSource],
@@ -46,7 +46,7 @@ const textFields: Record<SyncKind, string> = {
   moderation: 'input',
 }
 
-type Made = { make(call: SyncCall<SyncKind>, line: ProviderConnection): Promise<SyncOutput> }
+type Made = { make(call: SyncCall<SyncKind>, connection: ProviderConnection): Promise<SyncOutput> }
 
 /** The sandbox's answer for one model, and the format that sound must have. */
 function ask(kind: SyncKind, id: string, more: object = {}, signal = new AbortController().signal) {
@@ -59,7 +59,7 @@ function ask(kind: SyncKind, id: string, more: object = {}, signal = new AbortCo
   const adapter = synchronous![kind] as SyncAdapter<SyncKind> as Made
   const format =
     kind === 'speech' || kind === 'music' || kind === 'sfx' ? (input as { format: SoundFormat }).format : null
-  return { output: adapter.make(call as SyncCall<SyncKind>, line), format }
+  return { output: adapter.make(call as SyncCall<SyncKind>, connection), format }
 }
 
 for (const kind of Object.keys(syncKinds) as SyncKind[]) {

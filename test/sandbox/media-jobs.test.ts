@@ -12,7 +12,7 @@ import { type ExecutionContext, test } from '../support/test.ts'
 const catalog = loadCatalog()
 const kinds = Object.keys(queuedKinds) as QueuedKind[]
 const nothing = () => Promise.reject(new Error('the sandbox opens no connection'))
-const line: ProviderConnection = {
+const connection: ProviderConnection = {
   provider: [...catalog.providers.values()][0]!,
   baseUrl: '',
   proxy: null,
@@ -98,9 +98,9 @@ function completed<K extends QueuedKind>(t: ExecutionContext, report: PollReport
 async function finished<K extends QueuedKind>(t: ExecutionContext, kind: K, model: ModelRow, body: object) {
   const { clock, adapter } = opened()
   const call = callOf(kind, model, body as Record<string, unknown>)
-  const operation = await adapter(kind).start(call, line, null)
+  const operation = await adapter(kind).start(call, connection, null)
   clock.nowMs += 1_000
-  const report = completed(t, await adapter(kind).check(operation, line), model.id)
+  const report = completed(t, await adapter(kind).check(operation, connection), model.id)
   return { input: call.input, ...report }
 }
 
@@ -110,27 +110,27 @@ for (const kind of kinds) {
   test(`started: the operation of a ${kind} job is small, plain and the same after storage`, async t => {
     const { adapter } = opened()
     const [model] = modelsOf(kind)
-    const operation = await adapter(kind).start(callOf(kind, model!, bodyFor(kind, model!, 'A cat.')), line, null)
+    const operation = await adapter(kind).start(callOf(kind, model!, bodyFor(kind, model!, 'A cat.')), connection, null)
     t.deepEqual(JSON.parse(JSON.stringify(operation)), operation)
     t.true(JSON.stringify(operation).length < 500)
-    t.is(await adapter(kind).find!(callOf(kind, model!, bodyFor(kind, model!, 'A cat.')), line), null)
+    t.is(await adapter(kind).find!(callOf(kind, model!, bodyFor(kind, model!, 'A cat.')), connection), null)
   })
 
   test(`pending with growing progress for a second, then completed: a ${kind} job`, async t => {
     const { clock, adapter } = opened()
     const [model] = modelsOf(kind)
-    const operation = await adapter(kind).start(callOf(kind, model!, bodyFor(kind, model!, 'A cat.')), line, null)
+    const operation = await adapter(kind).start(callOf(kind, model!, bodyFor(kind, model!, 'A cat.')), connection, null)
     const progress: (number | null)[] = []
     for (const stepMs of [0, 500, 499]) {
       clock.nowMs += stepMs
-      const report = await adapter(kind).check(operation, line)
+      const report = await adapter(kind).check(operation, connection)
       t.is(report.status, 'pending')
       if (report.status === 'pending') progress.push(report.progress)
     }
     t.deepEqual(progress, [0, 50, 99])
     clock.nowMs += 1
     // However often it is asked.
-    for (let i = 0; i < 2; i++) completed(t, await adapter(kind).check(operation, line), kind)
+    for (let i = 0; i < 2; i++) completed(t, await adapter(kind).check(operation, connection), kind)
   })
 }
 
@@ -206,10 +206,10 @@ for (const kind of spoken) {
     test(`failed with ${reason} when the text of a ${kind} job says ${word}`, async t => {
       const { clock, adapter } = opened()
       const model = modelsOf(kind).find(model => Object.values(bodyFor(kind, model, word)).includes(word))!
-      const operation = await adapter(kind).start(callOf(kind, model, bodyFor(kind, model, word)), line, null)
-      t.is((await adapter(kind).check(operation, line)).status, 'pending')
+      const operation = await adapter(kind).start(callOf(kind, model, bodyFor(kind, model, word)), connection, null)
+      t.is((await adapter(kind).check(operation, connection)).status, 'pending')
       clock.nowMs += 1_000
-      const report = await adapter(kind).check(operation, line)
+      const report = await adapter(kind).check(operation, connection)
       if (report.status !== 'failed') return void t.fail(`expected failed, got ${report.status}`)
       t.true(report.error instanceof ProviderError)
       t.is(report.error.reason, reason)
@@ -219,19 +219,19 @@ for (const kind of spoken) {
   test(`pending for ever when the text of a ${kind} job says sandbox:timeout, and late with sandbox:slow`, async t => {
     const { clock, adapter } = opened()
     const model = modelsOf(kind).find(model => Object.values(bodyFor(kind, model, 'word')).includes('word'))!
-    const start = (text: string) => adapter(kind).start(callOf(kind, model, bodyFor(kind, model, text)), line, null)
+    const start = (text: string) => adapter(kind).start(callOf(kind, model, bodyFor(kind, model, text)), connection, null)
     const [never, late, capped] = [
       await start('sandbox:timeout'),
       await start('sandbox:slow=5000'),
       await start('sandbox:slow=999999999'),
     ]
     clock.nowMs += 4_999
-    t.deepEqual(await adapter(kind).check(late, line), { status: 'pending', progress: 99 })
+    t.deepEqual(await adapter(kind).check(late, connection), { status: 'pending', progress: 99 })
     clock.nowMs += 1
-    completed(t, await adapter(kind).check(late, line), 'slow')
+    completed(t, await adapter(kind).check(late, connection), 'slow')
     clock.nowMs += 55_000
-    completed(t, await adapter(kind).check(capped, line), 'at most a minute')
+    completed(t, await adapter(kind).check(capped, connection), 'at most a minute')
     clock.nowMs += 10 * 365 * 86_400_000
-    t.deepEqual(await adapter(kind).check(never, line), { status: 'pending', progress: 0 })
+    t.deepEqual(await adapter(kind).check(never, connection), { status: 'pending', progress: 0 })
   })
 }

@@ -64,10 +64,10 @@ test('started: the exact request', async t => {
 })
 
 test('completed: what was deducted is the invoice, priced by an operator’s row', async t => {
-  await using(async ({ finish }, line) => {
-    const operation = await adapter.start(call(), line, null)
+  await using(async ({ finish }, connection) => {
+    const operation = await adapter.start(call(), connection, null)
     finish()
-    const report = await adapter.check(operation, line)
+    const report = await adapter.check(operation, connection)
     if (report.status !== 'completed') return void t.fail(report.status)
     t.deepEqual(report.invoice, { seconds: null, credits: 11 })
     t.is(report.output.durationS, 10.5)
@@ -105,9 +105,9 @@ test('reported: every status and code', async t => {
 })
 
 test('a start answered with an unknown code is not understood: it may have been started', async t => {
-  await using(async ({ emulator }, line) => {
+  await using(async ({ emulator }, connection) => {
     emulator.next(json(200, { code: 1777, msg: 'Something new', data: { _id: 'a' } }))
-    t.like(await t.throwsAsync(adapter.start(call(), line, null)), { reason: 'invalid_response' })
+    t.like(await t.throwsAsync(adapter.start(call(), connection, null)), { reason: 'invalid_response' })
   })
 })
 

@@ -30,15 +30,15 @@ const subject = {
   },
 }
 batchConformance(test, subject)
-const { adapter, call, line: lineOf, started, using, outcomes } = batchBench(subject)
+const { adapter, call, connection: connectionOf, started, using, outcomes } = batchBench(subject)
 
 test('marked by the quirk `batches` in the shipped catalog', t => {
   t.is(loadCatalog().providers.get('anthropic')!.quirks!.batches, true)
 })
 
 test('started: the file is the body, each entry what is sent one by one', t =>
-  using(async ({ emulator }, line) => {
-    await started(line, 'one', 'two')
+  using(async ({ emulator }, connection) => {
+    await started(connection, 'one', 'two')
     t.is(emulator.requests.length, 1)
     const { method, path, headers, body, raw } = emulator.requests[0]!
     t.deepEqual([method, path], ['POST', '/v1/messages/batches'])
@@ -65,23 +65,23 @@ test('400 for other kinds, and for what the Messages API cannot express, naming 
 
 test('wrong parameters are the answer of their request, not of the batch', t =>
   using(
-    async ({ batches }, line) => {
-      const operation = await started(line, 'one', 'two')
+    async ({ batches }, connection) => {
+      const operation = await started(connection, 'one', 'two')
       batches.get(String(operation.id))!.requests[0]!.body.max_tokens = 0
-      t.deepEqual(await adapter.check(operation, line), { isOver: true, completed: 1, failed: 1 })
-      t.deepEqual(await outcomes(operation, line), { l1: 'invalid_request', l2: 'Echo: two' })
+      t.deepEqual(await adapter.check(operation, connection), { isOver: true, completed: 1, failed: 1 })
+      t.deepEqual(await outcomes(operation, connection), { l1: 'invalid_request', l2: 'Echo: two' })
     },
     { polls: 1 },
   ))
 
 test('known: whether each state is final', t =>
-  using(async ({ emulator }, line) => {
+  using(async ({ emulator }, connection) => {
     for (const [processing_status, over] of Object.entries({ in_progress: false, canceling: false, ended: true })) {
       emulator.next(json(200, { id: 'msgbatch_1', processing_status }))
-      t.deepEqual(await adapter.check({ id: 'msgbatch_1' }, line), { isOver: over, completed: 0, failed: 0 })
+      t.deepEqual(await adapter.check({ id: 'msgbatch_1' }, connection), { isOver: over, completed: 0, failed: 0 })
     }
     emulator.next(json(200, { id: 'msgbatch_1', processing_status: 'toString' }))
-    t.is((await providerFault(adapter.check({ id: 'msgbatch_1' }, line))).reason, 'invalid_response')
+    t.is((await providerFault(adapter.check({ id: 'msgbatch_1' }, connection))).reason, 'invalid_response')
   }))
 
 test('results are asked for at the provider’s own address only, wherever their URL points', async t => {
@@ -91,17 +91,17 @@ test('results are asked for at the provider’s own address only, wherever their
     ['https://user:word@elsewhere.example/moved/x?page=1#here', '/moved/x?page=1'],
     ['http://elsewhere.example', '/'],
   ]
-  await using(async ({ emulator }, line) => {
+  await using(async ({ emulator }, connection) => {
     for (const [results_url, path] of cases) {
       emulator.next(json(200, { id: 'x', processing_status: 'ended', results_url }), json(200, {}))
-      t.deepEqual(await outcomes({ id: 'x' }, line), {})
+      t.deepEqual(await outcomes({ id: 'x' }, connection), {})
       const { path: asked, query, headers } = emulator.requests.at(-1)!
       t.is(query.size > 0 ? `${asked}?${query}` : asked, path)
       t.truthy(headers['anthropic-version'])
     }
     for (const results_url of [null, '', 'no url', 'data:text/plain,x']) {
       emulator.next(json(200, { id: 'x', processing_status: 'ended', results_url }))
-      t.is((await providerFault(outcomes({ id: 'x' }, line))).reason, 'invalid_response')
+      t.is((await providerFault(outcomes({ id: 'x' }, connection))).reason, 'invalid_response')
     }
   })
   t.is(other.emulator.requests.length, 0)
@@ -110,13 +110,13 @@ test('results are asked for at the provider’s own address only, wherever their
 
 test('results behind a base URL with a path of its own', t =>
   using(async ({ emulator, url }) => {
-    const line = lineOf(url)
+    const connection = connectionOf(url)
     const asked: string[] = []
-    const stream: typeof line.stream = request => {
+    const stream: typeof connection.stream = request => {
       asked.push(request.path)
-      return line.stream(request)
+      return connection.stream(request)
     }
-    const proxied = { ...line, baseUrl: `${url}/proxy`, stream }
+    const proxied = { ...connection, baseUrl: `${url}/proxy`, stream }
     for (const results_url of ['https://a.example/v1/b', `${url}/proxy/v1/b`, `${url}/proxyv1/b`]) {
       emulator.next(json(200, { processing_status: 'ended', results_url }), json(200, {}))
       await outcomes({ id: 'x' }, proxied)
@@ -125,12 +125,12 @@ test('results behind a base URL with a path of its own', t =>
   }))
 
 test('results that are no longer kept are a failure', t =>
-  using(async ({ emulator }, line) => {
-    const operation = await started(line, 'one')
+  using(async ({ emulator }, connection) => {
+    const operation = await started(connection, 'one')
     emulator.next(
       json(200, { processing_status: 'ended', results_url: `${emulator.url}/v1/messages/batches/x/results` }),
     )
-    t.is((await providerFault(outcomes(operation, line))).reason, 'model_unavailable')
+    t.is((await providerFault(outcomes(operation, connection))).reason, 'model_unavailable')
   }))
 
 // The official SDK is the judge of the emulator.

@@ -4,7 +4,7 @@ import type { SyncCall } from '../../../shared/providers/contract.ts'
 import type { FailureReason } from '../../../shared/providers/provider-error.ts'
 import { error, heard, said, startDeepgram } from '../../emulators/deepgram.ts'
 import { json, type Recorded, type Reply } from '../../emulators/emulator.ts'
-import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
+import { connectionTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
 import { conforms, syncCallOf } from '../../support/media/adapter.ts'
 import { plainTranscription } from '../../support/media/openai-audio-calls.ts'
@@ -34,7 +34,7 @@ function callWith(changes: Partial<TranscriptionInput> = {}, model = 'nova-3'): 
 
 /** Has the emulator write down what a call asks for. */
 async function heardOf(changes: Partial<TranscriptionInput> = {}, model = 'nova-3') {
-  const { pieces, transcript } = await make(callWith(changes, model), lineTo('deepgram', deepgram, emulator.url))
+  const { pieces, transcript } = await make(callWith(changes, model), connectionTo('deepgram', deepgram, emulator.url))
   return { pieces, ...transcript() }
 }
 

@@ -9,7 +9,7 @@ import type { FailureReason } from '../../../shared/providers/provider-error.ts'
 import { error, heard, invalid, said, startElevenLabs, voices } from '../../emulators/elevenlabs.ts'
 import { json, type Reply } from '../../emulators/emulator.ts'
 import { fieldsOf } from '../../emulators/openai-videos.ts'
-import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
+import { connectionTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
 import { syncCallOf } from '../../support/media/adapter.ts'
 import { plainTranscription } from '../../support/media/openai-audio-calls.ts'
@@ -38,7 +38,7 @@ async function made<K extends Kind>(
   const call = syncCallOf<K>('elevenlabs', models[kind], input as WorkKinds[K]['input'], { audio_url })
   const adapter = elevenlabs.synchronous![kind] as unknown as SyncAdapter<K>
   if (!('make' in adapter)) throw new Error('ElevenLabs answers in one exchange')
-  return adapter.make(call, lineTo('elevenlabs', elevenlabs, emulator.url))
+  return adapter.make(call, connectionTo('elevenlabs', elevenlabs, emulator.url))
 }
 
 /** The sound of a call, from its first frame to its end. */

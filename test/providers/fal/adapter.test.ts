@@ -34,9 +34,9 @@ test('reported: completed means final, the result says whether it succeeded', as
   const runner = json(503, { detail: 'Runner disconnected', error_type: 'runner_disconnected' })
   const policy = falError(422, [{ loc: ['body', 'prompt'], msg: 'Flagged.', type: 'content_policy_violation' }])
   const shown = async (reply: ReturnType<typeof json>) =>
-    videos.using(async ({ emulator }, line) => {
+    videos.using(async ({ emulator }, connection) => {
       emulator.next(json(200, { status: 'COMPLETED' }), reply)
-      return videos.adapter.check(operation, line)
+      return videos.adapter.check(operation, connection)
     })
   const results: [ReturnType<typeof json>, string][] = [
     [json(200, { video: { url: 'https://v3.fal.media/files/a.mp4' } }), 'completed'],
@@ -68,10 +68,10 @@ test('reported: completed means final, the result says whether it succeeded', as
 
 test('reported: files of a mesh by what they are, length and billable units where they are told', async t => {
   const { adapter, using } = bench('fal', fal, 'mesh', startFal)
-  await using(async ({ finish, url }, line) => {
-    const started = await adapter.start(falMesh('hunyuan3d-v3'), line, null)
+  await using(async ({ finish, url }, connection) => {
+    const started = await adapter.start(falMesh('hunyuan3d-v3'), connection, null)
     finish()
-    const report = await adapter.check(started, line)
+    const report = await adapter.check(started, connection)
     if (report.status !== 'completed') return t.fail(report.status)
     const files = `${url}/files/${started.request}`
     t.deepEqual(report.output.files, [
@@ -84,33 +84,33 @@ test('reported: files of a mesh by what they are, length and billable units wher
     t.deepEqual(report.invoice, { seconds: null, credits: 0.79 })
   })
   const lipsyncs = bench('fal', fal, 'lipsync', startFal)
-  await lipsyncs.using(async ({ finish }, line) => {
-    const started = await lipsyncs.adapter.start(falLipsync(), line, null)
+  await lipsyncs.using(async ({ finish }, connection) => {
+    const started = await lipsyncs.adapter.start(falLipsync(), connection, null)
     finish()
-    const report = await lipsyncs.adapter.check(started, line)
+    const report = await lipsyncs.adapter.check(started, connection)
     if (report.status === 'completed') t.is(report.output.durationS, 3.2)
     else t.fail(report.status)
   })
 })
 
 test('404 right after the start: the look failed, nothing else', async t => {
-  await videos.using(async ({ emulator, finish }, line) => {
-    const started = await videos.adapter.start(falVideo('kling-v3-pro'), line, null)
+  await videos.using(async ({ emulator, finish }, connection) => {
+    const started = await videos.adapter.start(falVideo('kling-v3-pro'), connection, null)
     emulator.next(falError(404, 'Request not found'))
-    const error = await t.throwsAsync(videos.adapter.check(started, line))
+    const error = await t.throwsAsync(videos.adapter.check(started, connection))
     t.is((error as { reason?: string }).reason, 'model_unavailable')
     finish()
-    t.is((await videos.adapter.check(started, line)).status, 'completed')
+    t.is((await videos.adapter.check(started, connection)).status, 'completed')
   })
 })
 
 test('cancelled: work that is over or gone needs no stop', async t => {
-  await videos.using(async ({ emulator, finish }, line) => {
-    const started = await videos.adapter.start(falVideo('kling-v3-pro'), line, null)
+  await videos.using(async ({ emulator, finish }, connection) => {
+    const started = await videos.adapter.start(falVideo('kling-v3-pro'), connection, null)
     finish()
-    await videos.adapter.cancel!(started, line)
+    await videos.adapter.cancel!(started, connection)
     t.is(emulator.requests.at(-1)!.method, 'PUT')
-    await t.notThrowsAsync(async () => videos.adapter.cancel!({ ...started, request: 'gone' }, line))
+    await t.notThrowsAsync(async () => videos.adapter.cancel!({ ...started, request: 'gone' }, connection))
   })
 })
 

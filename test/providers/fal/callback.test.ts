@@ -5,17 +5,17 @@ import { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { json } from '../../emulators/emulator.ts'
 import { signed, startFal } from '../../emulators/fal.ts'
 import { falVideo } from '../../support/jobs/fal-calls.ts'
-import { lineTo } from '../../support/jobs/queued-adapter.ts'
+import { connectionTo } from '../../support/jobs/queued-adapter.ts'
 import { test } from '../../support/test.ts'
 
 const nowMs = 1_795_132_800_000
-/** The emulator, a line to it that knows its keys' address, and a report on one piece of finished work. */
+/** The emulator, a connection to it that knows its keys' address, and a report on one piece of finished work. */
 async function world() {
   const started = await startFal()
-  const line = lineTo('fal', fal, started.url)
+  const connection = connectionTo('fal', fal, started.url)
   const quirks = { jwks_url: `${started.url}/.well-known/jwks.json` }
-  const known: ProviderConnection = { ...line, provider: { ...line.provider, quirks } }
-  const operation = await fal.queued!.video!.start(falVideo('kling-v3-pro'), line, null)
+  const known: ProviderConnection = { ...connection, provider: { ...connection.provider, quirks } }
+  const operation = await fal.queued!.video!.start(falVideo('kling-v3-pro'), connection, null)
   started.finish()
   const id = String(operation.request)
   const { body, headers } = started.callback(id, nowMs)
@@ -32,7 +32,7 @@ async function world() {
     },
     ...more,
   })
-  return { ...started, id, body, headers, callback, loads, line }
+  return { ...started, id, body, headers, callback, loads, connection }
 }
 
 test('verified when signed by any of the published keys, asked for without our own', async t => {
@@ -45,7 +45,7 @@ test('verified when signed by any of the published keys, asked for without our o
 })
 
 test('refused when forged, changed, old or from the future', async t => {
-  const { id, body, headers, callback, loads, privateKey, line, close } = await world()
+  const { id, body, headers, callback, loads, privateKey, connection, close } = await world()
   const stranger = generateKeyPairSync('ed25519').privateKey
   const without = (name: string) => ({ ...headers, [`x-fal-webhook-${name}`]: undefined })
   const refused: Record<string, Partial<ProviderCallback>> = {
@@ -61,7 +61,7 @@ test('refused when forged, changed, old or from the future', async t => {
     old: { nowMs: nowMs + 301_000 },
     'of the future': { nowMs: nowMs - 301_000 },
     'a time that is no number': { headers: signed(id, body, privateKey, Number.NaN) },
-    'a provider without published keys': { connection: { ...line, provider: { ...line.provider, quirks: {} } } },
+    'a provider without published keys': { connection: { ...connection, provider: { ...connection.provider, quirks: {} } } },
   }
   for (const [what, more] of Object.entries(refused)) t.false(await fal.verify!(callback(more)), what)
   const before = loads.length

@@ -123,16 +123,16 @@ const cases: [kind: QueuedKind, call: QueuedCall<QueuedKind>, model: string, bod
 
 test('started and completed: the exact request of every model and mode', async t => {
   for (const [kind, call, model, expected] of cases)
-    await bench('fal', fal, kind, startFal).using(async ({ emulator, finish }, line) => {
+    await bench('fal', fal, kind, startFal).using(async ({ emulator, finish }, connection) => {
       const adapter = fal.queued![kind] as QueuedAdapter<QueuedKind>
-      const operation = await adapter.start(call, line, null)
+      const operation = await adapter.start(call, connection, null)
       const { method, path, query, headers, body } = emulator.requests.at(-1)!
       t.deepEqual([method, path, query.size], ['POST', `/${model}`, 0])
       t.is(headers.authorization, 'Key secret-key-of-the-gateway:and-its-other-half')
       t.deepEqual(body, expected, model)
       finish()
       // The emulator holds every input against fal's own schema.
-      t.is((await adapter.check(operation, line)).status, 'completed', model)
+      t.is((await adapter.check(operation, connection)).status, 'completed', model)
       const app = model.split('/').slice(0, 2).join('/')
       t.is(emulator.requests.at(-1)!.path, `/${app}/requests/${operation.request}`)
     })
@@ -158,10 +158,10 @@ test('completed: every mode that the catalog promises of a video at fal', async 
       const sources = Object.fromEntries(
         videoKind.references(request).map(({ field, type }) => [field, type === 'video' ? videoSource : imageSource]),
       )
-      await videos.using(async ({ finish }, line) => {
-        const operation = await videos.adapter.start(callOf<'video'>('fal', row.id, input, sources), line, null)
+      await videos.using(async ({ finish }, connection) => {
+        const operation = await videos.adapter.start(callOf<'video'>('fal', row.id, input, sources), connection, null)
         finish()
-        t.is((await videos.adapter.check(operation, line)).status, 'completed', `${row.id} ${mode}`)
+        t.is((await videos.adapter.check(operation, connection)).status, 'completed', `${row.id} ${mode}`)
         asked += 1
       })
     }
@@ -171,8 +171,8 @@ test('completed: every mode that the catalog promises of a video at fal', async 
 
 test('started: where to report the end', async t => {
   const call = falVideo('kling-v3-pro', {}, {}, 'https://gateway.example/callbacks/job_1/token?x=1&y=2')
-  await videos.using(async ({ emulator }, line) => {
-    await videos.adapter.start(call, line, null)
+  await videos.using(async ({ emulator }, connection) => {
+    await videos.adapter.start(call, connection, null)
     t.is(emulator.requests[0]!.query.get('fal_webhook'), call.callbackUrl)
   })
 })

@@ -223,9 +223,9 @@ test('400: what fal finds wrong with an input at once names our field', async t 
   const seed = falError(422, [
     { loc: ['body', 'seed'], msg: 'Input should be less than 2147483647', type: 'less_than' },
   ])
-  const start = images.using(({ emulator }, line) => {
+  const start = images.using(({ emulator }, connection) => {
     emulator.next(seed)
-    return images.adapter.start(drawn('flux-schnell', { seed: 2 ** 32 - 1 }), line, null)
+    return images.adapter.start(drawn('flux-schnell', { seed: 2 ** 32 - 1 }), connection, null)
   })
   t.like(await providerFault(start), { reason: 'invalid_request', param: 'seed' })
 })

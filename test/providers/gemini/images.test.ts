@@ -10,7 +10,7 @@ import { json } from '../../emulators/emulator.ts'
 import { blockedPrompt, countTokens, finished, geminiError, tokenCounts } from '../../emulators/gemini.ts'
 import { caption, startGeminiMedia } from '../../emulators/gemini-media.ts'
 import { chargedNano, expectedNano, upstreamSecret, type World } from '../../support/chat/gateway.ts'
-import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
+import { connectionTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
 import { syncCallOf } from '../../support/media/adapter.ts'
 import { png } from '../../support/media/png.ts'
@@ -33,7 +33,7 @@ function callOf(model: string, fields: Partial<ImageRequest> = {}, sources: Reco
 }
 
 function made(call: SyncCall<'image'>) {
-  return performWork({ adapter, call, connection: lineTo('gemini', gemini, emulator.url), maxMs: 10_000 })
+  return performWork({ adapter, call, connection: connectionTo('gemini', gemini, emulator.url), maxMs: 10_000 })
 }
 
 function make(model: string, fields?: Partial<ImageRequest>, sources?: Record<string, Source>) {

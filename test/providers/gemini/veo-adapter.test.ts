@@ -2,7 +2,7 @@ import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import { json } from '../../emulators/emulator.ts'
 import { geminiError, invalidApiKey, rateLimited } from '../../emulators/gemini.ts'
 import { startVeo } from '../../emulators/veo.ts'
-import { lineTo, providerFault, queuedConformance, refusedField } from '../../support/jobs/queued-adapter.ts'
+import { connectionTo, providerFault, queuedConformance, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { assertReports, bench } from '../../support/jobs/slow-work.ts'
 import { imageSource, otherImage, videoSource } from '../../support/jobs/sources.ts'
 import { created, videoAdapter, videoCall } from '../../support/jobs/video-calls.ts'
@@ -69,7 +69,7 @@ for (const [title, input, sources, instance, parameters] of bodies)
     const { emulator, url, close } = await startVeo()
     const operation = await veo.start(
       videoCall('gemini', 'veo-3.1', input, sources),
-      lineTo('gemini', gemini, url),
+      connectionTo('gemini', gemini, url),
       null,
     )
     const { path, headers, body } = created(emulator.requests)
@@ -97,7 +97,7 @@ const refusals: [string, Parameters<typeof videoCall>[2], Parameters<typeof vide
 for (const [title, input, sources, field] of refusals)
   test(`400 before anything is sent: ${title}`, async t => {
     const { emulator, url, close } = await startVeo()
-    const start = veo.start(videoCall('gemini', 'veo-3.1', input, sources), lineTo('gemini', gemini, url), null)
+    const start = veo.start(videoCall('gemini', 'veo-3.1', input, sources), connectionTo('gemini', gemini, url), null)
     t.is(await refusedField(start), field)
     t.is(emulator.requests.length, 0)
     await close()
@@ -105,11 +105,11 @@ for (const [title, input, sources, field] of refusals)
 
 test('completed: the address is handed on as it is, nothing is invoiced', async t => {
   const { url, works, close } = await startVeo({ autoFinish: 2 })
-  const line = lineTo('gemini', gemini, url)
-  const operation = await veo.start(videoCall('gemini', 'veo-3.1', { seconds: 8 }), line, null)
-  t.deepEqual(await veo.check(operation, line), { status: 'pending', progress: null })
+  const connection = connectionTo('gemini', gemini, url)
+  const operation = await veo.start(videoCall('gemini', 'veo-3.1', { seconds: 8 }), connection, null)
+  t.deepEqual(await veo.check(operation, connection), { status: 'pending', progress: null })
   const uri = `${url}/v1beta/files/${[...works.keys()][0]}:download?alt=media`
-  t.deepEqual(await veo.check(operation, line), {
+  t.deepEqual(await veo.check(operation, connection), {
     status: 'completed',
     output: { files: [{ role: 'video', url: uri }], durationS: null },
     invoice: { seconds: null, credits: null },
@@ -119,10 +119,10 @@ test('completed: the address is handed on as it is, nothing is invoiced', async 
 
 test('failed: a filtered video is a content filter, in the words of the filter', async t => {
   const { url, filter, close } = await startVeo()
-  const line = lineTo('gemini', gemini, url)
-  const operation = await veo.start(videoCall('gemini', 'veo-3.1', { seconds: 8 }), line, null)
+  const connection = connectionTo('gemini', gemini, url)
+  const operation = await veo.start(videoCall('gemini', 'veo-3.1', { seconds: 8 }), connection, null)
   filter()
-  const report = await veo.check(operation, line)
+  const report = await veo.check(operation, connection)
   if (report.status !== 'failed') return void t.fail(report.status)
   t.is(report.error.reason, 'content_filter')
   t.regex(report.error.message, /Support codes: 58061214/)
@@ -145,10 +145,10 @@ const failures: [number, string, string][] = [
 for (const [code, message, reason] of failures)
   test(`failed: code ${code} "${message}" is ${reason}`, async t => {
     const { url, fail, close } = await startVeo({ error: { code, message } })
-    const line = lineTo('gemini', gemini, url)
-    const operation = await veo.start(videoCall('gemini', 'veo-3.1', { seconds: 8 }), line, null)
+    const connection = connectionTo('gemini', gemini, url)
+    const operation = await veo.start(videoCall('gemini', 'veo-3.1', { seconds: 8 }), connection, null)
     fail()
-    const report = await veo.check(operation, line)
+    const report = await veo.check(operation, connection)
     if (report.status !== 'failed') return void t.fail(report.status)
     t.is(report.error.reason, reason as typeof report.error.reason)
     t.notRegex(report.error.message, /1234567|AIza/)
@@ -181,7 +181,7 @@ test('invalid_response: a handle that would lead elsewhere', async t => {
   const { emulator, url, close } = await startVeo()
   for (const odd of ['models/x/operations/../../files', 'operations/a?key=b', 'models/a/b/operations/c', 7]) {
     emulator.next(json(200, { name: odd }))
-    const start = veo.start(videoCall('gemini', 'veo-3.1', { seconds: 8 }), lineTo('gemini', gemini, url), null)
+    const start = veo.start(videoCall('gemini', 'veo-3.1', { seconds: 8 }), connectionTo('gemini', gemini, url), null)
     t.is((await providerFault(start)).reason, 'invalid_response')
   }
   await close()
@@ -189,9 +189,9 @@ test('invalid_response: a handle that would lead elsewhere', async t => {
 
 test('auth and model_unavailable: an invalid key, an operation that is gone', async t => {
   const { emulator, url, close } = await startVeo()
-  const line = lineTo('gemini', gemini, url)
-  t.is((await providerFault(veo.check({ name }, line))).reason, 'model_unavailable')
+  const connection = connectionTo('gemini', gemini, url)
+  t.is((await providerFault(veo.check({ name }, connection))).reason, 'model_unavailable')
   emulator.next(invalidApiKey)
-  t.is((await providerFault(veo.check({ name }, line))).reason, 'auth')
+  t.is((await providerFault(veo.check({ name }, connection))).reason, 'auth')
   await close()
 })

@@ -107,10 +107,10 @@ test('400 for a prompt to a lip sync, before anything is sent', async t => {
 })
 
 test('completed: the invoice is the real length, not the estimate', async t => {
-  await avatars.using(async ({ finish }, line) => {
-    const operation = await avatars.adapter.start(talking(), line, null)
+  await avatars.using(async ({ finish }, connection) => {
+    const operation = await avatars.adapter.start(talking(), connection, null)
     finish()
-    const report = await avatars.adapter.check(operation, line)
+    const report = await avatars.adapter.check(operation, connection)
     t.like(report, { status: 'completed', invoice: { seconds: realSeconds, credits: null } })
   })
 })

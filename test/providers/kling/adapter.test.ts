@@ -1,7 +1,7 @@
 import { kling } from '../../../shared/providers/adapters/kling/protocol.ts'
 import { json } from '../../emulators/emulator.ts'
 import { klingError, startKling } from '../../emulators/kling.ts'
-import { lineTo, providerFault, queuedConformance, refusedField } from '../../support/jobs/queued-adapter.ts'
+import { connectionTo, providerFault, queuedConformance, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { assertReports } from '../../support/jobs/slow-work.ts'
 import { hiddenImage, imageSource, otherImage, sourceOf, videoSource } from '../../support/jobs/sources.ts'
 import { created, videoAdapter, videoCall } from '../../support/jobs/video-calls.ts'
@@ -140,7 +140,7 @@ for (const [title, model, input, sources, changes, route, body] of bodies)
   test(`started: ${title}`, async t => {
     const { emulator, url, works, close } = await startKling()
     const call = videoCall('kling', model, input, sources, changes)
-    const operation = await adapter.start(call, lineTo('kling', kling, url), null)
+    const operation = await adapter.start(call, connectionTo('kling', kling, url), null)
     const sent = created(emulator.requests)
     t.is(sent.path, `/v1/videos/${route}`)
     const model_name = changes?.upstream_model ?? 'kling-v3'
@@ -175,7 +175,7 @@ const refusals: [string, Input, Sources, string][] = [
 for (const [title, input, sources, field] of refusals)
   test(`400 before anything is sent: ${title}`, async t => {
     const { emulator, url, close } = await startKling()
-    const start = adapter.start(videoCall('kling', pro, input, sources), lineTo('kling', kling, url), null)
+    const start = adapter.start(videoCall('kling', pro, input, sources), connectionTo('kling', kling, url), null)
     t.is(await refusedField(start), field)
     t.is(emulator.requests.length, 0)
     await close()
@@ -185,7 +185,7 @@ test('400 before anything is sent: a motion of 11 s in the direction of the imag
   const { emulator, url, close } = await startKling()
   const traits = { mode: 'std', orientation: 'image' } as const
   const call = videoCall('kling', pro, { ...motionInput, seconds: 11 }, motion, { traits })
-  t.is(await refusedField(adapter.start(call, lineTo('kling', kling, url), null)), 'input_video_url')
+  t.is(await refusedField(adapter.start(call, connectionTo('kling', kling, url), null)), 'input_video_url')
   t.is(emulator.requests.length, 0)
   await close()
 })
@@ -194,7 +194,7 @@ test('400 for a row that lets callers choose a resolution: Kling is told a mode,
   const { emulator, url, close } = await startKling()
   const call = videoCall('kling', pro, { resolution: '720p' })
   const model = { ...call.target.model, kind: { ...call.target.model.kind, resolutions: ['720p', '1080p'] } }
-  const start = adapter.start({ ...call, target: { ...call.target, model } }, lineTo('kling', kling, url), null)
+  const start = adapter.start({ ...call, target: { ...call.target, model } }, connectionTo('kling', kling, url), null)
   t.is(await refusedField(start), 'resolution')
   t.is(emulator.requests.length, 0)
   await close()
@@ -202,10 +202,10 @@ test('400 for a row that lets callers choose a resolution: Kling is told a mode,
 
 test('completed: address, length and credits, which come as texts', async t => {
   const { url, close } = await startKling({ autoFinish: 2 })
-  const line = lineTo('kling', kling, url)
-  const operation = await adapter.start(videoCall('kling', pro), line, null)
-  t.deepEqual(await adapter.check(operation, line), { status: 'pending', progress: null })
-  t.deepEqual(await adapter.check(operation, line), {
+  const connection = connectionTo('kling', kling, url)
+  const operation = await adapter.start(videoCall('kling', pro), connection, null)
+  t.deepEqual(await adapter.check(operation, connection), { status: 'pending', progress: null })
+  t.deepEqual(await adapter.check(operation, connection), {
     status: 'completed',
     output: { files: [{ role: 'video', url: `${url}/files/${operation.task}/video.mp4` }], durationS: 5.1 },
     invoice: { seconds: null, credits: 3.5 },
@@ -217,7 +217,7 @@ test('completed: address, length and credits, which come as texts', async t => {
 async function look(answer: unknown) {
   const { emulator, url, close } = await startKling()
   emulator.next(json(200, answer))
-  return adapter.check({ route: 'text2video', task: '1' }, lineTo('kling', kling, url)).finally(close)
+  return adapter.check({ route: 'text2video', task: '1' }, connectionTo('kling', kling, url)).finally(close)
 }
 
 test('pending: submitted and processing', async t => {
@@ -285,10 +285,10 @@ const codes: [number, number, string][] = [
 for (const [status, code, reason] of codes)
   test(`${code} at the start is ${reason}, with status ${status} and with 200`, async t => {
     const { emulator, url, works, close } = await startKling()
-    const line = lineTo('kling', kling, url)
+    const connection = connectionTo('kling', kling, url)
     for (const given of [status, 200]) {
       emulator.next(klingError(given, code, 'Account of AK123 says no'))
-      const error = await providerFault(adapter.start(videoCall('kling', pro), line, null))
+      const error = await providerFault(adapter.start(videoCall('kling', pro), connection, null))
       t.is(error.reason, reason as typeof error.reason)
       t.is(error.message.includes('AK123'), !['auth', 'quota'].includes(reason))
     }
@@ -300,6 +300,6 @@ test('source that cannot be fetched: a motion needs an address', async t => {
   const { url, close } = await startKling()
   const broken = { ...sourceOf('', 'video/mp4', 4.2), url: async () => Promise.reject(new RangeError('no address')) }
   const call = videoCall('kling', pro, motionInput, { ...motion, input_video_url: broken })
-  await t.throwsAsync(adapter.start(call, lineTo('kling', kling, url), null), { instanceOf: RangeError })
+  await t.throwsAsync(adapter.start(call, connectionTo('kling', kling, url), null), { instanceOf: RangeError })
   await close()
 })

@@ -1,7 +1,7 @@
 import { kling } from '../../../shared/providers/adapters/kling/protocol.ts'
 import { json } from '../../emulators/emulator.ts'
 import { klingError, startKling } from '../../emulators/kling.ts'
-import { lineTo, providerFault } from '../../support/jobs/queued-adapter.ts'
+import { connectionTo, providerFault } from '../../support/jobs/queued-adapter.ts'
 import { videoAdapter, videoCall } from '../../support/jobs/video-calls.ts'
 import { test } from '../../support/test.ts'
 
@@ -11,12 +11,12 @@ const external_task_id = 'job_conformance0'
 
 test('unclear the second time, so that it is looked for: one job starts one task', async t => {
   const { url, works, close } = await startKling()
-  const line = lineTo('kling', kling, url)
-  const operation = await adapter.start(videoCall('kling', pro), line, null)
-  const error = await providerFault(adapter.start(videoCall('kling', pro), line, null))
+  const connection = connectionTo('kling', kling, url)
+  const operation = await adapter.start(videoCall('kling', pro), connection, null)
+  const error = await providerFault(adapter.start(videoCall('kling', pro), connection, null))
   t.is(error.reason, 'server_error')
   t.is(error.status, null)
-  t.deepEqual(await adapter.find!(videoCall('kling', pro), line), operation)
+  t.deepEqual(await adapter.find!(videoCall('kling', pro), connection), operation)
   t.is(works.size, 1)
   await close()
 })
@@ -36,14 +36,14 @@ for (const [title, status, answer] of unclear)
   test(`unclear, so neither found nor missing: ${title}`, async t => {
     const { emulator, url, close } = await startKling()
     emulator.next(json(status, answer))
-    await providerFault(adapter.find!(videoCall('kling', pro), lineTo('kling', kling, url)))
+    await providerFault(adapter.find!(videoCall('kling', pro), connectionTo('kling', kling, url)))
     t.is(emulator.requests[0]?.path, '/v1/videos/text2video/job_conformance0')
     await close()
   })
 
 test('found and missing: only by what Kling says in so many words', async t => {
   const { emulator, url, close } = await startKling()
-  const line = lineTo('kling', kling, url)
+  const connection = connectionTo('kling', kling, url)
   const call = videoCall('kling', pro)
   for (const missing of [
     klingError(404, 1203, 'The requested resource does not exist'),
@@ -51,9 +51,9 @@ test('found and missing: only by what Kling says in so many words', async t => {
     klingError(400, 1201, 'Task not found by external_task_id'),
   ]) {
     emulator.next(missing)
-    t.is(await adapter.find!(call, line), null)
+    t.is(await adapter.find!(call, connection), null)
   }
   emulator.next(json(200, { code: 0, data: found }))
-  t.deepEqual(await adapter.find!(call, line), { route: 'text2video', task: '77' })
+  t.deepEqual(await adapter.find!(call, connection), { route: 'text2video', task: '77' })
   await close()
 })

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import { kling } from '../../../shared/providers/adapters/kling/protocol.ts'
 import { authHeader } from '../../../shared/providers/authorize.ts'
 import { startKling, tokenFault } from '../../emulators/kling.ts'
-import { lineTo, secret } from '../../support/jobs/queued-adapter.ts'
+import { connectionTo, secret } from '../../support/jobs/queued-adapter.ts'
 import { created, videoAdapter, videoCall } from '../../support/jobs/video-calls.ts'
 import { test } from '../../support/test.ts'
 
@@ -39,7 +39,7 @@ test('401 as Kling gives it: no token, a forged one, one of another account, one
 
 test('sent: each request carries a token, and the secret key never leaves', async t => {
   const { emulator, url, close } = await startKling()
-  await videoAdapter(kling).start(videoCall('kling', 'kling-v3-pro'), lineTo('kling', kling, url), null)
+  await videoAdapter(kling).start(videoCall('kling', 'kling-v3-pro'), connectionTo('kling', kling, url), null)
   const { headers, raw } = created(emulator.requests)
   t.is(tokenFault(headers.authorization, { 'secret-key-of-the-gateway': 'and-its-other-half' }), null)
   const [, half = ''] = secret.split(':')

@@ -60,10 +60,10 @@ test('400 for a video that is too short, before anything is sent', async t => {
 })
 
 test('completed: the invoice is what the completed project says, not the estimate', async t => {
-  await using(async ({ finish }, line) => {
-    const operation = await adapter.start(call(), line, null)
+  await using(async ({ finish }, connection) => {
+    const operation = await adapter.start(call(), connection, null)
     finish()
-    const report = await adapter.check(operation, line)
+    const report = await adapter.check(operation, connection)
     t.like(report, { status: 'completed', invoice: { seconds: null, credits: 10.5 * realRate } })
   })
 })

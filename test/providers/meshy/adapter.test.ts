@@ -59,14 +59,14 @@ test('started: text with a shape of its own', async t => {
 })
 
 test('started: the texture of a finished preview, each once', async t => {
-  await using(async ({ emulator, finish }, line) => {
+  await using(async ({ emulator, finish }, connection) => {
     const whole = call({ pbr: true, texturePrompt: 'oak', topology: 'quad' })
-    const preview = await adapter.start(whole, line, null)
+    const preview = await adapter.start(whole, connection, null)
     finish()
-    const report = await adapter.check(preview, line)
+    const report = await adapter.check(preview, connection)
     if (report.status !== 'next') return void t.fail(report.status)
     t.is(report.progress, 50)
-    const refine = await adapter.start(whole, line, JSON.parse(JSON.stringify(report.operation)))
+    const refine = await adapter.start(whole, connection, JSON.parse(JSON.stringify(report.operation)))
     t.not(refine.id, preview.id)
     t.deepEqual(emulator.requests.at(-1)!.body, {
       mode: 'refine',
@@ -75,13 +75,13 @@ test('started: the texture of a finished preview, each once', async t => {
       enable_pbr: true,
       texture_prompt: 'oak',
     })
-    const seen = [await adapter.check(refine, line), await adapter.check(refine, line)]
+    const seen = [await adapter.check(refine, connection), await adapter.check(refine, connection)]
     t.deepEqual(seen, [
       { status: 'pending', progress: 50 },
       { status: 'pending', progress: 70 },
     ])
     finish()
-    t.is((await adapter.check(refine, line)).status, 'completed')
+    t.is((await adapter.check(refine, connection)).status, 'completed')
     t.is(emulator.requests.filter(({ method }) => method === 'POST').length, 2)
   })
 })
@@ -179,10 +179,10 @@ test('completed: only the files that were made', async t => {
 })
 
 test('completed: the emulator’s files are what they are called', async t => {
-  await using(async ({ finish }, line) => {
-    const operation = await adapter.start(call({ ...image, pbr: true }, { image_url: imageSource }), line, null)
+  await using(async ({ finish }, connection) => {
+    const operation = await adapter.start(call({ ...image, pbr: true }, { image_url: imageSource }), connection, null)
     finish()
-    const report = await adapter.check(operation, line)
+    const report = await adapter.check(operation, connection)
     if (report.status !== 'completed') return void t.fail(report.status)
     const roles = report.output.files.map(({ role }) => role)
     t.deepEqual(roles, ['glb', 'fbx', 'obj', 'mtl', 'texture', 'texture', 'texture', 'texture', 'thumbnail'])

@@ -15,7 +15,7 @@ import {
 } from '../../emulators/openai-audio.ts'
 import { wrongField, wrongParam } from '../../emulators/openai-audio-rules.ts'
 import { fieldsOf } from '../../emulators/openai-videos.ts'
-import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
+import { connectionTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
 import { spoken, text, transcribed, wave, waveSource } from '../../support/media/openai-audio-calls.ts'
 import { decodedSeconds } from '../../support/media/sounds.ts'
@@ -23,23 +23,23 @@ import { test } from '../../support/test.ts'
 import { use } from '../../support/use.ts'
 
 const speech = openai.synchronous!.speech as {
-  make: (call: SyncCall<'speech'>, line: ProviderConnection) => Promise<Spoken>
+  make: (call: SyncCall<'speech'>, connection: ProviderConnection) => Promise<Spoken>
 }
 const transcription = openai.synchronous!.transcription as {
-  make: (call: SyncCall<'transcription'>, line: ProviderConnection) => Promise<Heard>
+  make: (call: SyncCall<'transcription'>, connection: ProviderConnection) => Promise<Heard>
 }
 type Spoken = { sound: { stream: AsyncIterable<Uint8Array> }; usage(): unknown }
 type Heard = Awaited<
   ReturnType<Extract<NonNullable<typeof openai.synchronous>['transcription'], { make: unknown }>['make']>
 >
 const emulator = use(test, startOpenAiAudio)
-const line = use(test, () => lineTo('openai', openai, emulator.url))
+const connection = use(test, () => connectionTo('openai', openai, emulator.url))
 test.beforeEach(() => emulator.reset())
 
 const heard = heardText('hello.wav')
 
 /** What a whole transcript, or one in pieces, ends with. */
-async function transcriptOf(call: SyncCall<'transcription'>, to = line) {
+async function transcriptOf(call: SyncCall<'transcription'>, to = connection) {
   const output = await transcription.make(call, to)
   const pieces = []
   for await (const piece of output.pieces ?? []) pieces.push(piece)
@@ -58,7 +58,7 @@ async function formOf(): Promise<Record<string, unknown>> {
 test.serial('speech priced by the character is asked for as bytes and handed on as they are', async t => {
   const more = { voice: 'nova', speed: 1.25 }
   for (const format of soundFormats) {
-    const { sound: made, usage } = await speech.make(spoken('tts-1', { ...more, format }), line)
+    const { sound: made, usage } = await speech.make(spoken('tts-1', { ...more, format }), connection)
     t.true((await decodedSeconds(await buffer(made.stream), format)) > 1, format)
     t.is(usage(), null)
     const { body, headers } = emulator.requests.at(-1)!
@@ -73,7 +73,7 @@ test.serial(
     const more = { voice: 'marin', instructions: 'Whisper.' }
     const { input_tokens, output_tokens, total_tokens } = speechTokens(text)
     for (const format of soundFormats) {
-      const { sound: made, usage } = await speech.make(spoken('gpt-4o-mini-tts', { ...more, format }), line)
+      const { sound: made, usage } = await speech.make(spoken('gpt-4o-mini-tts', { ...more, format }), connection)
       t.true((await decodedSeconds(await buffer(made.stream), format)) > 1, format)
       t.deepEqual(usage(), {
         prompt_tokens: input_tokens,
@@ -102,7 +102,7 @@ test.serial('events are read however they are written', async t => {
   ]
   for (const reply of written) {
     emulator.next(reply)
-    const { sound: made, usage } = await speech.make(spoken('gpt-4o-mini-tts'), line)
+    const { sound: made, usage } = await speech.make(spoken('gpt-4o-mini-tts'), connection)
     t.is((await buffer(made.stream)).toString(), 'firstsecond')
     t.like(usage(), { prompt_tokens: done.usage.input_tokens })
   }
@@ -110,13 +110,13 @@ test.serial('events are read however they are written', async t => {
 
 test.serial('ended at the last event, without waiting for more', async t => {
   emulator.next(events([framed([...deltas, done])], { end: 'hang' }))
-  const { sound: made } = await speech.make(spoken('gpt-4o-mini-tts'), line)
+  const { sound: made } = await speech.make(spoken('gpt-4o-mini-tts'), connection)
   t.is((await buffer(made.stream)).toString(), 'firstsecond')
 })
 
 test.serial('200 for speech without usage', async t => {
   emulator.next(speechReply({ usage: false }))
-  const { sound: made, usage } = await speech.make(spoken('gpt-4o-mini-tts'), line)
+  const { sound: made, usage } = await speech.make(spoken('gpt-4o-mini-tts'), connection)
   t.true((await buffer(made.stream)).length > 0)
   t.is(usage(), null)
 })
@@ -134,7 +134,7 @@ const brokenSpeech: [string, Reply, ProviderError['reason']][] = [
 for (const [what, reply, reason] of brokenSpeech) {
   test.serial(`${reason}: speech ${what}`, async t => {
     emulator.next(reply)
-    const { sound: made } = await speech.make(spoken('gpt-4o-mini-tts'), line)
+    const { sound: made } = await speech.make(spoken('gpt-4o-mini-tts'), connection)
     t.is((await providerFault(buffer(made.stream))).reason, reason)
   })
 }
@@ -143,12 +143,12 @@ test.serial('a client that disconnects midway closes the request', async t => {
   for (const model of ['tts-1', 'gpt-4o-mini-tts']) {
     const { promise: never } = Promise.withResolvers<void>()
     emulator.next(speechReply({ hold: { after: 1, until: never } }))
-    const { sound: made } = await speech.make(spoken(model), line)
+    const { sound: made } = await speech.make(spoken(model), connection)
     for await (const _ of made.stream) break
     await emulator.requests.at(-1)!.aborted
     const leaving = new AbortController()
     emulator.next(speechReply({ hold: { after: 1, until: never } }))
-    const other = await speech.make({ ...spoken(model), signal: leaving.signal }, line)
+    const other = await speech.make({ ...spoken(model), signal: leaving.signal }, connection)
     const left = async () => {
       for await (const _ of other.sound.stream) leaving.abort()
     }
@@ -225,7 +225,7 @@ test.serial('a transcript tells who speaks, and the tokens that were counted', a
 test.serial('a transcript in pieces: each is there before the next is sent', async t => {
   const { promise, resolve } = Promise.withResolvers<void>()
   emulator.next(transcriptReply({ hold: { after: 1, until: promise }, bytewise: true }))
-  const { pieces, transcript } = await transcription.make(transcribed('gpt-4o-transcribe', { stream: true }), line)
+  const { pieces, transcript } = await transcription.make(transcribed('gpt-4o-transcribe', { stream: true }), connection)
   const said = []
   for await (const piece of pieces!) {
     said.push('text' in piece && piece.text)
@@ -301,7 +301,7 @@ for (const [what, reply, reason] of broken) {
 }
 
 test.serial('at Groq: its path, its models', async t => {
-  const groq = lineTo('groq', openai, emulator.url)
+  const groq = connectionTo('groq', openai, emulator.url)
   const call = transcribed('whisper-large-v3-turbo', { segments: true, format: 'srt' }, waveSource, 'groq')
   t.like(await transcriptOf(call, groq), { text: heard, segments: [{ end: 1.8 }, { end: 3 }], usage: null })
   t.is(emulator.requests[0]!.path, '/openai/v1/audio/transcriptions')
@@ -332,7 +332,7 @@ test.serial('a refusal names the field of ours', async t => {
   ]
   for (const [reply, param] of refusals) {
     emulator.next(reply)
-    t.like(await providerFault(speech.make(spoken('tts-1'), line)), { reason: 'invalid_request', param, status: 400 })
+    t.like(await providerFault(speech.make(spoken('tts-1'), connection)), { reason: 'invalid_request', param, status: 400 })
   }
   emulator.next(wrongParam('file', 'Audio file might be corrupted or unsupported'))
   const error = await providerFault(transcriptOf(transcribed('whisper-1')))
@@ -340,7 +340,7 @@ test.serial('a refusal names the field of ours', async t => {
 })
 
 test.serial('a provider without audio routes is not asked', async t => {
-  const other = lineTo('deepseek', openai, emulator.url)
+  const other = connectionTo('deepseek', openai, emulator.url)
   for (const work of [speech.make(spoken('tts-1'), other), transcriptOf(transcribed('whisper-1'), other)])
     t.like(await providerFault(work), { reason: 'model_unavailable', unsent: true })
   t.is(emulator.requests.length, 0)

@@ -47,8 +47,8 @@ test('marked by the quirk `batches` in the shipped catalog, at this provider alo
 })
 
 test('started: the exact form of the file, and the exact batch of it', t =>
-  using(async ({ emulator, files }, line) => {
-    await started(line, 'one', 'two')
+  using(async ({ emulator, files }, connection) => {
+    await started(connection, 'one', 'two')
     const [upload, create] = emulator.requests
     t.deepEqual([upload!.path, create!.path], ['/v1/files', '/v1/batches'])
     const type = upload!.headers['content-type']!
@@ -99,15 +99,15 @@ test('every kind: its entries are what is sent to its route one by one', t => {
 
 test('embeddings run, too', t =>
   using(
-    async (_world, line) => {
+    async (_world, connection) => {
       const { target } = call()
       const body = embeddingRequest.parse({ model: 'gpt-4o-mini', input: 'abc', dimensions: 2 })
       const one: Call<'embedding'> = { target, body, raw: null, maxTokens: null, media: new Map() }
       const bytes = Buffer.from(adapter.entry('embedding', 'l1', one))
       const file = sourceOf('https://files.example/a.jsonl', adapter.file.contentType, null, bytes)
-      const operation = await adapter.start(file, { kind: 'embedding', batchId: 'batch_1' }, line)
-      t.true((await adapter.check(operation, line)).isOver)
-      const [answer] = await all(adapter.results(operation, line))
+      const operation = await adapter.start(file, { kind: 'embedding', batchId: 'batch_1' }, connection)
+      t.true((await adapter.check(operation, connection)).isOver)
+      const [answer] = await all(adapter.results(operation, connection))
       if (!answer || 'error' in answer) return void t.fail('expected an answer')
       t.deepEqual(openai.direct.embedding!.answer(answer.json, one).data[0]!.embedding, emulated.vectorOf('abc', 2))
     },
@@ -122,37 +122,37 @@ const uploadFaults: [string, Reply, string][] = [
 ]
 for (const [what, reply, reason] of uploadFaults)
   test(`an upload answered with ${what} is ${reason}, and started nothing`, t =>
-    using(async ({ emulator }, line) => {
+    using(async ({ emulator }, connection) => {
       emulator.next(reply)
-      const error = await providerFault(started(line, 'one'))
+      const error = await providerFault(started(connection, 'one'))
       t.deepEqual([error.reason as string, error.unsent], [reason, true])
       t.is(error.retryAfterMs, reason === 'rate_limited' ? 7_000 : null)
       t.is(emulator.requests.length, 1)
     }))
 
 test('a file that OpenAI refuses is told from a look that failed', t =>
-  using(async (world, line) => {
+  using(async (world, connection) => {
     const twice = fileOf(['one', 'two'])
     const text = (await new Response(await collected(twice)).text()).replace('"l2"', '"l1"')
     const file = sourceOf('https://files.example/a.jsonl', twice.contentType, null, Buffer.from(text))
-    const refused = await adapter.start(file, { kind: 'chat', batchId: 'batch_1' }, line)
-    const error = await providerFault(adapter.check(refused, line))
+    const refused = await adapter.start(file, { kind: 'chat', batchId: 'batch_1' }, connection)
+    const error = await providerFault(adapter.check(refused, connection))
     t.deepEqual([error.reason, error.status], ['invalid_request', null])
     t.regex(error.message, /custom_id 'l1' was used before/)
 
     const message = 'Enqueued token limit reached for gpt-4o-mini in organization org-abcdef12345. Limit: 90,000.'
     world.refuse({ code: 'token_limit_exceeded', line: null, message, param: null })
-    const full = await started(line, 'one')
-    const limit = await providerFault(adapter.check(full, line))
+    const full = await started(connection, 'one')
+    const limit = await providerFault(adapter.check(full, connection))
     t.is(limit.reason, 'invalid_request')
     t.regex(limit.message, /^Enqueued token limit reached .* organization \[redacted\]/)
 
     world.emulator.next(json(200, { id: 'batch_1', status: 'failed', errors: null }))
-    const unexplained = await providerFault(adapter.check(full, line))
+    const unexplained = await providerFault(adapter.check(full, connection))
     t.deepEqual([unexplained.reason, unexplained.status], ['invalid_request', null])
 
     world.emulator.next(emulated.failure(400, 'No.', 'invalid_request_error', null))
-    t.is((await providerFault(adapter.check(full, line))).status, 400)
+    t.is((await providerFault(adapter.check(full, connection))).status, 400)
   }))
 
 async function collected(source: ReturnType<typeof fileOf>): Promise<Uint8Array<ArrayBuffer>> {
@@ -160,31 +160,31 @@ async function collected(source: ReturnType<typeof fileOf>): Promise<Uint8Array<
 }
 
 test('known: whether each state is final', t =>
-  using(async ({ emulator }, line) => {
+  using(async ({ emulator }, connection) => {
     for (const [status, over] of Object.entries({
       ...{ validating: false, in_progress: false, finalizing: false, cancelling: false },
       ...{ completed: true, expired: true, cancelled: true },
     })) {
       emulator.next(json(200, { id: 'batch_1', status }))
-      t.deepEqual(await adapter.check({ id: 'batch_1' }, line), { isOver: over, completed: 0, failed: 0 })
+      t.deepEqual(await adapter.check({ id: 'batch_1' }, connection), { isOver: over, completed: 0, failed: 0 })
     }
     emulator.next(json(200, { id: 'batch_1', status: 'toString' }))
-    t.is((await providerFault(adapter.check({ id: 'batch_1' }, line))).reason, 'invalid_response')
+    t.is((await providerFault(adapter.check({ id: 'batch_1' }, connection))).reason, 'invalid_response')
   }))
 
 test('results in neither file: no answers', t =>
-  using(async ({ emulator }, line) => {
+  using(async ({ emulator }, connection) => {
     emulator.next(json(200, { id: 'batch_1', status: 'cancelled', output_file_id: null }))
-    t.deepEqual(await outcomes({ id: 'batch_1' }, line), {})
+    t.deepEqual(await outcomes({ id: 'batch_1' }, connection), {})
   }))
 
 test('found by our own name of the batch alone, on whatever page, also when its answer was lost', t =>
-  using(async ({ emulator, script, url }, line) => {
-    t.is(await adapter.find!('batch_1', line), null)
+  using(async ({ emulator, script, url }, connection) => {
+    t.is(await adapter.find!('batch_1', connection), null)
     script.lost = 1
-    t.is((await providerFault(started(line, 'one'))).reason, 'connection')
-    const found = await adapter.find!('batch_1', line)
-    t.true((await adapter.check(found!, line)).completed >= 0)
+    t.is((await providerFault(started(connection, 'one'))).reason, 'connection')
+    const found = await adapter.find!('batch_1', connection)
+    t.true((await adapter.check(found!, connection)).completed >= 0)
 
     const sdk = new OpenAI({ apiKey: 'sk-test', baseURL: `${url}/v1`, maxRetries: 0 })
     const [lost] = await all(sdk.batches.list())
@@ -199,15 +199,15 @@ test('found by our own name of the batch alone, on whatever page, also when its 
     await create({ headgate_batch: 'batch_10', other: 'batch_1' })
     for (let count = 0; count < 120; count++) await create({ other: 'batch_1' })
     emulator.reset()
-    t.deepEqual(await adapter.find!('batch_1', line), found)
+    t.deepEqual(await adapter.find!('batch_1', connection), found)
     t.is(emulator.requests.length, 2)
-    t.is(await adapter.find!('batch_2', line), null)
+    t.is(await adapter.find!('batch_2', connection), null)
   }))
 
 test('a list without an end is not read for ever', t =>
-  using(async ({ emulator }, line) => {
+  using(async ({ emulator }, connection) => {
     emulator.next(...Array.from({ length: 20 }, () => json(200, { data: [{ id: 'batch_9' }], has_more: true })))
-    t.is(await adapter.find!('batch_1', line), null)
+    t.is(await adapter.find!('batch_1', connection), null)
     t.is(emulator.requests.length, 10)
   }))
 

@@ -7,7 +7,7 @@ import { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { json, type Recorded, type Reply } from '../../emulators/emulator.ts'
 import { blockedWord, openAiImageError, startOpenAiImages } from '../../emulators/openai-images.ts'
 import { fieldsOf } from '../../emulators/openai-videos.ts'
-import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
+import { connectionTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
 import { conforms, syncCallOf } from '../../support/media/adapter.ts'
 import { imageInput, pictureSource } from '../../support/media/image-calls.ts'
@@ -40,7 +40,7 @@ async function made(call: SyncCall<'image'>, reply?: Reply, provider = 'openai')
   const emulator = await startOpenAiImages()
   if (reply) emulator.next(reply)
   try {
-    const output = await adapter.make(call, lineTo(provider, openai, emulator.url))
+    const output = await adapter.make(call, connectionTo(provider, openai, emulator.url))
     return { output, request: emulator.requests[0]! }
   } finally {
     await emulator.close()

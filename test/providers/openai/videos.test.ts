@@ -38,8 +38,8 @@ test('started: the exact multipart fields of every mode', async t => {
     ],
   ]
   for (const [given, fields] of calls)
-    await using(async ({ emulator }, line) => {
-      await adapter.start(shapedCall(...given), line, null)
+    await using(async ({ emulator }, connection) => {
+      await adapter.start(shapedCall(...given), connection, null)
       const [request] = emulator.requests
       t.deepEqual([request!.method, request!.path], ['POST', '/v1/videos'])
       t.is(request!.headers.authorization, 'Bearer secret-key-of-the-gateway:and-its-other-half')
@@ -80,12 +80,12 @@ test('reported: every status', async t => {
   t.deepEqual(await progress(33), { status: 'pending', progress: 33 })
   t.deepEqual(await progress(100), { status: 'pending', progress: 99 })
   t.deepEqual(await progress(undefined), { status: 'pending', progress: 0 })
-  await using(async ({ finish }, line) => {
-    const started = await adapter.start(shapedCall(), line, null)
+  await using(async ({ finish }, connection) => {
+    const started = await adapter.start(shapedCall(), connection, null)
     finish()
-    t.deepEqual(await adapter.check(started, line), {
+    t.deepEqual(await adapter.check(started, connection), {
       status: 'completed',
-      output: { files: [{ role: 'video', url: `${line.baseUrl}/videos/${started.id}/content` }], durationS: 8 },
+      output: { files: [{ role: 'video', url: `${connection.baseUrl}/videos/${started.id}/content` }], durationS: 8 },
       invoice: { seconds: 8, credits: null },
     })
   })
@@ -93,8 +93,8 @@ test('reported: every status', async t => {
 
 test('a server without videos is not asked', async t => {
   const plain = bench('groq', openai, 'video', startOpenAiVideos)
-  await plain.using(async ({ emulator }, line) => {
-    const error = await t.throwsAsync(plain.adapter.start(shapedCall(), line, null), { instanceOf: ProviderError })
+  await plain.using(async ({ emulator }, connection) => {
+    const error = await t.throwsAsync(plain.adapter.start(shapedCall(), connection, null), { instanceOf: ProviderError })
     t.deepEqual([error!.reason, error!.unsent], ['model_unavailable', true])
     t.is(emulator.requests.length, 0)
   })

@@ -8,7 +8,7 @@ import type { SyncCall, Source } from '../../../shared/providers/contract.ts'
 import type { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { json, type Reply } from '../../emulators/emulator.ts'
 import { openRouterImageError, startOpenRouterImages } from '../../emulators/openrouter-images.ts'
-import { lineTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
+import { connectionTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { hidden } from '../../support/jobs/sources.ts'
 import { conforms, syncCallOf } from '../../support/media/adapter.ts'
 import { imageInput, pictureSource } from '../../support/media/image-calls.ts'
@@ -48,7 +48,7 @@ async function made(call: SyncCall<'image'>, reply?: Reply) {
   const emulator = await startOpenRouterImages()
   if (reply) emulator.next(reply)
   try {
-    const output = await adapter.make(call, lineTo('openrouter', openai, emulator.url))
+    const output = await adapter.make(call, connectionTo('openrouter', openai, emulator.url))
     return { output, request: emulator.requests[0]! }
   } finally {
     await emulator.close()

@@ -4,7 +4,7 @@ import type { ProviderCallback } from '../../../shared/providers/contract.ts'
 import { json } from '../../emulators/emulator.ts'
 import { openRouterError, signed, startOpenRouterVideos, workspaceSecret } from '../../emulators/openrouter-videos.ts'
 import { shapedCall } from '../../support/jobs/openai-videos-calls.ts'
-import { lineTo, queuedConformance } from '../../support/jobs/queued-adapter.ts'
+import { connectionTo, queuedConformance } from '../../support/jobs/queued-adapter.ts'
 import { assertReports, bench } from '../../support/jobs/slow-work.ts'
 import { audioSource, hiddenImage, imageSource, videoSource } from '../../support/jobs/sources.ts'
 import { test } from '../../support/test.ts'
@@ -107,10 +107,10 @@ test('reported: every status', async t => {
 })
 
 test('reported: the file where it is told, else at the provider’s own address; what it cost as information', async t => {
-  await using(async ({ emulator, finish, url }, line) => {
-    const operation = await adapter.start(shapedCall(), line, null)
+  await using(async ({ emulator, finish, url }, connection) => {
+    const operation = await adapter.start(shapedCall(), connection, null)
     finish()
-    const told = await adapter.check(operation, line)
+    const told = await adapter.check(operation, connection)
     t.deepEqual(told, {
       status: 'completed',
       output: { files: [{ role: 'video', url: `${url}/files/${operation.id}/video.mp4` }], durationS: null },
@@ -118,11 +118,11 @@ test('reported: the file where it is told, else at the provider’s own address;
     })
     const several = ['https://x.example/1.mp4', 'https://x.example/2.mp4']
     emulator.next(json(200, { id: operation.id, status: 'completed', unsigned_urls: several }))
-    const both = await adapter.check(operation, line)
+    const both = await adapter.check(operation, connection)
     t.deepEqual(both.status === 'completed' && both.output.files.map(file => 'url' in file && file.url), several)
     emulator.next(json(200, { id: operation.id, status: 'completed' }))
-    const untold = await adapter.check(operation, line)
-    const own = `${line.baseUrl}/videos/${operation.id}/content?index=0`
+    const untold = await adapter.check(operation, connection)
+    const own = `${connection.baseUrl}/videos/${operation.id}/content?index=0`
     t.deepEqual(untold.status === 'completed' && untold.output.files, [{ role: 'video', url: own }])
   })
 })
@@ -130,12 +130,12 @@ test('reported: the file where it is told, else at the provider’s own address;
 test('callbacks are verified with the workspace’s secret over time, comma and body', async t => {
   const nowMs = 1_795_132_800_000
   const world = await startOpenRouterVideos()
-  const line = lineTo('openrouter', openai, world.url)
-  const { id } = await adapter.start(shapedCall(), line, null)
+  const connection = connectionTo('openrouter', openai, world.url)
+  const { id } = await adapter.start(shapedCall(), connection, null)
   world.finish()
   const { body: raw, headers } = world.callback(String(id), nowMs)
   const callback = (more: Partial<ProviderCallback> = {}): ProviderCallback => ({
-    ...{ headers, raw, nowMs, secret: workspaceSecret, connection: line },
+    ...{ headers, raw, nowMs, secret: workspaceSecret, connection },
     remember: () => Promise.reject(new Error('nothing to ask for')),
     ...more,
   })
@@ -154,7 +154,7 @@ test('callbacks are verified with the workspace’s secret over time, comma and 
     old: { nowMs: nowMs + 301_000 },
     'of the future': { nowMs: nowMs - 301_000 },
     'a provider of another form': {
-      connection: { ...line, provider: { ...line.provider, quirks: { videos: 'openai' } } },
+      connection: { ...connection, provider: { ...connection.provider, quirks: { videos: 'openai' } } },
     },
   }
   for (const [what, more] of Object.entries(wrong)) t.false(await openai.verify!(callback(more)), what)

@@ -7,7 +7,7 @@ import type { ProviderCallback, QueuedAdapter, QueuedCall } from '../../../share
 import { json } from '../../emulators/emulator.ts'
 import { accountSecret, replicateError, signed, startReplicate } from '../../emulators/replicate.ts'
 import { falLipsync, falMesh, falVideo } from '../../support/jobs/fal-calls.ts'
-import { lineTo, queuedConformance } from '../../support/jobs/queued-adapter.ts'
+import { connectionTo, queuedConformance } from '../../support/jobs/queued-adapter.ts'
 import { assertFailures, assertReports, bench } from '../../support/jobs/slow-work.ts'
 import { audioSource, hiddenImage, imageSource } from '../../support/jobs/sources.ts'
 import { test } from '../../support/test.ts'
@@ -143,25 +143,25 @@ test('reported: every status and form of output', async t => {
 
 test('reported: predict_time as the invoice, a removed output as a failure', async t => {
   const started = await startReplicate()
-  const line = lineTo('replicate', replicate, started.url)
-  const done = await adapter.start(call(), line, null)
+  const connection = connectionTo('replicate', replicate, started.url)
+  const done = await adapter.start(call(), connection, null)
   started.finish()
-  const report = await adapter.check(done, line)
+  const report = await adapter.check(done, connection)
   t.deepEqual(report.status === 'completed' && report.invoice, { seconds: null, credits: 12.5 })
   for (const ending of ['aborted', 'removed'] as const) {
-    const { id } = await adapter.start(call(), line, null)
+    const { id } = await adapter.start(call(), connection, null)
     started.endAs(String(id), ending)
-    t.is((await adapter.check({ id: id!, output: null }, line)).status, 'failed', ending)
+    t.is((await adapter.check({ id: id!, output: null }, connection)).status, 'failed', ending)
   }
   await started.close()
 })
 
 test('reported: a face swap and the parts of a mesh', async t => {
   const url = 'https://replicate.delivery/a/model.glb'
-  await using(async ({ emulator }, line) => {
+  await using(async ({ emulator }, connection) => {
     const output = { mesh: url, textures: ['https://replicate.delivery/a/t.png', {}], rendered_image: file }
     emulator.next(json(200, { status: 'succeeded', output }))
-    const report = await replicate.queued!.mesh!.check(operation, line)
+    const report = await replicate.queued!.mesh!.check(operation, connection)
     if (report.status !== 'completed') return t.fail(report.status)
     t.deepEqual(report.output.files, [
       { role: 'glb', url },
@@ -175,7 +175,7 @@ test('reported: a face swap and the parts of a mesh', async t => {
       ['face_image_url', imageSource],
     ])
     const input = { seconds: 5, maxSeconds: 60, sourceFaceConsent: true } as const
-    await swap.start({ target, jobId: 'job_1', input, sources, callbackUrl: null }, line, null)
+    await swap.start({ target, jobId: 'job_1', input, sources, callbackUrl: null }, connection, null)
     t.deepEqual(emulator.requests.at(-1)!.body.input, {
       target: 'https://files.example/voice.mp3',
       face: 'https://files.example/face.png',
@@ -186,12 +186,12 @@ test('reported: a face swap and the parts of a mesh', async t => {
 test('callbacks are verified with the account’s secret, the configured one before the one that is asked for', async t => {
   const nowMs = 1_795_132_800_000
   const started = await startReplicate()
-  const line = lineTo('replicate', replicate, started.url)
-  const { id } = await adapter.start(call(), line, null)
+  const connection = connectionTo('replicate', replicate, started.url)
+  const { id } = await adapter.start(call(), connection, null)
   started.finish()
   const { body: raw, headers } = started.callback(String(id), nowMs)
   const callback = (more: Partial<ProviderCallback> = {}): ProviderCallback => ({
-    ...{ headers, raw, nowMs, secret: null, connection: line },
+    ...{ headers, raw, nowMs, secret: null, connection },
     remember: (_name, load) => load(),
     ...more,
   })

@@ -124,13 +124,13 @@ test('400 for what a model does not take, before anything is sent', async t => {
 
 test('400 for what Replicate finds wrong with an input, about our field', async t => {
   const traits = { n_field: 'num_outputs', prompt_field: 'text' }
-  await images.using(async (_world, line) => {
+  await images.using(async (_world, connection) => {
     const strange = imageCallWith('replicate', 'black-forest-labs/flux-schnell', traits)
-    const unknown = await providerFault(images.adapter.start(strange, line, null))
+    const unknown = await providerFault(images.adapter.start(strange, connection, null))
     t.deepEqual([unknown.reason, unknown.param], ['invalid_request', null])
     const named = { ...traits, prompt_field: 'prompt' }
     const many = imageCallWith('replicate', 'black-forest-labs/flux-schnell', named, { n: 9 })
-    const fault = await providerFault(images.adapter.start(many, line, null))
+    const fault = await providerFault(images.adapter.start(many, connection, null))
     t.deepEqual([fault.reason, fault.param, fault.status], ['invalid_request', 'n', 422])
   })
 })

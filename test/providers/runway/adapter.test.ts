@@ -1,7 +1,7 @@
 import { runway } from '../../../shared/providers/adapters/runway/protocol.ts'
 import { json, type Reply, text } from '../../emulators/emulator.ts'
 import { invalidBody, noCredits, type RunwayOptions, rateLimited, startRunway } from '../../emulators/runway.ts'
-import { lineTo, providerFault, queuedConformance, refusedField } from '../../support/jobs/queued-adapter.ts'
+import { connectionTo, providerFault, queuedConformance, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { assertReports } from '../../support/jobs/slow-work.ts'
 import { hidden, hiddenImage, imageSource, otherImage, sourceOf, videoSource } from '../../support/jobs/sources.ts'
 import { created, videoAdapter, videoCall } from '../../support/jobs/video-calls.ts'
@@ -82,7 +82,7 @@ for (const [title, model, input, sources, path, body] of bodies)
     const { emulator, url, works, close } = await startRunway()
     const operation = await adapter.start(
       videoCall('runway', model, input, sources),
-      lineTo('runway', runway, url),
+      connectionTo('runway', runway, url),
       null,
     )
     const sent = created(emulator.requests)
@@ -95,11 +95,11 @@ for (const [title, model, input, sources, path, body] of bodies)
 
 test('started: frames and aspect ratios that an operator’s own rows may have', async t => {
   const { emulator, url, close } = await startRunway()
-  const line = lineTo('runway', runway, url)
+  const connection = connectionTo('runway', runway, url)
   emulator.next(json(200, { id: 'a-task' }))
   const frames = { start_image_url: imageSource, end_image_url: otherImage }
   const own = { upstream_model: 'veo3.1', traits: {} }
-  await adapter.start(videoCall('runway', 'runway-gen4.5', { mode: 'image' }, frames, own), line, null)
+  await adapter.start(videoCall('runway', 'runway-gen4.5', { mode: 'image' }, frames, own), connection, null)
   t.deepEqual(created(emulator.requests).body.promptImage, [
     { uri: 'https://files.example/face.png', position: 'first' },
     { uri: 'https://files.example/other.jpg', position: 'last' },
@@ -109,7 +109,7 @@ test('started: frames and aspect ratios that an operator’s own rows may have',
   const wide = { mode: 'video', prompt: null, aspectRatio: '21:9' } as const
   await adapter.start(
     videoCall('runway', 'runway-gen4-aleph', wide, { input_video_url: videoSource }, aleph),
-    line,
+    connection,
     null,
   )
   t.deepEqual(created(emulator.requests).body, {
@@ -143,7 +143,7 @@ const refusals: [string, string, Input, Sources, string][] = [
 for (const [title, model, input, sources, field] of refusals)
   test(`400 before anything is sent: ${title}`, async t => {
     const { emulator, url, close } = await startRunway()
-    const start = adapter.start(videoCall('runway', model, input, sources), lineTo('runway', runway, url), null)
+    const start = adapter.start(videoCall('runway', model, input, sources), connectionTo('runway', runway, url), null)
     t.is(await refusedField(start), field)
     t.is(emulator.requests.length, 0)
     await close()
@@ -153,7 +153,7 @@ for (const [title, model, input, sources, field] of refusals)
 async function look(answer: unknown) {
   const { emulator, url, close } = await startRunway()
   emulator.next(json(200, answer))
-  return adapter.check({ task: 'a-task' }, lineTo('runway', runway, url)).finally(close)
+  return adapter.check({ task: 'a-task' }, connectionTo('runway', runway, url)).finally(close)
 }
 
 const pending: [object, number | null][] = [
@@ -171,9 +171,9 @@ for (const [answer, progress] of pending)
 
 test('completed: the addresses as they are, the credits as invoiced', async t => {
   const { url, works, close } = await startRunway({ autoFinish: 1 })
-  const line = lineTo('runway', runway, url)
-  const operation = await adapter.start(videoCall('runway', 'runway-gen4.5'), line, null)
-  t.deepEqual(await adapter.check(operation, line), {
+  const connection = connectionTo('runway', runway, url)
+  const operation = await adapter.start(videoCall('runway', 'runway-gen4.5'), connection, null)
+  t.deepEqual(await adapter.check(operation, connection), {
     status: 'completed',
     output: {
       files: [{ role: 'video', url: `${url}/files/${[...works.keys()][0]}/video.mp4?_jwt=signed` }],
@@ -201,10 +201,10 @@ for (const [failureCode, reason] of failures)
   test(`failed: ${failureCode ?? 'without a code'} is ${reason}`, async t => {
     const failure: RunwayOptions['failure'] = { failure: 'It went wrong.', ...(failureCode && { failureCode }) }
     const { url, fail, close } = await startRunway({ failure })
-    const line = lineTo('runway', runway, url)
-    const operation = await adapter.start(videoCall('runway', 'runway-gen4.5'), line, null)
+    const connection = connectionTo('runway', runway, url)
+    const operation = await adapter.start(videoCall('runway', 'runway-gen4.5'), connection, null)
     fail()
-    const report = await adapter.check(operation, line)
+    const report = await adapter.check(operation, connection)
     if (report.status !== 'failed') return void t.fail(report.status)
     t.is(report.error.reason, reason as typeof report.error.reason)
     t.regex(report.error.message, /It went wrong\./)
@@ -254,7 +254,7 @@ for (const [title, reply, reason, message] of errors)
   test(`${title} at the start is ${reason}`, async t => {
     const { emulator, url, close } = await startRunway()
     emulator.next(reply)
-    const start = adapter.start(videoCall('runway', 'runway-gen4.5'), lineTo('runway', runway, url), null)
+    const start = adapter.start(videoCall('runway', 'runway-gen4.5'), connectionTo('runway', runway, url), null)
     const error = await providerFault(start)
     t.is(error.reason, reason as typeof error.reason)
     t.regex(error.message, message)
@@ -266,7 +266,7 @@ test('invalid_response: a handle that would lead elsewhere', async t => {
   const { emulator, url, close } = await startRunway()
   for (const id of ['../organization', 'a/b', 'a?b', '', null, { id: 'a' }]) {
     emulator.next(json(200, { id }))
-    const start = adapter.start(videoCall('runway', 'runway-gen4.5'), lineTo('runway', runway, url), null)
+    const start = adapter.start(videoCall('runway', 'runway-gen4.5'), connectionTo('runway', runway, url), null)
     t.is((await providerFault(start)).reason, 'invalid_response')
   }
   await close()
@@ -274,11 +274,11 @@ test('invalid_response: a handle that would lead elsewhere', async t => {
 
 test('cancelled: by DELETE; a task that is gone is no fault', async t => {
   const { emulator, url, finish, works, close } = await startRunway()
-  const line = lineTo('runway', runway, url)
-  const operation = await adapter.start(videoCall('runway', 'runway-gen4.5'), line, null)
+  const connection = connectionTo('runway', runway, url)
+  const operation = await adapter.start(videoCall('runway', 'runway-gen4.5'), connection, null)
   finish()
-  await adapter.cancel!(operation, line)
-  await adapter.cancel!(operation, line)
+  await adapter.cancel!(operation, connection)
+  await adapter.cancel!(operation, connection)
   t.is(works.size, 0)
   const { path, headers } = emulator.requests.find(({ method }) => method === 'DELETE')!
   t.is(path, `/v1/tasks/${operation.task}`)

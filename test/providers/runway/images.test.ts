@@ -87,14 +87,14 @@ test('400 for what Runway does not take, before anything is sent', async t => {
 })
 
 test('400 for what Runway finds wrong with an input, about our field', async t => {
-  await using(async ({ emulator }, line) => {
+  await using(async ({ emulator }, connection) => {
     for (const [path, param] of [
       ['promptText', 'prompt'],
       ['referenceImages.0.uri', 'input_references'],
       ['ratio', null],
     ] as const) {
       emulator.next(invalidBody(path, 'Invalid'))
-      const fault = await providerFault(adapter.start(gen4(), line, null))
+      const fault = await providerFault(adapter.start(gen4(), connection, null))
       t.deepEqual([fault.reason, fault.param], ['invalid_request', param])
     }
   })
@@ -105,11 +105,11 @@ test('failed: by the safety filter, without a file; cancelled by DELETE', async 
   const safety = { status: 'FAILED', failure: 'Moderated', failureCode: 'SAFETY.INPUT.TEXT' }
   t.is(reasonOf(await shown(operation, safety)), 'content_filter')
   t.is(reasonOf(await shown(operation, { status: 'SUCCEEDED', output: [] })), 'invalid_response')
-  await using(async ({ emulator }, line) => {
-    const started = await adapter.start(gen4(), line, null)
-    await adapter.cancel!(started, line)
+  await using(async ({ emulator }, connection) => {
+    const started = await adapter.start(gen4(), connection, null)
+    await adapter.cancel!(started, connection)
     t.is(emulator.requests.at(-1)!.method, 'DELETE')
-    t.is((await adapter.check(started, line)).status, 'failed')
+    t.is((await adapter.check(started, connection)).status, 'failed')
   })
 })
 

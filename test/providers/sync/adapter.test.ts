@@ -160,9 +160,9 @@ test('finished at the second look, for those who cannot end it themselves', asyn
 })
 
 test('refused: a handle that would lead to another address', async t => {
-  await using(async ({ emulator }, line) => {
+  await using(async ({ emulator }, connection) => {
     emulator.next(json(201, { id: '../v2/assets?x=' }))
-    const error = await t.throwsAsync(adapter.start(call(), line, null), { instanceOf: ProviderError })
+    const error = await t.throwsAsync(adapter.start(call(), connection, null), { instanceOf: ProviderError })
     t.is(error!.reason, 'invalid_response')
   })
 })

@@ -11,7 +11,7 @@ import type {
 } from '../../../shared/providers/contract.ts'
 import type { BatchEmulator, BatchScript } from '../../emulators/batches.ts'
 import { json, type Reply, reset, text } from '../../emulators/emulator.ts'
-import { lineTo, providerFault, secret } from '../jobs/queued-adapter.ts'
+import { connectionTo, providerFault, secret } from '../jobs/queued-adapter.ts'
 import { sourceOf } from '../jobs/sources.ts'
 import type { Test } from '../test.ts'
 import { all, largeFile, resultLine, startStreamingProvider } from './streams.ts'
@@ -55,22 +55,22 @@ export function batchBench<World extends BatchEmulator>({ provider, protocol, mo
     adapter,
     call,
     fileOf,
-    line: (url: string) => lineTo(provider, protocol, url),
-    started: (line: ProviderConnection, ...contents: string[]) =>
-      adapter.start(fileOf(contents), { kind: 'chat', batchId: 'batch_1' }, line),
+    connection: (url: string) => connectionTo(provider, protocol, url),
+    started: (connection: ProviderConnection, ...contents: string[]) =>
+      adapter.start(fileOf(contents), { kind: 'chat', batchId: 'batch_1' }, connection),
     /** Runs with an emulator whose batches are scripted. */
-    using: async <T>(body: (world: World, line: ProviderConnection) => Promise<T>, script?: Partial<BatchScript>) => {
+    using: async <T>(body: (world: World, connection: ProviderConnection) => Promise<T>, script?: Partial<BatchScript>) => {
       const world = await start(script)
       try {
-        return await body(world, lineTo(provider, protocol, world.url))
+        return await body(world, connectionTo(provider, protocol, world.url))
       } finally {
         await world.close()
       }
     },
     /** The outcome of each request by id: the text of its answer, or its error. */
-    async outcomes(operation: Operation, line: ProviderConnection): Promise<Record<string, string>> {
+    async outcomes(operation: Operation, connection: ProviderConnection): Promise<Record<string, string>> {
       const found: Record<string, string> = {}
-      for (const answer of await all(adapter.results(operation, line))) {
+      for (const answer of await all(adapter.results(operation, connection))) {
         if (answer.id in found) throw new Error(`two answers of ${answer.id}`)
         found[answer.id] = 'error' in answer ? answer.error.reason : textOf(answer.json)
       }
@@ -83,9 +83,9 @@ export function batchBench<World extends BatchEmulator>({ provider, protocol, mo
 }
 
 /** Looks until a batch is over. */
-async function ended(adapter: BatchAdapter, operation: Operation, line: ProviderConnection) {
+async function ended(adapter: BatchAdapter, operation: Operation, connection: ProviderConnection) {
   for (let look = 0; look < 5; look++) {
-    const report = await adapter.check(operation, line)
+    const report = await adapter.check(operation, connection)
     if (report.isOver) return report
   }
   throw new Error('the batch does not end')
@@ -97,8 +97,8 @@ export function batchConformance(test: Test, subject: Subject<BatchEmulator>): v
   const { adapter, started, outcomes, using } = bench
 
   test('started: a handle that survives storage; the key is in its header only', t =>
-    using(async ({ emulator }, line) => {
-      const operation = await started(line, 'one', 'two')
+    using(async ({ emulator }, connection) => {
+      const operation = await started(connection, 'one', 'two')
       t.deepEqual(JSON.parse(JSON.stringify(operation)), operation)
       t.true(JSON.stringify(operation).length < 2_000)
       for (const { path, raw } of emulator.requests)
@@ -107,12 +107,12 @@ export function batchConformance(test: Test, subject: Subject<BatchEmulator>): v
 
   test('running until it is over, then every request with its own answer in any order', t =>
     using(
-      async (_world, line) => {
-        const operation = await started(line, 'one', 'two', 'three')
-        t.is((await adapter.check(operation, line)).isOver, false)
-        t.is((await adapter.check(operation, line)).isOver, false)
-        t.deepEqual(await adapter.check(operation, line), { isOver: true, completed: 3, failed: 0 })
-        t.deepEqual(await outcomes(operation, line), { l1: 'Echo: one', l2: 'Echo: two', l3: 'Echo: three' })
+      async (_world, connection) => {
+        const operation = await started(connection, 'one', 'two', 'three')
+        t.is((await adapter.check(operation, connection)).isOver, false)
+        t.is((await adapter.check(operation, connection)).isOver, false)
+        t.deepEqual(await adapter.check(operation, connection), { isOver: true, completed: 3, failed: 0 })
+        t.deepEqual(await outcomes(operation, connection), { l1: 'Echo: one', l2: 'Echo: two', l3: 'Echo: three' })
       },
       { polls: 3 },
     ))
@@ -121,11 +121,11 @@ export function batchConformance(test: Test, subject: Subject<BatchEmulator>): v
     const { invalid, contextLength, overloaded } = subject.single
     const replies: Record<string, Reply> = { l1: invalid, l3: contextLength, l4: overloaded }
     return using(
-      async (_world, line) => {
-        const operation = await started(line, 'one', 'two', 'three', 'four')
-        t.deepEqual(await ended(adapter, operation, line), { isOver: true, completed: 1, failed: 3 })
+      async (_world, connection) => {
+        const operation = await started(connection, 'one', 'two', 'three', 'four')
+        t.deepEqual(await ended(adapter, operation, connection), { isOver: true, completed: 1, failed: 3 })
         const expected = { l1: 'invalid_request', l2: 'Echo: two', l3: 'context_length', l4: 'overloaded' }
-        t.deepEqual(await outcomes(operation, line), expected)
+        t.deepEqual(await outcomes(operation, connection), expected)
       },
       { instead: ({ id }) => replies[id] ?? null },
     )
@@ -133,11 +133,11 @@ export function batchConformance(test: Test, subject: Subject<BatchEmulator>): v
 
   test('expired: finished answers stay, the other requests are known not to have been run', t =>
     using(
-      async (_world, line) => {
-        const operation = await started(line, 'one', 'two', 'three')
-        t.deepEqual(await ended(adapter, operation, line), { isOver: true, completed: 1, failed: 0 })
-        t.deepEqual(await outcomes(operation, line), { l1: 'Echo: one', l2: 'timeout', l3: 'timeout' })
-        for (const answer of await all(adapter.results(operation, line)))
+      async (_world, connection) => {
+        const operation = await started(connection, 'one', 'two', 'three')
+        t.deepEqual(await ended(adapter, operation, connection), { isOver: true, completed: 1, failed: 0 })
+        t.deepEqual(await outcomes(operation, connection), { l1: 'Echo: one', l2: 'timeout', l3: 'timeout' })
+        for (const answer of await all(adapter.results(operation, connection)))
           if ('error' in answer) t.true(answer.error.unsent)
       },
       { answers: 1 },
@@ -145,28 +145,28 @@ export function batchConformance(test: Test, subject: Subject<BatchEmulator>): v
 
   test('cancelled: not over at once, then finished answers stay; a second cancel does nothing', t =>
     using(
-      async (_world, line) => {
-        const operation = await started(line, 'one', 'two')
-        await adapter.cancel(operation, line)
-        const report = await ended(adapter, operation, line)
+      async (_world, connection) => {
+        const operation = await started(connection, 'one', 'two')
+        await adapter.cancel(operation, connection)
+        const report = await ended(adapter, operation, connection)
         t.deepEqual(report, { isOver: true, completed: 1, failed: 0 })
-        t.deepEqual(await outcomes(operation, line), { l1: 'Echo: one', l2: 'server_error' })
-        for (const answer of await all(adapter.results(operation, line)))
+        t.deepEqual(await outcomes(operation, connection), { l1: 'Echo: one', l2: 'server_error' })
+        for (const answer of await all(adapter.results(operation, connection)))
           if ('error' in answer) t.true(answer.error.unsent)
-        await adapter.cancel(operation, line)
+        await adapter.cancel(operation, connection)
       },
       { polls: 9, answers: 1 },
     ))
 
   test('a look that fails says nothing of the batch', t =>
-    using(async ({ emulator }, line) => {
-      const operation = await started(line, 'one')
+    using(async ({ emulator }, connection) => {
+      const operation = await started(connection, 'one')
       for (const reply of [json(500, {}), text(503, 'busy'), reset, json(200, { hello: 'world' })]) {
         emulator.next(reply)
-        const error = await providerFault(adapter.check(operation, line))
+        const error = await providerFault(adapter.check(operation, connection))
         t.true(['server_error', 'connection', 'invalid_response'].includes(error.reason), error.reason)
       }
-      t.true((await ended(adapter, operation, line)).isOver)
+      t.true((await ended(adapter, operation, connection)).isOver)
     }))
 
   const refusals: [string, Reply, string][] = [
@@ -181,24 +181,24 @@ export function batchConformance(test: Test, subject: Subject<BatchEmulator>): v
   for (const [what, reply, reason] of refusals)
     test(`a create answered with ${what} is ${reason}, and was sent`, t =>
       using(
-        async (_world, line) => {
-          const error = await providerFault(started(line, 'one'))
+        async (_world, connection) => {
+          const error = await providerFault(started(connection, 'one'))
           t.deepEqual([error.reason as string, error.unsent], [reason, false])
         },
         { refusals: [reply] },
       ))
 
   test('a start that cannot connect is known to have had no effect', async t => {
-    const error = await providerFault(started(bench.line('http://127.0.0.1:1'), 'one'))
+    const error = await providerFault(started(bench.connection('http://127.0.0.1:1'), 'one'))
     t.deepEqual([error.reason, error.unsent], ['connection', true])
   })
 
   test('the provider’s words about its account and keys do not come through', t =>
     using(
-      async (_world, line) => {
-        const operation = await started(line, 'one')
-        await ended(adapter, operation, line)
-        const [answer] = await all(adapter.results(operation, line))
+      async (_world, connection) => {
+        const operation = await started(connection, 'one')
+        await ended(adapter, operation, connection)
+        const [answer] = await all(adapter.results(operation, connection))
         if (!answer || !('error' in answer)) return void t.fail('expected an error')
         t.notRegex(answer.error.message, subject.single.secrets)
         t.true(answer.error.message.length > 0)
@@ -223,7 +223,7 @@ export function batchConformance(test: Test, subject: Subject<BatchEmulator>): v
       (await file.open()).on('data', () => {
         ahead = Math.max(ahead, made() - provider.receivedBytes())
       })
-    await adapter.start({ ...file, open }, { kind: 'chat', batchId: 'batch_1' }, bench.line(provider.url))
+    await adapter.start({ ...file, open }, { kind: 'chat', batchId: 'batch_1' }, bench.connection(provider.url))
     t.true(provider.receivedBytes() >= 64 * MiB)
     t.true(ahead > 0 && ahead <= maxAheadBytes, `${ahead} bytes ahead`)
     await provider.close()
@@ -241,7 +241,7 @@ export function batchConformance(test: Test, subject: Subject<BatchEmulator>): v
         yield line
       }
     })
-    for await (const _answer of adapter.results({ id: 'b1' }, bench.line(provider.url))) {
+    for await (const _answer of adapter.results({ id: 'b1' }, bench.connection(provider.url))) {
       read += line.length
       await turn()
     }
@@ -255,7 +255,7 @@ export function batchConformance(test: Test, subject: Subject<BatchEmulator>): v
       yield resultLine('l1', 'one')
       await new Promise(() => {})
     })
-    for await (const { id } of adapter.results({ id: 'b1' }, bench.line(provider.url))) {
+    for await (const { id } of adapter.results({ id: 'b1' }, bench.connection(provider.url))) {
       t.is(id, 'l1')
       break
     }
@@ -270,7 +270,7 @@ export function batchConformance(test: Test, subject: Subject<BatchEmulator>): v
     })
     const seen: string[] = []
     const reading = async () => {
-      for await (const { id } of adapter.results({ id: 'b1' }, bench.line(provider.url))) seen.push(id)
+      for await (const { id } of adapter.results({ id: 'b1' }, bench.connection(provider.url))) seen.push(id)
     }
     const error = await providerFault(reading())
     t.is(error.reason, 'connection')
@@ -284,7 +284,7 @@ export function batchConformance(test: Test, subject: Subject<BatchEmulator>): v
     const provider = await startStreamingProvider(async function* () {
       yield [...lines, ...unclear, resultLine('l3', 'three').trim()].join('\n')
     })
-    const answers = await all(adapter.results({ id: 'b1' }, bench.line(provider.url)))
+    const answers = await all(adapter.results({ id: 'b1' }, bench.connection(provider.url)))
     t.deepEqual(
       answers.map(answer => [answer.id, 'error' in answer ? answer.error.reason : answer.json]),
       [

@@ -19,17 +19,17 @@ export function shapedCall(
 /** The protocol as a provider whose quirk `videos` is this one gets it. */
 export function shapedProtocol(videos: 'openai' | 'openrouter'): Protocol {
   const adapter = openai.queued!.video!
-  const shaped = (line: ProviderConnection): ProviderConnection => ({
-    ...line,
-    provider: { ...line.provider, quirks: { videos } },
+  const shaped = (connection: ProviderConnection): ProviderConnection => ({
+    ...connection,
+    provider: { ...connection.provider, quirks: { videos } },
   })
   return {
     ...openai,
     queued: {
       video: {
         ...adapter,
-        start: (call, line, after) => adapter.start(call, shaped(line), after),
-        check: (operation, line) => adapter.check(operation, shaped(line)),
+        start: (call, connection, after) => adapter.start(call, shaped(connection), after),
+        check: (operation, connection) => adapter.check(operation, shaped(connection)),
       },
     },
   }

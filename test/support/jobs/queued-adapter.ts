@@ -20,8 +20,8 @@ export const secret = 'secret-key-of-the-gateway:and-its-other-half'
 const timeouts = { connectTimeoutMs: 2_000, firstByteTimeoutMs: 5_000, idleTimeoutMs: 5_000, totalTimeoutMs: 10_000 }
 const catalog = loadCatalog()
 
-/** A line to an emulator at `url`, as the gateway would open one to the provider of this catalog name. */
-export function lineTo(name: string, protocol: Protocol, url: string): ProviderConnection {
+/** A connection to an emulator at `url`, as the gateway would open one to the provider of this catalog name. */
+export function connectionTo(name: string, protocol: Protocol, url: string): ProviderConnection {
   const provider = catalog.providers.get(name)!
   // The path of the real base URL stays, so that paths are tested whole.
   const prefix = new URL(provider.base_url).pathname.replace(/\/+$/, '')
@@ -88,11 +88,11 @@ export function queuedConformance<K extends QueuedKind>(test: Test, subject: Sub
   const { name, protocol, provider } = subject
   const adapter = protocol.queued![subject.kind] as QueuedAdapter<K>
   type World = Awaited<ReturnType<typeof subject.start>>
-  const run = (title: string, body: (t: ExecutionContext, world: World, line: ProviderConnection) => Promise<void>) =>
+  const run = (title: string, body: (t: ExecutionContext, world: World, connection: ProviderConnection) => Promise<void>) =>
     test(`${name}: ${title}`, async t => {
       const world = await subject.start()
       try {
-        await body(t, world, lineTo(provider, protocol, world.emulator.url))
+        await body(t, world, connectionTo(provider, protocol, world.emulator.url))
       } finally {
         await world.close()
       }
@@ -100,8 +100,8 @@ export function queuedConformance<K extends QueuedKind>(test: Test, subject: Sub
 
   run(
     'started: one create request, a handle that survives storage and holds no secret',
-    async (t, { emulator }, line) => {
-      const operation = await adapter.start(subject.call(), line, null)
+    async (t, { emulator }, connection) => {
+      const operation = await adapter.start(subject.call(), connection, null)
       const creating = emulator.requests.filter(({ method }) => method === 'POST')
       t.is(creating.length, 1)
       t.deepEqual(JSON.parse(JSON.stringify(operation)), operation)
@@ -109,38 +109,38 @@ export function queuedConformance<K extends QueuedKind>(test: Test, subject: Sub
       t.true(JSON.stringify(operation).length < 2_000)
     },
   )
-  run('pending until it is finished, then completed with files', async (t, { finish }, line) => {
-    let operation = await adapter.start(subject.call(), line, null)
-    const early = await adapter.check(operation, line)
+  run('pending until it is finished, then completed with files', async (t, { finish }, connection) => {
+    let operation = await adapter.start(subject.call(), connection, null)
+    const early = await adapter.check(operation, connection)
     t.is(early.status, 'pending')
     if (early.status === 'pending') t.true(early.progress === null || (early.progress >= 0 && early.progress < 100))
     finish()
-    let report = await adapter.check(operation, line)
+    let report = await adapter.check(operation, connection)
     for (let part = 0; report.status === 'next' && part < 5; part++) {
-      operation = await adapter.start(subject.call(), line, report.operation)
+      operation = await adapter.start(subject.call(), connection, report.operation)
       finish()
-      report = await adapter.check(operation, line)
+      report = await adapter.check(operation, connection)
     }
     if (report.status !== 'completed') return void t.fail(`expected completed, got ${report.status}`)
     t.true(report.output.files.length > 0)
     for (const file of report.output.files) t.true('bytes' in file || URL.canParse(file.url))
   })
-  run('failed with the provider’s reason, without secrets', async (t, { fail }, line) => {
-    const operation = await adapter.start(subject.call(), line, null)
+  run('failed with the provider’s reason, without secrets', async (t, { fail }, connection) => {
+    const operation = await adapter.start(subject.call(), connection, null)
     fail()
-    const report = await adapter.check(operation, line)
+    const report = await adapter.check(operation, connection)
     if (report.status !== 'failed') return void t.fail(`expected failed, got ${report.status}`)
     t.true(report.error instanceof ProviderError)
     t.true(report.error.message.length > 0 && !report.error.message.includes('secret-key'))
   })
-  run('a look that fails says nothing of the work', async (t, { emulator, finish }, line) => {
-    const operation = await adapter.start(subject.call(), line, null)
+  run('a look that fails says nothing of the work', async (t, { emulator, finish }, connection) => {
+    const operation = await adapter.start(subject.call(), connection, null)
     for (const reply of [json(500, { message: 'down' }), json(503, {}), reset]) {
       emulator.next(reply)
-      t.true((await providerFault(adapter.check(operation, line))) instanceof ProviderError)
+      t.true((await providerFault(adapter.check(operation, connection))) instanceof ProviderError)
     }
     finish()
-    t.regex((await adapter.check(operation, line)).status, /completed|next/)
+    t.regex((await adapter.check(operation, connection)).status, /completed|next/)
   })
 
   const refusals: [string, Reply | undefined, string][] = [
@@ -163,32 +163,32 @@ export function queuedConformance<K extends QueuedKind>(test: Test, subject: Sub
   ]
   for (const [what, reply, reason] of refusals) {
     if (!reply) continue
-    run(`a start answered with ${what} is ${reason}`, async (t, { emulator }, line) => {
+    run(`a start answered with ${what} is ${reason}`, async (t, { emulator }, connection) => {
       emulator.next(reply)
-      const error = await providerFault(adapter.start(subject.call(), line, null))
+      const error = await providerFault(adapter.start(subject.call(), connection, null))
       t.is(error.reason, reason as ProviderError['reason'])
       t.false(error.unsent)
       t.false(error.message.includes('secret-key'))
     })
   }
   run('a start that cannot connect is known to have had no effect', async (t, world) => {
-    const gone = lineTo(provider, protocol, 'http://127.0.0.1:1')
+    const gone = connectionTo(provider, protocol, 'http://127.0.0.1:1')
     const error = await providerFault(adapter.start(subject.call(), gone, null))
     t.is(error.reason, 'connection')
     t.true(error.unsent)
     t.is(world.emulator.requests.length, 0)
   })
   if (adapter.cancel)
-    run('cancelled work is over', async (t, _world, line) => {
-      const operation = await adapter.start(subject.call(), line, null)
-      await adapter.cancel!(operation, line)
-      const report = await adapter.check(operation, line).catch(error => ({ status: 'failed', error }))
+    run('cancelled work is over', async (t, _world, connection) => {
+      const operation = await adapter.start(subject.call(), connection, null)
+      await adapter.cancel!(operation, connection)
+      const report = await adapter.check(operation, connection).catch(error => ({ status: 'failed', error }))
       t.is(report.status, 'failed')
     })
   if (adapter.find)
-    run('found by the job’s own id once it was started, not before', async (t, _world, line) => {
-      t.is(await adapter.find!(subject.call(), line), null)
-      const operation = (await adapter.start(subject.call(), line, null)) as Operation
-      t.deepEqual(await adapter.find!(subject.call(), line), operation)
+    run('found by the job’s own id once it was started, not before', async (t, _world, connection) => {
+      t.is(await adapter.find!(subject.call(), connection), null)
+      const operation = (await adapter.start(subject.call(), connection, null)) as Operation
+      t.deepEqual(await adapter.find!(subject.call(), connection), operation)
     })
 }

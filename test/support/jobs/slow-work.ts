@@ -11,7 +11,7 @@ import { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { json } from '../../emulators/emulator.ts'
 import type { WorkEmulator } from '../../emulators/slow-work.ts'
 import type { ExecutionContext } from '../test.ts'
-import { lineTo, refusedField } from './queued-adapter.ts'
+import { connectionTo, refusedField } from './queued-adapter.ts'
 
 /** One adapter and its emulator. */
 export function bench<K extends QueuedKind>(
@@ -21,10 +21,10 @@ export function bench<K extends QueuedKind>(
   start: () => Promise<WorkEmulator>,
 ) {
   const adapter = protocol.queued![kind] as QueuedAdapter<K>
-  const using = async <T>(body: (world: WorkEmulator, line: ProviderConnection) => Promise<T>): Promise<T> => {
+  const using = async <T>(body: (world: WorkEmulator, connection: ProviderConnection) => Promise<T>): Promise<T> => {
     const world = await start()
     try {
-      return await body(world, lineTo(provider, protocol, world.url))
+      return await body(world, connectionTo(provider, protocol, world.url))
     } finally {
       await world.close()
     }
@@ -34,21 +34,21 @@ export function bench<K extends QueuedKind>(
     using,
     /** The request that starts the work, as the emulator took it. */
     started: (call: QueuedCall<K>, after: Operation | null = null) =>
-      using(async ({ emulator }, line) => {
-        const operation = await adapter.start(call, line, after)
+      using(async ({ emulator }, connection) => {
+        const operation = await adapter.start(call, connection, after)
         const { method, path, headers, body } = emulator.requests.at(-1)!
         return { operation, method, path, headers, body }
       }),
     /** What `check` makes of an answer. */
     shown: (answer: unknown, operation: Operation): Promise<PollReport<K>> =>
-      using(async ({ emulator }, line) => {
+      using(async ({ emulator }, connection) => {
         emulator.next(json(200, answer))
-        return adapter.check(operation, line)
+        return adapter.check(operation, connection)
       }),
     /** The refusal of a call before anything is sent. */
     refused: (t: ExecutionContext, call: QueuedCall<K>) =>
-      using(async ({ emulator }, line) => {
-        const field = await refusedField(adapter.start(call, line, null))
+      using(async ({ emulator }, connection) => {
+        const field = await refusedField(adapter.start(call, connection, null))
         t.is(emulator.requests.length, 0)
         return field
       }),

@@ -11,7 +11,7 @@ import type {
 } from '../../../shared/providers/contract.ts'
 import { type FailureReason, ProviderError } from '../../../shared/providers/provider-error.ts'
 import { hang, json, type Recorded, type Reply, reset, text } from '../../emulators/emulator.ts'
-import { lineTo, providerFault, secret } from '../jobs/queued-adapter.ts'
+import { connectionTo, providerFault, secret } from '../jobs/queued-adapter.ts'
 import { mutants, withMore } from '../providers/answer-mutants.ts'
 import { type Answer, halfOf, type Relay, startRelay } from '../providers/answer-relay.ts'
 import type { ExecutionContext, Test } from '../test.ts'
@@ -63,7 +63,7 @@ type Bench<K extends SyncKind> = {
   subject: Subject<K>
   relay: Relay
   /** Has a call done and takes its output to the end; null = it is pending for ever. */
-  run(call?: SyncCall<K>, line?: ProviderConnection): Promise<Taken | null>
+  run(call?: SyncCall<K>, connection?: ProviderConnection): Promise<Taken | null>
 }
 type State = (title: string, body: (t: ExecutionContext, bench: Bench<SyncKind>) => Promise<void>) => void
 
@@ -104,9 +104,9 @@ export function conforms<K extends SyncKind>(test: Test, subject: Subject<K>): v
     test(`${name}: ${title}`, async t => {
       const world = await subject.start()
       const relay = await startRelay(world.url)
-      const through = lineTo(provider, protocol, relay.url)
-      const run: Bench<K>['run'] = async (call = subject.call(), line = through) => {
-        const output = await outputOf(adapter, call, line, () => world.finish?.())
+      const through = connectionTo(provider, protocol, relay.url)
+      const run: Bench<K>['run'] = async (call = subject.call(), connection = through) => {
+        const output = await outputOf(adapter, call, connection, () => world.finish?.())
         return output && taken(output, formatOf(call.input))
       }
       try {
@@ -128,7 +128,7 @@ export function conforms<K extends SyncKind>(test: Test, subject: Subject<K>): v
     relay.emulator.next(reset)
     const broken = await providerFault(run())
     t.deepEqual([broken.reason, broken.unsent], ['connection', false])
-    const nobody = await providerFault(run(subject.call(), lineTo(provider, protocol, 'http://127.0.0.1:1')))
+    const nobody = await providerFault(run(subject.call(), connectionTo(provider, protocol, 'http://127.0.0.1:1')))
     t.deepEqual([nobody.reason, nobody.unsent], ['connection', true])
     assertQuiet(t, nobody)
   })
@@ -253,15 +253,15 @@ async function within<T>(work: Promise<T>, what: string): Promise<T> {
 async function outputOf<K extends SyncKind>(
   adapter: SyncAdapter<K>,
   call: SyncCall<K>,
-  line: ProviderConnection,
+  connection: ProviderConnection,
   finish: () => void,
 ): Promise<WorkKinds[K]['output'] | null> {
-  if ('make' in adapter) return adapter.make(call, line)
-  const operation = await adapter.start(call, line, null)
+  if ('make' in adapter) return adapter.make(call, connection)
+  const operation = await adapter.start(call, connection, null)
   if (JSON.stringify(operation).includes(secret)) throw new Error('an operation has the secret')
   finish()
   for (let look = 0; look < maxLooks; look++) {
-    const report = await adapter.check(JSON.parse(JSON.stringify(operation)), line)
+    const report = await adapter.check(JSON.parse(JSON.stringify(operation)), connection)
     if (report.status === 'completed') return report.output
     if (report.status === 'failed') throw report.error
   }

@@ -18,7 +18,7 @@ import { json } from '../../emulators/emulator.ts'
 import type { WorkEmulator } from '../../emulators/slow-work.ts'
 import { described } from '../jobs/operator-models.ts'
 import { operatorSounds } from '../jobs/operator-sounds.ts'
-import { lineTo, refusedField } from '../jobs/queued-adapter.ts'
+import { connectionTo, refusedField } from '../jobs/queued-adapter.ts'
 import { syncCallOf } from './adapter.ts'
 import { imageInput } from './image-calls.ts'
 
@@ -77,10 +77,10 @@ export function syncMediaBench<K extends SyncKind>(
   start: () => Promise<WorkEmulator>,
 ) {
   const adapter = protocol.synchronous![kind] as SyncAdapter<K> & QueuedAdapter<K>
-  const using = async <T>(body: (world: WorkEmulator, line: ReturnType<typeof lineTo>) => Promise<T>): Promise<T> => {
+  const using = async <T>(body: (world: WorkEmulator, connection: ReturnType<typeof connectionTo>) => Promise<T>): Promise<T> => {
     const world = await start()
     try {
-      return await body(world, lineTo(provider, protocol, world.url))
+      return await body(world, connectionTo(provider, protocol, world.url))
     } finally {
       await world.close()
     }
@@ -90,24 +90,24 @@ export function syncMediaBench<K extends SyncKind>(
     using,
     /** The request that starts the work, and how it ends. */
     done: (call: SyncCall<K>) =>
-      using(async ({ emulator, finish }, line) => {
-        const operation = await adapter.start(call, line, null)
+      using(async ({ emulator, finish }, connection) => {
+        const operation = await adapter.start(call, connection, null)
         const request = emulator.requests.at(-1)!
         finish()
-        return { request, report: await adapter.check(operation, line) }
+        return { request, report: await adapter.check(operation, connection) }
       }),
     /** The field that a call is refused for, before anything is sent. */
     refused: (call: SyncCall<K>) =>
-      using(async ({ emulator }, line) => {
-        const field = await refusedField(adapter.start(call, line, null))
+      using(async ({ emulator }, connection) => {
+        const field = await refusedField(adapter.start(call, connection, null))
         if (emulator.requests.length > 0) throw new Error('something was sent')
         return field
       }),
     /** What a look makes of these answers, one to each of its requests. */
     shown: (operation: Operation, ...answers: unknown[]): Promise<PollReport<K>> =>
-      using(async ({ emulator }, line) => {
+      using(async ({ emulator }, connection) => {
         emulator.next(...answers.map(answer => json(200, answer)))
-        return adapter.check(operation, line)
+        return adapter.check(operation, connection)
       }),
   }
 }

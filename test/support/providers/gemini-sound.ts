@@ -7,7 +7,7 @@ import { awaitFirstFrame } from '../../../shared/media/first-frame.ts'
 import { performWork } from '../../../shared/media/work.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import type { SyncAdapter, SyncCall } from '../../../shared/providers/contract.ts'
-import { lineTo } from '../jobs/queued-adapter.ts'
+import { connectionTo } from '../jobs/queued-adapter.ts'
 import { syncCallOf } from '../media/adapter.ts'
 
 /** Calls of Gemini's voices, the newer and the older way, and of Lyria. */
@@ -39,7 +39,7 @@ export function made<K extends 'speech' | 'music'>(kind: K, url: string, call: S
   return performWork<K>({
     adapter,
     call,
-    connection: lineTo('gemini', gemini, url),
+    connection: connectionTo('gemini', gemini, url),
     maxMs: 10_000,
   }) as Promise<SoundOutput>
 }
