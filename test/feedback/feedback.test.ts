@@ -279,7 +279,7 @@ test.serial('refusals and calls with unusable arguments count; named models and 
   t.is((await implicitOf(model)).count, count)
 })
 
-test.serial('housekeeping deletes old feedback and counters without news', async t => {
+test.serial('deleted by housekeeping: old feedback, and counters that were not updated recently', async t => {
   const { services } = world.gateway
   const { id, model } = await chat()
   await score(id, 1)

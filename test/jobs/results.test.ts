@@ -69,7 +69,7 @@ test('stored from the provider’s own origin, with its key, at any path', async
   t.is(provider.requests.find(({ path }) => path === '/v1/videos/1/content')?.query.get('variant'), 'video')
 })
 
-test.serial('stored from elsewhere through the safe-url door, without the key', async t => {
+test.serial('stored: a result on another host is fetched through safe-url, without the API key', async t => {
   replies.set('/film.mp3', bytes(mp3(100), 'audio/mpeg'))
   authorizations.length = 0
   const stored = await store({ url: `${world.url}film.mp3` }, 'sound')

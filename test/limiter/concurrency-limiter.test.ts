@@ -11,8 +11,8 @@ import { use } from '../support/use.ts'
 
 const stores = use(test, freshRedis)
 
-/** A worker as far as its lanes go. */
-type Worker = { lanes: ConcurrencyLimiter; redis: Redis; commands(): number; die(): void }
+/** A worker as far as its limiter goes. */
+type Worker = { limiter: ConcurrencyLimiter; redis: Redis; commands(): number; die(): void }
 
 type Shared = {
   limit: number
@@ -52,7 +52,7 @@ class World {
     redis.on('error', () => {})
     await waitUntilReady(redis, 60_000)
     const monotonic = { now: () => monotonicAt(Date.now() + this.aheadMs) }
-    const lanes = new ConcurrencyLimiter({ redis, monotonic, max: this.#max })
+    const limiter = new ConcurrencyLimiter({ redis, monotonic, max: this.#max })
     let commands = 0
     const send = redis.sendCommand.bind(redis)
     redis.sendCommand = (...args) => {
@@ -63,34 +63,34 @@ class World {
       this.inFlight.delete(worker)
       redis.disconnect()
     }
-    const worker: Worker = { lanes, redis, commands: () => commands, die }
+    const worker: Worker = { limiter, redis, commands: () => commands, die }
     this.inFlight.set(worker, 0)
     this.#t.teardown(() => {
-      lanes.close()
+      limiter.close()
       redis.disconnect()
     })
     return worker
   }
 
-  enter({ lanes }: Worker, deadlineMs = 0, signal = never, owner = 'org'): Promise<Permit> {
-    return lanes.acquire(this.#t.title, { owner, deadlineMs, signal })
+  enter({ limiter }: Worker, deadlineMs = 0, signal = never, owner = 'org'): Promise<Permit> {
+    return limiter.acquire(this.#t.title, { owner, deadlineMs, signal })
   }
 
   /** Enters so often at once, and counts what is in flight until it ends. */
   crowd(worker: Worker, size: number): Permit[] {
-    const slots: Permit[] = []
-    for (let i = 0; i < size; i++) void this.#counted(worker).then(slot => slot && slots.push(slot))
-    return slots
+    const permits: Permit[] = []
+    for (let i = 0; i < size; i++) void this.#counted(worker).then(permit => permit && permits.push(permit))
+    return permits
   }
 
   /** As many clients as `clients`, each with one call after the other of `callMs`, until `isOver`. */
   async drive(worker: Worker, clients: number, isOver: () => boolean, callMs: () => number = () => 2): Promise<void> {
     const client = async () => {
       while (!isOver()) {
-        const slot = await this.#counted(worker)
-        if (!slot) return
+        const permit = await this.#counted(worker)
+        if (!permit) return
         await sleep(callMs())
-        slot.release('answered')
+        permit.release('answered')
       }
     }
     await Promise.all(Array.from({ length: clients }, client))
@@ -98,15 +98,15 @@ class World {
 
   /** Null once the worker is dead. */
   async #counted(worker: Worker): Promise<Permit | null> {
-    const slot = await this.enter(worker).catch(() => null)
-    if (!slot || !this.inFlight.has(worker)) return null
+    const permit = await this.enter(worker).catch(() => null)
+    if (!permit || !this.inFlight.has(worker)) return null
     this.#count(worker, 1)
     this.begun++
     let isOver = false
     const release: Permit['release'] = (outcome, retryAfterMs) => {
       if (!isOver) this.#count(worker, -1)
       isOver = true
-      slot.release(outcome, retryAfterMs)
+      permit.release(outcome, retryAfterMs)
     }
     return { release }
   }
@@ -142,9 +142,9 @@ class World {
 
   /** Holds as many calls as there may be. */
   async full(worker: Worker, count: number): Promise<Permit[]> {
-    const slots = this.crowd(worker, count)
-    await eventually(() => slots.length === count, `${count} calls are in flight`)
-    return slots
+    const permits = this.crowd(worker, count)
+    await eventually(() => permits.length === count, `${count} calls are in flight`)
+    return permits
   }
 }
 
@@ -159,7 +159,7 @@ test('16 calls at first, and no more without an answer', async t => {
   await eventually(() => world.total === 16, '16 calls are in flight')
   await world.exchanged(one, other)
   t.is(world.total, 16)
-  for (const slot of crowds.flat()) slot.release('failed')
+  for (const permit of crowds.flat()) permit.release('failed')
   await eventually(() => world.begun > 16, 'failed calls make room')
   t.is((await world.shared(one)).limit, 16)
   t.true(world.peak <= 16)
@@ -216,9 +216,9 @@ test.serial('bounded: some commands for thousands of calls, none without calls',
   )
   const quiet = busy.commands()
   // What has calls exchanges twice a second.
-  const slot = await world.enter(watching)
+  const permit = await world.enter(watching)
   await world.exchanged(watching)
-  slot.release('answered')
+  permit.release('answered')
   t.is(busy.commands(), quiet)
   t.is(idle.commands(), 0)
 })
@@ -239,7 +239,7 @@ test('never more than the limit while workers come, go and die', async t => {
     } else if (living.length > 1 && Math.random() < 0.3) {
       const [worker] = living.splice(Math.floor(Math.random() * living.length), 1)
       if (Math.random() < 0.5) worker!.die()
-      worker!.lanes.close()
+      worker!.limiter.close()
     }
     const next = world.begun + Math.random() * 20
     await eventually(() => world.begun >= next || living.length === 0 || isDone(), 'calls are begun')
@@ -255,13 +255,13 @@ test('half the limit, once, and a pause on every worker after a burst of refusal
   await world.grow(one)
   const crowds = [world.crowd(one, 40), world.crowd(other, 40)]
   await eventually(() => world.total === 32, 'all are in flight')
-  const slots = crowds.flat()
+  const permits = crowds.flat()
   const { epoch } = await world.shared(one)
   const before = world.begun
   const untilMs = Date.now() + 1_500
-  for (const slot of slots.slice(0, 20)) slot.release('limited', 1_500)
+  for (const permit of permits.slice(0, 20)) permit.release('limited', 1_500)
   await eventually(async () => (await world.shared(one)).epoch !== epoch, 'the limit is cut')
-  for (const slot of slots.slice(20)) slot.release('limited', 1)
+  for (const permit of permits.slice(20)) permit.release('limited', 1)
   await eventually(() => world.begun > before, 'the pause is over')
   t.true(Date.now() >= untilMs)
   await eventually(() => world.total === 16, 'half is in flight')
@@ -273,9 +273,9 @@ test('half the limit, once, and a pause on every worker after a burst of refusal
 test('the same limit, and no pause, after some calls found the provider overloaded', async t => {
   const world = new World(t)
   const worker = await world.worker()
-  const slots = await world.full(worker, 16)
+  const permits = await world.full(worker, 16)
   const { epoch } = await world.shared(worker)
-  for (const slot of slots) slot.release('overloaded')
+  for (const permit of permits) permit.release('overloaded')
   await world.grow(worker)
   t.like(await world.shared(worker), { limit: 128, doubling: true, epoch, rest_until: 0 })
 })
@@ -284,8 +284,8 @@ test('half the limit, and no pause, after more than a quarter of the calls found
   const world = new World(t, 32)
   const worker = await world.worker()
   await world.grow(worker)
-  const slots = await world.full(worker, 32)
-  for (const [i, slot] of slots.entries()) slot.release(i < 2 ? 'answered' : 'overloaded')
+  const permits = await world.full(worker, 32)
+  for (const [i, permit] of permits.entries()) permit.release(i < 2 ? 'answered' : 'overloaded')
   await eventually(async () => (await world.shared(worker)).limit < 32, 'the limit is cut')
   t.like(await world.shared(worker), { limit: 16, doubling: false, rest_until: 0 })
 })
@@ -307,9 +307,9 @@ test('half the limit and a pause that grows while the provider answers nothing a
 test('a pause, but the same limit, after one call was limited', async t => {
   const world = new World(t)
   const worker = await world.worker()
-  const [slot] = await world.full(worker, 16)
-  slot!.release('limited', 1_500)
-  await eventually(async () => (await world.shared(worker)).rest_until > 0, 'the lane is paused')
+  const [permit] = await world.full(worker, 16)
+  permit!.release('limited', 1_500)
+  await eventually(async () => (await world.shared(worker)).rest_until > 0, 'the provider is paused')
   t.like(await world.shared(worker), { limit: 16, doubling: false })
 })
 
@@ -317,7 +317,7 @@ test('slow growth after a burst of refusals', async t => {
   const world = new World(t, 32)
   const worker = await world.worker()
   await world.grow(worker)
-  for (const slot of await world.full(worker, 32)) slot.release('limited', 1)
+  for (const permit of await world.full(worker, 32)) permit.release('limited', 1)
   await eventually(async () => (await world.shared(worker)).limit === 16, 'the limit is cut')
   const { rest_until } = await world.shared(worker)
   let hasGrown = false
@@ -333,10 +333,10 @@ test('a pause that grows while refusals come without a time and without an answe
   const inARow: number[] = []
   for (let i = 0; i < 3; i++) {
     if (i === 2) (await world.enter(worker)).release('answered')
-    const slot = await world.enter(worker)
+    const permit = await world.enter(worker)
     const { epoch } = await world.shared(worker)
     const refusedMs = Date.now()
-    slot.release('limited')
+    permit.release('limited')
     await eventually(async () => (await world.shared(worker)).epoch !== epoch, 'the limit is cut')
     const { limit, refusals, rest_until } = await world.shared(worker)
     t.is(limit, 1)
@@ -349,11 +349,11 @@ test('a pause that grows while refusals come without a time and without an answe
 test('a call that fails or ends twice frees its place once', async t => {
   const world = new World(t, 1)
   const worker = await world.worker()
-  const slot = await world.enter(worker)
+  const permit = await world.enter(worker)
   const waiting = world.crowd(worker, 2)
-  slot.release('failed')
-  slot.release('limited', 60_000)
-  slot.release('answered')
+  permit.release('failed')
+  permit.release('limited', 60_000)
+  permit.release('answered')
   await eventually(() => waiting.length === 1, 'one is let in')
   await world.exchanged(worker)
   t.is(waiting.length, 1)
@@ -366,9 +366,9 @@ test('the earliest deadline first, then the first to arrive', async t => {
   const came: string[] = []
   const deadlines = [500, 100, 300, 100, 200, 500, 400, 100]
   const entered = deadlines.map((deadlineMs, i) =>
-    world.enter(worker, deadlineMs).then(slot => {
+    world.enter(worker, deadlineMs).then(permit => {
       came.push(`${deadlineMs}-${i}`)
-      slot.release('answered')
+      permit.release('answered')
     }),
   )
   first.release('answered')
@@ -407,10 +407,10 @@ test('503 after a minute of waiting', async t => {
 test('503 at once on every worker while the provider asks for a longer pause than the longest wait', async t => {
   const world = new World(t, 2)
   const [one, other] = [await world.worker(), await world.worker()]
-  const slot = await world.enter(one)
+  const permit = await world.enter(one)
   await world.enter(one)
   const waiting = [world.enter(one), world.enter(other)]
-  slot.release('limited', 24 * 3_600_000)
+  permit.release('limited', 24 * 3_600_000)
   for (const entering of [...waiting, world.enter(one)]) {
     const error = await refusal(t, entering)
     t.is(error.code, 'no_provider_available')
@@ -425,7 +425,7 @@ test('503 when ten thousand wait', async t => {
   await world.enter(worker)
   const waiting = Array.from({ length: 10_000 }, () => world.enter(worker))
   t.is((await refusal(t, world.enter(worker))).code, 'no_provider_available')
-  worker.lanes.close()
+  worker.limiter.close()
   const ends = await Promise.allSettled(waiting)
   t.true(ends.every(end => end.status === 'rejected' && end.reason.status === 503))
 })
@@ -442,10 +442,10 @@ test('the share of a worker that dies, closes or has no more to do is given to o
   dying.die()
   await world.full(closing, 4)
   world.inFlight.set(closing, 0)
-  closing.lanes.close()
-  const slots = await world.full(ending, 4)
+  closing.limiter.close()
+  const permits = await world.full(ending, 4)
   const waiting = world.crowd(heir, 4)
-  for (const slot of slots) slot.release('failed')
+  for (const permit of permits) permit.release('failed')
   await eventually(() => waiting.length === 4, 'the last one has it all')
   t.is(world.peak, 4)
   await t.throwsAsync(world.enter(closing), { message: /shutting down/ })
@@ -473,16 +473,16 @@ test('what a worker had for a while, then a little, while Redis is away', async 
   const [worker, late] = [await world.worker(), await world.worker()]
   await world.full(worker, 1)
   await server.kill()
-  const slots = await world.full(worker, 7)
+  const permits = await world.full(worker, 7)
   t.is(world.total, 8)
   const few = world.crowd(late, 5)
   await eventually(() => few.length === 2, 'who has no share takes a little')
   world.aheadMs += 3_000
   const waiting = world.crowd(worker, 5)
-  for (const slot of slots.slice(0, 6)) slot.release('answered')
+  for (const permit of permits.slice(0, 6)) permit.release('answered')
   await world.exchanged(worker)
   t.is(waiting.length, 0)
-  slots[6]!.release('answered')
+  permits[6]!.release('answered')
   await eventually(() => waiting.length === 1, 'a little is let in')
   await server.restart()
   await eventually(() => waiting.length + few.length > 5, 'all is well again')
@@ -495,9 +495,9 @@ test('admitted by turns: the first waiter of the owner with the fewest calls in 
   const first = await world.enter(worker, 0, never, 'many')
   const order: string[] = []
   const entering = (name: string, deadlineMs: number, owner: string) =>
-    world.enter(worker, deadlineMs, never, owner).then(slot => {
+    world.enter(worker, deadlineMs, never, owner).then(permit => {
       order.push(name)
-      slot.release('answered')
+      permit.release('answered')
     })
   const all = ['a', 'b', 'c'].map((name, i) => entering(name, i, 'many'))
   all.push(entering('late', 900, 'few'), entering('soon', 800, 'few'), entering('other', 700, 'third'))
@@ -512,15 +512,15 @@ test('let in by turns while others have calls under way', async t => {
   const held = [await world.enter(worker, 0, never, 'many'), await world.enter(worker, 0, never, 'many')]
   const order: string[] = []
   const entering = async (name: string, deadlineMs: number, owner: string) => {
-    const slot = await world.enter(worker, deadlineMs, never, owner)
+    const permit = await world.enter(worker, deadlineMs, never, owner)
     order.push(name)
-    return slot
+    return permit
   }
   const all = [entering('a', 0, 'many'), entering('b', 0, 'many'), entering('few', 900, 'few')]
   held[0]!.release('answered')
-  const slot = await all[2]!
+  const permit = await all[2]!
   t.deepEqual(order, ['few'])
-  slot.release('answered')
+  permit.release('answered')
   held[1]!.release('answered')
   for (const turn of all.slice(0, 2)) (await turn).release('answered')
   t.deepEqual(order, ['few', 'a', 'b'])
