@@ -1,5 +1,5 @@
 import type { ContentCopy } from '../shared/content-log/content-copy.ts'
-import { syncKinds, queuedKinds } from '../shared/kinds/index.ts'
+import { queuedKinds, syncKinds } from '../shared/kinds/index.ts'
 import { kindOf } from './log-refusal.ts'
 import type { State } from './state.ts'
 

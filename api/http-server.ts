@@ -1,14 +1,14 @@
 import http, { type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import { Server as NetServer, type Socket } from 'node:net'
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../shared/base/config.ts'
 import { GatewayError } from '../shared/base/errors.ts'
 import { Slab } from '../shared/base/slab.ts'
-import { type MonotonicMs, addMs, elapsedMs, preciseMonotonic } from '../shared/base/time.ts'
+import { addMs, elapsedMs, type MonotonicMs, preciseMonotonic } from '../shared/base/time.ts'
 import { errorResponse } from './error-response.ts'
 import { HttpRequest, requestIdOf } from './http-request.ts'
 import { baseHeaders } from './http-response.ts'
 import { isWebSocketUpgrade } from './sockets/handshake.ts'
-import { Server as NetServer, type Socket } from 'node:net'
-import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 
 /** Creates the HTTP server of a web process, with its limits on connections and on how requests arrive. */
 export function createHttpServer(

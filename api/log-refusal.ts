@@ -1,6 +1,6 @@
 import type { GatewayError } from '../shared/base/errors.ts'
 import type { ResolvedKey } from '../shared/keys/policies.ts'
-import { syncKinds, queuedKinds } from '../shared/kinds/index.ts'
+import { queuedKinds, syncKinds } from '../shared/kinds/index.ts'
 import type { Platform } from '../shared/platform.ts'
 import type { Refusal } from '../shared/wallet/refusal-log.ts'
 import { refusedKeyOf } from './auth/api-keys.ts'

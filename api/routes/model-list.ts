@@ -42,7 +42,9 @@ export function modelList({ path, operationId, summary, tag, serves, targets, fi
         .map(model => ({
           id: model.id,
           object: 'model',
-          ...Object.fromEntries(fields.map(field => [field, (model.kind as Record<string, unknown> | undefined)?.[field] ?? null])),
+          ...Object.fromEntries(
+            fields.map(field => [field, (model.kind as Record<string, unknown> | undefined)?.[field] ?? null]),
+          ),
         }))
       return { object: 'list', data }
     },

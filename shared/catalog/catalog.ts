@@ -1,11 +1,22 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { z } from 'zod'
 import { type Config, ConfigError } from '../base/config.ts'
 import { nearestName } from '../base/near-misses.ts'
 import { aliasFaults, dropTakenAliases, namesOf } from './aliases.ts'
 import { placeRegions } from './regions.ts'
-import { type AddedDeployment, type Deployment, type ModelRow, type ProviderRow, type RetiredNames, addedDeployment, modelRow, providerRow, qualitySources, retiredNames } from './schema.ts'
-import { readFileSync, readdirSync } from 'node:fs'
-import { basename, join } from 'node:path'
-import { z } from 'zod'
+import {
+  type AddedDeployment,
+  addedDeployment,
+  type Deployment,
+  type ModelRow,
+  modelRow,
+  type ProviderRow,
+  providerRow,
+  qualitySources,
+  type RetiredNames,
+  retiredNames,
+} from './schema.ts'
 
 /** All faults of the catalog files, one line each. */
 export class CatalogError extends Error {

@@ -98,7 +98,7 @@ const lengthsOfSome = /^durations_\w+$/
 type FieldsOfType = typeof fieldsOfType
 type Shape = FieldsOfType[keyof FieldsOfType] | typeof fieldsOfAll
 type NameIn<S> = S extends unknown ? keyof S : never
-type FieldIn<S, Name> = S extends unknown ? (Name extends keyof S ? z.infer<S[Name]> : never) : never
+type FieldIn<S, Name> = S extends { [N in Name & string]: infer Field extends z.ZodType } ? z.infer<Field> : never
 
 /** What the row of a model says of its kind: the union of the fields of all types. */
 export type KindFields = { [Name in NameIn<Shape>]?: FieldIn<Shape, Name> }

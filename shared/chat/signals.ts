@@ -1,10 +1,10 @@
+import { crc32 } from 'node:zlib'
 import type { Config } from '../base/config.ts'
 import type { Bill, RunOutcome } from '../engine/report.ts'
 import type { Policy } from '../keys/policy.ts'
 import type { Features } from '../routing/features.ts'
 import type { UsageSignals } from '../wallet/usage-event.ts'
 import type { ChatRunInput } from './run-input.ts'
-import { crc32 } from 'node:zlib'
 
 /** What a run with automatic routing says about the model; null where nothing is learned from it. */
 export function signalsOf(

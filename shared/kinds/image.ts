@@ -3,7 +3,6 @@ import { GatewayError } from '../base/errors.ts'
 import type { Usage } from '../base/usage.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 import {
   chooseOption,
   common,
@@ -16,6 +15,7 @@ import {
   referenceTo,
   unsupported,
 } from './media.ts'
+import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 
 export const maxImageReferences = 16
 const mib = 1024 * 1024

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 import { common, ofOpenRouter, unsupported } from './media.ts'
+import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 
 const maxInputs = 2_048
 

@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import type { ModelRow } from '../catalog/schema.ts'
-import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 import { chooseOption, common, ofOpenRouter, unsupported } from './media.ts'
 import { type SoundFormat, soundFormats } from './sound.ts'
+import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 
 /** `POST /v1/audio/music`. */
 export const musicRequest = z

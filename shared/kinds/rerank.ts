@@ -2,8 +2,8 @@ import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import type { Usage } from '../base/usage.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 import { common, ofOpenRouter, unsupported } from './media.ts'
+import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 
 const maxDocuments = 10_000
 /** Where several fields of a document are ranked, and the caller does not say which. */

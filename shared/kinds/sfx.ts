@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 import { common, ofOpenRouter } from './media.ts'
 import { durationOf, soundFormatOf } from './music.ts'
 import { type SoundFormat, soundFormats } from './sound.ts'
+import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 
 /** `POST /v1/audio/sfx`. */
 export const sfxRequest = z

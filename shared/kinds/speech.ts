@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import type { ModelRow } from '../catalog/schema.ts'
-import { charactersOf, type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 import { chooseOption, common, listOf, ofOpenRouter, unsupported } from './media.ts'
 import { type SoundFormat, soundFormats } from './sound.ts'
+import { charactersOf, type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 
 const voiceId = z.string().min(1).max(128)
 

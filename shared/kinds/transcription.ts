@@ -1,7 +1,7 @@
 import type { Usage } from '../base/usage.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 import { checkLength, chooseOption, fieldOf, fieldsOf, lengthOf, unsupported } from './media.ts'
+import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 import { chunkingOf, keywordsOf, knownSpeakersOf, languagesOf, wantsLogprobs } from './transcription-options.ts'
 import {
   maxSampleBytes,

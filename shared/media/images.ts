@@ -16,8 +16,8 @@ import {
   type ProviderImage,
   sizeName,
 } from '../kinds/image.ts'
-import { type Quantity, zeroQuantity } from '../kinds/sync-kind.ts'
 import type { References } from '../kinds/media.ts'
+import { type Quantity, zeroQuantity } from '../kinds/sync-kind.ts'
 import type { Platform } from '../platform.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { type Delivery, type DeliveryResult, statedTokens, waitForDrain } from './delivery.ts'

@@ -1,7 +1,7 @@
-import type { Quantity } from '../kinds/sync-kind.ts'
-import { zeroQuantity } from '../kinds/sync-kind.ts'
 import type { ModerationOutput } from '../kinds/moderation.ts'
 import { countRanked, promptUsage, type RerankOutput, type RerankRequest } from '../kinds/rerank.ts'
+import type { Quantity } from '../kinds/sync-kind.ts'
+import { zeroQuantity } from '../kinds/sync-kind.ts'
 import { type Delivery, type DeliveryResult, statedTokens } from './delivery.ts'
 import { performWork } from './work.ts'
 

@@ -1,12 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SyncKind, WorkKinds } from '../kinds/index.ts'
-import type {
-  SyncAdapter,
-  SyncCall,
-  Operation,
-  ProviderConnection,
-  QueuedAdapter,
-} from '../providers/contract.ts'
+import type { Operation, ProviderConnection, QueuedAdapter, SyncAdapter, SyncCall } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 
 /** A media request for one provider and one of its API keys. */

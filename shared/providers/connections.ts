@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { Config, ProviderSettings } from '../base/config.ts'
 import { requestDeadlineMs } from '../base/deadlines.ts'
 import { directConnection, proxyFor } from '../base/proxies.ts'
@@ -12,7 +13,6 @@ import type { Health } from './health.ts'
 import type { Identity } from './identities/identity.ts'
 import { openIdentity } from './identities/open-identity.ts'
 import { protocols } from './protocols.ts'
-import { createHash } from 'node:crypto'
 
 /**
  * An API key at a provider, or the gateway's identity there. `id` identifies it without revealing it; `origin` says where the

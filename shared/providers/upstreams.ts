@@ -6,8 +6,8 @@ import { valueFor } from '../catalog/regions.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { servesResponses } from '../catalog/traits.ts'
 import { uncompressed } from '../io/content-coding.ts'
-import { type Dispatcher, type Exchange, type ResponseSink, type Timeouts, exchange } from '../io/http.ts'
-import { type SocketAddress, SocketRefused, SocketTimeout, type WebSocket, openSocket } from '../io/socket.ts'
+import { type Dispatcher, type Exchange, exchange, type ResponseSink, type Timeouts } from '../io/http.ts'
+import { openSocket, type SocketAddress, SocketRefused, SocketTimeout, type WebSocket } from '../io/socket.ts'
 import { type ChatRequest, hasFunctions } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds, QueuedKind, SyncKind } from '../kinds/index.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
@@ -15,7 +15,15 @@ import { chat as unfittedChat } from './adapters/openai/chat.ts'
 import { authHeader, authorize, exchangeAuthorized } from './authorize.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
 import { Connections, type Credential, CredentialSelector } from './connections.ts'
-import type { DirectAdapter, Protocol, ProviderConnection, QueuedAdapter, SyncAdapter, Target, UpstreamRequest } from './contract.ts'
+import type {
+  DirectAdapter,
+  Protocol,
+  ProviderConnection,
+  QueuedAdapter,
+  SyncAdapter,
+  Target,
+  UpstreamRequest,
+} from './contract.ts'
 import type { Figures, Health } from './health.ts'
 import { openConnection } from './open-connection.ts'
 import { renamesTools } from './profile/fit-chat.ts'
@@ -25,7 +33,7 @@ import { type ProviderPauses, pausedCooldownMs } from './provider-pauses.ts'
 import type { RealtimeAdapter } from './realtime-contract.ts'
 import { sandboxCatalog } from './sandbox/media/avatars.ts'
 import { createSandboxProtocol } from './sandbox/media/protocol.ts'
-import { type SandboxSessions, createSandboxSessions } from './sandbox/realtime/sessions.ts'
+import { createSandboxSessions, type SandboxSessions } from './sandbox/realtime/sessions.ts'
 import { takesResponses } from './takes-responses.ts'
 import { completionOverChat } from './toolkit/completion-over-chat.ts'
 import { functionsOverTools } from './toolkit/functions-over-tools.ts'

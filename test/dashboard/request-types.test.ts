@@ -1,5 +1,5 @@
 import { typeName } from '../../api/dashboard/web/pages/requests/types.ts'
-import { directKinds, syncKinds, queuedKinds } from '../../shared/kinds/index.ts'
+import { directKinds, queuedKinds, syncKinds } from '../../shared/kinds/index.ts'
 import { test } from '../support/test.ts'
 
 test('every kind of request has a name on the pages', t => {

@@ -1,5 +1,5 @@
-import { syncMediaModels } from './fal-sync-models.ts'
 import { file, type Model } from './fal-rules.ts'
+import { syncMediaModels } from './fal-sync-models.ts'
 
 const upTo = (max: number, min = 1) => Array.from({ length: max - min + 1 }, (_, i) => String(min + i))
 const video = (files: string) => ({ video: file(`${files}/video.mp4`, 'video/mp4') })

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { setImmediate as turn } from 'node:timers/promises'
-import { charactersOf } from '../../shared/kinds/sync-kind.ts'
 import type { SoundFormat } from '../../shared/kinds/sound.ts'
+import { charactersOf } from '../../shared/kinds/sync-kind.ts'
 import { sound } from '../support/media/sounds.ts'
 import { Emulator, json, type Reply } from './emulator.ts'
 import { failure, invalidKey, tokensIn } from './openai.ts'

@@ -4,14 +4,8 @@ import type { Usage } from '../../shared/base/usage.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import type { Price } from '../../shared/catalog/schema.ts'
 import { type SyncKind, syncKinds } from '../../shared/kinds/index.ts'
-import {
-  charactersOf,
-  type SyncKindRow,
-  priceNano,
-  type Quantity,
-  zeroQuantity,
-} from '../../shared/kinds/sync-kind.ts'
 import type { References } from '../../shared/kinds/media.ts'
+import { charactersOf, priceNano, type Quantity, type SyncKindRow, zeroQuantity } from '../../shared/kinds/sync-kind.ts'
 import { test } from '../support/test.ts'
 
 const catalog = loadCatalog()

@@ -219,7 +219,8 @@ for (const kind of spoken) {
   test(`pending for ever when the text of a ${kind} job says sandbox:timeout, and late with sandbox:slow`, async t => {
     const { clock, adapter } = opened()
     const model = modelsOf(kind).find(model => Object.values(bodyFor(kind, model, 'word')).includes('word'))!
-    const start = (text: string) => adapter(kind).start(callOf(kind, model, bodyFor(kind, model, text)), connection, null)
+    const start = (text: string) =>
+      adapter(kind).start(callOf(kind, model, bodyFor(kind, model, text)), connection, null)
     const [never, late, capped] = [
       await start('sandbox:timeout'),
       await start('sandbox:slow=5000'),

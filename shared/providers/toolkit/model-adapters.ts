@@ -2,8 +2,8 @@ import type { WorkKind, WorkKinds } from '../../kinds/index.ts'
 import type { Protocol, QueuedAdapter, QueuedCall } from '../contract.ts'
 import type { InputOptions, ModelInput } from './model-fields.ts'
 import { faceSwapInput, lipsyncInput, meshInput, videoInput } from './model-input.ts'
-import { imageInput, maxPieces, musicInput, sfxInput } from './model-sync-input.ts'
 import { imageOutput, meshOutput, soundOutput, videoOutput } from './model-output.ts'
+import { imageInput, maxPieces, musicInput, sfxInput } from './model-sync-input.ts'
 
 /** Builds the input of a model whose fields the deployment's traits name. */
 export type BuildInput<K extends WorkKind> = (call: QueuedCall<K>) => Promise<ModelInput>

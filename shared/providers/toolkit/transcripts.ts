@@ -2,7 +2,7 @@ import { transcribedFormats } from '../../catalog/traits.ts'
 import { extensionOf } from '../../io/media/media-type.ts'
 import { unsupported } from '../../kinds/media.ts'
 import { optionsOf, type TranscriptionInput, type TranscriptionOption } from '../../kinds/transcription.ts'
-import type { SyncCall, Source, Target } from '../contract.ts'
+import type { Source, SyncCall, Target } from '../contract.ts'
 
 /** Shared by the adapters of transcription. */
 

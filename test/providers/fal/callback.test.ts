@@ -61,7 +61,9 @@ test('refused when forged, changed, old or from the future', async t => {
     old: { nowMs: nowMs + 301_000 },
     'of the future': { nowMs: nowMs - 301_000 },
     'a time that is no number': { headers: signed(id, body, privateKey, Number.NaN) },
-    'a provider without published keys': { connection: { ...connection, provider: { ...connection.provider, quirks: {} } } },
+    'a provider without published keys': {
+      connection: { ...connection, provider: { ...connection.provider, quirks: {} } },
+    },
   }
   for (const [what, more] of Object.entries(refused)) t.false(await fal.verify!(callback(more)), what)
   const before = loads.length

@@ -1,7 +1,7 @@
 import type { DeploymentTraits } from '../../../shared/catalog/deployment-traits.ts'
 import type { ImageInput } from '../../../shared/kinds/image.ts'
 import { fal } from '../../../shared/providers/adapters/fal/protocol.ts'
-import type { SyncCall, Source } from '../../../shared/providers/contract.ts'
+import type { Source, SyncCall } from '../../../shared/providers/contract.ts'
 import { falError, startFal } from '../../emulators/fal.ts'
 import { providerFault } from '../../support/jobs/queued-adapter.ts'
 import { hiddenImage } from '../../support/jobs/sources.ts'
@@ -10,11 +10,11 @@ import { pictureSource } from '../../support/media/image-calls.ts'
 import {
   imageCall,
   imageCallWith,
-  syncMediaBench,
   musicCall,
   outputOf,
   reasonOf,
   sfxCall,
+  syncMediaBench,
 } from '../../support/media/model-calls.ts'
 import { test } from '../../support/test.ts'
 

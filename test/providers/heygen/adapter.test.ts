@@ -93,7 +93,7 @@ test('started: a lip sync in both modes', async t => {
 
 test('400 for a row that lets callers choose a resolution, before anything is sent', async t => {
   const whole = dubbing()
-  const model = { ...whole.target.model, kind: { takes: 'video', resolutions: ['720p', '1080p'] } }
+  const model = { ...whole.target.model, kind: { takes: 'video' as const, resolutions: ['720p', '1080p'] } }
   t.is(await lipsyncs.refused(t, { ...whole, target: { ...whole.target, model } }), 'resolution')
 })
 

@@ -5,8 +5,8 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import OpenAI, { toFile } from 'openai'
 import type { Usage } from '../../../shared/base/usage.ts'
-import { charactersOf } from '../../../shared/kinds/sync-kind.ts'
 import { soundFormats, soundTypes } from '../../../shared/kinds/sound.ts'
+import { charactersOf } from '../../../shared/kinds/sync-kind.ts'
 import type { Reply } from '../../emulators/emulator.ts'
 import {
   type AudioReplyOptions,

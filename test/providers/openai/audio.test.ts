@@ -2,7 +2,7 @@ import { buffer } from 'node:stream/consumers'
 import { soundFormats } from '../../../shared/kinds/sound.ts'
 import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
-import type { SyncCall, ProviderConnection } from '../../../shared/providers/contract.ts'
+import type { ProviderConnection, SyncCall } from '../../../shared/providers/contract.ts'
 import type { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { dripped, events, framed, json, type Reply } from '../../emulators/emulator.ts'
 import {
@@ -225,7 +225,10 @@ test.serial('a transcript tells who speaks, and the tokens that were counted', a
 test.serial('a transcript in pieces: each is there before the next is sent', async t => {
   const { promise, resolve } = Promise.withResolvers<void>()
   emulator.next(transcriptReply({ hold: { after: 1, until: promise }, bytewise: true }))
-  const { pieces, transcript } = await transcription.make(transcribed('gpt-4o-transcribe', { stream: true }), connection)
+  const { pieces, transcript } = await transcription.make(
+    transcribed('gpt-4o-transcribe', { stream: true }),
+    connection,
+  )
   const said = []
   for await (const piece of pieces!) {
     said.push('text' in piece && piece.text)
@@ -332,7 +335,11 @@ test.serial('a refusal names the field of ours', async t => {
   ]
   for (const [reply, param] of refusals) {
     emulator.next(reply)
-    t.like(await providerFault(speech.make(spoken('tts-1'), connection)), { reason: 'invalid_request', param, status: 400 })
+    t.like(await providerFault(speech.make(spoken('tts-1'), connection)), {
+      reason: 'invalid_request',
+      param,
+      status: 400,
+    })
   }
   emulator.next(wrongParam('file', 'Audio file might be corrupted or unsupported'))
   const error = await providerFault(transcriptOf(transcribed('whisper-1')))

@@ -94,7 +94,9 @@ test('reported: every status', async t => {
 test('a server without videos is not asked', async t => {
   const plain = bench('groq', openai, 'video', startOpenAiVideos)
   await plain.using(async ({ emulator }, connection) => {
-    const error = await t.throwsAsync(plain.adapter.start(shapedCall(), connection, null), { instanceOf: ProviderError })
+    const error = await t.throwsAsync(plain.adapter.start(shapedCall(), connection, null), {
+      instanceOf: ProviderError,
+    })
     t.deepEqual([error!.reason, error!.unsent], ['model_unavailable', true])
     t.is(emulator.requests.length, 0)
   })

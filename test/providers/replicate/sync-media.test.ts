@@ -11,11 +11,11 @@ import { pictureSource } from '../../support/media/image-calls.ts'
 import {
   imageCall,
   imageCallWith,
-  syncMediaBench,
   musicCall,
   outputOf,
   reasonOf,
   sfxCall,
+  syncMediaBench,
 } from '../../support/media/model-calls.ts'
 import { decodedSeconds } from '../../support/media/sounds.ts'
 import { test } from '../../support/test.ts'

@@ -54,7 +54,7 @@ test('started: an emotion of a model that takes one, another way of fitting', as
 
 test('400 for a row that lets callers choose a resolution, before anything is sent', async t => {
   const whole = call()
-  const model = { ...whole.target.model, kind: { takes: 'video', resolutions: ['720p', '1080p'] } }
+  const model = { ...whole.target.model, kind: { takes: 'video' as const, resolutions: ['720p', '1080p'] } }
   t.is(await refused(t, { ...whole, target: { ...whole.target, model } }), 'resolution')
 })
 

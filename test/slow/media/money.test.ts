@@ -13,7 +13,7 @@ import {
   type Step,
 } from '../../support/media/media-outcome.ts'
 import { behaviours, type Script, ScriptedUpstream } from '../../support/media/upstream.ts'
-import { syncMediaEnvironment, models, requestOf } from '../../support/media/world.ts'
+import { models, requestOf, syncMediaEnvironment } from '../../support/media/world.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 import { testClock } from '../../support/wallet/money.ts'

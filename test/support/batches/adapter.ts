@@ -59,7 +59,10 @@ export function batchBench<World extends BatchEmulator>({ provider, protocol, mo
     started: (connection: ProviderConnection, ...contents: string[]) =>
       adapter.start(fileOf(contents), { kind: 'chat', batchId: 'batch_1' }, connection),
     /** Runs with an emulator whose batches are scripted. */
-    using: async <T>(body: (world: World, connection: ProviderConnection) => Promise<T>, script?: Partial<BatchScript>) => {
+    using: async <T>(
+      body: (world: World, connection: ProviderConnection) => Promise<T>,
+      script?: Partial<BatchScript>,
+    ) => {
       const world = await start(script)
       try {
         return await body(world, connectionTo(provider, protocol, world.url))

@@ -88,7 +88,10 @@ export function queuedConformance<K extends QueuedKind>(test: Test, subject: Sub
   const { name, protocol, provider } = subject
   const adapter = protocol.queued![subject.kind] as QueuedAdapter<K>
   type World = Awaited<ReturnType<typeof subject.start>>
-  const run = (title: string, body: (t: ExecutionContext, world: World, connection: ProviderConnection) => Promise<void>) =>
+  const run = (
+    title: string,
+    body: (t: ExecutionContext, world: World, connection: ProviderConnection) => Promise<void>,
+  ) =>
     test(`${name}: ${title}`, async t => {
       const world = await subject.start()
       try {

@@ -2,13 +2,7 @@ import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { SyncKind, WorkKinds } from '../../../shared/kinds/index.ts'
 import type { SoundFormat } from '../../../shared/kinds/sound.ts'
 import { authHeader } from '../../../shared/providers/authorize.ts'
-import type {
-  SyncAdapter,
-  SyncCall,
-  Protocol,
-  ProviderConnection,
-  Source,
-} from '../../../shared/providers/contract.ts'
+import type { Protocol, ProviderConnection, Source, SyncAdapter, SyncCall } from '../../../shared/providers/contract.ts'
 import { type FailureReason, ProviderError } from '../../../shared/providers/provider-error.ts'
 import { hang, json, type Recorded, type Reply, reset, text } from '../../emulators/emulator.ts'
 import { connectionTo, providerFault, secret } from '../jobs/queued-adapter.ts'

@@ -5,13 +5,13 @@ import type { SyncKind } from '../../../shared/kinds/index.ts'
 import type { MusicInput } from '../../../shared/kinds/music.ts'
 import type { SfxInput } from '../../../shared/kinds/sfx.ts'
 import type {
-  SyncAdapter,
-  SyncCall,
   Operation,
   PollReport,
   Protocol,
   QueuedAdapter,
   Source,
+  SyncAdapter,
+  SyncCall,
 } from '../../../shared/providers/contract.ts'
 import type { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { json } from '../../emulators/emulator.ts'
@@ -77,7 +77,9 @@ export function syncMediaBench<K extends SyncKind>(
   start: () => Promise<WorkEmulator>,
 ) {
   const adapter = protocol.synchronous![kind] as SyncAdapter<K> & QueuedAdapter<K>
-  const using = async <T>(body: (world: WorkEmulator, connection: ReturnType<typeof connectionTo>) => Promise<T>): Promise<T> => {
+  const using = async <T>(
+    body: (world: WorkEmulator, connection: ReturnType<typeof connectionTo>) => Promise<T>,
+  ): Promise<T> => {
     const world = await start()
     try {
       return await body(world, connectionTo(provider, protocol, world.url))

@@ -1,6 +1,6 @@
 import type { SpeechInput } from '../../../shared/kinds/speech.ts'
 import type { TranscriptionInput } from '../../../shared/kinds/transcription.ts'
-import type { SyncCall, Source } from '../../../shared/providers/contract.ts'
+import type { Source, SyncCall } from '../../../shared/providers/contract.ts'
 import { sourceOf } from '../jobs/sources.ts'
 import { syncCallOf } from './adapter.ts'
 import { sound } from './sounds.ts'

@@ -1,7 +1,7 @@
 import { unsupported } from '../../../kinds/media.ts'
 import type { Segment, Transcript, TranscriptionInput, Word } from '../../../kinds/transcription.ts'
 import { isoLanguage } from '../../../kinds/transcription-options.ts'
-import type { SyncAdapter, Protocol, Target } from '../../contract.ts'
+import type { Protocol, SyncAdapter, Target } from '../../contract.ts'
 import {
   invalidResponse,
   readList,

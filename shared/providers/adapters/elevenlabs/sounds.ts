@@ -3,7 +3,7 @@ import { waveHeader } from '../../../io/media/wave.ts'
 import { unsupported } from '../../../kinds/media.ts'
 import type { MusicInput } from '../../../kinds/music.ts'
 import type { SoundFormat, SoundOutput } from '../../../kinds/sound.ts'
-import type { SyncAdapter, SyncCall, ProviderConnection, ProviderRequest } from '../../contract.ts'
+import type { ProviderConnection, ProviderRequest, SyncAdapter, SyncCall } from '../../contract.ts'
 import { audioOf } from '../../toolkit/audio-bytes.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
 

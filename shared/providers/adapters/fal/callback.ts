@@ -1,9 +1,9 @@
+import { createHash, createPublicKey, type KeyObject, verify as verifySignature } from 'node:crypto'
 import { collect, openPool } from '../../../io/http.ts'
 import type { ProviderCallback } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { header, isFresh } from '../../toolkit/callback-signatures.ts'
 import { invalidResponse, parseJsonOrNull, readList, readOptionalText } from '../../toolkit/json-fields.ts'
-import { type KeyObject, createHash, createPublicKey, verify as verifySignature } from 'node:crypto'
 
 const maxKeys = 20
 

@@ -1,7 +1,7 @@
 import type { Usage } from '../../../base/usage.ts'
 import type { ImageInput, ImageOutput } from '../../../kinds/image.ts'
 import { chooseOption, listOf, unsupported } from '../../../kinds/media.ts'
-import type { SyncAdapter, SyncCall, Source } from '../../contract.ts'
+import type { Source, SyncAdapter, SyncCall } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { sourcesIn } from '../../toolkit/list-sources.ts'
 import { finishReason, isBlocked, usageOf } from './answer.ts'

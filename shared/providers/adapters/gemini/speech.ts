@@ -1,7 +1,7 @@
 import type { Usage } from '../../../base/usage.ts'
 import { unsupported } from '../../../kinds/media.ts'
 import type { SoundOutput } from '../../../kinds/sound.ts'
-import type { SyncAdapter, SyncCall, ProviderConnection } from '../../contract.ts'
+import type { ProviderConnection, SyncAdapter, SyncCall } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { decodeAudio } from '../../toolkit/audio-bytes.ts'
 import { withParam } from '../../toolkit/error-param.ts'

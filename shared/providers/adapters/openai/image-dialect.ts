@@ -1,5 +1,5 @@
 import { unsupported } from '../../../kinds/media.ts'
-import type { SyncCall, ProviderRequest } from '../../contract.ts'
+import type { ProviderRequest, SyncCall } from '../../contract.ts'
 
 export type ImageCall = SyncCall<'image'>
 

@@ -2,7 +2,7 @@ import { isObject } from '../../../base/is-object.ts'
 import type { Usage } from '../../../base/usage.ts'
 import { type ImageOutput, type ProviderImage, sizeName } from '../../../kinds/image.ts'
 import { listOf, unsupported } from '../../../kinds/media.ts'
-import type { FormPart, SyncAdapter, ProviderConnection, ProviderDownload } from '../../contract.ts'
+import type { FormPart, ProviderConnection, ProviderDownload, SyncAdapter } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
 import {

@@ -2,10 +2,17 @@ import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
 import { formatPath } from '../../../base/json.ts'
 import type { MonotonicMs } from '../../../base/time.ts'
-import type { PendingWork, RealtimeAdapter, RealtimeMeter, RealtimeUse, SessionGuard, WorkRequest } from '../../realtime-contract.ts'
+import type {
+  PendingWork,
+  RealtimeAdapter,
+  RealtimeMeter,
+  RealtimeUse,
+  SessionGuard,
+  WorkRequest,
+} from '../../realtime-contract.ts'
 import { withModel } from '../../toolkit/first-frame.ts'
 import { orEscaped } from '../../toolkit/marks.ts'
-import { PendingResponses, addContent, newWork, noContent } from '../../toolkit/pending-responses.ts'
+import { addContent, newWork, noContent, PendingResponses } from '../../toolkit/pending-responses.ts'
 import { isText, jsonBytes, textBytes } from '../../toolkit/read-frame.ts'
 import { checkUnpriced, refusalOf, toolGuard, unsupported } from '../../toolkit/tool-guard.ts'
 import type { Json } from './json.ts'

@@ -12,7 +12,7 @@ import type {
   Word,
 } from '../../../kinds/transcription.ts'
 import { isoLanguage } from '../../../kinds/transcription-options.ts'
-import type { FormPart, SyncAdapter, SyncCall, ProviderRequest, Source } from '../../contract.ts'
+import type { FormPart, ProviderRequest, Source, SyncAdapter, SyncCall } from '../../contract.ts'
 import { readList, readNumber, readOptionalText, valueAt } from '../../toolkit/json-fields.ts'
 import { sourcesIn } from '../../toolkit/list-sources.ts'
 import { soundOf } from '../../toolkit/transcripts.ts'

@@ -8,9 +8,19 @@ import type { Tokenizer } from '../../../kinds/tokenizer.ts'
 import { compactionPrompt } from '../../toolkit/compaction.ts'
 import { textureFile } from '../media/mesh-files.ts'
 import { soundFile } from '../media/sounds.ts'
-import { type SandboxResponse, badRequest, cutAtStop, errorResponse, eventStream, jsonResponse, maxCharacters, minPieceCharacters, splitWords } from './response.ts'
+import {
+  badRequest,
+  cutAtStop,
+  errorResponse,
+  eventStream,
+  jsonResponse,
+  maxCharacters,
+  minPieceCharacters,
+  type SandboxResponse,
+  splitWords,
+} from './response.ts'
 import { fakeInstance } from './schema-faker.ts'
-import { type FunctionTool, argumentPieces, argumentsOf, calledTool, newCallId } from './tools.ts'
+import { argumentPieces, argumentsOf, calledTool, type FunctionTool, newCallId } from './tools.ts'
 
 type Message = ChatCompletion['choices'][number]['message']
 /** The output of every choice. `tokens` counts one of them. */

@@ -14,11 +14,7 @@ const tokensPerSecond = 10
 const details = { seek: 0, tokens: [], temperature: 0, avg_logprob: 0, compression_ratio: 1, no_speech_prob: 0 }
 
 /** A transcript that contains the file's name and its measured duration. */
-export async function transcript({
-  input,
-  sources,
-  target,
-}: SyncCall<'transcription'>): Promise<TranscriptionOutput> {
+export async function transcript({ input, sources, target }: SyncCall<'transcription'>): Promise<TranscriptionOutput> {
   const { filename } = sources.get('audio_url')!
   const sentences = [`This is ${filename}.`, ` It is ${Math.round(input.seconds * 1000) / 1000} seconds long.`]
   const text = sentences.join('')

@@ -1,11 +1,28 @@
 import { canReason } from '../../../catalog/traits.ts'
 import type { ChatMessage, ToolCall } from '../../../kinds/chat.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
-import { type KnownResponsesItem, type ResponsesItem, type ResponsesMessage, asksToCompact, isCompaction, isItem, isMessageItem, isReference, unresolvedReference } from '../../../kinds/responses.ts'
+import {
+  asksToCompact,
+  isCompaction,
+  isItem,
+  isMessageItem,
+  isReference,
+  type KnownResponsesItem,
+  type ResponsesItem,
+  type ResponsesMessage,
+  unresolvedReference,
+} from '../../../kinds/responses.ts'
 import type { Call, Target } from '../../contract.ts'
 import { compactionPrompt, summaryIn } from '../compaction.ts'
 import { customArguments } from '../custom-tools.ts'
-import { type UserPart, pushLaterSystem, pushUserParts, resultParts, textParts, toolText } from '../over-chat/user-parts.ts'
+import {
+  pushLaterSystem,
+  pushUserParts,
+  resultParts,
+  textParts,
+  toolText,
+  type UserPart,
+} from '../over-chat/user-parts.ts'
 import { isEnvelope } from '../reasoning-envelope.ts'
 import { type LocatedPart, locatedParts, textOf, textsOf, userParts } from './content.ts'
 import { invalid, unsupported } from './refusals.ts'
@@ -230,7 +247,9 @@ function returnedReasoning(items: readonly ReasoningItem[], isForReasoner: boole
   const text = items.map(reasoningTextOf).join('')
   const reasoning_details = items.flatMap((item, index): ReasoningDetail[] => {
     const state = item.encrypted_content
-    return state && isEnvelope(state) ? [{ type: 'reasoning.text', text: reasoningTextOf(item), signature: state, index }] : []
+    return state && isEnvelope(state)
+      ? [{ type: 'reasoning.text', text: reasoningTextOf(item), signature: state, index }]
+      : []
   })
   return {
     ...(text !== '' && isForReasoner && { reasoning_content: text }),

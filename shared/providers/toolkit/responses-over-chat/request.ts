@@ -1,6 +1,6 @@
 import { type Effort, efforts } from '../../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
-import { type ResponsesRequest, asksToCompact } from '../../../kinds/responses.ts'
+import { asksToCompact, type ResponsesRequest } from '../../../kinds/responses.ts'
 import type { Call, Target } from '../../contract.ts'
 import { chatMessages } from './chat-messages.ts'
 import { invalid } from './refusals.ts'

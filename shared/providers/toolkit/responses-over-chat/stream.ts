@@ -1,13 +1,18 @@
 import type { Usage } from '../../../base/usage.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import { newResponse } from '../../../kinds/response-object.ts'
-import type { ResponsesEvent, ResponsesObject, ResponsesUsage, UnnumberedResponsesEvent } from '../../../kinds/responses-answer.ts'
 import type { ResponsesRequest } from '../../../kinds/responses.ts'
+import type {
+  ResponsesEvent,
+  ResponsesObject,
+  ResponsesUsage,
+  UnnumberedResponsesEvent,
+} from '../../../kinds/responses-answer.ts'
 import { textTokens } from '../over-chat/estimate.ts'
 import { sealedStates } from '../over-chat/sealed-states.ts'
 import type { OpenCall } from './open-call.ts'
 import { OutputItems } from './output-items.ts'
-import { type ToolIdentity, clientTools } from './tool-names.ts'
+import { clientTools, type ToolIdentity } from './tool-names.ts'
 
 export type EncoderOptions = {
   /** As the client sent it. */
