@@ -68,12 +68,6 @@ type DecodeRules = {
 /** A decoded body: `stop` ends the decoding. */
 export type DecodedBody = { source: Readable; stop(): void }
 
-/** Whether the body of a request is compressed. Throws 415 for an unknown coding, 400 for too many. */
-export function isCompressed({ headers }: IncomingMessage): boolean {
-  const header = headers['content-encoding']
-  return header !== undefined && codingsOf(header).length > 0
-}
-
 /**
  * Decodes the body of a compressed request as it arrives, by each of its codings: the last of them was applied last. Calls
  * `refuse` once: with 413 as soon as it decodes to more than allowed, with 400 for damaged, truncated or trailing bytes.
@@ -111,7 +105,7 @@ export function decodeBody(request: IncomingMessage, rules: DecodeRules): Decode
 }
 
 /** The codings that a header names, in the order of their application. */
-function codingsOf(header: string): Coding[] {
+export function codingsOf(header: string): Coding[] {
   const names = header.split(',').map(name => name.trim().toLowerCase())
   const applied = names.filter(name => !withoutCoding.has(name))
   if (applied.length > maxCodings) {

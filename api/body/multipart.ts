@@ -9,8 +9,8 @@ import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { type Bytes, freeBytes } from '../../shared/io/bytes.ts'
 import { PieceCounter, pipeJoined } from '../../shared/io/pieces.ts'
 import { HttpRequest } from '../http-request.ts'
-import { decodeBody, isCompressed } from './decode-body.ts'
-import { discardBody, isForm, tinyPiecesError, watchSender } from './read-body.ts'
+import { decodeBody } from './decode-body.ts'
+import { discardBody, isCompressed, isForm, tinyPiecesError, watchSender } from './read-body.ts'
 
 const defaultMaxFields = 64
 const defaultMaxFieldBytes = 256 * 1024

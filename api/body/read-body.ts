@@ -7,7 +7,7 @@ import { clientAddress } from '../auth/address.ts'
 import { HttpRequest } from '../http-request.ts'
 import type { HttpResponse } from '../http-response.ts'
 import type { State } from '../state.ts'
-import { type DecodedBody, decodeBody, isCompressed } from './decode-body.ts'
+import { codingsOf, type DecodedBody, decodeBody } from './decode-body.ts'
 
 const mib = 1024 * 1024
 
@@ -19,6 +19,12 @@ const publicBodyBytes = 16 * 1024
 /** Whether the body of a request is a multipart form. */
 export function isForm(request: IncomingMessage): boolean {
   return /^multipart\/form-data\b/i.test(request.headers['content-type'] ?? '')
+}
+
+/** Whether the body of a request is compressed. Throws 415 for an unknown coding, 400 for too many. */
+export function isCompressed({ headers }: IncomingMessage): boolean {
+  const header = headers['content-encoding']
+  return header !== undefined && codingsOf(header).length > 0
 }
 
 /**

@@ -194,7 +194,11 @@ export function fittedChat(chat: DirectAdapter<'chat'>): DirectAdapter<'chat'> {
         ...(request.dropped ?? []),
       ])
     },
-    answer: (json, call) => withClientTools(chat.answer(json, call), toolsOf(call)),
+    answer(json, call) {
+      const tools = toolsOf(call)
+      const answer = chat.answer(json, call)
+      return tools.size > 0 ? withClientTools(answer, tools) : answer
+    },
     ...(stream && {
       stream(call: Call<'chat'>) {
         const tools = toolsOf(call)

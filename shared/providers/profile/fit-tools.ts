@@ -153,7 +153,6 @@ type DeltaCall = NonNullable<ChatDelta['tool_calls']>[number]
 
 /** The answer with the client's names of its tools, and calls of custom tools as such. */
 export function withClientTools(answer: ChatCompletion, tools: Tools): ChatCompletion {
-  if (tools.size === 0) return answer
   const choices = answer.choices.map(choice => {
     const { tool_calls: calls } = choice.message
     if (!calls?.length) return choice
