@@ -8,8 +8,6 @@ import { buildWebhooks } from './webhooks.ts'
  * `/openapi.json` is used by people, linters and client generators, each with their own quirks. It must match the
  * server, and the clients generated from it must compile and work.
  *
- * Decisions.
- *
  * - One source. Paths, bodies, answers and errors come from the declarations that serve requests (`api/openapi/`).
  *   Descriptions and defaults are declared beside the Zod schemas. `.meta({ default })` documents a default that is
  *   applied after validation; `x-default` does so where Zod drops it, and `x-internal` keeps a field out of the

@@ -107,22 +107,22 @@ type Fault = { path: PropertyKey[]; message: string }
 
 /** What is wrong with the `kind` of a row of this type: unknown names, and values of another form. */
 export function faultsOfKind(type: keyof FieldsOfType, kind: object): Fault[] {
-  const fields: Record<string, z.ZodType> = { ...fieldsOfType[type], ...fieldsOfAll }
+  const fields = new Map<string, z.ZodType>(Object.entries({ ...fieldsOfType[type], ...fieldsOfAll }))
   return Object.entries(kind).flatMap(([name, value]) => {
-    const field = type === 'video' ? fields[videoFieldOf(name, fields)] : fields[name]
-    if (!field) return [{ path: [name], message: unknownName(name, Object.keys(fields)) }]
+    const field = fields.get(name) ?? (type === 'video' ? fields.get(generalVideoField(name)) : undefined)
+    if (!field) return [{ path: [name], message: unknownName(name, fields.keys()) }]
     const issues = field.safeParse(value).error?.issues ?? []
     return issues.map(({ path, message }) => ({ path: [name, ...path], message }))
   })
 }
 
-function videoFieldOf(name: string, fields: object): string {
-  if (name in fields) return name
+/** The field of all modes, resolutions and requests, of which this one is for some. */
+function generalVideoField(name: string): string {
   const unprefixed = name.replace(modePrefix, '')
   return lengthsOfSome.test(unprefixed) ? 'durations' : unprefixed
 }
 
-function unknownName(name: string, known: readonly string[]): string {
+function unknownName(name: string, known: Iterable<string>): string {
   const meant = nearestName(name, known, 4)
   return `Unrecognized key: "${name}"${meant === null ? '' : ` (did you mean "${meant}"?)`}`
 }

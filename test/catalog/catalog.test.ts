@@ -392,6 +392,7 @@ test('refused: a field of `kind` that models of the type do not have, or of anot
   const refusals: [type: string, kind: unknown, faults: string[]][] = [
     ['image', { max_ns: 4 }, [`${place}.max_ns: Unrecognized key: "max_ns" (did you mean "max_n"?)`]],
     ['speech', { mask: true }, [`${place}.mask: Unrecognized key: "mask"`]],
+    ['image', { constructor: 1 }, [`${place}.constructor: Unrecognized key: "constructor"`]],
     ['video', { image_ratios: [] }, [`${place}.image_ratios: Unrecognized key: "image_ratios"`]],
   ]
   for (const [type, kind, faults] of refusals) t.deepEqual(faultsOf(withTraits({}, { type, kind })), faults)
