@@ -34,6 +34,8 @@ const groups: Record<string, string[]> = {
     'providers/kling',
     'providers/magic-hour',
     'providers/meshy',
+    'providers/ocr',
+    'providers/rankings',
     'providers/replicate',
     'providers/runway',
     'providers/sync',

@@ -27,6 +27,8 @@ export const otherImage = sourceOf('https://files.example/other.jpg', 'image/jpe
 export const videoSource = sourceOf('https://files.example/clip.mp4', 'video/mp4', 10.5)
 export const audioSource = sourceOf('https://files.example/voice.mp3', 'audio/mpeg', 8)
 
+export const pdfSource = sourceOf('https://files.example/report.pdf', 'application/pdf')
+
 /** A file in a gateway that cannot be reached from outside: only its bytes tell of it. */
 export function hidden(source: Source): Source {
   return { ...source, link: async () => `data:${source.contentType};base64,${await source.base64()}` }
