@@ -45,6 +45,7 @@ const groups: Record<string, string[]> = {
     'providers/anthropic',
     'providers/azure',
     'providers/bedrock',
+    'providers/cohere',
     'providers/gemini',
     'providers/identities',
     'providers/profile',
