@@ -145,7 +145,7 @@ test.serial('a key whose cap refuses requests says so, in the list and on its pa
   await listed.getByText('cap nearly reached').waitFor()
   await listed.getByText(/^refused a request /).waitFor()
   await listed.getByRole('link', { name: 'Small' }).click()
-  await page.waitForURL(new RegExp(row.hash))
+  await page.waitForURL(new RegExp(row.id))
   await main().getByText('cap nearly reached').waitFor()
 })
 
