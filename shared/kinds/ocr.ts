@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { type InstantKindRow, zeroQuantity } from './instant.ts'
-import { common, ofOpenRouter, type Reference, type ReferenceField, type References, uploadId } from './media.ts'
+import { common, ofOpenRouter, type Reference, type ReferenceField, uploadId } from './media.ts'
 
 /** The size of a JSON body with a document inside. Larger ones are uploaded, or read from their URL. */
 export const maxOcrBodyBytes = 32 * 1024 * 1024
@@ -62,7 +62,10 @@ const options = {
   table_format: z.enum(['markdown', 'html']).nullish().describe('Returns tables apart from the text, in this form.'),
   extract_header: z.boolean().nullish().describe('Whether the header of a page is returned apart from its text.'),
   extract_footer: z.boolean().nullish().describe('Whether the footer of a page is returned apart from its text.'),
-  include_blocks: z.boolean().nullish().describe('Whether paragraphs are returned with their places, if the model can.'),
+  include_blocks: z
+    .boolean()
+    .nullish()
+    .describe('Whether paragraphs are returned with their places, if the model can.'),
   confidence_scores_granularity: z
     .enum(['word', 'page', 'block'])
     .nullish()

@@ -138,17 +138,26 @@ test.serial('400 naming the field for what cannot be read, and nothing is sent',
   t.is(mistral.requests.length, 0)
 })
 
-test.serial('400 with the provider’s words for what it refuses, 502 for an answer without pages; both are free', async t => {
-  const account = await gateway.account()
-  const refusal = { object: 'error', message: 'The document is encrypted.', type: 'invalid_file', param: null, code: '1' }
-  mistral.next(json(400, refusal))
-  const refused = await read(account.live, {})
-  t.is(refused.status, 400)
-  t.regex(refused.json.error.message, /encrypted/)
-  mistral.next(json(200, { pages: [{ index: 0 }], usage_info: { pages_processed: 1 } }))
-  t.is((await read(account.live, {})).status, 502)
-  t.is(await chargedNano({ gateway }, account), 0)
-})
+test.serial(
+  '400 with the provider’s words for what it refuses, 502 for an answer without pages; both are free',
+  async t => {
+    const account = await gateway.account()
+    const refusal = {
+      object: 'error',
+      message: 'The document is encrypted.',
+      type: 'invalid_file',
+      param: null,
+      code: '1',
+    }
+    mistral.next(json(400, refusal))
+    const refused = await read(account.live, {})
+    t.is(refused.status, 400)
+    t.regex(refused.json.error.message, /encrypted/)
+    mistral.next(json(200, { pages: [{ index: 0 }], usage_info: { pages_processed: 1 } }))
+    t.is((await read(account.live, {})).status, 502)
+    t.is(await chargedNano({ gateway }, account), 0)
+  },
+)
 
 test.serial('200 with a test key: read by the sandbox, nothing sent or charged; logged like live ones', async t => {
   const account = await gateway.account()

@@ -66,8 +66,7 @@ function replyTo({ method, path, headers, body }: Recorded): Reply {
   }
   if (body.document_annotation_prompt && !body.document_annotation_format)
     return invalid([], 'Value error, document_annotation_format must be provided with document_annotation_prompt')
-  if (!models.includes(body.model))
-    return error(400, `Invalid model: ${body.model}`, 'invalid_model', '1500')
+  if (!models.includes(body.model)) return error(400, `Invalid model: ${body.model}`, 'invalid_model', '1500')
   return replyFor(body)
 }
 
@@ -96,7 +95,12 @@ function replyFor(body: Body): Reply {
     )
   const pages = data && kind === 'application' && !isWord ? pdfPagesIn(bytes) : 1
   if (pages > maxPages)
-    return error(400, `Document has too many pages: ${pages}. Max is ${maxPages}.`, 'document_parser_too_many_pages', '3730')
+    return error(
+      400,
+      `Document has too many pages: ${pages}. Max is ${maxPages}.`,
+      'document_parser_too_many_pages',
+      '3730',
+    )
   return json(200, answer(body, isWord ? [0] : indexesOf(body.pages ?? null, pages), bytes.length || null))
 }
 

@@ -24,7 +24,12 @@ const input = ['Open at nine.', 'Cats sleep on.']
 
 test.serial('the emulators take, give and refuse what the providers’ own clients do', async t => {
   const client = new CohereClientV2({ token: 'token', environment: cohere.url })
-  const embed = { model: 'embed-v4.0', texts: input, inputType: 'search_query' as const, embeddingTypes: ['float' as const] }
+  const embed = {
+    model: 'embed-v4.0',
+    texts: input,
+    inputType: 'search_query' as const,
+    embeddingTypes: ['float' as const],
+  }
   const { embeddings, meta } = await client.embed(embed)
   t.is(embeddings.float?.length, 2)
   t.is(meta?.billedUnits?.inputTokens, 8)
@@ -107,7 +112,13 @@ const messages = [{ role: 'user' as const, content: 'Hello' }]
 test.serial('200 for chat with Cohere, streamed and whole, without the fields that it refuses', async t => {
   const account = await gateway.account()
   const sdk = sdkOf(account.live)
-  const chat = { model: 'command-a-03-2025', messages, max_completion_tokens: 64, user: 'u', parallel_tool_calls: false }
+  const chat = {
+    model: 'command-a-03-2025',
+    messages,
+    max_completion_tokens: 64,
+    user: 'u',
+    parallel_tool_calls: false,
+  }
   const whole = await sdk.chat.completions.create(chat)
   t.truthy(whole.choices[0]!.message.content)
   const stream = await sdk.chat.completions.create({ ...chat, stream: true })

@@ -8,7 +8,7 @@ export function sourceOf(
   url: string,
   contentType: string,
   durationS: number | null = null,
-  bytes = Buffer.from('bytes'),
+  bytes: Buffer = Buffer.from('bytes'),
 ): Source {
   return {
     contentType,
