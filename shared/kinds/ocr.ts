@@ -29,6 +29,7 @@ const document = z.discriminatedUnion('type', [
     file_id: z.string().max(200).regex(uploadId, 'must be the id of an upload').describe('The id of an upload.'),
   }),
 ])
+const described = document.describe('A document or an image: by URL, inside of the request, or as an upload.')
 
 const pageNumber = /\s*(\d{1,7})\s*(?:-\s*(\d{1,7})\s*)?/
 const pageList = new RegExp(`^${pageNumber.source}(?:,${pageNumber.source}){0,999}$`)
@@ -83,7 +84,7 @@ export type PageSelection = NonNullable<Options['pages']>
 
 /** `POST /v1/ocr`, in Mistral's shape (`OCRRequest` of `@mistralai/mistralai`). */
 export const ocrRequest = z
-  .looseObject({ ...ofOpenRouter, model: common.model, document, ...options })
+  .looseObject({ ...ofOpenRouter, model: common.model, document: described, ...options })
   .meta({ id: 'CreateOcrRequest' })
 export type OcrRequest = z.infer<typeof ocrRequest>
 

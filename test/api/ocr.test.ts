@@ -15,7 +15,10 @@ const pdfUrl = (pages: number) => `data:application/pdf;base64,${pdfOfPages(page
 const documentOf = (pages: number) => ({ type: 'document_url', document_url: pdfUrl(pages) })
 const format = {
   type: 'json_schema',
-  json_schema: { name: 'report', schema: { type: 'object', properties: { title: { type: 'string' } } } },
+  json_schema: {
+    name: 'report',
+    schema: { type: 'object', properties: { title: { type: 'string' } }, required: ['title'] },
+  },
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape
@@ -61,7 +64,8 @@ test.serial('200 for an image, and for uploads of both; each is sent as what it 
   }
   const form = new FormData()
   form.append('file', new Blob([pdfOfPages(2)], { type: 'application/pdf' }), 'report.pdf')
-  const upload = await gateway.fetch('/v1/uploads', { key: live, method: 'POST', body: form })
+  const headers = { authorization: `Bearer ${live}` }
+  const upload = await fetch(`${gateway.url}/v1/uploads`, { method: 'POST', headers, body: form })
   t.is(upload.status, 201)
   const { id, url } = (await upload.json()) as { id: string; url: string }
   for (const document of [
@@ -154,7 +158,7 @@ test.serial(
     t.is(refused.status, 400)
     t.regex(refused.json.error.message, /encrypted/)
     mistral.next(json(200, { pages: [{ index: 0 }], usage_info: { pages_processed: 1 } }))
-    t.is((await read(account.live, {})).status, 502)
+    t.is((await read(account.live, { model: 'mistral-ocr-2512' })).status, 502)
     t.is(await chargedNano({ gateway }, account), 0)
   },
 )

@@ -6,6 +6,8 @@ import { fakeInstance } from '../chat/schema-faker.ts'
 const width = 1_654
 const height = 2_339
 const dpi = 200
+/** A file may state any number of pages. */
+const maxCounted = 10_000
 /** A grey pixel. */
 const pixel =
   'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=='
@@ -15,7 +17,8 @@ export async function readDocument({ input, sources }: InstantCall<'ocr'>): Prom
   const { options, pages, maxPages, annotatedBy, documentName } = input
   const source = sources.get(input.field)
   const name = documentName ?? source?.filename ?? 'the document'
-  const read = selectedPages(options.pages ?? null, Math.min(pages ?? 1, maxPages)).map(index => ({
+  const selected = selectedPages(options.pages ?? null, Math.min(pages ?? 1, maxCounted)).slice(0, maxPages)
+  const read = selected.map(index => ({
     index,
     markdown: `# Page ${index + 1}\n\nThe text of page ${index + 1} of ${name}, as the sandbox reads it.`,
     images: imagesOf(input, index),
