@@ -20,7 +20,7 @@ export const createUpload = endpoint({
   operationId: 'createUpload',
   tag: 'Uploads',
   summary: 'Create an upload',
-  description: `Uploads an image of at most 10 MiB, an audio file of at most 20 MiB, or a video or document of at most 50 MiB; the type is detected from its bytes. The URL expires after ${urlLifeMinutes} minutes. Not durable storage.`,
+  description: `Uploads an image of at most 10 MiB, an audio file of at most 20 MiB or a video of at most 50 MiB; the type is detected from its bytes. The URL expires after ${urlLifeMinutes} minutes. Not durable storage.`,
   access: { scope: '*' },
   form: {
     files: [{ name: 'file', required: true, description: 'The file.' }],

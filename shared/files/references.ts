@@ -5,7 +5,14 @@ import type { MediaLength } from '../io/media/media-file.ts'
 import { countPdfPages, maxMeasuringMs, measureMedia } from '../io/media/media-processes.ts'
 import { formatOf, type MediaFormat, peekHead, sniff } from '../io/media/media-type.ts'
 import { openPublic } from '../io/safe-url.ts'
-import { type MediaType, type Reference, type ReferenceField, type References, uploadId } from '../kinds/media.ts'
+import {
+  documentId,
+  type MediaType,
+  type Reference,
+  type ReferenceField,
+  type References,
+  uploadId,
+} from '../kinds/media.ts'
 import type { Platform } from '../platform.ts'
 import type { FileServices } from './file-services.ts'
 import { type FileOwner, retainedForJobsMs, type StoredFile } from './files.ts'
@@ -62,9 +69,19 @@ async function discard({ files, log }: FileServices, staged: readonly Staged[]):
   await files.remove(stored).catch(error => log.warn({ err: error }, 'references stay until they expire'))
 }
 
-/** The storage key of an own file, by its signed URL or the id of an upload; null for a file from elsewhere. */
-async function findKey({ blobs, files }: FileServices, owner: FileOwner, url: string): Promise<string | null> {
+/** The storage key of an own file, by its signed URL or the id of an upload or document; null for a file from elsewhere. */
+async function findKey(
+  services: FileServices,
+  owner: FileOwner,
+  { url, type }: ReferenceField,
+): Promise<string | null> {
+  const { blobs, files } = services
   if (isDataUri(url)) return null
+  if (type === 'document' && documentId.test(url)) {
+    const file = await files.find(url, owner)
+    if (file?.purpose !== 'ocr') throw missingFile()
+    return file.storageKey
+  }
   if (!uploadId.test(url)) return blobs.keyOf(url)
   const key = await files.uploadKey(owner.organisationId, url)
   if (key === null) throw missingFile()
@@ -77,7 +94,7 @@ function missingFile(): GatewayError {
 
 async function stage(services: FileServices, owner: FileOwner, field: ReferenceField): Promise<Staged> {
   try {
-    const key = await findKey(services, owner, field.url)
+    const key = await findKey(services, owner, field)
     const stored = key === null ? await copy(services, owner, field) : null
     try {
       const file = stored ?? (await findOwnFile(services, owner.organisationId, field, key!))

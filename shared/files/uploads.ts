@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { type Bytes, closeBody, limitBytes } from '../io/bytes.ts'
-import { type MediaFormat, peekHead, sniff } from '../io/media/media-type.ts'
+import { peekHead, sniff } from '../io/media/media-type.ts'
 import type { FileServices } from './file-services.ts'
 import { type FileOwner, retainedForJobsMs, type StoredFile } from './files.ts'
 import { maxBytes, tooLarge } from './references.ts'
@@ -9,7 +9,7 @@ import { maxBytes, tooLarge } from './references.ts'
 export type IncomingUpload = { filename: string; contentType: string; body: Bytes }
 
 /**
- * Stores an uploaded image, audio file, video or document while it is received. Its type is detected from its bytes. Throws a
+ * Stores an uploaded image, audio or video file while it is received. Its type is detected from its bytes. Throws a
  * GatewayError: 400 when it is empty, 403 `quota_exceeded`, 413 at the first byte over `max` or the limit of its type,
  * 415 for another type or for bytes that contradict the declared type.
  */
@@ -23,8 +23,8 @@ export async function storeUpload(
   try {
     if (head.length === 0) throw new GatewayError('invalid_request', 'The file is empty.')
     const format = await sniff(head)
-    if (!format?.type) {
-      const types = 'The file must be an image, an audio file, a video or a document; its bytes are of no such type.'
+    if (!format?.type || format.type === 'document') {
+      const types = 'The file must be an image, an audio file or a video; its bytes are of no such type.'
       throw new GatewayError('unsupported_media_type', types)
     }
     const { type, contentType } = format
@@ -57,10 +57,9 @@ const otherType =
   /^(?:text\/(?!plain$)|(?:font|model|message)\/|application\/(?:(?:json|jsonl|pdf|xml|zip|gzip|javascript|rtf|msword|x-www-form-urlencoded)$|vnd\.(?:ms-|openxmlformats|oasis)|.+\+(?:json|xml|zip)$))/
 const mediaFamily = /^(image|audio|video)\/./
 
-/** Whether a declared content type agrees with the bytes. Audio and video share their containers; so do documents. */
-function matchesType(declared: string, type: NonNullable<MediaFormat['type']>): boolean {
+/** Whether a declared content type agrees with the bytes. Audio and video share their containers. */
+function matchesType(declared: string, type: 'image' | 'audio' | 'video'): boolean {
   const mimeType = declared.toLowerCase()
   const [, family] = mediaFamily.exec(mimeType) ?? []
-  if (type === 'document') return family === undefined
   return family ? (family === 'image') === (type === 'image') : !otherType.test(mimeType)
 }

@@ -82,6 +82,8 @@ export type QueuedKindRow<Request, Input> = {
 const maxUrlLength = 20_971_520
 /** An upload's id in place of its URL. */
 export const uploadId = /^upl_\w+$/
+/** The id of a file of `/v1/files`, in place of the URL of a document. */
+export const documentId = /^file-\w+$/
 
 const referenceIds = { image: 'ImageReference', audio: 'AudioReference', video: 'VideoReference' }
 const references = { image: reference('image'), audio: reference('audio'), video: reference('video') }

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { type InstantKindRow, zeroQuantity } from './instant.ts'
-import { common, ofOpenRouter, type Reference, type ReferenceField, uploadId } from './media.ts'
+import { common, documentId, ofOpenRouter, type Reference, type ReferenceField, uploadId } from './media.ts'
 
 /** The size of a JSON body with a document inside. Larger ones are uploaded, or read from their URL. */
 export const maxOcrBodyBytes = 32 * 1024 * 1024
@@ -15,21 +15,25 @@ const link = z.string().min(1).max(maxOcrBodyBytes)
 const document = z.discriminatedUnion('type', [
   z.looseObject({
     type: z.literal('document_url'),
-    document_url: link.describe('An https URL, an upload’s URL or id, or a `data:` URI.'),
+    document_url: link.describe('An https URL, a file’s URL or id, or a `data:` URI.'),
     document_name: z.string().max(500).nullish(),
   }),
   z.looseObject({
     type: z.literal('image_url'),
     image_url: z
       .union([link, z.looseObject({ url: link })])
-      .describe('An https URL, an upload’s URL or id, or a `data:` URI.'),
+      .describe('An https URL, a file’s URL or id, or a `data:` URI.'),
   }),
   z.looseObject({
     type: z.literal('file'),
-    file_id: z.string().max(200).regex(uploadId, 'must be the id of an upload').describe('The id of an upload.'),
+    file_id: z
+      .string()
+      .max(200)
+      .refine(id => documentId.test(id) || uploadId.test(id), 'must be the id of a file or an upload')
+      .describe('The id of a file with the purpose `ocr`, or of an uploaded image.'),
   }),
 ])
-const described = document.describe('A document or an image: by URL, inside of the request, or as an upload.')
+const described = document.describe('A document or an image: by URL, inside of the request, or as a file.')
 
 const pageNumber = /\s*(\d{1,7})\s*(?:-\s*(\d{1,7})\s*)?/
 const pageList = new RegExp(`^${pageNumber.source}(?:,${pageNumber.source}){0,999}$`)

@@ -54,7 +54,7 @@ test.serial('200 for Mistral’s own client, billed by the page', async t => {
   t.is(await chargedNano({ gateway }, account), 8_400_000)
 })
 
-test.serial('200 for an image, and for uploads of both; each is sent as what it is', async t => {
+test.serial('200 for an image, by its URL, inside of the request and uploaded', async t => {
   const { live } = await gateway.account()
   const image = `data:image/png;base64,${png(4).toString('base64')}`
   for (const image_url of [image, { url: image }]) {
@@ -63,19 +63,37 @@ test.serial('200 for an image, and for uploads of both; each is sent as what it 
     t.deepEqual(mistral.requests.at(-1)!.body.document, { type: 'image_url', image_url: image })
   }
   const form = new FormData()
-  form.append('file', new Blob([pdfOfPages(2)], { type: 'application/pdf' }), 'report.pdf')
+  form.append('file', new Blob([new Uint8Array(png(4))]), 'scan.png')
   const headers = { authorization: `Bearer ${live}` }
   const upload = await fetch(`${gateway.url}/v1/uploads`, { method: 'POST', headers, body: form })
-  t.is(upload.status, 201)
-  const { id, url } = (await upload.json()) as { id: string; url: string }
+  const { id } = (await upload.json()) as { id: string }
+  t.is((await read(live, { document: { type: 'file', file_id: id } })).status, 200)
+  t.deepEqual(mistral.requests.at(-1)!.body.document, { type: 'image_url', image_url: image })
+})
+
+test.serial('200 for a document that Mistral’s client has uploaded, by its id and by its URL', async t => {
+  const account = await gateway.account()
+  const client = new Mistral({ apiKey: account.live, serverURL: gateway.url })
+  const content = new Uint8Array(pdfOfPages(2))
+  const uploaded = await client.files.upload({ file: { fileName: 'report.pdf', content }, purpose: 'ocr', expiry: 2 })
+  t.is(uploaded.expiresAt! - uploaded.createdAt, 7_200)
+  t.like(uploaded, { filename: 'report.pdf', purpose: 'ocr', mimetype: 'application/pdf', sizeBytes: content.length })
+  const { url } = await client.files.getSignedUrl({ fileId: uploaded.id, expiry: 1 })
   for (const document of [
-    { type: 'file', file_id: id },
-    { type: 'document_url', document_url: url },
+    { type: 'file' as const, fileId: uploaded.id },
+    { type: 'document_url' as const, documentUrl: url },
   ]) {
-    const { status, json: answer } = await read(live, { document })
-    t.is(status, 200, JSON.stringify(answer))
-    t.is(answer.usage_info.pages_processed, 2)
+    const { usageInfo } = await client.ocr.process({ model: 'mistral-ocr-latest', document })
+    t.is(usageInfo.pagesProcessed, 2)
     t.like(mistral.requests.at(-1)!.body.document, { type: 'document_url', document_url: pdfUrl(2) })
+  }
+  const stored = await gateway.fetch(`/v1/files/${uploaded.id}/content`, { key: account.live })
+  t.is(stored.headers.get('content-type'), 'application/pdf')
+  const strangers = [(await gateway.account()).live, account.test]
+  for (const key of strangers) {
+    const { status, json: answer } = await read(key, { document: { type: 'file', file_id: uploaded.id } })
+    t.is(status, 400)
+    t.is(answer.error.param, 'document.file_id')
   }
 })
 
@@ -122,6 +140,7 @@ test.serial('400 naming the field for what cannot be read, and nothing is sent',
   const cases: [body: object, param: string, status?: number][] = [
     [{ document: { type: 'base64_document', base64_document: 'x' } }, 'document.type'],
     [{ document: { type: 'document_url' } }, 'document.document_url'],
+    [{ document: { type: 'file', file_id: 'file 1' } }, 'document.file_id'],
     [{ document: { type: 'file', file_id: 'file-1' } }, 'document.file_id'],
     [{ document: { type: 'file', file_id: 'upl_nobody' } }, 'document.file_id'],
     [{ document: { type: 'document_url', document_url: 'http://127.0.0.1/a.pdf' } }, 'document.document_url'],
