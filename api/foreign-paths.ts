@@ -119,6 +119,7 @@ const openai: Row[] = [
 const others: Row[] = [
   ['Cohere’s own API is not offered: use POST /v1/chat/completions.', 'POST /v2/chat POST /chat POST /v2/generate'],
   ['Cohere’s own API is not offered: use POST /v1/embeddings.', 'POST /v2/embed POST /embed'],
+  ['Documents are read by POST /v1/ocr.', '/providers/mistral/azure/ocr /ocr/batch/**'],
   ['Documents are ranked by POST /v1/rerank.', '/v3/rerank /reranking /api/rerank /score /pooling /classify'],
   [
     'The servers of Hugging Face, vLLM and llama.cpp have this path: use POST /v1/chat/completions or /v1/completions.',

@@ -8,6 +8,7 @@ export const tags = [
   { name: 'Embeddings', description: 'Vector representations of text.' },
   { name: 'Rerank', description: 'Rank documents by their relevance to a query.' },
   { name: 'Moderations', description: 'Find harmful texts and images.' },
+  { name: 'OCR', description: 'Read documents and images as Markdown.' },
   { name: 'Models', description: 'List the models that can be used as `model`.' },
   { name: 'Images', description: 'Create images from prompts and edit images.' },
   { name: 'Audio', description: 'Speech, transcription, translation, music and sound effects.' },

@@ -19,6 +19,7 @@ import { createKey, deleteKey, listKeys, patchKey, readKey, rollKey } from './ke
 import { mediaRoutes } from './media.ts'
 import { countTokens, createMessage } from './messages.ts'
 import { listModels, readModel } from './models.ts'
+import { readDocument } from './ocr.ts'
 import { createModeration, createRanking } from './rankings.ts'
 import { realtimeRoutes } from './realtime.ts'
 import { countInputTokens, createResponse } from './responses.ts'
@@ -49,6 +50,7 @@ export const endpoints: readonly Endpoint[] = [
   createEmbeddings,
   createRanking,
   createModeration,
+  readDocument,
   routeDecision,
   createFeedback,
   listModels,

@@ -224,3 +224,31 @@ export const moderationAnswer = z
     ),
   })
   .meta({ id: 'Moderation' })
+
+const annotation = z.string().nullish().describe('JSON by the schema of the request, as a text.')
+
+export const ocrAnswer = z
+  .strictObject({
+    pages: z.array(
+      z
+        .looseObject({
+          index: count.describe('The number of the page, from 0.'),
+          markdown: z.string(),
+          images: z
+            .array(z.looseObject({ id: z.string(), image_base64: z.string().nullish(), image_annotation: annotation }))
+            .optional(),
+          dimensions: z.looseObject({ dpi: count, height: count, width: count }).nullish(),
+        })
+        .meta({ id: 'OcrPage' })
+        .describe('A page as the provider returns it.'),
+    ),
+    model: z.string(),
+    document_annotation: annotation,
+    usage_info: z.strictObject({
+      pages_processed: count,
+      pages_processed_annotation: count.optional().describe('The pages whose annotation is charged.'),
+      doc_size_bytes: count.nullable(),
+      cost: usd,
+    }),
+  })
+  .meta({ id: 'OcrResult' })

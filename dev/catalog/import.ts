@@ -98,6 +98,10 @@ function derive(entry: Entry, price: Price): Entry {
       return { unit: 'character', usd: decimal(entry.input_cost_per_character, 1_000_000) }
     case 'minute':
       return { unit: 'minute', usd: decimal(entry.input_cost_per_second, 60) }
+    case 'page': {
+      const annotated = decimal(entry.annotation_cost_per_page)
+      return { unit: 'page', usd: decimal(entry.ocr_cost_per_page), ...(annotated && { annotated }) }
+    }
     case 'second': {
       const base = usd('output_cost_per_second', 'output_cost_per_video_per_second')
       const full = usd('output_cost_per_second_1080p')

@@ -76,6 +76,7 @@ export type IdPrefix =
   | 'sfx'
   | 'rrk'
   | 'modr'
+  | 'ocr'
   | 'dep'
   | 'adj'
   | 'user'

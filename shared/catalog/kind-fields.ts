@@ -27,6 +27,7 @@ const fieldsOfType = {
   embeddings: { dimensions: count, max_inputs: count },
   rerank: { max_documents: count },
   moderation: {},
+  ocr: { max_pages: count },
   image,
   speech: {
     formats: texts,

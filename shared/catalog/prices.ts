@@ -217,6 +217,7 @@ const unitKeys = {
   image: 'per_image',
   second: 'per_second',
   minute: 'per_minute',
+  page: 'per_page',
   flat: 'per_request',
   credit: 'per_credit',
 } as const
@@ -226,6 +227,7 @@ function variantsOf(price: Exclude<Price, { unit: 'token' }>): Record<string, st
   if (price.unit === 'second') return price.by_resolution ?? {}
   if (price.unit === 'image') return price.by_size ?? {}
   if (price.unit === 'minute') return price.added_by_option ?? {}
+  if (price.unit === 'page') return price.annotated === undefined ? {} : { annotated: price.annotated }
   return price.unit === 'flat' ? (price.by_option ?? {}) : {}
 }
 
@@ -233,7 +235,7 @@ function variantsOf(price: Exclude<Price, { unit: 'token' }>): Record<string, st
  * The prices charged to clients, for `GET /v1/models`: decimal strings in USD per token or other unit, margin included.
  * Token prices are those of short prompts; only classes with a price of their own are listed. Prices by resolution,
  * size, option or service tier have it as a suffix of their name, e.g. `per_second_1080p` or `prompt_flex`; an option of
- * `per_minute` is a surcharge.
+ * `per_minute` is a surcharge. A page that is read and annotated costs `per_page` and `per_page_annotated`.
  */
 export function publicPricing(price: Price, marginPpm: bigint): Record<string, string> {
   const charged = (usd: string, per: 1 | 1_000_000) => usdPerUnit(withMargin(picoPerUnit(usd, per), marginPpm))

@@ -52,6 +52,10 @@ export const ownQuirks = {
     .enum(['max_tokens', 'max_completion_tokens'])
     .describe('The field that it reads the output limit from; `max_tokens` by default.'),
   seed_field: text.describe('Its name of `seed`.'),
+  dimensions_field: text.describe('Its name of `dimensions`.'),
+  encoding_format: flag.describe(
+    'False: its embeddings take no `encoding_format`; vectors are converted to the one asked for.',
+  ),
   stream_usage: flag.describe('False: it refuses `stream_options`, and sends the usage of a stream without.'),
   token_inputs: flag.describe('False: prompts and inputs of embeddings must be text, not token ids.'),
   cache_control: flag.describe('True: its chat takes the marks `cache_control`.'),

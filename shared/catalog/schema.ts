@@ -44,6 +44,8 @@ export const price = z.discriminatedUnion('unit', [
    * `added_by_option`: surcharge per minute for an option of the request. An option that is not listed is not offered.
    */
   z.strictObject({ unit: z.literal('minute'), usd, added_by_option: z.record(z.string(), usd).optional() }),
+  /** `annotated`: for a page that is put into a schema as well, as far as the provider counts it. Without it, that is refused. */
+  z.strictObject({ unit: z.literal('page'), usd, annotated: usd.optional() }),
   z.strictObject({ unit: z.literal('flat'), usd, by_option: z.record(z.string(), usd).optional() }),
   /** Billed from the provider's invoice: `usd` per provider credit, with the maximum credits of one job. */
   z.strictObject({ unit: z.literal('credit'), usd, max_credits: z.number().positive() }),
@@ -56,6 +58,7 @@ export const endpoints = {
   embeddings: '/v1/embeddings',
   rerank: '/v1/rerank',
   moderation: '/v1/moderations',
+  ocr: '/v1/ocr',
   image: '/v1/images',
   speech: '/v1/audio/speech',
   transcription: '/v1/audio/transcriptions',

@@ -16,19 +16,28 @@ const folders = {
   batch: 'batches',
   batch_output: 'batches',
   batch_part: 'batches',
+  ocr: 'documents',
   answer: 'answers',
   response: 'responses',
   content: 'contents',
 } as const
 export type FilePurpose = keyof typeof folders
 /** The purposes that are visible to keys under `/v1/files`. */
-export const publicPurposes = ['batch', 'batch_output'] as const satisfies FilePurpose[]
+export const publicPurposes = ['batch', 'batch_output', 'ocr'] as const satisfies FilePurpose[]
 type PublicPurpose = (typeof publicPurposes)[number]
 
 export type { File, FileOwner }
 
 /** Purposes that are refused beyond the quota. Results are paid for, so they are always stored. */
-const refusable: ReadonlySet<FilePurpose> = new Set(['upload', 'reference', 'batch', 'answer', 'response', 'content'])
+const refusable: ReadonlySet<FilePurpose> = new Set([
+  'upload',
+  'reference',
+  'batch',
+  'ocr',
+  'answer',
+  'response',
+  'content',
+])
 
 export type NewFile = {
   organisationId: string

@@ -2,10 +2,17 @@ import { isDataUri, parseDataUri } from '../base/data-uri.ts'
 import { GatewayError } from '../base/errors.ts'
 import { bytesOf, closeBody, limitBytes } from '../io/bytes.ts'
 import type { MediaLength } from '../io/media/media-file.ts'
-import { maxMeasuringMs, measureMedia } from '../io/media/media-processes.ts'
+import { countPdfPages, maxMeasuringMs, measureMedia } from '../io/media/media-processes.ts'
 import { formatOf, type MediaFormat, peekHead, sniff } from '../io/media/media-type.ts'
 import { openPublic } from '../io/safe-url.ts'
-import { type MediaType, type Reference, type ReferenceField, type References, uploadId } from '../kinds/media.ts'
+import {
+  documentId,
+  type MediaType,
+  type Reference,
+  type ReferenceField,
+  type References,
+  uploadId,
+} from '../kinds/media.ts'
 import type { Platform } from '../platform.ts'
 import type { FileServices } from './file-services.ts'
 import { type FileOwner, retainedForJobsMs, type StoredFile } from './files.ts'
@@ -13,7 +20,12 @@ import { rangesOf } from './ranges.ts'
 
 const mib = 1024 * 1024
 /** Maximum file size by type, in bytes, for uploads and references. */
-export const maxBytes: Readonly<Record<MediaType, number>> = { image: 10 * mib, audio: 20 * mib, video: 50 * mib }
+export const maxBytes: Readonly<Record<MediaType, number>> = {
+  image: 10 * mib,
+  audio: 20 * mib,
+  video: 50 * mib,
+  document: 50 * mib,
+}
 const fetchMs = 30_000
 const maxParallel = 4
 
@@ -57,9 +69,19 @@ async function discard({ files, log }: FileServices, staged: readonly Staged[]):
   await files.remove(stored).catch(error => log.warn({ err: error }, 'references stay until they expire'))
 }
 
-/** The storage key of an own file, by its signed URL or the id of an upload; null for a file from elsewhere. */
-async function findKey({ blobs, files }: FileServices, owner: FileOwner, url: string): Promise<string | null> {
+/** The storage key of an own file, by its signed URL or the id of an upload or document; null for a file from elsewhere. */
+async function findKey(
+  services: FileServices,
+  owner: FileOwner,
+  { url, type }: ReferenceField,
+): Promise<string | null> {
+  const { blobs, files } = services
   if (isDataUri(url)) return null
+  if (type === 'document' && documentId.test(url)) {
+    const file = await files.find(url, owner)
+    if (file?.purpose !== 'ocr') throw missingFile()
+    return file.storageKey
+  }
   if (!uploadId.test(url)) return blobs.keyOf(url)
   const key = await files.uploadKey(owner.organisationId, url)
   if (key === null) throw missingFile()
@@ -72,7 +94,7 @@ function missingFile(): GatewayError {
 
 async function stage(services: FileServices, owner: FileOwner, field: ReferenceField): Promise<Staged> {
   try {
-    const key = await findKey(services, owner, field.url)
+    const key = await findKey(services, owner, field)
     const stored = key === null ? await copy(services, owner, field) : null
     try {
       const file = stored ?? (await findOwnFile(services, owner.organisationId, field, key!))
@@ -158,6 +180,7 @@ const usualSound: ReadonlySet<string> = new Set(['mp3', 'wav', 'ogg', 'flac', 'a
 
 /** Video containers may hold audio alone. */
 function fits({ type, extension }: MediaFormat, field: ReferenceField): boolean {
+  if (field.type === 'document') return type === 'document' || type === 'image'
   if (field.type !== 'audio') return type === field.type
   return type === 'video' || (type === 'audio' && (field.anySound === true || usualSound.has(extension)))
 }
@@ -173,8 +196,13 @@ async function examineFile(
   const { type, measured } = field
   const format = formatOf(contentType)
   if (!format || !fits(format, field)) throw wrongType(type, contentType)
-  const contains = type !== 'image' && (measured || format.type !== type)
   const ranges = rangesOf(services.blobs, storageKey, bytes)
+  if (type === 'document') {
+    const isCounted = measured && contentType === 'application/pdf'
+    const pages = isCounted ? await countPdfPages(ranges, maxMeasuringMs, owner) : null
+    return { storageKey, contentType, bytes, filename, durationS: null, pages }
+  }
+  const contains = type !== 'image' && (measured || format.type !== type)
   const length = contains ? await measureMedia(ranges, maxMeasuringMs, owner) : null
   if (contains && !length)
     throw new GatewayError('invalid_request', `The file cannot be read as ${type}, or it has no length.`)
@@ -213,8 +241,18 @@ export function tooLarge(type: MediaType, max: number = maxBytes[type]): Gateway
   })
 }
 
-const typeNames: Readonly<Record<MediaType, string>> = { image: 'Images', audio: 'Audio files', video: 'Videos' }
-const typeNouns: Readonly<Record<MediaType, string>> = { image: 'an image', audio: 'an audio file', video: 'a video' }
+const typeNames: Readonly<Record<MediaType, string>> = {
+  image: 'Images',
+  audio: 'Audio files',
+  video: 'Videos',
+  document: 'Documents',
+}
+const typeNouns: Readonly<Record<MediaType, string>> = {
+  image: 'an image',
+  audio: 'an audio file',
+  video: 'a video',
+  document: 'a document (PDF, Word, PowerPoint, OpenDocument, RTF, EPUB) or an image',
+}
 
 function wrongType(type: MediaType, found: string | undefined): GatewayError {
   const what = found ? `it is ${found}` : 'its bytes are of no known type'

@@ -23,7 +23,7 @@ export async function storeUpload(
   try {
     if (head.length === 0) throw new GatewayError('invalid_request', 'The file is empty.')
     const format = await sniff(head)
-    if (!format?.type) {
+    if (!format?.type || format.type === 'document') {
       const types = 'The file must be an image, an audio file or a video; its bytes are of no such type.'
       throw new GatewayError('unsupported_media_type', types)
     }

@@ -11,6 +11,7 @@ import { type MeshInput, type MeshRole, mesh } from './mesh.ts'
 import { type Message, type MessageEvent, type MessagesRequest, messagesRequest } from './messages.ts'
 import { type ModerationInput, type ModerationOutput, moderation } from './moderation.ts'
 import { type MusicInput, music } from './music.ts'
+import { type OcrInput, type OcrOutput, ocr } from './ocr.ts'
 import { type RerankInput, type RerankOutput, rerank } from './rerank.ts'
 import { type ResponsesRequest, responsesRequest } from './responses.ts'
 import type { ResponsesEvent, ResponsesObject } from './responses-answer.ts'
@@ -61,7 +62,7 @@ export type QueuedKind = keyof QueuedKinds
 /** One row per queued kind; routes, prices and jobs are derived from it. */
 export const queuedKinds = { video, lipsync, face_swap: faceSwap, avatar, mesh }
 
-/** Synchronous kinds that are not conversations: media, rankings, moderations. */
+/** Synchronous kinds that are not conversations: media, rankings, moderations, texts of documents. */
 export type SyncKinds = {
   image: { input: ImageInput; output: ImageOutput }
   speech: { input: SpeechInput; output: SoundOutput }
@@ -70,11 +71,12 @@ export type SyncKinds = {
   sfx: { input: SfxInput; output: SoundOutput }
   rerank: { input: RerankInput; output: RerankOutput }
   moderation: { input: ModerationInput; output: ModerationOutput }
+  ocr: { input: OcrInput; output: OcrOutput }
 }
 export type SyncKind = keyof SyncKinds
 
 /** One row per such kind. */
-export const syncKinds = { image, speech, transcription, music, sfx, rerank, moderation }
+export const syncKinds = { image, speech, transcription, music, sfx, rerank, moderation, ocr }
 
 /** All media work of providers, synchronous or queued. */
 export type WorkKinds = QueuedKinds & SyncKinds

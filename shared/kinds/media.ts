@@ -6,9 +6,12 @@ import type { Deployment, ModelRow } from '../catalog/schema.ts'
 
 /** Shared parts of the media kinds: references, limits and prices. */
 
-export type MediaType = 'image' | 'audio' | 'video'
+export type MediaType = 'image' | 'audio' | 'video' | 'document'
 
-/** A URL in a body: its field and expected media type. `measured` = its duration is needed before the start. */
+/**
+ * A URL in a body: its field and expected media type; a document may be an image as well. `measured` = its duration, or the
+ * number of its pages, is needed before the start.
+ */
 export type ReferenceField = {
   field: string
   url: string
@@ -20,13 +23,17 @@ export type ReferenceField = {
   anySound?: boolean
 }
 
-/** The file of a reference, copied to our storage. `durationS` is set only if it was measured. */
+/**
+ * The file of a reference, copied to our storage. `durationS` and `pages` are set only if they were measured; for `pages`
+ * null also means that they cannot be counted.
+ */
 export type Reference = {
   storageKey: string
   contentType: string
   bytes: number
   filename: string
   durationS: number | null
+  pages?: number | null
 }
 /** By field name, e.g. `start_image_url`, `input_references.0`. */
 export type References = { [field: string]: Reference }
@@ -75,6 +82,8 @@ export type QueuedKindRow<Request, Input> = {
 const maxUrlLength = 20_971_520
 /** An upload's id in place of its URL. */
 export const uploadId = /^upl_\w+$/
+/** The id of a file of `/v1/files`, in place of the URL of a document. */
+export const documentId = /^file-\w+$/
 
 const referenceIds = { image: 'ImageReference', audio: 'AudioReference', video: 'VideoReference' }
 const references = { image: reference('image'), audio: reference('audio'), video: reference('video') }
@@ -83,11 +92,11 @@ const references = { image: reference('image'), audio: reference('audio'), video
  * The schema of a reference: an https URL, an upload's URL or id, or a data: URI; as a string, in OpenRouter's object form
  * (`{type: 'image_url', image_url: {url}}`), or in OpenAI's (`{image_url}` or `{file_id}`).
  */
-export function referenceTo(type: MediaType) {
+export function referenceTo(type: keyof typeof references) {
   return references[type]
 }
 
-function reference(type: MediaType) {
+function reference(type: keyof typeof referenceIds) {
   const url = z.string().min(1).max(maxUrlLength)
   const name = `${type}_url` as const
   const part = z

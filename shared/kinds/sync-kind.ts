@@ -8,10 +8,12 @@ import type { ReferenceField, References } from './media.ts'
 
 /** Shared parts of the synchronous media kinds. */
 
-/** The quantities used by a call, one per price unit: tokens, images or songs, characters, seconds. */
+/** The quantities used by a call, one per price unit: tokens, images, songs or pages, characters, seconds. */
 export type Quantity = {
   usage: Usage
   pieces: number
+  /** The pages of a document that are also annotated, which are priced separately. */
+  annotatedPages: number
   /** The size of each piece, if prices depend on it. */
   size: string | null
   characters: number
@@ -24,6 +26,7 @@ export const zeroUsage: Usage = { prompt_tokens: 0, completion_tokens: 0, total_
 export const zeroQuantity: Quantity = {
   usage: zeroUsage,
   pieces: 0,
+  annotatedPages: 0,
   size: null,
   characters: 0,
   seconds: 0,
@@ -55,7 +58,8 @@ export function priceNano(price: Price, quantity: Quantity, marginPpm: bigint): 
   return nanoFromPico(withMargin(picoOf(price, quantity), marginPpm))
 }
 
-function picoOf(price: Price, { usage, pieces, size, characters, seconds, options }: Quantity): bigint {
+function picoOf(price: Price, quantity: Quantity): bigint {
+  const { usage, pieces, annotatedPages, size, characters, seconds, options } = quantity
   // Durations are billed in milliseconds, rounded up.
   const ms = BigInt(Math.ceil(Math.round(seconds * 1e6) / 1e3))
   switch (price.unit) {
@@ -65,6 +69,8 @@ function picoOf(price: Price, { usage, pieces, size, characters, seconds, option
       return picoPerUnit(price.usd, 1_000_000) * BigInt(characters)
     case 'image':
       return picoPerUnit((size && price.by_size?.[size]) || price.usd) * BigInt(pieces)
+    case 'page':
+      return picoPerUnit(price.usd) * BigInt(pieces) + picoPerUnit(price.annotated ?? '0') * BigInt(annotatedPages)
     case 'flat':
       return picoPerUnit(price.usd) * BigInt(pieces)
     case 'second':

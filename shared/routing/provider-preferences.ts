@@ -295,6 +295,7 @@ function unitPrices(price: Exclude<Price, { unit: 'token' }>, marginPpm: bigint)
     case 'minute':
       return { audio: charged(price.added_by_option).reduce((sum, one) => sum + one, usd) }
     case 'second':
+    case 'page':
       return {}
   }
 }

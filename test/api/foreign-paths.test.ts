@@ -140,7 +140,7 @@ test('404 for Anthropic’s clients on files, which are OpenAI’s here, and 200
 })
 
 test('no route of our own is taken for another API’s, also by Anthropic’s clients', t => {
-  const shared = new Set(['/v1/files', '/v1/files/{id}', '/v1/files/{id}/content'])
+  const shared = new Set(['/v1/files', '/v1/files/{id}', '/v1/files/{id}/content', '/v1/files/{id}/url'])
   for (const { method, path } of endpoints) {
     const asked = { method: method.toUpperCase(), path: path.replace(/\{\w+\}/g, 'id_1'), isAnthropic: true }
     t.is(findForeignPath(asked, () => null) !== null, shared.has(path), `${method} ${path}`)

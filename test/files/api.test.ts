@@ -210,6 +210,14 @@ const refused: [
   ['an anchor alone', () => formOf(line, withoutSeconds), 'missing_field', 'expires_after[seconds]'],
   ['an empty file', () => formOf(''), 'invalid_request', 'file'],
   ['an image', () => formOf(png()), 'invalid_request', 'file'],
+  ['a document', () => formOf('%PDF-1.7\n'.padEnd(99)), 'invalid_request', 'file'],
+  ['lines in place of a document', () => formOf(line, { purpose: 'ocr' }), 'invalid_request', 'file'],
+  [
+    'sound in place of a document',
+    () => formOf(Buffer.from('fLaC'.padEnd(99)), { purpose: 'ocr' }),
+    'invalid_request',
+    'file',
+  ],
   ['a compressed file', () => formOf(gzipSync(line)), 'invalid_request', 'file'],
   ['an archive', () => formOf(Buffer.from('504b0304140000000800', 'hex')), 'invalid_request', 'file'],
 ]

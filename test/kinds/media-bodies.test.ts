@@ -50,6 +50,8 @@ test('a price counts what it is a price of', t => {
     [{ unit: 'second', usd: '0.0001' }, { seconds: 2.5 }, 250_000n],
     [{ unit: 'flat', usd: '0.9' }, { pieces: 1 }, 900_000_000n],
     [{ unit: 'flat', usd: '0' }, { pieces: 1 }, 0n],
+    [{ unit: 'page', usd: '0.004' }, { pieces: 3 }, 12_000_000n],
+    [{ unit: 'page', usd: '0.004', annotated: '0.005' }, { pieces: 3, annotatedPages: 2 }, 22_000_000n],
     [{ unit: 'token', input: '5', output: '10' }, { usage: usage(1_000, 2_000) }, 25_000_000n],
   ]
   for (const [price, quantity, nano] of cases) t.is(priceNano(price, used(quantity), 0n), nano, JSON.stringify(price))
@@ -183,6 +185,30 @@ test('400 for sound longer than the model takes, or than a day', t => {
   )
 })
 
+test('the pages of a document are bounded by what is selected and by what it has', t => {
+  const body = { document: { type: 'document_url', document_url: 'https://a.example/b.pdf' } }
+  const pdf = { storageKey: 'k', contentType: 'application/pdf', bytes: 1, filename: 'b.pdf', durationS: null }
+  const mostOf = (fields: object, file: Partial<References[string]> | null) =>
+    inputOf('ocr', 'mistral-ocr-4-0', { ...body, ...fields }, file && { 'document.document_url': { ...pdf, ...file } })
+      .maxPages
+  const cases: [fields: object, file: Partial<References[string]> | null, most: number][] = [
+    [{}, null, 1_000],
+    [{ pages: [0] }, null, 1_000],
+    [{}, { pages: 7 }, 7],
+    [{ pages: [0, 3, 3] }, { pages: 7 }, 2],
+    [{ pages: '0-2, 5' }, { pages: 7 }, 4],
+    [{ pages: '0-999999' }, { pages: 7 }, 7],
+    [{}, { pages: 4_000 }, 1_000],
+    [{}, { pages: null }, 1_000],
+    [{ pages: [0, 1] }, { pages: null }, 2],
+    [{}, { contentType: 'image/png' }, 1],
+    [{}, { contentType: 'image/tiff' }, 1_000],
+    // Of a Word document all pages are read, whichever are selected.
+    [{ pages: [0] }, { contentType: 'application/msword' }, 1_000],
+  ]
+  for (const [fields, file, most] of cases) t.is(mostOf(fields, file), most, JSON.stringify([fields, file]))
+})
+
 test('every enabled row has a price of a unit that its kind counts', t => {
   const units: Record<SyncKind, string[]> = {
     image: ['token', 'image'],
@@ -192,6 +218,7 @@ test('every enabled row has a price of a unit that its kind counts', t => {
     sfx: ['flat'],
     rerank: ['flat', 'token'],
     moderation: ['token'],
+    ocr: ['page'],
   }
   for (const [kind, { type }] of Object.entries(syncKinds)) {
     const models = [...catalog.models.values()].filter(model => model.type === type && !model.disabled)

@@ -8,7 +8,7 @@ import { servesMedia } from '../../shared/media/run.ts'
 import type { ProviderConnection, SyncAdapter, SyncCall } from '../../shared/providers/contract.ts'
 import { createSandboxProtocol } from '../../shared/providers/sandbox/media/protocol.ts'
 import { providerFault } from '../support/jobs/queued-adapter.ts'
-import { audioSource, imageSource } from '../support/jobs/sources.ts'
+import { audioSource, imageSource, pdfSource } from '../support/jobs/sources.ts'
 import { type SyncOutput, taken } from '../support/media/output.ts'
 import { test } from '../support/test.ts'
 
@@ -20,10 +20,19 @@ const connection = {} as ProviderConnection
 const sources = new Map([
   ['audio_url', audioSource],
   ['input_references.0', imageSource],
+  ['document.document_url', pdfSource],
 ])
 const references: References = {
   audio_url: { storageKey: 'a', contentType: 'audio/mpeg', bytes: 5, filename: 'voice.mp3', durationS: 8 },
   'input_references.0': { storageKey: 'b', contentType: 'image/png', bytes: 5, filename: 'face.png', durationS: null },
+  'document.document_url': {
+    storageKey: 'c',
+    contentType: 'application/pdf',
+    bytes: 5,
+    filename: 'report.pdf',
+    durationS: null,
+    pages: 3,
+  },
 }
 const bodies: Record<SyncKind, object> = {
   image: { prompt: 'A fox' },
@@ -33,6 +42,10 @@ const bodies: Record<SyncKind, object> = {
   sfx: { prompt: 'A door' },
   rerank: { query: 'When does it open?', documents: ['It opens at nine.', 'Closed.'] },
   moderation: { input: 'Hello' },
+  ocr: {
+    document: { type: 'document_url', document_url: 'https://files.example/report.pdf' },
+    document_annotation_format: { type: 'json_schema', json_schema: { name: 'report', schema: { type: 'object' } } },
+  },
 }
 
 /** The field that directives are read in. */
@@ -44,6 +57,7 @@ const textFields: Record<SyncKind, string> = {
   sfx: 'prompt',
   rerank: 'query',
   moderation: 'input',
+  ocr: 'document_annotation_prompt',
 }
 
 type Made = { make(call: SyncCall<SyncKind>, connection: ProviderConnection): Promise<SyncOutput> }

@@ -31,6 +31,7 @@ export const typeNames: Record<string, string> = {
   embeddings: 'Embeddings',
   rerank: 'Rerank',
   moderation: 'Moderation',
+  ocr: 'OCR',
   image: 'Image',
   speech: 'Speech',
   transcription: 'Transcription',
@@ -69,6 +70,7 @@ const unitLabels: Record<string, { label: string; unit: string; factor: number }
   per_image: { label: 'Image', unit: 'image', factor: 1 },
   per_second: { label: 'Length', unit: 'second', factor: 1 },
   per_minute: { label: 'Length', unit: 'minute', factor: 1 },
+  per_page: { label: 'Page', unit: 'page', factor: 1 },
   web_search: { label: 'Web search', unit: 'search', factor: 1 },
   per_request: { label: 'Result', unit: 'result', factor: 1 },
   per_credit: { label: 'Provider’s invoice', unit: 'credit', factor: 1 },
@@ -124,7 +126,7 @@ export function priceText(amount: number): string {
 }
 
 /** The types of models without a tab of their own in the playground. */
-const untried = ['live_video']
+const untried = ['live_video', 'rerank', 'moderation', 'ocr']
 
 /** The playground route for a model; null if there is none. */
 export function playgroundOf({ type, endpoint }: Pick<CatalogModel, 'type' | 'endpoint'>): string | null {

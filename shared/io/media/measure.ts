@@ -1,11 +1,8 @@
 import { isUtf8 } from 'node:buffer'
 import type { SlotOwner } from '../fair-slots.ts'
 import { maxMeasuringMs, measureMedia, measurePdf } from './media-processes.ts'
+import { pdfHeadBytes, pdfMark } from './media-type.ts'
 import type { DocumentSize } from './pdf.ts'
-
-/** PDF readers search this many bytes for the PDF signature. */
-const pdfHeadBytes = 1_024
-const pdfMark = '%PDF-'
 
 /**
  * Measures the playing time of an audio file in milliseconds, rounded up: WAV, MP3, FLAC, Ogg, AAC, MP4, WebM and

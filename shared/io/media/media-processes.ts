@@ -108,13 +108,33 @@ async function withFile(
  */
 export async function measurePdf(bytes: Uint8Array, timeoutMs: number, owner: SlotOwner): Promise<DocumentSize | null> {
   const file = { bytes: bytes.length, read: async (start: number, end: number) => bytes.subarray(start, end) }
+  const measured = await withProcess(file, owner, timeoutMs, measurer => runOnPdf(measurer, bytes, timeoutMs, false))
+  return (measured?.result ?? null) as DocumentSize | null
+}
+
+/**
+ * Counts the pages of a PDF in a child process, with the same limits. Null if they cannot be counted. Throws 503 as
+ * `measureMedia` does, and what `file.read` throws.
+ */
+export async function countPdfPages(file: RangeFile, timeoutMs: number, owner: SlotOwner): Promise<number | null> {
+  let fault: { error: unknown } | null = null
+  const counted = await withProcess(file, owner, waitMs, async measurer => {
+    const bytes = await file.read(0, file.bytes).catch(error => {
+      fault = { error }
+      return null
+    })
+    return bytes && runOnPdf(measurer, bytes, timeoutMs, true)
+  })
+  if (fault) throw (fault as { error: unknown }).error
+  if (!counted) throw tooManyFiles('measured')
+  return (counted.result as DocumentSize | null)?.pages ?? null
+}
+
+function runOnPdf(measurer: Measurer, bytes: Uint8Array, timeoutMs: number, pagesOnly: boolean): Promise<Outcome> {
   const read = () => Promise.reject(new Error('a document is sent whole'))
   const maxCpuMs = cpuLimitMs.document(bytes.length)
-  const task = (job: number): ToThread => ({ kind: 'document', job, bytes, maxCpuMs })
-  const measured = await withProcess(file, owner, timeoutMs, measurer =>
-    measurer.run(task, read, { timeoutMs, maxCpuMs }, () => {}),
-  )
-  return (measured?.result ?? null) as DocumentSize | null
+  const task = (job: number): ToThread => ({ kind: 'document', job, bytes, pagesOnly, maxCpuMs })
+  return measurer.run(task, read, { timeoutMs, maxCpuMs }, () => {})
 }
 
 /** Measures a file with a process, unless that is known to fail; undefined if no process becomes available in time. */

@@ -11,7 +11,7 @@ type MediaTask = { job: number; bytes: number; whole: Uint8Array | null }
 export type ToThread =
   | ({ kind: 'media'; maxCpuMs: number } & MediaTask)
   | ({ kind: 'conversion'; maxBytes: number; maxCpuMs: number } & MediaTask)
-  | { kind: 'document'; job: number; bytes: Uint8Array; maxCpuMs: number }
+  | { kind: 'document'; job: number; bytes: Uint8Array; pagesOnly: boolean; maxCpuMs: number }
 /** The answer to a `read`; null if the file cannot be read. */
 export type ReadBytes = { kind: 'data'; bytes: Uint8Array | null }
 export type FromThread =
@@ -50,7 +50,7 @@ export function serve(): void {
       void run(
         job,
         () => import('./pdf.ts'),
-        ({ pdfSize }) => pdfSize(message.bytes),
+        ({ pdfPages, pdfSize }) => (message.pagesOnly ? pdfPages(message.bytes) : pdfSize(message.bytes)),
       )
     else if (message.kind === 'media')
       void run(job, loadMeasures, async take => {

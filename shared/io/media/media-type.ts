@@ -1,8 +1,12 @@
 import { type Bytes, peek } from '../bytes.ts'
 import { soundType } from './sound-type.ts'
 
-/** A file format as detected from bytes. `type` is null for formats of none of the three types, e.g. a mesh. */
-export type MediaFormat = { contentType: string; extension: string; type: 'image' | 'audio' | 'video' | null }
+/** A file format as detected from bytes. `type` is null for formats of no such type, e.g. a mesh. */
+export type MediaFormat = {
+  contentType: string
+  extension: string
+  type: 'image' | 'audio' | 'video' | 'document' | null
+}
 
 /** Number of leading bytes that identify a file's format. */
 export const sniffedBytes = 16 * 1024
@@ -52,6 +56,15 @@ const formats: readonly MediaFormat[] = [
     'video/vnd.avi': 'avi',
     'video/x-flv': 'flv',
     'video/x-ms-wmv': 'wmv',
+  }),
+  ...rows('document', {
+    'application/pdf': 'pdf',
+    'application/vnd.openxmlformats-officedocument.wordprocessingml.document': 'docx',
+    'application/vnd.openxmlformats-officedocument.presentationml.presentation': 'pptx',
+    'application/vnd.oasis.opendocument.text': 'odt',
+    'application/vnd.oasis.opendocument.presentation': 'odp',
+    'application/rtf': 'rtf',
+    'application/epub+zip': 'epub',
   }),
   ...rows(null, {
     'model/gltf-binary': 'glb',
@@ -117,7 +130,17 @@ export async function sniff(head: Uint8Array): Promise<MediaFormat | null> {
 export async function sniffType(head: Uint8Array): Promise<string | null> {
   const { fileTypeFromBuffer } = await import('file-type')
   const found = (await fileTypeFromBuffer(head))?.mime
-  return found ?? (isTiff(head) ? 'image/tiff' : soundType(Buffer.from(head)))
+  if (found) return found
+  if (isTiff(head)) return 'image/tiff'
+  return soundType(Buffer.from(head)) ?? (isPdf(head) ? 'application/pdf' : null)
+}
+
+/** PDF readers search this many bytes for the signature. */
+export const pdfHeadBytes = 1_024
+export const pdfMark = '%PDF-'
+
+function isPdf(head: Uint8Array): boolean {
+  return Buffer.from(head.subarray(0, pdfHeadBytes)).includes(pdfMark)
 }
 
 /** TIFF in either byte order, and BigTIFF; the directory that the library reads as well may be at the end of the file. */

@@ -50,6 +50,23 @@ export async function pdfSize(bytes: Uint8Array): Promise<DocumentSize | null> {
   }
 }
 
+/**
+ * Counts the pages of a PDF, by whichever way of counting finds more; as above, in a separate process. Throws if the file is
+ * not a PDF, is broken or encrypted.
+ */
+export async function pdfPages(bytes: Uint8Array): Promise<DocumentSize> {
+  const plainPages = countPlainPages(bytes)
+  const { getResolvedPDFJS } = await import('unpdf')
+  const { getDocument, VerbosityLevel } = await getResolvedPDFJS()
+  const loading = getDocument({ data: bytes, useSystemFonts: false, verbosity: VerbosityLevel.ERRORS })
+  try {
+    const { numPages } = await loading.promise
+    return { pages: Math.max(numPages, plainPages), textBytes: 0 }
+  } finally {
+    await loading.destroy()
+  }
+}
+
 /** Counts page objects outside compressed streams, in all revisions of the document. */
 function countPlainPages(bytes: Uint8Array): number {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')

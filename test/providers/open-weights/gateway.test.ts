@@ -35,6 +35,8 @@ const refusals: Record<string, Refusal> = {
   deepinfra: () => null,
   nebius: () => null,
   novita: () => null,
+  huggingface: ({ model }) => (/^\S+\/\S+:\S+$/.test(String(model)) ? null : 'the model names no provider'),
+  byteplus: () => null,
 }
 
 /** A provider of OpenAI's dialect with refusals of its own; its base URL has a path in front of `/chat/completions`. */
@@ -73,6 +75,8 @@ const models: [provider: string, model: string, input: number, output: number][]
   ['deepinfra', 'kimi-k3', 2.85, 14.25],
   ['nebius', 'glm-5.3', 1.4, 4.4],
   ['novita', 'kimi-k2.7-code', 0.95, 4],
+  ['huggingface', 'kimi-k2.6', 0.8, 3.4],
+  ['byteplus', 'dola-seed-2-1-turbo-260628', 0.5, 2.5],
 ]
 const weather = {
   type: 'function',
@@ -110,6 +114,8 @@ for (const [provider, model, input, output] of models)
     const account = await gateway.account()
     let expected = 0
     for (const [what, more] of Object.entries({ 'a question': {}, ...hard })) {
+      // Whether Seed answers by a schema is not known.
+      if (provider === 'byteplus' && what === 'a schema') continue
       const body = { ...saying(model, 'Hello', { provider: { only: [provider] } }), ...more }
       const response = await gateway.fetch('/v1/chat/completions', { key: account.live, body })
       const text = await response.text()

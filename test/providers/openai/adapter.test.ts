@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
 import { type FailureReason, ProviderError } from '../../../shared/providers/provider-error.ts'
 import { call, type Given } from '../../support/providers/openai-call.ts'
@@ -274,6 +275,19 @@ test('completions: answers and chunks have one shape', t => {
   t.false(decoder.done)
   decoder.push(event(JSON.stringify(json)))
   t.true(decoder.done)
+})
+
+test('embeddings: the length in the field of the provider, and no encoding where it has others', t => {
+  const body = { model: 'a', input: 'x', dimensions: 256, encoding_format: 'float' as const }
+  const sent = (quirks: object) => {
+    const { body: text, dropped } = embedding.request(call<'embedding'>(body, { quirks }))
+    return { ...JSON.parse(String(text)), dropped }
+  }
+  t.like(sent({}), { dimensions: 256, encoding_format: 'float', dropped: undefined })
+  const mistral = sent(loadCatalog().providers.get('mistral')!.quirks!)
+  t.like(mistral, { output_dimension: 256, dimensions: undefined, encoding_format: 'float', dropped: undefined })
+  const voyage = sent(loadCatalog().providers.get('voyage')!.quirks!)
+  t.like(voyage, { output_dimension: 256, encoding_format: undefined, dropped: undefined })
 })
 
 test('embeddings: given in the encoding asked for, whatever the server sent, in the order of the inputs', t => {

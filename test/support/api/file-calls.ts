@@ -67,6 +67,10 @@ export function fileCalls(
       success: async () => [{ key: world().account.test, path: `${await created()}/content` }],
       errors: () => missing(`${nobody}/content`),
     },
+    'GET /v1/files/{id}/url': {
+      success: async () => [{ key: world().account.test, path: `${await created()}/url?expiry=1` }],
+      errors: () => [...missing(`${nobody}/url`), { key: world().account.test, path: `${nobody}/url?expiry=0` }],
+    },
     'DELETE /v1/files/{id}': {
       success: async () => [{ key: world().account.test, path: await created() }],
       errors: () => missing(nobody),

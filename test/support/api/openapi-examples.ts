@@ -2,15 +2,23 @@ import { textureFile } from '../../../shared/providers/sandbox/media/mesh-files.
 import { videoFile } from '../../../shared/providers/sandbox/media/video-file.ts'
 import { chatLine } from '../batches/gateway.ts'
 import { dataUri } from '../jobs/gateway.ts'
+import { pdfOfPages } from '../media/documents.ts'
 import { wav } from '../media/sounds.ts'
 
-const contentTypes = { png: 'image/png', wav: 'audio/wav', mp4: 'video/mp4', jsonl: 'application/jsonl' }
+const contentTypes = {
+  pdf: 'application/pdf',
+  png: 'image/png',
+  wav: 'audio/wav',
+  mp4: 'video/mp4',
+  jsonl: 'application/jsonl',
+}
 type Extension = keyof typeof contentTypes
 type Files = Record<Extension, Uint8Array>
 
 /** A file of each type that examples name. */
 async function sampleFiles(): Promise<Files> {
   return {
+    pdf: pdfOfPages(5),
     png: textureFile(),
     wav: wav(2_000),
     mp4: await videoFile({ seconds: 2 }),

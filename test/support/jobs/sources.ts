@@ -8,7 +8,7 @@ export function sourceOf(
   url: string,
   contentType: string,
   durationS: number | null = null,
-  bytes = Buffer.from('bytes'),
+  bytes: Buffer = Buffer.from('bytes'),
 ): Source {
   return {
     contentType,
@@ -26,6 +26,8 @@ export const imageSource = sourceOf('https://files.example/face.png', 'image/png
 export const otherImage = sourceOf('https://files.example/other.jpg', 'image/jpeg', null, Buffer.from('other'))
 export const videoSource = sourceOf('https://files.example/clip.mp4', 'video/mp4', 10.5)
 export const audioSource = sourceOf('https://files.example/voice.mp3', 'audio/mpeg', 8)
+
+export const pdfSource = sourceOf('https://files.example/report.pdf', 'application/pdf')
 
 /** A file in a gateway that cannot be reached from outside: only its bytes tell of it. */
 export function hidden(source: Source): Source {

@@ -1,8 +1,12 @@
 import type { Account } from '../gateway.ts'
 import { audio, image } from '../jobs/gateway.ts'
+import { pdfOfPages } from './documents.ts'
 
 type Call = { path?: string; key?: string; body?: unknown; headers?: Record<string, string> }
 type Documented = { success: () => Call[]; errors: () => Call[] }
+
+/** A PDF of so many pages as a `data:` URI. */
+const document = (pages: number) => `data:application/pdf;base64,${pdfOfPages(pages).toString('base64')}`
 
 /** Valid bodies of every route of media that is waited for, and one that no model takes. */
 const bodies: Record<string, { valid: object[]; wrong: object }> = {
@@ -59,6 +63,22 @@ const bodies: Record<string, { valid: object[]; wrong: object }> = {
   '/v1/moderations': {
     valid: [{ input: 'I hate violence' }, { input: [{ type: 'text', text: 'Hello' }] }],
     wrong: { input: [] },
+  },
+  '/v1/ocr': {
+    valid: [
+      { document: { type: 'document_url', document_url: document(2) }, pages: '0-1' },
+      {
+        model: 'mistral-ocr-latest',
+        document: { type: 'image_url', image_url: { url: image } },
+        include_image_base64: true,
+        table_format: 'html',
+        document_annotation_format: {
+          type: 'json_schema',
+          json_schema: { name: 'report', schema: { type: 'object', properties: { title: { type: 'string' } } } },
+        },
+      },
+    ],
+    wrong: { document: { type: 'document_url', document_url: audio(1) } },
   },
 }
 const lists = ['/v1/images/models', '/v1/audio/music/models', '/v1/audio/sfx/models']

@@ -56,3 +56,8 @@ export function pdfOfPages(pages: number, parts: PdfParts = {}): Buffer {
   const leaves = Array.from({ length: pages }, () => pageOf(more.length > 0 ? `/XObject<</X ${5 + pages} 0 R>>` : ''))
   return pdf(['<</Type/Catalog/Pages 2 0 R>>', tree, font, contents, ...leaves, ...more])
 }
+
+/** The pages of such a file. */
+export function pdfPagesIn(bytes: Buffer): number {
+  return bytes.toString('latin1').match(/\/Type\/Page\//g)?.length ?? 0
+}

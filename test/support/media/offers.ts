@@ -7,7 +7,7 @@ import { operatorSounds } from '../jobs/operator-sounds.ts'
 /** Every model of the catalog that makes images or sound while the caller waits, at every provider that it has. */
 
 /** The kinds whose answer is an image, sound or the text of one. */
-export type MadeKind = Exclude<SyncKind, 'rerank' | 'moderation'>
+export type MadeKind = Exclude<SyncKind, 'rerank' | 'moderation' | 'ocr'>
 export type Offer = { kind: MadeKind; row: ModelRow; deployment: Deployment }
 
 /** Clouds, which are not configured here, have tests of their own. */
@@ -16,7 +16,7 @@ const shipped = [...loadCatalog(undefined, new Map()).models.values()].filter(({
 function kindOf({ type, kind }: ModelRow): MadeKind | null {
   const { endpoints } = kind ?? {}
   if (Array.isArray(endpoints) && endpoints.includes(syncKinds.image.path)) return 'image'
-  if (type === 'rerank' || type === 'moderation') return null
+  if (type === 'rerank' || type === 'moderation' || type === 'ocr') return null
   return Object.hasOwn(syncKinds, type) ? (type as MadeKind) : null
 }
 

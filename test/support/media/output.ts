@@ -10,7 +10,7 @@ import { awaitFirstFrame } from '../../../shared/media/first-frame.ts'
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
 
 export type SyncOutput = WorkKinds[SyncKind]['output']
-/** What was given: how many images, bytes of sound, characters of text or results. */
+/** What was given: how many images, bytes of sound, characters of text, results or pages. */
 export type Taken = { amount: number; usage: Usage | null }
 
 /**
@@ -18,6 +18,7 @@ export type Taken = { amount: number; usage: Usage | null }
  * `invalid_response` where there is nothing to deliver, and an Error for what no adapter may give.
  */
 export async function taken(output: SyncOutput, format: SoundFormat | null): Promise<Taken> {
+  if ('pages' in output) return { amount: output.pages.length, usage: null }
   if ('results' in output) return { amount: output.results.length, usage: 'usage' in output ? output.usage : null }
   const found =
     'images' in output

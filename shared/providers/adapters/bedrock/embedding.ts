@@ -2,6 +2,7 @@ import { GatewayError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/is-object.ts'
 import type { Embeddings } from '../../../kinds/embedding.ts'
 import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
+import { base64Vector } from '../../toolkit/base64-vector.ts'
 import { noticeableFieldsExcept, ownFields, withDropped } from '../../toolkit/request-fields.ts'
 import { assertText } from '../../toolkit/token-inputs.ts'
 import { malformed, objectIn } from './answer.ts'
@@ -105,8 +106,5 @@ function textsOf(call: Call<'embedding'>): string[] {
 function encoded(vector: unknown, asBase64: boolean): number[] | string {
   if (!Array.isArray(vector) || vector.length === 0 || typeof vector[0] !== 'number')
     throw malformed('a vector has no numbers')
-  if (!asBase64) return vector
-  const bytes = Buffer.allocUnsafe(vector.length * 4)
-  for (const [index, value] of vector.entries()) bytes.writeFloatLE(value, index * 4)
-  return bytes.toString('base64')
+  return asBase64 ? base64Vector(vector) : vector
 }

@@ -2,6 +2,7 @@ import { GatewayError } from '../../../base/errors.ts'
 import type { Embeddings } from '../../../kinds/embedding.ts'
 import type { Call, UpstreamRequest } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
+import { base64Vector } from '../../toolkit/base64-vector.ts'
 import { noticeableFieldsExcept, ownFields, withDropped } from '../../toolkit/request-fields.ts'
 import { assertText } from '../../toolkit/token-inputs.ts'
 import { readEmbedded } from './wire.ts'
@@ -59,7 +60,7 @@ export function embeddingAnswer(json: unknown, { body, target }: Call<'embedding
       )
     }
     const vector = body.dimensions ? toUnitLength(values) : values
-    const embedding = body.encoding_format === 'base64' ? toBase64(vector) : vector
+    const embedding = body.encoding_format === 'base64' ? base64Vector(vector) : vector
     return { object: 'embedding' as const, index, embedding }
   })
   const usage = tokens === undefined ? null : { usage: { prompt_tokens: tokens, total_tokens: tokens } }
@@ -80,11 +81,4 @@ export function embeddingTexts(input: Call<'embedding'>['body']['input']): strin
 function toUnitLength(values: number[]): number[] {
   const length = Math.hypot(...values)
   return length > 0 ? values.map(value => value / length) : values
-}
-
-/** Little-endian 32-bit floats, as OpenAI encodes vectors. */
-function toBase64(values: number[]): string {
-  const bytes = Buffer.alloc(values.length * 4)
-  for (const [index, value] of values.entries()) bytes.writeFloatLE(value, index * 4)
-  return bytes.toString('base64')
 }

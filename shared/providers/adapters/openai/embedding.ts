@@ -2,11 +2,12 @@ import { isObject } from '../../../base/is-object.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { EmbeddingRequest, Embeddings } from '../../../kinds/embedding.ts'
 import type { DirectAdapter } from '../../contract.ts'
+import { base64Vector } from '../../toolkit/base64-vector.ts'
 import { assertTakesInput } from '../../toolkit/token-inputs.ts'
 import { mapUnlessSame } from './answer.ts'
 import { reportedFailure } from './failure.ts'
 import { invalidResponse, type Json } from './json.ts'
-import { beginRequest, post } from './request.ts'
+import { beginRequest, post, renameDimensions } from './request.ts'
 import { count, extrasOf } from './usage.ts'
 
 /** `POST /embeddings`. A server may ignore `encoding_format`: the response is converted to the requested encoding. */
@@ -14,7 +15,9 @@ export const embedding: DirectAdapter<'embedding'> = {
   native: true,
   request(call) {
     assertTakesInput(call.target.provider, call.body.input, 'input')
-    return post('/embeddings', beginRequest('embedding', call))
+    const request = beginRequest('embedding', call)
+    renameDimensions(request)
+    return post('/embeddings', request)
   },
   answer(json, { body, target }) {
     if (!isObject(json)) throw invalidResponse('it is not an object')
@@ -56,14 +59,7 @@ function encoded({ embedding }: Json, position: number, asBase64: boolean): numb
   if (!Array.isArray(embedding) || embedding.length === 0 || typeof embedding[0] !== 'number') {
     throw invalidResponse(`vector ${position} has no numbers`)
   }
-  return asBase64 ? base64From(embedding) : embedding
-}
-
-/** Little-endian float32 values in base64, as the official SDKs decode them. */
-function base64From(values: number[]): string {
-  const bytes = Buffer.allocUnsafe(values.length * 4)
-  for (let i = 0; i < values.length; i++) bytes.writeFloatLE(values[i]!, i * 4)
-  return bytes.toString('base64')
+  return asBase64 ? base64Vector(embedding) : embedding
 }
 
 function floatsFrom(base64: string, position: number): number[] {

@@ -10,6 +10,7 @@ import { failure } from './failure.ts'
 import { image } from './images.ts'
 import { live } from './live.ts'
 import { moderation } from './moderation.ts'
+import { ocr } from './ocr.ts'
 import { realtime } from './realtime.ts'
 import { responses } from './responses.ts'
 import { speech } from './speech.ts'
@@ -28,7 +29,7 @@ const sessions: Record<string, RealtimeAdapter> = { openai: realtime, openai_liv
 export const openai: Protocol = {
   direct: { chat: fittedChat(chat), completion, embedding, responses },
   queued: { video: videos },
-  synchronous: { image, speech, transcription, rerank, moderation },
+  synchronous: { image, speech, transcription, rerank, moderation, ocr },
   realtime: ({ traits }) => sessions[traits?.dialect ?? ''] ?? null,
   batch,
   verify,

@@ -84,7 +84,10 @@ export function setFixedFields({ call, changes }: Draft<'chat'>): void {
 const rewrittenFields = new Set(['model', 'max_tokens', 'max_completion_tokens', 'stream_options'])
 
 function isRewritten(name: string, { target }: Call<OpenAiKind>): boolean {
-  return rewrittenFields.has(name) || (name === 'seed' && target.provider.quirks?.seed_field !== undefined)
+  const { seed_field: seed, dimensions_field: dimensions, encoding_format: encodes } = target.provider.quirks ?? {}
+  if (name === 'seed') return seed !== undefined
+  if (name === 'dimensions') return dimensions !== undefined
+  return rewrittenFields.has(name) || (name === 'encoding_format' && encodes === false)
 }
 
 /** The POST request. The caller's bytes are sent unchanged where possible. */
@@ -103,6 +106,16 @@ function serialiseBody({ raw, body }: Call<OpenAiKind>, changes: Changes): Buffe
   const fields: Record<string, unknown> = body
   const isKept = Object.keys(changes).every(name => name === 'model' || fields[name] === undefined)
   return editBody(isKept ? raw : null, body, changes)
+}
+
+/** Sends the length of vectors in the provider's field, and no encoding where it has others: vectors are converted. */
+export function renameDimensions({ call: { target, body }, changes }: Draft<'embedding'>): void {
+  const { dimensions_field: field, encoding_format: encodes } = target.provider.quirks ?? {}
+  if (field !== undefined && body.dimensions != null) {
+    changes.dimensions = undefined
+    changes[field] = body.dimensions
+  }
+  if (encodes === false && body.encoding_format !== undefined) changes.encoding_format = undefined
 }
 
 /**

@@ -7,6 +7,7 @@ import { tokenizer } from '../../../kinds/tokenizer.ts'
 import type { Protocol, SyncAdapter, SyncCall } from '../../contract.ts'
 import { executeDirective } from '../directives.ts'
 import { images } from './images.ts'
+import { readDocument } from './ocr.ts'
 import { moderate, ranking } from './rankings.ts'
 import { soundParts } from './sounds.ts'
 import { transcript } from './transcripts.ts'
@@ -35,6 +36,7 @@ export function createSyncMedia(firstByteTimeoutMs: number): NonNullable<Protoco
     sfx: adapter<'sfx'>(({ prompt }) => prompt, ofLength(usualEffectSeconds)),
     rerank: adapter<'rerank'>(({ query }) => query, ranking),
     moderation: adapter<'moderation'>(({ input }) => (typeof input === 'string' ? input : ''), moderate),
+    ocr: adapter<'ocr'>(({ options }) => options.document_annotation_prompt ?? '', readDocument),
   }
 }
 

@@ -29,6 +29,7 @@ const examples: Record<string, (model: CatalogModel) => Example> = {
   embeddings: () => ({ input: 'The text to embed' }),
   rerank: () => ({ query: 'When does it open?', documents: ['Open from nine to five.', 'Closed on Sundays.'] }),
   moderation: () => ({ input: 'The text to check' }),
+  ocr: () => ({ document: { type: 'document_url', document_url: 'https://example.com/report.pdf' } }),
   image: ({ kind }) => ({
     prompt: 'A lighthouse at dusk',
     ...(kind.references_required === true && { input_references: [image] }),

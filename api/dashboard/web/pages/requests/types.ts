@@ -14,6 +14,7 @@ const names: Record<string, string> = {
   sfx: 'Sound effect',
   rerank: 'Rerank',
   moderation: 'Moderation',
+  ocr: 'OCR',
   realtime: 'Realtime session',
   batch: 'Batch',
   ...kindNames,
