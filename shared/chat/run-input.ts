@@ -2,7 +2,7 @@ import type { BulkContext } from '../engine/failover.ts'
 import type { RequestLabels } from '../engine/report.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
-import type { ResponsesObject } from '../kinds/responses-answer.ts'
+import type { ResponsesObject, ResponsesOutputItem } from '../kinds/responses-answer.ts'
 import type { Forwarded } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
 
@@ -48,6 +48,8 @@ export type ChatRunInput<K extends DirectKind> = {
   storage?: ResponseStorage
   /** For `responses` whose complete answer is shown in another form. */
   present?(response: ResponsesObject): object
+  /** For `responses`: the item before those of the answer. */
+  leading?: ResponsesOutputItem
   /** Context of delayed work; null for interactive requests. */
   bulk: BulkContext | null
 }
