@@ -1,3 +1,4 @@
+import type { CallerTimeouts } from '../engine/caller-timeouts.ts'
 import type { BulkContext } from '../engine/failover.ts'
 import type { RequestLabels } from '../engine/report.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
@@ -12,14 +13,6 @@ export type ResponseStorage = {
   readonly fields: Partial<ResponsesObject>
   /** Stores a response that has ended, and returns it as the client is to see it. Never rejects. */
   store(response: ResponsesObject): Promise<ResponsesObject>
-}
-
-/** How long the caller is willing to wait, in milliseconds; absent = as long as the gateway. */
-export type CallerTimeouts = {
-  /** From the beginning of the request to the end of its answer. */
-  totalMs?: number
-  /** Of each call to a provider: to the first token of a stream, or to a whole answer. */
-  firstTokenMs?: number
 }
 
 /** One validated request for an answer. */
