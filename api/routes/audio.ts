@@ -18,7 +18,7 @@ import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
 import { speechEvent, transcriptAnswer } from '../schemas/media.ts'
 import { modelErrors } from './model-errors.ts'
 import { mediaModelList } from './model-list.ts'
-import { labelsOf } from './request-headers.ts'
+import { labelsOf, timeoutHeader, timeoutsOf } from './request-headers.ts'
 
 const tag = 'Audio'
 type Body = { model?: string | undefined }
@@ -35,7 +35,9 @@ const soundAnswer = {
 /** Generates audio and streams it. */
 async function createSound(kind: SoundKind, request: RequestWithoutKoa<Body>, asEvents = false): Promise<void> {
   const { services, apiKey, body, requestId, client, headers, wide } = request
-  const input = { kind, key: apiKey, requestId, body, labels: labelsOf(headers), stream: true, events: asEvents }
+  const labels = labelsOf(headers)
+  const timeouts = timeoutsOf(headers, body, services)
+  const input = { kind, key: apiKey, requestId, body, labels, timeouts, stream: true, events: asEvents }
   const report = await runMedia(services, { ...input, deliver: delivery => deliverSound(delivery, asEvents) }, client)
   Object.assign(wide, report)
 }
@@ -49,6 +51,7 @@ const createSpeech = endpointWithoutKoa({
   description:
     'Generates audio from text. The bytes are streamed as they are generated; with `stream_format: "sse"`, as events. Billed per character or per token, depending on the model.',
   access,
+  headers: [timeoutHeader],
   body: speechRequest,
   example: { model: 'tts-1', input: 'The quick brown fox jumped over the lazy dog.', voice: 'alloy' },
   answers: { 200: { ...soundAnswer[200], events: speechEvent } },
@@ -96,6 +99,7 @@ const createTranscription = endpointWithoutKoa({
   description:
     'Transcribes audio, sent as a multipart form with a `file` or as JSON with an `audio_url`. Billed per minute of the measured audio length or per token, depending on the model.',
   access,
+  headers: [timeoutHeader],
   body: transcriptionRequest,
   example: { model: 'whisper-1', audio_url: 'https://example.com/meeting.wav' },
   form: transcriptionForm,
@@ -120,6 +124,7 @@ const createTranslation = endpointWithoutKoa({
   description:
     'Translates audio of any language into English text. Requires a model whose row has `translates`. Billed like transcriptions.',
   access,
+  headers: [timeoutHeader],
   body: translationRequest,
   example: { model: 'whisper-1', audio_url: 'https://example.com/meeting.wav' },
   form: {
@@ -156,6 +161,7 @@ async function transcribe(
     requestId,
     body,
     labels: labelsOf(headers),
+    timeouts: timeoutsOf(headers, body, services),
     stream: events,
     events,
   }
@@ -171,6 +177,7 @@ const createMusic = endpointWithoutKoa({
   summary: 'Create music',
   description: 'Generates a song or an instrumental piece from a prompt. Billed at one price per song.',
   access,
+  headers: [timeoutHeader],
   body: musicRequest,
   example: { prompt: 'A slow waltz for two cellos', duration_s: 30, instrumental: true },
   answers: soundAnswer,
@@ -186,6 +193,7 @@ const createSfx = endpointWithoutKoa({
   summary: 'Create a sound effect',
   description: 'Generates a sound effect from a prompt. Billed per effect if the model has a price, otherwise free.',
   access,
+  headers: [timeoutHeader],
   body: sfxRequest,
   example: { prompt: 'A heavy wooden door creaks open', duration_s: 3 },
   answers: soundAnswer,

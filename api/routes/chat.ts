@@ -232,7 +232,7 @@ export async function runDirect<K extends DirectKind>(
       begins,
       marksCache: chatFormats[kind].marksCache && allowsCacheMarks(headers) && services.config.cacheMarks,
       labels: labelsOf(headers),
-      timeouts: timeoutsOf(headers, sent, services.config.upstream.totalTimeoutMs),
+      timeouts: timeoutsOf(headers, sent, services),
       stream: stream === true,
       includeUsage: stream_options?.include_usage === true,
       ...(forwarded && { forwarded }),

@@ -1,9 +1,10 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import { editBody } from '../../shared/base/json-member.ts'
-import { isMessageItem, type ResponsesItem, responsesRequest } from '../../shared/kinds/responses.ts'
+import { latestUserMessages, maxKeptCharacters } from '../../shared/chat/context-compaction.ts'
+import { inputItems, type ResponsesItem, responsesRequest } from '../../shared/kinds/responses.ts'
 import type { ResponsesObject } from '../../shared/kinds/responses-answer.ts'
 import { refusePrompt } from '../../shared/kinds/stored-responses.ts'
-import { inputItems, type ResponsesTurn } from '../../shared/responses/context.ts'
+import type { ResponsesTurn } from '../../shared/responses/context.ts'
 import { expandTurn } from '../../shared/responses/turn.ts'
 import { responsesFeatures } from '../../shared/routing/responses-features.ts'
 import { endpointWithoutKoa } from '../endpoint.ts'
@@ -14,11 +15,15 @@ import { labelHeaders, sessionHeaders } from './request-headers.ts'
 import { responseErrors, sharedByResponses, withMemory } from './responses.ts'
 
 const compactRequest = responsesRequest
-  .omit({ stream: true, stream_options: true, background: true, store: true, conversation: true })
+  .omit({
+    stream: true,
+    stream_options: true,
+    background: true,
+    store: true,
+    conversation: true,
+    context_management: true,
+  })
   .extend({ input: responsesRequest.shape.input.nullish() })
-
-/** What is kept of the messages, the latest first, as OpenAI keeps 64,000 tokens (openai/codex, compact_remote_v2.rs). */
-const maxKeptCharacters = 256_000
 
 /** A conversation compacted to one item: a request whose last item asks for that (`compaction_trigger`). */
 export const compactResponse = endpointWithoutKoa({
@@ -75,21 +80,12 @@ function compacted({ id, created_at, output, usage }: ResponsesObject, items: re
 
 /** The latest messages of the user, as items of an answer. */
 function keptMessages(items: readonly ResponsesItem[], id: string): object[] {
-  const kept: object[] = []
-  let characters = 0
-  for (const item of items.toReversed()) {
-    if (!isMessageItem(item) || item.role !== 'user') continue
-    const content = typeof item.content === 'string' ? [{ type: 'input_text', text: item.content }] : item.content
-    characters += JSON.stringify(content).length
-    if (characters > maxKeptCharacters) break
-    const number = items.length - kept.length
-    kept.unshift({
-      id: `msg_${id.replace(/^resp_/, '')}_${number}`,
-      status: 'completed',
-      ...item,
-      type: 'message',
-      content,
-    })
-  }
-  return kept
+  const kept = latestUserMessages(items, maxKeptCharacters)
+  return kept.map((item, index) => ({
+    id: `msg_${id.replace(/^resp_/, '')}_${items.length - kept.length + index + 1}`,
+    status: 'completed',
+    ...item,
+    type: 'message',
+    content: typeof item.content === 'string' ? [{ type: 'input_text', text: item.content }] : item.content,
+  }))
 }

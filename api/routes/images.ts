@@ -9,7 +9,7 @@ import { generationHeaders } from '../schemas/headers.ts'
 import { imagesAnswer } from '../schemas/media.ts'
 import { modelErrors } from './model-errors.ts'
 import { mediaModelList } from './model-list.ts'
-import { labelsOf } from './request-headers.ts'
+import { labelsOf, timeoutHeader, timeoutsOf } from './request-headers.ts'
 
 async function createImages(request: RequestWithoutKoa<ImageRequest>): Promise<void> {
   const { services, apiKey, body, requestId, client, headers, wide } = request
@@ -19,6 +19,7 @@ async function createImages(request: RequestWithoutKoa<ImageRequest>): Promise<v
     requestId,
     body,
     labels: labelsOf(headers),
+    timeouts: timeoutsOf(headers, body, services),
     stream: false,
     events: body.stream === true,
     dropped: body.style == null ? [] : ['style'],
@@ -63,6 +64,7 @@ const common = {
   access: { scope: '*' },
   body: imageRequest,
   maxBodyBytes,
+  headers: [timeoutHeader],
   answers: { 200: { description: 'The images.', schema: imagesAnswer, headers: generationHeaders } },
   errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
   handle: createImages,

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { type CallerTimeouts, readTimeouts, timeoutName } from '../../shared/engine/caller-timeouts.ts'
 import { answerHeaders, formatUsd } from '../../shared/engine/report.ts'
 import { cancelJob } from '../../shared/jobs/cancel.ts'
 import { deleteMediaJob } from '../../shared/jobs/delete.ts'
@@ -19,6 +20,7 @@ import { deletedJob, jobAnswer, meshAnswer } from '../schemas/jobs.ts'
 import { mediaTexts } from '../schemas/media-texts.ts'
 import { modelList } from './model-list.ts'
 import { paging, readPage } from './paging.ts'
+import { timeoutHeader } from './request-headers.ts'
 import { rangeHeader, sendStoredFile, storedFileAnswers } from './send-stored-file.ts'
 import { parseWait, preferHeader, waitForJob } from './wait.ts'
 
@@ -55,7 +57,7 @@ function kindRoutes(kind: QueuedKind): Endpoint[] {
       body: row.request as z.ZodType<{ model?: string }>,
       example,
       ...(kind === 'video' && { form: openAiForm }),
-      headers: [preferHeader],
+      headers: [preferHeader, timeoutHeader],
       answers: {
         202: { description: 'The job.', schema: answer, headers: [...generationHeaders, 'preference-applied'] },
       },
@@ -195,15 +197,25 @@ async function createJob(
   { services, apiKey, body, origin, keep, ctx }: Validated<{ model?: string } & OfOpenRouter, unknown>,
 ): Promise<object> {
   const seconds = parseWait(ctx)
-  const { job } = await submitJob(services, apiKey, kind, body, origin, async (tx, { job, reservation, target }) => {
+  const timeouts = readTimeouts(ctx.get(timeoutName) || undefined, body, services.config.jobDeadlineMs)
+  const given = withTimeout(body, timeouts)
+  const { job } = await submitJob(services, apiKey, kind, given, origin, async (tx, { job, reservation, target }) => {
     const { mode } = apiKey.policy
     const test = job.environment === 'test'
     const dropped = membersWithoutEffect(body)
+    // A job has no tokens to wait for.
+    if (timeouts?.firstTokenMs !== undefined) dropped.push('provider.timeout_ms.first_token')
     ctx.set(answerHeaders({ id: job.id, target, mode, reservation, attempts: 0, test, dropped }))
     if (job.costNano !== null) ctx.set('x-gateway-cost-usd', formatUsd(Number(job.costNano)))
     await keep(tx, await presentJob(services, job))
   })
   return presentJob(services, await waitUntilOver(services, job, seconds, ctx))
+}
+
+/** A request with the timeout of its header. */
+function withTimeout<Body extends OfOpenRouter>(body: Body, timeouts: CallerTimeouts | null): Body {
+  const { totalMs } = timeouts ?? {}
+  return totalMs === undefined ? body : { ...body, provider: { ...body.provider, timeout_ms: totalMs } }
 }
 
 function waitUntilOver(services: JobServices, job: Job, seconds: number, ctx: Context): Promise<Job> {

@@ -6,7 +6,7 @@ import { endpointWithoutKoa } from '../endpoint.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { ocrAnswer } from '../schemas/media.ts'
 import { modelErrors } from './model-errors.ts'
-import { labelsOf } from './request-headers.ts'
+import { labelsOf, timeoutHeader, timeoutsOf } from './request-headers.ts'
 
 export const readDocument = endpointWithoutKoa({
   method: 'post',
@@ -17,6 +17,7 @@ export const readDocument = endpointWithoutKoa({
   description:
     'Reads the pages of a document or an image as Markdown, in Mistral’s shape. Billed per page. A document is of at most 50 MiB; inside of the body, of 24 MiB. Other fields are left out and named in `x-gateway-dropped`.',
   access: { scope: '*' },
+  headers: [timeoutHeader],
   body: ocrRequest,
   maxBodyBytes: maxOcrBodyBytes,
   example: {
@@ -28,7 +29,15 @@ export const readDocument = endpointWithoutKoa({
   errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
   async handle({ services, apiKey, requestId, body, headers, client, wide }) {
     const dropped = noticeableFieldsExcept(body, ocrFields)
-    const input = { kind: 'ocr' as const, key: apiKey, requestId, body, dropped, labels: labelsOf(headers) }
+    const input = {
+      kind: 'ocr' as const,
+      key: apiKey,
+      requestId,
+      body,
+      dropped,
+      labels: labelsOf(headers),
+      timeouts: timeoutsOf(headers, body, services),
+    }
     const report = await runMedia(services, { ...input, stream: false, events: false, deliver: deliverOcr }, client)
     Object.assign(wide, report)
   },

@@ -7,7 +7,7 @@ import { endpointWithoutKoa } from '../endpoint.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { moderationAnswer, rankingAnswer } from '../schemas/media.ts'
 import { modelErrors } from './model-errors.ts'
-import { labelsOf } from './request-headers.ts'
+import { labelsOf, timeoutHeader, timeoutsOf } from './request-headers.ts'
 
 export const createRanking = endpointWithoutKoa({
   method: 'post',
@@ -19,6 +19,7 @@ export const createRanking = endpointWithoutKoa({
   description:
     'Ranks documents by their relevance to a query, in the shape of Cohere and Jina. Billed per search unit or per token, depending on the model. Other fields are left out and named in `x-gateway-dropped`.',
   access: { scope: '*' },
+  headers: [timeoutHeader],
   body: rerankRequest,
   example: {
     model: 'rerank-v3.5',
@@ -30,7 +31,15 @@ export const createRanking = endpointWithoutKoa({
   errors: [...modelErrors],
   async handle({ services, apiKey, requestId, body, headers, client, wide }) {
     const dropped = noticeableFieldsExcept(body, rerankFields)
-    const input = { kind: 'rerank' as const, key: apiKey, requestId, body, dropped, labels: labelsOf(headers) }
+    const input = {
+      kind: 'rerank' as const,
+      key: apiKey,
+      requestId,
+      body,
+      dropped,
+      labels: labelsOf(headers),
+      timeouts: timeoutsOf(headers, body, services),
+    }
     const report = await runMedia(
       services,
       { ...input, stream: false, events: false, deliver: delivery => deliverRanking(delivery, body) },
@@ -49,13 +58,22 @@ export const createModeration = endpointWithoutKoa({
   description:
     'Says whether texts and images are harmful, and how, in OpenAI’s shape. Free of charge; it counts against the key’s requests per minute.',
   access: { scope: '*' },
+  headers: [timeoutHeader],
   body: moderationRequest,
   example: { model: 'omni-moderation-latest', input: 'I want to bake a cake.' },
   answers: { 200: { description: 'A result for each input.', schema: moderationAnswer, headers: generationHeaders } },
   errors: [...modelErrors],
   async handle({ services, apiKey, requestId, body, headers, client, wide }) {
     const dropped = noticeableFieldsExcept(body, moderationFields)
-    const input = { kind: 'moderation' as const, key: apiKey, requestId, body, dropped, labels: labelsOf(headers) }
+    const input = {
+      kind: 'moderation' as const,
+      key: apiKey,
+      requestId,
+      body,
+      dropped,
+      labels: labelsOf(headers),
+      timeouts: timeoutsOf(headers, body, services),
+    }
     const report = await runMedia(
       services,
       { ...input, stream: false, events: false, deliver: deliverModeration },

@@ -1,8 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
-import type { CallerTimeouts } from '../../shared/chat/run-input.ts'
 import { type NamingBody, sessionInMetadata } from '../../shared/chat/sticky-target.ts'
+import { type CallerTimeouts, readTimeouts, timeoutName } from '../../shared/engine/caller-timeouts.ts'
 import type { RequestLabels } from '../../shared/engine/report.ts'
+import type { Platform } from '../../shared/platform.ts'
 import type { Header } from '../endpoint.ts'
 
 const maxLength = 256
@@ -63,8 +64,6 @@ function readHeader(headers: IncomingHttpHeaders, name: string): string {
   throw new GatewayError('invalid_request', `${name} must have at most ${maxLength} characters.`, { param: name })
 }
 
-const timeoutName = 'x-gateway-timeout-ms'
-
 /** The header by which a caller says how long it waits. */
 export const timeoutHeader: Header = {
   name: timeoutName,
@@ -73,28 +72,13 @@ export const timeoutHeader: Header = {
     'How long the answer may take in milliseconds, e.g. `30000`, and how long each provider may take to its first token before the next one is tried: `30000; first-token=5000`. Like `provider.timeout_ms`; the shorter ones count.',
 }
 
-const timeoutValue = /^(\d{1,8})?\s*(?:;\s*first-token=(\d{1,8}))?$/
-
-type TimedBody = { provider?: { timeout_ms?: number | { total?: number; first_token?: number } } }
-
-/**
- * The timeouts of a request in its header and in `provider.timeout_ms`, at most those of the gateway; null if it has none. Throws
- * 400.
- */
-export function timeoutsOf(headers: IncomingHttpHeaders, body: object, maxMs: number): CallerTimeouts | null {
-  const sent = headers[timeoutName]
-  const given = (body as TimedBody).provider?.timeout_ms
-  if (sent === undefined && given === undefined) return null
-  const [, total, firstToken] = sent === undefined ? [] : (timeoutValue.exec(String(sent).trim()) ?? [])
-  const times = [total, firstToken].map(text => (text === undefined ? undefined : Number(text)))
-  if (sent !== undefined && (times.every(time => time === undefined) || times.includes(0)))
-    throw invalid(timeoutName, 'must be milliseconds such as `30000`, or `30000; first-token=5000`')
-  const inBody = typeof given === 'number' ? { total: given } : (given ?? {})
-  const shortest = (a: number | undefined, b: number | undefined) =>
-    a === undefined && b === undefined ? undefined : Math.min(a ?? maxMs, b ?? maxMs, maxMs)
-  const totalMs = shortest(times[0], inBody.total)
-  const firstTokenMs = shortest(times[1], inBody.first_token)
-  return { ...(totalMs !== undefined && { totalMs }), ...(firstTokenMs !== undefined && { firstTokenMs }) }
+/** The timeouts of a request in its header and in its body; null if it has none. Throws 400. */
+export function timeoutsOf(
+  headers: IncomingHttpHeaders,
+  body: object,
+  { config }: Pick<Platform, 'config'>,
+): CallerTimeouts | null {
+  return readTimeouts(headers[timeoutName]?.toString(), body, config.upstream.totalTimeoutMs)
 }
 
 const tagsName = 'x-gateway-tags'

@@ -1,4 +1,5 @@
 import type { GatewayError } from '../base/errors.ts'
+import { isOwnTimeout } from '../engine/caller-timeouts.ts'
 import { isBusy } from '../engine/failures.ts'
 
 /** Backoff after provider failures; after the last of these pauses the error is the line's result. */
@@ -15,7 +16,7 @@ export function retryPauseMs(error: GatewayError, failures: number): number | nu
   const askedMs = Number(headers['retry-after'] ?? 1) * 1_000
   if (status === 429 || status === 503) return jittered(Math.min(askedMs, maxPauseMs))
   // An answer that cannot be read was made and paid; the next one would have the same form.
-  if (status < 500 || error.code === 'upstream_invalid_response') return null
+  if (status < 500 || error.code === 'upstream_invalid_response' || isOwnTimeout(error)) return null
   if (isBusy(error)) return jittered(Math.min(Math.max(askedMs, busyPauseMs), maxPauseMs))
   const pauseMs = pausesMs[failures - 1]
   return pauseMs === undefined ? null : jittered(pauseMs)

@@ -4,6 +4,7 @@ import type { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { parsedBytes, scanJson } from '../base/json.ts'
 import { elapsedMs, type MonotonicMs } from '../base/time.ts'
+import { readTimeouts } from '../engine/caller-timeouts.ts'
 import { isBusy } from '../engine/failures.ts'
 import type { Line } from '../io/lines.ts'
 import type { DirectKind } from '../kinds/index.ts'
@@ -254,6 +255,7 @@ class LineRunner {
       body,
       features: requestFormatOf(kind).readFeatures(body, bytes),
       requestId,
+      timeouts: readTimeouts(undefined, body, this.#services.config.upstream.totalTimeoutMs),
       bulk: { owner, discountPpm: this.#services.config.discountsPpm.batch, deadlineMs: deadlineAt.getTime() },
     }
     return runLine(this.#services, input, this.#calls)

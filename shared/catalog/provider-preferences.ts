@@ -115,7 +115,6 @@ export type ProviderPreferences = z.infer<typeof providerPreferences>
 
 /** The preferences of a request for media. `options` are OpenRouter's: fields for providers, which have no effect here. */
 export const mediaProviderPreferences = providerPreferences
-  .omit({ timeout_ms: true })
   .extend({
     options: z.record(z.string(), z.unknown()).optional().meta({ 'x-internal': true }),
   })

@@ -70,7 +70,7 @@ function withDefaults(own: ProviderSettings, all: ProviderSettings): ProviderSet
 
 /**
  * The rows with one provider per configured region, and with the deployments that operators name. Clouds that are not configured
- * keep their row, and of models only those that no other provider has, which test keys can use.
+ * keep their row. A model that is served nowhere then keeps its providers, to which nothing is sent: test keys can use every model.
  */
 export function placeRegions({ models, providers }: Rows, settings: Settings, faults: string[]): Rows {
   const places = new Map<string, Place[]>()
@@ -85,13 +85,14 @@ export function placeRegions({ models, providers }: Rows, settings: Settings, fa
     const offers = model.providers.flatMap(
       offer => places.get(offer.provider)?.flatMap(deployAt(model, offer, faults)) ?? offer,
     )
-    const unplaced = model.providers.filter(({ provider }) => places.get(provider)?.length === 0)
-    return { ...model, providers: offers.length > 0 ? offers : unplaced }
+    return offers.length > 0 ? { ...model, providers: offers } : model
   })
   const serving = new Set(placed.flatMap(model => model.providers.map(({ provider }) => provider)))
   const rows = Array.from(providers.values(), row => {
-    const found = places.get(row.name)?.map(place => place.row)
-    return found && found.length > 0 ? found.filter(({ name }) => serving.has(name)) : [row]
+    const found = places.get(row.name)?.map(place => place.row) ?? []
+    if (found.length === 0) return [row]
+    const isKept = serving.has(row.name) && found.every(({ name }) => name !== row.name)
+    return [...found.filter(({ name }) => serving.has(name)), ...(isKept ? [row] : [])]
   }).flat()
   for (const place of [...places.values()].flat()) checkDeployments(place, placed, faults)
   return {

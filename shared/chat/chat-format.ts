@@ -1,14 +1,17 @@
 import type { GatewayError } from '../base/errors.ts'
 import type { IdPrefix } from '../base/ids.ts'
 import type { Usage } from '../base/usage.ts'
+import type { RunServices } from '../engine/base-run.ts'
 import type { Bill } from '../engine/report.ts'
+import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { SlotOwner } from '../io/fair-slots.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
-import type { ResponsesObject } from '../kinds/responses-answer.ts'
+import type { ResponsesObject, ResponsesOutputItem } from '../kinds/responses-answer.ts'
 import type { Platform } from '../platform.ts'
 import type { Call, DirectAdapter, Forwarded, Target } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
 import type { RequestFormat } from '../routing/request-formats.ts'
+import type { ChatRunInput } from './run-input.ts'
 import type { AnswerRelay } from './stream-relay.ts'
 import type { PromptUsage } from './tokens.ts'
 
@@ -24,6 +27,8 @@ export type StreamInfo<K extends DirectKind> = {
   request: DirectKinds[K]['request']
   /** Fields of a response that replace those of the provider. */
   fields?: Partial<ResponsesObject>
+  /** The item of a response before those of the provider. */
+  leading?: ResponsesOutputItem
 }
 
 /** A complete answer of a provider. */
@@ -74,6 +79,16 @@ export type ChatFormat<K extends DirectKind> = RequestFormat<K> & {
   /** Whether a stream begins with the provider's count of the prompt, which holds even if the stream breaks off. */
   readonly countsPromptFirst: boolean
 
+  /**
+   * What precedes the run of some requests: returns the request as it is run then, null for most. `run` runs another request
+   * for it, which is reserved, charged and logged by itself.
+   */
+  prepare?(
+    services: RunServices,
+    input: ChatRunInput<K>,
+    client: ResponseWriter,
+    run: (services: RunServices, input: ChatRunInput<K>, client: ResponseWriter) => Promise<unknown>,
+  ): Promise<ChatRunInput<K>> | null
   /** Notes the members of a request, and the headers of its client, that the gateway does not know. */
   noteUnknown?(body: DirectKinds[K]['request'], forwarded?: Forwarded): void
   /** Refuses what needs stored responses, where none are. `at` precedes the names of fields. Throws a GatewayError. */

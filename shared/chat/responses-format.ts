@@ -1,10 +1,12 @@
 import { inResponsesTerms } from '../engine/responses-error.ts'
 import { noteUnknownMembers } from '../kinds/request-members.ts'
+import { asksToManageContext } from '../kinds/responses.ts'
 import { finishReasonOfResponse, itemTexts, usageOfResponses } from '../kinds/responses-usage.ts'
 import { refuseStored } from '../kinds/stored-responses.ts'
 import { requestFormats } from '../routing/request-formats.ts'
 import { billMessage } from './bill.ts'
 import type { ChatFormat } from './chat-format.ts'
+import { manageContext } from './context-compaction.ts'
 import { failedStream, responsesRelayFor } from './responses-relay.ts'
 import { countResponses } from './tokens.ts'
 
@@ -19,6 +21,9 @@ export const responsesFormat: ChatFormat<'responses'> = {
   countsOutput: true,
   countsPromptFirst: false,
   noteUnknown: (body, forwarded) => noteUnknownMembers('responses', body, forwarded),
+  // Delayed work is reserved once, before it runs.
+  prepare: (services, input, client, run) =>
+    input.bulk === null && asksToManageContext(input.body) ? manageContext(services, input, client, run) : null,
   refuseStored,
   countPrompt: countResponses,
   billAnswer: (answer, terms) =>

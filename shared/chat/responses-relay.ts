@@ -4,13 +4,14 @@ import { failedResponse } from '../engine/responses-error.ts'
 import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
 import { newResponse } from '../kinds/response-object.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
-import type { ResponsesEvent, ResponsesObject } from '../kinds/responses-answer.ts'
+import type { ResponsesEvent, ResponsesObject, ResponsesOutputItem } from '../kinds/responses-answer.ts'
 import { finishReasonOfResponse, itemTexts, usageOfResponses } from '../kinds/responses-usage.ts'
 import { isBilledSearch } from '../kinds/web-search.ts'
 import type { Call, DirectAdapter } from '../providers/contract.ts'
 import type { StreamDecoder } from '../providers/stream-decoder.ts'
 import { ignoreIncomplete, parseOrThrow } from './choices-relay.ts'
 import { EventRelay, formatTypedEvent } from './event-relay.ts'
+import { LeadingItemDecoder } from './leading-item.ts'
 import { asBytes } from './splice.ts'
 import { type AnswerRelay, invalidResponse, truncatedError } from './stream-relay.ts'
 
@@ -22,6 +23,8 @@ type ResponseInfo = {
   request: ResponsesRequest
   /** Fields that replace those of the provider's response; with them, the response has our id. */
   fields?: Partial<ResponsesObject>
+  /** The item before those of the provider. */
+  leading?: ResponsesOutputItem
 }
 
 /** Creates the relay of one streamed response. */
@@ -30,6 +33,7 @@ export function responsesRelayFor(
   info: ResponseInfo,
 ): AnswerRelay {
   const decoder = adapter.stream!(call)
+  if (info.leading) return new TranslatingResponsesRelay(new LeadingItemDecoder(decoder, info.leading), info)
   return adapter.native ? new PassingResponsesRelay(decoder, info) : new TranslatingResponsesRelay(decoder, info)
 }
 

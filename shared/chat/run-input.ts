@@ -1,8 +1,9 @@
+import type { CallerTimeouts } from '../engine/caller-timeouts.ts'
 import type { BulkContext } from '../engine/failover.ts'
 import type { RequestLabels } from '../engine/report.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
-import type { ResponsesObject } from '../kinds/responses-answer.ts'
+import type { ResponsesObject, ResponsesOutputItem } from '../kinds/responses-answer.ts'
 import type { Forwarded } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
 
@@ -12,14 +13,6 @@ export type ResponseStorage = {
   readonly fields: Partial<ResponsesObject>
   /** Stores a response that has ended, and returns it as the client is to see it. Never rejects. */
   store(response: ResponsesObject): Promise<ResponsesObject>
-}
-
-/** How long the caller is willing to wait, in milliseconds; absent = as long as the gateway. */
-export type CallerTimeouts = {
-  /** From the beginning of the request to the end of its answer. */
-  totalMs?: number
-  /** Of each call to a provider: to the first token of a stream, or to a whole answer. */
-  firstTokenMs?: number
 }
 
 /** One validated request for an answer. */
@@ -48,6 +41,8 @@ export type ChatRunInput<K extends DirectKind> = {
   storage?: ResponseStorage
   /** For `responses` whose complete answer is shown in another form. */
   present?(response: ResponsesObject): object
+  /** For `responses`: the item before those of the answer. */
+  leading?: ResponsesOutputItem
   /** Context of delayed work; null for interactive requests. */
   bulk: BulkContext | null
 }

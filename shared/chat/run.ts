@@ -28,6 +28,7 @@ import { type Attempt, isStopped, type ReceivedAnswer, receiveAnswer, serializeA
 import { bill } from './bill.ts'
 import type { Billing, ChatFormat, StreamInfo } from './chat-format.ts'
 import { chatFormats } from './chat-formats.ts'
+import { withLeadingItem } from './leading-item.ts'
 import { measureIfAllowed } from './measure-request.ts'
 import { fetchMedia, noMedia } from './remote-media.ts'
 import {
@@ -53,6 +54,9 @@ export function run<K extends DirectKind>(
   input: ChatRunInput<K>,
   client: ResponseWriter,
 ): Promise<Report> {
+  const format: ChatFormat<K> = chatFormats[input.kind]
+  const prepared = format.prepare?.(services, input, client, run)
+  if (prepared) return prepared.then(whole => new Run(services, whole, client).start())
   return new Run(services, input, client).start()
 }
 
@@ -309,11 +313,10 @@ class Run<K extends DirectKind> extends BaseRun {
     if (decision.reason) billed.unusableCalls = hasUnusableCalls(billed, shown)
     const headers = this.headers(call.target, decision, reservation, this.failedAttempts.length + 1)
     headers['x-gateway-cost-usd'] = formatUsd(billed.costNano)
-    const { storage, present = (response: object) => response } = this.#input
+    const { storage, leading, present = (response: object) => response } = this.#input
     const isStored = storage && (!this.client.gone || this.client.hold)
-    const answer = isStored
-      ? await storage.store({ ...(shown as ResponsesObject), id: this.id, ...storage.fields })
-      : present(shown as ResponsesObject)
+    const whole = leading ? withLeadingItem(shown as ResponsesObject, leading) : (shown as ResponsesObject)
+    const answer = isStored ? await storage.store({ ...whole, id: this.id, ...storage.fields }) : present(whole)
     this.client.answer(headers, serializeAnswer(answer, received))
     return this.client.gone ? { ...billed, ...clientLeft } : billed
   }
@@ -403,7 +406,7 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   #streamInfo({ model }: Target): StreamInfo<K> {
-    const { features, includeUsage, requestId, body, storage } = this.#input
+    const { features, includeUsage, requestId, body, storage, leading } = this.#input
     return {
       id: this.id,
       created: Math.floor(this.startedMs / 1000),
@@ -413,6 +416,7 @@ class Run<K extends DirectKind> extends BaseRun {
       requestId,
       request: body,
       ...(storage && { fields: storage.fields }),
+      ...(leading && { leading }),
     }
   }
 

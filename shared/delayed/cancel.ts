@@ -2,6 +2,7 @@ import { type ErrorCode, GatewayError } from '../base/errors.ts'
 import { canReason } from '../catalog/traits.ts'
 import { estimateAbandonedUsage } from '../chat/abandoned-usage.ts'
 import { chatFormatOf } from '../chat/chat-formats.ts'
+import { isOwnTimeout } from '../engine/caller-timeouts.ts'
 import { endJob, failedEnd } from '../jobs/end.ts'
 import type { JobServices } from '../jobs/job-services.ts'
 import type { End, Job } from '../jobs/jobs.ts'
@@ -69,7 +70,7 @@ export async function removeDeletedEvents(
  * allowed what its call delivered.
  */
 export function failedRunEnd(job: Job, admission: HoldAdmission, error: GatewayError): End {
-  const isOfCaller = refusesKey(error) || callersFaults.has(error.code)
+  const isOfCaller = refusesKey(error) || callersFaults.has(error.code) || isOwnTimeout(error)
   if (isOfCaller && admission.costNano > 0n) return settledEnd(job, admission, error)
   return { ...failedEnd(error), ...admission.call(null) }
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import { run } from '../chat/run.ts'
+import { readTimeouts } from '../engine/caller-timeouts.ts'
 import { internalError } from '../engine/failures.ts'
 import { endJob, expiredEnd, failedEnd } from '../jobs/end.ts'
 import type { End, Job } from '../jobs/jobs.ts'
@@ -120,12 +121,14 @@ async function runCall({ services, job, answer, admission }: LeasedRun): Promise
   const { discountPpm } = job.input as DelayedInput
   try {
     const key = await services.policies.findByKeyId(job.keyId, '*')
+    const work = readWork(job)
     const input = {
-      ...readWork(job),
+      ...work,
       key,
       requestId: job.requestId,
       ...answer.run,
       includeUsage: false,
+      timeouts: readTimeouts(undefined, work.body, services.config.upstream.totalTimeoutMs),
       bulk: { owner: job.organisationId, discountPpm: BigInt(discountPpm), deadlineMs: job.deadlineAt.getTime() },
     }
     const step = { traceparent: job.traceparent, queue: 'async', name: `process ${job.kind}`, id: job.id }

@@ -14,6 +14,7 @@ import { recordRun } from '../traces/calls.ts'
 import type { AdmissionGate, Reservation } from '../wallet/admission.ts'
 import type { UsageEvent, UsageSignals } from '../wallet/usage-event.ts'
 import type { CallMonitor } from './call-monitor.ts'
+import { timeoutReached } from './caller-timeouts.ts'
 import type { EngineServices } from './engine-services.ts'
 import { ClientGone, type FailedAttempt, failureOf, internalError } from './failures.ts'
 import {
@@ -271,11 +272,6 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     if (this.client.hold) this.client.hold({ event: null, settle: release, release })
     else release()
   }
-}
-
-function timeoutReached(totalMs: number): GatewayError {
-  const message = `The request took longer than its own timeout of ${totalMs} ms.`
-  return new GatewayError('upstream_timeout', message, { param: 'provider.timeout_ms' })
 }
 
 /** Appears in the log only, since the client has disconnected (499). */

@@ -5,18 +5,28 @@ import type { Operation } from '../providers/contract.ts'
 import { endJob } from './end.ts'
 import { jobProviderOf } from './job-provider.ts'
 import type { JobServices } from './job-services.ts'
-import type { Job } from './jobs.ts'
+import type { End, Job } from './jobs.ts'
 import { quotedNanoOf } from './submit.ts'
 
 const startingWaitMs = 5_000
 const startingPollMs = 50
+
+/** How a job that is cancelled is shown and logged. */
+type Ending = Pick<End, 'status' | 'logStatus' | 'error'>
+const cancelledByOwner: Ending = { status: 'cancelled', logStatus: 499 }
+
+/** Cancels a job that took longer than its caller gave it. */
+export async function endLateJob(services: JobServices, id: string, timeoutMs: number): Promise<void> {
+  const message = `The job took longer than its own timeout of ${timeoutMs} ms.`
+  await cancelJob(services, id, { status: 'cancelled', logStatus: 504, error: { code: 'upstream_timeout', message } })
+}
 
 /**
  * Cancels a job: with a full refund before the provider began, at its current charge after that. A job whose start is under
  * way is returned unchanged, and cancelled as soon as it is known whether its provider began. Throws a GatewayError 409
  * `not_cancellable` when it is over.
  */
-export async function cancelJob(services: JobServices, id: string): Promise<Job> {
+export async function cancelJob(services: JobServices, id: string, ending = cancelledByOwner): Promise<Job> {
   for (let tries = 0; tries < 10; tries++) {
     const job = await waitForStart(services, id)
     if (!job || job.stage === 'over') break
@@ -30,8 +40,7 @@ export async function cancelJob(services: JobServices, id: string): Promise<Job>
       services,
       id,
       {
-        status: 'cancelled',
-        logStatus: 499,
+        ...ending,
         refund: !hasBegun,
         ...(hasBegun && job.costNano === null && { costNano: quotedNanoOf(job) }),
         ...(!hasBegun && job.costNano === null && { costNano: 0n }),

@@ -2,6 +2,7 @@ import { newId } from '../base/ids.ts'
 import { rejectNul } from '../base/json.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { admitRequest } from '../engine/admit-request.ts'
+import { readTimeouts } from '../engine/caller-timeouts.ts'
 import { dropReferences, stageReferences } from '../files/references.ts'
 import type { TransactionStep } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
@@ -29,6 +30,8 @@ export type JobInput = {
   references: References
   /** What the job is estimated to cost, where more is held: what it costs if nothing else is known. */
   quotedNano?: string
+  /** How long the caller gives it, if shorter than the gateway does. */
+  timeoutMs?: number
 }
 
 /**
@@ -137,6 +140,7 @@ async function insertJob(
   const free = environment === 'test'
   const chargeNano = 'chargeNano' in quote ? (free ? 0n : quote.chargeNano) : null
   const holdNano = 'holdNano' in quote ? BigInt(reservation.reservedNano) : 0n
+  const timeoutMs = readTimeouts(undefined, body, config.jobDeadlineMs)?.totalMs
   const isRaised = 'holdNano' in quote && holdNano > quote.holdNano
   const newJob: NewJob = {
     id,
@@ -157,9 +161,10 @@ async function insertJob(
       input: admitted.input,
       references: admitted.references,
       ...(isRaised && { quotedNano: String(quote.holdNano) }),
+      ...(timeoutMs !== undefined && { timeoutMs }),
     } satisfies JobInput,
     createdAt: new Date(startedMs),
-    deadlineAt: new Date(clock.now() + config.jobDeadlineMs),
+    deadlineAt: new Date(clock.now() + (timeoutMs ?? config.jobDeadlineMs)),
   }
   const job = await createJob(services, reservation, newJob, beside)
   await services.mediaTasks

@@ -1,6 +1,8 @@
+import { endLateJob } from './cancel.ts'
 import { endJob, expiredEnd } from './end.ts'
 import type { JobServices } from './job-services.ts'
 import { delayedKind } from './jobs.ts'
+import type { JobInput } from './submit.ts'
 
 const maxPerTask = 500
 /** Jobs that cannot be ended are skipped up to this number; more failures indicate a general fault, which is thrown. */
@@ -15,8 +17,7 @@ export async function sweepJobs(services: JobServices): Promise<{ expired: numbe
   let failures = 0
   for (const id of overdue) {
     try {
-      const ended = await endJob(services, id, expiredEnd)
-      if (ended?.operation && ended.kind !== delayedKind) await mediaTasks.add('cancel', id)
+      await expire(services, id)
     } catch (error) {
       log.error({ err: error, job: id }, 'cannot expire an overdue job')
       if (++failures > maxFailures) throw error
@@ -25,6 +26,15 @@ export async function sweepJobs(services: JobServices): Promise<{ expired: numbe
   const lost = await jobs.listLostStarts(maxPerTask)
   if (lost.length > 0) await mediaTasks.add('start', ...lost)
   return { expired: overdue.length - failures, lost: lost.length }
+}
+
+/** Ends a job past its deadline. Nothing is charged, unless its caller has set it. */
+async function expire(services: JobServices, id: string): Promise<void> {
+  const job = await services.jobs.read(id)
+  const { timeoutMs } = (job?.input ?? {}) as Partial<JobInput>
+  if (job && job.kind !== delayedKind && timeoutMs !== undefined) return endLateJob(services, id, timeoutMs)
+  const ended = await endJob(services, id, expiredEnd)
+  if (ended?.operation && ended.kind !== delayedKind) await services.mediaTasks.add('cancel', id)
 }
 
 /** Requeues waiting jobs and re-adds running ones to the poll schedule, in case Redis lost them. Idempotent. */

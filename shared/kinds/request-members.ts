@@ -205,11 +205,13 @@ export const responsesMembers: MemberTable = table(own, otherVendors, {
     is: 'dropped',
     why: 'OpenAI refuses them; see `responses_fields` of a provider',
   },
-  'context_management image': {
+  context_management: {
     is: 'dropped',
     concern: 'cost',
-    why: 'the prompt is read in another form than reserved',
+    why: 'sent where the target compacts, which is reserved; done by the gateway elsewhere: docs/decisions/responses.md',
+    source: 'openai: ResponseCreateParams.ContextManagement',
   },
+  image: { is: 'dropped', concern: 'cost', why: 'the prompt is read in another form than reserved' },
   'prompt_cache_retention prompt_cache_options': {
     is: 'dropped',
     concern: 'cost',

@@ -248,6 +248,13 @@ export const responsesRequest = z.looseObject({
     .nullish()
     .describe('What the events have beside the answer.'),
   metadata: z.record(z.string(), z.string()).nullish().describe('Your own labels.'),
+  context_management: z
+    .array(z.looseObject({ type: z.string(), compact_threshold: z.int().min(1).nullish() }))
+    .max(16)
+    .nullish()
+    .describe(
+      '`[{"type": "compaction", "compact_threshold": 100000}]`: a conversation of more tokens is compacted before the answer, whose first item is then a `compaction`. Without a threshold, at 90 % of the model’s context.',
+    ),
   prompt_cache_key: chatRequest.shape.prompt_cache_key,
   safety_identifier: z.string().nullish().describe('An id of your end user, for the providers’ abuse monitoring.'),
   user: z.string().nullish().describe('The older name of `safety_identifier` and `prompt_cache_key`.'),
@@ -296,6 +303,23 @@ export type CompactionItem = z.infer<typeof compaction> | z.infer<typeof compact
 export function isCompaction(item: ResponsesItem): item is CompactionItem {
   return item.type === 'compaction' || item.type === 'compaction_summary'
 }
+
+/** The input of a request as items: a prompt is a message of the user. */
+export function inputItems({ input }: Pick<ResponsesRequest, 'input'>): ResponsesItem[] {
+  return typeof input === 'string' ? [{ type: 'message', role: 'user', content: input }] : input
+}
+
+/** The tokens of context from which on a request wants its conversation to be compacted; null if it states none. */
+export function compactionThreshold({ context_management: entries }: ContextManagement): number | null {
+  return entries?.find(({ type }) => type === 'compaction')?.compact_threshold ?? null
+}
+
+/** Whether a request wants its conversation to be compacted before the answer, if it is long. */
+export function asksToManageContext({ context_management: entries }: ContextManagement): boolean {
+  return entries?.some(({ type }) => type === 'compaction') === true
+}
+
+type ContextManagement = Pick<ResponsesRequest, 'context_management'>
 
 /** Whether a request asks for a compaction of its conversation instead of an answer. */
 export function asksToCompact({ input }: Pick<ResponsesRequest, 'input'>): boolean {

@@ -1,8 +1,9 @@
-import type { GatewayError } from '../base/errors.ts'
+import { GatewayError } from '../base/errors.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { admitRequest } from '../engine/admit-request.ts'
 import { BaseRun, clientLeft, noOutcome, type RoutingPlan } from '../engine/base-run.ts'
 import type { CallMonitor } from '../engine/call-monitor.ts'
+import { type CallerTimeouts, isOwnTimeout } from '../engine/caller-timeouts.ts'
 import type { EngineServices } from '../engine/engine-services.ts'
 import { failover, withoutSecret } from '../engine/failover.ts'
 import { ClientGone } from '../engine/failures.ts'
@@ -38,6 +39,7 @@ export type MediaRunInput<K extends SyncKind> = {
   body: { model?: string | undefined } & OfOpenRouter
   /** What the request is attributed to in the request log. */
   labels?: RequestLabels | null
+  timeouts?: CallerTimeouts | null
   /** Whether the answer is streamed, and whether as server-sent events. */
   stream: boolean
   events: boolean
@@ -88,6 +90,8 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
   readonly #input: MediaRunInput<K>
   readonly #row: SyncKindRow<{ model?: string | undefined }, WorkKinds[K]['input']>
   readonly #conversion: SoundConversion
+  /** The outcome of a call that the caller's own timeout ended. */
+  #stopped: RunOutcome | undefined
 
   constructor(services: EngineServices, input: MediaRunInput<K>, client: ResponseWriter) {
     const row = syncKinds[input.kind] as unknown as SyncKindRow<MediaRunInput<K>['body'], WorkKinds[K]['input']>
@@ -163,16 +167,28 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     const { client, beganMs, failedAttempts, services } = this
     const live = this.policy.environment === 'live'
     const { signal } = this.abortController
-    const options = { targets: plan.targets, live, sticky: null, beganMs, client, failedAttempts, bulk: null, signal }
+    const { timeouts } = this.#input
+    const options = {
+      targets: plan.targets,
+      live,
+      sticky: null,
+      beganMs,
+      client,
+      failedAttempts,
+      bulk: null,
+      signal,
+      maxFirstTokenMs: timeouts?.firstTokenMs,
+    }
+    const attempt = (monitor: CallMonitor) => this.#attempt(monitor, plan, reservation, references, heartbeat)
     const heartbeat = this.createHeartbeat(plan, reservation)
     const unwatch = this.#input.events ? services.keepAlive.monitor(heartbeat) : null
     try {
       const outcome = await this.abortOnRestart(() =>
-        failover(services, options, monitor => this.#attempt(monitor, plan, reservation, references, heartbeat)),
+        this.withinTimeout(timeouts?.totalMs, () => failover(services, options, attempt)),
       )
       return this.settle(reservation, plan, outcome)
     } catch (error) {
-      return this.settleFailure(error, plan, reservation, failedEvent)
+      return this.settleFailure(error, plan, reservation, failedEvent, this.#stopped)
     } finally {
       unwatch?.()
     }
@@ -229,8 +245,12 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
       .deliver(delivery)
       .catch(failure => {
         if (!disconnected.signal.aborted) throw failure
-        // A restart is not the client's fault: nothing is charged.
-        if (stopped.aborted && !client.gone) throw stopped.reason
+        if (stopped.aborted && !client.gone) {
+          // A restart is not the client's fault: nothing is charged.
+          if (isSent && live && stopped.reason instanceof GatewayError && isOwnTimeout(stopped.reason))
+            this.#stopped = this.#outcomeOf(target, delivery, this.#row.maxQuantity(work.call.input, target.model))
+          throw stopped.reason
+        }
         if (!isSent || !live) throw new ClientGone('the client went away')
         // The provider continues and the result is unknown: the requested quantity is billed.
         return { quantity: this.#row.maxQuantity(work.call.input, target.model), error: null }
@@ -240,10 +260,13 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
         stopped.removeEventListener('abort', stop)
       })
     this.firstByteMs = monitor.firstByteMs
+    return this.#finishAttempt(monitor, this.#outcomeOf(target, delivery, quantity), error)
+  }
+
+  #outcomeOf(target: Target, { costNano }: Pick<Delivery<K>, 'costNano'>, quantity: Quantity): RunOutcome {
     // Models that are not paid by the token report no tokens.
     const usage = target.deployment.price.unit === 'token' ? quantity.usage : noOutcome.usage
-    const outcome = { ...noOutcome, target, usage, costNano: delivery.costNano(quantity), status: 200, errorCode: null }
-    return this.#finishAttempt(monitor, outcome, error)
+    return { ...noOutcome, target, usage, costNano: costNano(quantity), status: 200, errorCode: null }
   }
 
   /** The outcome of an attempt whose answer had started. */

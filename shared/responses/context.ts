@@ -1,5 +1,5 @@
 import { editBody, memberText } from '../base/json-member.ts'
-import type { ResponsesItem, ResponsesRequest } from '../kinds/responses.ts'
+import { inputItems, type ResponsesItem, type ResponsesRequest } from '../kinds/responses.ts'
 
 /** A request for a response, with the bytes that it was read from. */
 export type ResponsesTurn = { body: ResponsesRequest; raw: Buffer }
@@ -16,11 +16,6 @@ export function withContext({ body, raw }: ResponsesTurn, items: readonly Respon
   const removed = { previous_response_id: undefined, conversation: undefined }
   const edited = editBody(raw, body, { ...removed, input }, inputText(body, raw, earlier))
   return { body: { ...rest, input }, raw: typeof edited === 'string' ? Buffer.from(edited) : edited }
-}
-
-/** The input of a request as items: a prompt is a message of the user. */
-export function inputItems({ input }: ResponsesRequest): ResponsesItem[] {
-  return typeof input === 'string' ? [{ type: 'message', role: 'user', content: input }] : input
 }
 
 /** The new value of `input`, with the new items as the client wrote them. */

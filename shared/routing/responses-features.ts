@@ -1,5 +1,12 @@
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
-import { isMessageItem, isPart, type ResponsesPart, type ResponsesRequest } from '../kinds/responses.ts'
+import {
+  asksToManageContext,
+  compactionThreshold,
+  isMessageItem,
+  isPart,
+  type ResponsesPart,
+  type ResponsesRequest,
+} from '../kinds/responses.ts'
 import { readResponsesMembers } from '../kinds/responses-members.ts'
 import { declaredTools, isClientSearch } from '../kinds/responses-tools.ts'
 import { webSearchLimit } from '../kinds/web-search.ts'
@@ -22,10 +29,14 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
   const promptTokensEstimate = Math.ceil(Math.max(0, textBytes - reasoningCharacters) / 4) + found.tokensEstimate
   const tools = declaredTools(body).some(({ tool }) => callableTools.has(tool.type) || isClientSearch(tool))
   const format = body.text?.format?.type
+  const firstPrompt = textBytes + messageOverhead + (tools ? toolOverhead : 0)
+  // A provider that compacts the conversation reads it once more.
+  const isManaged = asksToManageContext(body)
+  const prompts = isManaged && firstPrompt > (compactionThreshold(body) ?? 0) ? 2 : 1
   return {
-    textTokensBound: textBytes + messageOverhead + (tools ? toolOverhead : 0),
+    textTokensBound: firstPrompt * prompts,
     media: found.media,
-    prompts: 1,
+    prompts,
     promptTokensEstimate,
     maxPromptEstimate: promptTokensEstimate,
     maxTokens: body.max_output_tokens ?? null,
@@ -38,6 +49,7 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
     jsonSchema: format === 'json_schema',
     jsonObject: format === 'json_object',
     ...webSearchesOf(webSearchLimit(body), promptTokensEstimate + toolOverhead, true),
+    ...(isManaged && { extendsPrompt: true }),
     logprobs: (body.top_logprobs ?? 0) > 0 || (body.include?.includes('message.output_text.logprobs') ?? false),
     signedThinking: false,
     ...(unlisted.length > 0 && { unlisted }),

@@ -1,3 +1,4 @@
+import { hang } from '../emulators/emulator.ts'
 import { batchOf, createBatch, jsonLines, resultsOf, uploadInput } from '../support/batches/gateway.ts'
 import { BatchWorld, coinLines, idsOf } from '../support/batches/world.ts'
 import { test } from '../support/test.ts'
@@ -80,6 +81,25 @@ test.serial('made once: the same Idempotency-Key gives the same batch, while it 
   await world.visit(id)
   t.is((await create()).id, id)
 })
+
+test.serial(
+  '504 for a line that exceeds the timeout of its request, called once, at the cost of what was made',
+  async t => {
+    const own = await world.gateway.account()
+    const door = world.door(own)
+    const lines = coinLines(1, { provider: { timeout_ms: 150 } })
+    const { answers } = world
+    world.answers = () => hang
+    const id = await world.created(door, lines)
+    await world.visit(id)
+    world.answers = answers
+    const { errors } = await resultsOf(door, await batchOf(door, id))
+    t.is(errors[0]!.response!.status_code, 504)
+    t.is(world.asked.get('line-0'), 1)
+    t.deepEqual(await world.faults(door, id, idsOf(lines), own.organisationId), [])
+    t.true((await batchOf(door, id)).cost_usd! > 0)
+  },
+)
 
 test.serial('completed: line ends of Windows, blank lines at the end, none after the last line', async t => {
   const own = await world.gateway.account()

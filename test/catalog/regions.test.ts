@@ -26,6 +26,29 @@ test('no model at a cloud that is not configured, whose row stays', t => {
   t.false(names.some(name => namesProvider('azure', name) || namesProvider('vertex', name)))
 })
 
+test('every model has a provider, which test keys need, whatever is configured of its cloud', t => {
+  const all = loadCatalog(undefined, settingsOf({}))
+  const isCloud = (name: string) => ['azure', 'bedrock', 'vertex'].some(cloud => namesProvider(cloud, name))
+  const served = [...all.models.values()].filter(({ providers }) => providers.length > 0)
+  const own = served.filter(({ providers }) => providers.every(({ provider }) => isCloud(provider)))
+  t.true(own.some(({ id }) => id === 'nova-micro'))
+  for (const env of [
+    { BEDROCK_API_KEY: 'key', BEDROCK_REGIONS: 'eu-north-9' },
+    { AZURE_API_KEY: 'key', AZURE_REGIONS: 'one', AZURE_DEPLOYMENTS: 'gpt-5.4=own' },
+    { VERTEX_PROJECT: 'p', VERTEX_REGIONS: 'asia-x1' },
+  ] as Record<string, string>[]) {
+    const { models, providers } = loadCatalog(undefined, settingsOf(env))
+    for (const { id } of served) {
+      const offers = models.get(id)!.providers
+      t.true(offers.length > 0, id)
+      for (const { provider } of offers) t.true(providers.has(provider), provider)
+    }
+  }
+  t.deepEqual(offersOf({ BEDROCK_API_KEY: 'key', BEDROCK_REGIONS: 'us-gov-west-1' }, 'nova-micro'), [
+    ['bedrock', 'us.amazon.nova-micro-v1:0', '0.035'],
+  ])
+})
+
 test('a provider for each region, with its deployments, base URL and the price of its zone', t => {
   const env = {
     AZURE_API_KEY: 'key',

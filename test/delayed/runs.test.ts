@@ -93,6 +93,19 @@ test.serial('completed: a provider that has too much to do is asked again, when 
   t.deepEqual(await world.gateway.settled(), [])
 })
 
+test.serial(
+  'cancelled after one call that exceeds the timeout of its request, at the cost of what was made',
+  async t => {
+    world.upstream.next(hang)
+    const job = await submitDelayed(world, account.live, delayed('slow', { provider: { timeout_ms: 150 } }))
+    const done = await ended(job.id)
+    t.like(done, { status: 'cancelled', error: { code: 'upstream_timeout' } })
+    t.true(done.cost_usd > 0)
+    t.is(world.upstream.requests.length, 1)
+    t.deepEqual(await world.gateway.settled(), [])
+  },
+)
+
 test.serial('failed after one call whose answer makes no sense: another one would be paid as well', async t => {
   world.upstream.next(json(200, { not: 'an answer' }))
   const job = await submitDelayed(world, account.live)

@@ -34,7 +34,7 @@ export type ResponsesReplyOptions = {
 const knownFields = new Set(
   `model input instructions stream stream_options max_output_tokens max_tool_calls temperature top_p top_logprobs tools
    tool_choice parallel_tool_calls reasoning text include truncation metadata prompt_cache_key safety_identifier user
-   store service_tier background`.split(/\s+/),
+   store service_tier background context_management`.split(/\s+/),
 )
 const knownTools = new Set(['function', 'custom', 'namespace', 'tool_search', 'web_search', 'web_search_2025_08_26'])
 
@@ -101,6 +101,9 @@ function settingFault(body: Body): Reply | null {
     for (const name of ['temperature', 'top_p'])
       if ((body[name] ?? 1) !== 1)
         return invalid(`Unsupported parameter: '${name}' is not supported with this model.`, name)
+  // The SDK's types: `type` is `compaction` (openai, ResponseCreateParams.ContextManagement).
+  const entry = (body.context_management ?? []).findIndex(({ type }: Body) => type !== 'compaction')
+  if (entry >= 0) return invalid(`Invalid value: supported is 'compaction'.`, `context_management[${entry}].type`)
   for (const name of ['user', 'prompt_cache_key', 'safety_identifier'])
     if (body[name]?.length > 64) return tooLong(name, body[name])
   return null
@@ -222,7 +225,12 @@ function outputOf(body: Body): { output: Body[]; isCut: boolean } {
   const encrypted_content = body.include?.includes('reasoning.encrypted_content') ? reasoningState : null
   const thought = { type: 'reasoning', id: 'rs_emulated', summary: [], encrypted_content }
   const isReasoning = /^(o|gpt-5|gpt-6)/.test(body.model)
-  return { output: [...(isReasoning ? [thought] : []), ...(calls.length > 0 ? calls : [message])], isCut }
+  // Before the answer: developers.openai.com/api/docs/guides/compaction.
+  const threshold = body.context_management?.[0]?.compact_threshold
+  const isLong = threshold && tokensIn(promptOf(body)) > threshold
+  const compaction = { type: 'compaction', id: 'cmp_emulated', encrypted_content: reasoningState }
+  const head = [...(isLong ? [compaction] : []), ...(isReasoning ? [thought] : [])]
+  return { output: [...head, ...(calls.length > 0 ? calls : [message])], isCut }
 }
 
 function answerTo(body: Body, { usage: hasUsage, details, output: given, toolUsage }: ResponsesReplyOptions): Body {

@@ -133,6 +133,47 @@ test.serial('expired: work that takes too long is given up, refunded, and stoppe
   t.deepEqual(await gateway.settled(), [])
 })
 
+test.serial(
+  'cancelled by its caller’s timeout: at the cost of any cancelled job, free before the provider began',
+  async t => {
+    const account = await accountOf()
+    const provider = { timeout_ms: { total: 3_600_000, first_token: 5 } }
+    const response = await gateway.fetch(path, {
+      key: account.live,
+      body: { ...body, provider },
+      headers: { 'x-gateway-timeout-ms': '50' },
+    })
+    const job = await answerOf(response)
+    t.is(response.status, 202)
+    t.is(response.headers.get('x-gateway-dropped'), 'provider.timeout_ms.first_token')
+    await running(gateway, job.id)
+    const { db } = gateway.services
+    const late = () => db.job.findFirst({ where: { id: job.id, deadlineAt: { lt: new Date() } } })
+    await eventually(async () => (await late()) !== null, 'its time is up')
+    await keepHouse(gateway.services)
+    const done = await over(gateway, account.live, path, job.id)
+    t.like(done, { status: 'cancelled', cost_usd: priceUsd, error: { code: 'upstream_timeout' } })
+    t.regex(done.error.message, /own timeout of 50 ms/)
+    await eventually(() => runway.emulator.requests.some(({ method }) => method === 'DELETE'), 'the provider is told')
+
+    runway.emulator.next(json(429, { error: 'Too many requests' }, { 'retry-after': '60' }))
+    const resting = {
+      model: 'runway-gen4-turbo',
+      start_image_url: image,
+      seconds: 8,
+      provider: { timeout_ms: 3_600_000 },
+    }
+    const waiting = await submit(gateway, path, account.live, resting)
+    await eventually(async () => (await rowOf(gateway, waiting.id)).stage === 'waiting', 'it waits')
+    await db.job.update({ where: { id: waiting.id }, data: { deadlineAt: new Date(Date.now() - 1) } })
+    await keepHouse(gateway.services)
+    t.like(await over(gateway, account.live, path, waiting.id), { status: 'cancelled', cost_usd: 0 })
+    t.deepEqual(await gateway.settled(), [])
+    const wrong = await gateway.fetch(path, { key: account.live, body: { ...body, provider: { timeout_ms: 0 } } })
+    t.is((await answerOf(wrong)).error.param, 'provider.timeout_ms')
+  },
+)
+
 test.serial('402: nothing is written when the money does not suffice', async t => {
   const poor = await accountOf({ usd: '0.5' })
   const refused = await gateway.fetch(path, { key: poor.live, body })

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { syncKinds } from '../../shared/kinds/index.ts'
 import { error as deepgramError } from '../emulators/deepgram.ts'
 import { error as elevenLabsError, invalid as elevenLabsInvalid } from '../emulators/elevenlabs.ts'
-import { json, type Reply } from '../emulators/emulator.ts'
+import { hang, json, type Reply } from '../emulators/emulator.ts'
 import { falError } from '../emulators/fal.ts'
 import { geminiError } from '../emulators/gemini.ts'
 import { interactionError } from '../emulators/gemini-interactions.ts'
@@ -197,4 +197,27 @@ test('covered: everything that a provider makes, as it is refused and as it fail
     [...new Set(cases.map(([provider, path]) => `${provider} /v1/${path}`))].sort()
   t.deepEqual(coveredBy(refusals), [...all].sort())
   t.deepEqual(coveredBy(faults), [...all].sort())
+})
+
+test.serial('504 when the caller’s own time is up: what the provider had begun is charged', async t => {
+  emulator('openai').next(hang)
+  const headers = { 'x-gateway-timeout-ms': '150' }
+  const body = draw('gpt-image-2', { size: '1024x1024', quality: 'low', provider: { only: ['openai'] } })
+  const late = await gateway.fetch('/v1/images', { key: account.live, body, headers })
+  const { error } = await answerOf(late)
+  t.deepEqual([late.status, error.code, error.param], [504, 'upstream_timeout', 'provider.timeout_ms'])
+  t.deepEqual(await gateway.settled(), [])
+  const { balance_usd, reserved_usd } = await wallet(gateway, account)
+  t.true(balance_usd < 25)
+  t.is(reserved_usd, 0)
+  emulator('openai').next(hang, hang)
+  for (const [path, asked] of [
+    ['audio/speech', say('tts-1')],
+    ['audio/transcriptions', hear('whisper-1')],
+  ] as const) {
+    const provider = { only: ['openai'], timeout_ms: 150 }
+    const answer = await post(path, { ...asked, provider })
+    t.deepEqual([answer.status, (await answerOf(answer)).error.param], [504, 'provider.timeout_ms'], path)
+  }
+  t.deepEqual(await gateway.settled(), [])
 })

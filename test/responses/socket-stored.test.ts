@@ -99,3 +99,46 @@ test.serial(
     t.deepEqual(await world.gateway.settled(), [])
   },
 )
+
+test.serial(
+  'a long conversation is compacted before a turn, stored, and continued without what was compacted',
+  async t => {
+    const { live: key } = await keepingAccount(world)
+    const managed = {
+      model: 'claude-haiku-4-5',
+      context_management: [{ type: 'compaction', compact_threshold: 3_000 }],
+    }
+    const long = 'A long story. '.repeat(2_000)
+    const input = [
+      { role: 'user', content: 'My name is Alice.' },
+      { role: 'assistant', content: long },
+      { role: 'user', content: 'Go on.' },
+    ]
+    world.anthropic.reset()
+    const client = await open(key)
+    const events = await client.turn({ ...managed, input })
+    const { response } = events.at(-1)
+    const types = (items: { type: string }[]) => items.map(({ type }) => type)
+    t.deepEqual(types(response.output), ['compaction', 'message'])
+    t.deepEqual(
+      events.map(({ sequence_number: number }: { sequence_number: number }) => number),
+      events.map((_: unknown, index: number) => index),
+    )
+    const indexes = events.flatMap((event: { output_index?: number }) => event.output_index ?? [])
+    t.deepEqual(indexes, indexes.toSorted())
+    const stored = await (await world.gateway.fetch(`/v1/responses/${response.id}`, { key })).json()
+    t.deepEqual(stored, response)
+    const lastSent = () => String(world.anthropic.requests.at(-1)!.raw)
+    t.false(lastSent().includes(long))
+
+    await client.turn({ ...managed, input: 'And on the connection?', previous_response_id: response.id })
+    t.is(world.anthropic.requests.length, 3)
+    t.regex(lastSent(), /My name is Alice.*conversation-summary.*And on the connection\?/)
+    await client.close()
+    const body = { ...managed, input: 'And over HTTP?', previous_response_id: response.id }
+    const answer = await world.gateway.fetch('/v1/responses', { key, body })
+    t.is(answer.status, 200)
+    t.is(world.anthropic.requests.length, 4)
+    t.false(lastSent().includes(long))
+  },
+)

@@ -1,8 +1,8 @@
 import { editBody } from '../../../base/json-member.ts'
-import { canReason } from '../../../catalog/traits.ts'
+import { canReason, compacts } from '../../../catalog/traits.ts'
 import type { ResponsesRequest } from '../../../kinds/responses.ts'
 import { webSearchLimit } from '../../../kinds/web-search.ts'
-import type { Call, UpstreamRequest } from '../../contract.ts'
+import type { Call, Target, UpstreamRequest } from '../../contract.ts'
 import { fitResponses } from '../../profile/fit-responses.ts'
 import { unsentMembers, withDropped } from '../../toolkit/request-fields.ts'
 import { inputFor } from './responses-input.ts'
@@ -29,7 +29,8 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
     if (fields[name] !== value) changes[name] = value
   }
   const { responses_fields: own } = target.provider.quirks ?? {}
-  const takes = (name: string) => own?.includes(name) === true
+  const takes = (name: string) =>
+    own?.includes(name) === true || (name === 'context_management' && isManagedBy(target, body))
   const unsent = unsentMembers('responses', body, call.passesUnknown)
   for (const name of unsent.removed) if (!takes(name)) changes[name] = undefined
   const dropped = unsent.dropped.filter(name => !takes(name))
@@ -61,6 +62,11 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
     ...(fitted.adjusted.length > 0 && { adjusted: fitted.adjusted }),
   }
   return withDropped(request, [...fitted.dropped, ...dropped, ...droppedTools, ...droppedParts])
+}
+
+/** Whether a provider compacts the context of a request: what else it would do to it is not known. */
+function isManagedBy(target: Target, { context_management: entries }: ResponsesRequest): boolean {
+  return compacts(target) && entries?.every(({ type }) => type === 'compaction') === true
 }
 
 function includesOf({ body: { include, store }, target }: Call<'responses'>): ResponsesRequest['include'] {

@@ -36,7 +36,7 @@ export class CompactionEncoder {
 
   end(): ResponsesEvent[] {
     const last = this.#encoder.end().at(-1)
-    if (!last || !('response' in last) || !this.#item) return []
+    if (!last || !('response' in last) || !this.#item || this.#summary.trim() === '') return []
     this.#item.encrypted_content = this.#seal(this.#summary)
     return [
       this.#number({ type: 'response.output_item.done', output_index: 0, item: this.#item }),

@@ -11,8 +11,7 @@ const includedLogprobs = 'message.output_text.logprobs'
 
 /**
  * Translates a Responses request to a chat request for a target. What changes only the course of an answer is ignored
- * (`truncation`, `max_tool_calls`, `service_tier`, `context_management`). Throws a GatewayError 400 naming the field
- * that cannot be translated.
+ * (`truncation`, `max_tool_calls`, `service_tier`). Throws a GatewayError 400 naming the field that cannot be translated.
  */
 export function toChatRequest(
   body: ResponsesRequest,
