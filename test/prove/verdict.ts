@@ -1,15 +1,28 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
+import { join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Services } from '../../shared/open-services.ts'
 import { openReservations } from '../../shared/wallet/check.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
 import { ledgerCheck } from '../support/chaos.ts'
 import { call } from '../support/gateway.ts'
+import { spendKinds } from '../support/wallet/money.ts'
 import type { Receiver } from '../support/webhooks/receiver.ts'
 import type { Direct, Load, Submission } from './load.ts'
 import type { Providers } from './providers.ts'
-import type { World } from './world.ts'
+import type { Supervised, World } from './world.ts'
 
 export type Account = { organisationId: string; live: string }
+/** By their names: `account`, `agents`, and those whose wallet, cap or rate limit is small. */
+export type Accounts = Record<'account' | 'agents', Account> & Partial<Record<LimitedAccount, Account>>
+
+const limitedAccounts = ['small wallet', 'small cap', 'few requests'] as const
+export type LimitedAccount = (typeof limitedAccounts)[number]
+
+function isLimited(account: string): boolean {
+  return limitedAccounts.some(name => name === account)
+}
 
 /** What is still under way, by name; all zero at rest. */
 export type UnderWay = Record<'jobs' | 'batches' | 'webhooks' | 'reservations' | 'usageEvents', number>
@@ -40,18 +53,23 @@ async function underWay({ db, redis }: Services): Promise<UnderWay> {
 /** Everything that must hold after a run, one line per breach. */
 export async function findBreaches(
   world: World,
-  { account, agents }: { account: Account; agents: Account },
+  accounts: Accounts,
   load: Load,
   receiver: Receiver,
   providers: Providers,
+  isExcused: (direct: Direct) => boolean = () => false,
 ): Promise<string[]> {
+  const { services } = world
+  const { account } = accounts
   const ownEnds = [...world.webs, ...world.workers].flatMap(it => it.ownEnds)
   return [
     ...ownEnds,
-    ...(await directBreaches(world.services, [account, agents], load.directs)),
-    ...(await submissionBreaches(world.services, account, load.submissions, providers)),
+    ...(await directBreaches(services, Object.values(accounts), load.directs, isExcused)),
+    ...(await submissionBreaches(services, account, load.submissions, providers)),
     ...(await batchBreaches(world, account, load.submissions)),
-    ...(await webhookBreaches(load.submissions, receiver)),
+    ...(await webhookBreaches(services, load.submissions, receiver)),
+    ...(await spendBreaches(services, accounts)),
+    ...rateBreaches(load.directs.filter(direct => !isExcused(direct))),
     ...(await ledgerBreaches(world)),
   ]
 }
@@ -61,6 +79,7 @@ async function directBreaches(
   { db }: Services,
   accounts: readonly Account[],
   directs: readonly Direct[],
+  isExcused: (direct: Direct) => boolean,
 ): Promise<string[]> {
   const where = { organisationId: { in: accounts.map(({ organisationId }) => organisationId) } }
   const generations = await db.generation.findMany({ where, select: { id: true, costNano: true } })
@@ -68,12 +87,18 @@ async function directBreaches(
   return directs.flatMap(direct => {
     const booked = costs.get(direct.generationId ?? '')
     const line = JSON.stringify({ ...direct, booked })
-    if (direct.status === 500 || direct.status === 401 || direct.status === 402) return [`wrong refusal: ${line}`]
-    if (direct.outcome === 'whole' && booked !== direct.costNano)
+    if (isExcused(direct)) return []
+    if (wrongStatuses(direct).includes(direct.status)) return [`wrong refusal: ${line}`]
+    if (direct.outcome === 'whole' && direct.costNano !== null && booked !== direct.costNano)
       return [`answered cost is not the booked one: ${line}`]
     if (direct.outcome === 'refused' && booked) return [`a refusal was charged: ${line}`]
     return []
   })
+}
+
+/** Errors inside out, keys that are not known, and wallets and limits that are not exhausted. */
+function wrongStatuses({ account }: Direct): number[] {
+  return isLimited(account) ? [500, 401] : [500, 401, 402, 429]
 }
 
 /** Every submission got its answer, made one row, was started once at its provider at most, and ended well. */
@@ -140,10 +165,55 @@ async function batchBreaches(
   return breaches
 }
 
-/** Every accepted piece of slow work told its receiver that it ended. */
-function webhookBreaches(submissions: readonly Submission[], receiver: Receiver): string[] {
+/** Every accepted piece of slow work told its receiver that it ended, or its delivery is recorded as given up. */
+async function webhookBreaches(
+  { db }: Services,
+  submissions: readonly Submission[],
+  receiver: Receiver,
+): Promise<string[]> {
   const told = new Set(receiver.received.map(({ body }) => (JSON.parse(body) as { data: { id: string } }).data.id))
-  return submissions.flatMap(({ id }) => (id === null || told.has(id) ? [] : [`no webhook for ${id}`]))
+  const failed = await db.webhookDelivery.findMany({
+    where: { status: 'failed' },
+    select: { jobId: true, batchId: true },
+  })
+  const givenUp = new Set(failed.map(({ jobId, batchId }) => jobId ?? batchId))
+  return submissions.flatMap(({ id }) =>
+    id === null || told.has(id) || givenUp.has(id) ? [] : [`no webhook for ${id}, and none recorded as given up`],
+  )
+}
+
+/** What the key of `few requests` may ask for in a minute. */
+export const fewRequestsPerMinute = 15
+/** What the key of `small cap` may spend in a month, and the wallet of `small wallet` holds. */
+export const smallUsd = 0.02
+
+/** Wallets and caps are never exceeded. */
+async function spendBreaches({ db }: Services, accounts: Accounts): Promise<string[]> {
+  const breaches: string[] = []
+  for (const name of ['small wallet', 'small cap'] as const) {
+    const { organisationId } = accounts[name] ?? {}
+    if (organisationId === undefined) continue
+    const where = { organisationId, kind: { in: [...spendKinds] } }
+    const { _sum } = await db.ledgerEntry.aggregate({ where, _sum: { amountNano: true } })
+    const spentUsd = -Number(_sum.amountNano ?? 0) / 1e9
+    if (spentUsd > smallUsd) breaches.push(`${name}: ${spentUsd} USD were spent of ${smallUsd}`)
+  }
+  return breaches
+}
+
+const minuteMs = 60_000
+
+/** No minute admits more requests than the limit: those that were surely admitted in it, since they were sent and answered. */
+function rateBreaches(directs: readonly Direct[]): string[] {
+  const admitted = directs
+    .filter(({ account, status }) => account === 'few requests' && status === 200)
+    .sort((a, b) => a.sentMs - b.sentMs)
+  for (const { sentMs } of admitted) {
+    const within = admitted.filter(it => it.sentMs >= sentMs && it.respondedMs < sentMs + minuteMs)
+    if (within.length > fewRequestsPerMinute)
+      return [`few requests: ${within.length} were admitted in the minute from ${new Date(sentMs).toISOString()}`]
+  }
+  return []
 }
 
 async function ledgerBreaches({ postgres, redis, env }: World): Promise<string[]> {
@@ -152,13 +222,46 @@ async function ledgerBreaches({ postgres, redis, env }: World): Promise<string[]
   return report.invariants.flatMap(({ name, breaches }) => breaches.map(breach => `ledger check, ${name}: ${breach}`))
 }
 
-/** How many of each kind of request ended how, as one line per kind. */
-export function summarise({ directs, submissions }: Load): string[] {
+/** How many of each kind of work ended how. */
+export function summarise({ directs, submissions }: Load): Record<string, number> {
   const outcomes = directs.map(({ kind, outcome, status, code }) =>
     outcome === 'refused' ? `${kind}: ${status} ${code}` : `${kind}: ${outcome}`,
   )
   const kinds = submissions.map(({ kind, answers }) => `${kind}: ${answers.length > 1 ? 'after retries' : 'at once'}`)
-  return Object.entries(Object.groupBy([...outcomes, ...kinds], it => it))
-    .map(([name, all]) => `${name} ${all!.length}`)
-    .sort()
+  const groups = Object.groupBy([...outcomes, ...kinds].sort(), it => it)
+  return Object.fromEntries(Object.entries(groups).map(([name, all]) => [name, all!.length]))
+}
+
+/** What a run must not leave behind: objects without a row, rows without their object, open handles, grown memory. */
+export async function findLeftovers(world: World, atStart: readonly ProcessFigures[]): Promise<string[]> {
+  const { storage, services, webs, workers } = world
+  const breaches: string[] = []
+  const rows = await services.db.file.findMany({ select: { id: true, storageKey: true, deletedAt: true } })
+  const keys = new Set(rows.map(({ storageKey }) => storageKey))
+  const stored = await readdir(storage, { recursive: true, withFileTypes: true })
+  const objects = stored.filter(it => it.isFile()).map(it => relative(storage, join(it.parentPath, it.name)))
+  for (const object of objects) if (!keys.has(object)) breaches.push(`an object without a row: ${object}`)
+  const present = new Set(objects)
+  for (const { id, storageKey, deletedAt } of rows)
+    if (deletedAt === null && !present.has(storageKey)) breaches.push(`a file without its object: ${id}`)
+  for (const [i, it] of [...webs, ...workers].entries()) {
+    const { handles, memoryMb } = figuresOf(it)
+    if (handles > atStart[i]!.handles + maxMoreHandles)
+      breaches.push(`process ${i} has ${handles} open handles, at the start ${atStart[i]!.handles}`)
+    if (memoryMb > maxMemoryMb) breaches.push(`process ${i} has ${memoryMb} MB`)
+  }
+  return breaches
+}
+
+const maxMoreHandles = 40
+const maxMemoryMb = 450
+
+export type ProcessFigures = { handles: number; memoryMb: number }
+
+/** The open handles and the resident memory of a process. */
+export function figuresOf({ process }: Supervised): ProcessFigures {
+  const pid = process?.child.pid
+  if (pid === undefined) return { handles: 0, memoryMb: 0 }
+  const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+  return { handles: readdirSync(`/proc/${pid}/fd`).length, memoryMb: Math.round(Number(kilobytes) / 1_024) }
 }
