@@ -10,14 +10,15 @@ export async function historyOf({ services: { db }, webs, workers }: World, brea
   const ids = [...new Set(breach.match(idPattern))].slice(0, maxIds)
   const lines: string[] = []
   for (const id of ids) {
-    const [generations, entries, jobs, batches, deliveries] = await Promise.all([
+    const [generations, entries, jobs, batches, deliveries, files] = await Promise.all([
       db.generation.findMany({ where: { OR: [{ id }, { requestId: id }] } }),
       db.ledgerEntry.findMany({ where: { cause: { contains: id } } }),
       db.job.findMany({ where: { id } }),
       db.batch.findMany({ where: { id } }),
       db.webhookDelivery.findMany({ where: { OR: [{ jobId: id }, { batchId: id }] } }),
+      db.file.findMany({ where: { id } }),
     ])
-    for (const [what, rows] of Object.entries({ generations, entries, jobs, batches, deliveries }))
+    for (const [what, rows] of Object.entries({ generations, entries, jobs, batches, deliveries, files }))
       for (const row of rows) lines.push(`${what}: ${shown(row)}`)
     for (const [i, { process, outputs }] of [...webs, ...workers].entries()) {
       const output = [...outputs, process?.output() ?? ''].join('\n').split('\n')

@@ -146,8 +146,11 @@ async function proveWorld(proof: Proof): Promise<Omit<SeedResult, 'seed' | 'seco
 }
 
 async function openAccounts({ services }: World): Promise<Required<Accounts>> {
+  const account = await createAccount(services, { usd: '5000' })
+  const where = { id: account.organisationId }
+  await services.db.organisation.update({ where, data: { keepResponses: true } })
   return {
-    account: await createAccount(services, { usd: '5000' }),
+    account,
     agents: await createAccount(services, { usd: agentsUsd }),
     'small wallet': await createAccount(services, { usd: String(smallUsd) }),
     'small cap': await createAccount(services, { usd: '100', monthly_spend_cap_usd: smallUsd }),

@@ -6,12 +6,12 @@ import type { Services } from '../../shared/open-services.ts'
 import { openReservations } from '../../shared/wallet/check.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
 import { ledgerCheck } from '../support/chaos.ts'
-import { call } from '../support/gateway.ts'
+import { call, eventually } from '../support/gateway.ts'
 import { spendKinds } from '../support/wallet/money.ts'
 import type { Receiver } from '../support/webhooks/receiver.ts'
 import type { Direct, Load, Submission } from './load.ts'
 import type { Providers } from './providers.ts'
-import type { Supervised, World } from './world.ts'
+import { isProvider, type Supervised, type World } from './world.ts'
 
 export type Account = { organisationId: string; live: string }
 /** By their names: `account`, `agents`, and those whose wallet, cap or rate limit is small. */
@@ -236,15 +236,22 @@ export function summarise({ directs, submissions }: Load): Record<string, number
 export async function findLeftovers(world: World, atStart: readonly ProcessFigures[]): Promise<string[]> {
   const { storage, services, webs, workers } = world
   const breaches: string[] = []
-  const rows = await services.db.file.findMany({ select: { id: true, storageKey: true, deletedAt: true } })
+  const rows = await services.db.file.findMany({
+    select: { id: true, storageKey: true, deletedAt: true, purpose: true, bytes: true },
+  })
   const keys = new Set(rows.map(({ storageKey }) => storageKey))
   const stored = await readdir(storage, { recursive: true, withFileTypes: true })
   const objects = stored.filter(it => it.isFile()).map(it => relative(storage, join(it.parentPath, it.name)))
   for (const object of objects) if (!keys.has(object)) breaches.push(`an object without a row: ${object}`)
   const present = new Set(objects)
-  for (const { id, storageKey, deletedAt } of rows)
-    if (deletedAt === null && !present.has(storageKey)) breaches.push(`a file without its object: ${id}`)
-  for (const [i, it] of [...webs, ...workers].entries()) {
+  for (const { id, storageKey, deletedAt, purpose, bytes } of rows)
+    if (deletedAt === null && bytes > 0n && !stagedPurposes.has(purpose) && !present.has(storageKey))
+      breaches.push(`a file without its object: ${id}`)
+  const processes = [...webs, ...workers]
+  for (const { links } of processes) for (const [server, link] of links) if (isProvider(server)) link.reset()
+  const isBack = () => processes.every((it, i) => figuresOf(it).handles <= atStart[i]!.handles + maxMoreHandles)
+  await eventually(isBack, 'handles are closed', closedWithinMs).catch(() => {}) // What is open is told below.
+  for (const [i, it] of processes.entries()) {
     const { handles, memoryMb } = figuresOf(it)
     if (handles > atStart[i]!.handles + maxMoreHandles)
       breaches.push(`process ${i} has ${handles} open handles, at the start ${atStart[i]!.handles}`)
@@ -253,8 +260,12 @@ export async function findLeftovers(world: World, atStart: readonly ProcessFigur
   return breaches
 }
 
+/** Rows come before their bytes, so that what a crash leaves is known and expires: these with their size, results without. */
+const stagedPurposes: ReadonlySet<string> = new Set(['reference', 'upload'])
+/** Of the pools to the stores, which a process at its start has not filled. */
 const maxMoreHandles = 40
-const maxMemoryMb = 450
+const closedWithinMs = 15_000
+const maxMemoryMb = 600
 
 export type ProcessFigures = { handles: number; memoryMb: number }
 

@@ -137,12 +137,12 @@ export const directWorks: Record<DirectKind, DirectWork> = {
   },
   music: {
     clients: 1,
-    request: mark => ({ path: '/v1/music', body: { prompt: `mark=${mark} a waltz`, duration_s: 10 } }),
+    request: mark => ({ path: '/v1/audio/music', body: { prompt: `mark=${mark} a waltz`, duration_s: 10 } }),
     read: readBytes,
   },
   sfx: {
     clients: 1,
-    request: mark => ({ path: '/v1/sfx', body: { prompt: `mark=${mark} a door`, duration_s: 2 } }),
+    request: mark => ({ path: '/v1/audio/sfx', body: { prompt: `mark=${mark} a door`, duration_s: 2 } }),
     read: readBytes,
   },
   ranking: {

@@ -141,10 +141,14 @@ async function openLinks(
   env: Record<string, string>,
 ): Promise<Map<string, Link>> {
   const links = new Map([[postgresLink, await Link.open(databaseUrl)]])
-  if (new URL(redisUrl).protocol === 'redis:') links.set(redisLink, await Link.open(redisUrl))
-  for (const [name, value] of Object.entries(env))
-    if (name.endsWith('_BASE_URL')) links.set(name, await Link.open(value))
+  if (redisUrl.startsWith('redis:')) links.set(redisLink, await Link.open(redisUrl))
+  for (const [name, value] of Object.entries(env)) if (isProvider(name)) links.set(name, await Link.open(value))
   return links
+}
+
+/** Whether a link is to a provider, whose connections are kept for a while after their last use. */
+export function isProvider(link: string): boolean {
+  return link.endsWith('_BASE_URL')
 }
 
 function throughLinks(
