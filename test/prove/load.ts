@@ -7,6 +7,7 @@ export type Direct = {
   kind: DirectKind
   /** The name of the account that asked. */
   account: string
+  requestId: string
   generationId: string | null
   status: number
   /** `whole`: a complete answer. */
@@ -108,9 +109,11 @@ export class Load {
   }
 
   async #ask(kind: DirectKind, { account, key }: { account: string; key: string }): Promise<Direct> {
+    const mark = this.#mark(kind)
     const direct: Direct = {
       kind,
       account,
+      requestId: `client-${mark}`,
       generationId: null,
       status: 0,
       outcome: 'no answer',
@@ -120,10 +123,11 @@ export class Load {
       respondedMs: 0,
       endedMs: 0,
     }
-    const { path, body } = directWorks[kind].request(this.#mark(kind), this.#marks)
+    const { path, body } = directWorks[kind].request(mark, this.#marks)
     try {
       const signal = AbortSignal.timeout(this.#answerWithinMs)
-      const response = await call(this.#url(), path, { key, body, signal })
+      const headers = { 'x-request-id': direct.requestId }
+      const response = await call(this.#url(), path, { key, body, headers, signal })
       direct.status = response.status
       direct.respondedMs = Date.now()
       direct.generationId = response.headers.get('x-generation-id')

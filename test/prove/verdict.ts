@@ -82,12 +82,18 @@ async function directBreaches(
   isExcused: (direct: Direct) => boolean,
 ): Promise<string[]> {
   const where = { organisationId: { in: accounts.map(({ organisationId }) => organisationId) } }
-  const generations = await db.generation.findMany({ where, select: { id: true, costNano: true } })
+  const generations = await db.generation.findMany({ where, select: { id: true, requestId: true, costNano: true } })
   const costs = new Map(generations.map(({ id, costNano }) => [id, Number(costNano)]))
+  const charged = Map.groupBy(
+    generations.filter(({ costNano }) => costNano > 0n),
+    ({ requestId }) => requestId,
+  )
   return directs.flatMap(direct => {
     const booked = costs.get(direct.generationId ?? '')
     const line = JSON.stringify({ ...direct, booked })
     if (isExcused(direct)) return []
+    const times = charged.get(direct.requestId) ?? []
+    if (times.length > 1) return [`charged ${times.length} times, as ${times.map(({ id }) => id)}: ${line}`]
     if (wrongStatuses(direct).includes(direct.status)) return [`wrong refusal: ${line}`]
     if (direct.outcome === 'whole' && direct.costNano !== null && booked !== direct.costNano)
       return [`answered cost is not the booked one: ${line}`]
