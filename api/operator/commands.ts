@@ -160,6 +160,7 @@ const keyFlags = z.strictObject({
     .optional(),
   denied_service_tiers: slugs.pipe(set(nullable.denied_service_tiers)).optional(),
   provider: json.pipe(set(nullable.provider)).optional(),
+  cache: json.pipe(set(nullable.cache)).optional(),
   expires_in_days: number.pipe(set(nullable.expires_in_days)).optional(),
 })
 
@@ -167,7 +168,7 @@ const keys: Command[] = [
   command({
     name: 'key create',
     summary: 'Creates an API key and prints its secret, this once.',
-    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--denied-service-tiers flex,priority] [--provider JSON] [--expires-in-days N]',
+    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--denied-service-tiers flex,priority] [--provider JSON] [--cache JSON] [--expires-in-days N]',
     flags: keyFlags,
     async run(services, { org, env, ...policy }) {
       await findOrganisation(services, org)

@@ -61,6 +61,8 @@ export const loggedColumns = {
   webSearches: { type: 'int', merge: 'greatest', optional: true },
   /** The service tier that it was served at; absent for the standard one. */
   serviceTier: { type: 'text', optional: true },
+  /** Whether the answer was served from the response cache. */
+  cached: { type: 'boolean', optional: true },
   estimated: { type: 'boolean' },
   /** Why used tokens are not charged. */
   waiver: { type: 'text', optional: true },
