@@ -17,6 +17,7 @@ import { doctor } from './doctor.ts'
 import { find } from './find.ts'
 import { findOrganisation, number, org } from './flags.ts'
 import { type Command, command, type EnvironmentCommand } from './parse.ts'
+import { cacheCommands } from './cache-commands.ts'
 import { prune } from './prune.ts'
 import { secrets } from './secrets.ts'
 import { suspensions } from './suspensions.ts'
@@ -312,6 +313,7 @@ export const commands: readonly Command[] = [
   ...find,
   ...maintenance,
   ...prune,
+  ...cacheCommands,
   ...catalogCommands,
   ...catalogDiff,
   ...webhooks,

@@ -28,6 +28,7 @@ import { readStoredFile } from './stored-files.ts'
 import { storedResponseRoutes } from './stored-responses.ts'
 import { stripeWebhook } from './stripe.ts'
 import { createUpload } from './uploads.ts'
+import { clearResponseCache } from './response-cache.ts'
 import { readUsage } from './usage.ts'
 import { webhookEndpointRoutes } from './webhook-endpoints.ts'
 
@@ -74,6 +75,7 @@ export const endpoints: readonly Endpoint[] = [
   patchKey,
   rollKey,
   deleteKey,
+  clearResponseCache,
   readUsage,
   ...webhookEndpointRoutes,
   health,

@@ -34,6 +34,7 @@ const policy: Policy = {
     learning: true,
     deniedTiers: null,
     provider: null,
+    cache: null,
     contentLogging: null,
     state: 'active' as const,
     suspended: false,

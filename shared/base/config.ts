@@ -216,8 +216,8 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     routingLearning: v.ROUTING_LEARNING,
     cacheMarks: v.CACHE_MARKS,
     responseCache: {
-      maxBytes: v.RESPONSE_CACHE_MB * bytesPerMb,
-      maxOrganisationBytes: v.RESPONSE_CACHE_ORGANISATION_MB * bytesPerMb,
+      maxBytes: v.RESPONSE_CACHE_MB * 1024 * 1024,
+      maxOrganisationBytes: v.RESPONSE_CACHE_ORGANISATION_MB * 1024 * 1024,
     },
     convertMedia: v.CONVERT_MEDIA,
     passUnknownFields: v.PASS_UNKNOWN_FIELDS,

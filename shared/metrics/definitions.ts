@@ -91,6 +91,11 @@ export const definitions = {
     type: 'counter',
     help: 'Requests that used tokens and were not charged, or not in full.',
   },
+  cachedAnswers: {
+    name: 'headgate_cached_answers_total',
+    type: 'counter',
+    help: 'Live requests that were answered from the response cache.',
+  },
   jobsFinished: { name: 'headgate_jobs_finished_total', type: 'counter', help: 'Finished media and delayed jobs.' },
   deliveries: {
     name: 'headgate_webhook_deliveries_total',
