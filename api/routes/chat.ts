@@ -246,7 +246,9 @@ export async function runDirect<K extends DirectKind>(
     ...(present && { present }),
     bulk: null,
   }
-  const report = await (apiKey.policy.cache ? runFromCache(services, input, headers, client) : run(services, input, client))
+  const report = await (apiKey.policy.cache
+    ? runFromCache(services, input, headers, client)
+    : run(services, input, client))
   Object.assign(wide, report)
 }
 

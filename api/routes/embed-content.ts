@@ -30,7 +30,10 @@ const shared = {
   readBody: (body: { value: unknown; raw: Buffer }, params: Record<string, string>) => readGoogleBody(body, params),
   errors: ['context_length_exceeded', ...modelErrors],
 } satisfies Partial<Endpoint>
-const headers = [...generationHeaders, ...(['x-gateway-cache', 'age', 'x-gateway-dropped', 'x-gateway-adjusted'] as const)]
+const headers = [
+  ...generationHeaders,
+  ...(['x-gateway-cache', 'age', 'x-gateway-dropped', 'x-gateway-adjusted'] as const),
+]
 const example = { content: { parts: [{ text: 'The food was delicious.' }] }, taskType: 'RETRIEVAL_DOCUMENT' }
 
 export const embedContent: Endpoint = {

@@ -58,7 +58,8 @@ export function cacheWishOf(headers: IncomingHttpHeaders): CacheWish {
   if (text === undefined) return { use: 'on' }
   const [, use, parameters = ''] = cacheWish.exec(String(text)) ?? []
   if (use === undefined) {
-    const message = 'x-gateway-cache must be `on`, `off` or `refresh`, optionally with `; ttl=<seconds>` and `; namespace=<name>`.'
+    const message =
+      'x-gateway-cache must be `on`, `off` or `refresh`, optionally with `; ttl=<seconds>` and `; namespace=<name>`.'
     throw new GatewayError('invalid_request', message, { param: cacheHeader.name })
   }
   const [, ttl] = /ttl=(\d+)/.exec(parameters) ?? []

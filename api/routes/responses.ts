@@ -14,7 +14,14 @@ import { answerBackground, createBackground } from './background-response.ts'
 import { type RunRequest, runDirect } from './chat.ts'
 import { modelErrors } from './model-errors.ts'
 import { codexEtag } from './models.ts'
-import { cacheHeader, cacheMarksHeader, labelHeaders, sessionHeaders, sessionOf, timeoutHeader } from './request-headers.ts'
+import {
+  cacheHeader,
+  cacheMarksHeader,
+  labelHeaders,
+  sessionHeaders,
+  sessionOf,
+  timeoutHeader,
+} from './request-headers.ts'
 
 /** Every turn may have the whole conversation, with its images and documents. */
 export const maxResponsesBytes = 32 * 1024 * 1024
@@ -52,8 +59,8 @@ export const createResponse = endpointWithoutKoa({
       headers: [
         ...generationHeaders,
         'x-gateway-cache',
-          'age',
-          'x-gateway-max-tokens-clamped',
+        'age',
+        'x-gateway-max-tokens-clamped',
         'x-gateway-dropped',
         'x-gateway-adjusted',
         'x-gateway-reasoning-dropped',

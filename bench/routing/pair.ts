@@ -36,6 +36,7 @@ const policy: Policy = {
     provider: null,
     cache: null,
     contentLogging: null,
+    cache: null,
     state: 'active' as const,
     suspended: false,
   },

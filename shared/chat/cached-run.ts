@@ -56,7 +56,13 @@ export async function runCached<K extends DirectKind>(
     const isSame = accessOf(input.key.policy) === accessOf(policy)
     if (ttlS !== undefined && isSame && event && text !== null && isWhole(event)) {
       const usage = Object.fromEntries(keptFields.map(field => [field, event[field]])) as CachedAnswer['usage']
-      const answer = { id: report.generationId, storedMs: services.clock.now(), headers, text: withoutCost(text), usage }
+      const answer = {
+        id: report.generationId,
+        storedMs: services.clock.now(),
+        headers,
+        text: withoutCost(text),
+        usage,
+      }
       storeAnswer(services, member, answer, Math.min(ttlS, wish.maxAgeS ?? ttlS))
     }
     return report
@@ -73,10 +79,21 @@ function isCacheable<K extends DirectKind>({ features, raw, storage, present, bu
 }
 
 /** Members that attribute a request, and do not change its answer. */
-const attribution = new Set(['user', 'safety_identifier', 'metadata', 'labels', 'session_id', 'prompt_cache_key', 'store'])
+const attribution = new Set([
+  'user',
+  'safety_identifier',
+  'metadata',
+  'labels',
+  'session_id',
+  'prompt_cache_key',
+  'store',
+])
 
 /** All that decides an answer. The order within members counts: models follow it, such as that of a schema's properties. */
-function partsOf<K extends DirectKind>({ kind, body, stream, forwarded }: ChatRunInput<K>, { namespace = '' }: CacheWish) {
+function partsOf<K extends DirectKind>(
+  { kind, body, stream, forwarded }: ChatRunInput<K>,
+  { namespace = '' }: CacheWish,
+) {
   const members = Object.entries(body).filter(([name]) => !attribution.has(name))
   members.sort(([a], [b]) => (a < b ? -1 : 1))
   const beside = forwarded && [Object.entries(forwarded.headers).sort(), forwarded.query]
@@ -145,8 +162,14 @@ async function replay<K extends DirectKind>(
   }
   const nothing = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
   const { finishReason, upstreamId } = usage
+  const { spendsMoney } = input.key.policy
   const outcome = { target: null, usage: nothing, costNano: 0, status: 200, errorCode: null, finishReason, upstreamId }
-  const event: UsageEvent = { ...usageEvent(run, reservation, outcome), ...usage, cached: true }
+  const event: UsageEvent = {
+    ...usageEvent(run, reservation, outcome),
+    ...usage,
+    cached: true,
+    ...(spendsMoney && { waiver: 'cached' as const }),
+  }
   const settle = () => admission.settle(reservation, 0, 0, event)
   if (client.hold) client.hold({ event, settle, release: () => admission.release(reservation) })
   else settle()
@@ -277,9 +300,10 @@ class RecordedClient implements ResponseWriter {
 
   #keep(bytes: Buffer): void {
     if (!this.#parts) return
-    if (this.#bytes + bytes.length > maxAnswerBytes || !recording.take(bytes.length)) return this.release()
-    this.#bytes += bytes.length
-    this.#parts.push(bytes)
+    if (this.#bytes + bytes.length <= maxAnswerBytes && recording.take(bytes.length)) {
+      this.#bytes += bytes.length
+      this.#parts.push(bytes)
+    } else this.release()
   }
 }
 

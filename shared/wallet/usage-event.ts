@@ -8,10 +8,10 @@ import type { RoutingRecord } from './routing-record.ts'
 export type SessionPart = { part: number; chargedAt: number }
 
 /**
- * Why a live request that used tokens is not charged, or not in full: it produced no output, its model has no price, or
+ * Why a live request that used tokens is not charged, or not in full: it was answered from the cache, it produced no output, its model has no price, or
  * the money ended while it ran (docs/money.md).
  */
-export type Waiver = 'nothing_produced' | 'no_price' | 'beyond_reservation'
+export type Waiver = 'cached' | 'nothing_produced' | 'no_price' | 'beyond_reservation'
 
 /**
  * Signals of a request in its usage event, which are not logged. `prompt`: its key and a checksum of its prompt, by which a
