@@ -34,7 +34,6 @@ const policy: Policy = {
     learning: true,
     deniedTiers: null,
     provider: null,
-    cache: null,
     contentLogging: null,
     cache: null,
     state: 'active' as const,

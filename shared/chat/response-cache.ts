@@ -39,42 +39,42 @@ const shared = {
 
 /** A member is `<organisation>:<environment>:<digest>`; the field `#` of `sizes` is the total, `#<organisation>` its part. */
 const dropMember = `
-local function organisation_of(member) return string.match(member, '^[^:]+') end
-local function drop(member)
-  local organisation = organisation_of(member)
-  redis.call('ZREM', lru, member)
-  redis.call('ZREM', of_organisation .. organisation, member)
-  redis.call('DEL', entry .. member)
-  local size = redis.call('HGET', sizes, member)
-  if not size then return end
-  redis.call('HDEL', sizes, member)
-  redis.call('HINCRBY', sizes, '#', -size)
-  if redis.call('HINCRBY', sizes, '#' .. organisation, -size) <= 0 then redis.call('HDEL', sizes, '#' .. organisation) end
-end`
+  local function organisation_of(member) return string.match(member, '^[^:]+') end
+  local function drop(member)
+    local organisation = organisation_of(member)
+    redis.call('ZREM', lru, member)
+    redis.call('ZREM', of_organisation .. organisation, member)
+    redis.call('DEL', entry .. member)
+    local size = redis.call('HGET', sizes, member)
+    if not size then return end
+    redis.call('HDEL', sizes, member)
+    redis.call('HINCRBY', sizes, '#', -size)
+    if redis.call('HINCRBY', sizes, '#' .. organisation, -size) <= 0 then redis.call('HDEL', sizes, '#' .. organisation) end
+  end`
 
 const putEntry = defineScript({
   name: 'cache-put',
   lua: `${dropMember}
-local organisation = organisation_of(member)
-local size = #text + ${entryOverheadBytes}
-if size > max_organisation_bytes or size > max_bytes then return 0 end
-drop(member)
-local function make_room(field, list, max)
-  while tonumber(redis.call('HGET', sizes, field) or 0) + size > max do
-    local oldest = redis.call('ZRANGE', list, 0, 0)[1]
-    if not oldest then return end
-    drop(oldest)
+  local organisation = organisation_of(member)
+  local size = #text + ${entryOverheadBytes}
+  if size > max_organisation_bytes or size > max_bytes then return 0 end
+  drop(member)
+  local function make_room(field, list, max)
+    while tonumber(redis.call('HGET', sizes, field) or 0) + size > max do
+      local oldest = redis.call('ZRANGE', list, 0, 0)[1]
+      if not oldest then return end
+      drop(oldest)
+    end
   end
-end
-make_room('#' .. organisation, of_organisation .. organisation, max_organisation_bytes)
-make_room('#', lru, max_bytes)
-redis.call('SET', entry .. member, text, 'PX', ttl_ms)
-redis.call('HSET', sizes, member, size)
-redis.call('HINCRBY', sizes, '#', size)
-redis.call('HINCRBY', sizes, '#' .. organisation, size)
-redis.call('ZADD', lru, now_ms, member)
-redis.call('ZADD', of_organisation .. organisation, now_ms, member)
-return 1`,
+  make_room('#' .. organisation, of_organisation .. organisation, max_organisation_bytes)
+  make_room('#', lru, max_bytes)
+  redis.call('SET', entry .. member, text, 'PX', ttl_ms)
+  redis.call('HSET', sizes, member, size)
+  redis.call('HINCRBY', sizes, '#', size)
+  redis.call('HINCRBY', sizes, '#' .. organisation, size)
+  redis.call('ZADD', lru, now_ms, member)
+  redis.call('ZADD', of_organisation .. organisation, now_ms, member)
+  return 1`,
   ...shared,
   args: {
     member: 'text',
@@ -89,11 +89,11 @@ return 1`,
 const getEntry = defineScript({
   name: 'cache-get',
   lua: `${dropMember}
-local text = redis.call('GET', entry .. member)
-if not text then drop(member) return false end
-redis.call('ZADD', lru, 'XX', now_ms, member)
-redis.call('ZADD', of_organisation .. organisation_of(member), 'XX', now_ms, member)
-return text`,
+  local text = redis.call('GET', entry .. member)
+  if not text then drop(member) return false end
+  redis.call('ZADD', lru, 'XX', now_ms, member)
+  redis.call('ZADD', of_organisation .. organisation_of(member), 'XX', now_ms, member)
+  return text`,
   ...shared,
   args: { member: 'text', nowMs: 'number' },
 })
@@ -101,9 +101,9 @@ return text`,
 const clearSome = defineScript({
   name: 'cache-clear',
   lua: `${dropMember}
-local members = redis.call('ZRANGE', of_organisation .. organisation, 0, limit - 1)
-for _, member in ipairs(members) do drop(member) end
-return #members`,
+  local members = redis.call('ZRANGE', of_organisation .. organisation, 0, limit - 1)
+  for _, member in ipairs(members) do drop(member) end
+  return #members`,
   ...shared,
   args: { organisation: 'text', limit: 'number' },
 })

@@ -240,7 +240,7 @@ test.serial('what Redis holds is encrypted, bounded for an organisation, and can
   await eventually(async () => Number(await redis.zcard(`cache:lru:${organisationId}`)) > 0, 'answers are stored')
   const bytes = Number(await redis.hget('cache:sizes', `#${organisationId}`))
   t.true(bytes <= 1024 * 1024, `${bytes}`)
-  for (const member of await redis.zrange(`cache:lru:${organisationId}`, 0, -1)) {
+  for (const member of await redis.zrange(`cache:lru:${organisationId}`, '0', '-1')) {
     const text = (await redis.get(`cache:entry:${member}`))!
     t.true(text.startsWith('sealed:1:'))
     t.false(text.includes('secret words'))
@@ -255,7 +255,7 @@ test.serial('200 from the provider when the cache cannot be read', async t => {
   const { redis } = world.gateway.services
   await post(account.live, saying(gpt))
   await stored(account.organisationId)
-  const [member] = await redis.zrange(`cache:lru:${account.organisationId}`, 0, 0)
+  const [member] = await redis.zrange(`cache:lru:${account.organisationId}`, '0', '0')
   await redis.set(`cache:entry:${member}`, 'sealed:1:00000000:AAAA')
   t.is((await post(account.live, saying(gpt))).cache, 'miss')
 })
