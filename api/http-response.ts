@@ -4,7 +4,7 @@ import { elapsedMs, preciseMonotonic } from '../shared/base/time.ts'
 import type { ContentCopy } from '../shared/content-log/content-copy.ts'
 import type { Encoding, ResponseWriter } from '../shared/engine/response-writer.ts'
 import type { HeldBytes } from '../shared/io/byte-budget.ts'
-import { WriteBurst } from '../shared/io/write-burst.ts'
+import { WriteBurst } from '../shared/io/http.ts'
 import type { Trace } from '../shared/traces/trace.ts'
 
 /** Larger files are streamed and not kept for their Idempotency-Key. */
