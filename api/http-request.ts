@@ -1,6 +1,6 @@
 import { IncomingMessage } from 'node:http'
 import { newId } from '../shared/base/ids.ts'
-import { PieceCollector, PieceCounter } from '../shared/io/pieces.ts'
+import { PieceCollector, PieceCounter } from '../shared/io/byte-budget.ts'
 
 /**
  * A request that joins the pieces of its body into blocks until a handler reads it. Node buffers up to 64 KiB of separate
