@@ -14,7 +14,7 @@ import { asksFor, messagesMembers } from '../../../kinds/request-members.ts'
 import { maxWebSearches } from '../../../kinds/web-search.ts'
 import type { Call, Target } from '../../contract.ts'
 import { CallIds } from '../../profile/call-ids.ts'
-import { withTrimmedEnd } from '../../profile/fit-messages.ts'
+import { withTrimmedEnd } from '../../profile/fit-chat.ts'
 import { maxCacheTtl, unsentMembers } from '../../toolkit/request-fields.ts'
 import { continuesWithoutThinking, cutOwnThinking, type OwnThinking, withoutOwnThinking } from './own-thinking.ts'
 
