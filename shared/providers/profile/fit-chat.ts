@@ -224,7 +224,7 @@ export function renamesTools({ tools }: ChatRequest, target: Target): boolean {
 
 type AssistantMessage = Extract<ChatMessage, { role: 'assistant' }>
 type ToolMessage = Extract<ChatMessage, { role: 'tool' }>
-type Call = NonNullable<AssistantMessage['tool_calls']>[number]
+type ToolCall = NonNullable<AssistantMessage['tool_calls']>[number]
 type Part = { type: 'text'; text: string } | { type: 'refusal'; refusal: string }
 type Json = Record<string, unknown>
 
@@ -347,7 +347,7 @@ class MessageFitter {
     if (sent.some((call, index) => call !== calls[index])) this.#change('tool_calls', sent)
   }
 
-  #fitCall(call: Call, id: string): Call {
+  #fitCall(call: ToolCall, id: string): ToolCall {
     if (call.type === 'custom') {
       const name = sentToolName(call.custom.name, this.#profile)
       if (this.#profile.custom_tools)
