@@ -12,7 +12,7 @@ import { parametersAmong } from '../providers/toolkit/request-fields.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import type { Features } from './features.ts'
-import { type ExpectedUse, estimateNano } from './pricing.ts'
+import { type ExpectedUse, estimateNano, keepTier, targetOf, withoutServedTier } from './pricing.ts'
 import {
   type Arm,
   exclusionOf,
@@ -25,7 +25,6 @@ import {
 } from './provider-preferences.ts'
 import { requestFormatOf } from './request-formats.ts'
 import { type Rated, secondsOf } from './score.ts'
-import { keepTier, targetOf, withoutServedTier } from './service-tier.ts'
 import type { Task } from './task.ts'
 
 /** What routing reads of a key's policy. */

@@ -26,12 +26,11 @@ import {
   serves,
   unsupportedError,
 } from './options.ts'
-import { expectedUse } from './pricing.ts'
+import { assertTierAllowed, expectedUse, keepTier, targetOf } from './pricing.ts'
 import { type Arm, drawArm, type Preferences, preferencesOf, type Sort } from './provider-preferences.ts'
 import { breakTie, bringForward, byCooldown, compareBy, joined, rankProviders } from './rank-providers.ts'
 import { unmetError, unmetRequirement } from './requirements.ts'
 import { chooseBest, scaleOf } from './score.ts'
-import { assertTierAllowed, keepTier, targetOf } from './service-tier.ts'
 import { taskOf } from './task.ts'
 
 /**
