@@ -6,7 +6,7 @@ import { mapErrorParam } from '../../toolkit/error-param.ts'
 import { type JsonEvent, jsonEvents } from '../../toolkit/json-events.ts'
 import { invalidResponse, type Json, valueAt } from '../../toolkit/json-fields.ts'
 import { reportedFailure } from './failure.ts'
-import { count } from './usage.ts'
+import { count } from './answer.ts'
 
 /** Shared by speech and transcriptions. */
 

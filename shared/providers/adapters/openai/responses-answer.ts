@@ -5,7 +5,7 @@ import { isBilledSearch } from '../../../kinds/web-search.ts'
 import type { ProviderError } from '../../provider-error.ts'
 import { reportedFailure } from './failure.ts'
 import { invalidResponse, type Json } from './json.ts'
-import { count, extrasOf, normaliseUsage } from './usage.ts'
+import { count, extrasOf, normaliseUsage } from './answer.ts'
 
 /** A response object with what the gateway reads. Throws a ProviderError `invalid_response`. */
 export function responseFrom(json: unknown): Json & { id: string; output: Json[] } {

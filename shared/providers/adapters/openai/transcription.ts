@@ -17,7 +17,7 @@ import { readList, readNumber, readOptionalText, valueAt } from '../../toolkit/j
 import { sourcesIn } from '../../toolkit/list-sources.ts'
 import { soundOf } from '../../toolkit/transcripts.ts'
 import { assertAudioSupport, eventsUntil, textOf, tokensOf, withErrorParam } from './audio.ts'
-import { count } from './usage.ts'
+import { count } from './answer.ts'
 
 type TranscriptionCall = SyncCall<'transcription'>
 
