@@ -3,7 +3,7 @@ import type { Services } from '../shared/open-services.ts'
 import { isForm } from './body/read-body.ts'
 import type { Endpoint } from './endpoint.ts'
 import { googleModelsUrl } from './google-dialect.ts'
-import { withSingleSlashes } from './http-request.ts'
+import { withSingleSlashes } from './http-server.ts'
 import { closeRequest, failRequest, openRequest, serveRequest } from './request-lifecycle.ts'
 import { fixedPathEndpoints } from './route-table.ts'
 

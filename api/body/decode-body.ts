@@ -14,7 +14,7 @@ import {
 import { GatewayError } from '../../shared/base/errors.ts'
 import { type HeldBytes, pipeJoined } from '../../shared/io/byte-budget.ts'
 import { openInflate } from '../../shared/io/content-coding.ts'
-import { HttpRequest } from '../http-request.ts'
+import { HttpRequest } from '../http-server.ts'
 
 // Compressed request bodies. Clients send them without asking: Codex compresses with zstd where it signs in as OpenAI's.
 

@@ -7,7 +7,7 @@ import { parsedBytes } from '../../shared/base/json.ts'
 import { meantField, unknownFieldError } from '../../shared/base/validate.ts'
 import { type HeldBytes, PieceCounter, pipeJoined } from '../../shared/io/byte-budget.ts'
 import { type Bytes, freeBytes } from '../../shared/io/bytes.ts'
-import { HttpRequest } from '../http-request.ts'
+import { HttpRequest } from '../http-server.ts'
 import { decodeBody } from './decode-body.ts'
 import { discardBody, isCompressed, isForm, tinyPiecesError, watchSender } from './read-body.ts'
 
