@@ -315,3 +315,13 @@ export function baseHeaders(requestId: string, isPublic: boolean): Record<string
     'access-control-expose-headers': '*',
   }
 }
+
+/** Whether the responses of a path have the format of Anthropic's API. */
+export function isMessagesPath(path: string): boolean {
+  return path === '/v1/messages' || path.startsWith('/v1/messages/')
+}
+
+/** Whether the responses of a path have the format of OpenAI's Responses API. */
+export function isResponsesPath(path: string): boolean {
+  return path === '/v1/responses' || path.startsWith('/v1/responses/')
+}

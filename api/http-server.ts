@@ -1,4 +1,4 @@
-import http, { type IncomingMessage, IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import http, { IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../shared/base/config.ts'
@@ -318,14 +318,4 @@ export function withSingleSlashes(url: string): string {
   const pathEnd = url.indexOf('?')
   const path = pathEnd < 0 ? url : url.slice(0, pathEnd)
   return path.replace(/\/{2,}/g, '/') + url.slice(path.length)
-}
-
-/** Whether the responses of a path have the format of Anthropic's API. */
-export function isMessagesPath(path: string): boolean {
-  return path === '/v1/messages' || path.startsWith('/v1/messages/')
-}
-
-/** Whether the responses of a path have the format of OpenAI's Responses API. */
-export function isResponsesPath(path: string): boolean {
-  return path === '/v1/responses' || path.startsWith('/v1/responses/')
 }

@@ -27,14 +27,13 @@ import { copyContent, logContent } from './content-logging.ts'
 import type { Access, Context, Endpoint, Validated } from './endpoint.ts'
 import { errorResponse } from './error-response.ts'
 import { googleModelsUrl, isGooglePath } from './google-dialect.ts'
-import { baseHeaders } from './http-response.ts'
-import { isMessagesPath, requestIdOf, withSingleSlashes } from './http-server.ts'
+import { baseHeaders, isMessagesPath } from './http-response.ts'
+import { requestIdOf, withSingleSlashes } from './http-server.ts'
 import { type IdempotentRequest, idempotencyKeyOf, runOnce } from './idempotency/run-once.ts'
 import type { StoredAnswer } from './idempotency/stored-answer.ts'
 import { logRefusedRequest } from './log-refusal.ts'
 import { recordRequest } from './request-metrics.ts'
 import { beginTrace, endTrace } from './request-trace.ts'
-import { fixedPathEndpoints } from './route-table.ts'
 import { State } from './state.ts'
 
 // The lifecycle of every request: opened, served or failed, closed. Requests enter through Koa (app.ts) if they need a
@@ -332,10 +331,13 @@ const betaQuery = '?beta=true'
 
 /**
  * Dispatches requests: those to endpoints that bypass Koa directly, all others, and those with another query or a form, to
- * `app`.
+ * `app`. `posts`: the endpoints of `POST` by their fixed paths.
  */
-export function directDispatch(services: Services, app: RequestListener): RequestListener {
-  const posts = fixedPathEndpoints('POST')!
+export function directDispatch(
+  services: Services,
+  app: RequestListener,
+  posts: ReadonlyMap<string, Endpoint>,
+): RequestListener {
   return (request, response) => {
     request.url = withSingleSlashes(request.url!)
     if (request.method === 'GET') request.url = googleModelsUrl(request)

@@ -3,7 +3,15 @@ import { GatewayError } from '../base/errors.ts'
 import { statedTierOf } from '../base/service-tier.ts'
 import type { MonotonicMs } from '../base/time.ts'
 import { canReason } from '../catalog/traits.ts'
-import { BaseRun, type CallMonitor, type RoutingPlan, type RunServices, admitRequest, clientLeft, timingOf } from '../engine/base-run.ts'
+import {
+  admitRequest,
+  BaseRun,
+  type CallMonitor,
+  clientLeft,
+  type RoutingPlan,
+  type RunServices,
+  timingOf,
+} from '../engine/base-run.ts'
 import { failover, withoutSecret } from '../engine/failover.ts'
 import { ClientGone } from '../engine/failures.ts'
 import { type Bill, failureOutcome, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
@@ -242,7 +250,13 @@ class Run<K extends DirectKind> extends BaseRun {
     const { services, policy } = this
     const { environment } = policy
     const { kind, forwarded, features } = this.#input
-    const { body: listed, raw, dropped: unlisted } = listedRequest(this.#input, features)
+    const {
+      body: listed,
+      raw,
+      dropped: unlisted,
+    } = features.unlisted
+      ? listedRequest(this.#input, features)
+      : { body: this.#input.body, raw: this.#input.raw, dropped: [] }
     const body = this.#format.complete?.(listed) ?? listed
     this.#format.noteUnknown?.(this.#input.body, forwarded)
     // The sandbox supports everything; the emulated provider may not.

@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { BaseRun, type CallMonitor, type RoutingPlan, admitRequest, clientLeft, noOutcome } from '../engine/base-run.ts'
+import { admitRequest, BaseRun, type CallMonitor, clientLeft, noOutcome, type RoutingPlan } from '../engine/base-run.ts'
 import { type CallerTimeouts, isOwnTimeout } from '../engine/caller-timeouts.ts'
 import type { EngineServices } from '../engine/engine-services.ts'
 import { failover, withoutSecret } from '../engine/failover.ts'

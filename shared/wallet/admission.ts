@@ -338,7 +338,7 @@ export function unknownSettlement(
 }
 
 const flushDelayMs = 2
-const maxPerCall = 256
+const maxSettlementsPerCall = 256
 const maxPending = 100_000
 /** Maximum queue length for settlements of unknown reservations, which the sweeper also releases after their deadline. */
 const maxUnknown = 10_000
@@ -374,7 +374,7 @@ export class Settlements {
       return
     }
     this.#pending.push(settlement)
-    if (this.#pending.length >= maxPerCall) void this.flush()
+    if (this.#pending.length >= maxSettlementsPerCall) void this.flush()
     else this.#timer ??= setTimeout(() => void this.flush(), flushDelayMs)
   }
 
@@ -398,9 +398,9 @@ export class Settlements {
 
   async #send(): Promise<void> {
     for (let failures = 0; this.#pending.length > 0; ) {
-      const batch = this.#pending.slice(0, maxPerCall)
+      const batch = this.#pending.slice(0, maxSettlementsPerCall)
       try {
-        const settlements = batch.map(argumentsOf)
+        const settlements = batch.map(settlementArguments)
         await this.#scripts.settle({ instance: this.#instance, settlements }, this.#shard)
         this.#pending.splice(0, batch.length)
         failures = 0
@@ -421,7 +421,7 @@ export class Settlements {
 }
 
 /** The script arguments of one settlement. */
-function argumentsOf(settlement: Settlement): ScriptArguments['settle']['settlements'][number] {
+function settlementArguments(settlement: Settlement): ScriptArguments['settle']['settlements'][number] {
   const { reservedNano, event } = settlement
   return { ...settlement, reservedNano: reservedNano ?? '', event: event ? JSON.stringify(event) : '' }
 }

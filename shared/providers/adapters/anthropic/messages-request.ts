@@ -1,7 +1,6 @@
 import { GatewayError } from '../../../base/errors.ts'
 import { editBody, memberText } from '../../../base/json-member.ts'
-import { profileOf } from '../../../catalog/chat-profile.ts'
-import { hasWebSearchPrice } from '../../../catalog/traits.ts'
+import { hasWebSearchPrice, profileOf } from '../../../catalog/traits.ts'
 import { asksFor1hCache } from '../../../kinds/cache-marks.ts'
 import {
   isBlock,

@@ -7,7 +7,17 @@ import type { Call, DirectAdapter } from '../../contract.ts'
 import type { NativeEvent } from '../../stream-decoder.ts'
 import { withReasoningState } from '../../toolkit/reasoning-state.ts'
 import { withSessionMarks } from '../../toolkit/session-marks.ts'
-import { extrasOf, finishReason, finishWith, mapUnlessSame, normaliseHead, normaliseUsage, usageIn, withTextContent, withWholeCharacters } from './answer.ts'
+import {
+  extrasOf,
+  finishReason,
+  finishWith,
+  mapUnlessSame,
+  normaliseHead,
+  normaliseUsage,
+  usageIn,
+  withTextContent,
+  withWholeCharacters,
+} from './answer.ts'
 import { AnswerDeltas } from './answer-deltas.ts'
 import { createDecoder } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
