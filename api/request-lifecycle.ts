@@ -37,7 +37,7 @@ import { beginTrace, endTrace } from './request-trace.ts'
 import { State } from './state.ts'
 
 // The lifecycle of every request: opened, served or failed, closed. Requests enter through Koa (app.ts) if they need a
-// query, parameters, cookies or files, otherwise past it (direct-dispatch.ts).
+// query, parameters, cookies or files, otherwise past it (`directDispatch`).
 
 /** Larger bodies take milliseconds to parse and validate. */
 export const largeBytes = 256 * 1024
