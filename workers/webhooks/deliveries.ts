@@ -21,7 +21,7 @@ import type { AttemptResult, Claim } from '../../shared/webhooks/webhooks.ts'
 import { done, type Outcome, retryIn, slotsOf } from '../run-queue.ts'
 import { type Owner, WorkerSlots } from '../worker-slots.ts'
 import { Batcher } from './batcher.ts'
-import { failedReply, postWebhook, type Reply } from './post.ts'
+import { failedReply, postWebhook, type Reply } from '../../shared/webhooks/post.ts'
 import { SlowReceivers } from './slow-receivers.ts'
 
 /** Lease time beyond the timeout, for recording the attempt before another worker may claim the delivery. */
