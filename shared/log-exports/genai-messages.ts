@@ -66,7 +66,11 @@ function messageOf(turn: Json, fallback: string): Message {
   if (turn.role === undefined && typeof turn.type === 'string' && turn.type !== 'message')
     return { role: turn.type.endsWith('_output') ? 'tool' : role, parts: [partOf(turn)] }
   const parts = partsOf(contentOf(turn))
-  if (role === 'tool') return { role, parts: [{ type: 'tool_call_response', id: turn.tool_call_id ?? null, response: turn.content ?? null }] }
+  if (role === 'tool')
+    return {
+      role,
+      parts: [{ type: 'tool_call_response', id: turn.tool_call_id ?? null, response: turn.content ?? null }],
+    }
   const reasoning = turn.reasoning_content ?? turn.reasoning
   if (typeof reasoning === 'string' && reasoning !== '') parts.unshift({ type: 'reasoning', content: reasoning })
   if (Array.isArray(turn.tool_calls)) parts.push(...turn.tool_calls.filter(isObject).map(toolCallOf))
@@ -80,7 +84,12 @@ function contentOf(turn: unknown): unknown {
 function toolCallOf(call: Json): Part {
   const called = isObject(call.function) ? call.function : call
   const id = call.id ?? call.call_id ?? null
-  return { type: 'tool_call', id, name: called.name ?? null, arguments: parsed(called.arguments ?? called.input ?? called.args) }
+  return {
+    type: 'tool_call',
+    id,
+    name: called.name ?? null,
+    arguments: parsed(called.arguments ?? called.input ?? called.args),
+  }
 }
 
 function partsOf(content: unknown): Part[] {
@@ -98,15 +107,24 @@ function partOf(part: Json): Part {
   if (type === 'tool_use' || type === 'function_call') return toolCallOf(part)
   if (isObject(part.functionCall)) return toolCallOf(part.functionCall)
   if (type === 'tool_result' || type === 'function_call_output')
-    return { type: 'tool_call_response', id: part.tool_use_id ?? part.call_id ?? null, response: part.content ?? part.output ?? null }
+    return {
+      type: 'tool_call_response',
+      id: part.tool_use_id ?? part.call_id ?? null,
+      response: part.content ?? part.output ?? null,
+    }
   if (isObject(part.functionResponse))
-    return { type: 'tool_call_response', id: part.functionResponse.id ?? null, response: part.functionResponse.response ?? null }
+    return {
+      type: 'tool_call_response',
+      id: part.functionResponse.id ?? null,
+      response: part.functionResponse.response ?? null,
+    }
   // Files were removed when the content was logged; what is left says what kind of file it was.
   return { ...part, type: type || 'other' }
 }
 
 function reasoningText(part: Json): string {
-  if (Array.isArray(part.summary)) return part.summary.map(one => (isObject(one) ? String(one.text ?? '') : '')).join('\n')
+  if (Array.isArray(part.summary))
+    return part.summary.map(one => (isObject(one) ? String(one.text ?? '') : '')).join('\n')
   return String(part.thinking ?? part.text ?? '')
 }
 

@@ -290,7 +290,16 @@ async function syncStreams(
   })
 }
 
-function columnsOf({ name, url, bucket, region, prefix, pathStyle, accessKeyId, ...more }: Omit<Settings, 'credentials'>) {
+function columnsOf({
+  name,
+  url,
+  bucket,
+  region,
+  prefix,
+  pathStyle,
+  accessKeyId,
+  ...more
+}: Omit<Settings, 'credentials'>) {
   const { format, gzip, streams, environment, intervalS, enabled, headerNames, fields } = more
   return {
     ...{ name, url, bucket, region, prefix, pathStyle, accessKeyId },

@@ -8,7 +8,13 @@ import {
   ProtobufTraceSerializer,
 } from '@opentelemetry/otlp-transformer'
 import { resourceFromAttributes } from '@opentelemetry/resources'
-import { callAttributes, firstChunkAttributes, runAttributes, schemaUrl, usageAttributes } from '../traces/attributes.ts'
+import {
+  callAttributes,
+  firstChunkAttributes,
+  runAttributes,
+  schemaUrl,
+  usageAttributes,
+} from '../traces/attributes.ts'
 import { inputMessages, outputMessages } from './genai-messages.ts'
 import { type ContentRow, jsonOrText, type RequestRow, type RowOf, type Stream } from './rows.ts'
 
@@ -28,17 +34,15 @@ const severityInfo = 9
 const runningStatus = 202
 
 /** Encodes rows of a stream. */
-export function encodeOtlp<S extends Stream>(
-  stream: S,
-  rows: readonly RowOf[S][],
-  format: string,
-  serviceName: string,
-): OtlpRequest {
-  const common = { resource: resourceFromAttributes({ 'service.name': serviceName }), instrumentationScope: scope }
+export function encodeOtlp<S extends Stream>(stream: S, rows: readonly RowOf[S][], format: string): OtlpRequest {
+  const common = { resource: resourceFromAttributes({ 'service.name': 'headgate' }), instrumentationScope: scope }
   if (stream === 'requests') {
     const ended = (rows as readonly RequestRow[]).filter(({ status }) => status !== runningStatus)
     const serializer = format === 'json' ? JsonTraceSerializer : ProtobufTraceSerializer
-    return { path: '/v1/traces', body: bytes(serializer.serializeRequest(ended.map(row => ({ ...common, ...spanOf(row) })))) }
+    return {
+      path: '/v1/traces',
+      body: bytes(serializer.serializeRequest(ended.map(row => ({ ...common, ...spanOf(row) })))),
+    }
   }
   const records =
     stream === 'content'

@@ -26,18 +26,36 @@ const headers = z
     z.string().regex(/^[\t\x20-\x7e]{1,4096}$/),
   )
   .refine(record => Object.keys(record).length <= maxHeaders, `must have at most ${maxHeaders} headers`)
-  .describe('Headers of each request, such as an API key of the receiver. Their values are stored encrypted and never shown.')
+  .describe(
+    'Headers of each request, such as an API key of the receiver. Their values are stored encrypted and never shown.',
+  )
 const fields = z
   .strictObject({
-    requests: z.array(z.enum(fieldNames.requests as [string, ...string[]])).min(1).max(100).optional(),
-    audit: z.array(z.enum(fieldNames.audit as [string, ...string[]])).min(1).max(100).optional(),
-    content: z.array(z.enum(fieldNames.content as [string, ...string[]])).min(1).max(100).optional(),
+    requests: z
+      .array(z.enum(fieldNames.requests as [string, ...string[]]))
+      .min(1)
+      .max(100)
+      .optional(),
+    audit: z
+      .array(z.enum(fieldNames.audit as [string, ...string[]]))
+      .min(1)
+      .max(100)
+      .optional(),
+    content: z
+      .array(z.enum(fieldNames.content as [string, ...string[]]))
+      .min(1)
+      .max(100)
+      .optional(),
   })
   .nullable()
   .describe('The fields of each stream; all by default. `id` and `created_at` are always sent. Not for `otlp`.')
 const bucket = z.string().regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/)
 const region = z.string().regex(/^[a-z0-9-]{1,40}$/)
-const prefix = z.string().regex(/^(?:[\w.-]+\/?)*$/).max(200).describe('The folder of the objects.')
+const prefix = z
+  .string()
+  .regex(/^(?:[\w.-]+\/?)*$/)
+  .max(200)
+  .describe('The folder of the objects.')
 const format = z
   .enum(['ndjson', 'json', 'protobuf'])
   .describe('Lines of JSON or an array; of `otlp` JSON or protobuf. The default is `ndjson`, of `otlp` `protobuf`.')
@@ -68,7 +86,12 @@ const changeable = {
 
 /** The body of a request that creates an export. */
 export const newExport = z
-  .strictObject({ kind: z.enum(['https', 'otlp', 's3']), ...z.strictObject(changeable).partial().shape, name, streams: changeable.streams })
+  .strictObject({
+    kind: z.enum(['https', 'otlp', 's3']),
+    ...z.strictObject(changeable).partial().shape,
+    name,
+    streams: changeable.streams,
+  })
   .meta({ id: 'CreateLogExportRequest' })
 /** The body of a request that updates an export. */
 export const exportPatch = z.strictObject(changeable).partial().meta({ id: 'UpdateLogExportRequest' })
@@ -90,7 +113,10 @@ export type Credentials = { headers: Record<string, string>; secretAccessKey: st
 
 export const credentialsPlace = (id: string) => `log_exports.credentials:${id}`
 
-export function openCredentials(sealer: Sealer, { id, credentials }: Pick<LogExport, 'id' | 'credentials'>): Credentials {
+export function openCredentials(
+  sealer: Sealer,
+  { id, credentials }: Pick<LogExport, 'id' | 'credentials'>,
+): Credentials {
   if (credentials === null) return { headers: {}, secretAccessKey: null }
   return JSON.parse(sealer.open(credentials, credentialsPlace(id))) as Credentials
 }
@@ -163,11 +189,11 @@ function checkKind(kind: ExportKind, settings: Settings, patch: ExportPatch): vo
     if (settings.url === null) refuse('url', `An export of the kind ${kind} needs a url.`)
     const foreign = s3Only.find(field => settings[field] !== null && settings[field] !== false)
     if (foreign) refuse(wireNames[foreign] ?? foreign, 'This is a setting of the kind s3.')
-    if (settings.credentials.secretAccessKey !== null)
-      refuse('secret_access_key', 'This is a setting of the kind s3.')
+    if (settings.credentials.secretAccessKey !== null) refuse('secret_access_key', 'This is a setting of the kind s3.')
   } else {
     for (const field of ['bucket', 'accessKeyId'] as const)
-      if (settings[field] === null) refuse(wireNames[field] ?? field, `An export to s3 needs ${wireNames[field] ?? field}.`)
+      if (settings[field] === null)
+        refuse(wireNames[field] ?? field, `An export to s3 needs ${wireNames[field] ?? field}.`)
     if (settings.credentials.secretAccessKey === null)
       refuse('secret_access_key', 'An export to s3 needs secret_access_key.')
     if (settings.headerNames.length > 0) refuse('headers', 'Objects in s3 have no headers of yours.')

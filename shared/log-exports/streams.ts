@@ -73,13 +73,19 @@ export async function findWritten(
 export async function findBatch(
   db: Database,
   stream: Stream,
-  { scope, after, end, window, limit }: { scope: Scope; after: Place; end: Place; window: Window | null; limit: number },
+  {
+    scope,
+    after,
+    end,
+    window,
+    limit,
+  }: { scope: Scope; after: Place; end: Place; window: Window | null; limit: number },
 ): Promise<{ found: Found[]; end: Place }> {
   const page = window
     ? await findInWindow(db, stream, { scope, after, window, limit })
     : await findWritten(db, stream, { scope, after, horizon: end.position + 1n, limit })
   const found = page.found.filter(
-    row => row.position < end.position || (row.position === end.position && row.id <= end.id!),
+    row => row.position < end.position || (row.position === end.position && (end.id === null || row.id <= end.id)),
   )
   const isCut = found.length === limit
   return { found, end: isCut ? placeOf(found.at(-1)!) : end }
