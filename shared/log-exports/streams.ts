@@ -1,3 +1,4 @@
+import { dayMs } from '../base/time.ts'
 import type { Contents } from '../content-log/contents.ts'
 import type { Environment } from '../generated/prisma/client.ts'
 import { Prisma } from '../generated/prisma/client.ts'
@@ -137,7 +138,7 @@ export async function readRows<S extends Stream>(
 ): Promise<RowOf[S][]> {
   if (found.length === 0) return []
   const readers: { [Name in Stream]: () => Promise<RowOf[Name][]> } = {
-    requests: () => readRequests(services.db, found),
+    requests: () => readRequests(services.db, found, 0),
     audit: () => services.db.auditEvent.findMany({ where: { id: { in: found.map(({ id }) => id) } } }),
     content: () => readContents(services, found),
   }
@@ -145,9 +146,10 @@ export async function readRows<S extends Stream>(
   return found.flatMap(({ id }) => rows.get(id) ?? [])
 }
 
-async function readRequests(db: Database, found: readonly Found[]): Promise<RequestRow[]> {
+/** `slackMs`: by how much the times may differ from those of the request log, which choose its months. */
+async function readRequests(db: Database, found: readonly Found[], slackMs: number): Promise<RequestRow[]> {
   const times = found.map(({ createdAt }) => createdAt.getTime())
-  const createdAt = { gte: new Date(Math.min(...times)), lte: new Date(Math.max(...times)) }
+  const createdAt = { gte: new Date(Math.min(...times) - slackMs), lte: new Date(Math.max(...times) + slackMs) }
   const rows = await db.generation.findMany({ where: { id: { in: found.map(({ id }) => id) }, createdAt } })
   const keyIds = [...new Set(rows.map(({ keyId }) => keyId))]
   const keys = await db.apiKey.findMany({ where: { id: { in: keyIds } }, select: { id: true, name: true } })
@@ -157,7 +159,7 @@ async function readRequests(db: Database, found: readonly Found[]): Promise<Requ
 
 async function readContents({ db, contents }: Services, found: readonly Found[]): Promise<ContentRow[]> {
   const rows = await db.requestContent.findMany({ where: { id: { in: found.map(({ id }) => id) } } })
-  const requests = new Map((await readRequests(db, found)).map(row => [row.id, row]))
+  const requests = new Map((await readRequests(db, found, dayMs)).map(row => [row.id, row]))
   const read: ContentRow[] = []
   for (let i = 0; i < rows.length; i += contentReaders) {
     const group = rows.slice(i, i + contentReaders).map(async row => {
