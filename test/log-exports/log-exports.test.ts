@@ -10,6 +10,7 @@ import { operatorActor } from '../../shared/io/audit.ts'
 import { LogExportDeliveries } from '../../shared/log-exports/deliveries.ts'
 import { watchLogExports } from '../../shared/log-exports/pause.ts'
 import { fieldNames } from '../../shared/log-exports/rows.ts'
+import type { NewExport } from '../../shared/log-exports/settings.ts'
 import { bookUsage } from '../../shared/wallet/booking.ts'
 import { provisioningKey } from '../support/api/edge.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
@@ -88,6 +89,9 @@ async function deliverUntil(is: () => boolean | Promise<boolean>, what: string):
   }, what)
 }
 
+const operatorSettings = (url: string): NewExport => {
+  return { name: 'All', kind: 'https', url, streams: ['requests'], interval_s: 1 }
+}
 const idsOf = (rows: Record<string, unknown>[]) => rows.map(({ id }) => id)
 
 test.serial('rows are posted once each, signed, in order, with the chosen fields', async t => {
@@ -136,7 +140,7 @@ test.serial('rows are posted once each, signed, in order, with the chosen fields
 test.serial('a row of a transaction that commits after later ones is delivered, before them', async t => {
   const { organisationId, destination } = await world(t)
   const { logExports, db } = gateway.services
-  const settings = { name: 'All', kind: 'https', url: destination.url, streams: ['requests'], interval_s: 1 } as const
+  const settings = operatorSettings(destination.url)
   const { row } = await logExports.create(null, settings, operatorActor)
   t.teardown(() => db.logExport.deleteMany({ where: { id: row.id } }))
   const other = await signUp(gateway)
@@ -360,7 +364,7 @@ test.serial(
   async t => {
     const { organisationId, destination, call } = await world(t)
     const { logExports, db } = gateway.services
-    const settings = { name: 'All', kind: 'https', url: destination.url, streams: ['requests'], interval_s: 1 } as const
+    const settings = operatorSettings(destination.url)
     const { row } = await logExports.create(null, settings, operatorActor)
     t.teardown(() => db.logExport.deleteMany({ where: { id: row.id } }))
     const other = await signUp(gateway)
