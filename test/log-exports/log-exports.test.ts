@@ -1,6 +1,7 @@
 // Exports of the logs: what arrives at real destinations, in which order, and what failures, crashes and time do to it.
 
 import { spawn } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
 import { join as joinPath } from 'node:path'
 import { Webhook } from 'standardwebhooks'
 import type { ShownExport, ShownReplay } from '../../api/routes/present-log-export.ts'
@@ -9,7 +10,7 @@ import { dayMs } from '../../shared/base/time.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { LogExportDeliveries } from '../../shared/log-exports/deliveries.ts'
 import { watchLogExports } from '../../shared/log-exports/pause.ts'
-import { fieldNames } from '../../shared/log-exports/rows.ts'
+import { fieldNames, streams } from '../../shared/log-exports/rows.ts'
 import type { NewExport } from '../../shared/log-exports/settings.ts'
 import { bookUsage } from '../../shared/wallet/booking.ts'
 import { provisioningKey } from '../support/api/edge.ts'
@@ -424,4 +425,13 @@ test.serial('a test sends a sample and tells what the destination answered', asy
   t.like((await call('POST', `/${data.id}/test`)).body, { delivered: false, status: 401, response: 'no' })
   t.like((await call('POST', `/${data.id}/test`)).body, { delivered: true, status: 200, error: null })
   t.is(destination.rows('test')[1]!.object, 'test')
+})
+
+test('the documentation has every field of every stream', async t => {
+  const page = await readFile(joinPath(import.meta.dirname, '../../docs/log-exports.md'), 'utf8')
+  for (const stream of streams) {
+    const [, section] = page.split(`### \`${stream}\``)
+    for (const name of fieldNames[stream])
+      t.true(section!.split('###')[0]!.includes(`\`${name}\``), `${stream}: ${name}`)
+  }
 })

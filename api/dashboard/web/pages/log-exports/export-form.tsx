@@ -1,4 +1,4 @@
-import { MultiSelect, NumberInput, PasswordInput, Select, Switch, Textarea, TextInput } from '@mantine/core'
+import { Checkbox, NumberInput, PasswordInput, Select, Stack, Switch, Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { DashboardExport, ExportFields, ExportKind, ExportSecretAnswer } from '../../../wire/log-exports.ts'
 import { OpenModal } from '../../components/dialogs.tsx'
@@ -180,13 +180,13 @@ function ExportFieldsOf({ draft, set, isNew }: Fields) {
         />
       )}
       <DestinationFields draft={draft} set={set} isNew={isNew} />
-      <MultiSelect
-        label="Streams"
-        required
-        data={streams}
-        value={draft.streams}
-        onChange={streams => set({ streams })}
-      />
+      <Checkbox.Group label="Streams" value={draft.streams} onChange={streams => set({ streams })}>
+        <Stack gap="xs" mt="xs">
+          {streams.map(({ value, label }) => (
+            <Checkbox key={value} value={value} label={label} />
+          ))}
+        </Stack>
+      </Checkbox.Group>
       <Select
         label="Environment"
         data={environments}
