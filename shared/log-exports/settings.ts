@@ -11,7 +11,7 @@ const maxHeaders = 20
 const reservedHeaders =
   /^(?:host|connection|content-(?:length|type|encoding)|transfer-encoding|te|trailer|upgrade|expect|keep-alive|proxy-.*|webhook-.*|headgate-.*|user-agent)$/i
 
-const name = z.string().min(1).max(100)
+const name = z.string().min(1).max(100).describe('For people.')
 const url = z
   .string()
   .min(1)
@@ -49,8 +49,14 @@ const fields = z
   })
   .nullable()
   .describe('The fields of each stream; all by default. `id` and `created_at` are always sent. Not for `otlp`.')
-const bucket = z.string().regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/)
-const region = z.string().regex(/^[a-z0-9-]{1,40}$/)
+const bucket = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/)
+  .describe('The name of the bucket, of `s3`.')
+const region = z
+  .string()
+  .regex(/^[a-z0-9-]{1,40}$/)
+  .describe('Of the bucket; `us-east-1` by default.')
 const prefix = z
   .string()
   .regex(/^(?:[\w.-]+\/?)*$/)
@@ -68,12 +74,12 @@ const changeable = {
   region,
   prefix,
   path_style: z.boolean().describe('Whether the bucket is in the path of URLs, not in the host.'),
-  access_key_id: z.string().min(1).max(200),
+  access_key_id: z.string().min(1).max(200).describe('Of the account that writes to the bucket.'),
   secret_access_key: z.string().min(1).max(500).describe('Stored encrypted and never shown.'),
   headers,
   format,
   gzip: z.boolean().describe('True by default.'),
-  streams: z.array(z.enum(streams)).min(1).max(streams.length),
+  streams: z.array(z.enum(streams)).min(1).max(streams.length).describe('The logs that are delivered.'),
   environment: z.enum(['live', 'test']).nullable().describe('Only requests of this environment; null = of both.'),
   fields,
   interval_s: z
@@ -87,7 +93,9 @@ const changeable = {
 /** The body of a request that creates an export. */
 export const newExport = z
   .strictObject({
-    kind: z.enum(['https', 'otlp', 's3']),
+    kind: z
+      .enum(['https', 'otlp', 's3'])
+      .describe('Where batches go: a receiver, an OpenTelemetry collector, or a bucket.'),
     ...z.strictObject(changeable).partial().shape,
     name,
     streams: changeable.streams,
