@@ -11,7 +11,7 @@ const maxHeaders = 20
 const reservedHeaders =
   /^(?:host|connection|content-(?:length|type|encoding)|transfer-encoding|te|trailer|upgrade|expect|keep-alive|proxy-.*|webhook-.*|headgate-.*|user-agent)$/i
 
-const name = z.string().min(1).max(100).describe('For people.')
+const name = z.string().min(1).max(100)
 const url = z
   .string()
   .min(1)
