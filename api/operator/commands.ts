@@ -17,6 +17,7 @@ import { addCredit } from './credit.ts'
 import { doctor } from './doctor.ts'
 import { find } from './find.ts'
 import { findOrganisation, number, org } from './flags.ts'
+import { logExports } from './log-exports.ts'
 import { type Command, command, type EnvironmentCommand } from './parse.ts'
 import { prune } from './prune.ts'
 import { secrets } from './secrets.ts'
@@ -317,6 +318,7 @@ export const commands: readonly Command[] = [
   ...catalogCommands,
   ...catalogDiff,
   ...webhooks,
+  ...logExports,
   ...secrets,
 ]
 

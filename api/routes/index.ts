@@ -16,6 +16,7 @@ import { generateContentRoutes } from './generate-content.ts'
 import { imageRoutes } from './images.ts'
 import { jobRoutes } from './jobs.ts'
 import { createKey, deleteKey, listKeys, patchKey, readKey, rollKey } from './keys.ts'
+import { logExportRoutes } from './log-exports.ts'
 import { mediaRoutes } from './media.ts'
 import { countTokens, createMessage } from './messages.ts'
 import { listModels, readModel } from './models.ts'
@@ -78,6 +79,7 @@ export const endpoints: readonly Endpoint[] = [
   clearResponseCache,
   readUsage,
   ...webhookEndpointRoutes,
+  ...logExportRoutes,
   health,
   readiness,
   jobCallback,

@@ -98,6 +98,8 @@ export class Metrics {
   readonly #waived = SeriesTree.create([{ name: 'reason' }], () => new Count())
   readonly #cachedAnswers: SeriesTree<Count>
   readonly #jobs = SeriesTree.create([{ name: 'kind' }, { name: 'status' }], () => new Count())
+  readonly #exportBatches = SeriesTree.create([{ name: 'stream' }, { name: 'outcome' }], () => new Count())
+  readonly #exportRows = SeriesTree.create([{ name: 'stream' }], () => new Count())
   readonly #deliveries = SeriesTree.create([{ name: 'outcome' }], () => new Count())
   /** Every name that a catalog of this process has had. */
   readonly #models = new Set([''])
@@ -198,6 +200,11 @@ export class Metrics {
     this.#deliveries.child(outcome).leaf.value++
   }
 
+  recordExport(stream: string, outcome: 'delivered' | 'failed', rows: number): void {
+    this.#exportBatches.child(stream).child(outcome).leaf.value++
+    this.#exportRows.child(stream).leaf.value += rows
+  }
+
   recordScrapeError(store: string): void {
     this.#scrapeErrors.child(store).leaf.value++
   }
@@ -233,7 +240,17 @@ export class Metrics {
   }
 
   #addAll(): void {
-    const { requests, requestSeconds, overheadSeconds, calls, waived, jobsFinished, deliveries } = definitions
+    const {
+      requests,
+      requestSeconds,
+      overheadSeconds,
+      calls,
+      waived,
+      jobsFinished,
+      deliveries,
+      exportBatches,
+      exportRows,
+    } = definitions
     const counts: [Definition, SeriesTree<Count>][] = [
       [requests, this.#requests],
       [calls, this.#calls],
@@ -241,6 +258,8 @@ export class Metrics {
       [definitions.cachedAnswers, this.#cachedAnswers],
       [jobsFinished, this.#jobs],
       [deliveries, this.#deliveries],
+      [exportBatches, this.#exportBatches],
+      [exportRows, this.#exportRows],
       [definitions.scrapeErrors, this.#scrapeErrors],
     ]
     for (const [definition, series] of counts) this.add(definition, () => countValues(series))

@@ -26,6 +26,7 @@ const layers: Record<string, number> = {
   'shared/content-log': 9,
   'shared/alerts': 9,
   'shared/engine': 9,
+  'shared/log-exports': 10,
   'shared/chat': 10,
   'shared/media': 10,
   'shared/realtime': 10,
