@@ -7,13 +7,27 @@ const docs = join(import.meta.dirname, '..')
 /** The sidebar: every page of this folder has its place here (test/api/docs-site.test.ts). */
 const sections: [title: string, pages: string[]][] = [
   ['Start', ['index', 'clients', 'agents', 'keys-and-limits', 'models']],
-  ['Guides', ['chat', 'routing', 'reasoning', 'responses', 'responses-websocket', 'embeddings', 'images', 'audio']],
+  [
+    'Guides',
+    ['chat', 'routing', 'reasoning', 'responses', 'responses-websocket', 'embeddings', 'images', 'audio', 'ocr'],
+  ],
   ['Background work', ['media', 'batches-and-jobs', 'webhooks']],
   ['Realtime', ['realtime']],
   ['Money and errors', ['money', 'errors']],
   [
     'Operate',
-    ['deployment', 'configuration', 'providers', 'dashboard', 'metrics', 'traces', 'retention', 'scaling', 'security'],
+    [
+      'deployment',
+      'configuration',
+      'providers',
+      'dashboard',
+      'metrics',
+      'traces',
+      'retention',
+      'scaling',
+      'security',
+      'proof',
+    ],
   ],
   ['Design', ['ARCHITECTURE', 'decisions/index', 'glossary', 'changelog']],
 ]
