@@ -1,6 +1,20 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import PDFDocument from 'pdfkit'
-import type { StatementDocument } from './statement-pdf.ts'
+
+/** What a statement says, as text that is only to be laid out. */
+export type StatementDocument = {
+  title: string
+  organisation: string
+  organisationId: string
+  /** Lines about the operator: a name and an address. */
+  issuer: string[]
+  facts: [name: string, value: string][]
+  summary: [name: string, amount: string][]
+  lines: { time: string; name: string; detail: string; amount: string | null; balance: string }[]
+  /** Paths of font files; `extra` has the characters that the others lack. */
+  fonts: { regular: string; bold: string; extra: string | null }
+  createdAt: string
+}
 
 const margin = 40
 const bottom = 60

@@ -15,21 +15,7 @@ import {
   type StatementTotals,
 } from '../../shared/wallet/statement.ts'
 import { runSearch } from './queries/run-search.ts'
-
-/** What a statement says, as text that is only to be laid out. */
-export type StatementDocument = {
-  title: string
-  organisation: string
-  organisationId: string
-  /** Lines about the operator: a name and an address. */
-  issuer: string[]
-  facts: [name: string, value: string][]
-  summary: [name: string, amount: string][]
-  lines: { time: string; name: string; detail: string; amount: string | null; balance: string }[]
-  /** Paths of font files; `extra` has the characters that the others lack. */
-  fonts: { regular: string; bold: string; extra: string | null }
-  createdAt: string
-}
+import type { StatementDocument } from './statement-pdf-thread.ts'
 
 /** About 180 pages, which are drawn in two seconds; longer periods are given in less detail. */
 const maxLines = 5_000
