@@ -109,7 +109,7 @@ test('every import resolves to a file', t => {
 
 /** Packages that are loaded by the first request that needs them, or where they are configured (shared/base/code-cache.ts). */
 const deferred =
-  /^(?:@?better-auth|stripe|sharp|unpdf|mediabunny|nodemailer|@aws-sdk|prom-client|@opentelemetry|gpt-tokenizer)(?:\/|$)/
+  /^(?:@?better-auth|stripe|pdfkit|sharp|unpdf|mediabunny|nodemailer|@aws-sdk|prom-client|@opentelemetry|gpt-tokenizer)(?:\/|$)/
 
 test('no process loads a deferred package at its start', t => {
   const loaded = new Set(['api/serve.ts', 'api/operator/main.ts', 'workers/work.ts'])
