@@ -45,6 +45,7 @@ const policy: Policy = {
     shared: null,
     spendsMoney: true,
     capNano: null,
+    budgets: null,
     allowlist: null,
     expiresAtMs: null,
   },

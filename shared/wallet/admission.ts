@@ -10,7 +10,9 @@ import type { Accounts } from './accounts.ts'
 import { holdMember } from './holds.ts'
 import { applyVerdict, type StalePolicy } from './refusals.ts'
 import {
+  accountsOf,
   type BillingContext,
+  budgetIds,
   createReservation,
   flatCost,
   type MaxCost,
@@ -166,7 +168,7 @@ export class Admission {
   settle(reservation: Reservation, costNano: number, tokens: number, event: UsageEvent | null): void {
     const { id, billing, month, reservedNano, tokenBucketsUs } = reservation
     if (billing.spendsMoney && !this.#markClosed(reservation)) return
-    const { organisationId, keyId, rateKey, shared } = billing
+    const { organisationId, rateKey, shared } = billing
     const isValid = Number.isSafeInteger(costNano) && costNano >= 0
     // An invalid amount would fail the whole batch of settlements.
     if (!isValid) this.#log.error({ event }, 'settlement with an impossible cost: event kept in this log line only')
@@ -174,7 +176,7 @@ export class Admission {
     this.#settlementsOf(organisationId).add({
       id,
       organisationId,
-      keyId,
+      accounts: accountsOf(billing),
       rateKey,
       sharedRateKey: shared?.rateKey ?? '',
       month,
@@ -183,7 +185,8 @@ export class Admission {
       tokenBucketUs: tokenBucketsUs.own,
       sharedTokenBucketUs: tokenBucketsUs.shared,
       tokenDifference,
-      event: isValid ? event : null,
+      // With the accounts that it is settled against, so that its booking takes it off the same ones.
+      event: isValid ? (event && billing.budgets ? { ...event, budgets: budgetIds(billing)! } : event) : null,
     })
     if (isValid && event) this.#onSettled?.(event)
   }
@@ -206,7 +209,8 @@ export class Admission {
     const { id, billing, month, reservedNano } = reservation
     if (!reservation.isOpen) return
     const { organisationId, keyId } = billing
-    const member = holdMember({ id, organisationId, keyId, month, holdNano: BigInt(reservedNano) })
+    const budgets = budgetIds(billing)
+    const member = holdMember({ id, organisationId, keyId, budgets, month, holdNano: BigInt(reservedNano) })
     const shard = this.#scripts.shards.of(organisationId)
     const moved = { instance: this.instance, additions: [{ member }], releases: [] }
     if (reservedNano > 0) await this.#scripts.hold(moved, shard)

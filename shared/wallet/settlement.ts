@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { addMs, type MonotonicMs, systemMonotonic } from '../base/time.ts'
 import type { Logger } from '../io/log.ts'
 import type { Shard } from '../io/redis-shards.ts'
+import { accountsOf, type BillingContext, spendAccounts } from './reservation.ts'
 import type { ScriptArguments, Scripts } from './scripts.ts'
 import type { UsageEvent } from './usage-event.ts'
 
@@ -9,7 +10,8 @@ import type { UsageEvent } from './usage-event.ts'
 export type Settlement = {
   id: string
   organisationId: string
-  keyId: string
+  /** The accounts of the month that it counts in (`accountsOf`). */
+  accounts: string
   rateKey: string
   /** The windows that the key shares with others; '' = none. */
   sharedRateKey: string
@@ -29,17 +31,28 @@ const noTokens = { sharedRateKey: '', tokenBucketUs: 0, sharedTokenBucketUs: 0, 
 /** The settlement of an event whose request ended before: nothing is reserved for it, and its tokens are already counted. */
 export function lostSettlement(event: UsageEvent): Settlement {
   const { id, org: organisationId, key: keyId, month, cost: costNano } = event
-  return { id, organisationId, keyId, rateKey: keyId, month, costNano, event, reservedNano: 0, ...noTokens }
+  const accounts = spendAccounts(keyId, event.budgets)
+  return { id, organisationId, accounts, rateKey: keyId, month, costNano, event, reservedNano: 0, ...noTokens }
 }
 
 /** Releases whatever is reserved under an id: whether anything is, is unknown. */
 export function unknownSettlement(
-  key: Pick<Settlement, 'organisationId' | 'keyId' | 'rateKey'>,
+  key: Pick<BillingContext, 'organisationId' | 'keyId' | 'rateKey' | 'budgets'>,
   id: string,
   month: string,
 ): Settlement {
-  const { organisationId, keyId, rateKey } = key
-  return { id, organisationId, keyId, rateKey, month, reservedNano: null, costNano: 0, event: null, ...noTokens }
+  const { organisationId, rateKey } = key
+  return {
+    id,
+    organisationId,
+    accounts: accountsOf(key),
+    rateKey,
+    month,
+    reservedNano: null,
+    costNano: 0,
+    event: null,
+    ...noTokens,
+  }
 }
 
 const flushDelayMs = 2
