@@ -6,8 +6,8 @@ import { audit, operatorActor } from '../../shared/io/audit.ts'
 import {
   type BudgetRecord,
   budgetSettings,
+  deleteBudget,
   listBudgets,
-  removeBudget,
   setBudget,
   wholeOrganisation,
 } from '../../shared/keys/budgets.ts'
@@ -284,8 +284,8 @@ const budgets: Command[] = [
     flags: z.strictObject({ org, member: z.string().optional() }),
     async run(services, { org, member = wholeOrganisation }) {
       await findOrganisation(services, org)
-      const deleted = await removeBudget(services, org, member, operatorActor)
-      return { data: { scope: member, deleted }, text: deleted ? 'removed' : 'There was no such budget.' }
+      await deleteBudget(services, org, member, operatorActor)
+      return { data: { scope: member, deleted: true }, text: 'removed' }
     },
   }),
 ]

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { budgetSettings, listBudgets, removeBudget, setBudget } from '../../shared/keys/budgets.ts'
+import { budgetSettings, deleteBudget, listBudgets, setBudget } from '../../shared/keys/budgets.ts'
 import { endpoint } from '../endpoint.ts'
 import { budget } from '../schemas/account.ts'
 
@@ -50,13 +50,15 @@ const remove = endpoint({
     200: {
       description: 'The budget no longer bounds anything.',
       schema: z
-        .strictObject({ data: z.strictObject({ scope: z.string(), deleted: z.boolean() }) })
+        .strictObject({ data: z.strictObject({ scope: z.string(), deleted: z.literal(true) }) })
         .meta({ id: 'DeletedBudget' }),
     },
   },
+  errors: ['not_found'],
   async handle({ services, organisationId, actor, params }) {
     const scope = params.scope!
-    return { data: { scope, deleted: await removeBudget(services, organisationId, scope, actor) } }
+    await deleteBudget(services, organisationId, scope, actor)
+    return { data: { scope, deleted: true } }
   },
 })
 

@@ -80,7 +80,7 @@ export async function setBudget(
   settings: BudgetSettings,
   actor: Actor,
 ): Promise<BudgetRecord> {
-  const { db, clock } = stores
+  const { clock } = stores
   const memberId = memberOf(scope)
   const now = new Date(clock.now())
   const data = {
@@ -101,6 +101,17 @@ export async function setBudget(
       await audit(tx, { organisationId, actor, action: 'budget.set', target: { id: scope, name: scope }, changes })
   })
   return (await listBudgets(stores, organisationId)).find(budget => budget.scope === scope)!
+}
+
+/** Deletes the budget of a scope. Throws 404 if there is none. */
+export async function deleteBudget(
+  stores: Stores,
+  organisationId: string,
+  scope: string,
+  actor: Actor,
+): Promise<void> {
+  if (await removeBudget(stores, organisationId, scope, actor)) return
+  throw new GatewayError('not_found', `There is no budget with the scope ${scope}.`)
 }
 
 /** Removes the budget of a scope. Returns false if there is none. */

@@ -1,4 +1,4 @@
-import { budgetSettings, listBudgets, removeBudget, setBudget } from '../../../shared/keys/budgets.ts'
+import { budgetSettings, deleteBudget, listBudgets, setBudget } from '../../../shared/keys/budgets.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { BudgetsAnswer } from '../wire/members.ts'
 
@@ -38,8 +38,9 @@ const remove = endpoint({
   method: 'delete',
   path: `${path}/{scope}`,
   summary: 'Delete a budget',
+  errors: ['not_found'],
   async handle({ services, organisationId, actor, params }): Promise<BudgetsAnswer> {
-    await removeBudget(services, organisationId, params.scope!, actor)
+    await deleteBudget(services, organisationId, params.scope!, actor)
     return { data: await listBudgets(services, organisationId) }
   },
 })
