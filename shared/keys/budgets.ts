@@ -104,12 +104,7 @@ export async function setBudget(
 }
 
 /** Deletes the budget of a scope. Throws 404 if there is none. */
-export async function deleteBudget(
-  stores: Stores,
-  organisationId: string,
-  scope: string,
-  actor: Actor,
-): Promise<void> {
+export async function deleteBudget(stores: Stores, organisationId: string, scope: string, actor: Actor): Promise<void> {
   if (await removeBudget(stores, organisationId, scope, actor)) return
   throw new GatewayError('not_found', `There is no budget with the scope ${scope}.`)
 }
