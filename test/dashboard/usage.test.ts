@@ -161,8 +161,9 @@ test.serial('months and quarters are those of UTC, and cost what their statement
   const own = await signUp(gateway)
   const { organisationId } = own
   const keys = [await gateway.key(organisationId, 'live'), await gateway.key(organisationId, 'live')]
-  for (daysAgo of [60, 40, 20, 3, 0]) {
-    if (daysAgo === 60) await accounts.deposit({ organisationId, amountNano: 4_000_000_000n, method: 'grant' })
+  for (const ago of [60, 40, 20, 3, 0]) {
+    daysAgo = ago
+    if (ago === 60) await accounts.deposit({ organisationId, amountNano: 4_000_000_000n, method: 'grant' })
     for (const key of keys) await ask(key, '/v1/chat/completions', saying('gpt-5'))
     // Booked before its month closes.
     t.deepEqual(await gateway.settled(), [])

@@ -201,7 +201,8 @@ async function readStatementUsd(db: Connection, filter: UsageFilter, nowMs: numb
   const isOfDays = isWhole(from) && (isWhole(to) || to.getTime() > nowMs)
   const isOfAll = [keyId, memberId, model, provider, type, among].every(value => value === undefined)
   if (!isOfDays || !isOfAll || environment === 'test' || organisationId === null) return null
-  const day = { gte: from, lt: to }
+  // As dates, which have no time of day: the last one is part of it.
+  const day = { gte: from, lte: new Date(to.getTime() - 1) }
   const where = { organisationId, day, kind: { in: ['charge', 'excess', 'refund'] satisfies LedgerKind[] } }
   const { _sum: sum } = await db.ledgerDay.aggregate({ where, _sum: { amountNano: true } })
   return usdFromNano(-(sum.amountNano ?? 0n))
