@@ -22,6 +22,8 @@ export type BillingContext = Readonly<{
   capNano: number | null
   /** The budgets that bound its spend beside its cap; null or absent = none. */
   budgets?: readonly SpendBudget[] | null
+  /** What the key had spent in a month when its policy was read, for a Redis that does not know it; absent = not read. */
+  monthSpend?: Readonly<{ month: string; figures: string }> | null
   /** False for test keys: nothing is reserved or charged. */
   spendsMoney: boolean
 }>

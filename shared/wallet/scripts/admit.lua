@@ -6,6 +6,7 @@
 --     of a key that shares limits with others also: 11 rate key of these ('')  12 their rpm  13 their tpm (0 = none)
 --     of a key with budgets also, for each: its account, its limit in nano
 --   generation ('' = cached policy | generation token under which the policy was just read from Postgres)
+--   spend ('' = not read | nano and version of the key's month, which were read with the policy)
 --   explicit (1: the client requested that number of output tokens)
 --   min_tokens: the wallet does not lower the output tokens below this number
 --   likely_tokens: output tokens to reserve now, if the rest can be reserved while the request runs (0 = reserve all)
@@ -142,6 +143,16 @@ local function tightest(key, spend, month)
   return room, limit, spent, account
 end
 
+-- Installs the spend that was read with the policy, where none is loaded; as post.lua does.
+local function install_spend(key, figures)
+  local nano, version = string.match(figures, '^(%d+):(%d+)$')
+  if not nano then return false end
+  call('HSET', key, 'posted', nano, 'version', version, 'since', since)
+  call('PERSIST', key)
+  spends[key] = nil
+  return spend_of(key)
+end
+
 -- Returns the output tokens allowed, those of them to reserve now, and their price; or a refusal as the fourth value.
 local function afford(wallet, spend, key, request)
   if not wallet or not spend then return nil, nil, nil, { 'load' } end
@@ -219,6 +230,7 @@ local function admit(request)
   if key.pays then
     local month, requested, refusal = request.month, want, nil
     local wallet, spend = wallet_of(wallet_prefix .. key.org), spend_of(spend_prefix .. key.id .. ':' .. month)
+    if not spend and request.spend ~= '' then spend = install_spend(spend_prefix .. key.id .. ':' .. month, request.spend) end
     want, first, reserve, refusal = afford(wallet, spend, key, request)
     if refusal then
       if refusal[1] == 'cap' then
