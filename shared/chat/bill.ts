@@ -2,8 +2,7 @@ import { plausibleUsage, type ShownUsage, type Usage } from '../base/usage.ts'
 import type { Bill } from '../engine/report.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import { cacheDiscountNano, chargeNano, maxStatedTokens } from '../routing/pricing.ts'
-import { atServedTier } from '../routing/service-tier.ts'
+import { atServedTier, cacheDiscountNano, chargeNano, maxStatedTokens } from '../routing/pricing.ts'
 import type { BilledAnswer, Billing, ChatFormat, ProviderAnswer } from './chat-format.ts'
 import {
   type AnswerChoice,

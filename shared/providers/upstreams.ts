@@ -12,9 +12,15 @@ import { type ChatRequest, hasFunctions } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds, QueuedKind, SyncKind } from '../kinds/index.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import { chat as unfittedChat } from './adapters/openai/chat.ts'
-import { authHeader, authorize, exchangeAuthorized } from './authorize.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
-import { Connections, type Credential, CredentialSelector } from './connections.ts'
+import {
+  authHeader,
+  authorize,
+  Connections,
+  type Credential,
+  CredentialSelector,
+  exchangeAuthorized,
+} from './connections.ts'
 import type {
   DirectAdapter,
   Protocol,
