@@ -122,7 +122,7 @@ export type RequestWithoutKoa<Body> = Omit<Validated<Body, unknown>, 'ctx' | 'pa
 export type JsonBody = { value: unknown; raw: Buffer }
 
 export type Endpoint = {
-  method: 'get' | 'post' | 'patch' | 'delete'
+  method: 'get' | 'post' | 'put' | 'patch' | 'delete'
   /** With parameters in braces, as in OpenAPI. */
   path: string
   /** Other paths that it is served at; they are not documented one by one. */

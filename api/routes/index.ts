@@ -3,6 +3,7 @@ import { balance, readGeneration } from './account.ts'
 import { audioRoutes } from './audio.ts'
 import { listAvatars, listVoices } from './avatars.ts'
 import { batchRoutes } from './batches.ts'
+import { budgetRoutes } from './budgets.ts'
 import { accountCallback, jobCallback } from './callbacks.ts'
 import { chatCompletions, completions, createEmbeddings, routeDecision } from './chat.ts'
 import { compactResponse } from './compact-response.ts'
@@ -76,6 +77,7 @@ export const endpoints: readonly Endpoint[] = [
   patchKey,
   rollKey,
   deleteKey,
+  ...budgetRoutes,
   clearResponseCache,
   readUsage,
   ...webhookEndpointRoutes,

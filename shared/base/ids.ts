@@ -59,6 +59,7 @@ export type IdPrefix =
   | 'inc'
   | 'imsg'
   | 'alr'
+  | 'bdg'
   | 'rule'
   | 'top'
   | 'org'

@@ -197,7 +197,10 @@ export function answerHeaders({
   headers['x-gateway-mode'] = mode
   headers['x-gateway-attempts'] = String(attempts)
   // A limit that only the wallet lowered is reported only if the caller set one.
-  if (reservation.clamped && (reservation.explicit || reservation.billing.capNano !== null))
+  if (
+    reservation.clamped &&
+    (reservation.explicit || reservation.billing.capNano !== null || reservation.billing.budgets)
+  )
     headers['x-gateway-max-tokens-clamped'] = String(reservation.outputTokens)
   if (dropped.length > 0) headers['x-gateway-dropped'] = namesOf(dropped)
   if (adjusted.length > 0) headers['x-gateway-adjusted'] = namesOf(adjusted)

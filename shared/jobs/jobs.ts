@@ -40,6 +40,8 @@ export type NewJob = Pick<
   | 'holdNano'
   | 'webhookUrl'
 > & {
+  /** Null = none (`budgetIds`). */
+  budgets?: string | null
   traceparent?: string | null
   input: object
   metadata: object

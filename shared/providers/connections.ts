@@ -23,10 +23,16 @@ import { openIdentity } from './identities/open-identity.ts'
 import { protocols } from './protocols.ts'
 
 /**
- * An API key at a provider, or the gateway's identity there. `id` identifies it without revealing it; `origin` says where the
- * operator configured it. `secret` is what errors must not show.
+ * An API key at a provider, or the gateway's identity there. `id` identifies it without revealing it, `label` tells people which one it
+ * is: its position among those configured and its last characters; `origin` says where the operator configured it. `secret` is what errors must not show.
  */
-export type Credential = { id: string; origin: string; readonly secret: string; identity: Identity | null }
+export type Credential = {
+  id: string
+  label: string
+  origin: string
+  readonly secret: string
+  identity: Identity | null
+}
 
 /** A configured provider: its connection pool, its base URL with its parts, and its API keys or its identity. */
 export type Connection = {
@@ -129,6 +135,7 @@ export class Connections {
     this.#identities.set(place, identity)
     return {
       id: idOf(`${row.identity} ${row.name}`),
+      label: `identity (${row.identity})`,
       origin: `the gateway's identity (${row.identity})`,
       get secret() {
         return identity.secret
@@ -167,10 +174,21 @@ function isEnabled({ auth, identity, region }: ProviderRow, { apiKeys, baseUrl }
 function credentialsOf(apiKeys: readonly string[], origin: string): Credential[] {
   return (apiKeys.length > 0 ? apiKeys : ['']).map((secret, position) => ({
     id: idOf(secret),
+    label: labelOf(secret, position, apiKeys.length),
     origin: apiKeys.length > 1 ? `${origin} (${position + 1} of ${apiKeys.length})` : origin,
     secret,
     identity: null,
   }))
+}
+
+/** A secret of at most this length would be given away in good part by its last characters. */
+const maxHiddenLength = 15
+
+/** "2 of 3, …wxyz" */
+function labelOf(secret: string, position: number, count: number): string {
+  if (secret === '') return 'no API key'
+  const end = secret.length > maxHiddenLength ? `, …${secret.slice(-4)}` : ''
+  return `${position + 1} of ${count}${end}`
 }
 
 function idOf(text: string): string {
@@ -190,10 +208,14 @@ export class CredentialSelector {
   }
 
   /** The API keys of a target, by ids that do not reveal them, with their remaining cooldowns. */
-  list(target: Target): { id: string; cooldownMs: number }[] {
+  list(target: Target): { id: string; label: string; cooldownMs: number }[] {
     const connection = this.#connections.find(target.provider.name)
     if (!connection || connection.auth === 'none') return []
-    return connection.credentials.map(({ id }) => ({ id, cooldownMs: this.#health.keyCooldownMs(target, id) }))
+    return connection.credentials.map(({ id, label }) => ({
+      id,
+      label,
+      cooldownMs: this.#health.keyCooldownMs(target, id),
+    }))
   }
 
   /** The time until one of the API keys is usable; 0 for a provider that is not configured. */

@@ -14,6 +14,8 @@ import { ProviderError } from './provider-error.ts'
 export type CredentialReport = {
   provider: string
   credential: string
+  /** Its position among the provider's keys, and its last characters. */
+  label: string
   /** Where the key is configured. */
   origin: string
   outcome: 'accepted' | 'failed' | 'unknown'
@@ -51,7 +53,12 @@ async function checkCredential(
   config: Config,
   clock: Clock,
 ): Promise<CredentialReport> {
-  const report = { provider: provider.name, credential: credential.id, origin: credential.origin }
+  const report = {
+    provider: provider.name,
+    credential: credential.id,
+    label: credential.label,
+    origin: credential.origin,
+  }
   const protocol = protocols[provider.protocol]!
   const request = protocol.credentialCheck?.(provider)
   if (request === null || (!request && !credential.identity)) return { ...report, outcome: 'unknown', reason: null }

@@ -211,8 +211,8 @@ export class Upstreams {
     return keysCooldownMs > figures.cooldownMs ? { ...figures, cooldownMs: keysCooldownMs } : figures
   }
 
-  /** The API keys of a target, by ids that do not reveal them, with their remaining cooldowns. */
-  apiKeys(target: Target): { id: string; cooldownMs: number }[] {
+  /** The API keys of a target, by ids and labels that do not reveal them, with their remaining cooldowns. */
+  apiKeys(target: Target): { id: string; label: string; cooldownMs: number }[] {
     return this.#credentials.list(target)
   }
 

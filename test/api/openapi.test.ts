@@ -105,6 +105,7 @@ const serving = (body: object): Call[] => [
   ...['fail', 'rate_limit'].map(magic => ({ key: account.test, body: magical(body, magic) })),
 ]
 const none = () => [] as Call[]
+const budget = '/api/v1/budgets/organisation'
 const nowhere = `/api/v1/keys/${'0'.repeat(64)}`
 const strangers = (): Call[] => [{}, { key: `svc_pk_${'a'.repeat(40)}` }, { key: account.live }]
 
@@ -256,6 +257,27 @@ const calls: Record<string, Documented> = {
       { key: provisioning, path: '/api/v1/usage?key=none' },
     ],
   },
+  'GET /api/v1/budgets': {
+    success: async () => {
+      await gateway.fetch(budget, { key: provisioning, method: 'PUT', body: { limit_usd: 500 } })
+      return [{ key: provisioning }]
+    },
+    errors: strangers,
+  },
+  'PUT /api/v1/budgets/{scope}': {
+    success: () => [{ key: provisioning, path: budget, body: { limit_usd: 500, blocks: false, alert_percents: [90] } }],
+    errors: () => [
+      { key: provisioning, path: budget, body: { limit_usd: -1 } },
+      { key: provisioning, path: '/api/v1/budgets/nobody', body: { limit_usd: 1 } },
+    ],
+  },
+  'DELETE /api/v1/budgets/{scope}': {
+    success: async () => {
+      await gateway.fetch(budget, { key: provisioning, method: 'PUT', body: { limit_usd: 500 } })
+      return [{ key: provisioning, path: budget }]
+    },
+    errors: () => [{ key: provisioning, path: '/api/v1/budgets/nobody' }],
+  },
   'GET /api/v1/keys': {
     success: () => [{ key: provisioning }, { key: provisioning, path: '/api/v1/keys?limit=1&include_revoked=true' }],
     errors: () => [...strangers(), { key: provisioning, path: '/api/v1/keys?limit=0' }],
@@ -347,6 +369,7 @@ test.serial('200 with every body that the document has as an example', async t =
     for (const [type, { example }] of Object.entries(operation.requestBody?.content ?? {})) {
       const key = 'provisioning' in operation.security[0]! ? provisioning : account.test
       const address = path
+        .replace('/api/v1/budgets/{scope}', budget)
         .replace('/api/v1/keys/{hash}', path.includes('{hash}') ? await madeKey() : '')
         .replace(
           '/api/v1/webhook-endpoints/{id}',

@@ -42,6 +42,8 @@ const changes: [route: string, body?: object][] = [
   [`POST ${root}/alerts/rules`],
   [`PATCH ${root}/alerts/rules/{rule}`, { threshold: 9 }],
   [`DELETE ${root}/alerts/rules/{rule}`],
+  [`PUT ${root}/budgets/{scope}`],
+  [`DELETE ${root}/budgets/{scope}`],
   [`PATCH ${root}/responses`, { keep_responses: true }],
   [`PATCH ${root}/content-settings`, { retention_days: 3 }],
   [`DELETE ${root}/keys/{key}`],

@@ -6,6 +6,7 @@ import { attentionRoutes } from './attention.ts'
 import { auditRoutes } from './audit.ts'
 import { batchRoutes } from './batches.ts'
 import { billingRoutes } from './billing.ts'
+import { budgetRoutes } from './budgets.ts'
 import { contentsRoutes } from './contents.ts'
 import { firstStepsRoutes } from './first-steps.ts'
 import { jobRoutes } from './jobs.ts'
@@ -44,6 +45,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...firstStepsRoutes,
   ...auditRoutes,
   ...memberRoutes,
+  ...budgetRoutes,
   ...billingRoutes,
   ...modelsRoutes,
   ...playgroundRoutes,

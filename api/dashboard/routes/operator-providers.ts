@@ -116,7 +116,7 @@ const test = endpoint({
     const startedMs = monotonic.now()
     const reports = await checkCredentials(catalog, config, clock, name)
     const target = { id: name, name }
-    const changes = Object.fromEntries(reports.map(({ credential, outcome }) => [credential, [null, outcome]] as const))
+    const changes = Object.fromEntries(reports.map(({ label, outcome }) => [label, [null, outcome]] as const))
     await audit(db, {
       organisationId: null,
       actor,
@@ -124,7 +124,7 @@ const test = endpoint({
       target,
       changes: changes as Changes,
     })
-    const data = reports.map(({ credential, outcome, reason }) => ({ key: credential, outcome, reason }))
+    const data = reports.map(({ label, outcome, reason }) => ({ key: label, outcome, reason }))
     return { duration_ms: elapsedMs(startedMs, monotonic.now()), data }
   },
 })
@@ -184,8 +184,8 @@ function present({ upstreams }: Platform, known: Known, { name, protocol }: Prov
   const pause = pauses.get(name)
   const isConfigured = upstreams.isConfigured(name, 'live')
   const reports = isConfigured ? known.reports.filter(({ provider }) => provider === name) : []
-  const keyIds = isConfigured && targets[0] ? upstreams.apiKeys(targets[0]).map(({ id }) => id) : []
-  const keys = keyIds.map(id => keyOf(name, id, reports, nowMs))
+  const apiKeys = isConfigured && targets[0] ? upstreams.apiKeys(targets[0]) : []
+  const keys = apiKeys.map(key => keyOf(name, key, reports, nowMs))
   const deployments = targets.flatMap(target => {
     const report = reports.find(({ model, key }) => model === target.model.id && key === null)
     return report ? presentDeployment(upstreams.figures(target), report, known) : []

@@ -161,9 +161,10 @@ export type Deployment = {
   last_error: LastError | null
 }
 
-/** One of a provider's API keys, by an id that does not reveal it. */
+/** One of a provider's API keys, by an id that does not reveal it. `label`: its position among them and its last characters. */
 export type ProviderKey = {
   id: string
+  label: string
   state: 'accepted' | 'rate_limited' | 'refused'
   retry_in_ms: number
   last_error: LastError | null

@@ -58,6 +58,8 @@ const texts: Record<string, string> = {
   'webhook_endpoint.secret_rolled': 'rolled the secret of the webhook endpoint',
   'webhook_secret.rotated': 'rotated the webhook secret',
   'alert_settings.changed': 'changed the alert settings',
+  'budget.set': 'set the monthly budget of',
+  'budget.removed': 'removed the monthly budget of',
   'alert_rule.created': 'created the alert rule',
   'alert_rule.updated': 'changed the alert rule',
   'alert_rule.deleted': 'deleted the alert rule',
