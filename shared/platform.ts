@@ -134,7 +134,12 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   const sealer = new Sealer(config.encryptionKeys)
   const catalogOverrides = new CatalogOverrides(
     { db, clock, log, sealer },
-    { catalog, setServers: servers => upstreams.setServers(servers), onChange: changed => metrics?.addNames(changed) },
+    {
+      catalog,
+      setServers: servers => upstreams.setServers(servers),
+      setKeys: keys => upstreams.setKeys(keys),
+      onChange: changed => metrics?.addNames(changed),
+    },
   )
   await catalogOverrides.start()
   const signingSecret = new SigningSecret(db, config.signingSecrets, sealer)

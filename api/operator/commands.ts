@@ -17,6 +17,7 @@ import { doctor } from './doctor.ts'
 import { find } from './find.ts'
 import { findOrganisation, number, org } from './flags.ts'
 import { type Command, command, type EnvironmentCommand } from './parse.ts'
+import { providerKeys } from './provider-keys.ts'
 import { prune } from './prune.ts'
 import { secrets } from './secrets.ts'
 import { suspensions } from './suspensions.ts'
@@ -313,6 +314,7 @@ export const commands: readonly Command[] = [
   ...prune,
   ...catalogCommands,
   ...catalogDiff,
+  ...providerKeys,
   ...webhooks,
   ...secrets,
 ]

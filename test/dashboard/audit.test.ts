@@ -86,6 +86,8 @@ const tested = new Set([
   `POST ${root}/top-ups`,
   `POST ${root}/keys/{key}/roll`,
   `POST ${operator}/providers/{provider}/test`,
+  `POST ${operator}/providers/{provider}/keys`,
+  `DELETE ${operator}/providers/{provider}/keys/{id}`,
   `POST ${operator}/notifications/secret`,
 ])
 
