@@ -26,6 +26,7 @@ import { SigningSecret } from './keys/signing-secret.ts'
 import { ConcurrencyLimiter } from './limiter/concurrency-limiter.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { openMetrics } from './metrics/open-metrics.ts'
+import { Presets } from './presets/presets.ts'
 import { Health } from './providers/health.ts'
 import { addProcessGauges } from './providers/process-gauges.ts'
 import { ProviderPauses } from './providers/provider-pauses.ts'
@@ -71,6 +72,7 @@ export type Platform = {
   policies: Policies
   keyWatch: KeyWatch
   keys: Keys
+  presets: Presets
   upstreams: Upstreams
   health: Health
   providerPauses: ProviderPauses
@@ -185,6 +187,7 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
     policies,
     keyWatch,
     keys: new Keys(db, policies, { clock, maxTestKeys: config.quotas.testKeys }),
+    presets: new Presets({ db, clock, monotonic }),
     upstreams,
     health,
     providerPauses,

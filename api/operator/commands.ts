@@ -10,6 +10,7 @@ import { updateResponseSettings } from '../../shared/responses/response-settings
 import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
 import { presentKey, presentKeys } from '../routes/present-key.ts'
 import { adjustments } from './adjustments.ts'
+import { apply } from './apply/apply.ts'
 import { catalogCommands } from './catalog-commands.ts'
 import { catalogDiff } from './catalog-diff.ts'
 import { addCredit } from './credit.ts'
@@ -315,6 +316,7 @@ export const commands: readonly Command[] = [
   ...catalogCommands,
   ...catalogDiff,
   ...providerKeys,
+  ...apply,
   ...webhooks,
   ...secrets,
 ]

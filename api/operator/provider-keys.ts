@@ -1,10 +1,11 @@
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
+import type { Catalog } from '../../shared/catalog/catalog.ts'
+import type { OverrideChange } from '../../shared/catalog/catalog-overrides.ts'
 import type { KeysOverride } from '../../shared/catalog/overrides.ts'
 import { familyOf, namesProvider } from '../../shared/catalog/regions.ts'
 import { type Actor, operatorActor } from '../../shared/io/audit.ts'
-import type { Connection } from '../../shared/io/db.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { keyIdOf } from '../../shared/providers/connections.ts'
 import { type CredentialReport, checkCredentials } from '../../shared/providers/credential-check.ts'
@@ -34,7 +35,7 @@ export function assertTakesKeys({ catalog, catalogOverrides }: KeyServices, prov
  * cannot be asked.
  */
 export async function testProviderKey(
-  { catalog, config, clock }: KeyServices,
+  { catalog, config, clock }: Pick<Platform, 'config' | 'clock'> & { catalog: Pick<Catalog, 'providers'> },
   provider: string,
   secret: string,
 ): Promise<CredentialReport['outcome']> {
@@ -48,35 +49,37 @@ export async function testProviderKey(
   return reports.some(({ outcome }) => outcome === 'accepted') ? 'accepted' : 'unknown'
 }
 
-/** Replaces the API keys of a provider that were added at run time; none = those of the environment are used again. */
-export async function setProviderKeys(
-  { catalogOverrides, clock }: KeyServices,
+/** The change of the API keys of a provider that were added at run time; none = those of the environment are used again. */
+export function changeOfKeys(
+  { clock }: Pick<Platform, 'clock'>,
   provider: string,
   change: (secrets: readonly string[]) => readonly string[],
-  { actor, beside }: { actor: Actor; beside?: (tx: Connection) => Promise<void> },
-): Promise<void> {
+): OverrideChange<KeysOverride> {
   const addedAt = new Date(clock.now()).toISOString()
   let secrets: readonly string[] = []
-  await catalogOverrides.change<KeysOverride>(
-    {
-      kind: 'keys',
-      name: provider,
-      secret(before) {
-        secrets = [...new Set(change(before === null ? [] : (JSON.parse(before) as string[])))]
-        return secrets.length > 0 ? JSON.stringify(secrets) : null
-      },
-      update(before) {
-        const described = secrets.map(secret => {
-          const id = keyIdOf(secret)
-          const known = before?.keys.find(one => one.id === id)
-          return known ?? { id, last4: secret.length >= 12 ? secret.slice(-4) : '', added_at: addedAt }
-        })
-        return described.length > 0 ? { keys: described } : null
-      },
-      beside,
+  return {
+    kind: 'keys',
+    name: provider,
+    secret(before) {
+      secrets = [...new Set(change(before === null ? [] : (JSON.parse(before) as string[])))]
+      return secrets.length > 0 ? JSON.stringify(secrets) : null
     },
-    actor,
-  )
+    update(before) {
+      const described = secrets.map(secret => {
+        const id = keyIdOf(secret)
+        const known = before?.keys.find(one => one.id === id)
+        return known ?? { id, last4: last4Of(secret), added_at: addedAt }
+      })
+      return described.length > 0 ? { keys: described } : null
+    },
+  }
+}
+
+const minShownLength = 12
+
+/** The end of a secret that is long enough to show it; else ''. */
+export function last4Of(secret: string): string {
+  return secret.length >= minShownLength ? secret.slice(-4) : ''
 }
 
 export const newProviderKey = z.strictObject({
@@ -101,7 +104,7 @@ export async function addProviderKey(
     secrets.some(secret => keyIdOf(secret) === replaces)
       ? secrets.map(secret => (keyIdOf(secret) === replaces ? key : secret))
       : [...secrets, key]
-  await setProviderKeys(services, provider, add, { actor })
+  await services.catalogOverrides.change(changeOfKeys(services, provider, add), actor)
   return { id: keyIdOf(key), outcome }
 }
 
@@ -113,7 +116,8 @@ export async function removeProviderKey(
   actor: Actor,
 ): Promise<void> {
   assertStored(services, provider, id)
-  await setProviderKeys(services, provider, secrets => secrets.filter(secret => keyIdOf(secret) !== id), { actor })
+  const remove = (secrets: readonly string[]) => secrets.filter(secret => keyIdOf(secret) !== id)
+  await services.catalogOverrides.change(changeOfKeys(services, provider, remove), actor)
 }
 
 function assertStored(services: KeyServices, provider: string, id: string): void {
@@ -127,15 +131,12 @@ export const providerKeys: Command[] = [
   command({
     name: 'provider-key add',
     summary: 'Adds an API key of a provider, or replaces one, in all processes within a second.',
-    help: '--provider P --key-file F [--replaces ID] [--skip-test true]',
+    help: '--provider P --key-file F [--replaces ID] [--skip-test]',
     flags: z.strictObject({
       provider,
       key_file: z.string().min(1),
       replaces: z.string().min(1).optional(),
-      skip_test: z
-        .enum(['true', 'false'])
-        .transform(text => text === 'true')
-        .default(false),
+      skip_test: z.boolean().default(false),
     }),
     async run(services, { provider, key_file, ...flags }) {
       const key = (await readFile(key_file, 'utf8')).trim()

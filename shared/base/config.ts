@@ -141,7 +141,7 @@ export type Config = Parts & {
   proxies: Proxies
   /** The names of all variables that are set, whether or not the gateway uses them. */
   variables: readonly string[]
-  /** The value of a variable that a catalog file refers to. */
+  /** The value of a variable that a file of the operator refers to. */
   readVariable: (name: string) => string | undefined
 }
 

@@ -84,6 +84,7 @@ export type IdPrefix =
   | 'sess'
   | 'tfa'
   | 'pass'
+  | 'pre'
 
 /** A new id: prefix and a sortable random part. */
 export function newId(prefix: IdPrefix): string {

@@ -19,6 +19,8 @@ import {
 /** How long a change made by another process can go unnoticed. */
 const pollIntervalMs = 500
 const maxOverrides = 2_000
+/** A change may be of as many overrides. */
+const changeTimeoutMs = 20_000
 const versionName = 'catalog_version'
 
 const secretPlace = (name: string) => `catalog_overrides.secret:${name}`
@@ -46,8 +48,6 @@ export type OverrideChange<Value> = {
   name: string
   update(before: Value | null): Value | null
   secret?: ((before: string | null) => string | null) | undefined
-  /** Runs in the same transaction. */
-  beside?: ((tx: Connection) => Promise<void>) | undefined
 }
 
 /**
@@ -100,44 +100,70 @@ export class CatalogOverrides {
     this.#timer.unref()
   }
 
+  /** Reads what other processes have changed. Throws if PostgreSQL is away. */
+  refresh(): Promise<void> {
+    return this.#load()
+  }
+
   close(): void {
     if (this.#timer) clearInterval(this.#timer)
   }
 
-  /** Makes a change, in force in this process when it returns and in the others within seconds. Throws 400, 404, 503. */
-  async change<Value>({ kind, name, update, ...change }: OverrideChange<Value>, actor: Actor): Promise<void> {
+  /** Makes a change, in force in this process when it returns and in the others within a second. Throws 400, 404, 503. */
+  async change<Value>(change: OverrideChange<Value>, actor: Actor): Promise<void> {
+    await this.changeAll([change as OverrideChange<unknown>], actor)
+  }
+
+  /** Makes changes that are valid together, all or none; `beside` runs in the same transaction. Throws as `change`. */
+  async changeAll(
+    changes: readonly OverrideChange<unknown>[],
+    actor: Actor,
+    beside?: (tx: Connection) => Promise<void>,
+  ): Promise<void> {
     const { db } = this.#services
-    await db.$transaction(async tx => {
-      // The row lock serialises changes, so that each is checked against those before it.
-      await tx.$executeRaw`INSERT INTO settings (name, value) VALUES (${versionName}, '1')
-        ON CONFLICT (name) DO UPDATE SET value = (settings.value::bigint + 1)::text`
-      const rows = await tx.catalogOverride.findMany({ take: maxOverrides })
-      const before = rows.find(row => row.kind === kind && row.name === name)
-      const value = update((before?.value ?? null) as Value | null)
-      if (value === null && !before) throw new GatewayError('not_found', `There is no such ${kind}.`)
-      const secret = this.#secretOf(name, before, change.secret)
-      const others = rows.filter(row => row !== before)
-      if (value !== null && others.length >= maxOverrides)
-        throw new GatewayError('quota_exceeded', `At most ${maxOverrides} changes of the catalog can be stored.`)
-      const updatedBy = actor.name
-      const row = {
-        kind,
-        name,
-        value: mapHeaders(kind, value, header => this.#sealHeader(name, header)) as object,
-        secret,
-        updatedBy,
-        updatedAt: new Date(this.#services.clock.now()),
-      }
-      this.#assertFits(rows, value === null ? others : [...others, row], { kind, name })
-      await save(tx, value === null ? null : row, { kind, name })
-      await this.#audit(tx, before, value === null ? undefined : row, { kind, name, actor })
-      await change.beside?.(tx)
-    })
+    await db.$transaction(
+      async tx => {
+        // The row lock serialises changes, so that each is checked against those before it.
+        await tx.$executeRaw`INSERT INTO settings (name, value) VALUES (${versionName}, '1')
+          ON CONFLICT (name) DO UPDATE SET value = (settings.value::bigint + 1)::text`
+        const rows = await tx.catalogOverride.findMany({ take: maxOverrides })
+        const prepared = changes.map(change => this.#prepare(rows, change, actor))
+        const isChanged = (row: CatalogOverride) =>
+          prepared.some(({ kind, name }) => row.kind === kind && row.name === name)
+        const after = [...rows.filter(row => !isChanged(row)), ...prepared.flatMap(({ row }) => row ?? [])]
+        if (after.length > Math.max(maxOverrides, rows.length))
+          throw new GatewayError('quota_exceeded', `At most ${maxOverrides} changes of the catalog can be stored.`)
+        this.#assertFits(rows, after, prepared)
+        for (const { kind, name, before, row } of prepared) {
+          await save(tx, row, { kind, name })
+          await this.#audit(tx, before, row ?? undefined, { kind, name, actor })
+        }
+        await beside?.(tx)
+      },
+      { timeout: changeTimeoutMs },
+    )
     await this.#load()
   }
 
+  /** The row that a change makes, before it is stored; null = none. Throws 404. */
+  #prepare(rows: readonly CatalogOverride[], change: OverrideChange<unknown>, actor: Actor) {
+    const { kind, name, update } = change
+    const before = rows.find(row => row.kind === kind && row.name === name)
+    const secret = this.#secretOf(name, before, change.secret)
+    const value = update(before?.value ?? null)
+    if (value === null && !before) throw new GatewayError('not_found', `There is no such ${kind}.`)
+    const stored = mapHeaders(kind, value, header => this.#sealHeader(name, header)) as object
+    const updatedAt = new Date(this.#services.clock.now())
+    const row = value === null ? null : { kind, name, value: stored, secret, updatedBy: actor.name, updatedAt }
+    return { kind, name, before, row: row as CatalogOverride | null }
+  }
+
   /** The sealed secret that an override will have. Throws 503 if the present one cannot be decrypted. */
-  #secretOf(name: string, before: CatalogOverride | undefined, update: OverrideChange<unknown>['secret']): string | null {
+  #secretOf(
+    name: string,
+    before: CatalogOverride | undefined,
+    update: OverrideChange<unknown>['secret'],
+  ): string | null {
     const stored = before?.secret ?? null
     if (!update) return stored
     const { sealer } = this.#services
@@ -152,11 +178,17 @@ export class CatalogOverrides {
   }
 
   /** Throws 400 if a change has no effect, or takes the effect from another override. */
-  #assertFits(before: CatalogOverride[], after: CatalogOverride[], own: { kind: OverrideKind; name: string }): void {
-    const isOwn = (fault: OverrideFault) => fault.kind === own.kind && fault.name === own.name
+  #assertFits(
+    before: CatalogOverride[],
+    after: CatalogOverride[],
+    changed: readonly { kind: OverrideKind; name: string }[],
+  ): void {
+    const isOwn = (fault: OverrideFault) => changed.some(own => fault.kind === own.kind && fault.name === own.name)
     const known = new Set(this.#apply(before).faults.map(({ kind, name }) => `${kind} ${name}`))
     const { faults } = this.#apply(after)
     const fault = faults.find(isOwn)
+    if (fault && changed.length > 1)
+      throw new GatewayError('invalid_request', `${fault.kind} "${fault.name}": ${fault.field}: ${fault.message}`)
     if (fault) throw new GatewayError('invalid_request', fault.message, { param: fault.field })
     const broken = faults.find(({ kind, name }) => !known.has(`${kind} ${name}`))
     if (broken)
@@ -315,7 +347,10 @@ function mapHeaders(kind: string, value: unknown, replace: (header: StoredHeader
   return value
 }
 
-function mapValues<Value, Result>(values: Record<string, Value>, map: (value: Value) => Result): Record<string, Result> {
+function mapValues<Value, Result>(
+  values: Record<string, Value>,
+  map: (value: Value) => Result,
+): Record<string, Result> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, map(value)]))
 }
 

@@ -215,11 +215,16 @@ function serverRow(
   }
 }
 
-function changeModel({ models }: State, id: string, { disabled, prices = {}, requests = {} }: ModelOverride): Fault | null {
+function changeModel(
+  { models }: State,
+  id: string,
+  { disabled, prices = {}, requests = {} }: ModelOverride,
+): Fault | null {
   const row = models.get(id)
   if (!row) return ['model', `There is no model "${id}".`]
   for (const [provider, { parameters }] of Object.entries(requests))
-    if (parameters && !takesParameters(row.type)) return [`requests.${provider}.parameters`, `Parameters ${parametersFault}.`]
+    if (parameters && !takesParameters(row.type))
+      return [`requests.${provider}.parameters`, `Parameters ${parametersFault}.`]
     else if (!row.providers.some(one => namesProvider(provider, one.provider)))
       return [`requests.${provider}`, `"${provider}" does not serve ${id}.`]
   for (const [provider, changed] of Object.entries(prices)) {

@@ -76,7 +76,8 @@ export const endpoints = {
 export type ModelType = keyof typeof endpoints
 
 const withParameters: ReadonlySet<ModelType> = new Set(['chat', 'embeddings', 'rerank', 'moderation'])
-export const parametersFault = 'are of models that are called with JSON and priced by what the gateway reads of it: chat, embeddings, rerank and moderation'
+export const parametersFault =
+  'are of models that are called with JSON and priced by what the gateway reads of it: chat, embeddings, rerank and moderation'
 
 /** Whether deployments of this type may change members of requests: what media cost depends on members of any name. */
 export function takesParameters(type: ModelType): boolean {

@@ -31,7 +31,7 @@ const maxReasonLength = 200
  * regions. `keys`: those that were added at run time, or that are to be.
  */
 export async function checkCredentials(
-  catalog: Catalog,
+  catalog: Pick<Catalog, 'providers'>,
   config: Config,
   clock: Clock,
   { only = null, keys }: { only?: string | null; keys?: ReadonlyMap<string, readonly string[]> } = {},

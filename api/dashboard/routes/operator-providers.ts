@@ -233,7 +233,8 @@ function present(services: Platform, known: Known, { name, protocol, base_url: b
     keys,
     added_keys: listProviderKeys(services, name),
     takes_keys:
-      !baseUrl.includes('{') && !catalogOverrides.current.overrides.some(one => one.kind === 'server' && one.name === name),
+      !baseUrl.includes('{') &&
+      !catalogOverrides.current.overrides.some(one => one.kind === 'server' && one.name === name),
     models: targets.length,
     deployments,
     day,

@@ -8,7 +8,12 @@ import { runOperator, storesEnv } from '../../support/operator.ts'
 import { test } from '../../support/test.ts'
 import { use, useFolder, useGateway, useStores } from '../../support/use.ts'
 
-const [ofEnvironment, first, second, wrong] = ['sk-environment-0001', 'sk-added-first-0002', 'sk-added-second-0003', 'sk-wrong-0004']
+const [ofEnvironment, first, second, wrong] = [
+  'sk-environment-0001',
+  'sk-added-first-0002',
+  'sk-added-second-0003',
+  'sk-wrong-0004',
+]
 const encryption = { ENCRYPTION_KEY: 'a key for the tests of provider keys 6f2c' }
 
 /** Ends the stream that a request has begun. */
@@ -17,7 +22,9 @@ let endStream: () => void = () => {}
 const upstream = use(test, () =>
   Emulator.start(async (request, response) => {
     const isAccepted = !request.headers.authorization?.includes(wrong)
-    response.writeHead(isAccepted ? 200 : 401, { 'content-type': request.body?.stream ? 'text/event-stream' : 'application/json' })
+    response.writeHead(isAccepted ? 200 : 401, {
+      'content-type': request.body?.stream ? 'text/event-stream' : 'application/json',
+    })
     if (!isAccepted) return void response.end(JSON.stringify({ error: { message: 'Incorrect API key provided.' } }))
     if (request.method === 'GET') return void response.end(JSON.stringify({ data: [] }))
     const usage = { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 }
@@ -26,7 +33,8 @@ const upstream = use(test, () =>
       const choices = [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }]
       return void response.end(JSON.stringify({ ...common, object: 'chat.completion', choices, usage }))
     }
-    const event = (data: object) => response.write(`data: ${JSON.stringify({ ...common, object: 'chat.completion.chunk', ...data })}\n\n`)
+    const event = (data: object) =>
+      response.write(`data: ${JSON.stringify({ ...common, object: 'chat.completion.chunk', ...data })}\n\n`)
     event({ choices: [{ index: 0, delta: { role: 'assistant', content: 'Hi' }, finish_reason: null }] })
     await new Promise<void>(resolve => {
       endStream = resolve
@@ -37,7 +45,12 @@ const upstream = use(test, () =>
 )
 const stores = useStores(test)
 const folder = useFolder(test)
-const env = () => ({ ...encryption, OPENAI_API_KEY: ofEnvironment, OPENAI_BASE_URL: `${upstream.url}/v1`, MISTRAL_BASE_URL: `${upstream.url}/v1` })
+const env = () => ({
+  ...encryption,
+  OPENAI_API_KEY: ofEnvironment,
+  OPENAI_BASE_URL: `${upstream.url}/v1`,
+  MISTRAL_BASE_URL: `${upstream.url}/v1`,
+})
 const gateway = useGateway(test, env, { stores })
 /** Another process of the same deployment. */
 const other = use(test, () => startGateway(stores, env()))
@@ -81,22 +94,26 @@ test.serial('exit 1 for a key that the provider does not accept, which is not st
   t.is(await usedBy(gateway), ofEnvironment)
 })
 
-test.serial('an added key is used by all processes in place of that of the environment, and a running stream ends with its own', async t => {
-  const running = await ask(other, { stream: true })
-  const reader = running.body!.getReader()
-  await reader.read()
-  const streamed = upstream.requests.at(-1)!
-  const { exitCode, stdout } = await add('openai', first)
-  t.is(exitCode, 0)
-  t.regex(stdout, /is a key of openai, which accepts it/)
-  t.false(stdout.includes(first))
-  await Promise.all([takenBy(gateway, first), takenBy(other, first)])
-  endStream()
-  let text = ''
-  for (let part = await reader.read(); !part.done; part = await reader.read()) text += Buffer.from(part.value).toString()
-  t.regex(text, /\[DONE\]/)
-  t.is(keyOf(streamed), ofEnvironment)
-})
+test.serial(
+  'an added key is used by all processes in place of that of the environment, and a running stream ends with its own',
+  async t => {
+    const running = await ask(other, { stream: true })
+    const reader = running.body!.getReader()
+    await reader.read()
+    const streamed = upstream.requests.at(-1)!
+    const { exitCode, stdout } = await add('openai', first)
+    t.is(exitCode, 0)
+    t.regex(stdout, /is a key of openai, which accepts it/)
+    t.false(stdout.includes(first))
+    await Promise.all([takenBy(gateway, first), takenBy(other, first)])
+    endStream()
+    let text = ''
+    for (let part = await reader.read(); !part.done; part = await reader.read())
+      text += Buffer.from(part.value).toString()
+    t.regex(text, /\[DONE\]/)
+    t.is(keyOf(streamed), ofEnvironment)
+  },
+)
 
 test.serial('a stored key is sealed, and neither it nor its hash is in lists or the audit log', async t => {
   const { db } = gateway.services
@@ -109,23 +126,27 @@ test.serial('a stored key is sealed, and neither it nor its hash is in lists or 
   t.false(JSON.stringify([row.value, stdout, noted]).includes(first))
 })
 
-test.serial('200 on the dashboard: a key replaces another, and is removed; then that of the environment is used again', async t => {
-  const path = '/dashboard/api/operator/providers/openai/keys'
-  const bad = await operator.visitor.fetch(path, { body: { key: wrong } })
-  t.is(bad.status, 400)
-  t.false((await bad.text()).includes(wrong))
-  const [{ id }] = gateway.services.catalogOverrides.current.overrides.flatMap(one => (one.kind === 'keys' ? one.value.keys : [])) as [{ id: string }]
-  const replaced = await operator.visitor.fetch(path, { body: { key: second, replaces: id } })
-  t.is(replaced.status, 200)
-  const { added_keys: keys } = (await replaced.json()) as Provider
-  t.is(keys.length, 1)
-  t.is(keys[0]!.last4, second.slice(-4))
-  t.is(await usedBy(gateway), second)
-  const removed = await operator.visitor.fetch(`${path}/${keys[0]!.id}`, { method: 'DELETE' })
-  t.deepEqual(((await removed.json()) as Provider).added_keys, [])
-  t.is((await operator.visitor.fetch(`${path}/${keys[0]!.id}`, { method: 'DELETE' })).status, 404)
-  await Promise.all([takenBy(gateway, ofEnvironment), takenBy(other, ofEnvironment)])
-})
+test.serial(
+  '200 on the dashboard: a key replaces another, and is removed; then that of the environment is used again',
+  async t => {
+    const path = '/dashboard/api/operator/providers/openai/keys'
+    const bad = await operator.visitor.fetch(path, { body: { key: wrong } })
+    t.is(bad.status, 400)
+    t.false((await bad.text()).includes(wrong))
+    const stored = gateway.services.catalogOverrides.current.overrides
+    const { id } = stored.flatMap(one => (one.kind === 'keys' ? one.value.keys : []))[0]!
+    const replaced = await operator.visitor.fetch(path, { body: { key: second, replaces: id } })
+    t.is(replaced.status, 200)
+    const { added_keys: keys } = (await replaced.json()) as Provider
+    t.is(keys.length, 1)
+    t.is(keys[0]!.last4, second.slice(-4))
+    t.is(await usedBy(gateway), second)
+    const removed = await operator.visitor.fetch(`${path}/${keys[0]!.id}`, { method: 'DELETE' })
+    t.deepEqual(((await removed.json()) as Provider).added_keys, [])
+    t.is((await operator.visitor.fetch(`${path}/${keys[0]!.id}`, { method: 'DELETE' })).status, 404)
+    await Promise.all([takenBy(gateway, ofEnvironment), takenBy(other, ofEnvironment)])
+  },
+)
 
 test.serial('two added keys take turns', async t => {
   await add('openai', first)
@@ -134,28 +155,44 @@ test.serial('two added keys take turns', async t => {
   t.deepEqual(new Set([await usedBy(other), await usedBy(other)]), new Set([first, second]))
 })
 
-test.serial('a provider without a key in the environment is enabled by an added one, and disabled without it', async t => {
-  t.is(await usedBy(gateway, 'mistral-small-latest'), 503)
-  t.is((await add('mistral', first)).exitCode, 0)
-  await takenBy(other, first, 'mistral-small-latest')
-  const { stdout } = await command('provider-key', 'list', '--provider', 'mistral', '--json')
-  const [{ id }] = JSON.parse(stdout).data
-  t.is((await command('provider-key', 'remove', '--provider', 'mistral', '--id', id)).exitCode, 0)
-  await takenBy(other, 503, 'mistral-small-latest')
-})
+test.serial(
+  'a provider without a key in the environment is enabled by an added one, and disabled without it',
+  async t => {
+    t.is(await usedBy(gateway, 'mistral-small-latest'), 503)
+    t.is((await add('mistral', first)).exitCode, 0)
+    await takenBy(other, first, 'mistral-small-latest')
+    const { stdout } = await command('provider-key', 'list', '--provider', 'mistral', '--json')
+    const [{ id }] = JSON.parse(stdout).data
+    t.is((await command('provider-key', 'remove', '--provider', 'mistral', '--id', id)).exitCode, 0)
+    await takenBy(other, 503, 'mistral-small-latest')
+  },
+)
 
 test.serial('exit 1 for a provider that there is not, for a server, and for a file that has no key', async t => {
   t.regex((await add('opnai', first)).stderr, /no provider "opnai"/)
   t.regex((await add('openai', 'two words')).stderr, /printable ASCII/)
-  t.regex((await command('provider-key', 'remove', '--provider', 'openai', '--id', 'nothing')).stderr, /has no API key nothing/)
+  t.regex(
+    (await command('provider-key', 'remove', '--provider', 'openai', '--id', 'nothing')).stderr,
+    /has no API key nothing/,
+  )
   await command('server', 'add', '--name', 'lab', '--base-url', `${upstream.url}/v1`, '--models', '[]')
   t.regex((await add('lab', first)).stderr, /lab is a server: change its own API key/)
 })
 
 test.serial('secrets encrypt seals added keys with the newest encryption key', async t => {
-  const rotated = { ...storesEnv(stores), ...env(), ENCRYPTION_KEY: `a newer key for the tests 81d3, ${encryption.ENCRYPTION_KEY}` }
+  const rotated = {
+    ...storesEnv(stores),
+    ...env(),
+    ENCRYPTION_KEY: `a newer key for the tests of provider keys 81d3, ${encryption.ENCRYPTION_KEY}`,
+  }
   const { exitCode, stderr } = await runOperator(rotated, 'secrets', 'encrypt')
   t.is(exitCode, 0, stderr)
-  const listed = await runOperator({ ...rotated, ENCRYPTION_KEY: 'a newer key for the tests 81d3' }, 'provider-key', 'list', '--provider', 'openai')
+  const listed = await runOperator(
+    { ...rotated, ENCRYPTION_KEY: 'a newer key for the tests of provider keys 81d3' },
+    'provider-key',
+    'list',
+    '--provider',
+    'openai',
+  )
   t.regex(listed.stdout, /…0002/)
 })
