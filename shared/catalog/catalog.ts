@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { z } from 'zod'
 import { type Config, ConfigError } from '../base/config.ts'
+import { keyText } from '../base/issue-text.ts'
 import { nearestName } from '../base/near-misses.ts'
 import { aliasFaults, dropTakenAliases, namesOf } from './aliases.ts'
 import { placeRegions } from './regions.ts'
@@ -166,7 +167,7 @@ function parseRows<Row>(schema: z.ZodType<Row>, rows: unknown[], key: string, wh
 function formatIssues(where: string, { issues }: z.ZodError, schema?: z.ZodType): string[] {
   return issues.flatMap(issue => {
     const { path, message } = issue
-    if (issue.code !== 'unrecognized_keys') return formatFault(where, path, message)
+    if (issue.code !== 'unrecognized_keys') return formatFault(where, path, keyText(issue) ?? message)
     const names = schema && namesAt(schema, path)
     return issue.keys.map(key => {
       const meant = nearestName(key, names ?? [], minMeantLength)

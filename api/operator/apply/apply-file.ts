@@ -3,10 +3,10 @@ import { resolve } from 'node:path'
 import { isAlias, LineCounter, parseDocument } from 'yaml'
 import { z } from 'zod'
 import { isObject } from '../../../shared/base/is-object.ts'
-import { issueText } from '../../../shared/base/issue-text.ts'
+import { issueText, keyText } from '../../../shared/base/issue-text.ts'
 import { nearestName } from '../../../shared/base/near-misses.ts'
 import { modelOverride, providerOverride } from '../../../shared/catalog/overrides.ts'
-import { resolveReferences, sendable } from '../../../shared/catalog/request-additions.ts'
+import { resolveReferences } from '../../../shared/catalog/request-additions.ts'
 import { deployment, modelRow } from '../../../shared/catalog/schema.ts'
 import { keyPolicy } from '../../../shared/keys/key-requests.ts'
 import { presetConfig, presetName } from '../../../shared/presets/preset-config.ts'
@@ -173,8 +173,7 @@ function faultsOf(issue: Issue, json: unknown, place: (path: readonly PropertyKe
     const issues = issue.errors[isNew ? 0 : 1] ?? []
     return issues.flatMap(one => faultsOf({ ...one, path: [...path, ...one.path] } as Issue, json, place))
   }
-  const text = issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? message) : message
-  return [`${place(path)}${path.join('.') || 'the file'}: ${text}`]
+  return [`${place(path)}${path.join('.') || 'the file'}: ${keyText(issue) ?? message}`]
 }
 
 function valueAt(json: unknown, path: readonly PropertyKey[]): unknown {
@@ -298,18 +297,12 @@ function resolveModel(
       const value = resolveReferences(text, read.variable, variable => missing.push(variable))
       const headerPath = [...at, 'headers', name]
       if (missing.length > 0) addFault(headerPath, `${missing.join(', ')} is not set`)
-      else if (!sendable.test(value)) addFault(headerPath, 'must be 1 to 2,000 printable ASCII characters')
       const isSecret = text.replaceAll('$${', '').includes('${')
       return [name.toLowerCase(), isSecret ? new Secret(value) : value] as const
     })
-    const checked = deployment.shape.headers.safeParse(
-      Object.fromEntries(values.map(([name, value]) => [name, String(value instanceof Secret ? value.value : value)])),
-    )
-    for (const {
-      path: [name],
-      message,
-    } of checked.error?.issues ?? [])
-      addFault([...at, 'headers', name ?? ''], message)
+    const plain = values.map(([name, value]) => [name, value instanceof Secret ? value.value : value] as const)
+    for (const issue of deployment.shape.headers.safeParse(Object.fromEntries(plain)).error?.issues ?? [])
+      addFault([...at, 'headers', issue.path[0] ?? ''], keyText(issue) ?? issue.message)
     return { ...one, headers: Object.fromEntries(values) as unknown as Record<string, string> }
   }
   if ('providers' in model)
