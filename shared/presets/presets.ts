@@ -205,8 +205,9 @@ async function noteChange(
   })
 }
 
-/** The error of a preset, or a version of it, that there is not. */
-export function presetNotFound(name: string, version: number | null = null): GatewayError {
+/** The error of a preset, or a version of it, that there is not: 400 for a request that names it in `param`, else 404. */
+export function presetNotFound(name: string, version: number | null = null, param: string | null = null): GatewayError {
   const what = version === null ? `There is no preset "${name}"` : `The preset "${name}" has no version ${version}`
-  return new GatewayError('not_found', `${what} in this organisation.`, { param: 'preset' })
+  const code = param === null ? 'not_found' : 'invalid_request'
+  return new GatewayError(code, `${what} in this organisation.`, { param: param ?? 'name' })
 }
