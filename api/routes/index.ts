@@ -20,6 +20,7 @@ import { mediaRoutes } from './media.ts'
 import { countTokens, createMessage } from './messages.ts'
 import { listModels, readModel } from './models.ts'
 import { readDocument } from './ocr.ts'
+import { presetRoutes } from './presets.ts'
 import { createModeration, createRanking } from './rankings.ts'
 import { realtimeRoutes } from './realtime.ts'
 import { countInputTokens, createResponse } from './responses.ts'
@@ -74,6 +75,7 @@ export const endpoints: readonly Endpoint[] = [
   patchKey,
   rollKey,
   deleteKey,
+  ...presetRoutes,
   readUsage,
   ...webhookEndpointRoutes,
   health,

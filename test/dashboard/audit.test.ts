@@ -38,6 +38,8 @@ const changes: [route: string, body?: object][] = [
   [`DELETE ${root}/alerts/rules/{rule}`],
   [`PATCH ${root}/responses`, { keep_responses: true }],
   [`PATCH ${root}/content-settings`, { retention_days: 3 }],
+  [`POST ${root}/presets/{name}`, { model: 'auto', temperature: 0.5 }],
+  [`DELETE ${root}/presets/{name}`],
   [`DELETE ${root}/keys/{key}`],
   [`POST ${operator}/organisations`],
   [`POST ${operator}/organisations/{organisation}/credits`],
@@ -85,6 +87,7 @@ const tested = new Set([
   `POST ${root}/first-key`,
   `POST ${root}/top-ups`,
   `POST ${root}/keys/{key}/roll`,
+  `POST ${root}/presets/{name}/current`,
   `POST ${operator}/providers/{provider}/test`,
   `POST ${operator}/providers/{provider}/keys`,
   `DELETE ${operator}/providers/{provider}/keys/{id}`,
@@ -112,7 +115,7 @@ test.serial('each change is noted with the person who made it', async t => {
     const values: Record<string, string> = {
       ...filled.ids.find(([part]) => path.includes(part))?.[1],
       ...(part && { id: await namedIds[part]!() }),
-      ...{ organisation: person.organisationId, provider: 'openai', queue: 'webhooks' },
+      ...{ organisation: person.organisationId, provider: 'openai', queue: 'webhooks', name: 'saved' },
     }
     const mine = { actorId: person.userId, actorKind: path.startsWith(operator) ? 'operator' : 'user' }
     const before = await db.auditEvent.count({ where: mine })
