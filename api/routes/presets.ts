@@ -6,13 +6,14 @@ import type { StoredPreset } from '../../shared/presets/presets.ts'
 import { endpoint } from '../endpoint.ts'
 
 const version = z.int().min(1)
+const shownConfig = z.looseObject({ model: z.string().optional() }).describe('As it was saved.')
 const preset = z
   .strictObject({
     object: z.literal('preset'),
     name: z.string(),
     version: version.describe('The version that requests without a version get.'),
     latest_version: version,
-    config: presetConfig,
+    config: shownConfig,
     created_by: z.string().describe('Who made this version.'),
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),
@@ -23,16 +24,17 @@ const presetVersion = z
     object: z.literal('preset.version'),
     version,
     is_current: z.boolean(),
-    config: presetConfig,
+    config: shownConfig,
     created_by: z.string(),
     created_at: z.iso.datetime(),
   })
   .meta({ id: 'PresetVersion' })
 
-export function presentPreset(row: StoredPreset): z.output<typeof preset> {
+/** A preset as the API and the dashboard show it. */
+export function presentPreset(row: StoredPreset) {
   const { name, current, latest, config, createdBy, createdAt, updatedAt } = row
   return {
-    object: 'preset',
+    object: 'preset' as const,
     name,
     version: current,
     latest_version: latest,
@@ -43,9 +45,10 @@ export function presentPreset(row: StoredPreset): z.output<typeof preset> {
   }
 }
 
-export function presentVersion(row: PresetVersion, { current }: StoredPreset): z.output<typeof presetVersion> {
+/** A version of a preset, as they show it. */
+export function presentVersion(row: PresetVersion, { current }: StoredPreset) {
   return {
-    object: 'preset.version',
+    object: 'preset.version' as const,
     version: row.version,
     is_current: row.version === current,
     config: row.config as PresetConfig,
@@ -54,7 +57,7 @@ export function presentVersion(row: PresetVersion, { current }: StoredPreset): z
   }
 }
 
-/** The name in a path. Throws 400. */
+/** The name of a preset in a path. Throws 400. */
 export function nameOf(params: Record<string, string>): string {
   return validate(z.strictObject({ name: presetName }), { name: params.name }).name
 }

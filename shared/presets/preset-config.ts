@@ -18,7 +18,7 @@ export const presetConfig = z
     models: z.array(modelSlug).min(1).max(20).optional().describe('Models to try after it.'),
     system: z.string().min(1).max(maxSystemLength).optional().describe('The system prompt of requests without one.'),
     mode: z.enum(modes).optional(),
-    provider: providerPreferences.optional(),
+    provider: providerPreferences.extend({}).meta({ id: 'PresetProviderPreferences' }).optional(),
     temperature: z.number().min(0).max(2).optional(),
     top_p: z.number().min(0).max(1).optional(),
     top_k: z.int().min(0).optional(),

@@ -38,7 +38,7 @@ const changes: [route: string, body?: object][] = [
   [`DELETE ${root}/alerts/rules/{rule}`],
   [`PATCH ${root}/responses`, { keep_responses: true }],
   [`PATCH ${root}/content-settings`, { retention_days: 3 }],
-  [`POST ${root}/presets/{name}`, { model: 'auto', temperature: 0.5 }],
+  [`POST ${root}/presets`, { name: 'saved', config: { model: 'auto', temperature: 0.5 } }],
   [`DELETE ${root}/presets/{name}`],
   [`DELETE ${root}/keys/{key}`],
   [`POST ${operator}/organisations`],

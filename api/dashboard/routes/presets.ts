@@ -1,4 +1,5 @@
-import { presetConfig } from '../../../shared/presets/preset-config.ts'
+import { z } from 'zod'
+import { presetConfig, presetName } from '../../../shared/presets/preset-config.ts'
 import { endpoint } from '../../endpoint.ts'
 import { currentVersion, nameOf, presentPreset, presentVersion } from '../../routes/presets.ts'
 import type { PresetAnswer, PresetsAnswer, PresetVersionsAnswer } from '../wire/presets.ts'
@@ -34,13 +35,13 @@ export const presetsRoutes = [
   endpoint({
     ...forAdmins,
     method: 'post',
-    path: `${base}/{name}`,
+    path: base,
     summary: 'Create or change a preset',
-    body: presetConfig,
+    body: z.strictObject({ name: presetName, config: presetConfig }),
     answers: onePreset,
     errors: ['quota_exceeded'],
-    handle: async ({ services, organisationId, actor, params, body }): Promise<PresetAnswer> => ({
-      data: presentPreset(await services.presets.save(organisationId, nameOf(params), body, actor)),
+    handle: async ({ services, organisationId, actor, body: { name, config } }): Promise<PresetAnswer> => ({
+      data: presentPreset(await services.presets.save(organisationId, name, config, actor)),
     }),
   }),
   endpoint({

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { isObject } from '../../../shared/base/is-object.ts'
 import { issueText, keyText } from '../../../shared/base/issue-text.ts'
 import { nearestName } from '../../../shared/base/near-misses.ts'
-import { modelOverride, providerOverride } from '../../../shared/catalog/overrides.ts'
+import { modelOverride, providerOverride, serverProtocol } from '../../../shared/catalog/overrides.ts'
 import { resolveReferences } from '../../../shared/catalog/request-additions.ts'
 import { deployment, modelRow } from '../../../shared/catalog/schema.ts'
 import { keyPolicy } from '../../../shared/keys/key-requests.ts'
@@ -79,7 +79,7 @@ const organisation = z.strictObject({
 })
 
 const newProvider = providerOverride.extend({
-  protocol: z.enum(Object.keys(protocols) as [string, ...string[]]).default('openai'),
+  protocol: z.enum(Object.keys(protocols) as [string, ...string[]]).default(serverProtocol),
   auth: providerOverride.shape.auth.default('bearer'),
 })
 

@@ -239,7 +239,7 @@ async function runApply(services: ApplyServices, options: z.output<typeof flags>
     const text = `${describe(first)}\nNothing was changed${isDry ? '' : ': --yes applies it'}.`
     return { data: { data: presented(first), applied: false }, text, exitCode: differencesFound }
   }
-  const lease = await takeLease(services.db, maxWaitMs)
+  const lease = await takeLease(services, maxWaitMs)
   try {
     await services.catalogOverrides.refresh()
     const plan = await planApply(services, file, prune)

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { elapsedMs, type MonotonicClock } from '../../../shared/base/time.ts'
 import type { Connection, Database } from '../../../shared/io/db.ts'
 
 const name = 'apply_lease'
@@ -15,11 +16,15 @@ export type Lease = {
 }
 
 /** Waits until no other process applies a file. Throws an Error when that takes longer than `maxWaitMs`. */
-export async function takeLease(db: Database, maxWaitMs: number): Promise<Lease> {
+export async function takeLease(
+  { db, monotonic }: { db: Database; monotonic: MonotonicClock },
+  maxWaitMs: number,
+): Promise<Lease> {
   const holder = randomUUID()
-  const untilMs = Date.now() + maxWaitMs
+  const beganMs = monotonic.now()
   while (!(await take(db, holder))) {
-    if (Date.now() >= untilMs) throw new Error('Another process is applying a file. Try again when it has ended.')
+    if (elapsedMs(beganMs, monotonic.now()) >= maxWaitMs)
+      throw new Error('Another process is applying a file. Try again when it has ended.')
     await sleep(pollMs)
   }
   const timer = setInterval(() => void renew(db, holder).catch(() => {}), renewMs)

@@ -12,7 +12,7 @@ import { Secret } from './secret.ts'
 
 export type ApplyServices = Pick<
   Services,
-  'db' | 'catalog' | 'catalogOverrides' | 'config' | 'clock' | 'keys' | 'presets'
+  'db' | 'catalog' | 'catalogOverrides' | 'config' | 'clock' | 'monotonic' | 'keys' | 'presets'
 >
 
 /** What is done with an object of the file, or of the ones that an earlier version of the file made. */

@@ -24,11 +24,7 @@ export function usePresetVersions(name: string) {
 }
 
 export const useSavePreset = (name: string, config: () => object, onSaved: () => void) =>
-  useChange<void, PresetAnswer>(
-    changed,
-    async base => call(`${base}/${encodeURIComponent(name)}`, { body: config() }),
-    onSaved,
-  )
+  useChange<void, PresetAnswer>(changed, async base => call(base, { body: { name, config: config() } }), onSaved)
 export const usePresetVersion = (name: string) =>
   useChange<number, PresetAnswer>(changed, (base, version) =>
     call(`${base}/${encodeURIComponent(name)}/current`, { body: { version } }),
