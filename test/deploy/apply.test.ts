@@ -86,7 +86,7 @@ async function contents() {
   const { db } = gateway.services
   return {
     overrides: await db.catalogOverride.findMany({ orderBy: [{ kind: 'asc' }, { name: 'asc' }] }),
-    settings: await db.setting.findMany({ orderBy: { name: 'asc' } }),
+    settings: await db.setting.findMany({ where: { name: { not: 'store_generation:0' } }, orderBy: { name: 'asc' } }),
     organisations: await db.organisation.findMany({ orderBy: { id: 'asc' } }),
     keys: await db.apiKey.findMany({ orderBy: { id: 'asc' } }),
     presets: await db.preset.findMany({ include: { versions: true } }),
