@@ -17,6 +17,7 @@ import { addCredit } from './credit.ts'
 import { doctor } from './doctor.ts'
 import { find } from './find.ts'
 import { findOrganisation, number, org } from './flags.ts'
+import { imports } from './import/litellm.ts'
 import { type Command, command, type EnvironmentCommand } from './parse.ts'
 import { providerKeys } from './provider-keys.ts'
 import { prune } from './prune.ts'
@@ -317,6 +318,7 @@ export const commands: readonly Command[] = [
   ...catalogDiff,
   ...providerKeys,
   ...apply,
+  ...imports,
   ...webhooks,
   ...secrets,
 ]

@@ -132,7 +132,10 @@ export function parseApplyFile(text: string, read: Read): ApplyFile {
       document.errors.map(({ message, pos }) => `${lines.linePos(pos[0]).line}: ${message.split('\n')[0]}`),
     )
   const json: unknown = document.toJS({ maxAliasCount: maxAliases }) ?? {}
-  const place = (path: readonly PropertyKey[]) => lineAt(document, lines, path)
+  const place = (path: readonly PropertyKey[]) => {
+    const line = lineAt(document, lines, path)
+    return line === null ? '' : `line ${line}: `
+  }
   const parsed = applyFile.safeParse(withPriceTexts(json), { error: issueText })
   if (!parsed.success) throw new ApplyFileError(parsed.error.issues.flatMap(issue => faultsOf(issue, json, place)))
   const faults: string[] = []
@@ -145,14 +148,14 @@ export function parseApplyFile(text: string, read: Read): ApplyFile {
 
 type Document = ReturnType<typeof parseDocument>
 
-/** The line of a member, as the beginning of a message; '' if it is not known. */
-function lineAt(document: Document, lines: LineCounter, path: readonly PropertyKey[]): string {
+/** The line of a member, or of the nearest one around it; null if it is not known. */
+export function lineAt(document: Document, lines: LineCounter, path: readonly PropertyKey[]): number | null {
   for (let length = path.length; length > 0; length--) {
     const node = document.getIn(path.slice(0, length), true) as { range?: [number, number, number] } | undefined
     const found = isAlias(node) ? node.resolve(document) : node
-    if (found?.range) return `line ${lines.linePos(found.range[0]).line}: `
+    if (found?.range) return lines.linePos(found.range[0]).line
   }
-  return ''
+  return null
 }
 
 type Issue = z.core.$ZodIssue
