@@ -9,14 +9,14 @@ const sections: [title: string, pages: string[]][] = [
   ['Start', ['index', 'clients', 'agents', 'keys-and-limits', 'models']],
   [
     'Guides',
-    ['chat', 'routing', 'reasoning', 'responses', 'responses-websocket', 'embeddings', 'images', 'audio', 'ocr'],
+    ['chat', 'presets', 'routing', 'reasoning', 'responses', 'responses-websocket', 'embeddings', 'images', 'audio', 'ocr'],
   ],
   ['Background work', ['media', 'batches-and-jobs', 'webhooks']],
   ['Realtime', ['realtime']],
   ['Money and errors', ['money', 'errors']],
   [
     'Operate',
-    ['deployment', 'configuration', 'providers', 'dashboard', 'metrics', 'traces', 'retention', 'scaling', 'security'],
+    ['deployment', 'configuration', 'apply', 'providers', 'dashboard', 'metrics', 'traces', 'retention', 'scaling', 'security'],
   ],
   ['Design', ['ARCHITECTURE', 'decisions/index', 'glossary', 'changelog']],
 ]
