@@ -33,7 +33,7 @@ const faultsOf = (additions: object, more?: object) => {
 
 test('headers of a file have the values of their variables, and names in lower case', t => {
   const { headers } = load({ headers: { 'X-Token': `Bearer \${TOKEN}`, 'x-price': `$\${5}` } })
-  t.deepEqual(headers, { 'x-token': 'Bearer secret-token', 'x-price': '${5}' })
+  t.deepEqual(headers, { 'x-token': 'Bearer secret-token', 'x-price': `\${5}` })
 })
 
 const refused: [additions: object, message: RegExp][] = [
