@@ -45,6 +45,7 @@ const policy: Policy = {
     shared: null,
     spendsMoney: true,
     capNano: null,
+    monthSpend: null,
     allowlist: null,
     expiresAtMs: null,
   },

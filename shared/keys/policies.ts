@@ -8,6 +8,7 @@ import { storeUnavailable } from '../io/outage.ts'
 import { onConnectionLost, type Redis } from '../io/redis.ts'
 import { type Shard, type Shards, shardsOf } from '../io/redis-shards.ts'
 import { authorise, type Limits, type Policy, policyOf, policyRow, type Scope } from './policy.ts'
+import type { PolicyReader } from './policy-reader.ts'
 import { findReplacedSecret, overlapEnd } from './replaced-secrets.ts'
 
 /** In place of a generation token: the policy was just read, but not under a token that Redis can confirm. */
@@ -56,6 +57,7 @@ type RedisTransaction = ReturnType<Redis['multi']>
 
 type PoliciesOptions = {
   db: Database
+  reader: PolicyReader
   redis: Redis
   clock: Clock
   /** Those of test keys. */
@@ -73,6 +75,7 @@ type PoliciesOptions = {
  */
 export class Policies {
   readonly #db: Database
+  readonly #reader: PolicyReader
   readonly #redis: Redis
   readonly #clock: Clock
   readonly #shards: Shards
@@ -85,8 +88,9 @@ export class Policies {
   })
   readonly #reads = new Map<string, Promise<Policy>>()
 
-  constructor({ db, redis, clock, testLimits, validSince }: PoliciesOptions) {
+  constructor({ db, reader, redis, clock, testLimits, validSince }: PoliciesOptions) {
     this.#db = db
+    this.#reader = reader
     this.#redis = redis
     this.#clock = clock
     this.#shards = shardsOf(redis)
@@ -282,9 +286,9 @@ export class Policies {
   }
 
   async #readRow(hash: string): Promise<Policy> {
-    const row = await this.#db.apiKey.findUnique({ where: { hash }, ...policyRow })
-    if (!row) this.#cache.delete(hash)
-    const policy = row ? policyOf(row, this.#testLimits) : await this.#readReplaced(hash)
+    const read = await this.#reader.read(hash)
+    if (!read) this.#cache.delete(hash)
+    const policy = read ? policyOf(read.row, this.#testLimits, null, read.spend) : await this.#readReplaced(hash)
     this.#cache.set(hash, policy)
     return policy
   }

@@ -5,6 +5,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { type KeyProviderPreferences, storedPreferences } from '../catalog/provider-preferences.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 import { type ContentColumns, type ContentLogging, contentLoggingOf } from './content-logging.ts'
+import type { MonthSpend } from './policy-reader.ts'
 
 /** From lowest cost to highest quality. */
 export const modes = ['cost', 'balanced', 'quality'] as const
@@ -37,6 +38,8 @@ export type Policy = {
   /** The limits of all test keys of the organisation together, and their windows; null for a live key. */
   shared: (Limits & { rateKey: string }) | null
   capNano: number | null
+  /** What was spent in a month when the policy was read; null = it was not read with it. */
+  monthSpend: MonthSpend | null
   /** Which providers may serve it, before the preferences of a request; null = all. */
   provider: KeyProviderPreferences | null
   /** Null = all models. */
@@ -77,6 +80,7 @@ export function policyOf(
   row: PolicyRow,
   testLimits: Limits = unlimited,
   replaced: ReplacedSecret | null = null,
+  monthSpend: MonthSpend | null = null,
 ): Policy {
   const bounds = row.environment === 'test' ? testLimits : unlimited
   return {
@@ -94,6 +98,7 @@ export function policyOf(
     rateKey: row.id,
     shared: row.environment === 'test' ? { rateKey: `test:${row.organisationId}`, ...testLimits } : null,
     capNano: row.monthlySpendCapNano === null ? null : Number(row.monthlySpendCapNano),
+    monthSpend,
     allowlist: row.modelAllowlist.length > 0 ? new Set(row.modelAllowlist) : null,
     deniedTiers: row.deniedTiers.length > 0 ? new Set(row.deniedTiers) : null,
     scopes: new Set(row.scopes),
