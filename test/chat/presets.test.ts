@@ -1,3 +1,6 @@
+import { on, once } from 'node:events'
+import { WebSocket } from 'ws'
+import { parseRequest } from '../../shared/batches/request.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import type { PresetConfig } from '../../shared/presets/preset-config.ts'
 import { Emulator } from '../emulators/emulator.ts'
@@ -6,6 +9,14 @@ import { use, useGateway } from '../support/use.ts'
 
 const upstream = use(test, () =>
   Emulator.start((request, response) => {
+    const { model } = request.body
+    if (request.body.stream) {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      const choices = [{ index: 0, delta: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }]
+      const usage = { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 }
+      const chunk = { id: 'c', object: 'chat.completion.chunk', created: 1, model, choices, usage }
+      return void response.end(`data: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`)
+    }
     response.writeHead(200, { 'content-type': 'application/json' })
     const choices = [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }]
     const usage = { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 }
@@ -140,6 +151,32 @@ test.serial('200: the request log has the preset with its version', async t => {
     where: { id: answer.headers.get('x-generation-id')! },
   })
   t.like(row.parameters, { preset: 'support@3', temperature: 0.5 })
+})
+
+test.serial('response.completed for a turn over a WebSocket with a preset, which the request log has', async t => {
+  const headers = { authorization: `Bearer ${account.live}` }
+  const socket = new WebSocket(`${gateway.url.replace('http', 'ws')}/v1/responses`, { headers })
+  t.teardown(() => socket.terminate())
+  await once(socket, 'open')
+  socket.send(JSON.stringify({ type: 'response.create', model: '@preset/support', input: 'Hi', store: false }))
+  for await (const [data] of on(socket, 'message')) {
+    const { type, error } = JSON.parse(String(data))
+    t.is(error, undefined)
+    if (type === 'response.completed') break
+  }
+  t.like(sent(), { temperature: 0.5, max_tokens: 77 })
+  t.regex(JSON.stringify(sent().messages[0]), /You are kind/)
+  await gateway.settled()
+  const row = await gateway.services.db.generation.findFirstOrThrow({ orderBy: { createdAt: 'desc' } })
+  t.like(row, { kind: 'responses', parameters: { preset: 'support@3' } })
+})
+
+test('a line of a batch with a preset is refused', t => {
+  for (const body of [{ model: '@preset/support' }, { model, preset: 'support' }]) {
+    const line = { custom_id: 'a', method: 'POST', url: '/v1/chat/completions', body: { ...body, messages: [user] } }
+    const parse = () => parseRequest(Buffer.from(JSON.stringify(line)), '/v1/chat/completions')
+    t.throws(parse, { message: /do not take presets/ })
+  }
 })
 
 test.serial('200 for other routes: a preview of the route, counts of tokens, and a delayed job', async t => {

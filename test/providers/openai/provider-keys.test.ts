@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Provider } from '../../../api/dashboard/wire/operator-home.ts'
+import { keyIdOf } from '../../../shared/providers/connections.ts'
 import { Emulator, type Recorded } from '../../emulators/emulator.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import { type Gateway, startGateway } from '../../support/gateway.ts'
@@ -114,6 +115,17 @@ test.serial(
     t.is(keyOf(streamed), ofEnvironment)
   },
 )
+
+test.serial('work that an earlier key has started is continued with it', async t => {
+  const { catalog, upstreams } = gateway.services
+  const openai = catalog.providers.get('openai')!
+  const keysOf = async (id: string | null) => {
+    await upstreams.connectionTo(openai, 'live', id).send({ method: 'GET', path: '/models' })
+    return keyOf(upstream.requests.at(-1)!)
+  }
+  t.is(await keysOf(keyIdOf(ofEnvironment)), ofEnvironment)
+  t.is(await keysOf(keyIdOf('sk-never-there')), first)
+})
 
 test.serial('a stored key is sealed, and neither it nor its hash is in lists or the audit log', async t => {
   const { db } = gateway.services

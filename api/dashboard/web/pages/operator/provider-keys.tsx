@@ -23,7 +23,7 @@ const columns = (remove: (key: AddedKey) => void): Column<AddedKey>[] => [
   { header: 'Ends in', cell: ({ last4 }) => (last4 === '' ? '–' : `…${last4}`) },
   { header: 'Added', cell: ({ added_at: at }) => moment(at) },
   {
-    header: '',
+    header: 'Actions',
     cell: key => (
       <Button size="compact-sm" variant="subtle" color="red.9" onClick={() => remove(key)}>
         Remove

@@ -25,7 +25,7 @@ const columns = (open: (preset: DashboardPreset) => void): Column<DashboardPrese
   { header: 'Version', kind: 'number', cell: ({ version }) => version },
   { header: 'Changed', cell: ({ updated_at: at }) => moment(at) },
   {
-    header: '',
+    header: 'Actions',
     cell: preset => (
       <Button size="compact-sm" variant="subtle" onClick={() => open(preset)}>
         Open
