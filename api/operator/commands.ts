@@ -18,6 +18,7 @@ import { updateResponseSettings } from '../../shared/responses/response-settings
 import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
 import { presentKey, presentKeys } from '../routes/present-key.ts'
 import { adjustments } from './adjustments.ts'
+import { apply } from './apply/apply.ts'
 import { cacheCommands } from './cache-commands.ts'
 import { catalogCommands } from './catalog-commands.ts'
 import { catalogDiff } from './catalog-diff.ts'
@@ -25,8 +26,10 @@ import { addCredit } from './credit.ts'
 import { doctor } from './doctor.ts'
 import { find } from './find.ts'
 import { findOrganisation, number, org } from './flags.ts'
+import { imports } from './import/litellm.ts'
 import { logExports } from './log-exports.ts'
 import { type Command, command, type EnvironmentCommand } from './parse.ts'
+import { providerKeys } from './provider-keys.ts'
 import { prune } from './prune.ts'
 import { secrets } from './secrets.ts'
 import { suspensions } from './suspensions.ts'
@@ -379,6 +382,9 @@ export const commands: readonly Command[] = [
   ...cacheCommands,
   ...catalogCommands,
   ...catalogDiff,
+  ...providerKeys,
+  ...apply,
+  ...imports,
   ...webhooks,
   ...logExports,
   ...secrets,

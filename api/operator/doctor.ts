@@ -62,7 +62,7 @@ export async function examine(env?: Environment, clock: Clock = systemClock): Pr
   let catalog: Catalog
   try {
     config = loadConfig(env)
-    catalog = loadCatalog(config.modelCatalog ?? undefined, config.providers)
+    catalog = loadCatalog(config.modelCatalog ?? undefined, config.providers, config.readVariable)
   } catch (error) {
     if (!(error instanceof ConfigError || error instanceof CatalogError)) throw error
     return error.faults.map(detail => ({ state: 'failed', check: 'configuration', detail }))

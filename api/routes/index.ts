@@ -22,6 +22,7 @@ import { mediaRoutes } from './media.ts'
 import { countTokens, createMessage } from './messages.ts'
 import { listModels, readModel } from './models.ts'
 import { readDocument } from './ocr.ts'
+import { presetRoutes } from './presets.ts'
 import { createModeration, createRanking } from './rankings.ts'
 import { realtimeRoutes } from './realtime.ts'
 import { clearResponseCache } from './response-cache.ts'
@@ -79,6 +80,7 @@ export const endpoints: readonly Endpoint[] = [
   deleteKey,
   ...budgetRoutes,
   clearResponseCache,
+  ...presetRoutes,
   readUsage,
   ...webhookEndpointRoutes,
   ...logExportRoutes,

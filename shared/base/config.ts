@@ -146,6 +146,8 @@ export type Config = Parts & {
   proxies: Proxies
   /** The names of all variables that are set, whether or not the gateway uses them. */
   variables: readonly string[]
+  /** The value of a variable that a file of the operator refers to. */
+  readVariable: (name: string) => string | undefined
 }
 
 /** All configuration errors at once, one line each. */
@@ -248,6 +250,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     providers: providers.settings,
     proxies: { http: v.HTTP_PROXY ?? null, https: v.HTTPS_PROXY ?? null, noProxy: v.NO_PROXY },
     variables: Object.keys(present),
+    readVariable: name => present[name],
   }
 }
 

@@ -13,6 +13,7 @@ import type { Webhooks } from '../webhooks/webhooks.ts'
 export type { Job }
 
 const polledColumns = {
+  model: true,
   id: true,
   kind: true,
   environment: true,

@@ -1,11 +1,9 @@
 import type { Pool } from 'pg'
 import { type Clock, monthOf } from '../base/time.ts'
-import type { PolicyRow } from './policy.ts'
+import type { MonthSpend, PolicyRow } from './policy.ts'
 
 /** A key's row with what was spent in a month, as the admission script installs it where Redis has nothing. */
 export type ReadPolicy = { row: PolicyRow; spend: MonthSpend }
-/** `figures`: nano-dollars and the version of the row, as the script reads them. */
-export type MonthSpend = { month: string; figures: string }
 
 type Waiting = { hash: string; resolve(read: ReadPolicy | null): void; reject(error: unknown): void }
 

@@ -5,7 +5,6 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { type KeyProviderPreferences, storedPreferences } from '../catalog/provider-preferences.ts'
 import type { ApiKey, Budget } from '../generated/prisma/client.ts'
 import { type ContentColumns, type ContentLogging, contentLoggingOf } from './content-logging.ts'
-import type { MonthSpend } from './policy-reader.ts'
 
 /** From lowest cost to highest quality. */
 export const modes = ['cost', 'balanced', 'quality'] as const
@@ -15,6 +14,9 @@ export type Scope = (typeof scopes)[number]
 
 /** `revoked` is final; a key is disabled by a person, or blocked by the service. */
 export type KeyState = 'active' | 'revoked' | 'disabled' | 'blocked'
+
+/** What a key spent in a month. `figures`: nano-dollars and the version of the row, as the admission script reads them. */
+export type MonthSpend = { month: string; figures: string }
 
 /** The permissions and limits of a standard key, from one version of its row. */
 export type Policy = {

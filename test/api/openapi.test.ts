@@ -58,6 +58,19 @@ async function madeKey(): Promise<string> {
   return `/api/v1/keys/${row.hash}`
 }
 
+/** The path of a preset that has two versions. */
+async function madePreset(): Promise<string> {
+  for (const temperature of [0.2, 0.3])
+    await gateway.services.presets.save(
+      account.organisationId,
+      'support',
+      { model: 'auto', temperature },
+      operatorActor,
+    )
+  return '/api/v1/presets/support'
+}
+const noPreset = '/api/v1/presets/nothing'
+
 async function generationPath(): Promise<string> {
   const body = validBodies['/v1/chat/completions']
   const response = await gateway.fetch('/v1/chat/completions', { key: account.test, body })
@@ -316,6 +329,46 @@ const calls: Record<string, Documented> = {
     success: async () => [{ key: provisioning, path: await madeKey() }],
     errors: () => [...strangers(), { key: provisioning, path: nowhere }],
   },
+  'GET /api/v1/presets': {
+    success: async () => [{ key: provisioning, path: (await madePreset()).replace('/support', '') }],
+    errors: strangers,
+  },
+  'GET /api/v1/presets/{name}': {
+    success: async () => [{ key: provisioning, path: await madePreset() }],
+    errors: () => [
+      ...strangers().map(call => ({ ...call, path: noPreset })),
+      { key: provisioning, path: noPreset },
+      { key: provisioning, path: '/api/v1/presets/Not%20A%20Name' },
+    ],
+  },
+  'POST /api/v1/presets/{name}': {
+    success: async () => [{ key: provisioning, path: await madePreset(), body: { model: 'auto', temperature: 0.4 } }],
+    errors: () => [
+      ...strangers().map(call => ({ ...call, path: noPreset, body: { model: 'auto' } })),
+      { key: provisioning, path: noPreset, body: {} },
+      { key: provisioning, path: noPreset, body: { model: '@preset/other' } },
+      { key: provisioning, path: noPreset, body: { temperatur: 1 } },
+    ],
+  },
+  'GET /api/v1/presets/{name}/versions': {
+    success: async () => [{ key: provisioning, path: `${await madePreset()}/versions` }],
+    errors: () => [
+      ...strangers().map(call => ({ ...call, path: `${noPreset}/versions` })),
+      { key: provisioning, path: `${noPreset}/versions` },
+    ],
+  },
+  'POST /api/v1/presets/{name}/current': {
+    success: async () => [{ key: provisioning, path: `${await madePreset()}/current`, body: { version: 1 } }],
+    errors: () => [
+      ...strangers().map(call => ({ ...call, path: `${noPreset}/current`, body: { version: 1 } })),
+      { key: provisioning, path: `${noPreset}/current`, body: { version: 1 } },
+      { key: provisioning, path: `${noPreset}/current`, body: { version: 0 } },
+    ],
+  },
+  'DELETE /api/v1/presets/{name}': {
+    success: async () => [{ key: provisioning, path: await madePreset() }],
+    errors: () => [...strangers().map(call => ({ ...call, path: noPreset })), { key: provisioning, path: noPreset }],
+  },
   'GET /healthz': { success: () => [{}], errors: none },
   'GET /readyz': { success: () => [{}], errors: none },
   'GET /openapi.json': { success: () => [{}], errors: none },
@@ -371,6 +424,7 @@ test.serial('200 with every body that the document has as an example', async t =
       const address = path
         .replace('/api/v1/budgets/{scope}', budget)
         .replace('/api/v1/keys/{hash}', path.includes('{hash}') ? await madeKey() : '')
+        .replace('/api/v1/presets/{name}', path.includes('/presets/{name}') ? await madePreset() : '')
         .replace(
           '/api/v1/webhook-endpoints/{id}',
           path.includes('-endpoints/{id}') ? await madeEndpoint(gateway, account.organisationId) : '',

@@ -19,6 +19,7 @@ const layers: Record<string, number> = {
   'shared/providers': 5,
   'shared/payments': 5,
   'shared/feedback': 5,
+  'shared/presets': 5,
   'shared/routing': 6,
   'shared/platform.ts': 7,
   'shared/files': 8,

@@ -28,6 +28,7 @@ import { operatorSuspensionRoutes } from './operator-suspensions.ts'
 import { operatorViewRoutes } from './operator-views.ts'
 import { personRoutes } from './person.ts'
 import { playgroundRoutes } from './playground.ts'
+import { presetsRoutes } from './presets.ts'
 import { requestListRoutes } from './request-list.ts'
 import { requestViewRoutes } from './request-views.ts'
 import { requestsRoutes } from './requests.ts'
@@ -49,6 +50,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...billingRoutes,
   ...modelsRoutes,
   ...playgroundRoutes,
+  ...presetsRoutes,
   ...webhooksRoutes,
   ...webhookEndpointRoutes,
   ...logExportRoutes,

@@ -192,11 +192,18 @@ export type Provider = {
   only_provider_of: string[]
   only_provider_count: number
   keys: ProviderKey[]
+  /** Keys that were added at run time are used in place of those of the environment. */
+  added_keys: AddedKey[]
+  /** Whether keys can be added: not for a server, which has its own, nor for a cloud without regions. */
+  takes_keys: boolean
   models: number
   deployments: Deployment[]
   last_error: (LastError & { model: string | null }) | null
   day: ProviderDay | null
 }
+
+/** An API key of a provider that was added at run time; `last4` is empty for a short one. */
+export type AddedKey = { id: string; last4: string; added_at: string }
 
 /** GET /dashboard/api/operator/providers, worst first */
 export type ProvidersAnswer = { data: Provider[] }
