@@ -128,10 +128,10 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   const providerPauses = new ProviderPauses({ db, redis, clock, log })
   const reservationFactors = new ReservationFactors({ db, clock, log })
   const sandbox = createSandbox()
-  const upstreams = new Upstreams({ catalog, config, health, pauses: providerPauses, sandbox, clock })
+  const sealer = new Sealer(config.encryptionKeys)
+  const upstreams = new Upstreams({ catalog, config, health, pauses: providerPauses, sandbox, clock, sealer })
   const disconnectedCalls = new DisconnectedCalls()
   const limiter = new ConcurrencyLimiter({ redis, monotonic, max: config.bulkConcurrency })
-  const sealer = new Sealer(config.encryptionKeys)
   const catalogOverrides = new CatalogOverrides(
     { db, clock, log, sealer },
     { catalog, setServers: servers => upstreams.setServers(servers), onChange: changed => metrics?.addNames(changed) },

@@ -63,6 +63,7 @@ export type IdPrefix =
   | 'top'
   | 'org'
   | 'key'
+  | 'pkey'
   | 'emb'
   | 'gen'
   | 'msg'

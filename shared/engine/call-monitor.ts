@@ -6,7 +6,7 @@ import { firstChunkAttributes } from '../traces/attributes.ts'
 import { startCall } from '../traces/calls.ts'
 import type { Span, Trace } from '../traces/trace.ts'
 import type { Pause } from '../wallet/routing-record.ts'
-import { type CallTiming, isAccountFault } from './failures.ts'
+import { type CallTiming, isAccountFault, isKeyFault } from './failures.ts'
 
 /** Answers with fewer tokens are ignored in throughput figures. */
 const minTokens = { streamed: 8, buffered: 128 }
@@ -51,7 +51,7 @@ export class CallMonitor {
     if (streamed) this.#span?.set(firstChunkAttributes(waitedMs))
     // What waits for free capacity says nothing about the speed of other requests.
     if (!streamed || !this.route.credential || this.route.target.tier === 'flex') return
-    health.recordFirstByte(this.route.target, waitedMs)
+    health.recordFirstByte(this.route.target, waitedMs, this.route.credential.id)
     metrics?.recordFirstChunk(this.route.target, waitedMs)
   }
 
@@ -62,7 +62,7 @@ export class CallMonitor {
     if (!credential) return
     const enough = target.tier !== 'flex' && tokens >= (streamed ? minTokens.streamed : minTokens.buffered)
     const fromMs = (streamed ? this.firstByteMs : null) ?? this.startedMs
-    health.recordSuccess(target, enough ? (tokens * 1_000) / Math.max(1, elapsedMs(fromMs, monotonic.now())) : null)
+    health.recordSuccess(target, enough ? (tokens * 1_000) / Math.max(1, elapsedMs(fromMs, monotonic.now())) : null, credential.id)
   }
 
   /** Records and logs a provider failure. Rejected credentials of ours are logged as errors, which raise an alert. */
@@ -72,7 +72,7 @@ export class CallMonitor {
     const { reason, status, cause: err } = error
     this.#outcome = reason
     const fields = { provider: target.provider.name, model: target.model.id, key: credential?.id, reason, status, err }
-    if (isAccountFault(reason))
+    if (isAccountFault(reason) && !target.own)
       log.error(
         { ...fields, keyOrigin: credential?.origin, remedy: remedyOf(reason, credential?.origin) },
         'the provider refuses our API key',
@@ -98,7 +98,8 @@ export class CallMonitor {
     const { target, credential } = this.route
     if (error) this.#outcome = error instanceof ProviderError ? error.reason : 'cancelled'
     this.#span?.end(this.#outcome === 'ok' ? null : this.#outcome)
-    if (!metrics || !credential) return
+    // An organisation's own key that is refused says nothing about the provider.
+    if (!metrics || !credential || (target.own && isKeyFault(this.#outcome))) return
     metrics.recordCall(target, this.#outcome, this.#outcome === 'ok' ? this.elapsedMs : null)
   }
 }

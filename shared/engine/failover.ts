@@ -11,8 +11,7 @@ import type { StickyTarget } from '../routing/router.ts'
 import type { Pause } from '../wallet/routing-record.ts'
 import type { RunServices } from './base-run.ts'
 import { CallMonitor, timingOf } from './call-monitor.ts'
-import type { FailedAttempt } from './failures.ts'
-import { ClientGone } from './failures.ts'
+import { ClientGone, type FailedAttempt, isKeyFault } from './failures.ts'
 import type { ClientPresence } from './response-writer.ts'
 import { RetryPlan } from './retry-plan.ts'
 
@@ -118,7 +117,7 @@ export async function failover<T>(
       // Overload caused by delayed work, or of the cheap tier, does not count against the provider's health for other requests.
       if (isBusy) monitor.recordAbandonment()
       else monitor.recordFailure(error)
-      plan.recordFailure(target, error, isKeyFault(error) && !route.alone, passedMs())
+      plan.recordFailure(target, error, isKeyFault(error.reason) && !route.alone, passedMs())
     }
   }
   const figures = options.targets.map(target => services.upstreams.figures(target))
@@ -142,7 +141,7 @@ async function acquirePermit(
   const disconnected = new AbortController()
   client.onGone(() => disconnected.abort())
   const waiter = { owner: bulk.owner, deadlineMs: bulk.deadlineMs, signal: disconnected.signal }
-  const permit = await services.limiter.acquire(target.provider.name, waiter).catch(error => {
+  const permit = await services.limiter.acquire(target.own?.lane ?? target.provider.name, waiter).catch(error => {
     throw client.gone ? new ClientGone('the client went away') : error
   })
   plan.extend(elapsedMs(fromMs, services.monotonic.now()))
@@ -186,11 +185,6 @@ function routeTo(
   const isSticky = sticky?.provider === target.provider.name
   const { credential, alone } = upstreams.credential(target, isSticky ? sticky.credentialId : null)
   return { target, credential, alone, withinMs, tokenWithinMs }
-}
-
-/** True when only the API key caused the failure, so that another key may succeed. */
-function isKeyFault({ reason }: ProviderError): boolean {
-  return reason === 'rate_limited' || reason === 'auth' || reason === 'quota'
 }
 
 /** A wait that follows another one before the same call. */

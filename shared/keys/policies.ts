@@ -7,7 +7,8 @@ import type { Database } from '../io/db.ts'
 import { storeUnavailable } from '../io/outage.ts'
 import { onConnectionLost, type Redis } from '../io/redis.ts'
 import { type Shard, type Shards, shardsOf } from '../io/redis-shards.ts'
-import { authorise, type Limits, type Policy, policyOf, policyRow, type Scope } from './policy.ts'
+import { readOwnKeys } from './own-keys.ts'
+import { authorise, type Limits, type Policy, type PolicyRow, policyOf, policyRow, type ReplacedSecret, type Scope } from './policy.ts'
 import { findReplacedSecret, overlapEnd } from './replaced-secrets.ts'
 
 /** In place of a generation token: the policy was just read, but not under a token that Redis can confirm. */
@@ -116,7 +117,10 @@ export class Policies {
       throw storeUnavailable(error)
     })
     if (!row) throw new GatewayError('revoked_api_key', 'The API key of this work no longer exists.')
-    return new ResolvedKey(policyOf(row, this.#testLimits), unconfirmed, scope)
+    const policy = await this.#policyOf(row).catch(error => {
+      throw storeUnavailable(error)
+    })
+    return new ResolvedKey(policy, unconfirmed, scope)
   }
 
   /** Confirms a cached policy with Redis, without the admission script, and refreshes it when it is outdated. Throws 401, 503. */
@@ -284,7 +288,7 @@ export class Policies {
   async #readRow(hash: string): Promise<Policy> {
     const row = await this.#db.apiKey.findUnique({ where: { hash }, ...policyRow })
     if (!row) this.#cache.delete(hash)
-    const policy = row ? policyOf(row, this.#testLimits) : await this.#readReplaced(hash)
+    const policy = row ? await this.#policyOf(row) : await this.#readReplaced(hash)
     this.#cache.set(hash, policy)
     return policy
   }
@@ -296,6 +300,11 @@ export class Policies {
       throw new GatewayError('invalid_api_key', 'This API key does not exist. Check it, or create a new one.')
     const expires = overlapEnd(secret, secret.key)
     if (!expires) throw secretReplaced()
-    return policyOf(secret.key, this.#testLimits, { hash, expiresAtMs: expires.getTime() })
+    return this.#policyOf(secret.key, { hash, expiresAtMs: expires.getTime() })
+  }
+
+  async #policyOf(row: PolicyRow, replaced: ReplacedSecret | null = null): Promise<Policy> {
+    const ownKeys = row.ownKeys === null ? null : await readOwnKeys(this.#db, row)
+    return policyOf(row, this.#testLimits, { replaced, ownKeys })
   }
 }

@@ -5,6 +5,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { type KeyProviderPreferences, storedPreferences } from '../catalog/provider-preferences.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 import { type ContentColumns, type ContentLogging, contentLoggingOf } from './content-logging.ts'
+import type { OwnKeys } from './own-keys.ts'
 
 /** From lowest cost to highest quality. */
 export const modes = ['cost', 'balanced', 'quality'] as const
@@ -39,6 +40,8 @@ export type Policy = {
   capNano: number | null
   /** Which providers may serve it, before the preferences of a request; null = all. */
   provider: KeyProviderPreferences | null
+  /** The organisation's own provider keys, which its requests use; null = the operator's. */
+  ownKeys: OwnKeys | null
   /** Null = all models. */
   allowlist: ReadonlySet<string> | null
   /** The service tiers that its requests may not ask for; null = none. */
@@ -76,7 +79,7 @@ export type ReplacedSecret = { hash: string; expiresAtMs: number }
 export function policyOf(
   row: PolicyRow,
   testLimits: Limits = unlimited,
-  replaced: ReplacedSecret | null = null,
+  { replaced = null, ownKeys = null }: { replaced?: ReplacedSecret | null; ownKeys?: OwnKeys | null } = {},
 ): Policy {
   const bounds = row.environment === 'test' ? testLimits : unlimited
   return {
@@ -99,6 +102,7 @@ export function policyOf(
     scopes: new Set(row.scopes),
     learning: row.learning,
     provider: storedPreferences(row.provider),
+    ownKeys,
     contentLogging: contentLoggingOf(row, row.organisation),
     expiresAtMs: row.expiresAt?.getTime() ?? null,
     state: keyStateOf(row),

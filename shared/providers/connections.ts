@@ -18,7 +18,14 @@ import { protocols } from './protocols.ts'
  * An API key at a provider, or the gateway's identity there. `id` identifies it without revealing it; `origin` says where the
  * operator configured it. `secret` is what errors must not show.
  */
-export type Credential = { id: string; origin: string; readonly secret: string; identity: Identity | null }
+export type Credential = {
+  id: string
+  origin: string
+  readonly secret: string
+  identity: Identity | null
+  /** The project of Google Cloud that it belongs to, where that is part of the base URL. */
+  project?: string
+}
 
 /** A configured provider: its connection pool, its base URL with its parts, and its API keys or its identity. */
 export type Connection = {
@@ -47,6 +54,8 @@ export class Connections {
   readonly #servers = new Map<string, { key: string; connection: Connection }>()
   /** Connections to removed servers, for requests that had chosen them. */
   readonly #retired = new Map<string, Connection>()
+  /** Connections to providers for which the operator has no key; bounded by the catalog. */
+  readonly #keyless = new Map<string, Connection>()
   readonly #config: Config
   readonly #clock: Clock
   /** The identities whose tokens are valid in all regions, by kind and credentials. */
@@ -71,6 +80,21 @@ export class Connections {
 
   find(provider: string): Connection | undefined {
     return this.#connections.get(provider) ?? this.#servers.get(provider)?.connection
+  }
+
+  /**
+   * The connection that own keys of organisations use: the pool and the base URL of a provider, which needs no keys of the operator's.
+   * Null if its region is not configured.
+   */
+  base(row: ProviderRow): Connection | null {
+    const known = this.find(row.name) ?? this.#keyless.get(row.name)
+    if (known) return known
+    const settings = settingsOf(this.#config.providers, row)
+    const baseUrl = row.region === undefined ? (settings?.baseUrl ?? row.base_url) : row.base_url
+    if (baseUrl.includes('{') || !protocols[row.protocol]) return null
+    const connection = this.#open(row, baseUrl, [], settings?.proxy)
+    this.#keyless.set(row.name, connection)
+    return connection
   }
 
   /** The connection to a provider. Throws an Error if the provider is not configured. */
@@ -143,7 +167,7 @@ export class Connections {
   /** Closes every connection and aborts exchanges in progress. */
   async close(): Promise<void> {
     const servers = Array.from(this.#servers.values(), ({ connection }) => connection)
-    const all = [...this.#connections.values(), ...servers, ...this.#retired.values()]
+    const all = [...this.#connections.values(), ...servers, ...this.#retired.values(), ...this.#keyless.values()]
     for (const { credentials } of all) for (const { identity } of credentials) identity?.close()
     await Promise.all(all.map(({ pool }) => pool.destroy()))
   }
@@ -183,15 +207,15 @@ export class CredentialSelector {
 
   /** The API keys of a target, by ids that do not reveal them, with their remaining cooldowns. */
   list(target: Target): { id: string; cooldownMs: number }[] {
-    const connection = this.#connections.find(target.provider.name)
+    const connection = this.#find(target)
     if (!connection || connection.auth === 'none') return []
     return connection.credentials.map(({ id }) => ({ id, cooldownMs: this.#health.keyCooldownMs(target, id) }))
   }
 
   /** The time until one of the API keys is usable; 0 for a provider that is not configured. */
   cooldownMs(target: Target): number {
-    if (!this.#health.hasKeys) return 0
-    const connection = this.#connections.find(target.provider.name)
+    if (!this.#health.hasKeys && !target.own) return 0
+    const connection = this.#find(target)
     if (!connection) return 0
     let cooldownMs = Number.POSITIVE_INFINITY
     for (const { id } of connection.credentials)
@@ -201,16 +225,20 @@ export class CredentialSelector {
 
   /** See `Upstreams.credential`. */
   select(target: Target, preferredId: string | null): { credential: Credential; alone: boolean } {
-    const { name } = target.provider
-    const { credentials } = this.#connections.get(name)
+    const { provider, own } = target
+    const { credentials } = own?.connection ?? this.#connections.get(provider.name)
     const [only, another] = credentials
     if (!another) return { credential: only!, alone: true }
     const ready = credentials.filter(({ id }) => this.#health.keyCooldownMs(target, id) === 0)
     const usable = ready.length > 0 ? ready : credentials
     return {
-      credential: usable.find(({ id }) => id === preferredId) ?? this.#next(name, usable),
+      credential: usable.find(({ id }) => id === preferredId) ?? (own ? usable[own.calls++ % usable.length]! : this.#next(provider.name, usable)),
       alone: usable.length === 1,
     }
+  }
+
+  #find({ provider, own }: Target): Connection | undefined {
+    return own?.connection ?? this.#connections.find(provider.name)
   }
 
   #next(provider: string, usable: Credential[]): Credential {

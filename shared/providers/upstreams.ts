@@ -9,6 +9,8 @@ import { uncompressed } from '../io/content-coding.ts'
 import { type Dispatcher, type Exchange, exchange, type ResponseSink, type Timeouts } from '../io/http.ts'
 import { openSocket, type SocketAddress, SocketRefused, SocketTimeout, type WebSocket } from '../io/socket.ts'
 import { type ChatRequest, hasFunctions } from '../kinds/chat.ts'
+import type { Sealer } from '../io/sealer.ts'
+import type { OwnKey, OwnKeys } from '../keys/own-keys.ts'
 import type { DirectKind, DirectKinds, QueuedKind, SyncKind } from '../kinds/index.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import { chat as unfittedChat } from './adapters/openai/chat.ts'
@@ -26,6 +28,7 @@ import type {
 } from './contract.ts'
 import type { Figures, Health } from './health.ts'
 import { openConnection } from './open-connection.ts'
+import { type OwnAccount, OwnAccounts } from './own-accounts.ts'
 import { renamesTools } from './profile/fit-chat.ts'
 import { protocols } from './protocols.ts'
 import { ProviderError } from './provider-error.ts'
@@ -91,6 +94,7 @@ export class Upstreams {
   readonly #clock: Clock
   readonly #connections: Connections
   readonly #credentials: CredentialSelector
+  readonly #own: OwnAccounts
   readonly #sandbox: Dispatcher
   readonly #sandboxProtocol: Protocol
   readonly #sandboxSessions: SandboxSessions
@@ -102,8 +106,9 @@ export class Upstreams {
     pauses: Pick<ProviderPauses, 'isPaused'>
     sandbox: Dispatcher
     clock: Clock
+    sealer: Sealer
   }) {
-    const { catalog, config, health, pauses, sandbox, clock } = options
+    const { catalog, config, health, pauses, sandbox, clock, sealer } = options
     this.#catalog = catalog
     this.#timeouts = config.upstream
     this.#health = health
@@ -111,6 +116,7 @@ export class Upstreams {
     this.#clock = clock
     this.#connections = new Connections(catalog, config, clock)
     this.#credentials = new CredentialSelector(this.#connections, health)
+    this.#own = new OwnAccounts({ catalog, connections: this.#connections, config, health, clock, sealer })
     this.#sandbox = sandbox
     this.#sandboxProtocol = createSandboxProtocol(clock, this.#timeouts.firstByteTimeoutMs)
     this.#sandboxSessions = createSandboxSessions()
@@ -126,13 +132,25 @@ export class Upstreams {
     return environment === 'test' || this.#connections.find(provider) !== undefined
   }
 
-  /** The targets that serve a model in this environment, in catalog order. */
-  targets(model: ModelRow, environment: Environment): Target[] {
-    const targets: Target[] = []
+  /** The targets that serve a model in this environment, in catalog order; those of own keys first. */
+  targets(model: ModelRow, environment: Environment, ownKeys: OwnKeys | null = null): Target[] {
+    const targets = ownKeys ? [...this.#own.targets(model, ownKeys)] : []
+    if (ownKeys?.mode === 'own') return targets
     for (const { deployment, provider } of this.#catalog.targets(model)) {
       if (this.isConfigured(provider.name, environment)) targets.push({ model, deployment, provider })
     }
     return targets
+  }
+
+  /** The targets of a model that an organisation's own keys reach, in catalog order. */
+  ownTargets(model: ModelRow, ownKeys: OwnKeys): readonly Target[] {
+    return this.#own.targets(model, ownKeys)
+  }
+
+  /** An organisation's access to a provider by one of its keys; null if the provider's region is not configured. */
+  ownAccount(provider: ProviderRow, key: OwnKey): OwnAccount | null {
+    const credential = this.#own.credential(key, provider)
+    return this.#own.account(provider, [credential], credential.project)
   }
 
   /** The adapter for a kind at a target. `body`: the request to serve, if there is one. */
@@ -226,7 +244,7 @@ export class Upstreams {
     const { target, credential, traceparent } = route
     const timeouts = this.#timeoutsFor(route, isWhole)
     if (!credential) return exchange(this.#sandbox, { ...request, path: sandboxPrefix + request.path }, timeouts, sink)
-    const connection = this.#connections.get(target.provider.name)
+    const connection = target.own?.connection ?? this.#connections.get(target.provider.name)
     const { pool, prefix, auth } = connection
     const headers: Record<string, string> = { ...uncompressed, ...request.headers }
     if (!credential.identity) Object.assign(headers, authHeader(auth, credential.secret, this.#clock.now()))
@@ -265,7 +283,7 @@ export class Upstreams {
   async connect({ target, credential }: Route, path: string, signal: AbortSignal): Promise<WebSocket> {
     if (!credential) return connectSession(this.#sandboxSessions.address(path), null, signal)
     const { name, protocol } = target.provider
-    const connection = this.#connections.get(name)
+    const connection = target.own?.connection ?? this.#connections.get(name)
     const { baseUrl, prefix, proxy } = connection
     const request = { method: 'GET', path: prefix + path, headers: {}, body: null } as const
     const headers = await authorize(connection, credential, request, this.#clock)
@@ -279,13 +297,21 @@ export class Upstreams {
     return protocols[provider.protocol]
   }
 
-  /** The connection to a provider with one API key. A key that is no longer configured is replaced by the first one. */
-  connectionTo(provider: ProviderRow, environment: Environment, credentialId: string | null): ProviderConnection {
+  /**
+   * The connection to a provider with one API key. A key that is no longer configured is replaced by the first one. `own`: the access
+   * by an organisation's own keys.
+   */
+  connectionTo(
+    provider: ProviderRow,
+    environment: Environment,
+    credentialId: string | null,
+    own?: OwnAccount,
+  ): ProviderConnection {
     if (environment === 'test') {
       const none = () => Promise.reject(new Error('the sandbox has no connection'))
       return { provider, baseUrl: '', proxy: null, send: none, stream: none, open: none }
     }
-    const connection = this.#connections.get(provider.name)
+    const connection = own?.connection ?? this.#connections.get(provider.name)
     const { pool, proxy, baseUrl, prefix, credentials } = connection
     const credential = credentials.find(({ id }) => id === credentialId) ?? credentials[0]!
     return openConnection({
@@ -320,6 +346,7 @@ export class Upstreams {
   /** Closes every connection and aborts exchanges in progress. */
   async close(): Promise<void> {
     this.#sandboxSessions.close()
+    this.#own.close()
     await Promise.all([this.#connections.close(), this.#sandbox.destroy()])
   }
 }
