@@ -28,6 +28,7 @@ import type { Metrics } from './metrics/metrics.ts'
 import { openMetrics } from './metrics/open-metrics.ts'
 import { Health } from './providers/health.ts'
 import { addProcessGauges } from './providers/process-gauges.ts'
+import { ProviderKeys } from './providers/provider-keys.ts'
 import { ProviderPauses } from './providers/provider-pauses.ts'
 import { ReservationFactors } from './providers/reservation-factors.ts'
 import { createSandbox } from './providers/sandbox/upstream.ts'
@@ -74,6 +75,7 @@ export type Platform = {
   upstreams: Upstreams
   health: Health
   providerPauses: ProviderPauses
+  providerKeys: ProviderKeys
   reservationFactors: ReservationFactors
   limiter: ConcurrencyLimiter
   keepAlive: KeepAlive
@@ -183,6 +185,7 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
     upstreams,
     health,
     providerPauses,
+    providerKeys: new ProviderKeys({ db, policies, sealer, clock, catalog, upstreams }),
     reservationFactors,
     limiter,
     keepAlive,

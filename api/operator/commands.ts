@@ -17,6 +17,7 @@ import { doctor } from './doctor.ts'
 import { find } from './find.ts'
 import { findOrganisation, number, org } from './flags.ts'
 import { type Command, command, type EnvironmentCommand } from './parse.ts'
+import { providerKeys } from './provider-keys.ts'
 import { prune } from './prune.ts'
 import { secrets } from './secrets.ts'
 import { suspensions } from './suspensions.ts'
@@ -160,6 +161,7 @@ const keyFlags = z.strictObject({
     .optional(),
   denied_service_tiers: slugs.pipe(set(nullable.denied_service_tiers)).optional(),
   provider: json.pipe(set(nullable.provider)).optional(),
+  own_keys: nullable.own_keys,
   expires_in_days: number.pipe(set(nullable.expires_in_days)).optional(),
 })
 
@@ -167,7 +169,7 @@ const keys: Command[] = [
   command({
     name: 'key create',
     summary: 'Creates an API key and prints its secret, this once.',
-    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--denied-service-tiers flex,priority] [--provider JSON] [--expires-in-days N]',
+    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--denied-service-tiers flex,priority] [--provider JSON] [--own-keys own|own_then_shared|shared] [--expires-in-days N]',
     flags: keyFlags,
     async run(services, { org, env, ...policy }) {
       await findOrganisation(services, org)
@@ -314,6 +316,7 @@ export const commands: readonly Command[] = [
   ...catalogCommands,
   ...catalogDiff,
   ...webhooks,
+  ...providerKeys,
   ...secrets,
 ]
 

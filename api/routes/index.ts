@@ -20,6 +20,7 @@ import { mediaRoutes } from './media.ts'
 import { countTokens, createMessage } from './messages.ts'
 import { listModels, readModel } from './models.ts'
 import { readDocument } from './ocr.ts'
+import { providerKeyRoutes } from './provider-keys.ts'
 import { createModeration, createRanking } from './rankings.ts'
 import { realtimeRoutes } from './realtime.ts'
 import { countInputTokens, createResponse } from './responses.ts'
@@ -75,6 +76,7 @@ export const endpoints: readonly Endpoint[] = [
   rollKey,
   deleteKey,
   readUsage,
+  ...providerKeyRoutes,
   ...webhookEndpointRoutes,
   health,
   readiness,

@@ -234,6 +234,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
       firstByteMs: this.firstByteMs === null ? null : elapsedMs(this.beganMs, this.firstByteMs),
       durationMs: elapsedMs(this.beganMs, this.services.monotonic.now()),
       marginPpm: this.marginPpm,
+      credentialId: this.monitor?.route.credential?.id ?? null,
       signals: plan.signals,
       facts: factsOf(body, session, labels),
       overheadMs: ownMs === null ? null : Math.round(ownMs),

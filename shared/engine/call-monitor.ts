@@ -62,7 +62,11 @@ export class CallMonitor {
     if (!credential) return
     const enough = target.tier !== 'flex' && tokens >= (streamed ? minTokens.streamed : minTokens.buffered)
     const fromMs = (streamed ? this.firstByteMs : null) ?? this.startedMs
-    health.recordSuccess(target, enough ? (tokens * 1_000) / Math.max(1, elapsedMs(fromMs, monotonic.now())) : null, credential.id)
+    health.recordSuccess(
+      target,
+      enough ? (tokens * 1_000) / Math.max(1, elapsedMs(fromMs, monotonic.now())) : null,
+      credential.id,
+    )
   }
 
   /** Records and logs a provider failure. Rejected credentials of ours are logged as errors, which raise an alert. */

@@ -51,7 +51,8 @@ export function failureOf(failedAttempts: readonly FailedCall[], last: ProviderE
   const hasSeveral = new Set(attempts.map(({ provider }) => provider)).size > 1
   const isRefused = ({ target, error }: FailedCall) => isAccountFault(error.reason) && !target.own
   const refused = isBroken ? [] : failedAttempts.filter(isRefused)
-  const needsOperator = refused.length > 0 && refused.length === failedAttempts.filter(({ target }) => !target.own).length
+  const needsOperator =
+    refused.length > 0 && refused.length === failedAttempts.filter(({ target }) => !target.own).length
   const general = isBroken ? brokenMessage(code, last) : messages[code][hasSeveral ? 'several' : 'one']
   const advised = refused.length === 0 ? general : `${needsOperator ? '' : `${general} `}${operatorAdvice(refused)}`
   const message = ownRefusal ? `${advised} ${ownRefusal}` : advised

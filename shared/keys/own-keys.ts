@@ -1,4 +1,4 @@
-import type { ApiKey } from '../generated/prisma/client.ts'
+import type { ApiKey, ProviderKey } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 
 /** Whose provider keys a key's requests use: the organisation's alone, these first, or the operator's. */
@@ -39,16 +39,23 @@ export async function readOwnKeys(
     orderBy: [{ createdAt: 'asc' }, { id: 'asc' }],
     take: maxProviderKeys,
   })
-  const usable = rows.filter(({ keyIds }) => keyIds.length === 0 || keyIds.includes(row.id))
-  return {
-    mode,
-    keys: usable.map(({ id, provider, name, last4, secret, models }) => ({
-      id,
-      provider,
-      name,
-      last4,
-      secret,
-      models: models.length > 0 ? new Set(models) : null,
-    })),
-  }
+  return { mode, keys: rows.filter(({ keyIds }) => keyIds.length === 0 || keyIds.includes(row.id)).map(ownKeyOf) }
+}
+
+/** Finds a provider key by its id, also a disabled one, for work that it has begun; null when it was deleted. */
+export async function findOwnKey(db: Connection, id: string): Promise<OwnKey | null> {
+  const row = await db.providerKey.findUnique({ where: { id } })
+  return row && ownKeyOf(row)
+}
+
+/** The provider keys that a key may use for work that was accepted with own keys, whatever its policy is now. */
+export async function findOwnKeys(db: Connection, keyId: string): Promise<OwnKeys> {
+  const row = await db.apiKey.findUnique({ where: { id: keyId } })
+  const own = row && (await readOwnKeys(db, { ...row, ownKeys: 'own' }))
+  return own ?? { mode: 'own', keys: [] }
+}
+
+/** A provider key's row as requests need it. */
+export function ownKeyOf({ id, provider, name, last4, secret, models }: ProviderKey): OwnKey {
+  return { id, provider, name, last4, secret, models: models.length > 0 ? new Set(models) : null }
 }

@@ -8,7 +8,16 @@ import { storeUnavailable } from '../io/outage.ts'
 import { onConnectionLost, type Redis } from '../io/redis.ts'
 import { type Shard, type Shards, shardsOf } from '../io/redis-shards.ts'
 import { readOwnKeys } from './own-keys.ts'
-import { authorise, type Limits, type Policy, type PolicyRow, policyOf, policyRow, type ReplacedSecret, type Scope } from './policy.ts'
+import {
+  authorise,
+  type Limits,
+  type Policy,
+  type PolicyRow,
+  policyOf,
+  policyRow,
+  type ReplacedSecret,
+  type Scope,
+} from './policy.ts'
 import { findReplacedSecret, overlapEnd } from './replaced-secrets.ts'
 
 /** In place of a generation token: the policy was just read, but not under a token that Redis can confirm. */

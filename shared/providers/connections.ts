@@ -232,7 +232,9 @@ export class CredentialSelector {
     const ready = credentials.filter(({ id }) => this.#health.keyCooldownMs(target, id) === 0)
     const usable = ready.length > 0 ? ready : credentials
     return {
-      credential: usable.find(({ id }) => id === preferredId) ?? (own ? usable[own.calls++ % usable.length]! : this.#next(provider.name, usable)),
+      credential:
+        usable.find(({ id }) => id === preferredId) ??
+        (own ? usable[own.calls++ % usable.length]! : this.#next(provider.name, usable)),
       alone: usable.length === 1,
     }
   }

@@ -45,7 +45,8 @@ export async function checkCredentials(
   }
 }
 
-async function checkCredential(
+/** Asks a provider, with one request that costs nothing, whether it accepts a key. */
+export async function checkCredential(
   provider: ProviderRow,
   { pool, proxy, baseUrl, prefix, auth, origin }: Connection,
   credential: Credential,

@@ -146,8 +146,11 @@ export class Health {
   }
 
   /** Records the first byte of a response, `firstByteMs` after the call with a key. */
-  recordFirstByte(target: Target, firstByteMs: number, keyId: string): void {
-    if (target.own) return this.#ownKeys.recordSuccess(target, keyId, firstByteMs)
+  recordFirstByte(target: Target, firstByteMs: number, keyId = ''): void {
+    if (target.own) {
+      this.#ownKeys.recordSuccess(target, keyId, firstByteMs)
+      return
+    }
     const id = this.#idOf(target)
     const observed = this.#records.observe(id)
     observed.firstBytes++
@@ -157,8 +160,11 @@ export class Health {
   }
 
   /** Records a successful call with a key, at `tokensPerSecond` (null = unknown). */
-  recordSuccess(target: Target, tokensPerSecond: number | null, keyId: string): void {
-    if (target.own) return this.#ownKeys.recordSuccess(target, keyId)
+  recordSuccess(target: Target, tokensPerSecond: number | null, keyId = ''): void {
+    if (target.own) {
+      this.#ownKeys.recordSuccess(target, keyId)
+      return
+    }
     const id = this.#idOf(target)
     const observed = this.#records.observe(id)
     this.#accountFaults.delete(id)
@@ -175,7 +181,10 @@ export class Health {
    * against the target.
    */
   recordFailure(target: Target, error: ProviderError, waitedMs: number, key: CalledKey): void {
-    if (target.own) return this.#ownKeys.recordFailure(target, error, waitedMs, key.id)
+    if (target.own) {
+      this.#ownKeys.recordFailure(target, error, waitedMs, key.id)
+      return
+    }
     const id = this.#idOf(target)
     const { reason, status, message, retryAfterMs } = error
     const pauseMs = retryAfterMs === null ? 0 : Math.min(retryAfterMs, maxPauseMs)

@@ -17,7 +17,7 @@ import { ownIdentity, serviceAccountOf } from './identities/own-identity.ts'
  */
 export type OwnAccount = {
   connection: Connection
-  /** The fee, as the parts per million of the provider's price that are charged beyond it. */
+  /** See `ownKeyMarginPpm`. */
   marginPpm: bigint
   /** The name of its concurrency limit for delayed work. */
   lane: string
@@ -30,7 +30,7 @@ export const secretPlace = (id: string) => `provider_keys.secret ${id}`
 
 /** Whether the id of a credential is that of an organisation's own key. */
 export function isOwnKeyId(id: string | null): boolean {
-  return id !== null && id.startsWith('pkey_')
+  return id?.startsWith('pkey_') === true
 }
 
 /** Whether organisations can bring keys for a provider: it has keys, and its models have the same names in every account. */
@@ -38,8 +38,20 @@ export function takesOwnKeys({ auth, named_deployments }: ProviderRow): boolean 
   return auth !== 'none' && !named_deployments
 }
 
+/** The fee for calls with own keys, as the parts per million of the provider's price that are charged beyond it. */
+export function ownKeyMarginPpm({ ownKeyFeePpm }: Pick<Config, 'ownKeyFeePpm'>): bigint {
+  return ownKeyFeePpm - 1_000_000n
+}
+
 type Opened = { sealed: string; credential: Credential }
-type Options = { catalog: Catalog; connections: Connections; config: Config; health: Health; clock: Clock; sealer: Sealer }
+type Options = {
+  catalog: Catalog
+  connections: Connections
+  config: Config
+  health: Health
+  clock: Clock
+  sealer: Sealer
+}
 
 const maxOpened = 20_000
 
@@ -94,8 +106,7 @@ export class OwnAccounts {
       project === null ? text : text.replace(/\/projects\/[^/]*\//, `/projects/${project}/`)
     const { baseUrl, prefix } = base
     const connection = { ...base, baseUrl: atProject(baseUrl), prefix: atProject(prefix), credentials }
-    const marginPpm = config.ownKeyFeePpm - 1_000_000n
-    return { connection, marginPpm, lane: `${provider.name}:${credentials[0]!.id}`, calls: 0 }
+    return { connection, marginPpm: ownKeyMarginPpm(config), lane: `${provider.name}:${credentials[0]!.id}`, calls: 0 }
   }
 
   /** A key as calls use it, decrypted. Throws 503 when its encryption key is not configured. */

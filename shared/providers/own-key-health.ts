@@ -67,7 +67,10 @@ export class OwnKeyHealth {
       return
     }
     const state = this.#stateOf(ofModel(keyId, target.model.id))
-    if (reason === 'rate_limited') return this.#pause(state, pauseMs || cooldownLimitsMs.min)
+    if (reason === 'rate_limited') {
+      this.#pause(state, pauseMs || cooldownLimitsMs.min)
+      return
+    }
     state.failures++
     const openMs = Math.min(Math.max(waitedMs, cooldownLimitsMs.min), cooldownLimitsMs.max)
     this.#pause(state, Math.max(pauseMs, state.failures >= failuresToOpen ? openMs : 0))

@@ -2,15 +2,15 @@ import type { Config } from '../base/config.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Server } from '../catalog/overrides.ts'
-import { valueFor } from '../catalog/regions.ts'
+import { familyOf, valueFor } from '../catalog/regions.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { servesResponses } from '../catalog/traits.ts'
 import { uncompressed } from '../io/content-coding.ts'
 import { type Dispatcher, type Exchange, exchange, type ResponseSink, type Timeouts } from '../io/http.ts'
-import { openSocket, type SocketAddress, SocketRefused, SocketTimeout, type WebSocket } from '../io/socket.ts'
-import { type ChatRequest, hasFunctions } from '../kinds/chat.ts'
 import type { Sealer } from '../io/sealer.ts'
+import { openSocket, type SocketAddress, SocketRefused, SocketTimeout, type WebSocket } from '../io/socket.ts'
 import type { OwnKey, OwnKeys } from '../keys/own-keys.ts'
+import { type ChatRequest, hasFunctions } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds, QueuedKind, SyncKind } from '../kinds/index.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import { chat as unfittedChat } from './adapters/openai/chat.ts'
@@ -26,9 +26,10 @@ import type {
   Target,
   UpstreamRequest,
 } from './contract.ts'
+import { type CredentialReport, checkCredential } from './credential-check.ts'
 import type { Figures, Health } from './health.ts'
 import { openConnection } from './open-connection.ts'
-import { type OwnAccount, OwnAccounts } from './own-accounts.ts'
+import { type OwnAccount, OwnAccounts, takesOwnKeys } from './own-accounts.ts'
 import { renamesTools } from './profile/fit-chat.ts'
 import { protocols } from './protocols.ts'
 import { ProviderError } from './provider-error.ts'
@@ -88,6 +89,7 @@ const maxUpgradeMs = 10_000
  */
 export class Upstreams {
   readonly #catalog: Catalog
+  readonly #config: Config
   readonly #timeouts: Timeouts
   readonly #health: Health
   readonly #pauses: Pick<ProviderPauses, 'isPaused'>
@@ -110,6 +112,7 @@ export class Upstreams {
   }) {
     const { catalog, config, health, pauses, sandbox, clock, sealer } = options
     this.#catalog = catalog
+    this.#config = config
     this.#timeouts = config.upstream
     this.#health = health
     this.#pauses = pauses
@@ -151,6 +154,21 @@ export class Upstreams {
   ownAccount(provider: ProviderRow, key: OwnKey): OwnAccount | null {
     const credential = this.#own.credential(key, provider)
     return this.#own.account(provider, [credential], credential.project)
+  }
+
+  /** Asks a provider whether it accepts an organisation's key; null if none of its regions is configured. */
+  async testOwnKey(key: OwnKey): Promise<CredentialReport | null> {
+    const rows = [...this.#catalog.providers.values()].filter(row => familyOf(row.name) === key.provider)
+    let report: CredentialReport | null = null
+    for (const row of rows) {
+      const account = takesOwnKeys(row) ? this.ownAccount(row, key) : null
+      if (!account || report?.outcome === 'accepted') continue
+      const { connection } = account
+      const found = await checkCredential(row, connection, connection.credentials[0]!, this.#config, this.#clock)
+      if (report === null || found.outcome !== 'unknown') report = found
+      if (found.outcome !== 'unknown') break
+    }
+    return report
   }
 
   /** The adapter for a kind at a target. `body`: the request to serve, if there is one. */

@@ -362,6 +362,7 @@ function isSticky({ target, figures }: Option, sticky: StickyTarget | null): boo
 
 /** True when no provider that precedes this one in the request's order is available as soon. */
 function isPreferred({ preference, figures, shared }: Option, group: readonly Option[]): boolean {
-  const precedes = (other: Option) => other.shared < shared || (other.shared === shared && other.preference < preference)
+  const precedes = (other: Option) =>
+    other.shared < shared || (other.shared === shared && other.preference < preference)
   return group.every(other => !precedes(other) || other.figures.cooldownMs > figures.cooldownMs)
 }

@@ -27,7 +27,14 @@ export function ownIdentity(
   if (!account) return null
   const { client_email, private_key } = account
   const CREDENTIALS = JSON.stringify({ type: 'service_account', client_email, private_key })
-  const settings = { apiKeys: [], apiKeyOrigin: '', baseUrl: null, webhookSecret: null, proxy: null, cloud: { CREDENTIALS } }
+  const settings = {
+    apiKeys: [],
+    apiKeyOrigin: '',
+    baseUrl: null,
+    webhookSecret: null,
+    proxy: null,
+    cloud: { CREDENTIALS },
+  }
   return googleIdentity({ provider: row, settings, proxies, clock })
 }
 
