@@ -26,6 +26,7 @@ import { operatorSuspensionRoutes } from './operator-suspensions.ts'
 import { operatorViewRoutes } from './operator-views.ts'
 import { personRoutes } from './person.ts'
 import { playgroundRoutes } from './playground.ts'
+import { providerKeysRoutes } from './provider-keys.ts'
 import { requestListRoutes } from './request-list.ts'
 import { requestViewRoutes } from './request-views.ts'
 import { requestsRoutes } from './requests.ts'
@@ -40,6 +41,7 @@ import { webhooksRoutes } from './webhooks.ts'
 export const dashboardEndpoints: readonly Endpoint[] = [
   ...personRoutes,
   ...keysRoutes,
+  ...providerKeysRoutes,
   ...firstStepsRoutes,
   ...auditRoutes,
   ...memberRoutes,

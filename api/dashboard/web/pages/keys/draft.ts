@@ -16,6 +16,8 @@ export type Draft = {
   deniedTiers: string[]
   /** Which providers may serve the key; null = all. */
   provider: DashboardKey['provider']
+  /** Whose provider keys its requests use. */
+  ownKeys: DashboardKey['own_keys']
   /** A `datetime-local` value in the browser's time zone; '' = never. */
   expires: string
 }
@@ -31,6 +33,7 @@ export const emptyDraft: Draft = {
   learning: true,
   deniedTiers: [],
   provider: null,
+  ownKeys: 'shared',
   expires: '',
 }
 
@@ -46,6 +49,7 @@ export function draftOf(key: DashboardKey): Draft {
     learning: key.learning,
     deniedTiers: key.denied_service_tiers ?? [],
     provider: key.provider,
+    ownKeys: key.own_keys,
     expires: key.expires_at === null ? '' : localTime(new Date(key.expires_at)),
   }
 }
@@ -66,6 +70,7 @@ export function fieldsOf(draft: Draft): KeyFields {
     denied_service_tiers:
       draft.deniedTiers.length === 0 ? null : (draft.deniedTiers as NonNullable<KeyFields['denied_service_tiers']>),
     provider: draft.provider,
+    own_keys: draft.ownKeys,
     expires_at: draft.expires === '' ? null : utcTime(draft.expires),
   }
 }
