@@ -51,7 +51,13 @@ const issuerOf = ({ headers }: Recorded) =>
 const issuers = () => [...new Set(kling.emulator.requests.map(issuerOf))]
 
 /** An organisation without credits, with an own key, and a live key in a mode. */
-async function organisation(at: Gateway, provider: string, secret: string, own_keys: KeyOptions['own_keys'] = 'own', usd = '0') {
+async function organisation(
+  at: Gateway,
+  provider: string,
+  secret: string,
+  own_keys: KeyOptions['own_keys'] = 'own',
+  usd = '0',
+) {
   const account = await at.account({ usd })
   const { providerKeys } = at.services
   const input = { provider, name: 'Mine', secret }
@@ -72,26 +78,34 @@ test.serial('a media job runs, is polled and ends with the own key, and costs no
   const row = await gateway.services.db.generation.findFirstOrThrow({ where: { id: job.id } })
   t.is(row.providerKeyId, id)
   t.true(row.upstreamCostNano! > 0n)
-  t.false(JSON.stringify(await rowOf(gateway, job.id), (_, value) => String(value) && (typeof value === 'bigint' ? 0 : value)).includes('own-secret'))
+  t.false(
+    JSON.stringify(
+      await rowOf(gateway, job.id),
+      (_, value) => String(value) && (typeof value === 'bigint' ? 0 : value),
+    ).includes('own-secret'),
+  )
   t.deepEqual(await gateway.settled(), [])
 })
 
-test.serial('failed with own_key_refused where the own key is refused or deleted, never with the operator’s', async t => {
-  const { live, id, organisationId } = await organisation(gateway, 'kling', 'mine:own-secret', 'own_then_shared', '5')
-  const running1 = await submit(gateway, '/v1/videos', live, video)
-  await running(gateway, running1.id)
-  await gateway.services.providerKeys.delete(organisationId, id, operatorActor)
-  const gone = await over(gateway, live, '/v1/videos', running1.id)
-  t.like(gone, { status: 'failed', error: { code: 'own_key_refused' }, cost_usd: 0 })
-  const other = await organisation(gateway, 'kling', 'mine:own-secret')
-  kling.emulator.next(klingError(401, 1002, 'Authorization is invalid'))
-  const refused = await submit(gateway, '/v1/videos', other.live, video)
-  const failed = await over(gateway, other.live, '/v1/videos', refused.id)
-  t.like(failed, { status: 'failed', error: { code: 'own_key_refused' } })
-  t.regex(failed.error.message, /kling refused your organisation’s own key “Mine”/)
-  t.deepEqual(issuers(), ['mine'])
-  t.deepEqual(await gateway.settled(), [])
-})
+test.serial(
+  'failed with own_key_refused where the own key is refused or deleted, never with the operator’s',
+  async t => {
+    const { live, id, organisationId } = await organisation(gateway, 'kling', 'mine:own-secret', 'own_then_shared', '5')
+    const running1 = await submit(gateway, '/v1/videos', live, video)
+    await running(gateway, running1.id)
+    await gateway.services.providerKeys.delete(organisationId, id, operatorActor)
+    const gone = await over(gateway, live, '/v1/videos', running1.id)
+    t.like(gone, { status: 'failed', error: { code: 'own_key_refused' }, cost_usd: 0 })
+    const other = await organisation(gateway, 'kling', 'mine:own-secret')
+    kling.emulator.next(klingError(401, 1002, 'Authorization is invalid'))
+    const refused = await submit(gateway, '/v1/videos', other.live, video)
+    const failed = await over(gateway, other.live, '/v1/videos', refused.id)
+    t.like(failed, { status: 'failed', error: { code: 'own_key_refused' } })
+    t.regex(failed.error.message, /kling refused your organisation’s own key “Mine”/)
+    t.deepEqual(issuers(), ['mine'])
+    t.deepEqual(await gateway.settled(), [])
+  },
+)
 
 test.serial('batches and delayed jobs run with the own key, for nothing with an empty wallet', async t => {
   const { live } = await organisation(gateway, 'openai', own)
