@@ -6,11 +6,12 @@ import { type Catalog, LiveCatalog, openCatalog } from './catalog/catalog.ts'
 import { CatalogOverrides } from './catalog/catalog-overrides.ts'
 import { type Budgets, openBudgets } from './io/byte-budget.ts'
 import { ClockSkew } from './io/clock-skew.ts'
-import { confirmTimeZone, type Database, openDatabase } from './io/db.ts'
+import { confirmTimeZone, type Database, openDatabaseOver } from './io/db.ts'
 import { DisconnectedCalls } from './io/disconnected-calls.ts'
 import { KeepAlive } from './io/keep-alive.ts'
 import type { Logger } from './io/log.ts'
 import { Mailer } from './io/mail.ts'
+import { openPool } from './io/postgres.ts'
 import { RawPool } from './io/raw-pool.ts'
 import { onConnectionError, openRequestRedis, type Redis, waitUntilReady } from './io/redis.ts'
 import type { Shard } from './io/redis-shards.ts'
@@ -22,6 +23,7 @@ import { openBlobs } from './io/storage/open-blobs.ts'
 import { KeyWatch } from './keys/key-watch.ts'
 import { Keys } from './keys/keys.ts'
 import { Policies } from './keys/policies.ts'
+import { PolicyReader } from './keys/policy-reader.ts'
 import { SigningSecret } from './keys/signing-secret.ts'
 import { ConcurrencyLimiter } from './limiter/concurrency-limiter.ts'
 import type { Metrics } from './metrics/metrics.ts'
@@ -115,7 +117,7 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   const { monotonic = systemMonotonic, statementTimeoutMs = requestStatementMs } = options
   const catalog = new LiveCatalog(openCatalog(config))
   const tracing = await openTracing(config.tracing, config.proxies)
-  const { db, rawPool, redis, queueRedis, clockSkew } = await openStores(config, log, statementTimeoutMs)
+  const { db, pool, rawPool, redis, queueRedis, clockSkew } = await openStores(config, log, statementTimeoutMs)
   const clock = options.clock ?? clockSkew
   const scripts = loadScripts(redis)
   const accounts = new Accounts({ db, redis, scripts, clock, log })
@@ -124,7 +126,8 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: requestDeadlineMs(config), onSettled })
   const refusalLog = new RefusalLog({ rawPool, clock, log })
   const validSince = (shard: Shard) => accounts.generations.of(shard).validSince
-  const policies = new Policies({ db, redis, clock, testLimits: config.quotas.testKey, validSince })
+  const reader = new PolicyReader(pool, clock)
+  const policies = new Policies({ db, reader, redis, clock, testLimits: config.quotas.testKey, validSince })
   const keyWatch = new KeyWatch({ policies, clock, log })
   const health = new Health(redis, { clock, monotonic })
   const providerPauses = new ProviderPauses({ db, redis, clock, log })
@@ -206,7 +209,8 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
 /** Connects to PostgreSQL and Redis, and checks what each must be. */
 async function openStores(config: Config, log: Logger, statementTimeoutMs: number) {
   const { databaseUrl, databasePool, databasePooler } = config
-  const db = openDatabase(databaseUrl, { connections: databasePool, statementTimeoutMs, pooler: databasePooler })
+  const pool = openPool(databaseUrl, { connections: databasePool, statementTimeoutMs, pooler: databasePooler })
+  const db = openDatabaseOver(pool)
   const rawPool = new RawPool(databaseUrl, databasePooler)
   const redis = openRequestRedis(config)
   const queueRedis = config.redisKeyPrefix === '' ? redis : openRequestRedis(queueAddress(config))
@@ -222,5 +226,5 @@ async function openStores(config: Config, log: Logger, statementTimeoutMs: numbe
   const clockSkew = new ClockSkew({ db, redis, log })
   await clockSkew.start()
   for (const warning of await listRedisWarnings(redis)) log.error(warning)
-  return { db, rawPool, redis, queueRedis, clockSkew }
+  return { db, pool, rawPool, redis, queueRedis, clockSkew }
 }

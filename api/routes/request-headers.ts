@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { type NamingBody, sessionInMetadata } from '../../shared/chat/sticky-target.ts'
-import { type CallerTimeouts, readTimeouts, timeoutName } from '../../shared/engine/caller-timeouts.ts'
+import { type CallerTimeouts, readTimeouts, type TimedBody, timeoutName } from '../../shared/engine/caller-timeouts.ts'
 import type { RequestLabels } from '../../shared/engine/report.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { Header } from '../endpoint.ts'
@@ -78,7 +78,9 @@ export function timeoutsOf(
   body: object,
   { config }: Pick<Platform, 'config'>,
 ): CallerTimeouts | null {
-  return readTimeouts(headers[timeoutName]?.toString(), body, config.upstream.totalTimeoutMs)
+  const sent = headers[timeoutName]?.toString()
+  if (sent === undefined && (body as TimedBody).provider?.timeout_ms === undefined) return null
+  return readTimeouts(sent, body, config.upstream.totalTimeoutMs)
 }
 
 const tagsName = 'x-gateway-tags'

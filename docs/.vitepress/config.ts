@@ -7,7 +7,10 @@ const docs = join(import.meta.dirname, '..')
 /** The sidebar: every page of this folder has its place here (test/api/docs-site.test.ts). */
 const sections: [title: string, pages: string[]][] = [
   ['Start', ['index', 'clients', 'agents', 'keys-and-limits', 'models']],
-  ['Guides', ['chat', 'routing', 'reasoning', 'responses', 'responses-websocket', 'embeddings', 'images', 'audio']],
+  [
+    'Guides',
+    ['chat', 'routing', 'reasoning', 'responses', 'responses-websocket', 'embeddings', 'images', 'audio', 'ocr'],
+  ],
   ['Background work', ['media', 'batches-and-jobs', 'webhooks']],
   ['Realtime', ['realtime']],
   ['Money and errors', ['money', 'errors']],

@@ -41,10 +41,16 @@ export function unansweredLine(line: number, customId: string, why: LineError): 
   return { line, customId, failed: true, text: unansweredText(customId, why), event: null, reservation: null }
 }
 
-/** The status and the body of a line that failed: the provider's own refusal where it speaks the line's format. */
-export function refusalOf(kind: DirectKind, error: GatewayError): { status: number; body: string } {
+/**
+ * The status and the body of a line that failed: the provider's own refusal where it speaks the line's format. What it cost all
+ * the same, in nano-dollars, is in `metadata`.
+ */
+export function refusalOf(kind: DirectKind, error: GatewayError, costNano: number): { status: number; body: string } {
   const received = chatFormatOf(kind).passesRefusals ? receivedError(error) : null
-  return received ?? { status: error.status, body: JSON.stringify(error.body) }
+  if (received) return received
+  const { body, status } = error
+  if (costNano > 0) body.error.metadata = { ...body.error.metadata, cost_usd: costNano / 1e9 }
+  return { status, body: JSON.stringify(body) }
 }
 
 /** In JSON they occur between values only. */

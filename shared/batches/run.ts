@@ -237,7 +237,8 @@ class LineRunner {
       const { error } = outcome
       if (error.status >= 500 && !isBusy(error) && error.status !== 503) failures++
       if (await this.#waitForRetry(error, verdict.hash, body, failures)) continue
-      return answeredLine(number, customId, requestId, { ...refusalOf(this.#kind, error), event, reservation: null })
+      const refused = refusalOf(this.#kind, error, event?.cost ?? 0)
+      return answeredLine(number, customId, requestId, { ...refused, event, reservation: null })
     }
     return null
   }

@@ -1,4 +1,5 @@
 import { PrismaPg } from '@prisma/adapter-pg'
+import type { Pool } from 'pg'
 import { ConfigError } from '../base/config.ts'
 import { PrismaClient } from '../generated/prisma/client.ts'
 import { isOutage, sqlStateOf } from './outage.ts'
@@ -11,9 +12,14 @@ export type Connection = Omit<PrismaClient, '$connect' | '$disconnect' | '$on' |
 /** Writes additional rows in the transaction that creates a row, so that both are committed or neither. */
 export type TransactionStep<Row> = (tx: Connection, row: Row) => Promise<void> | undefined
 
-/** Opens a Prisma client over a connection pool. */
+/** Opens a Prisma client over a connection pool of its own. */
 export function openDatabase(url: string, options: PoolOptions): Database {
-  const adapter = new PrismaPg(openPool(url, options), { disposeExternalPool: true })
+  return openDatabaseOver(openPool(url, options))
+}
+
+/** Opens a Prisma client over a connection pool, which it closes. */
+export function openDatabaseOver(pool: Pool): Database {
+  const adapter = new PrismaPg(pool, { disposeExternalPool: true })
   return new PrismaClient({ adapter, transactionOptions: { maxWait: 5_000, timeout: 15_000 } })
 }
 

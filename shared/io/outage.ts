@@ -62,6 +62,7 @@ const systemCodes = new Set([
   'EACCES',
   'EPERM',
   'ENOSPC',
+  'EFBIG',
   'EDQUOT',
   'EROFS',
   'EMFILE',

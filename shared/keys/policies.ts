@@ -18,6 +18,7 @@ import {
   type ReplacedSecret,
   type Scope,
 } from './policy.ts'
+import type { MonthSpend, PolicyReader } from './policy-reader.ts'
 import { findReplacedSecret, overlapEnd } from './replaced-secrets.ts'
 
 /** In place of a generation token: the policy was just read, but not under a token that Redis can confirm. */
@@ -66,6 +67,7 @@ type RedisTransaction = ReturnType<Redis['multi']>
 
 type PoliciesOptions = {
   db: Database
+  reader: PolicyReader
   redis: Redis
   clock: Clock
   /** Those of test keys. */
@@ -83,6 +85,7 @@ type PoliciesOptions = {
  */
 export class Policies {
   readonly #db: Database
+  readonly #reader: PolicyReader
   readonly #redis: Redis
   readonly #clock: Clock
   readonly #shards: Shards
@@ -95,8 +98,9 @@ export class Policies {
   })
   readonly #reads = new Map<string, Promise<Policy>>()
 
-  constructor({ db, redis, clock, testLimits, validSince }: PoliciesOptions) {
+  constructor({ db, reader, redis, clock, testLimits, validSince }: PoliciesOptions) {
     this.#db = db
+    this.#reader = reader
     this.#redis = redis
     this.#clock = clock
     this.#shards = shardsOf(redis)
@@ -295,9 +299,9 @@ export class Policies {
   }
 
   async #readRow(hash: string): Promise<Policy> {
-    const row = await this.#db.apiKey.findUnique({ where: { hash }, ...policyRow })
-    if (!row) this.#cache.delete(hash)
-    const policy = row ? await this.#policyOf(row) : await this.#readReplaced(hash)
+    const read = await this.#reader.read(hash)
+    if (!read) this.#cache.delete(hash)
+    const policy = read ? await this.#policyOf(read.row, null, read.spend) : await this.#readReplaced(hash)
     this.#cache.set(hash, policy)
     return policy
   }
@@ -312,8 +316,12 @@ export class Policies {
     return this.#policyOf(secret.key, { hash, expiresAtMs: expires.getTime() })
   }
 
-  async #policyOf(row: PolicyRow, replaced: ReplacedSecret | null = null): Promise<Policy> {
+  async #policyOf(
+    row: PolicyRow,
+    replaced: ReplacedSecret | null = null,
+    monthSpend: MonthSpend | null = null,
+  ): Promise<Policy> {
     const ownKeys = row.ownKeys === null ? null : await readOwnKeys(this.#db, row)
-    return policyOf(row, this.#testLimits, { replaced, ownKeys })
+    return policyOf(row, this.#testLimits, { replaced, ownKeys, monthSpend })
   }
 }

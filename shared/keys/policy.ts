@@ -6,6 +6,7 @@ import { type KeyProviderPreferences, storedPreferences } from '../catalog/provi
 import type { ApiKey } from '../generated/prisma/client.ts'
 import { type ContentColumns, type ContentLogging, contentLoggingOf } from './content-logging.ts'
 import type { OwnKeys } from './own-keys.ts'
+import type { MonthSpend } from './policy-reader.ts'
 
 /** From lowest cost to highest quality. */
 export const modes = ['cost', 'balanced', 'quality'] as const
@@ -38,6 +39,8 @@ export type Policy = {
   /** The limits of all test keys of the organisation together, and their windows; null for a live key. */
   shared: (Limits & { rateKey: string }) | null
   capNano: number | null
+  /** What was spent in a month when the policy was read; null = it was not read with it. */
+  monthSpend: MonthSpend | null
   /** Which providers may serve it, before the preferences of a request; null = all. */
   provider: KeyProviderPreferences | null
   /** The organisation's own provider keys, which its requests use; null = the operator's. */
@@ -72,6 +75,9 @@ export type PolicyRow = ApiKey & { organisation: ContentColumns & { suspendedAt:
 /** A secret of a key, if it is not the current one. */
 export type ReplacedSecret = { hash: string; expiresAtMs: number }
 
+/** What a policy has beside its row: how it was found, the own provider keys, and what was spent in its month. */
+type PolicyParts = { replaced?: ReplacedSecret | null; ownKeys?: OwnKeys | null; monthSpend?: MonthSpend | null }
+
 /**
  * The policy of a key's row, for its current secret or one that this replaced. A limit of 0 means none; limits
  * of test keys are capped by `testLimits`, which they share.
@@ -79,7 +85,7 @@ export type ReplacedSecret = { hash: string; expiresAtMs: number }
 export function policyOf(
   row: PolicyRow,
   testLimits: Limits = unlimited,
-  { replaced = null, ownKeys = null }: { replaced?: ReplacedSecret | null; ownKeys?: OwnKeys | null } = {},
+  { replaced = null, ownKeys = null, monthSpend = null }: PolicyParts = {},
 ): Policy {
   const bounds = row.environment === 'test' ? testLimits : unlimited
   return {
@@ -97,6 +103,7 @@ export function policyOf(
     rateKey: row.id,
     shared: row.environment === 'test' ? { rateKey: `test:${row.organisationId}`, ...testLimits } : null,
     capNano: row.monthlySpendCapNano === null ? null : Number(row.monthlySpendCapNano),
+    monthSpend,
     allowlist: row.modelAllowlist.length > 0 ? new Set(row.modelAllowlist) : null,
     deniedTiers: row.deniedTiers.length > 0 ? new Set(row.deniedTiers) : null,
     scopes: new Set(row.scopes),

@@ -295,5 +295,8 @@ export class Admission {
 function argumentsOf(request: PendingAdmission): ScriptArguments['admit']['requests'][number] {
   const { billing, generation, month, id, maxCost } = request
   const explicit = maxCost.explicit ? 1 : 0
-  return { ...reservableCost(maxCost), key: packKey(billing), generation, month, id, explicit }
+  // Only what was just read: Redis may have lost what a cached policy was read with.
+  const { monthSpend } = billing
+  const spend = generation !== '' && monthSpend?.month === month ? monthSpend.figures : ''
+  return { ...reservableCost(maxCost), key: packKey(billing), generation, month, spend, id, explicit }
 }

@@ -17,6 +17,8 @@ export type BillingContext = Readonly<{
   rpmLimit: number | null
   tpmLimit: number | null
   capNano: number | null
+  /** What the key had spent in a month when its policy was read, for a Redis that does not know it; absent = not read. */
+  monthSpend?: Readonly<{ month: string; figures: string }> | null
   /** False for test keys: nothing is reserved or charged. */
   spendsMoney: boolean
 }>

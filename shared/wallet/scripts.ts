@@ -41,6 +41,7 @@ const admit = defineScript({
       key: 'text',
       generation: 'text',
       month: 'text',
+      spend: 'text',
       id: 'text',
       estimatedTokens: 'number',
       fixedNano: 'number',

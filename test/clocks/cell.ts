@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { monthOf } from '../../shared/base/time.ts'
-import { rest } from '../chaos/verdict.ts'
+import { rest } from '../prove/verdict.ts'
 import { breaches } from '../support/chaos.ts'
 import type { ClockedStack, Role } from '../support/clocks/clocked-stack.ts'
 import { type Account, createAccount } from '../support/gateway.ts'

@@ -157,11 +157,11 @@ test.serial('429 counts the requests of both secrets together; a change of the l
 test.serial('the old secret is served from the cache, without a query', async t => {
   const { key, roll } = await world()
   const { db } = first.services
-  const { findUnique } = db.apiKey
+  const { findUnique } = db.retiredSecret
   let reads = 0
-  db.apiKey.findUnique = ((query: object) => {
+  db.retiredSecret.findUnique = ((query: object) => {
     reads++
-    return findUnique.call(db.apiKey, query as never)
+    return findUnique.call(db.retiredSecret, query as never)
   }) as typeof findUnique
   const { key: next } = await roll(key, { overlap_hours: 1 })
   await outcomes(key, next)
@@ -169,7 +169,7 @@ test.serial('the old secret is served from the cache, without a query', async t 
   await outcomes(key, next)
   reads = 0
   t.deepEqual(await outcomes(key, next), ['ok', 'ok'])
-  db.apiKey.findUnique = findUnique
+  db.retiredSecret.findUnique = findUnique
   t.is(reads, 0)
 })
 

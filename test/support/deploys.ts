@@ -1,8 +1,8 @@
-import { Load } from '../chaos/load.ts'
-import type { Providers } from '../chaos/providers.ts'
-import { seededRandom } from '../chaos/random.ts'
-import { type Account, findBreaches, rest, summarise } from '../chaos/verdict.ts'
-import type { Supervised, World } from '../chaos/world.ts'
+import { Load } from '../prove/load.ts'
+import type { Providers } from '../prove/providers.ts'
+import { seededRandom } from '../prove/random.ts'
+import { type Account, findBreaches, rest, summarise } from '../prove/verdict.ts'
+import type { Supervised, World } from '../prove/world.ts'
 import { createAccount, eventually } from './gateway.ts'
 import { type ReadinessProxy, startReadinessProxy } from './io/readiness-proxy.ts'
 import type { ExecutionContext } from './test.ts'
@@ -75,7 +75,7 @@ export class DeployUnderLoad {
     await this.proxy.close()
     const { left } = await rest(this.#world.services, restWithinMs)
     t.deepEqual(left, { jobs: 0, batches: 0, webhooks: 0, reservations: 0, usageEvents: 0 })
-    t.log(summarise(this.load).join(', '))
+    t.log(summarise(this.load))
     const { directs, submissions } = this.load
     t.deepEqual(
       directs.filter(({ outcome }) => outcome !== 'whole' && outcome !== 'cancelled'),

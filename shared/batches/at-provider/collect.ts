@@ -110,7 +110,7 @@ class Collector {
     const result = { line, customId, reservation: null }
     const refused = (error: ProviderError): FinishedLine => {
       const failure = failureOf([{ target, error }], error)
-      const { status, body } = refusalOf(kind, failure)
+      const { status, body } = refusalOf(kind, failure, 0)
       const text = answeredText(customId, requestId, status, body)
       return { ...result, failed: true, text, event: null }
     }

@@ -5,6 +5,7 @@
 --     5 expires_ms ('')  6 rpm (0 = none)  7 tpm (0 = none)  8 cap nano ('')  9 spends money (0|1)  10 rate key: id of its windows
 --     of a key that shares limits with others also: 11 rate key of these  12 their rpm  13 their tpm (0 = none)
 --   generation ('' = cached policy | generation token under which the policy was just read from Postgres)
+--   spend ('' = not read | nano and version of the key's month, which were read with the policy)
 --   explicit (1: the client requested that number of output tokens)
 --   min_tokens: the wallet does not lower the output tokens below this number
 --   likely_tokens: output tokens to reserve now, if the rest can be reserved while the request runs (0 = reserve all)
@@ -115,6 +116,16 @@ local function spend_of(key)
   return spend
 end
 
+-- Installs the spend that was read with the policy, where none is loaded; as post.lua does.
+local function install_spend(key, figures)
+  local nano, version = string.match(figures, '^(%d+):(%d+)$')
+  if not nano then return false end
+  call('HSET', key, 'posted', nano, 'version', version, 'since', since)
+  call('PERSIST', key)
+  spends[key] = nil
+  return spend_of(key)
+end
+
 -- Returns the output tokens allowed, those of them to reserve now, and their price; or a refusal as the fourth value.
 local function afford(wallet, spend, cap, request)
   if not wallet or not spend then return nil, nil, nil, { 'load' } end
@@ -188,6 +199,7 @@ local function admit(request)
   if key.pays then
     local month, requested, refusal = request.month, want, nil
     local wallet, spend = wallet_of(wallet_prefix .. key.org), spend_of(spend_prefix .. key.id .. ':' .. month)
+    if not spend and request.spend ~= '' then spend = install_spend(spend_prefix .. key.id .. ':' .. month, request.spend) end
     want, first, reserve, refusal = afford(wallet, spend, key.cap, request)
     if refusal then
       if refusal[1] == 'cap' then note_cap(key.id, month, tonumber(refusal[2]), tonumber(refusal[3])) end

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { openDatabase } from '../../../shared/io/db.ts'
-import { Load } from '../../chaos/load.ts'
-import { startProviders } from '../../chaos/providers.ts'
-import { seededRandom } from '../../chaos/random.ts'
-import { findBreaches, rest, summarise } from '../../chaos/verdict.ts'
-import { openWorld } from '../../chaos/world.ts'
+import { Load } from '../../prove/load.ts'
+import { startProviders } from '../../prove/providers.ts'
+import { seededRandom } from '../../prove/random.ts'
+import { findBreaches, rest, summarise } from '../../prove/verdict.ts'
+import { openWorld } from '../../prove/world.ts'
 import { createAccount } from '../../support/gateway.ts'
 import { type Pooler, startPgBouncer } from '../../support/io/pgbouncer.ts'
 import { runOperator } from '../../support/operator.ts'
@@ -46,7 +46,7 @@ test.serial('chat, streams, embeddings, images, videos, delayed jobs, batches an
   await load.stop()
   const { left } = await rest(world.services, restWithinMs)
   t.deepEqual(left, { jobs: 0, batches: 0, webhooks: 0, reservations: 0, usageEvents: 0 })
-  t.log(summarise(load).join(', '))
+  t.log(summarise(load))
   for (const kind of ['chat', 'stream', 'embedding', 'image'])
     t.true(load.directs.filter(direct => direct.kind === kind && direct.outcome === 'whole').length > 0, kind)
   t.deepEqual([...new Set(load.submissions.map(({ kind }) => kind))].sort(), ['batch', 'job', 'video'])

@@ -115,9 +115,11 @@ export function lineFaults(customIds: Iterable<string>, { output, errors }: Resu
   return faults
 }
 
-/** What the lines of an output file say they cost altogether, in nano-dollars. */
-export function costNano({ output }: Results): number {
-  return output.reduce((sum, { response }) => sum + Math.round(response!.body.usage.cost * 1e9), 0)
+/** What the lines of both files say they cost altogether, in nano-dollars: a failed one may have cost something as well. */
+export function costNano({ output, errors }: Results): number {
+  const answered = output.map(({ response }) => response!.body.usage.cost)
+  const failed = errors.map(({ response }) => response?.body.error?.metadata?.cost_usd ?? 0)
+  return [...answered, ...failed].reduce((sum, usd) => sum + Math.round(usd * 1e9), 0)
 }
 
 async function answered<T>(response: Response): Promise<T> {

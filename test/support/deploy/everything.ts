@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Load } from '../../chaos/load.ts'
-import { type Providers, startProviders } from '../../chaos/providers.ts'
-import { seededRandom } from '../../chaos/random.ts'
-import { findBreaches, rest, summarise } from '../../chaos/verdict.ts'
-import { openWorld, type World } from '../../chaos/world.ts'
+import { Load } from '../../prove/load.ts'
+import { type Providers, startProviders } from '../../prove/providers.ts'
+import { seededRandom } from '../../prove/random.ts'
+import { findBreaches, rest, summarise } from '../../prove/verdict.ts'
+import { openWorld, type World } from '../../prove/world.ts'
 import { SessionEmulator } from '../../emulators/sessions.ts'
 import { createAccount } from '../gateway.ts'
 import { providerSettings } from '../realtime/sessions.ts'
@@ -64,7 +64,7 @@ export async function runEverything(t: ExecutionContext, { world, providers, rec
   await load.stop()
   const { left } = await rest(world.services, restWithinMs)
   t.deepEqual(left, { jobs: 0, batches: 0, webhooks: 0, reservations: 0, usageEvents: 0 })
-  t.log(summarise(load).join(', '))
+  t.log(summarise(load))
   for (const kind of ['chat', 'stream', 'embedding', 'image'])
     t.true(load.directs.filter(direct => direct.kind === kind && direct.outcome === 'whole').length > 0, kind)
   t.deepEqual([...new Set(load.submissions.map(({ kind }) => kind))].sort(), ['batch', 'job', 'video'])

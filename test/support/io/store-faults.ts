@@ -8,6 +8,9 @@ import pg from 'pg'
 /** A state of a store in which it is reachable and yet of no use; `end` makes it well again. */
 export type StoreFault = { begin(): Promise<void>; end(): Promise<void> }
 
+/** A fault of a server's processes. */
+export type FrozenStore = StoreFault & { pids(): Promise<number[]> }
+
 async function commands(url: string, ...list: string[][]): Promise<void> {
   const client = new Redis(url, { retryStrategy: null })
   try {
@@ -101,9 +104,10 @@ export function readOnlyPostgres(url: string): StoreFault {
 }
 
 /** Stops a server's processes as they are: its connections stay and nothing is answered. */
-function frozen(pids: () => Promise<number[]>): StoreFault {
+function frozen(pids: () => Promise<number[]>): FrozenStore {
   let stopped: number[] = []
   return {
+    pids,
     async begin() {
       stopped = await pids()
       for (const pid of stopped) process.kill(pid, 'SIGSTOP')
@@ -114,7 +118,7 @@ function frozen(pids: () => Promise<number[]>): StoreFault {
   }
 }
 
-export function frozenRedis(url: string): StoreFault {
+export function frozenRedis(url: string): FrozenStore {
   return frozen(async () => {
     const client = new Redis(url)
     try {
@@ -125,7 +129,7 @@ export function frozenRedis(url: string): StoreFault {
   })
 }
 
-export function frozenPostgres(url: string): StoreFault {
+export function frozenPostgres(url: string): FrozenStore {
   return frozen(async () => {
     const [row] = await sql<{ folder: string }>(url, "SELECT current_setting('data_directory') AS folder")
     const first = Number(readFileSync(join(row!.folder, 'postmaster.pid'), 'utf8').split('\n')[0])

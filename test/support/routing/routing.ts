@@ -65,6 +65,7 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
     shared: null,
     spendsMoney: true,
     capNano: null,
+    monthSpend: null,
     allowlist: null,
     deniedTiers: null,
     expiresAtMs: null,

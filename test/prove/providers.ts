@@ -1,14 +1,35 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageEvents, sse } from '../emulators/anthropic.ts'
-import { Emulator, json, type Recorded, type Reply } from '../emulators/emulator.ts'
+import { startElevenLabs } from '../emulators/elevenlabs.ts'
+import { Emulator, json, type Recorded, type Reply, reset, text } from '../emulators/emulator.ts'
+import { startHeygen } from '../emulators/heygen.ts'
+import { startMagicHour } from '../emulators/magic-hour.ts'
+import { startMeshy } from '../emulators/meshy.ts'
+import { reply as openAiReply } from '../emulators/openai.ts'
+import { openAiAudio } from '../emulators/openai-audio.ts'
+import { rerankForms, startRankings } from '../emulators/rankings.ts'
 import { startRunway } from '../emulators/runway.ts'
+import type { WorkEmulator } from '../emulators/slow-work.ts'
+import { startSync } from '../emulators/sync.ts'
 import { png } from '../support/media/png.ts'
+
+/** What share of the calls of a provider goes wrong, and how. */
+export type Mood = {
+  /** Cuts answers in the middle. */
+  truncates: number
+  /** Never answers. */
+  hangs: number
+  /** Refuses with 429, 500, 503 or a reset. */
+  refuses: number
+  /** Answers 200 with what is no answer, or with a usage that cannot be. */
+  lies: number
+}
+export const goodMood: Mood = { truncates: 0, hangs: 0, refuses: 0, lies: 0 }
 
 export type Providers = {
   /** The environment that points the gateway's processes here. */
   env: Record<string, string>
-  /** Cuts this share of the chat answers in the middle; 0 for none. */
-  truncate(share: number): void
+  setMood(mood: Partial<Mood>): void
   /** How many calls have carried each `mark=…` so far. */
   callsByMark(): ReadonlyMap<string, number>
   close(): Promise<void>
@@ -37,10 +58,13 @@ const agentEvents = messageEvents({
 })
 const image = png(64).toString('base64')
 
-/** Starts the emulated providers of a chaos run: OpenAI-shaped chat, embeddings and images, Messages, and Runway's videos. */
-export async function startProviders(random: () => number): Promise<Providers> {
+/**
+ * Starts the emulated providers of a run: OpenAI-shaped chat, embeddings and images, Messages, and Runway's videos; with
+ * `every`, of all other kinds of work, too.
+ */
+export async function startProviders(random: () => number, { every = false } = {}): Promise<Providers> {
   const calls = new Map<string, number>()
-  let truncatedShare = 0
+  let mood = goodMood
   const count = (mark: string | undefined) => {
     if (mark !== undefined) calls.set(mark, (calls.get(mark) ?? 0) + 1)
   }
@@ -49,13 +73,16 @@ export async function startProviders(random: () => number): Promise<Providers> {
     const text = String(messages.at(-1).content)
     count(markOf(text))
     await sleep(latencyMs + random() * maxJitterMs)
-    const isCut = random() < truncatedShare
+    const isCut = random() < mood.truncates
+    const isLie = random() < mood.lies
+    if (isLie && random() < 0.5) return lieOf(random)(request, response)
+    const told = isLie ? impossibleUsages[Math.floor(random() * impossibleUsages.length)] : { usage }
     const isAgent = request.body.tools !== undefined
     const head = { id: 'chatcmpl-chaos', created: 1_795_132_800, model }
     if (!stream) {
       const message = { role: 'assistant', content: `echo: ${text}`, refusal: null }
       const choices = [{ index: 0, message, finish_reason: 'stop', logprobs: null }]
-      const body = JSON.stringify({ ...head, object: 'chat.completion', choices, usage })
+      const body = JSON.stringify({ ...head, object: 'chat.completion', choices, ...told })
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) })
       if (!isCut) return void response.end(body)
       response.write(body.slice(0, body.length / 2), () => response.destroy())
@@ -73,12 +100,12 @@ export async function startProviders(random: () => number): Promise<Providers> {
     }
     if (isAgent) send([{ index: 0, delta: { tool_calls: [toolCall] }, finish_reason: null }])
     send([{ index: 0, delta: {}, finish_reason: isAgent ? 'tool_calls' : 'stop' }])
-    send([], { usage })
+    if (told) send([], told)
     response.end('data: [DONE]\n\n')
   }
   const messages: Reply = async (_request, response) => {
     await sleep(latencyMs + random() * maxJitterMs)
-    const isCut = random() < truncatedShare
+    const isCut = random() < mood.truncates
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     for (const [i, event] of agentEvents.entries()) {
       if (response.destroyed || (isCut && i === agentEvents.length >> 1)) return void response.destroy()
@@ -89,12 +116,15 @@ export async function startProviders(random: () => number): Promise<Providers> {
   }
   const openai = await Emulator.start(async (request, response) => {
     openai.requests.length = 0 // The marks are what is kept of them.
+    if (random() < mood.hangs) return
+    if (random() < mood.refuses) return refusalOf(random)(request, response)
     if (request.path.endsWith('/chat/completions')) return chat(request, response)
     if (request.path === '/v1/messages') return messages(request, response)
     await sleep(latencyMs + random() * maxJitterMs)
     return directAnswer(request)(request, response)
   })
   const runway = await startRunway({ autoFinish: videoPolls })
+  const others = every ? await startOthers() : []
   return {
     env: {
       ...Object.fromEntries(
@@ -107,9 +137,15 @@ export async function startProviders(random: () => number): Promise<Providers> {
       ANTHROPIC_BASE_URL: openai.url,
       RUNWAY_API_KEY: 'upstream',
       RUNWAY_BASE_URL: `${runway.url}/v1`,
+      ...Object.fromEntries(
+        others.flatMap(({ name, url }) => [
+          [`${name}_API_KEY`, 'upstream'],
+          [`${name}_BASE_URL`, url],
+        ]),
+      ),
     },
-    truncate(share) {
-      truncatedShare = share
+    setMood(changed) {
+      mood = { ...mood, ...changed }
     },
     callsByMark() {
       const all = new Map(calls)
@@ -120,12 +156,64 @@ export async function startProviders(random: () => number): Promise<Providers> {
       return all
     },
     async close() {
-      await Promise.all([openai.close(), runway.close()])
+      await Promise.all([openai.close(), runway.close(), ...others.map(({ provider }) => provider.close())])
     },
   }
 }
 
+type Other = { name: string; url: string; provider: Emulator | WorkEmulator }
+
+/** Providers of single kinds of work. */
+async function startOthers(): Promise<Other[]> {
+  const finishing = { autoFinish: videoPolls }
+  const [sync, heygen, magicHour, meshy, elevenLabs, cohere] = await Promise.all([
+    startSync(finishing),
+    startHeygen(finishing),
+    startMagicHour(finishing),
+    startMeshy(finishing),
+    startElevenLabs(),
+    startRankings(rerankForms.cohere),
+  ])
+  return [
+    { name: 'SYNC', url: sync.url, provider: sync },
+    { name: 'HEYGEN', url: heygen.url, provider: heygen },
+    { name: 'MAGIC_HOUR', url: magicHour.url, provider: magicHour },
+    { name: 'MESHY', url: `${meshy.url}/openapi`, provider: meshy },
+    { name: 'ELEVENLABS', url: elevenLabs.url, provider: elevenLabs },
+    { name: 'COHERE', url: cohere.url, provider: cohere },
+  ]
+}
+
+const impossibleUsages = [
+  {},
+  { usage: null },
+  { usage: { prompt_tokens: -5, completion_tokens: 10, total_tokens: 5 } },
+  { usage: { prompt_tokens: 'many', completion_tokens: 1.5, total_tokens: null } },
+  { usage: { prompt_tokens: 20, completion_tokens: 1e12, total_tokens: 1e12 } },
+]
+
+function refusalOf(random: () => number): Reply {
+  const refusal = { error: { message: 'Try again.', type: 'server_error', param: null, code: null } }
+  const replies: Reply[] = [json(429, refusal, { 'retry-after': '1' }), json(500, refusal), json(503, refusal), reset]
+  return replies[Math.floor(random() * replies.length)]!
+}
+
+/** A 200 that is no answer of a model. */
+function lieOf(random: () => number): Reply {
+  const html = '<html><body>Down for maintenance</body></html>'
+  const replies: Reply[] = [
+    text(200, html, { 'content-type': 'text/html' }),
+    text(200, '{"choices":', { 'content-type': 'application/json' }),
+    text(200, '', { 'content-type': 'application/json' }),
+    json(200, { error: { message: 'Internal error', type: 'server_error', code: null } }),
+    text(200, 'data: {"choices":[{\n\ndata: [DONE]\n\n', { 'content-type': 'text/event-stream' }),
+  ]
+  return replies[Math.floor(random() * replies.length)]!
+}
+
 function directAnswer({ path, body }: Recorded): Reply {
+  if (path.startsWith('/v1/audio/')) return openAiAudio
+  if (path === '/v1/moderations' || path === '/v1/responses') return openAiReply
   if (path.endsWith('/embeddings')) {
     const vector =
       body.encoding_format === 'base64'
