@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { newProviderKey, presentProviderKey } from '../../shared/providers/provider-keys.ts'
@@ -23,16 +24,23 @@ const shown = (data: Shown) => ({
   text: data.test?.reason ? `${line(data)}\n${data.test.reason}` : line(data),
 })
 
-/** The own provider keys of organisations. A secret comes from the environment, so that no list of processes shows it. */
+/** The own provider keys of organisations. A secret comes from a file, so that no list of processes shows it. */
 export const providerKeys: Command[] = [
   command({
     name: 'provider-key add',
-    summary: 'Stores a provider key of an organisation: the secret is read from the variable PROVIDER_KEY.',
-    help: '--org ID --provider P --name N [--models a,b] [--key-ids key_…,key_…]',
-    flags: z.strictObject({ org, provider, name, models: list.optional(), key_ids: list.optional() }),
-    async run(services, { org, ...fields }) {
+    summary: 'Stores a provider key of an organisation; its secret is read from a file, or from /dev/stdin.',
+    help: '--org ID --provider P --name N --secret-file FILE [--models a,b] [--key-ids key_…,key_…]',
+    flags: z.strictObject({
+      org,
+      provider,
+      name,
+      secret_file: z.string().min(1),
+      models: list.optional(),
+      key_ids: list.optional(),
+    }),
+    async run(services, { org, secret_file: file, ...fields }) {
       await findOrganisation(services, org)
-      const input = newProviderKey.parse({ ...fields, secret: process.env.PROVIDER_KEY ?? '' })
+      const input = newProviderKey.parse({ ...fields, secret: await readFile(file, 'utf8') })
       return shown(presentProviderKey(await services.providerKeys.create(org, input, operatorActor)))
     },
   }),

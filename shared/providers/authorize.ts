@@ -9,7 +9,7 @@ import {
   type ResponseSink,
   type Timeouts,
 } from '../io/http.ts'
-import type { Connection, Credential } from './connections.ts'
+import type { Connection, Credential } from './access.ts'
 import type { Identity } from './identities/identity.ts'
 
 /** The headers that authorize a request: at once for an API key, later for an identity, which rejects with a ProviderError. */

@@ -8,36 +8,12 @@ import type { Server } from '../catalog/overrides.ts'
 import { settingsOf } from '../catalog/regions.ts'
 import type { ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, openPool } from '../io/http.ts'
+import type { Connection, Credential } from './access.ts'
 import type { Target } from './contract.ts'
 import type { Health } from './health.ts'
 import type { Identity } from './identities/identity.ts'
 import { openIdentity } from './identities/open-identity.ts'
 import { protocols } from './protocols.ts'
-
-/**
- * An API key at a provider, or the gateway's identity there. `id` identifies it without revealing it; `origin` says where the
- * operator configured it. `secret` is what errors must not show.
- */
-export type Credential = {
-  id: string
-  origin: string
-  readonly secret: string
-  identity: Identity | null
-  /** The project of Google Cloud that it belongs to, where that is part of the base URL. */
-  project?: string
-}
-
-/** A configured provider: its connection pool, its base URL with its parts, and its API keys or its identity. */
-export type Connection = {
-  pool: Dispatcher
-  /** The proxy of its requests; null = none. */
-  proxy: string | null
-  baseUrl: string
-  origin: string
-  prefix: string
-  credentials: Credential[]
-  auth: ProviderRow['auth']
-}
 
 /** The identities that send tokens. */
 const hasTokens: ReadonlySet<string> = new Set(['entra', 'google'])

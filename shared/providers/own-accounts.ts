@@ -6,24 +6,11 @@ import { familyOf } from '../catalog/regions.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
 import type { Sealer } from '../io/sealer.ts'
 import type { OwnKey, OwnKeys } from '../keys/own-keys.ts'
-import type { Connection, Connections, Credential } from './connections.ts'
+import type { Credential, OwnAccount } from './access.ts'
+import type { Connections } from './connections.ts'
 import type { Target } from './contract.ts'
 import type { Health } from './health.ts'
 import { ownIdentity, serviceAccountOf } from './identities/own-identity.ts'
-
-/**
- * The access of an organisation to a provider by its own keys. A target with one is called, priced, observed and limited apart from
- * the operator's target of the same model and provider.
- */
-export type OwnAccount = {
-  connection: Connection
-  /** See `ownKeyMarginPpm`. */
-  marginPpm: bigint
-  /** The name of its concurrency limit for delayed work. */
-  lane: string
-  /** Calls so far, for the turn of its keys. */
-  calls: number
-}
 
 /** The place of a provider key's secret, which its encryption authenticates. */
 export const secretPlace = (id: string) => `provider_keys.secret ${id}`

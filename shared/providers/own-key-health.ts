@@ -1,11 +1,20 @@
 import { LRUCache } from 'lru-cache'
 import { addMs, elapsedMs, longAgo, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import type { Target } from './contract.ts'
-import type { Figures } from './health.ts'
 import { failuresToOpen, mean } from './health-records.ts'
 import type { ProviderError } from './provider-error.ts'
 
 type State = { untilMs: MonotonicMs; failures: number; calls: number; firstByteMs: number; refusal: string | null }
+
+/** The figures of a target with own keys, in the form of `Figures`: its keys have the cooldowns. */
+type OwnKeyFigures = {
+  circuit: 'closed'
+  cooldownMs: number
+  failureRate: number
+  firstByteMs: number | null
+  tokensPerSecond: null
+  ownKeyRefusal?: string
+}
 
 const maxStates = 20_000
 /** How long a key that its provider refuses is not tried again. */
@@ -28,11 +37,11 @@ export class OwnKeyHealth {
   }
 
   /** The figures of a target apart from the pauses of its keys. `ownKeyRefusal`: set while every key was refused. */
-  figures({ own, model }: Target): Figures {
+  figures({ own, model }: Target): OwnKeyFigures {
     const ids = own!.connection.credentials.map(({ id }) => id)
     const firsts = ids.map(id => this.#states.get(ofModel(id, model.id))?.firstByteMs ?? -1).filter(ms => ms >= 0)
     const refusals = ids.map(id => (this.#restMs(id) > 0 ? this.#states.get(id)?.refusal : null))
-    const figures: Figures = {
+    const figures: OwnKeyFigures = {
       circuit: 'closed',
       cooldownMs: 0,
       failureRate: 0,

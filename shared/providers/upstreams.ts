@@ -13,10 +13,11 @@ import type { OwnKey, OwnKeys } from '../keys/own-keys.ts'
 import { type ChatRequest, hasFunctions } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds, QueuedKind, SyncKind } from '../kinds/index.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
+import type { Credential, OwnAccount } from './access.ts'
 import { chat as unfittedChat } from './adapters/openai/chat.ts'
 import { authHeader, authorize, exchangeAuthorized } from './authorize.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
-import { Connections, type Credential, CredentialSelector } from './connections.ts'
+import { Connections, CredentialSelector } from './connections.ts'
 import type {
   DirectAdapter,
   Protocol,
@@ -29,7 +30,7 @@ import type {
 import { type CredentialReport, checkCredential } from './credential-check.ts'
 import type { Figures, Health } from './health.ts'
 import { openConnection } from './open-connection.ts'
-import { type OwnAccount, OwnAccounts, takesOwnKeys } from './own-accounts.ts'
+import { OwnAccounts, takesOwnKeys } from './own-accounts.ts'
 import { renamesTools } from './profile/fit-chat.ts'
 import { protocols } from './protocols.ts'
 import { ProviderError } from './provider-error.ts'
@@ -45,7 +46,7 @@ import { generateContentOverChat } from './toolkit/generate-content-over-chat/ad
 import { messagesOverChat } from './toolkit/messages-over-chat/adapter.ts'
 import { responsesOverChat } from './toolkit/responses-over-chat/adapter.ts'
 
-export type { Credential } from './connections.ts'
+export type { Credential } from './access.ts'
 
 export type Environment = 'live' | 'test'
 

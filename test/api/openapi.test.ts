@@ -9,6 +9,7 @@ import { asExample, writeExamples } from '../support/api/example-answers.ts'
 import { fileCalls } from '../support/api/file-calls.ts'
 import { type OpenApi, operationsIn, resolved, type Schema } from '../support/api/openapi.ts'
 import { exampleRequest } from '../support/api/openapi-examples.ts'
+import { madeProviderKey, providerKeyCalls } from '../support/api/provider-key-calls.ts'
 import { madeEndpoint, webhookEndpointCalls, withAddress } from '../support/api/webhook-endpoint-calls.ts'
 import { batchCalls } from '../support/batches/calls.ts'
 import { delayedCalls } from '../support/delayed/calls.ts'
@@ -236,6 +237,7 @@ const calls: Record<string, Documented> = {
   ...storedResponseCalls(() => ({ gateway, account, provisioning })),
   ...batchCalls(() => ({ gateway, account, provisioning })),
   ...delayedCalls(() => ({ gateway, account, provisioning })),
+  ...providerKeyCalls(() => ({ gateway, account, provisioning })),
   ...webhookEndpointCalls(() => ({ gateway, account, provisioning })),
   ...fileCalls(() => ({ gateway, account, provisioning })),
   ...syncMediaCalls(() => ({ account, provisioning })),
@@ -349,6 +351,10 @@ test.serial('200 with every body that the document has as an example', async t =
         .replace(
           '/api/v1/webhook-endpoints/{id}',
           path.includes('-endpoints/{id}') ? await madeEndpoint(gateway, account.organisationId) : '',
+        )
+        .replace(
+          '/api/v1/provider-keys/{id}',
+          path.includes('provider-keys/{id}') ? await madeProviderKey(gateway, account.organisationId) : '',
         )
         .replace('{model}', path.includes(':') && path.includes('mbed') ? 'gemini-embedding-001' : 'gemini-3.5-flash')
         .replace(

@@ -1,3 +1,6 @@
+import { rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { Emulator, type Recorded, type Reply } from '../emulators/emulator.ts'
 import {
@@ -359,16 +362,30 @@ test.serial('a secret is in no log, answer, log entry, event or key of Redis', a
 
 test.serial('`operator provider-key` adds, lists, tests and deletes', async t => {
   const { organisationId } = await organisation('own', { none: true })
-  process.env.PROVIDER_KEY = newSecret()
-  t.teardown(() => delete process.env.PROVIDER_KEY)
+  const secret = newSecret()
+  const file = join(tmpdir(), secret)
+  await writeFile(file, `${secret}\n`)
+  t.teardown(() => rm(file))
   const run = (...argv: string[]) => operator(gateway.services, ...argv)
-  const added = (await run('provider-key', 'add', '--org', organisationId, '--provider', 'openai', '--name', 'Ops'))
-    .data as {
+  const added = (
+    await run(
+      'provider-key',
+      'add',
+      '--org',
+      organisationId,
+      '--provider',
+      'openai',
+      '--name',
+      'Ops',
+      '--secret-file',
+      file,
+    )
+  ).data as {
     data: { id: string }
   }
   const { text } = await run('provider-key', 'list', '--org', organisationId)
   t.regex(text, /openai.*accepted.*Ops/)
-  t.false(text.includes(process.env.PROVIDER_KEY!))
+  t.false(text.includes(secret))
   const at = ['--org', organisationId, '--id', added.data.id]
   t.regex((await run('provider-key', 'test', ...at)).text, /accepted/)
   await run('provider-key', 'delete', ...at)
