@@ -32,6 +32,7 @@ const createProviderKey = endpoint({
   description:
     'Keys of the organisation use it if their `own_keys` is `own` or `own_then_shared`. The provider is asked whether it accepts the key; one that it refuses is not stored.',
   body: newProviderKey,
+  example: { provider: 'magic_hour', name: 'Production', secret: 'mhk_live_0123456789' },
   answers: { 201: { description: 'The key, without its secret.', schema: providerKeyAnswer } },
   errors: ['quota_exceeded'],
   async handle({ services, organisationId, actor, body, keep }) {
