@@ -3,7 +3,7 @@ import { googleErrorBody } from '../shared/engine/google-error.ts'
 import { messagesErrorBody, messagesErrorStatus, receivedError } from '../shared/engine/messages-error.ts'
 import { responsesErrorBody, responsesErrorStatus } from '../shared/engine/responses-error.ts'
 import { isGooglePath } from './google-dialect.ts'
-import { isMessagesPath, isResponsesPath } from './http-request.ts'
+import { isMessagesPath, isResponsesPath } from './http-response.ts'
 
 /** The format of an error body, where its path does not tell: `text` is the message as `error`, `flat` as `message`. */
 export type ErrorDialect = 'usual' | 'messages' | 'google' | 'text' | 'flat'

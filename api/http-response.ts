@@ -4,7 +4,7 @@ import { elapsedMs, preciseMonotonic } from '../shared/base/time.ts'
 import type { ContentCopy } from '../shared/content-log/content-copy.ts'
 import type { Encoding, ResponseWriter } from '../shared/engine/response-writer.ts'
 import type { HeldBytes } from '../shared/io/byte-budget.ts'
-import { WriteBurst } from '../shared/io/write-burst.ts'
+import { WriteBurst } from '../shared/io/http.ts'
 import type { Trace } from '../shared/traces/trace.ts'
 
 /** Larger files are streamed and not kept for their Idempotency-Key. */
@@ -314,4 +314,14 @@ export function baseHeaders(requestId: string, isPublic: boolean): Record<string
     'access-control-allow-origin': '*',
     'access-control-expose-headers': '*',
   }
+}
+
+/** Whether the responses of a path have the format of Anthropic's API. */
+export function isMessagesPath(path: string): boolean {
+  return path === '/v1/messages' || path.startsWith('/v1/messages/')
+}
+
+/** Whether the responses of a path have the format of OpenAI's Responses API. */
+export function isResponsesPath(path: string): boolean {
+  return path === '/v1/responses' || path.startsWith('/v1/responses/')
 }

@@ -1,12 +1,13 @@
-import http, { type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import http, { IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../shared/base/config.ts'
 import { GatewayError } from '../shared/base/errors.ts'
+import { newId } from '../shared/base/ids.ts'
 import { Slab } from '../shared/base/slab.ts'
 import { addMs, elapsedMs, type MonotonicMs, preciseMonotonic } from '../shared/base/time.ts'
+import { PieceCollector, PieceCounter } from '../shared/io/byte-budget.ts'
 import { errorResponse } from './error-response.ts'
-import { HttpRequest, requestIdOf } from './http-request.ts'
 import { baseHeaders } from './http-response.ts'
 import { isWebSocketUpgrade } from './sockets/handshake.ts'
 
@@ -261,4 +262,60 @@ export class Connections {
 /** Whether no response is in progress on a connection and no byte of a request has arrived. */
 function isIdle(socket: Socket, { activeResponses, readBytes }: Connection): boolean {
   return activeResponses === 0 && socket.bytesRead === readBytes
+}
+
+/**
+ * A request that joins the pieces of its body into blocks until a handler reads it. Node buffers up to 64 KiB of separate
+ * pieces: as pieces of one byte, these take 20 MB.
+ */
+export class HttpRequest extends IncomingMessage {
+  /** What arrived after the first piece and was not asked for yet. */
+  #waiting: PieceCollector | null = null
+  #isRead = false
+  /** The pieces that waited together. */
+  #joined = 0
+
+  override push(piece: Buffer | null): boolean {
+    if (this.#isRead || this.readableLength === 0) return super.push(piece)
+    if (piece === null) {
+      this.#flush()
+      return super.push(null)
+    }
+    this.#waiting ??= new PieceCollector()
+    this.#waiting.add(piece)
+    this.#joined++
+    return this.readableLength + this.#waiting.bytes < this.readableHighWaterMark
+  }
+
+  override _read(size: number): void {
+    this.#isRead = true
+    this.#flush()
+    super._read(size)
+  }
+
+  /** Counts the pieces of a body for its reader, with those that it will get as one. */
+  static countPieces(request: IncomingMessage): PieceCounter {
+    return new PieceCounter({ joined: request instanceof HttpRequest ? request.#joined : 0 })
+  }
+
+  #flush(): void {
+    const waiting = this.#waiting
+    this.#waiting = null
+    if (waiting) super.push(waiting.take())
+  }
+}
+
+/** The request id: a valid inbound one, otherwise a new one. */
+export function requestIdOf(inbound: unknown): string {
+  return typeof inbound === 'string' && validRequestId.test(inbound) ? inbound : newId('req')
+}
+
+const validRequestId = /^[A-Za-z0-9._:-]{1,128}$/
+
+/** A URL whose path has single slashes: a base URL that ends in one makes two of them. */
+export function withSingleSlashes(url: string): string {
+  if (!url.includes('//')) return url
+  const pathEnd = url.indexOf('?')
+  const path = pathEnd < 0 ? url : url.slice(0, pathEnd)
+  return path.replace(/\/{2,}/g, '/') + url.slice(path.length)
 }

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import { GatewayError } from '../shared/base/errors.ts'
 import { parseJson, rejectNul, withoutMark } from '../shared/base/json.ts'
@@ -26,9 +26,9 @@ import { isForm, readJsonBody, releaseWhenSent } from './body/read-body.ts'
 import { copyContent, logContent } from './content-logging.ts'
 import type { Access, Context, Endpoint, Validated } from './endpoint.ts'
 import { errorResponse } from './error-response.ts'
-import { isGooglePath } from './google-dialect.ts'
-import { isMessagesPath, requestIdOf } from './http-request.ts'
-import { baseHeaders } from './http-response.ts'
+import { googleModelsUrl, isGooglePath } from './google-dialect.ts'
+import { baseHeaders, isMessagesPath } from './http-response.ts'
+import { requestIdOf, withSingleSlashes } from './http-server.ts'
 import { type IdempotentRequest, idempotencyKeyOf, runOnce } from './idempotency/run-once.ts'
 import type { StoredAnswer } from './idempotency/stored-answer.ts'
 import { logRefusedRequest } from './log-refusal.ts'
@@ -37,7 +37,7 @@ import { beginTrace, endTrace } from './request-trace.ts'
 import { State } from './state.ts'
 
 // The lifecycle of every request: opened, served or failed, closed. Requests enter through Koa (app.ts) if they need a
-// query, parameters, cookies or files, otherwise past it (direct-dispatch.ts).
+// query, parameters, cookies or files, otherwise past it (`directDispatch`).
 
 /** Larger bodies take milliseconds to parse and validate. */
 export const largeBytes = 256 * 1024
@@ -324,4 +324,44 @@ export function statusOf({ answers }: Endpoint): number {
 function ownHeaders(ctx: Context): Record<string, string> {
   const own = Object.entries(ctx.response.headers).filter(([name]) => name.startsWith('x-'))
   return Object.fromEntries(own.map(([name, value]) => [name, String(value)]))
+}
+
+/** Anthropic's clients add it to every request. */
+const betaQuery = '?beta=true'
+
+/**
+ * Dispatches requests: those to endpoints that bypass Koa directly, all others, and those with another query or a form, to
+ * `app`. `posts`: the endpoints of `POST` by their fixed paths.
+ */
+export function directDispatch(
+  services: Services,
+  app: RequestListener,
+  posts: ReadonlyMap<string, Endpoint>,
+): RequestListener {
+  return (request, response) => {
+    request.url = withSingleSlashes(request.url!)
+    if (request.method === 'GET') request.url = googleModelsUrl(request)
+    const endpoint = request.method === 'POST' ? posts.get(pathOf(request.url)) : undefined
+    if (endpoint?.bypassesKoa && !isForm(request)) void serveDirect(services, endpoint, request, response)
+    else app(request, response)
+  }
+}
+
+function pathOf(url: string): string {
+  return url.endsWith(betaQuery) ? url.slice(0, -betaQuery.length) : url
+}
+
+async function serveDirect(
+  services: Services,
+  endpoint: Endpoint,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const state = openRequest(services, request, response, 'POST', endpoint.path)
+  try {
+    await serveRequest(endpoint, state)
+  } catch (error) {
+    failRequest(state, error)
+  }
+  closeRequest(state, response.statusCode)
 }

@@ -5,7 +5,7 @@ import { endpoints } from './routes/index.ts'
 import type { State } from './state.ts'
 
 // How an endpoint is found. Those of the API whose path has no parameter, the busiest among them, by one lookup, whether
-// the request bypasses Koa (direct-dispatch.ts) or not; all others by Koa's router.
+// the request bypasses Koa (`directDispatch`) or not; all others by Koa's router.
 
 const byMethod = Map.groupBy(
   endpoints.filter(({ path }) => !path.includes('{')),

@@ -11,8 +11,9 @@ import type { Metrics } from '../shared/metrics/metrics.ts'
 import type { ScrapeServer } from '../shared/metrics/scrape-server.ts'
 import { openServices } from '../shared/open-services.ts'
 import { createApp } from './app.ts'
-import { directDispatch } from './direct-dispatch.ts'
 import { createHttpServer } from './http-server.ts'
+import { directDispatch } from './request-lifecycle.ts'
+import { fixedPathEndpoints } from './route-table.ts'
 import { UpgradeServer } from './sockets/upgrade.ts'
 import { startWarnings } from './start-warnings.ts'
 
@@ -29,7 +30,10 @@ export async function serve(config: Config): Promise<void> {
     const started = [health, providerPauses, reservationFactors].map(service => service.start())
     await Promise.all([startWithRetry(() => admission.start()), ...started])
     startReportingKeys(services, admission.instance)
-    const { server, connections } = createHttpServer(config, directDispatch(services, createApp(services).callback()))
+    const { server, connections } = createHttpServer(
+      config,
+      directDispatch(services, createApp(services).callback(), fixedPathEndpoints('POST')!),
+    )
     const housekeepingWatch = new HousekeepingWatch(services)
     const upgrades = new UpgradeServer(services)
     server.on('upgrade', (request, socket, head) => void upgrades.upgrade(request, socket, head))

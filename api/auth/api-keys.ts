@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
-import { admitRequest } from '../../shared/engine/admit-request.ts'
+import { admitRequest } from '../../shared/engine/base-run.ts'
 import type { Actor, ActorClient } from '../../shared/io/audit.ts'
 import { type ClientSecret, findClientSecret } from '../../shared/keys/client-secrets.ts'
 import { findPlaygroundSecret } from '../../shared/keys/playground-secrets.ts'

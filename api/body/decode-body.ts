@@ -12,10 +12,9 @@ import {
   type ZstdDecompress,
 } from 'node:zlib'
 import { GatewayError } from '../../shared/base/errors.ts'
-import type { HeldBytes } from '../../shared/io/byte-budget.ts'
+import { type HeldBytes, pipeJoined } from '../../shared/io/byte-budget.ts'
 import { openInflate } from '../../shared/io/content-coding.ts'
-import { pipeJoined } from '../../shared/io/pieces.ts'
-import { HttpRequest } from '../http-request.ts'
+import { HttpRequest } from '../http-server.ts'
 
 // Compressed request bodies. Clients send them without asking: Codex compresses with zstd where it signs in as OpenAI's.
 

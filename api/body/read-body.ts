@@ -1,11 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import { GatewayError } from '../../shared/base/errors.ts'
-import type { HeldBytes } from '../../shared/io/byte-budget.ts'
-import { PieceCollector, PieceCounter } from '../../shared/io/pieces.ts'
+import { type HeldBytes, PieceCollector, PieceCounter } from '../../shared/io/byte-budget.ts'
 import { clientAddress } from '../auth/address.ts'
-import { HttpRequest } from '../http-request.ts'
 import type { HttpResponse } from '../http-response.ts'
+import { HttpRequest } from '../http-server.ts'
 import type { State } from '../state.ts'
 import { codingsOf, type DecodedBody, decodeBody } from './decode-body.ts'
 

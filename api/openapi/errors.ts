@@ -10,7 +10,7 @@ import { capReached, insufficientCredits } from '../../shared/wallet/refusals.ts
 import type { Endpoint } from '../endpoint.ts'
 import { errorResponse } from '../error-response.ts'
 import { isGooglePath } from '../google-dialect.ts'
-import { isMessagesPath, isResponsesPath } from '../http-request.ts'
+import { isMessagesPath, isResponsesPath } from '../http-response.ts'
 import { errorAnswer } from '../schemas/core.ts'
 import { googleError } from '../schemas/gemini.ts'
 import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'

@@ -1,7 +1,6 @@
 import type { Duplex } from 'node:stream'
 import { GatewayError } from '../../shared/base/errors.ts'
-import type { HeldBytes } from '../../shared/io/byte-budget.ts'
-import { PieceCounter } from '../../shared/io/pieces.ts'
+import { type HeldBytes, PieceCounter } from '../../shared/io/byte-budget.ts'
 import type { WebSocket } from '../../shared/io/socket.ts'
 import { publicError } from '../request-lifecycle.ts'
 

@@ -36,6 +36,7 @@ const policy: Policy = {
     provider: null,
     ownKeys: null,
     contentLogging: null,
+    cache: null,
     state: 'active' as const,
     suspended: false,
   },

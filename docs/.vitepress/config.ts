@@ -16,7 +16,18 @@ const sections: [title: string, pages: string[]][] = [
   ['Money and errors', ['money', 'errors']],
   [
     'Operate',
-    ['deployment', 'configuration', 'providers', 'dashboard', 'metrics', 'traces', 'retention', 'scaling', 'security'],
+    [
+      'deployment',
+      'configuration',
+      'providers',
+      'dashboard',
+      'metrics',
+      'traces',
+      'retention',
+      'scaling',
+      'security',
+      'proof',
+    ],
   ],
   ['Design', ['ARCHITECTURE', 'decisions/index', 'glossary', 'changelog']],
 ]

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { z } from 'zod'
 import { readDevStack } from './dev-stack.ts'
@@ -93,6 +94,8 @@ export type Config = Parts & {
   routingLearning: boolean
   /** Whether the gateway marks what providers are to cache, in conversations whose clients mark nothing. */
   cacheMarks: boolean
+  /** The most that cached responses take in Redis, in all and for one organisation. */
+  responseCache: { maxBytes: number; maxOrganisationBytes: number }
   /** Whether sound is converted for providers that do not take its format. */
   convertMedia: boolean
   /** Whether providers of the same format receive fields of Messages and Responses requests that the gateway does not know. */
@@ -136,6 +139,8 @@ export type Config = Parts & {
   trustedProxies: number
   /** An OpenID Connect provider to sign in with. */
   oidc: { issuer: string; clientId: string; clientSecret: string; name: string } | null
+  /** What statements name as the operator, line by line, and a font file for characters that DejaVu Sans lacks. */
+  statement: { issuer: string[]; font: string | null }
   /** Card and ACH payments; `achHoldMs` is how long an ACH deposit cannot be spent. */
   stripe: { secretKey: string; webhookSecret: string; baseUrl: string | null; achHoldMs: number } | null
   /** By lower-case provider name, or `provider_region`: the values of `<PROVIDER>_API_KEY`, `_BASE_URL` and others. */
@@ -177,6 +182,8 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   const v = parsed.data
   const publicUrl = (v.PUBLIC_URL ?? `http://localhost:${v.PORT}`).replace(/\/+$/, '')
   faults.push(...findUnsafeSettings(v, publicUrl))
+  if (v.STATEMENT_FONT !== undefined && !existsSync(v.STATEMENT_FONT))
+    faults.push('STATEMENT_FONT: there is no such file')
   if (faults.length > 0) throw new ConfigError(faults)
   return {
     port: v.PORT,
@@ -216,6 +223,10 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     readOnMs: v.UPSTREAM_READ_ON_MS,
     routingLearning: v.ROUTING_LEARNING,
     cacheMarks: v.CACHE_MARKS,
+    responseCache: {
+      maxBytes: v.RESPONSE_CACHE_MB * 1024 * 1024,
+      maxOrganisationBytes: v.RESPONSE_CACHE_ORGANISATION_MB * 1024 * 1024,
+    },
     convertMedia: v.CONVERT_MEDIA,
     passUnknownFields: v.PASS_UNKNOWN_FIELDS,
     storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,
@@ -243,6 +254,8 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   }
 }
 
+const maxIssuerLines = 8
+
 /** Settings of accounts, emails and payments. */
 function accountSettings(v: z.output<typeof variables>, publicUrl: string) {
   const { OIDC_ISSUER: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET: clientSecret } = v
@@ -255,6 +268,14 @@ function accountSettings(v: z.output<typeof variables>, publicUrl: string) {
     },
     signUp: v.SIGN_UP,
     trustedProxies: v.TRUSTED_PROXIES,
+    statement: {
+      // In many places that hold variables, a value is one line: "\\n" is then written out.
+      issuer: (v.STATEMENT_ISSUER ?? '')
+        .split(/\n|\\n/)
+        .flatMap(line => line.trim() || [])
+        .slice(0, maxIssuerLines),
+      font: v.STATEMENT_FONT ?? null,
+    },
     oidc: issuer && clientId && clientSecret ? { issuer, clientId, clientSecret, name: v.OIDC_NAME } : null,
     stripe:
       secretKey && webhookSecret

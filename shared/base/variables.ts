@@ -108,6 +108,8 @@ export const variables = z.object({
   UPSTREAM_READ_ON_MS: z.coerce.number().int().min(0).max(600_000).default(10_000),
   ROUTING_LEARNING: flag.default(true),
   CACHE_MARKS: flag.default(true),
+  RESPONSE_CACHE_MB: positive(1_048_576).default(64),
+  RESPONSE_CACHE_ORGANISATION_MB: positive(1_048_576).default(16),
   CONVERT_MEDIA: flag.default(true),
   PASS_UNKNOWN_FIELDS: flag.default(false),
   STORAGE_URL: url('file:', 's3:').optional(),
@@ -153,6 +155,8 @@ export const variables = z.object({
   STRIPE_SECRET_KEY: z.string().min(1).optional(),
   STRIPE_WEBHOOK_SECRET: z.string().min(1).optional(),
   STRIPE_BASE_URL: url('https:', 'http:').optional(),
+  STATEMENT_ISSUER: z.string().min(1).max(1_000).optional(),
+  STATEMENT_FONT: z.string().min(1).optional(),
   ACH_HOLD_DAYS: z.coerce.number().int().min(0).max(60).default(7),
   ...loadLimitVariables,
 })

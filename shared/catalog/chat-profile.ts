@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import protocolProfiles from './protocol-profiles.json' with { type: 'json' }
 
 /** The reasoning efforts of OpenAI's chat format, from the least to the greatest. */
 export const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
@@ -92,67 +91,7 @@ export const chatProfile = z
   })
   .partial()
 
-type Given = z.infer<typeof chatProfile>
+export type GivenProfile = z.infer<typeof chatProfile>
 type Optional = 'message_fields' | 'efforts' | 'tools_effort' | 'refused_fields' | 'max_id_characters' | 'max_tools'
 /** A profile with its defaults. */
-export type ChatProfile = Required<Omit<Given, Optional>> & Pick<Given, Optional>
-
-/** What servers of OpenAI's dialect usually accept. */
-const defaults: ChatProfile = {
-  developer_role: false,
-  system_turns: false,
-  system_only: true,
-  assistant_first: true,
-  user_after_tool: true,
-  prefill: 'plain',
-  null_fields: false,
-  list_content: true,
-  reasoning_field: 'reasoning_content',
-  tool_call_id: 'any',
-  unique_call_ids: false,
-  tool_name: 'word_64',
-  custom_tools: false,
-  allowed_tools: false,
-  validated_tools: false,
-  tool_search: false,
-  forced_tools: true,
-  tools_with_format: true,
-  schema_format: true,
-  stream_with_format: true,
-  schema: 'with_properties',
-  sampling: 'all',
-  blank_stops: true,
-  max_stops: 4,
-  cache_marks: 'none',
-  effort_off: 'effort',
-}
-
-/** What the APIs of other protocols accept. */
-const byProtocol = z.record(z.string(), chatProfile).parse(protocolProfiles)
-
-type WithProfile = { profile?: Given | undefined }
-type Provider = WithProfile & { protocol: string }
-const profiles = new WeakMap<WithProfile, { provider: Provider; profile: ChatProfile }>()
-
-/** The profile of a model at a provider. */
-export function profileOf({ deployment, provider }: { deployment: WithProfile; provider: Provider }): ChatProfile {
-  const known = profiles.get(deployment)
-  if (known?.provider === provider) return known.profile
-  const profile = { ...defaults, ...byProtocol[provider.protocol], ...provider.profile, ...deployment.profile }
-  profiles.set(deployment, { provider, profile })
-  return profile
-}
-
-/** The parameters of a model that at least one of its targets takes. */
-export function takenParameters(
-  { supported_parameters: listed }: { supported_parameters: string[] },
-  targets: readonly { deployment: WithProfile; provider: Provider }[],
-): string[] {
-  if (targets.length === 0) return listed
-  const profiles = targets.map(profileOf)
-  return listed.filter(name => profiles.some(profile => !isRefused(name, profile)))
-}
-
-function isRefused(name: string, { refused_fields: refused, sampling }: ChatProfile): boolean {
-  return refused?.includes(name) === true || (sampling === 'none' && (name === 'temperature' || name === 'top_p'))
-}
+export type ChatProfile = Required<Omit<GivenProfile, Optional>> & Pick<GivenProfile, Optional>

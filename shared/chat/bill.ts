@@ -3,8 +3,14 @@ import type { Bill } from '../engine/report.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import { cacheDiscountNano, chargeNano, marginAt, maxStatedTokens, upstreamNano } from '../routing/pricing.ts'
-import { atServedTier } from '../routing/service-tier.ts'
+import {
+  atServedTier,
+  cacheDiscountNano,
+  chargeNano,
+  marginAt,
+  maxStatedTokens,
+  upstreamNano,
+} from '../routing/pricing.ts'
 import type { BilledAnswer, Billing, ChatFormat, ProviderAnswer } from './chat-format.ts'
 import {
   type AnswerChoice,

@@ -3,9 +3,15 @@ import { GatewayError } from '../base/errors.ts'
 import { statedTierOf } from '../base/service-tier.ts'
 import type { MonotonicMs } from '../base/time.ts'
 import { canReason } from '../catalog/traits.ts'
-import { admitRequest } from '../engine/admit-request.ts'
-import { BaseRun, clientLeft, type RoutingPlan, type RunServices } from '../engine/base-run.ts'
-import { type CallMonitor, timingOf } from '../engine/call-monitor.ts'
+import {
+  admitRequest,
+  BaseRun,
+  type CallMonitor,
+  clientLeft,
+  type RoutingPlan,
+  type RunServices,
+  timingOf,
+} from '../engine/base-run.ts'
 import { failover, withoutSecret } from '../engine/failover.ts'
 import { ClientGone } from '../engine/failures.ts'
 import { type Bill, failureOutcome, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
@@ -19,9 +25,8 @@ import type { Route } from '../providers/upstreams.ts'
 import type { Features } from '../routing/features.ts'
 import { listedRequest } from '../routing/listed-request.ts'
 import { dryRunRequest, parseModelSelector, snapshotOf } from '../routing/options.ts'
-import { marginOf } from '../routing/pricing.ts'
+import { marginOf, withoutServedTier } from '../routing/pricing.ts'
 import { type Decision, route } from '../routing/router.ts'
-import { withoutServedTier } from '../routing/service-tier.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { billAborted, unbilled } from './abandoned-usage.ts'
 import { type Attempt, isStopped, type ReceivedAnswer, receiveAnswer, serializeAnswer } from './attempt.ts'
@@ -245,7 +250,13 @@ class Run<K extends DirectKind> extends BaseRun {
     const { services, policy } = this
     const { environment } = policy
     const { kind, forwarded, features } = this.#input
-    const { body: listed, raw, dropped: unlisted } = listedRequest(this.#input, features)
+    const {
+      body: listed,
+      raw,
+      dropped: unlisted,
+    } = features.unlisted
+      ? listedRequest(this.#input, features)
+      : { body: this.#input.body, raw: this.#input.raw, dropped: [] }
     const body = this.#format.complete?.(listed) ?? listed
     this.#format.noteUnknown?.(this.#input.body, forwarded)
     // The sandbox supports everything; the emulated provider may not.

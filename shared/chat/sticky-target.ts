@@ -3,13 +3,14 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { cachesByMarks } from '../catalog/traits.ts'
 import type { EngineServices } from '../engine/engine-services.ts'
 import type { Policy } from '../keys/policy.ts'
-import { type DirectKind, isConversation } from '../kinds/index.ts'
+import type { DirectKind } from '../kinds/index.ts'
 import type { Platform } from '../platform.ts'
 import type { Call } from '../providers/contract.ts'
 import { envelopesOf } from '../providers/toolkit/generate-content-over-chat/reasoning-state.ts'
 import { isEnvelope, openReasoningSealer, type ReasoningSealer } from '../providers/toolkit/reasoning-envelope.ts'
 import type { Credential } from '../providers/upstreams.ts'
 import { parseModelSelector, type RoutingRequest } from '../routing/options.ts'
+import { requestFormats } from '../routing/request-formats.ts'
 import type { StickyTarget } from '../routing/router.ts'
 import { stickySessionKey } from '../routing/sticky-sessions.ts'
 
@@ -40,7 +41,7 @@ export function findStickyTarget(
   const session = isNamed ? given : (agent ?? given)
   // One request alone would pay for writing what nothing reads.
   const marksCache = mayMark && (isNamed || agent !== null)
-  const hasState = isConversation(kind) && hasReasoningState(body as Conversation)
+  const hasState = requestFormats[kind].isConversation && hasReasoningState(body as Conversation)
   if (!hasState && session === null) return { sticky: null, sessionKey: null, marksCache }
   const sessionKey = session === null ? null : stickySessionKey(policy, session, body)
   const recalled = recall(services, policy, hasState ? (body as Conversation) : null, sessionKey)
@@ -79,7 +80,7 @@ export function reasoningOf(
   { kind, credential, refused }: { kind: DirectKind; credential: Credential | null; refused: boolean },
 ): Reasoning | Promise<Reasoning> {
   // The sandbox has no state, but its responses can be compacted.
-  if (!isConversation(kind) || (policy.environment === 'test' && kind !== 'responses')) return {}
+  if (!requestFormats[kind].isConversation || (policy.environment === 'test' && kind !== 'responses')) return {}
   const credentialId = credential?.id ?? null
   const reasoning = (sealer: ReasoningSealer | null) => (sealer ? { reasoning: { sealer, credentialId, refused } } : {})
   const sealer = openReasoningSealer(signingSecret, policy)

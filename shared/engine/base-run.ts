@@ -1,22 +1,34 @@
 import { GatewayError } from '../base/errors.ts'
 import { type IdPrefix, newId } from '../base/ids.ts'
 import { ShutdownError } from '../base/shutdown.ts'
-import { elapsedMs, type MonotonicMs } from '../base/time.ts'
+import { elapsedMs, type MonotonicMs, monthOf } from '../base/time.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
 import { isOutage, storeUnavailable } from '../io/outage.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
+import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
-import { ProviderError } from '../providers/provider-error.ts'
+import { type FailureReason, ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
 import { listedNano } from '../routing/pricing.ts'
-import { recordRun } from '../traces/calls.ts'
+import { firstChunkAttributes } from '../traces/attributes.ts'
+import { recordRun, startCall } from '../traces/calls.ts'
+import type { Span, Trace } from '../traces/trace.ts'
 import type { AdmissionGate, Reservation } from '../wallet/admission.ts'
+import type { BillingContext, MaxCost } from '../wallet/reservation.ts'
+import type { Pause } from '../wallet/routing-record.ts'
 import type { UsageEvent, UsageSignals } from '../wallet/usage-event.ts'
-import type { CallMonitor } from './call-monitor.ts'
 import { timeoutReached } from './caller-timeouts.ts'
 import type { EngineServices } from './engine-services.ts'
-import { ClientGone, type FailedAttempt, failureOf, internalError } from './failures.ts'
+import {
+  type CallTiming,
+  ClientGone,
+  type FailedAttempt,
+  failureOf,
+  internalError,
+  isAccountFault,
+  isKeyFault,
+} from './failures.ts'
 import {
   answerHeaders,
   type Explanation,
@@ -289,3 +301,143 @@ export const noOutcome = {
   upstreamId: null,
   finishReason: null,
 } as const
+
+/** Answers with fewer tokens are ignored in throughput figures. */
+const minTokens = { streamed: 8, buffered: 128 }
+
+type MonitorServices = Pick<Platform, 'health' | 'monotonic' | 'log' | 'metrics'>
+/** How a call ended; `cancelled`: by the gateway or its client, before the provider had answered. */
+type CallOutcome = 'ok' | 'cancelled' | FailureReason
+
+/** `trace`: the trace that the call belongs to; `pause`: the wait before it. */
+type CallContext = { trace?: Trace | null | undefined; pause?: Pause | null }
+
+/** Observes one call and reports its result to the health figures and the metrics. Sandbox calls are not reported. */
+export class CallMonitor {
+  readonly route: Route
+  firstByteMs: MonotonicMs | null = null
+  readonly #services: MonitorServices
+  readonly startedMs: MonotonicMs
+  readonly pause: Pause | null
+  #outcome: CallOutcome = 'ok'
+  /** Whether the client has already received part of the answer. */
+  #hasDelivered = false
+  readonly #span: Span | null
+
+  constructor(services: MonitorServices, route: Route, { trace = null, pause = null }: CallContext = {}) {
+    this.route = route
+    this.#services = services
+    this.pause = pause
+    this.startedMs = services.monotonic.now()
+    this.#span = trace && startCall(trace, route)
+  }
+
+  get elapsedMs(): number {
+    return elapsedMs(this.startedMs, this.#services.monotonic.now())
+  }
+
+  /** Records the first byte of the answer. Only streamed answers yield a time to first byte. */
+  recordFirstByte({ streamed }: { streamed: boolean }): void {
+    const { health, monotonic, metrics } = this.#services
+    this.firstByteMs = monotonic.now()
+    this.#hasDelivered = streamed
+    const waitedMs = elapsedMs(this.startedMs, this.firstByteMs)
+    if (streamed) this.#span?.set(firstChunkAttributes(waitedMs))
+    // What waits for free capacity says nothing about the speed of other requests.
+    if (!streamed || !this.route.credential || this.route.target.tier === 'flex') return
+    health.recordFirstByte(this.route.target, waitedMs, this.route.credential.id)
+    metrics?.recordFirstChunk(this.route.target, waitedMs)
+  }
+
+  /** Records a complete answer of `tokens` tokens. */
+  recordSuccess(tokens: number, { streamed }: { streamed: boolean }): void {
+    const { health, monotonic } = this.#services
+    const { target, credential } = this.route
+    if (!credential) return
+    const enough = target.tier !== 'flex' && tokens >= (streamed ? minTokens.streamed : minTokens.buffered)
+    const fromMs = (streamed ? this.firstByteMs : null) ?? this.startedMs
+    health.recordSuccess(
+      target,
+      enough ? (tokens * 1_000) / Math.max(1, elapsedMs(fromMs, monotonic.now())) : null,
+      credential.id,
+    )
+  }
+
+  /** Records and logs a provider failure. Rejected credentials of ours are logged as errors, which raise an alert. */
+  recordFailure(error: ProviderError): void {
+    const { health, log } = this.#services
+    const { target, credential, alone } = this.route
+    const { reason, status, cause: err } = error
+    this.#outcome = reason
+    const fields = { provider: target.provider.name, model: target.model.id, key: credential?.id, reason, status, err }
+    if (isAccountFault(reason) && !target.own)
+      log.error(
+        { ...fields, keyOrigin: credential?.origin, remedy: remedyOf(reason, credential?.origin) },
+        'the provider refuses our API key',
+      )
+    else log.warn(fields, 'attempt failed')
+    // Nothing is wrong with a provider whose model wrote something unusable.
+    if (credential && reason === 'model_fault') health.releaseProbe(target)
+    if (!credential || reason === 'model_fault') return
+    const isWasted = reason === 'timeout' || !this.#hasDelivered
+    const { id, origin } = credential
+    health.recordFailure(target, error, isWasted ? this.elapsedMs : 0, { id, origin, alone })
+  }
+
+  /** Records a call that says nothing about the provider: the client disconnected, or the request was invalid. */
+  recordAbandonment(): void {
+    this.#outcome = 'cancelled'
+    if (this.route.credential) this.#services.health.releaseProbe(this.route.target)
+  }
+
+  /** Counts the call in the metrics, once it is over. `error`: what it failed with, unless its answer had started. */
+  end(error: unknown = null): void {
+    const { metrics } = this.#services
+    const { target, credential } = this.route
+    if (error) this.#outcome = error instanceof ProviderError ? error.reason : 'cancelled'
+    this.#span?.end(this.#outcome === 'ok' ? null : this.#outcome)
+    // An organisation's own key that is refused says nothing about the provider.
+    if (!metrics || !credential || (target.own && isKeyFault(this.#outcome))) return
+    metrics.recordCall(target, this.#outcome, this.#outcome === 'ok' ? this.elapsedMs : null)
+  }
+}
+
+/** What the operator can do about a refused key or account. */
+function remedyOf(reason: FailureReason, origin = 'the API key'): string {
+  return reason === 'auth'
+    ? `correct ${origin} and restart; \`operator doctor\` tests all keys`
+    : `add credit or raise the limits of the account of ${origin} at the provider`
+}
+
+/** When a call began, and the wait before it. */
+export function timingOf({ startedMs, pause }: CallMonitor): CallTiming {
+  return { startedMs, pause }
+}
+
+type AdmissionServices = Pick<RunServices, 'policies'> & { admission: Pick<AdmissionGate, 'admit'> }
+
+/**
+ * What is admitted. `startedMs`: when it began, if its row in the request log says so; that decides the month in which it is
+ * charged, so that usage, caps and the ledger agree. Absent: now.
+ */
+type Admissible = { id: string; startedMs?: number }
+
+/**
+ * Admits a request under its key's current policy: `choose` returns what the request does and its maximum cost, which
+ * is reserved under its id. `billing` may change the limits that the request counts against. Throws what
+ * `Policies.decide` and the admission throw: 401, 402, 403, 429, 503.
+ */
+export function admitRequest<T extends { maxCost: MaxCost }>(
+  { policies, admission }: AdmissionServices,
+  key: ResolvedKey,
+  { id, startedMs }: Admissible,
+  choose: (policy: Policy) => T,
+  billing: (context: BillingContext) => BillingContext = context => context,
+): Promise<T & { reservation: Reservation }> {
+  const month = startedMs === undefined ? '' : monthOf(startedMs)
+  return policies.decide<T & { reservation: Reservation }>(key, async (policy, generation) => {
+    const chosen = choose(policy)
+    const reservation = await admission.admit(billing(policy), generation, id, chosen.maxCost, month)
+    return 'stale' in reservation ? reservation : { ...chosen, reservation }
+  })
+}

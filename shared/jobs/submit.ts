@@ -1,7 +1,7 @@
 import { newId } from '../base/ids.ts'
 import { rejectNul } from '../base/json.ts'
 import type { Deployment, ModelRow } from '../catalog/schema.ts'
-import { admitRequest } from '../engine/admit-request.ts'
+import { admitRequest } from '../engine/base-run.ts'
 import { readTimeouts } from '../engine/caller-timeouts.ts'
 import { dropReferences, stageReferences } from '../files/references.ts'
 import type { TransactionStep } from '../io/db.ts'

@@ -54,6 +54,7 @@ function settings(row: ApiKey) {
     denied_service_tiers: row.deniedTiers.length > 0 ? row.deniedTiers : null,
     provider: storedPreferences(row.provider),
     own_keys: ownKeyModeOf(row),
+    cache: row.cacheTtlS === null ? null : { ttl_s: row.cacheTtlS },
     expires_at: row.expiresAt?.toISOString() ?? null,
   }
 }
@@ -70,6 +71,7 @@ function columns(policy: KeyPolicy) {
     ...(policy.scopes !== undefined && { scopes: policy.scopes }),
     ...(policy.learning !== undefined && { learning: policy.learning }),
     ...(policy.denied_service_tiers !== undefined && { deniedTiers: [...new Set(policy.denied_service_tiers ?? [])] }),
+    ...(policy.cache !== undefined && { cacheTtlS: policy.cache?.ttl_s ?? null }),
     ...(policy.provider !== undefined && { provider: policy.provider ?? Prisma.DbNull }),
     ...(policy.own_keys !== undefined && { ownKeys: policy.own_keys === 'shared' ? null : policy.own_keys }),
     ...(policy.expires_at !== undefined && { expiresAt: policy.expires_at ? new Date(policy.expires_at) : null }),

@@ -45,6 +45,8 @@ export type Policy = {
   provider: KeyProviderPreferences | null
   /** The organisation's own provider keys, which its requests use; null = the operator's. */
   ownKeys: OwnKeys | null
+  /** Whether its answers are cached, and for how long at most; null = they are not. */
+  cache: { ttlS: number } | null
   /** Null = all models. */
   allowlist: ReadonlySet<string> | null
   /** The service tiers that its requests may not ask for; null = none. */
@@ -110,6 +112,7 @@ export function policyOf(
     learning: row.learning,
     provider: storedPreferences(row.provider),
     ownKeys,
+    cache: row.cacheTtlS === null ? null : { ttlS: row.cacheTtlS },
     contentLogging: contentLoggingOf(row, row.organisation),
     expiresAtMs: row.expiresAt?.getTime() ?? null,
     state: keyStateOf(row),

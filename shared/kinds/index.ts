@@ -34,11 +34,6 @@ export type DirectKind = keyof DirectKinds
 /** The direct kinds whose answers have choices or vectors, in the format of OpenAI's older endpoints. */
 export type OpenAiKind = Exclude<DirectKind, 'messages' | 'responses' | 'generate_content'>
 
-/** Whether a kind is a conversation with a chat model. */
-export function isConversation(kind: DirectKind): boolean {
-  return kind === 'chat' || kind === 'messages' || kind === 'responses' || kind === 'generate_content'
-}
-
 /** The schema that validates each direct kind's body; also the source of the OpenAPI document. */
 export const directKinds = {
   chat: chatRequest.meta({ id: 'CreateChatCompletionRequest' }),

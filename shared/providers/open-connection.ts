@@ -35,7 +35,7 @@ export type ConnectionOptions = {
   baseUrl: string
   prefix: string
   timeouts: Timeouts
-  /** The headers that authorize a request, as they are made for each one (`authorize.ts`). */
+  /** The headers that authorize a request, as they are made for each one (`authorize`). */
   authorize(request: OutgoingRequest): Record<string, string> | Promise<Record<string, string>>
 }
 

@@ -1,5 +1,4 @@
-import { profileOf } from '../catalog/chat-profile.ts'
-import { compacts, takesNamespaces } from '../catalog/traits.ts'
+import { compacts, profileOf, takesNamespaces } from '../catalog/traits.ts'
 import { isCompaction, isItem, type ResponsesRequest } from '../kinds/responses.ts'
 import { isClientSearch } from '../kinds/responses-tools.ts'
 import type { Target } from './contract.ts'

@@ -15,9 +15,8 @@ import type { DirectKind, DirectKinds, QueuedKind, SyncKind } from '../kinds/ind
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import type { Credential, OwnAccount } from './access.ts'
 import { chat as unfittedChat } from './adapters/openai/chat.ts'
-import { authHeader, authorize, exchangeAuthorized } from './authorize.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
-import { Connections, CredentialSelector } from './connections.ts'
+import { authHeader, authorize, Connections, CredentialSelector, exchangeAuthorized } from './connections.ts'
 import type {
   DirectAdapter,
   Protocol,

@@ -2,6 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Deployment, ModelRow } from '../catalog/schema.ts'
 import { allowedModels, noAllowedModelError } from '../keys/policy.ts'
+import { capabilitiesOf, type UnmetRequirement, unmetAutoRequirement, unmetCapability, unmetLimit } from './features.ts'
 import {
   estimateOption,
   exclusionReason,
@@ -12,13 +13,6 @@ import {
   serves,
 } from './options.ts'
 import { exclusionOf } from './provider-preferences.ts'
-import {
-  capabilitiesOf,
-  type UnmetRequirement,
-  unmetAutoRequirement,
-  unmetCapability,
-  unmetLimit,
-} from './requirements.ts'
 
 /** Options by model. */
 type List = readonly Option[][]

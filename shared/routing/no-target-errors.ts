@@ -6,8 +6,8 @@ import type { Figures } from '../providers/health.ts'
 import { takesOwnKeys } from '../providers/own-accounts.ts'
 import { pausedCooldownMs } from '../providers/provider-pauses.ts'
 import { type RoutingContext, targetsUnder } from './options.ts'
+import { targetOf } from './pricing.ts'
 import { allExcludedError, type Exclusion, exclusionOf, isByName } from './provider-preferences.ts'
-import { targetOf } from './service-tier.ts'
 
 /**
  * The error of a request without targets: 400 when its own provider preferences exclude all, 403 when those of its key do, else the 503 that names the

@@ -5,14 +5,14 @@ import type { Catalog, CatalogTarget } from '../catalog/catalog.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
-import { type DirectKind, type DirectKinds, isConversation } from '../kinds/index.ts'
+import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target, UpstreamRequest } from '../providers/contract.ts'
 import { type Figures, unknownFigures } from '../providers/health.ts'
 import { parametersAmong } from '../providers/toolkit/request-fields.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import type { Features } from './features.ts'
-import { type ExpectedUse, estimateNano } from './pricing.ts'
+import { type ExpectedUse, estimateNano, keepTier, targetOf, withoutServedTier } from './pricing.ts'
 import {
   type Arm,
   exclusionOf,
@@ -23,9 +23,8 @@ import {
   placeOf,
   type Sort,
 } from './provider-preferences.ts'
-import { requestFormatOf } from './request-formats.ts'
+import { requestFormatOf, requestFormats } from './request-formats.ts'
 import { type Rated, secondsOf } from './score.ts'
-import { keepTier, targetOf, withoutServedTier } from './service-tier.ts'
 import type { Task } from './task.ts'
 
 /** What routing reads of a key's policy. */
@@ -323,7 +322,7 @@ const suffixes: readonly [suffix: string, sort: Sort][] = [
  */
 export function parseModelSelector(catalog: Catalog, slug: string, kind: DirectKind): ModelSelector {
   const model = catalog.find(slug) ?? null
-  const auto = isConversation(kind)
+  const auto = requestFormats[kind].isConversation
   if (model || slug === 'auto') return { slug, auto: !model && auto, model, sort: 'score' }
   for (const [suffix, sort] of suffixes) {
     if (!slug.endsWith(suffix)) continue
@@ -336,7 +335,7 @@ export function parseModelSelector(catalog: Catalog, slug: string, kind: DirectK
 /** Whether a kind's route serves a model. */
 export function serves(model: ModelRow, kind: DirectKind): boolean {
   if (kind === 'embedding') return model.type === 'embeddings'
-  if (isConversation(kind)) return model.type === 'chat' && !model.endpoint
+  if (requestFormats[kind].isConversation) return model.type === 'chat' && !model.endpoint
   return model.type === 'chat'
 }
 

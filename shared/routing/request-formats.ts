@@ -26,6 +26,8 @@ export type RequestFormat<K extends DirectKind> = {
   /** The field that has the prompt, in errors. */
   readonly promptField: string
   readonly words: RefusalWords
+  /** Whether it is a conversation with a chat model. */
+  readonly isConversation: boolean
   /** Whether errors name the content block with a stored file, rather than its source. */
   readonly namesBlocks: boolean
   /** Adds what a valid request may leave out, or say in another way. */
@@ -76,6 +78,7 @@ export const requestFormats: { readonly [K in DirectKind]: RequestFormat<K> } = 
     readFeatures: chatFeatures,
     promptField: 'messages',
     words: openAiWords('messages'),
+    isConversation: true,
     namesBlocks: false,
     complete: completeChat,
     isPlain: isPlainChat,
@@ -85,30 +88,35 @@ export const requestFormats: { readonly [K in DirectKind]: RequestFormat<K> } = 
     readFeatures: completionFeatures,
     promptField: 'prompt',
     words: openAiWords('prompt'),
+    isConversation: false,
     namesBlocks: false,
   },
   embedding: {
     readFeatures: embeddingFeatures,
     promptField: 'input',
     words: openAiWords('input'),
+    isConversation: false,
     namesBlocks: false,
   },
   messages: {
     readFeatures: messagesFeatures,
     promptField: 'messages',
     words: anthropicWords,
+    isConversation: true,
     namesBlocks: true,
   },
   responses: {
     readFeatures: responsesFeatures,
     promptField: 'messages',
     words: openAiWords('messages'),
+    isConversation: true,
     namesBlocks: false,
   },
   generate_content: {
     readFeatures: generateContentFeatures,
     promptField: 'contents',
     words: googleWords,
+    isConversation: true,
     namesBlocks: false,
   },
 }

@@ -9,7 +9,7 @@ import { isOwnKeyId } from '../providers/own-accounts.ts'
 import { type Candidate, maxCandidates } from '../wallet/routing-record.ts'
 import { listAvailableOptions, listEligibleModels } from './available-options.ts'
 import { reasonOf, topCandidates } from './explain.ts'
-import type { Features } from './features.ts'
+import { type Features, type UnmetRequirement, unmetRequirement } from './features.ts'
 import { addLargerContext } from './larger-context.ts'
 import { noTargetError, noTargetNowError } from './no-target-errors.ts'
 import {
@@ -27,12 +27,11 @@ import {
   serves,
   unsupportedError,
 } from './options.ts'
-import { expectedUse } from './pricing.ts'
+import { assertTierAllowed, expectedUse, keepTier, targetOf } from './pricing.ts'
 import { type Arm, drawArm, type Preferences, preferencesOf, type Sort } from './provider-preferences.ts'
 import { breakTie, bringForward, byCooldown, compareBy, joined, rankProviders } from './rank-providers.ts'
-import { unmetError, unmetRequirement } from './requirements.ts'
+import { requestFormats } from './request-formats.ts'
 import { chooseBest, scaleOf } from './score.ts'
-import { assertTierAllowed, keepTier, targetOf } from './service-tier.ts'
 import { taskOf } from './task.ts'
 
 /**
@@ -90,7 +89,7 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
   const { policy, kind, request, features, sticky = null, learned = null } = query
   assertTierAllowed(policy, features)
   const mode = request.mode ?? policy.mode
-  const preferences = preferencesOf(policy.provider, request.provider)
+  const preferences = policy.provider || request.provider ? preferencesOf(policy.provider, request.provider) : null
   const only = explain === 'no' ? onlyTarget(inputs, { ...query, preferences }) : null
   if (only) return { mode, reason: '', targets: [only], candidates: [], overflow: null }
   const context: RoutingContext = {
@@ -365,4 +364,19 @@ function isPreferred({ preference, figures, shared }: Option, group: readonly Op
   const precedes = (other: Option) =>
     other.shared < shared || (other.shared === shared && other.preference < preference)
   return group.every(other => !precedes(other) || other.figures.cooldownMs > figures.cooldownMs)
+}
+
+/** The 400 for a model that does not meet a requirement, in the words that the clients of its format look for. */
+function unmetError(
+  { id, context_length }: ModelRow,
+  { code, why, param, rejected }: UnmetRequirement,
+  kind: DirectKind,
+  { maxPromptEstimate }: Features,
+): GatewayError {
+  const { words } = requestFormats[kind]
+  if (rejected === 'prompt_too_long') {
+    const counts = { input: maxPromptEstimate, output: null, limit: context_length! }
+    return new GatewayError(code, words.overflow(counts), { param })
+  }
+  return new GatewayError(code, words.unmet(`\`${id}\` ${why}`, rejected), { param })
 }

@@ -2,7 +2,7 @@ import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
-import { type Clock, monthOf } from '../base/time.ts'
+import { addMs, type Clock, type MonotonicMs, monthOf, systemMonotonic } from '../base/time.ts'
 import type { Logger } from '../io/log.ts'
 import { storeUnavailable } from '../io/outage.ts'
 import type { Shard } from '../io/redis-shards.ts'
@@ -19,7 +19,6 @@ import {
   reservableCost,
 } from './reservation.ts'
 import type { ScriptArguments, Scripts } from './scripts.ts'
-import { lostSettlement, Settlements, unknownSettlement } from './settlement.ts'
 import type { UsageEvent } from './usage-event.ts'
 
 export type { StalePolicy } from './refusals.ts'
@@ -299,4 +298,130 @@ function argumentsOf(request: PendingAdmission): ScriptArguments['admit']['reque
   const { monthSpend } = billing
   const spend = generation !== '' && monthSpend?.month === month ? monthSpend.figures : ''
   return { ...reservableCost(maxCost), key: packKey(billing), generation, month, spend, id, explicit }
+}
+
+/** The settlement of one admitted request. */
+export type Settlement = {
+  id: string
+  organisationId: string
+  keyId: string
+  rateKey: string
+  /** The windows that the key shares with others; '' = none. */
+  sharedRateKey: string
+  month: string
+  /** The reserved amount in nano-dollars; null = the reply to the admission was lost: release whatever is reserved under the id. */
+  reservedNano: number | null
+  costNano: number
+  /** The starts of the buckets that count its tokens, in the key's window and in the shared one; 0 = not counted. */
+  tokenBucketUs: number
+  sharedTokenBucketUs: number
+  tokenDifference: number
+  event: UsageEvent | null
+}
+
+const noTokens = { sharedRateKey: '', tokenBucketUs: 0, sharedTokenBucketUs: 0, tokenDifference: 0 }
+
+/** The settlement of an event whose request ended before: nothing is reserved for it, and its tokens are already counted. */
+export function lostSettlement(event: UsageEvent): Settlement {
+  const { id, org: organisationId, key: keyId, month, cost: costNano } = event
+  return { id, organisationId, keyId, rateKey: keyId, month, costNano, event, reservedNano: 0, ...noTokens }
+}
+
+/** Releases whatever is reserved under an id: whether anything is, is unknown. */
+export function unknownSettlement(
+  key: Pick<Settlement, 'organisationId' | 'keyId' | 'rateKey'>,
+  id: string,
+  month: string,
+): Settlement {
+  const { organisationId, keyId, rateKey } = key
+  return { id, organisationId, keyId, rateKey, month, reservedNano: null, costNano: 0, event: null, ...noTokens }
+}
+
+const flushDelayMs = 2
+const maxSettlementsPerCall = 256
+const maxPending = 100_000
+/** Maximum queue length for settlements of unknown reservations, which the sweeper also releases after their deadline. */
+const maxUnknown = 10_000
+const maxRetryDelayMs = 500
+const giveUpAfterMs = 2_500
+
+/**
+ * Batches the settlements of a shard to Redis: one script call settles many requests, at most 2 ms after the first (their reservations protect
+ * the wallet until then). While Redis is unavailable, settlements stay queued for the lifetime of the process.
+ */
+export class Settlements {
+  readonly #scripts: Scripts
+  readonly #shard: Shard
+  readonly #instance: string
+  readonly #log: Logger
+  readonly #pending: Settlement[] = []
+  #timer: NodeJS.Timeout | null = null
+  #sendInProgress: Promise<void> | null = null
+  #giveUpAtMs: MonotonicMs | null = null
+
+  constructor(scripts: Scripts, shard: Shard, instance: string, log: Logger) {
+    this.#scripts = scripts
+    this.#shard = shard
+    this.#instance = instance
+    this.#log = log
+  }
+
+  /** Queues a settlement. When the queue is full, writes its event to the log only. */
+  add(settlement: Settlement): void {
+    if (this.#pending.length >= (settlement.reservedNano === null ? maxUnknown : maxPending)) {
+      if (settlement.event)
+        this.#log.error({ event: settlement.event }, 'too many unsettled requests: event kept in this log line only')
+      return
+    }
+    this.#pending.push(settlement)
+    if (this.#pending.length >= maxSettlementsPerCall) void this.flush()
+    else this.#timer ??= setTimeout(() => void this.flush(), flushDelayMs)
+  }
+
+  /** Resolves when all queued settlements are in Redis, or were abandoned after `close`. */
+  async flush(): Promise<void> {
+    if (this.#timer) clearTimeout(this.#timer)
+    this.#timer = null
+    while (this.#pending.length > 0) {
+      this.#sendInProgress ??= this.#send().finally(() => {
+        this.#sendInProgress = null
+      })
+      await this.#sendInProgress
+    }
+  }
+
+  /** Flushes the queue. Gives up after 2.5 s without Redis and writes the remaining events to the log only. */
+  async close(): Promise<void> {
+    this.#giveUpAtMs = addMs(systemMonotonic.now(), giveUpAfterMs)
+    await this.flush()
+  }
+
+  async #send(): Promise<void> {
+    for (let failures = 0; this.#pending.length > 0; ) {
+      const batch = this.#pending.slice(0, maxSettlementsPerCall)
+      try {
+        const settlements = batch.map(settlementArguments)
+        await this.#scripts.settle({ instance: this.#instance, settlements }, this.#shard)
+        this.#pending.splice(0, batch.length)
+        failures = 0
+      } catch (error) {
+        // The call may have succeeded. A request settled twice counts twice in Redis until the ledger worker has processed
+        // both events: Postgres books it once.
+        if (++failures === 1) this.#log.warn({ err: error }, 'cannot settle; trying again')
+        if (this.#giveUpAtMs && systemMonotonic.now() > this.#giveUpAtMs) return this.#abandonPending()
+        await sleep(Math.min(50 * failures, maxRetryDelayMs))
+      }
+    }
+  }
+
+  #abandonPending(): void {
+    for (const { event } of this.#pending.splice(0))
+      if (event) this.#log.error({ event }, 'settlement failed: event kept in this log line only')
+  }
+}
+
+/** The script arguments of one settlement. */
+function settlementArguments(settlement: Settlement): ScriptArguments['settle']['settlements'][number] {
+  const { reservedNano, event } = settlement
+  return { ...settlement, reservedNano: reservedNano ?? '', event: event ? JSON.stringify(event) : '' }
 }

@@ -1,7 +1,7 @@
 import Ajv2020 from 'ajv/dist/2020.js'
 import { z } from 'zod'
 import { isGooglePath } from '../../api/google-dialect.ts'
-import { isMessagesPath, isResponsesPath } from '../../api/http-request.ts'
+import { isMessagesPath, isResponsesPath } from '../../api/http-response.ts'
 import { openApiDocument } from '../../api/openapi/document.ts'
 import { errorsOf } from '../../api/openapi/errors.ts'
 import { endpoints } from '../../api/routes/index.ts'

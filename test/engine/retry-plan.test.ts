@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { type RetryBudget, RetryPlan } from '../../shared/engine/retry-plan.ts'
+import { type RetryBudget, RetryPlan } from '../../shared/engine/failover.ts'
 import type { Target } from '../../shared/providers/contract.ts'
 import { type FailureReason, ProviderError } from '../../shared/providers/provider-error.ts'
 import { test } from '../support/test.ts'

@@ -8,13 +8,13 @@ export type Mutation = { name: string; file: string; from: string; to: string }
 export const mutations: readonly Mutation[] = [
   {
     name: 'one settlement in fifty is lost',
-    file: 'shared/wallet/settlement.ts',
+    file: 'shared/wallet/admission.ts',
     from: '    this.#pending.push(settlement)\n',
     to: '    if (Math.random() > 0.02) this.#pending.push(settlement)\n',
   },
   {
     name: 'one charge in fifty is booked twice',
-    file: 'shared/wallet/settlement.ts',
+    file: 'shared/wallet/admission.ts',
     from: '    this.#pending.push(settlement)\n',
     to: `    this.#pending.push(settlement)
     const { event } = settlement

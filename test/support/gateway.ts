@@ -8,8 +8,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createApp } from '../../api/app.ts'
-import { directDispatch } from '../../api/direct-dispatch.ts'
 import { createHttpServer } from '../../api/http-server.ts'
+import { directDispatch } from '../../api/request-lifecycle.ts'
+import { fixedPathEndpoints } from '../../api/route-table.ts'
 import { UpgradeServer } from '../../api/sockets/upgrade.ts'
 import { freePort } from '../../dev/ports.ts'
 import { loadConfig } from '../../shared/base/config.ts'
@@ -116,7 +117,7 @@ export async function startGateway(
   const blockingId = await blocking.client('ID')
   const ledger = new LedgerWorker(services, blocking)
   ledger.start()
-  handle = directDispatch(services, createApp(services).callback())
+  handle = directDispatch(services, createApp(services).callback(), fixedPathEndpoints('POST')!)
   const ledgerReader = new PreparingReader(services.db, stores.databaseUrl)
   const door = new UpgradeServer(services)
   server.on('upgrade', (request, socket, head) => void door.upgrade(request, socket, head))

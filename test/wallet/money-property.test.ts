@@ -20,8 +20,14 @@ import type { MessagesRequest } from '../../shared/kinds/messages.ts'
 import type { Target } from '../../shared/providers/contract.ts'
 import { chatFeatures, type Features } from '../../shared/routing/features.ts'
 import { messagesFeatures } from '../../shared/routing/messages-features.ts'
-import { chargeNano, maxCostOf, promptTokensBound, reasoningExtensionTokens } from '../../shared/routing/pricing.ts'
-import { atServedTier, targetOf } from '../../shared/routing/service-tier.ts'
+import {
+  atServedTier,
+  chargeNano,
+  maxCostOf,
+  promptTokensBound,
+  reasoningExtensionTokens,
+  targetOf,
+} from '../../shared/routing/pricing.ts'
 import { test } from '../support/test.ts'
 
 const cases = 100_000

@@ -1,4 +1,4 @@
-import { profileOf } from '../../catalog/chat-profile.ts'
+import { profileOf } from '../../catalog/traits.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 import type { ResponsesItem, ResponsesRequest } from '../../kinds/responses.ts'
 import type { ResponsesTool } from '../../kinds/responses-tools.ts'

@@ -1,5 +1,6 @@
 import { GatewayError } from '../../base/errors.ts'
-import { type ChatProfile, profileOf } from '../../catalog/chat-profile.ts'
+import type { ChatProfile } from '../../catalog/chat-profile.ts'
+import { profileOf } from '../../catalog/traits.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 import type { Target } from '../contract.ts'
 

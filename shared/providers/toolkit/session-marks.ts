@@ -1,5 +1,4 @@
-import { profileOf } from '../../catalog/chat-profile.ts'
-import { cachesByMarks } from '../../catalog/traits.ts'
+import { cachesByMarks, profileOf } from '../../catalog/traits.ts'
 import { hasCacheMarks } from '../../kinds/cache-marks.ts'
 import type { ChatMessage, ChatRequest } from '../../kinds/chat.ts'
 import type { Call } from '../contract.ts'

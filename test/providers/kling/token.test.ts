@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { kling } from '../../../shared/providers/adapters/kling/protocol.ts'
-import { authHeader } from '../../../shared/providers/authorize.ts'
+import { authHeader } from '../../../shared/providers/connections.ts'
 import { startKling, tokenFault } from '../../emulators/kling.ts'
 import { connectionTo, secret } from '../../support/jobs/queued-adapter.ts'
 import { created, videoAdapter, videoCall } from '../../support/jobs/video-calls.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
+import { normaliseUsage } from '../../../shared/providers/adapters/openai/answer.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
-import { normaliseUsage } from '../../../shared/providers/adapters/openai/usage.ts'
 import type { FailureReason } from '../../../shared/providers/provider-error.ts'
 import { test } from '../../support/test.ts'
 

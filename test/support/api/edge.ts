@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import { isGooglePath } from '../../../api/google-dialect.ts'
-import { isMessagesPath, isResponsesPath } from '../../../api/http-request.ts'
+import { isMessagesPath, isResponsesPath } from '../../../api/http-response.ts'
 import { errorAnswer } from '../../../api/schemas/core.ts'
 import { googleError } from '../../../api/schemas/gemini.ts'
 import { messagesError } from '../../../api/schemas/messages.ts'

@@ -2,7 +2,7 @@ import { GatewayError } from '../../../shared/base/errors.ts'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import { openPool } from '../../../shared/io/http.ts'
 import type { QueuedKind } from '../../../shared/kinds/index.ts'
-import { authHeader } from '../../../shared/providers/authorize.ts'
+import { authHeader } from '../../../shared/providers/connections.ts'
 import type {
   Operation,
   Protocol,

@@ -1,7 +1,7 @@
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { SyncKind, WorkKinds } from '../../../shared/kinds/index.ts'
 import type { SoundFormat } from '../../../shared/kinds/sound.ts'
-import { authHeader } from '../../../shared/providers/authorize.ts'
+import { authHeader } from '../../../shared/providers/connections.ts'
 import type { Protocol, ProviderConnection, Source, SyncAdapter, SyncCall } from '../../../shared/providers/contract.ts'
 import { type FailureReason, ProviderError } from '../../../shared/providers/provider-error.ts'
 import { hang, json, type Recorded, type Reply, reset, text } from '../../emulators/emulator.ts'

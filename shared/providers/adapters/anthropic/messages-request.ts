@@ -1,7 +1,6 @@
 import { GatewayError } from '../../../base/errors.ts'
 import { editBody, memberText } from '../../../base/json-member.ts'
-import { profileOf } from '../../../catalog/chat-profile.ts'
-import { hasWebSearchPrice } from '../../../catalog/traits.ts'
+import { hasWebSearchPrice, profileOf } from '../../../catalog/traits.ts'
 import { asksFor1hCache } from '../../../kinds/cache-marks.ts'
 import {
   isBlock,
@@ -14,7 +13,7 @@ import { asksFor, messagesMembers } from '../../../kinds/request-members.ts'
 import { maxWebSearches } from '../../../kinds/web-search.ts'
 import type { Call, Target } from '../../contract.ts'
 import { CallIds } from '../../profile/call-ids.ts'
-import { withTrimmedEnd } from '../../profile/fit-messages.ts'
+import { withTrimmedEnd } from '../../profile/fit-chat.ts'
 import { maxCacheTtl, unsentMembers } from '../../toolkit/request-fields.ts'
 import { continuesWithoutThinking, cutOwnThinking, type OwnThinking, withoutOwnThinking } from './own-thinking.ts'
 

@@ -1,4 +1,4 @@
-import { profileOf } from '../../../catalog/chat-profile.ts'
+import { profileOf } from '../../../catalog/traits.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
 import { claudeEffort, claudeThinking } from '../../toolkit/claude-thinking.ts'

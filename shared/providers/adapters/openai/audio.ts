@@ -5,8 +5,8 @@ import { ProviderError } from '../../provider-error.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
 import { type JsonEvent, jsonEvents } from '../../toolkit/json-events.ts'
 import { invalidResponse, type Json, valueAt } from '../../toolkit/json-fields.ts'
+import { count } from './answer.ts'
 import { reportedFailure } from './failure.ts'
-import { count } from './usage.ts'
 
 /** Shared by speech and transcriptions. */
 

@@ -8,10 +8,13 @@ import type { NativeEvent } from '../../stream-decoder.ts'
 import { withReasoningState } from '../../toolkit/reasoning-state.ts'
 import { withSessionMarks } from '../../toolkit/session-marks.ts'
 import {
+  extrasOf,
   finishReason,
   finishWith,
   mapUnlessSame,
   normaliseHead,
+  normaliseUsage,
+  usageIn,
   withTextContent,
   withWholeCharacters,
 } from './answer.ts'
@@ -21,7 +24,6 @@ import { reportedFailure } from './failure.ts'
 import { invalidResponse, type Json } from './json.ts'
 import { beginRequest, limitTokens, post, renameSeed, requestUsage, setFixedFields } from './request.ts'
 import { completeCalls, completeFunction } from './tool-calls.ts'
-import { extrasOf, normaliseUsage, usageIn } from './usage.ts'
 
 /**
  * Servers that speak OpenAI's protocol leave members out or write them in another way: Mistral's calls have no `type`

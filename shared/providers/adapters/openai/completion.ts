@@ -4,12 +4,11 @@ import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { Completion, CompletionChoice } from '../../../kinds/completion.ts'
 import type { DirectAdapter } from '../../contract.ts'
 import { assertTakesInput } from '../../toolkit/token-inputs.ts'
-import { finishReason, mapUnlessSame, normaliseHead } from './answer.ts'
+import { extrasOf, finishReason, mapUnlessSame, normaliseHead, normaliseUsage, usageIn } from './answer.ts'
 import { createDecoder } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
 import { invalidResponse, type Json } from './json.ts'
 import { beginRequest, post, requestUsage } from './request.ts'
-import { extrasOf, normaliseUsage, usageIn } from './usage.ts'
 
 /** `POST /completions`, the legacy text completions. */
 export const completion: DirectAdapter<'completion'> = {

@@ -16,10 +16,10 @@ import {
   valueAt,
 } from '../../toolkit/json-fields.ts'
 import { sourcesIn } from '../../toolkit/list-sources.ts'
+import { normaliseUsage } from './answer.ts'
 import { eventsUntil, textOf } from './audio.ts'
 import { type ImageCall, type ImageDialect, refuseFields } from './image-dialect.ts'
 import { openrouterImages } from './openrouter-images.ts'
-import { normaliseUsage } from './usage.ts'
 
 /** Images of the highest quality take minutes, and no byte is sent before. */
 const firstByteMs = 180_000

@@ -1,8 +1,8 @@
 import { isObject } from '../../../base/is-object.ts'
 import type { RealtimeUse } from '../../realtime-contract.ts'
 import { readFrame } from '../../toolkit/read-frame.ts'
+import { count, normaliseUsage } from './answer.ts'
 import type { Json } from './json.ts'
-import { count, normaliseUsage } from './usage.ts'
 
 /** The event in a provider's frame; null where it is no JSON object. Of a repeated member the last counts. */
 export function eventOf(frame: Buffer): Json | null {

@@ -1,6 +1,5 @@
 import { GatewayError } from '../../../base/errors.ts'
-import { profileOf } from '../../../catalog/chat-profile.ts'
-import { hasWebSearchPrice, takesNamespaces } from '../../../catalog/traits.ts'
+import { hasWebSearchPrice, profileOf, takesNamespaces } from '../../../catalog/traits.ts'
 import type { ResponsesRequest } from '../../../kinds/responses.ts'
 import { declaredTools, type ResponsesTool } from '../../../kinds/responses-tools.ts'
 import { isWebSearch } from '../../../kinds/web-search.ts'

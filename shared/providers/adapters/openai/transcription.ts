@@ -16,8 +16,8 @@ import type { FormPart, ProviderRequest, Source, SyncAdapter, SyncCall } from '.
 import { readList, readNumber, readOptionalText, valueAt } from '../../toolkit/json-fields.ts'
 import { sourcesIn } from '../../toolkit/list-sources.ts'
 import { soundOf } from '../../toolkit/transcripts.ts'
+import { count } from './answer.ts'
 import { assertAudioSupport, eventsUntil, textOf, tokensOf, withErrorParam } from './audio.ts'
-import { count } from './usage.ts'
 
 type TranscriptionCall = SyncCall<'transcription'>
 

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../../base/errors.ts'
-import { profileOf } from '../../../catalog/chat-profile.ts'
+import { profileOf } from '../../../catalog/traits.ts'
 import type { ChatMessage, ChatRequest } from '../../../kinds/chat.ts'
 import type { Media, Target } from '../../contract.ts'
 

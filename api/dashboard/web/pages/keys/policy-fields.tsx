@@ -341,6 +341,15 @@ function Access({ draft, onChange }: Fields) {
           value={draft.ownKeys}
           onChange={ownKeys => onChange({ ...draft, ownKeys: ownKeys as Draft['ownKeys'] })}
         />
+        <NumberInput
+          label="Response cache (seconds)"
+          description="Equal requests are answered from the cache for so long, free of charge. Leave empty for no cache."
+          min={1}
+          max={2_592_000}
+          allowDecimal={false}
+          value={draft.cacheTtlS}
+          onChange={cacheTtlS => onChange({ ...draft, cacheTtlS })}
+        />
         <Checkbox
           label="Learn from feedback"
           description="“auto” prefers models whose responses were scored higher."
