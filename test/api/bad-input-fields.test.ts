@@ -136,6 +136,7 @@ const key: Wrong = {
   model_allowlist: ['gpt-4o', [''], [5], [null], {}],
   scopes: ['', 'chat,root', 5, ['chat'], null],
   learning: ['true', 1, null],
+  cache: [true, 60, {}, { ttl_s: 0 }, { ttl_s: 1.5 }, { ttl_s: 2_592_001 }, { ttl_s: 60, mode: 'exact' }],
   denied_service_tiers: ['flex', ['scale'], [5], {}, ['flex', 'flex', 'flex']],
   provider: ['openai', [], { zdr: 1 }, { weights: {} }, { timeout_ms: 5 }],
   expires_at: ['tomorrow', 5, '2026-13-01T00:00:00Z', '2026-12-01'],

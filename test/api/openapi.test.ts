@@ -371,6 +371,7 @@ const calls: Record<string, Documented> = {
     success: async () => [{ key: provisioning, path: await madePreset() }],
     errors: () => [...strangers().map(call => ({ ...call, path: noPreset })), { key: provisioning, path: noPreset }],
   },
+  'DELETE /api/v1/response-cache': { success: () => [{ key: provisioning }], errors: strangers },
   'GET /healthz': { success: () => [{}], errors: none },
   'GET /readyz': { success: () => [{}], errors: none },
   'GET /openapi.json': { success: () => [{}], errors: none },

@@ -67,6 +67,7 @@ test('201 with the defaults of every field, and the secret this once', async t =
     model_allowlist: null,
     scopes: '*',
     learning: true,
+    cache: null,
     denied_service_tiers: null,
     provider: null,
     expires_at: null,
