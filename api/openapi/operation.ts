@@ -100,6 +100,8 @@ const inPath: Record<string, string> = {
   asset: 'The name of the file.',
   item: 'The id of the item.',
   replay: 'The id of the replay.',
+  scope: '`organisation`, or the id of a member.',
+  name: 'The name of the preset.',
 }
 
 function pathParameters({ path }: Endpoint): Json[] {

@@ -9,21 +9,21 @@ type Waiting = { hash: string; resolve(read: ReadPolicy | null): void; reject(er
 
 const maxPerStatement = 256
 
-/** One statement, prepared once per connection: an ORM would spend most of the time of a cold key. */
-const statement = {
-  name: 'policies',
-  text: `
-    SELECT k.*, o.suspended_at AS "organisation.suspended_at", o.content_mode AS "organisation.content_mode",
-      o.content_percent AS "organisation.content_percent", o.content_until AS "organisation.content_until",
-      (
-        SELECT json_agg(json_build_object('id', b.id, 'memberId', b.member_id, 'limitNano', b.limit_nano::text)) FROM budgets b
-        WHERE b.organisation_id = k.organisation_id AND b.blocks AND b.member_id IN ('', k.created_by_id)
-      ) AS "organisation.budgets",
-      coalesce(s.spent_nano, 0) || ':' || coalesce(s.version, 0) AS "spend.figures"
-    FROM api_keys k JOIN organisations o ON o.id = k.organisation_id
-    LEFT JOIN key_spend s ON s.key_id = k.id AND s.month = $2
-    WHERE k.hash = ANY($1)`,
-}
+/**
+ * One statement: an ORM would spend most of the time of a cold key. It is not a named one: its columns change with the table,
+ * under the connections of processes of the previous release, and poolers serve each statement by another session.
+ */
+const statement = `
+  SELECT k.*, o.suspended_at AS "organisation.suspended_at", o.content_mode AS "organisation.content_mode",
+    o.content_percent AS "organisation.content_percent", o.content_until AS "organisation.content_until",
+    (
+      SELECT json_agg(json_build_object('id', b.id, 'memberId', b.member_id, 'limitNano', b.limit_nano::text)) FROM budgets b
+      WHERE b.organisation_id = k.organisation_id AND b.blocks AND b.member_id IN ('', k.created_by_id)
+    ) AS "organisation.budgets",
+    coalesce(s.spent_nano, 0) || ':' || coalesce(s.version, 0) AS "spend.figures"
+  FROM api_keys k JOIN organisations o ON o.id = k.organisation_id
+  LEFT JOIN key_spend s ON s.key_id = k.id AND s.month = $2
+  WHERE k.hash = ANY($1)`
 
 /** Reads the rows of keys from PostgreSQL: those that are asked for in one turn of the event loop by one statement. */
 export class PolicyReader {
@@ -49,7 +49,7 @@ export class PolicyReader {
     if (this.#waiting.length > 0) setImmediate(() => void this.#readBatch())
     const month = monthOf(this.#clock.now())
     try {
-      const { rows } = await this.#pool.query({ ...statement, values: [batch.map(({ hash }) => hash), month] })
+      const { rows } = await this.#pool.query(statement, [batch.map(({ hash }) => hash), month])
       const reads = new Map(rows.map(row => [row.hash as string, readPolicy(row, month)]))
       for (const { hash, resolve } of batch) resolve(reads.get(hash) ?? null)
     } catch (error) {

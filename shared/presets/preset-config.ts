@@ -17,7 +17,7 @@ export const presetConfig = z
     model: modelSlug.optional().describe('The model. A preset without one needs a model in each request.'),
     models: z.array(modelSlug).min(1).max(20).optional().describe('Models to try after it.'),
     system: z.string().min(1).max(maxSystemLength).optional().describe('The system prompt of requests without one.'),
-    mode: z.enum(modes).optional(),
+    mode: z.enum(modes).optional().describe('How `auto` chooses the model.'),
     provider: providerPreferences.extend({}).meta({ id: 'PresetProviderPreferences' }).optional(),
     temperature: z.number().min(0).max(2).optional(),
     top_p: z.number().min(0).max(1).optional(),
