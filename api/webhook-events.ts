@@ -125,6 +125,40 @@ export const webhookEvents: Record<EventType | 'webhook.test', WebhookEvent> = {
       failing_since: isoTime(nowMs),
     }),
   },
+  'log_export.paused': {
+    summary: 'An export of logs was paused because its batches were not accepted for days',
+    data: z.strictObject({
+      object: z.literal('log_export.paused'),
+      id: z.string(),
+      name: z.string(),
+      failing_since: z.iso.datetime(),
+      error: z.string(),
+    }),
+    sample: nowMs => ({
+      object: 'log_export.paused',
+      id: 'exp_sample',
+      name: 'SIEM',
+      failing_since: isoTime(nowMs),
+      error: 'HTTP 503',
+    }),
+  },
+  'log_export.gap': {
+    summary: 'Rows were deleted by their age before an export delivered them',
+    data: z.strictObject({
+      object: z.literal('log_export.gap'),
+      id: z.string(),
+      name: z.string(),
+      stream: z.string(),
+      from: z.iso.datetime(),
+      to: z.iso.datetime(),
+      reason: z.enum(['retention', 'transactions_restarted']),
+      noticed_at: z.iso.datetime(),
+    }),
+    sample: nowMs => ({
+      ...{ object: 'log_export.gap', id: 'exp_sample', name: 'SIEM', stream: 'requests' },
+      ...{ from: isoTime(nowMs), to: isoTime(nowMs), reason: 'retention', noticed_at: isoTime(nowMs) },
+    }),
+  },
   'alert.raised': {
     summary: 'The condition of an alert rule began to hold',
     data: z.strictObject({ object: z.literal('alert.raised'), ...ruleEvent, resolved_at: z.null() }),

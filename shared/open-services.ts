@@ -15,6 +15,8 @@ import { LearnedQualities } from './feedback/learned-qualities.ts'
 import { Files } from './files/files.ts'
 import type { Logger } from './io/log.ts'
 import { Jobs } from './jobs/jobs.ts'
+import type { LogExportServices } from './log-exports/export-services.ts'
+import { LogExports } from './log-exports/log-exports.ts'
 import { recordLines } from './metrics/record-lines.ts'
 import { TopUps } from './payments/top-ups.ts'
 import { openPlatform, type PlatformOptions } from './platform.ts'
@@ -35,7 +37,8 @@ import { Webhooks } from './webhooks/webhooks.ts'
 /** All rooms of a process. A function names the rooms that it needs, not this. */
 export type Services = BatchServices &
   DelayedServices &
-  ContentLogServices & {
+  ContentLogServices &
+  LogExportServices & {
     topUps: TopUps
     feedback: Feedback
     unknownNames: UnknownNames
@@ -73,6 +76,7 @@ export async function openServices(config: Config, log: Logger, options: Platfor
     contents,
     contentLog,
     webhooks,
+    logExports: new LogExports({ db, sealer, clock, urlPolicy }),
     webhookEndpoints: new WebhookEndpoints({ db, sealer, clock, urlPolicy }),
     stickySessions: new StickySessions(redis),
     outputHistory: new OutputHistory(),

@@ -18,9 +18,9 @@ import { isRefusedRecipient } from '../shared/io/mail.ts'
 import { PinnedPools } from '../shared/io/pinned-pools.ts'
 import { assertPublicUrl } from '../shared/io/safe-url.ts'
 import type { Platform } from '../shared/platform.ts'
+import { failedReply, postWebhook } from '../shared/webhooks/post.ts'
 import { webhookSignature } from '../shared/webhooks/secrets.ts'
 import { type Post, slackMessage } from '../shared/webhooks/slack.ts'
-import { failedReply, postWebhook } from './webhooks/post.ts'
 
 const timeoutMs = 15_000
 const connectTimeoutMs = 5_000

@@ -7,6 +7,7 @@ import { groupIncidents } from '../shared/alerts/incident-groups.ts'
 import { watchFailures, watchStores } from '../shared/alerts/incident-watch.ts'
 import { requeueDelayed, sweepDelayed } from '../shared/delayed/sweep.ts'
 import { requeueJobs, sweepJobs } from '../shared/jobs/sweep.ts'
+import { watchLogExports } from '../shared/log-exports/pause.ts'
 import type { Services } from '../shared/open-services.ts'
 import type { MaintenanceTask } from '../shared/queues/queues.ts'
 import { hourlyRules, pruneAll, requestLogRules } from '../shared/retention/rules.ts'
@@ -41,6 +42,7 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
   async failures(services) {
     await watchFailures(services)
     await watchEndpoints(services)
+    await watchLogExports(services)
     await groupIncidents(services)
   },
   async endpoints(services) {

@@ -85,6 +85,13 @@ async function readPostgres({ db, clock }: Platform): Promise<Reading> {
   const [webhooks] = await db.$queryRaw<{ pending: number; lagSeconds: number | null }[]>`
     SELECT count(*)::float8 AS pending, extract(epoch FROM ${now} - min(next_attempt_at))::float8 AS "lagSeconds"
     FROM webhook_deliveries WHERE status = 'pending'`
+  const exports = await db.$queryRaw<{ stream: string; lagSeconds: number }[]>`
+    SELECT c.stream, extract(epoch FROM ${now} - min(c.delivered_through))::float8 AS "lagSeconds"
+    FROM log_exports e JOIN log_export_cursors c ON c.export_id = e.id
+    WHERE e.enabled AND c.replay_from IS NULL GROUP BY 1`
+  const [failing] = await db.$queryRaw<{ count: number }[]>`
+    SELECT count(*)::float8 AS count FROM log_exports e WHERE e.paused_for_failures OR (e.enabled AND EXISTS (
+      SELECT 1 FROM log_export_cursors c WHERE c.export_id = e.id AND c.status = 'running' AND c.attempts > 0))`
   const byStage = (figure: (row: Work) => number) =>
     work.map(row => ({ labels: { kind: row.kind, stage: row.stage }, value: Math.max(0, figure(row)) }))
   const heldNano = work.reduce((sum, row) => sum + row.heldNano, 0)
@@ -93,6 +100,8 @@ async function readPostgres({ db, clock }: Platform): Promise<Reading> {
     jobAge: byStage(({ ageSeconds }) => ageSeconds),
     heldUsd: single(heldNano / 1e9),
     webhookBacklog: single(webhooks!.pending),
+    exportLag: exports.map(({ stream, lagSeconds }) => ({ labels: { stream }, value: Math.max(0, lagSeconds) })),
+    exportsFailing: single(failing!.count),
     webhookLag: single(Math.max(0, webhooks!.lagSeconds ?? 0)),
   }
 }

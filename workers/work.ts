@@ -20,6 +20,7 @@ import { batchProcessor } from './batches.ts'
 import { delayedProcessor } from './delayed.ts'
 import { sendEmails } from './emails.ts'
 import { LedgerWorker } from './ledger.ts'
+import { LogExportLoop } from './log-exports.ts'
 import { runMaintenance } from './maintenance.ts'
 import { mediaProcessor } from './media.ts'
 import { PollLoop } from './poll-loop.ts'
@@ -77,6 +78,8 @@ export async function startWorker(config: Config): Promise<void> {
     await startWithRetry(() => Promise.all(workers.map(worker => worker.waitUntilReady())))
     const pollLoop = new PollLoop(services)
     pollLoop.start()
+    const logExports = new LogExportLoop(services)
+    logExports.start()
     housekeepingWatch.start()
     log.info('working')
 
@@ -86,7 +89,7 @@ export async function startWorker(config: Config): Promise<void> {
       clearInterval(rescheduling)
       housekeepingWatch.close()
       stopping.abort()
-      await Promise.all([ledger.stop(), pollLoop.stop(), ...workers.map(worker => worker.close())])
+      await Promise.all([ledger.stop(), pollLoop.stop(), logExports.stop(), ...workers.map(worker => worker.close())])
       await deliveries.close()
       await Promise.all(repeating.map(({ queue }) => queue.close()))
       await services.close()

@@ -34,6 +34,7 @@ const firstReads: Record<string, readonly string[]> = {
   alerts: ['alerts', 'alerts/rules', 'alerts/history?limit=50'],
   members: ['members'],
   audit: ['audit?limit=50'],
+  'log-exports': ['log-exports'],
 }
 
 /**

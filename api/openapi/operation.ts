@@ -99,6 +99,7 @@ const inPath: Record<string, string> = {
   provider: 'The name of the provider.',
   asset: 'The name of the file.',
   item: 'The id of the item.',
+  replay: 'The id of the replay.',
 }
 
 function pathParameters({ path }: Endpoint): Json[] {

@@ -36,6 +36,10 @@ export const tags = [
     description: 'Manage the URLs that receive the organisation’s events, with a provisioning key.',
   },
   {
+    name: 'Log exports',
+    description: 'Deliver the request log, the audit log and logged content to your systems, with a provisioning key.',
+  },
+  {
     name: 'Webhooks',
     description:
       'Events sent to your endpoints and to the `webhook_url` of jobs and batches, signed as specified by Standard Webhooks.',

@@ -10,12 +10,14 @@ import { updateResponseSettings } from '../../shared/responses/response-settings
 import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
 import { presentKey, presentKeys } from '../routes/present-key.ts'
 import { adjustments } from './adjustments.ts'
+import { cacheCommands } from './cache-commands.ts'
 import { catalogCommands } from './catalog-commands.ts'
 import { catalogDiff } from './catalog-diff.ts'
 import { addCredit } from './credit.ts'
 import { doctor } from './doctor.ts'
 import { find } from './find.ts'
 import { findOrganisation, number, org } from './flags.ts'
+import { logExports } from './log-exports.ts'
 import { type Command, command, type EnvironmentCommand } from './parse.ts'
 import { prune } from './prune.ts'
 import { secrets } from './secrets.ts'
@@ -160,6 +162,7 @@ const keyFlags = z.strictObject({
     .optional(),
   denied_service_tiers: slugs.pipe(set(nullable.denied_service_tiers)).optional(),
   provider: json.pipe(set(nullable.provider)).optional(),
+  cache: json.pipe(set(nullable.cache)).optional(),
   expires_in_days: number.pipe(set(nullable.expires_in_days)).optional(),
 })
 
@@ -167,7 +170,7 @@ const keys: Command[] = [
   command({
     name: 'key create',
     summary: 'Creates an API key and prints its secret, this once.',
-    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--denied-service-tiers flex,priority] [--provider JSON] [--expires-in-days N]',
+    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--denied-service-tiers flex,priority] [--provider JSON] [--cache JSON] [--expires-in-days N]',
     flags: keyFlags,
     async run(services, { org, env, ...policy }) {
       await findOrganisation(services, org)
@@ -311,9 +314,11 @@ export const commands: readonly Command[] = [
   ...find,
   ...maintenance,
   ...prune,
+  ...cacheCommands,
   ...catalogCommands,
   ...catalogDiff,
   ...webhooks,
+  ...logExports,
   ...secrets,
 ]
 

@@ -90,6 +90,8 @@ async function listUsedKeys(db: Database): Promise<string[]> {
     WITH text AS (
       SELECT webhook_secret AS value FROM organisations UNION ALL SELECT previous_webhook_secret FROM organisations
       UNION ALL SELECT secret FROM webhook_endpoints UNION ALL SELECT previous_secret FROM webhook_endpoints
+      UNION ALL SELECT secret FROM log_exports UNION ALL SELECT previous_secret FROM log_exports
+      UNION ALL SELECT credentials FROM log_exports
       UNION ALL SELECT slack_url FROM alert_rules UNION ALL SELECT slack_url FROM operator_notifications
       UNION ALL SELECT webhook_secret FROM operator_notifications UNION ALL SELECT secret FROM catalog_overrides
       UNION ALL SELECT value FROM settings

@@ -30,6 +30,7 @@ export const secrets: Command[] = [
       const data = {
         webhook_secrets: await encryptWebhookSecrets(services),
         webhook_endpoints: await services.webhookEndpoints.reseal(),
+        log_exports: await services.logExports.reseal(),
         slack_urls: await resealSlackUrls(services),
         operator_notifications: (await resealNotifications(services)) ? 1 : 0,
         signing_secret,
@@ -39,7 +40,7 @@ export const secrets: Command[] = [
         request_contents: await services.contents.reseal(),
         server_keys: await services.catalogOverrides.reseal(),
       }
-      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations and ${data.webhook_endpoints} endpoints, Slack URLs of ${data.slack_urls} alert rules, ${data.operator_notifications} settings of notifications to operators, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps, ${data.stored_responses} stored responses, ${data.conversation_items} items and metadata of conversations, ${data.request_contents} logged requests, API keys of ${data.server_keys} servers`
+      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations and ${data.webhook_endpoints} endpoints, credentials of ${data.log_exports} log exports, Slack URLs of ${data.slack_urls} alert rules, ${data.operator_notifications} settings of notifications to operators, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps, ${data.stored_responses} stored responses, ${data.conversation_items} items and metadata of conversations, ${data.request_contents} logged requests, API keys of ${data.server_keys} servers`
       return { data: { data }, text }
     },
   }),

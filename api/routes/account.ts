@@ -106,6 +106,7 @@ export function presentGeneration(row: Generation) {
     error_code: row.errorCode,
     finish_reason: row.finishReason,
     streamed: row.streamed,
+    cached: row.cached === true,
     attempts: row.attempts,
     usage: {
       prompt_tokens: row.promptTokens,

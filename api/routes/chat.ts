@@ -1,9 +1,13 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { chatFormats } from '../../shared/chat/chat-formats.ts'
 import { run } from '../../shared/chat/run.ts'
 import type { ChatRunInput } from '../../shared/chat/run-input.ts'
 import { findStickyTarget, type NamingBody } from '../../shared/chat/sticky-target.ts'
+import type { RunServices } from '../../shared/engine/base-run.ts'
+import type { Report } from '../../shared/engine/report.ts'
 import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kinds/index.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures, type Features } from '../../shared/routing/features.ts'
 import { snapshotOf } from '../../shared/routing/options.ts'
@@ -17,7 +21,9 @@ import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
 import { modelErrors } from './model-errors.ts'
 import {
   allowsCacheMarks,
+  cacheHeader,
   cacheMarksHeader,
+  cacheWishOf,
   labelHeaders,
   labelsOf,
   sessionHeaders,
@@ -28,6 +34,8 @@ import {
 
 const answerHeaders: AnswerHeaderName[] = [
   ...generationHeaders,
+  'x-gateway-cache',
+  'age',
   'x-gateway-max-tokens-clamped',
   'x-gateway-dropped',
   'x-gateway-adjusted',
@@ -55,7 +63,7 @@ export const chatCompletions = endpointWithoutKoa({
   description:
     'Accepts and returns the OpenAI chat format. `model: "auto"` lets the gateway choose the model. With `stream: true` the response is a stream of server-sent `chat.completion.chunk` events, terminated by `data: [DONE]`.',
   access: { scope: 'chat' },
-  headers: [...sessionHeaders, cacheMarksHeader, timeoutHeader, ...labelHeaders],
+  headers: [...sessionHeaders, cacheMarksHeader, timeoutHeader, cacheHeader, ...labelHeaders],
   body: directKinds.chat,
   example,
   answers: {
@@ -74,7 +82,7 @@ export const completions = endpointWithoutKoa({
   description:
     'Served by a completion model, or by a chat model that receives each prompt as one user message (up to 128 text prompts; without logprobs, suffix and best_of). Choices of multiple prompts are numbered consecutively, in the order of the prompts.',
   access: { scope: 'completions' },
-  headers: [...sessionHeaders, timeoutHeader, ...labelHeaders],
+  headers: [...sessionHeaders, timeoutHeader, cacheHeader, ...labelHeaders],
   body: directKinds.completion,
   example: { model: 'gpt-4o-mini', prompt: 'Say this is a test', max_tokens: 16 },
   answers: {
@@ -91,7 +99,7 @@ export const createEmbeddings = endpointWithoutKoa({
   tag: 'Embeddings',
   summary: 'Create embeddings',
   access: { scope: 'embeddings' },
-  headers: [timeoutHeader, ...labelHeaders],
+  headers: [timeoutHeader, cacheHeader, ...labelHeaders],
   body: directKinds.embedding,
   example: { model: 'text-embedding-3-small', input: 'The food was delicious and the waiter was friendly.' },
   answers: {
@@ -219,28 +227,39 @@ export async function runDirect<K extends DirectKind>(
 ): Promise<void> {
   const { stream, stream_options } = sent as Streamable
   const body = turn?.body ?? sent
-  const report = await run(
-    services,
-    {
-      kind,
-      key: apiKey,
-      body,
-      raw: turn?.raw ?? raw,
-      features: withServiceTier(kind, body, features),
-      requestId,
-      session: sessionOf(headers, naming),
-      begins,
-      marksCache: chatFormats[kind].marksCache && allowsCacheMarks(headers) && services.config.cacheMarks,
-      labels: labelsOf(headers),
-      timeouts: timeoutsOf(headers, sent, services),
-      stream: stream === true,
-      includeUsage: stream_options?.include_usage === true,
-      ...(forwarded && { forwarded }),
-      ...(storage && { storage }),
-      ...(present && { present }),
-      bulk: null,
-    },
-    client,
-  )
+  const input: ChatRunInput<K> = {
+    kind,
+    key: apiKey,
+    body,
+    raw: turn?.raw ?? raw,
+    features: withServiceTier(kind, body, features),
+    requestId,
+    session: sessionOf(headers, naming),
+    begins,
+    marksCache: chatFormats[kind].marksCache && allowsCacheMarks(headers) && services.config.cacheMarks,
+    labels: labelsOf(headers),
+    timeouts: timeoutsOf(headers, sent, services),
+    stream: stream === true,
+    includeUsage: stream_options?.include_usage === true,
+    ...(forwarded && { forwarded }),
+    ...(storage && { storage }),
+    ...(present && { present }),
+    bulk: null,
+  }
+  const report = await (apiKey.policy.cache
+    ? runFromCache(services, input, headers, client)
+    : run(services, input, client))
   Object.assign(wide, report)
+}
+
+/** Runs a request of a key whose policy has the response cache on. */
+async function runFromCache<K extends DirectKind>(
+  services: Platform & RunServices,
+  input: ChatRunInput<K>,
+  headers: IncomingHttpHeaders,
+  client: ResponseWriter,
+): Promise<Report> {
+  const wish = cacheWishOf(headers)
+  const { runCached } = await import('../../shared/chat/cached-run.ts')
+  return runCached(services, input, wish, client)
 }

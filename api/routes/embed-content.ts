@@ -17,7 +17,7 @@ import { generationHeaders } from '../schemas/headers.ts'
 import { runDirect } from './chat.ts'
 import { readGoogleBody } from './generate-content.ts'
 import { modelErrors } from './model-errors.ts'
-import { labelHeaders } from './request-headers.ts'
+import { cacheHeader, labelHeaders } from './request-headers.ts'
 
 const shared = {
   method: 'post',
@@ -26,11 +26,14 @@ const shared = {
   tag: 'Gemini',
   access: { scope: 'embeddings' },
   bypassesKoa: true,
-  headers: labelHeaders,
+  headers: [cacheHeader, ...labelHeaders],
   readBody: (body: { value: unknown; raw: Buffer }, params: Record<string, string>) => readGoogleBody(body, params),
   errors: ['context_length_exceeded', ...modelErrors],
 } satisfies Partial<Endpoint>
-const headers = [...generationHeaders, ...(['x-gateway-dropped', 'x-gateway-adjusted'] as const)]
+const headers = [
+  ...generationHeaders,
+  ...(['x-gateway-cache', 'age', 'x-gateway-dropped', 'x-gateway-adjusted'] as const),
+]
 const example = { content: { parts: [{ text: 'The food was delicious.' }] }, taskType: 'RETRIEVAL_DOCUMENT' }
 
 export const embedContent: Endpoint = {

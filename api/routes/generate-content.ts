@@ -13,7 +13,7 @@ import { geminiTokenCount, generatedContent, generatedEvent } from '../schemas/g
 import { generationHeaders } from '../schemas/headers.ts'
 import { runDirect } from './chat.ts'
 import { modelErrors } from './model-errors.ts'
-import { cacheMarksHeader, labelHeaders, sessionHeaders } from './request-headers.ts'
+import { cacheHeader, cacheMarksHeader, labelHeaders, sessionHeaders } from './request-headers.ts'
 
 /** Images and documents are inline: Google's limit is 20 MB of them, in base64. */
 const maxBodyBytes = 32 * 1024 * 1024
@@ -57,7 +57,7 @@ const shared = {
 
 const generating = {
   ...shared,
-  headers: [...sessionHeaders, cacheMarksHeader, ...labelHeaders],
+  headers: [...sessionHeaders, cacheMarksHeader, cacheHeader, ...labelHeaders],
   body: directKinds.generate_content,
   handle: (request: GenerateRequest) =>
     runDirect('generate_content', request, generateContentFeatures(request.body, request.raw.length), { naming: {} }),
@@ -65,6 +65,8 @@ const generating = {
 const answerHeaders = [
   ...generationHeaders,
   ...([
+    'x-gateway-cache',
+    'age',
     'x-gateway-max-tokens-clamped',
     'x-gateway-dropped',
     'x-gateway-adjusted',

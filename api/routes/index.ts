@@ -16,12 +16,14 @@ import { generateContentRoutes } from './generate-content.ts'
 import { imageRoutes } from './images.ts'
 import { jobRoutes } from './jobs.ts'
 import { createKey, deleteKey, listKeys, patchKey, readKey, rollKey } from './keys.ts'
+import { logExportRoutes } from './log-exports.ts'
 import { mediaRoutes } from './media.ts'
 import { countTokens, createMessage } from './messages.ts'
 import { listModels, readModel } from './models.ts'
 import { readDocument } from './ocr.ts'
 import { createModeration, createRanking } from './rankings.ts'
 import { realtimeRoutes } from './realtime.ts'
+import { clearResponseCache } from './response-cache.ts'
 import { countInputTokens, createResponse } from './responses.ts'
 import { health, readiness } from './service.ts'
 import { readStoredFile } from './stored-files.ts'
@@ -74,8 +76,10 @@ export const endpoints: readonly Endpoint[] = [
   patchKey,
   rollKey,
   deleteKey,
+  clearResponseCache,
   readUsage,
   ...webhookEndpointRoutes,
+  ...logExportRoutes,
   health,
   readiness,
   jobCallback,

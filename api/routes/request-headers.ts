@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
+import type { CacheWish } from '../../shared/chat/cached-run.ts'
 import { type NamingBody, sessionInMetadata } from '../../shared/chat/sticky-target.ts'
 import { type CallerTimeouts, readTimeouts, type TimedBody, timeoutName } from '../../shared/engine/caller-timeouts.ts'
 import type { RequestLabels } from '../../shared/engine/report.ts'
@@ -39,6 +40,31 @@ export function allowsCacheMarks(headers: IncomingHttpHeaders): boolean {
   if (wish === undefined || wish === 'on') return true
   if (wish === 'off') return false
   throw new GatewayError('invalid_request', `${marksName} must be \`on\` or \`off\`.`, { param: marksName })
+}
+
+/** The header by which a caller steers the response cache, where its key's policy has it on. */
+export const cacheHeader: Header = {
+  name: 'x-gateway-cache',
+  maxLength: 128,
+  description:
+    '`off`: neither read nor stored in the response cache; `refresh`: not read, but stored; `on` (the default). Parameters: `ttl`, the greatest age in seconds, which can only shorten that of the key, and `namespace`, up to 64 letters, digits, `-` and `_`: `on; ttl=60; namespace=v2`. Has no effect where the key’s policy has no `cache`.',
+}
+
+const cacheWish = /^(on|off|refresh)((?: *; *(?:ttl=[1-9]\d{0,7}|namespace=[\w-]{1,64}))*)$/
+
+/** What a request wants of the response cache. Throws 400. */
+export function cacheWishOf(headers: IncomingHttpHeaders): CacheWish {
+  const text = headers[cacheHeader.name]
+  if (text === undefined) return { use: 'on' }
+  const [, use, parameters = ''] = cacheWish.exec(String(text)) ?? []
+  if (use === undefined) {
+    const message =
+      'x-gateway-cache must be `on`, `off` or `refresh`, optionally with `; ttl=<seconds>` and `; namespace=<name>`.'
+    throw new GatewayError('invalid_request', message, { param: cacheHeader.name })
+  }
+  const [, ttl] = /ttl=(\d+)/.exec(parameters) ?? []
+  const [, namespace] = /namespace=([\w-]+)/.exec(parameters) ?? []
+  return { use: use as CacheWish['use'], ...(ttl && { maxAgeS: Number(ttl) }), ...(namespace && { namespace }) }
 }
 
 /** The headers that name the conversation of a request, for the routes that keep conversations together. */

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { serviceTiers } from '../../shared/base/service-tier.ts'
 import { keyProviderPreferences } from '../../shared/catalog/provider-preferences.ts'
+import { cacheSetting } from '../../shared/keys/key-requests.ts'
 
 /** Response schemas of the wallet, of feedback and of keys. */
 
@@ -44,6 +45,7 @@ export const key = z
     learning: z.boolean(),
     denied_service_tiers: z.array(z.enum(serviceTiers)).nullable(),
     provider: keyProviderPreferences.nullable(),
+    cache: cacheSetting.nullable(),
     expires_at: z.iso.datetime().nullable(),
     prefix: z.string(),
     last4: z.string(),

@@ -257,6 +257,7 @@ export const generation = z
     error_code: z.string().nullable(),
     finish_reason: z.string().nullable(),
     streamed: z.boolean(),
+    cached: z.boolean().describe('Whether the answer is from the response cache.'),
     attempts: z.int(),
     usage: z.strictObject({
       prompt_tokens: count,

@@ -93,6 +93,13 @@ export const answerHeaders = {
     schema: { type: 'string', enum: ['1'] },
     example: '1',
   },
+  'x-gateway-cache': {
+    description:
+      'Whether the answer is from the response cache: `hit`, `miss`, or `bypass` if the request is not cached. Absent where the key’s policy has no `cache`.',
+    schema: { type: 'string', enum: ['hit', 'miss', 'bypass'] },
+    example: 'hit',
+  },
+  age: { description: 'Of an answer from the response cache: its age in seconds.', schema: count, example: 12 },
   'x-gateway-converted': {
     description:
       'The type of a file that was converted because the provider does not take it, and the type that it was converted to. Absent if the file was sent as it is.',

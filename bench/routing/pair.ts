@@ -35,6 +35,7 @@ const policy: Policy = {
     deniedTiers: null,
     provider: null,
     contentLogging: null,
+    cache: null,
     state: 'active' as const,
     suspended: false,
   },

@@ -29,7 +29,7 @@ export type IncidentRecord = Pick<
 function groupKeyOf({ kind, subject, provider }: IncidentRecord): string {
   if (providerKinds.has(kind) && provider) return `provider|${provider}`
   if (kind === 'reservations') return `reservations|${provider ?? ''}`
-  return kind === 'webhook' || kind === 'paused' ? `${kind}|${subject}` : kind
+  return kind === 'webhook' || kind === 'log_export' || kind === 'paused' ? `${kind}|${subject}` : kind
 }
 
 /** The topic of a group; null for what operators did themselves, which nobody is told. */
@@ -101,6 +101,7 @@ const serviceTitles: Record<string, string> = {
   backlog: 'Usage is not booked fast enough',
   refused_events: 'PostgreSQL rejects usage events',
   webhook: 'Deliveries to a webhook endpoint fail',
+  log_export: 'An export of logs fails',
 }
 
 /** Summarises an incident. `records` are the latest first. */

@@ -25,6 +25,8 @@ const incidentKinds = [
   'reservations',
   /** The latest attempts at a webhook endpoint of an organisation all failed. */
   'webhook',
+  /** The operator's own export of logs fails, or is paused because it did. */
+  'log_export',
 ] as const
 export type IncidentKind = (typeof incidentKinds)[number]
 

@@ -16,6 +16,8 @@ type SpendData = {
 /** Alerts of the previous release have no `reason`: each is about one request. */
 type BlockedData = { key: SpendData['key']; excess_usd: number; reference: string; reason?: string }
 type EndpointData = { id: string; url: string; failing_since: string }
+type PausedData = { name: string; failing_since: string; error: string }
+type GapData = { name: string; stream: string; from: string; to: string; reason: string }
 type BalanceData = { balance_usd: number; held_usd: number; low_balance_usd: number }
 
 /** An alert for people, with the page of what it is about below the organisation's pages. */
@@ -28,6 +30,7 @@ type Formatter = {
 
 const keyPath = (data: unknown) => `keys/${(data as { key: { hash: string } }).key.hash}`
 const keysLink = { label: 'Show the keys', path: 'keys' }
+const exportsLink = { label: 'Show the log exports', path: 'log-exports' }
 const ruleAlert: Formatter = {
   format(data, organisation) {
     const { subject, text, path } = ruleText(data as RuleEvent, organisation)
@@ -58,6 +61,14 @@ const formatters: Record<AlertType, Formatter> = {
       link: { label: 'Show the endpoint', path: endpointPath(data) },
     }),
     path: endpointPath,
+  },
+  'log_export.paused': {
+    format: (data, organisation) => ({ ...pausedText(data as PausedData, organisation), link: exportsLink }),
+    path: () => exportsLink.path,
+  },
+  'log_export.gap': {
+    format: (data, organisation) => ({ ...gapText(data as GapData, organisation), link: exportsLink }),
+    path: () => exportsLink.path,
   },
   'alert.raised': ruleAlert,
   'alert.resolved': ruleAlert,
@@ -129,8 +140,32 @@ The key is blocked so that this does not go on. Look at the requests, then enabl
   }
 }
 
+function pausedText({ name, failing_since, error }: PausedData, organisation: string) {
+  return {
+    subject: `The log export ${quoteName(name)} of ${quoteName(organisation)} is paused`,
+    text: `No batch was accepted since ${minuteText(failing_since)}, so the export is paused. The last answer was: ${error}
+
+After the fault is mended, enable the export: it continues where it was, with everything that is not older than its retention.`,
+  }
+}
+
+function gapText({ name, stream, from, to, reason }: GapData, organisation: string) {
+  const why =
+    reason === 'retention'
+      ? 'Rows of this time were deleted by their age before they were delivered.'
+      : 'The database was restored: rows of this time may be missing. Replay the window to deliver them again.'
+  return {
+    subject: `The log export ${quoteName(name)} of ${quoteName(organisation)} has a gap`,
+    text: `Stream ${stream}, from ${minuteText(from)} to ${minuteText(to)}. ${why}`,
+  }
+}
+
+function minuteText(iso: string): string {
+  return `${iso.slice(0, 16).replace('T', ' ')} UTC`
+}
+
 function endpointText({ url, failing_since }: EndpointData, organisation: string) {
-  const since = `${failing_since.slice(0, 16).replace('T', ' ')} UTC`
+  const since = minuteText(failing_since)
   return {
     subject: `A webhook endpoint of ${quoteName(organisation)} is disabled`,
     text: `Every delivery to ${url} has failed since ${since}, so the endpoint is disabled: it gets no events until it is enabled again.

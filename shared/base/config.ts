@@ -91,6 +91,8 @@ export type Config = Parts & {
   routingLearning: boolean
   /** Whether the gateway marks what providers are to cache, in conversations whose clients mark nothing. */
   cacheMarks: boolean
+  /** The most that cached responses take in Redis, in all and for one organisation. */
+  responseCache: { maxBytes: number; maxOrganisationBytes: number }
   /** Whether sound is converted for providers that do not take its format. */
   convertMedia: boolean
   /** Whether providers of the same format receive fields of Messages and Responses requests that the gateway does not know. */
@@ -213,6 +215,10 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     readOnMs: v.UPSTREAM_READ_ON_MS,
     routingLearning: v.ROUTING_LEARNING,
     cacheMarks: v.CACHE_MARKS,
+    responseCache: {
+      maxBytes: v.RESPONSE_CACHE_MB * 1024 * 1024,
+      maxOrganisationBytes: v.RESPONSE_CACHE_ORGANISATION_MB * 1024 * 1024,
+    },
     convertMedia: v.CONVERT_MEDIA,
     passUnknownFields: v.PASS_UNKNOWN_FIELDS,
     storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,

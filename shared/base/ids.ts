@@ -84,6 +84,9 @@ export type IdPrefix =
   | 'sess'
   | 'tfa'
   | 'pass'
+  | 'exp'
+  | 'expc'
+  | 'replay'
 
 /** A new id: prefix and a sortable random part. */
 export function newId(prefix: IdPrefix): string {

@@ -107,6 +107,8 @@ export const variables = z.object({
   UPSTREAM_READ_ON_MS: z.coerce.number().int().min(0).max(600_000).default(10_000),
   ROUTING_LEARNING: flag.default(true),
   CACHE_MARKS: flag.default(true),
+  RESPONSE_CACHE_MB: positive(1_048_576).default(64),
+  RESPONSE_CACHE_ORGANISATION_MB: positive(1_048_576).default(16),
   CONVERT_MEDIA: flag.default(true),
   PASS_UNKNOWN_FIELDS: flag.default(false),
   STORAGE_URL: url('file:', 's3:').optional(),

@@ -75,11 +75,23 @@ export class Contents {
 
   /** Reads a content for someone, which is audited first; null if there is none, or it was deleted. */
   async view(row: RequestContent, actor: Actor): Promise<Content | null> {
-    const { id, organisationId, fileId } = row
+    const { id, organisationId } = row
+    return this.#read(row, () =>
+      audit(this.#deps.db, { organisationId, actor, action: 'request_content.viewed', target: { id, name: id } }),
+    )
+  }
+
+  /** Reads a content for an export, whose settings are audited; null if there is none, or it was deleted. */
+  read(row: RequestContent): Promise<Content | null> {
+    return this.#read(row, async () => {})
+  }
+
+  async #read(row: RequestContent, onFound: () => Promise<void>): Promise<Content | null> {
+    const { fileId } = row
     if (fileId === null) return null
     const storageKey = (await this.#deps.files.storageKeys([fileId])).get(fileId)
     if (storageKey === undefined) return null
-    await audit(this.#deps.db, { organisationId, actor, action: 'request_content.viewed', target: { id, name: id } })
+    await onFound()
     const blob = await this.#deps.blobs.read(storageKey)
     if (!blob) return null
     const packed = this.#deps.sealer.openBytes(await buffer(blob.stream), placeOf(row))

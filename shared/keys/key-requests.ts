@@ -13,6 +13,11 @@ const time = z.iso.datetime({ offset: true }).refine(text => {
 
 const limit = z.int().min(0).max(2_147_483_647).nullish().describe('Unset, null or 0 means no limit.')
 
+/** The longest that an answer is cached. */
+const maxCacheTtlS = 30 * 86_400
+/** What a key's policy says about the response cache. */
+export const cacheSetting = z.strictObject({ ttl_s: z.int().min(1).max(maxCacheTtlS) })
+
 /** The policy fields of a key, as a request body or a command passes them. */
 export const keyPolicy = z.strictObject({
   name: z.string().min(1).max(200).optional(),
@@ -58,6 +63,9 @@ export const keyPolicy = z.strictObject({
   provider: keyProviderPreferences
     .nullish()
     .describe('Which providers may serve the key; a request can only tighten it. Null = all.'),
+  cache: cacheSetting
+    .nullish()
+    .describe('Whether equal requests are answered from the cache, and for how many seconds; null = they are not.'),
   expires_at: time.nullish().describe('Null = never.'),
 })
 

@@ -52,6 +52,7 @@ function settings(row: ApiKey) {
     learning: row.learning,
     denied_service_tiers: row.deniedTiers.length > 0 ? row.deniedTiers : null,
     provider: storedPreferences(row.provider),
+    cache: row.cacheTtlS === null ? null : { ttl_s: row.cacheTtlS },
     expires_at: row.expiresAt?.toISOString() ?? null,
   }
 }
@@ -68,6 +69,7 @@ function columns(policy: KeyPolicy) {
     ...(policy.scopes !== undefined && { scopes: policy.scopes }),
     ...(policy.learning !== undefined && { learning: policy.learning }),
     ...(policy.denied_service_tiers !== undefined && { deniedTiers: [...new Set(policy.denied_service_tiers ?? [])] }),
+    ...(policy.cache !== undefined && { cacheTtlS: policy.cache?.ttl_s ?? null }),
     ...(policy.provider !== undefined && { provider: policy.provider ?? Prisma.DbNull }),
     ...(policy.expires_at !== undefined && { expiresAt: policy.expires_at ? new Date(policy.expires_at) : null }),
   }

@@ -42,6 +42,8 @@ export type Policy = {
   monthSpend: MonthSpend | null
   /** Which providers may serve it, before the preferences of a request; null = all. */
   provider: KeyProviderPreferences | null
+  /** Whether its answers are cached, and for how long at most; null = they are not. */
+  cache: { ttlS: number } | null
   /** Null = all models. */
   allowlist: ReadonlySet<string> | null
   /** The service tiers that its requests may not ask for; null = none. */
@@ -104,6 +106,7 @@ export function policyOf(
     scopes: new Set(row.scopes),
     learning: row.learning,
     provider: storedPreferences(row.provider),
+    cache: row.cacheTtlS === null ? null : { ttlS: row.cacheTtlS },
     contentLogging: contentLoggingOf(row, row.organisation),
     expiresAtMs: row.expiresAt?.getTime() ?? null,
     state: keyStateOf(row),

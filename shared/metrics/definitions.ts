@@ -91,11 +91,26 @@ export const definitions = {
     type: 'counter',
     help: 'Requests that used tokens and were not charged, or not in full.',
   },
+  cachedAnswers: {
+    name: 'headgate_cached_answers_total',
+    type: 'counter',
+    help: 'Live requests that were answered from the response cache.',
+  },
   jobsFinished: { name: 'headgate_jobs_finished_total', type: 'counter', help: 'Finished media and delayed jobs.' },
   deliveries: {
     name: 'headgate_webhook_deliveries_total',
     type: 'counter',
     help: 'Attempts to deliver a webhook, by their outcome.',
+  },
+  exportBatches: {
+    name: 'headgate_log_export_batches_total',
+    type: 'counter',
+    help: 'Attempts to deliver a batch of exported logs, by stream and outcome.',
+  },
+  exportRows: {
+    name: 'headgate_log_export_rows_total',
+    type: 'counter',
+    help: 'Rows of exported logs that were accepted, by stream.',
   },
   unknownNames: {
     name: 'headgate_unknown_names_total',
@@ -165,5 +180,15 @@ export const storeDefinitions = {
     name: 'headgate_webhook_lag_seconds',
     type: 'gauge',
     help: 'How long the oldest due webhook delivery has been due.',
+  },
+  exportLag: {
+    name: 'headgate_log_export_lag_seconds',
+    type: 'gauge',
+    help: 'Age of what the enabled export of logs that is furthest behind has delivered, by stream.',
+  },
+  exportsFailing: {
+    name: 'headgate_log_exports_failing',
+    type: 'gauge',
+    help: 'Exports of logs whose latest batch was not accepted, or that are paused for that.',
   },
 } as const satisfies Record<string, Definition>

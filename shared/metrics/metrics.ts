@@ -43,6 +43,8 @@ export type ChargedUsage = {
   cacheWriteTokens?: number | null
   reasoningTokens?: number
   waiver?: string | null
+  /** Whether the answer is from the response cache: then no provider was used. */
+  cached?: boolean | null
   /** Set for the parts of a session, whose token counts are cumulative. */
   part?: number
 }
@@ -94,7 +96,10 @@ export class Metrics {
   readonly #calls: SeriesTree<Count>
   readonly #targets: SeriesTree<TargetFigures>
   readonly #waived = SeriesTree.create([{ name: 'reason' }], () => new Count())
+  readonly #cachedAnswers: SeriesTree<Count>
   readonly #jobs = SeriesTree.create([{ name: 'kind' }, { name: 'status' }], () => new Count())
+  readonly #exportBatches = SeriesTree.create([{ name: 'stream' }, { name: 'outcome' }], () => new Count())
+  readonly #exportRows = SeriesTree.create([{ name: 'stream' }], () => new Count())
   readonly #deliveries = SeriesTree.create([{ name: 'outcome' }], () => new Count())
   /** Every name that a catalog of this process has had. */
   readonly #models = new Set([''])
@@ -110,6 +115,7 @@ export class Metrics {
     const code: Label = { name: 'error_code', known: knownCodes }
     const labels = [{ name: 'endpoint' }, model, provider, { name: 'status_class' }, code, { name: 'env' }]
     this.#requests = SeriesTree.create(labels, () => new Count())
+    this.#cachedAnswers = SeriesTree.create([model], () => new Count())
     this.#calls = SeriesTree.create([provider, model, { name: 'outcome' }], () => new Count())
     this.#targets = SeriesTree.create([provider, model], () => new TargetFigures())
     this.#addAll()
@@ -153,6 +159,10 @@ export class Metrics {
     const { environment, kind, model, provider, cost, waiver } = usage
     // Without a provider nothing was used.
     if (environment === 'test' || provider === null) return
+    if (usage.cached) {
+      this.#cachedAnswers.child(model).leaf.value++
+      return
+    }
     const figures = this.#targets.child(provider).child(model).leaf
     if (cost > 0) {
       figures.spendNano += cost
@@ -190,6 +200,11 @@ export class Metrics {
     this.#deliveries.child(outcome).leaf.value++
   }
 
+  recordExport(stream: string, outcome: 'delivered' | 'failed', rows: number): void {
+    this.#exportBatches.child(stream).child(outcome).leaf.value++
+    this.#exportRows.child(stream).leaf.value += rows
+  }
+
   recordScrapeError(store: string): void {
     this.#scrapeErrors.child(store).leaf.value++
   }
@@ -225,13 +240,26 @@ export class Metrics {
   }
 
   #addAll(): void {
-    const { requests, requestSeconds, overheadSeconds, calls, waived, jobsFinished, deliveries } = definitions
+    const {
+      requests,
+      requestSeconds,
+      overheadSeconds,
+      calls,
+      waived,
+      jobsFinished,
+      deliveries,
+      exportBatches,
+      exportRows,
+    } = definitions
     const counts: [Definition, SeriesTree<Count>][] = [
       [requests, this.#requests],
       [calls, this.#calls],
       [waived, this.#waived],
+      [definitions.cachedAnswers, this.#cachedAnswers],
       [jobsFinished, this.#jobs],
       [deliveries, this.#deliveries],
+      [exportBatches, this.#exportBatches],
+      [exportRows, this.#exportRows],
       [definitions.scrapeErrors, this.#scrapeErrors],
     ]
     for (const [definition, series] of counts) this.add(definition, () => countValues(series))

@@ -27,6 +27,8 @@ export type Rule = {
 const invitationRetentionMs = 90 * dayMs
 /** Within this time a repeated request with an `Idempotency-Key` gets the stored answer. */
 const idempotencyRetentionMs = dayMs
+/** Retention of ended replays of log exports. */
+const replayRetentionMs = 30 * dayMs
 const maxMonthMs = 31 * dayMs
 
 /**
@@ -105,6 +107,9 @@ export const hourlyRules: readonly Rule[] = [
     const before = new Date(nowMs - periods.webhookRetentionDays * dayMs)
     return Prisma.sql`status IN ('delivered', 'failed') AND next_attempt_at < ${before}`
   }),
+  rows('log_export_cursors', 'ended replays of log exports', ({ nowMs }) =>
+    olderThan('ended_at', new Date(nowMs - replayRetentionMs)),
+  ),
   {
     table: 'jobs',
     what: 'inputs and results of jobs',

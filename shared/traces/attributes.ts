@@ -25,8 +25,14 @@ export function callAttributes(operation: string, model: string, provider: strin
   }
 }
 
+type Usage = Pick<
+  UsageEvent,
+  | ('promptTokens' | 'completionTokens' | 'cachedTokens' | 'reasoningTokens' | 'streamed' | 'finishReason')
+  | ('upstreamId' | 'id' | 'model' | 'provider' | 'mode' | 'attempts' | 'cost' | 'environment')
+> & { cacheWriteTokens?: number | null }
+
 /** The attributes that the usage event of a run adds to the call that answered it. */
-export function usageAttributes(event: UsageEvent): Attributes {
+export function usageAttributes(event: Usage): Attributes {
   const attributes: Attributes = {
     'gen_ai.usage.input_tokens': event.promptTokens,
     'gen_ai.usage.output_tokens': event.completionTokens,
@@ -41,7 +47,7 @@ export function usageAttributes(event: UsageEvent): Attributes {
 }
 
 /** The attributes that the usage event of a run adds to the whole trace's first span. */
-export function runAttributes(event: UsageEvent): Attributes {
+export function runAttributes(event: Usage): Attributes {
   return {
     'headgate.generation.id': event.id,
     'headgate.model': event.model,

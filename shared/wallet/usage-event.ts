@@ -8,10 +8,10 @@ import type { RoutingRecord } from './routing-record.ts'
 export type SessionPart = { part: number; chargedAt: number }
 
 /**
- * Why a live request that used tokens is not charged, or not in full: it produced no output, its model has no price, or
+ * Why a live request that used tokens is not charged, or not in full: it was answered from the cache, it produced no output, its model has no price, or
  * the money ended while it ran (docs/money.md).
  */
-export type Waiver = 'nothing_produced' | 'no_price' | 'beyond_reservation'
+export type Waiver = 'cached' | 'nothing_produced' | 'no_price' | 'beyond_reservation'
 
 /**
  * Signals of a request in its usage event, which are not logged. `prompt`: its key and a checksum of its prompt, by which a
@@ -61,6 +61,8 @@ export const loggedColumns = {
   webSearches: { type: 'int', merge: 'greatest', optional: true },
   /** The service tier that it was served at; absent for the standard one. */
   serviceTier: { type: 'text', optional: true },
+  /** Whether the answer was served from the response cache. */
+  cached: { type: 'boolean', optional: true },
   estimated: { type: 'boolean' },
   /** Why used tokens are not charged. */
   waiver: { type: 'text', optional: true },

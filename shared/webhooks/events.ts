@@ -12,6 +12,8 @@ export const eventTypes = [
   'key.blocked',
   'wallet.low_balance',
   'webhook_endpoint.disabled',
+  'log_export.paused',
+  'log_export.gap',
   'alert.raised',
   'alert.resolved',
 ] as const

@@ -7,6 +7,7 @@ import { SseParser } from '../../shared/io/sse.ts'
 import { provisioningKey, validBodies } from '../support/api/edge.ts'
 import { asExample, writeExamples } from '../support/api/example-answers.ts'
 import { fileCalls } from '../support/api/file-calls.ts'
+import { logExportCalls, madeExport } from '../support/api/log-export-calls.ts'
 import { type OpenApi, operationsIn, resolved, type Schema } from '../support/api/openapi.ts'
 import { exampleRequest } from '../support/api/openapi-examples.ts'
 import { madeEndpoint, webhookEndpointCalls, withAddress } from '../support/api/webhook-endpoint-calls.ts'
@@ -237,6 +238,7 @@ const calls: Record<string, Documented> = {
   ...batchCalls(() => ({ gateway, account, provisioning })),
   ...delayedCalls(() => ({ gateway, account, provisioning })),
   ...webhookEndpointCalls(() => ({ gateway, account, provisioning })),
+  ...logExportCalls(() => ({ gateway, account, provisioning })),
   ...fileCalls(() => ({ gateway, account, provisioning })),
   ...syncMediaCalls(() => ({ account, provisioning })),
   ...mediaCalls(() => ({ gateway, account, provisioning })),
@@ -350,6 +352,10 @@ test.serial('200 with every body that the document has as an example', async t =
           '/api/v1/webhook-endpoints/{id}',
           path.includes('-endpoints/{id}') ? await madeEndpoint(gateway, account.organisationId) : '',
         )
+        .replace(
+          '/api/v1/log-exports/{id}',
+          path.includes('-exports/{id}') ? await madeExport(gateway, account.organisationId) : '',
+        )
         .replace('{model}', path.includes(':') && path.includes('mbed') ? 'gemini-embedding-001' : 'gemini-3.5-flash')
         .replace(
           '/v1/conversations/{id}',
@@ -358,7 +364,7 @@ test.serial('200 with every body that the document has as an example', async t =
       const real =
         path === '/v1/feedback'
           ? { ...(example as object), generation_id: await madeGeneration() }
-          : path === '/api/v1/webhook-endpoints'
+          : path === '/api/v1/webhook-endpoints' || path === '/api/v1/log-exports'
             ? withAddress(example)
             : example
       const { body, headers } = await exampleRequest(type, real)

@@ -26,6 +26,7 @@ const layers: Record<string, number> = {
   'shared/content-log': 9,
   'shared/alerts': 9,
   'shared/engine': 9,
+  'shared/log-exports': 10,
   'shared/chat': 10,
   'shared/media': 10,
   'shared/realtime': 10,
@@ -194,7 +195,7 @@ test('the clocks are read through shared/base/time.ts', t => {
 })
 
 /** Ages of what other processes have stored, and differences between the clocks of processes. */
-const wallAges = ['shared/jobs/avatar-catalogs.ts', 'shared/alerts/incident-watch.ts']
+const wallAges = ['shared/jobs/avatar-catalogs.ts', 'shared/alerts/incident-watch.ts', 'shared/chat/cached-run.ts']
 
 /** The differences of two readings of the wall clock in a file. */
 function wallDurations(code: string): string[] {

@@ -133,6 +133,7 @@ function localise(code: string): string {
       .replaceAll('ws://localhost:3000', gateway.url.replace('http', 'ws'))
       // The address of a public host: the tests may run where no name can be resolved.
       .replaceAll('https://example.com/webhooks', 'https://1.1.1.1/webhooks')
+      .replaceAll('https://example.com/headgate', 'https://1.1.1.1/headgate')
       .replaceAll('svc_sk_test_…', account.test)
       .replaceAll('org_…', account.organisationId)
   )

@@ -45,6 +45,14 @@ const sentinelEvery = 4
 /** Replication is asynchronous: what the primary acknowledged last may be lost with it. */
 const unreplicatedMs = 1_500
 
+/** So that calls of providers that hang end within the run. */
+const shortTimeouts = {
+  UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '8000',
+  UPSTREAM_FIRST_TOKEN_TIMEOUT_MS: '8000',
+  UPSTREAM_IDLE_TIMEOUT_MS: '8000',
+  UPSTREAM_RETRY_BUDGET_MS: '20000',
+}
+
 type SeedOptions = {
   /** How long load and faults last. */
   loadMs: number
@@ -76,7 +84,7 @@ export async function runSeed(seed: number, { loadMs, codeFolder, log }: SeedOpt
       ALLOW_PRIVATE_URLS: 'true',
       SIGNING_SECRET: 'a signing secret of the proof, long enough',
       JOB_HOLD_BACK_1H_SECONDS: '0',
-      TELEMETRY: 'off',
+      ...shortTimeouts,
     }
     const world = await opened(
       openWorld(env, {

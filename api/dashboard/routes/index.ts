@@ -10,6 +10,7 @@ import { contentsRoutes } from './contents.ts'
 import { firstStepsRoutes } from './first-steps.ts'
 import { jobRoutes } from './jobs.ts'
 import { keysRoutes } from './keys.ts'
+import { logExportRoutes } from './log-exports.ts'
 import { memberRoutes } from './members.ts'
 import { modelsRoutes } from './models.ts'
 import { operatorAdjustmentRoutes } from './operator-adjustments.ts'
@@ -48,6 +49,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...playgroundRoutes,
   ...webhooksRoutes,
   ...webhookEndpointRoutes,
+  ...logExportRoutes,
   ...alertsRoutes,
   ...alertRulesRoutes,
   ...securityRoutes,

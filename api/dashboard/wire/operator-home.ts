@@ -23,6 +23,7 @@ export type IncidentKind =
   | 'refused_events'
   | 'reservations'
   | 'webhook'
+  | 'log_export'
 
 /** What is told as one: the faults of a provider, or of the service, at one time. */
 export type Incident = {

@@ -19,6 +19,7 @@ import type { Blobs, ByteRange } from './blobs.ts'
 const defaultRegion = 'us-east-1'
 /** The maximum lifetime of a presigned URL. */
 const maxLifetimeMs = 7 * 24 * 3_600_000
+const putLifeS = 300
 const bufferBytes = 64 * 1024
 const removeBatchSize = 1_000
 const connectTimeoutMs = 3_000
@@ -127,6 +128,12 @@ export class S3Blobs implements Blobs {
       ...(filename && { ResponseContentDisposition: inlineDisposition(filename) }),
     })
     return getSignedUrl(this.#client, command, { expiresIn: Math.ceil(lifeMs / 1000), signingDate: new Date(nowMs) })
+  }
+
+  /** A URL that stores one object by PUT, for a short time. */
+  async signedPutUrl(key: string): Promise<string> {
+    const command = new s3.PutObjectCommand(this.#object(key))
+    return getSignedUrl(this.#client, command, { expiresIn: putLifeS, signingDate: new Date(this.#clock.now()) })
   }
 
   async keyOf(url: string): Promise<string | null> {

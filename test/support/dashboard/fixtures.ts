@@ -68,6 +68,17 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
     },
     operatorActor,
   )
+  const { row: logExport } = await services.logExports.create(
+    organisationId,
+    { name: mark, kind: 'https', url: `${url}${mark}`, streams: ['requests'] },
+    operatorActor,
+  )
+  const [replay] = await services.logExports.replay(
+    organisationId,
+    logExport.id,
+    { from: new Date(clock.now() - 1_000).toISOString(), to: new Date(clock.now()).toISOString() },
+    operatorActor,
+  )
   const topUp = newId('top')
   const paid = { amountNano: 10_000_000_000n, method: 'card', status: 'paid', checkoutSessionId: mark } as const
   await db.topUp.create({ data: { id: topUp, organisationId, createdAt: new Date(clock.now()), ...paid } })
@@ -77,6 +88,7 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
       ['/jobs/', { id: video.id }],
       ['/batches/', { id: batch.id, file: 'errors' }],
       ['/rules/', { rule: rule.id }],
+      ['/log-exports/', { export: logExport.id, replay: replay!.id }],
       ['/endpoints/', { endpoint: endpoint.row.id }],
       ['/deliveries/', { delivery: delivery.id }],
       ['/requests/', { id: generation.id }],
@@ -91,6 +103,8 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
       [`POST ${root}/webhooks/test`]: { url },
       [`POST ${root}/webhooks/endpoints`]: { url, events: ['*'] },
       [`POST ${root}/webhooks/endpoints/{endpoint}/verify`]: { id: 'evt_1', timestamp: 1, body: '{}' },
+      [`POST ${root}/log-exports`]: { name: 'theirs', kind: 'https', url, streams: ['audit'] },
+      [`POST ${root}/log-exports/{export}/replays`]: { from: '2026-01-01T00:00:00Z', to: '2026-01-02T00:00:00Z' },
       [`POST ${root}/webhooks/resend`]: { url, since: '2026-01-01T00:00:00Z' },
       'POST /dashboard/api/operator/organisations': { name: 'theirs' },
       'POST /dashboard/api/operator/organisations/{organisation}/credits': { amount_usd: 5, method: 'grant' },
@@ -103,6 +117,6 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
         ...{ id: 'adjustment-1', amount_usd: 5, reason: 'theirs' },
       },
     },
-    marks: [mark, video.id, batch.id, generation.id, delivery.id, endpoint.row.id, rule.id, topUp],
+    marks: [mark, video.id, batch.id, generation.id, delivery.id, endpoint.row.id, logExport.id, rule.id, topUp],
   }
 }

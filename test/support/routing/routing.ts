@@ -66,6 +66,7 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
     monthSpend: null,
     allowlist: null,
     deniedTiers: null,
+    cache: null,
     expiresAtMs: null,
   }
   const key = {

@@ -21,13 +21,25 @@ const { root } = protobuf.parse(`
   message Status { string message = 2; int32 code = 3; }
   message KeyValue { string key = 1; AnyValue value = 2; }
   message AnyValue {
-    oneof value { string string_value = 1; bool bool_value = 2; int64 int_value = 3; double double_value = 4; ArrayValue array_value = 5; }
+    oneof value { string string_value = 1; bool bool_value = 2; int64 int_value = 3; double double_value = 4; ArrayValue array_value = 5;
+      KeyValueList kvlist_value = 6; }
   }
   message ArrayValue { repeated AnyValue values = 1; }
+  message KeyValueList { repeated KeyValue values = 1; }
+  message LogsRequest { repeated ResourceLogs resource_logs = 1; }
+  message ResourceLogs { Resource resource = 1; repeated ScopeLogs scope_logs = 2; string schema_url = 3; }
+  message ScopeLogs { Scope scope = 1; repeated LogRecord log_records = 2; string schema_url = 3; }
+  message LogRecord {
+    fixed64 time_unix_nano = 1; int32 severity_number = 2; string severity_text = 3; AnyValue body = 5;
+    repeated KeyValue attributes = 6; uint32 dropped_attributes_count = 7; fixed32 flags = 8; bytes trace_id = 9;
+    bytes span_id = 10; fixed64 observed_time_unix_nano = 11; string event_name = 12;
+  }
 `)
 const requestType = root.lookupType('Request')
+const logsType = root.lookupType('LogsRequest')
 
-type Value = string | number | boolean | Value[]
+type Value = string | number | boolean | Value[] | { [name: string]: Value }
+export type ReceivedLog = { event: string; traceId: string; attributes: Record<string, Value> }
 export type ReceivedSpan = {
   traceId: string
   spanId: string
@@ -51,11 +63,13 @@ type AnyValue = {
   boolValue?: boolean
   intValue?: string
   doubleValue?: number
-  arrayValue?: { values: AnyValue[] }
+  arrayValue?: { values?: AnyValue[] }
+  kvlistValue?: { values?: KeyValue[] }
 }
 type KeyValue = { key: string; value: AnyValue }
 
-function readValue({ stringValue, boolValue, intValue, doubleValue, arrayValue }: AnyValue): Value {
+function readValue({ stringValue, boolValue, intValue, doubleValue, arrayValue, kvlistValue }: AnyValue): Value {
+  if (kvlistValue) return record(kvlistValue.values)
   return (
     stringValue ??
     boolValue ??
@@ -72,6 +86,7 @@ function record(pairs: KeyValue[] = []): Record<string, Value> {
 /** An OTLP collector on loopback: it decodes the protocol and keeps the spans. */
 export class Collector {
   readonly spans: ReceivedSpan[] = []
+  readonly logs: ReceivedLog[] = []
   readonly headers: http.IncomingHttpHeaders[] = []
   readonly #server: http.Server
 
@@ -79,9 +94,17 @@ export class Collector {
     this.#server = http.createServer(async (request, response) => {
       const body = await buffer(request)
       this.headers.push(request.headers)
-      if (request.url !== '/v1/traces') return void response.writeHead(404).end()
-      this.#read(request.headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body)
-      response.writeHead(200, { 'content-type': 'application/x-protobuf' }).end()
+      const isLogs = request.url === '/v1/logs'
+      if (!isLogs && request.url !== '/v1/traces') return void response.writeHead(404).end()
+      const isJson = request.headers['content-type'] === 'application/json'
+      try {
+        const bytes = request.headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body
+        if (isLogs) this.#readLogs(decode(logsType, bytes, isJson))
+        else this.#read(decode(requestType, bytes, isJson))
+      } catch (error) {
+        return void response.writeHead(400).end((error as Error).message)
+      }
+      response.writeHead(200, { 'content-type': request.headers['content-type']! }).end(isJson ? '{}' : '')
     })
   }
 
@@ -101,13 +124,26 @@ export class Collector {
     return this.spans.filter(span => span.traceId === traceId).sort((a, b) => a.startMs - b.startMs)
   }
 
-  #read(body: Buffer): void {
-    const message = requestType.decode(body)
-    const { resourceSpans = [] } = requestType.toObject(message, {
-      longs: String,
-      bytes: Buffer as never,
-      defaults: false,
-    })
+  /** Forgets what it has. */
+  clear(): void {
+    this.spans.length = 0
+    this.logs.length = 0
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: the message as its schema says
+  #readLogs({ resourceLogs = [] }: Record<string, any>): void {
+    for (const { scopeLogs = [] } of resourceLogs)
+      for (const { logRecords = [] } of scopeLogs)
+        for (const { eventName = '', traceId, attributes } of logRecords)
+          this.logs.push({
+            event: eventName,
+            traceId: Buffer.from(traceId ?? []).toString('hex'),
+            attributes: record(attributes),
+          })
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: the message as its schema says
+  #read({ resourceSpans = [] }: Record<string, any>): void {
     for (const { resource, scopeSpans = [] } of resourceSpans)
       for (const { spans = [] } of scopeSpans)
         for (const span of spans)
@@ -130,4 +166,15 @@ export class Collector {
     this.#server.close()
     await once(this.#server, 'close')
   }
+}
+
+/** Throws for what is not such a message. In JSON, ids are in hexadecimal (OTLP 1.x). */
+function decode(type: protobuf.Type, body: Buffer, isJson: boolean): object {
+  const options = { longs: String, bytes: Buffer as never, defaults: false }
+  if (!isJson) return type.toObject(type.decode(body), options)
+  const ids = new Set(['traceId', 'spanId', 'parentSpanId'])
+  const json = JSON.parse(body.toString(), (name, value) =>
+    ids.has(name) ? Buffer.from(value, 'hex').toString('base64') : value,
+  )
+  return type.toObject(type.fromObject(json), options)
 }

@@ -5,6 +5,7 @@ import {
   IconBox,
   IconChartBar,
   IconCreditCard,
+  IconDatabaseExport,
   IconHistory,
   IconKey,
   IconLayoutDashboard,
@@ -85,6 +86,13 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
         label: 'Audit log',
         icon: IconHistory,
         page: lazy(() => import('../pages/audit/index.tsx')),
+        role: 'admin',
+      },
+      {
+        path: 'log-exports',
+        label: 'Log exports',
+        icon: IconDatabaseExport,
+        page: lazy(() => import('../pages/log-exports/index.tsx')),
         role: 'admin',
       },
       {

@@ -14,6 +14,8 @@ export type Draft = {
   scopes: string[] | null
   learning: boolean
   deniedTiers: string[]
+  /** '' = answers are not cached. */
+  cacheTtlS: number | string
   /** Which providers may serve the key; null = all. */
   provider: DashboardKey['provider']
   /** A `datetime-local` value in the browser's time zone; '' = never. */
@@ -30,6 +32,7 @@ export const emptyDraft: Draft = {
   scopes: null,
   learning: true,
   deniedTiers: [],
+  cacheTtlS: '',
   provider: null,
   expires: '',
 }
@@ -45,6 +48,7 @@ export function draftOf(key: DashboardKey): Draft {
     scopes: key.scopes.split(',').includes('*') ? null : key.scopes.split(','),
     learning: key.learning,
     deniedTiers: key.denied_service_tiers ?? [],
+    cacheTtlS: key.cache?.ttl_s ?? '',
     provider: key.provider,
     expires: key.expires_at === null ? '' : localTime(new Date(key.expires_at)),
   }
@@ -65,6 +69,7 @@ export function fieldsOf(draft: Draft): KeyFields {
     learning: draft.learning,
     denied_service_tiers:
       draft.deniedTiers.length === 0 ? null : (draft.deniedTiers as NonNullable<KeyFields['denied_service_tiers']>),
+    cache: draft.cacheTtlS === '' ? null : { ttl_s: Number(draft.cacheTtlS) },
     provider: draft.provider,
     expires_at: draft.expires === '' ? null : utcTime(draft.expires),
   }

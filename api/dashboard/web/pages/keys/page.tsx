@@ -181,6 +181,7 @@ function policyOf(key: DashboardKey): (Fact | null)[] {
     ['Learns from feedback', key.learning ? 'yes' : 'no'],
     key.denied_service_tiers === null ? null : ['Refused service tiers', key.denied_service_tiers.join(', ')],
     key.provider === null ? null : ['Providers', JSON.stringify(key.provider), 'wide'],
+    key.cache === null ? null : ['Response cache', `${count(key.cache.ttl_s)} s`],
     ['Input and output', loggingWords(key.content_logging)],
     key.previous_secret_valid_until === null
       ? null

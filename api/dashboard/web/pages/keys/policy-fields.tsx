@@ -328,6 +328,15 @@ function Access({ draft, onChange }: Fields) {
             <Checkbox value="flex" label="Flex (slower, at a lower price)" />
           </Group>
         </Checkbox.Group>
+        <NumberInput
+          label="Response cache (seconds)"
+          description="Equal requests are answered from the cache for so long, free of charge. Leave empty for no cache."
+          min={1}
+          max={2_592_000}
+          allowDecimal={false}
+          value={draft.cacheTtlS}
+          onChange={cacheTtlS => onChange({ ...draft, cacheTtlS })}
+        />
         <Checkbox
           label="Learn from feedback"
           description="“auto” prefers models whose responses were scored higher."

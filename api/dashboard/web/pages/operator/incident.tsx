@@ -82,6 +82,7 @@ const faults: Record<IncidentKind, string> = {
   refused_events: 'PostgreSQL rejected usage events',
   reservations: 'Requests cost more than was reserved',
   webhook: 'Deliveries to a webhook endpoint failed',
+  log_export: 'An export of logs failed',
 }
 
 const columns: Column<IncidentRecord>[] = [

@@ -1,7 +1,6 @@
-import { Code, Group, MultiSelect, Radio, Stack, Text, TextInput } from '@mantine/core'
+import { MultiSelect, Radio, Stack, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { DashboardEndpoint, EndpointSecretAnswer } from '../../../wire/webhook-endpoints.ts'
-import { Copy } from '../../components/copy.tsx'
 import { OpenModal } from '../../components/dialogs.tsx'
 import { Form } from '../../components/form.tsx'
 import { useCreateEndpoint, usePatchEndpoint } from './endpoint-queries.ts'
@@ -96,21 +95,6 @@ export function EditEndpoint({
       <Form mutation={save} submit="Save" disabled={Object.keys(changes).length === 0 || draft.events.length === 0}>
         <EndpointFields draft={draft} onChange={setDraft} patterns={patterns} />
       </Form>
-    </OpenModal>
-  )
-}
-
-/** Shows the secret of an endpoint, once. */
-export function EndpointSecret({ secret, onClose }: { secret: string; onClose: () => void }) {
-  return (
-    <OpenModal onClose={onClose} title="Signing secret" centered>
-      <Stack>
-        <Text size="sm">Copy this secret now: it is shown only once. Your receiver verifies signatures with it.</Text>
-        <Group gap={4} wrap="nowrap">
-          <Code style={{ overflowWrap: 'anywhere' }}>{secret}</Code>
-          <Copy value={secret} label="signing secret" />
-        </Group>
-      </Stack>
     </OpenModal>
   )
 }

@@ -9,12 +9,13 @@ import { Facts } from '../../components/facts.tsx'
 import { useFilter } from '../../components/filters.tsx'
 import { Form } from '../../components/form.tsx'
 import { Page } from '../../components/page.tsx'
+import { SigningSecret } from '../../components/signing-secret.tsx'
 import { Show } from '../../components/states.tsx'
 import { Trail } from '../../components/work/parts.tsx'
 import { duration, moment } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { DeliveryDialog, DeliveryList, useOpenDelivery } from './deliveries.tsx'
-import { EditEndpoint, EndpointSecret } from './endpoint-form.tsx'
+import { EditEndpoint } from './endpoint-form.tsx'
 import {
   useDeleteEndpoint,
   useEndpoint,
@@ -155,7 +156,7 @@ function Actions({ answer: { data: endpoint, patterns, types } }: { answer: Endp
           {endpoint.url} gets no more events, and its pending deliveries end. The log of its deliveries is kept.
         </Confirm>
       )}
-      {secret !== null && <EndpointSecret secret={secret} onClose={() => setSecret(null)} />}
+      {secret !== null && <SigningSecret secret={secret} onClose={() => setSecret(null)} />}
     </>
   )
 }

@@ -3,13 +3,14 @@ import { IconPlus } from '@tabler/icons-react'
 import { useState } from 'react'
 import { Link, useLocation } from 'wouter'
 import type { AddressFigures, DashboardEndpoint, RequestedAddress } from '../../../wire/webhook-endpoints.ts'
+import { SigningSecret } from '../../components/signing-secret.tsx'
 import { Empty, Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { count, duration, percent } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
-import { CreateEndpoint, EndpointSecret } from './endpoint-form.tsx'
+import { CreateEndpoint } from './endpoint-form.tsx'
 import { useEndpoints } from './endpoint-queries.ts'
 
 /** The organisation's endpoints, and the URLs that only jobs, batches or the alert settings named. */
@@ -70,7 +71,7 @@ export function Endpoints() {
               }}
             />
           )}
-          {created && <EndpointSecret secret={created.secret} onClose={() => open(created.id)} />}
+          {created && <SigningSecret secret={created.secret} onClose={() => open(created.id)} />}
         </Stack>
       )}
     </Show>

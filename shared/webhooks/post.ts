@@ -1,15 +1,17 @@
-import { GatewayError } from '../../shared/base/errors.ts'
-import { redactMessage } from '../../shared/base/redact.ts'
-import { exchange } from '../../shared/io/http.ts'
-import type { PinnedPools } from '../../shared/io/pinned-pools.ts'
-import type { CheckedUrl } from '../../shared/io/safe-url.ts'
-import type { Post } from '../../shared/webhooks/slack.ts'
+import { GatewayError } from '../base/errors.ts'
+import { redactMessage } from '../base/redact.ts'
+import { exchange } from '../io/http.ts'
+import type { PinnedPools } from '../io/pinned-pools.ts'
+import type { CheckedUrl } from '../io/safe-url.ts'
 
 /** How much of a response body is stored in the log. */
 const maxLoggedBytes = 1_024
 /** A longer response is aborted with its connection. */
 const maxReadBytes = 64 * 1_024
 const maxErrorLength = 500
+
+/** A request to a checked URL. */
+export type Message = { method?: 'POST' | 'PUT'; headers: Record<string, string>; body: string | Buffer }
 
 /** The outcome of a request: an HTTP status with the start of the response body, or an error. */
 export type Reply = { status: number | null; error: string | null; response: string | null; retryAfter: string | null }
@@ -19,7 +21,7 @@ export type Reply = { status: number | null; error: string | null; response: str
  * is left of `timeoutMs` after `passedMs`. A received status counts, however its body ends. Never throws.
  */
 export async function postWebhook(
-  request: Post,
+  request: Message,
   target: CheckedUrl,
   pools: PinnedPools,
   { timeoutMs, passedMs }: { timeoutMs: number; passedMs: number },
@@ -32,14 +34,14 @@ export async function postWebhook(
     idleTimeoutMs: leftMs,
     totalTimeoutMs: leftMs,
   }
-  const { headers, body } = request
+  const { method = 'POST', headers, body } = request
   const path = target.url.pathname + target.url.search
   return new Promise(resolve => {
     const parts: Buffer[] = []
     let bytes = 0
     let head: Pick<Reply, 'status' | 'retryAfter'> | null = null
     const resolveReply = () => resolve({ ...head!, error: null, response: textOf(Buffer.concat(parts)) })
-    const running = exchange(pools.get(target), { method: 'POST', path, headers, body }, timeouts, {
+    const running = exchange(pools.get(target), { method, path, headers, body }, timeouts, {
       onHead(status, { 'retry-after': retryAfter }) {
         head = { status, retryAfter: typeof retryAfter === 'string' ? retryAfter : null }
       },

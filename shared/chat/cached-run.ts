@@ -1,0 +1,322 @@
+import { newId } from '../base/ids.ts'
+import { elapsedMs } from '../base/time.ts'
+import { HeldContent } from '../content-log/content-copy.ts'
+import { admitRequest } from '../engine/admit-request.ts'
+import type { RunServices } from '../engine/base-run.ts'
+import { factsOf, type Report, reportOf, usageEvent } from '../engine/report.ts'
+import type { Encoding, HeldSettlement, ResponseWriter } from '../engine/response-writer.ts'
+import type { Policy } from '../keys/policy.ts'
+import type { DirectKind } from '../kinds/index.ts'
+import type { Platform } from '../platform.ts'
+import { flatCost, rateHeaders } from '../wallet/reservation.ts'
+import type { UsageEvent } from '../wallet/usage-event.ts'
+import { chatFormats } from './chat-formats.ts'
+import { accessOf, type CachedAnswer, keptFields, memberOf, readAnswer, storeAnswer } from './response-cache.ts'
+import { run } from './run.ts'
+import type { ChatRunInput } from './run-input.ts'
+
+/** What a request wants of the cache. `maxAgeS`, `namespace`: absent = as the key's policy says, and the common one. */
+export type CacheWish = { use: 'on' | 'off' | 'refresh'; maxAgeS?: number; namespace?: string }
+
+type CacheRunServices = RunServices & Pick<Platform, 'redis' | 'sealer'>
+
+/** Larger requests and answers are not cached. */
+const maxRequestBytes = 256 * 1024
+const maxAnswerBytes = 1024 * 1024
+/** What all answers hold that are being recorded. */
+const recording = new HeldContent(64 * 1024 * 1024)
+
+/** How whole answers end. Those that were cut or filtered are not stored. */
+const wholeEnds = new Set<string | null>(['stop', 'tool_calls', 'function_call', null])
+
+/**
+ * Runs a request of a key whose policy has the cache on: answers it from there, or runs it and stores the answer if it is whole.
+ * Throws what `run` throws.
+ */
+export async function runCached<K extends DirectKind>(
+  services: CacheRunServices,
+  input: ChatRunInput<K>,
+  wish: CacheWish,
+  client: ResponseWriter,
+): Promise<Report> {
+  const policy = input.key.policy
+  if (wish.use === 'off' || !isCacheable(input)) return run(services, input, new RecordedClient(client, 'bypass'))
+  const member = memberOf(services, policy, partsOf(input, wish))
+  const found = wish.use === 'refresh' ? null : await readAnswer(services, member)
+  if (found) {
+    const report = await replay(services, input, wish, found, client)
+    if (report) return report
+  }
+  const recorded = new RecordedClient(client, 'miss')
+  try {
+    const report = await run(services, input, recorded)
+    const { event, text, headers } = recorded
+    // Of the policy that was confirmed, which may be newer.
+    const ttlS = input.key.policy.cache?.ttlS
+    const isSame = accessOf(input.key.policy) === accessOf(policy)
+    if (ttlS !== undefined && isSame && event && text !== null && isWhole(event)) {
+      const usage = Object.fromEntries(keptFields.map(field => [field, event[field]])) as CachedAnswer['usage']
+      const answer = {
+        id: report.generationId,
+        storedMs: services.clock.now(),
+        headers,
+        text: withoutCost(text),
+        usage,
+      }
+      storeAnswer(services, member, answer, Math.min(ttlS, wish.maxAgeS ?? ttlS))
+    }
+    return report
+  } finally {
+    recorded.release()
+  }
+}
+
+/** Whether equal requests have equal answers: not where the provider reads the web, nor where several are to differ. */
+function isCacheable<K extends DirectKind>({ features, raw, storage, present, bulk }: ChatRunInput<K>): boolean {
+  const { choices, webSearches, toolReads = 0 } = features
+  if (storage || present || bulk || choices > 1 || webSearches || toolReads > 0) return false
+  return raw !== null && raw.length <= maxRequestBytes
+}
+
+/** Members that attribute a request, and do not change its answer. */
+const attribution = new Set([
+  'user',
+  'safety_identifier',
+  'metadata',
+  'labels',
+  'session_id',
+  'prompt_cache_key',
+  'store',
+])
+
+/** All that decides an answer. The order within members counts: models follow it, such as that of a schema's properties. */
+function partsOf<K extends DirectKind>(
+  { kind, body, stream, forwarded }: ChatRunInput<K>,
+  { namespace = '' }: CacheWish,
+) {
+  const members = Object.entries(body).filter(([name]) => !attribution.has(name))
+  members.sort(([a], [b]) => (a < b ? -1 : 1))
+  const beside = forwarded && [Object.entries(forwarded.headers).sort(), forwarded.query]
+  return [kind, namespace, String(stream), JSON.stringify(beside ?? null), JSON.stringify(members)]
+}
+
+function isWhole({ status, errorCode, finishReason, waiver }: UsageEvent): boolean {
+  return status === 200 && errorCode === null && waiver !== 'nothing_produced' && wholeEnds.has(finishReason)
+}
+
+/** The key's policy no longer allows the answer that was found. */
+class NoLongerAllowed extends Error {}
+
+/** Answers a request from the cache, free of charge; null if its key's confirmed policy does not allow that. */
+async function replay<K extends DirectKind>(
+  services: CacheRunServices,
+  input: ChatRunInput<K>,
+  { maxAgeS = Number.POSITIVE_INFINITY }: CacheWish,
+  found: CachedAnswer,
+  client: ResponseWriter,
+): Promise<Report | null> {
+  const { clock, monotonic, catalog, admission } = services
+  const beganMs = monotonic.now()
+  const startedMs = clock.now()
+  const ageS = Math.max(0, Math.floor((startedMs - found.storedMs) / 1_000))
+  const access = accessOf(input.key.policy)
+  const id = newId(chatFormats[input.kind].idPrefix)
+  const isAllowed = (policy: Policy) =>
+    policy.cache !== null &&
+    ageS < Math.min(policy.cache.ttlS, maxAgeS) &&
+    accessOf(policy) === access &&
+    catalog.models.has(found.usage.model)
+  const admitted = await admitRequest(
+    services,
+    input.key,
+    { id, startedMs },
+    policy => {
+      if (!isAllowed(policy)) throw new NoLongerAllowed()
+      return { maxCost: flatCost(0) }
+    },
+    context => ({ ...context, spendsMoney: false }),
+  ).catch(error => {
+    if (error instanceof NoLongerAllowed) return null
+    throw error
+  })
+  if (!admitted) return null
+  const { reservation } = admitted
+  const headers = {
+    ...rateHeaders(reservation.rates),
+    ...found.headers,
+    'x-generation-id': id,
+    'x-gateway-cache': 'hit',
+    'x-gateway-attempts': '0',
+    age: String(ageS),
+  }
+  const text = found.text.replaceAll(found.id, id)
+  client.collect(text.length)
+  const { kind, requestId, stream, body, session, labels = null } = input
+  const { usage } = found
+  const run = {
+    ...{ id, kind, requestId, stream, policy: input.key.policy, model: usage.model, provider: usage.provider },
+    ...{ mode: usage.mode ?? '', attempts: 0, startedMs, marginPpm: 0n, routing: null },
+    firstByteMs: stream ? elapsedMs(beganMs, monotonic.now()) : null,
+    durationMs: elapsedMs(beganMs, monotonic.now()),
+    facts: factsOf(body, session, labels),
+  }
+  const nothing = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
+  const { finishReason, upstreamId } = usage
+  const { spendsMoney } = input.key.policy
+  const outcome = { target: null, usage: nothing, costNano: 0, status: 200, errorCode: null, finishReason, upstreamId }
+  const event: UsageEvent = {
+    ...usageEvent(run, reservation, outcome),
+    ...usage,
+    cached: true,
+    ...(spendsMoney && { waiver: 'cached' as const }),
+  }
+  const settle = () => admission.settle(reservation, 0, 0, event)
+  if (client.hold) client.hold({ event, settle, release: () => admission.release(reservation) })
+  else settle()
+  if (stream) {
+    client.open(headers)
+    for (const frame of text.split(/(?<=\n\n)/)) client.write(frame, 'utf8')
+    client.end()
+  } else client.answer({ ...headers, 'x-gateway-cost-usd': '0' }, text)
+  return reportOf(run, outcome)
+}
+
+/** The headers of an answer that hold for its replays. */
+const keptHeaders = [
+  ...['content-type', 'x-gateway-model', 'x-gateway-upstream-model', 'x-gateway-provider', 'x-gateway-mode'],
+  ...['x-gateway-dropped', 'x-gateway-adjusted', 'x-sandbox'],
+]
+
+/** Passes an answer on to its client, and keeps a copy of it that is bounded. */
+class RecordedClient implements ResponseWriter {
+  readonly #client: ResponseWriter
+  readonly #state: 'miss' | 'bypass'
+  #parts: Buffer[] | null
+  #bytes = 0
+  headers: Record<string, string> = {}
+  /** What is logged of the request. */
+  event: UsageEvent | null = null
+
+  constructor(client: ResponseWriter, state: 'miss' | 'bypass') {
+    this.#client = client
+    this.#state = state
+    this.#parts = state === 'miss' ? [] : null
+  }
+
+  /** What the client was sent; null if it is too large. */
+  get text(): string | null {
+    return this.#parts && Buffer.concat(this.#parts).toString()
+  }
+
+  release(): void {
+    recording.give(this.#bytes)
+    this.#bytes = 0
+    this.#parts = null
+  }
+
+  get gone() {
+    return this.#client.gone
+  }
+
+  get leaving() {
+    return this.#client.leaving ?? null
+  }
+
+  get trace() {
+    return this.#client.trace ?? null
+  }
+
+  get ownMs() {
+    return this.#client.ownMs ?? null
+  }
+
+  get keeps() {
+    return this.#client.keeps
+  }
+
+  get awaitsUsage() {
+    return this.#client.awaitsUsage ?? false
+  }
+
+  hold(settlement: HeldSettlement): void {
+    this.event = settlement.event ?? this.event
+    if (this.#client.hold) this.#client.hold(settlement)
+    else settlement.settle()
+  }
+
+  onGone(listener: () => void): void {
+    this.#client.onGone(listener)
+  }
+
+  beginWait(): void {
+    this.#client.beginWait?.()
+  }
+
+  endWait(): void {
+    this.#client.endWait?.()
+  }
+
+  collect(bytes: number): void {
+    this.#client.collect(bytes)
+  }
+
+  answer(headers: Record<string, string>, body: string): void {
+    this.#keep(Buffer.from(body))
+    this.#client.answer(this.#named(headers), body)
+  }
+
+  open(headers: Record<string, string>): void {
+    this.#client.open(this.#named(headers))
+  }
+
+  write(text: string, encoding: Encoding): boolean {
+    // Comments are keep-alives.
+    if (this.#parts && !text.startsWith(':')) this.#keep(Buffer.from(text, encoding))
+    return this.#client.write(text, encoding)
+  }
+
+  send(bytes: Uint8Array): boolean {
+    this.release()
+    return this.#client.send(bytes)
+  }
+
+  onDrain(listener: () => void): void {
+    this.#client.onDrain(listener)
+  }
+
+  end(): void {
+    this.#client.end()
+  }
+
+  abandon(): boolean {
+    this.release()
+    return this.#client.abandon()
+  }
+
+  #named(headers: Record<string, string>): Record<string, string> {
+    for (const name of keptHeaders) if (headers[name] !== undefined) this.headers[name] = headers[name]
+    return { ...headers, 'x-gateway-cache': this.#state }
+  }
+
+  #keep(bytes: Buffer): void {
+    if (!this.#parts) return
+    if (this.#bytes + bytes.length <= maxAnswerBytes && recording.take(bytes.length)) {
+      this.#bytes += bytes.length
+      this.#parts.push(bytes)
+    } else this.release()
+  }
+}
+
+/** The text of an answer, or of a stream's events, with usage that costs nothing. */
+function withoutCost(text: string): string {
+  if (!text.includes('"cost":')) return text
+  if (text.startsWith('{')) return freeJson(text)
+  return text.replace(/^data: ?(\{.*"cost":.*\})\r?$/gm, (_, json: string) => `data: ${freeJson(json)}`)
+}
+
+function freeJson(text: string): string {
+  const value = JSON.parse(text)
+  for (const usage of [value.usage, value.response?.usage, value.message?.usage])
+    if (typeof usage?.cost === 'number') usage.cost = 0
+  return JSON.stringify(value)
+}
