@@ -8,6 +8,7 @@ import type { ResolvedKey } from '../shared/keys/policies.ts'
 import type { Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/open-services.ts'
 import type { Platform } from '../shared/platform.ts'
+import type { PresetDialect } from '../shared/presets/apply-preset.ts'
 import type { Origin } from '../shared/traces/work.ts'
 import type { Person } from './auth/accounts.ts'
 import type { Role } from './auth/roles.ts'
@@ -122,7 +123,7 @@ export type RequestWithoutKoa<Body> = Omit<Validated<Body, unknown>, 'ctx' | 'pa
 export type JsonBody = { value: unknown; raw: Buffer }
 
 export type Endpoint = {
-  method: 'get' | 'post' | 'patch' | 'delete'
+  method: 'get' | 'post' | 'put' | 'patch' | 'delete'
   /** With parameters in braces, as in OpenAPI. */
   path: string
   /** Other paths that it is served at; they are not documented one by one. */
@@ -144,6 +145,8 @@ export type Endpoint = {
   optionalBody?: true
   /** Changes a JSON body before it is validated, by the parameters of the path and the query with its question mark. */
   readBody?(body: JsonBody, params: Record<string, string>, search: string): JsonBody
+  /** The format of the body, if it may name a preset; `delayed`: of a chat completion in its `body`. */
+  presets?: PresetDialect | 'delayed'
   /** Maximum size of a JSON body, if it is not the usual one. */
   maxBodyBytes?: number
   /** A valid body, for the documentation. */

@@ -10,6 +10,7 @@ import type { ResolvedKey } from '../shared/keys/policies.ts'
 import { allowedModels, authorise, type Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/open-services.ts'
 import type { Platform } from '../shared/platform.ts'
+import type { PresetDialect } from '../shared/presets/apply-preset.ts'
 import { clientOf } from './auth/address.ts'
 import {
   admitFree,
@@ -153,6 +154,12 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
       let value = isOmitted ? {} : parseJson(state.raw, 'The body', endpoint.maxBodyBytes, state.heldBody)
       if (endpoint.readBody)
         ({ value, raw: state.raw } = endpoint.readBody({ value, raw: state.raw }, state.params, state.search))
+      if (endpoint.presets) {
+        if (endpoint.presets !== 'delayed') {
+          if (namesPreset(value)) value = await usePreset(endpoint.presets, state, value)
+        } else if (namesPreset(Object(value).body))
+          value = { ...Object(value), body: await usePreset('chat', state, Object(value).body) }
+      }
       // Yields to other requests between the steps of large work.
       if (state.raw.length > largeBytes) await setImmediate()
       // Until it is valid, only logs read it.
@@ -190,6 +197,26 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
     await deleteUploads(state)
     throw error
   }
+}
+
+/** Whether a body names a preset: `model: "@preset/name"`, `model: "gpt-5@preset/name"` or `preset: "name"`. */
+export function namesPreset(body: unknown): boolean {
+  const { model, preset } = Object(body) as { model?: unknown; preset?: unknown }
+  return (preset !== undefined && preset !== null) || (typeof model === 'string' && model.includes('@preset/'))
+}
+
+/** Replaces a body by what it is with the preset that it names. Throws 400. */
+async function usePreset(dialect: PresetDialect, state: State, value: unknown): Promise<unknown> {
+  const { applyPreset } = await import('../shared/presets/apply-preset.ts')
+  const { organisationId } = state.apiKey.policy
+  const { presets } = state.services
+  const { body, preset } = await applyPreset(presets, organisationId, dialect, value as Record<string, unknown>)
+  // What Google's paths add to a body is not in its text.
+  const { model, stream, alt, ...rest } = body
+  state.raw = Buffer.from(JSON.stringify(dialect.startsWith('generate_content') ? rest : body))
+  state.wide.preset = preset
+  state.client.baseHeaders['x-gateway-preset'] = preset
+  return body
 }
 
 /** Whether standard keys have access. */

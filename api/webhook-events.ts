@@ -79,6 +79,32 @@ export const webhookEvents: Record<EventType | 'webhook.test', WebhookEvent> = {
       resets_at: isoTime(nowMs),
     }),
   },
+  'budget.spend_alert': {
+    summary: 'A share of a monthly budget of the organisation or a member is spent',
+    data: z.strictObject({
+      object: z.literal('budget.spend_alert'),
+      member: z
+        .strictObject({ id: z.string(), name: z.string(), email: z.string() })
+        .nullable()
+        .describe('Whose keys are summed; null = all keys of the organisation.'),
+      percent: z.int(),
+      limit_usd: usd,
+      spent_usd: usd,
+      blocks: z.boolean().describe('Whether requests that do not fit are refused.'),
+      month: z.string().describe('The UTC month, such as `2026-11`.'),
+      resets_at: z.iso.datetime(),
+    }),
+    sample: nowMs => ({
+      object: 'budget.spend_alert',
+      member: null,
+      percent: 80,
+      limit_usd: 500,
+      spent_usd: 402.15,
+      blocks: true,
+      month: isoTime(nowMs).slice(0, 7),
+      resets_at: isoTime(nowMs),
+    }),
+  },
   'key.blocked': {
     summary: 'A key was blocked because its requests cost more than their reservations',
     data: z.strictObject({

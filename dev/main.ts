@@ -92,7 +92,7 @@ async function assertConfiguration(): Promise<void> {
     const stores = { DATABASE_URL: 'postgresql://localhost/dev', REDIS_URL: 'redis://localhost' }
     const named = Object.fromEntries(Object.entries(developmentEnv()).filter(([, value]) => value !== ''))
     const config = loadConfig({ ...stores, ...named, DATA_DIR: dataDir })
-    loadCatalog(config.modelCatalog ?? undefined, config.providers)
+    loadCatalog(config.modelCatalog ?? undefined, config.providers, config.readVariable)
   } catch (error) {
     if (!(error instanceof ConfigError || error instanceof CatalogError)) throw error
     throw new Error(

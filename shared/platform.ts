@@ -28,6 +28,7 @@ import { SigningSecret } from './keys/signing-secret.ts'
 import { ConcurrencyLimiter } from './limiter/concurrency-limiter.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { openMetrics } from './metrics/open-metrics.ts'
+import { Presets } from './presets/presets.ts'
 import { Health } from './providers/health.ts'
 import { addProcessGauges } from './providers/process-gauges.ts'
 import { ProviderPauses } from './providers/provider-pauses.ts'
@@ -73,6 +74,7 @@ export type Platform = {
   policies: Policies
   keyWatch: KeyWatch
   keys: Keys
+  presets: Presets
   upstreams: Upstreams
   health: Health
   providerPauses: ProviderPauses
@@ -137,7 +139,12 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   const sealer = new Sealer(config.encryptionKeys)
   const catalogOverrides = new CatalogOverrides(
     { db, clock, log, sealer },
-    { catalog, setServers: servers => upstreams.setServers(servers), onChange: changed => metrics?.addNames(changed) },
+    {
+      catalog,
+      setServers: servers => upstreams.setServers(servers),
+      setKeys: keys => upstreams.setKeys(keys),
+      onChange: changed => metrics?.addNames(changed),
+    },
   )
   await catalogOverrides.start()
   const signingSecret = new SigningSecret(db, config.signingSecrets, sealer)
@@ -183,6 +190,7 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
     policies,
     keyWatch,
     keys: new Keys(db, policies, { clock, maxTestKeys: config.quotas.testKeys }),
+    presets: new Presets({ db, clock, monotonic }),
     upstreams,
     health,
     providerPauses,

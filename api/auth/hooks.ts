@@ -1,6 +1,7 @@
 import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'better-auth/api'
 import { newId } from '../../shared/base/ids.ts'
 import { type Actor, type AuditEntry, audit, type Changes } from '../../shared/io/audit.ts'
+import { removeBudget } from '../../shared/keys/budgets.ts'
 import { type RemovedMemberKeyAction, settleMemberKeys } from '../../shared/keys/removed-member-keys.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { clientOfHeaders } from './address.ts'
@@ -53,6 +54,7 @@ async function withdrawInvitations({ db }: Platform, { organizationId, userId }:
 async function settleKeys(services: Platform, { organizationId, userId }: Member, actor: Actor, request: AuthRequest) {
   const action = (request.input.keys as RemovedMemberKeyAction | undefined) ?? 'revoke'
   const settled = await settleMemberKeys(services, { organisationId: organizationId, userId }, action, actor)
+  await removeBudget(services, organizationId, userId, actor)
   request.keys = { action, settled: (request.keys?.settled ?? 0) + settled }
 }
 

@@ -29,6 +29,7 @@ const firstReads: Record<string, readonly string[]> = {
     'request-views',
   ],
   models: ['models'],
+  presets: ['presets'],
   jobs: ['jobs?limit=25'],
   webhooks: ['webhooks/deliveries?limit=50'],
   alerts: ['alerts', 'alerts/rules', 'alerts/history?limit=50'],

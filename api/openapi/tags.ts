@@ -31,6 +31,7 @@ export const tags = [
   { name: 'Batches', description: 'Run up to 50,000 requests within 24 hours at half the price.' },
   { name: 'Wallet', description: 'The prepaid balance, and the cost of each request.' },
   { name: 'Provisioning', description: 'Manage API keys, and retrieve usage, with a provisioning key.' },
+  { name: 'Presets', description: 'Manage saved models with settings, with a provisioning key.' },
   {
     name: 'Webhook endpoints',
     description: 'Manage the URLs that receive the organisation’s events, with a provisioning key.',

@@ -34,7 +34,7 @@ export async function patchModel(
   actor: Actor,
 ): Promise<void> {
   const update = (before: ModelOverride | null) => {
-    const next = { ...before }
+    const next: ModelOverride = { ...before }
     if (patch.disabled === null) delete next.disabled
     else if (patch.disabled !== undefined) next.disabled = patch.disabled
     const prices = Object.entries({ ...before?.prices, ...patch.prices }).filter(([, price]) => price !== null)
@@ -68,5 +68,6 @@ export function setServer(
 ): Promise<void> {
   if (server === null) return catalogOverrides.change({ kind: 'server', name, update: () => null }, actor)
   const { api_key: apiKey, ...value } = server
-  return catalogOverrides.change<ServerOverride>({ kind: 'server', name, update: () => value, apiKey }, actor)
+  const secret = apiKey === undefined ? undefined : () => apiKey
+  return catalogOverrides.change<ServerOverride>({ kind: 'server', name, update: () => value, secret }, actor)
 }

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { validate } from '../../shared/base/validate.ts'
+import type { Price } from '../../shared/catalog/schema.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { modelId, modelPatch, newServer, patchModel, setAlias, setServer } from './catalog-changes.ts'
@@ -26,6 +27,14 @@ async function change(services: Platform, slug: string, patch: z.output<typeof m
   return { data: { data: { id, disabled, prices } }, text: `${id} is ${disabled ? 'disabled' : 'enabled'}` }
 }
 
+/** "$1 input, $4 output per million tokens" */
+function priceText({ unit, ...price }: Price): string {
+  const amounts = Object.entries(price).map(([name, amount]) =>
+    typeof amount === 'object' ? `${name} ${JSON.stringify(amount)}` : `$${amount} ${name.replaceAll('_', ' ')}`,
+  )
+  return `${amounts.join(', ')} per ${unit === 'token' ? 'million tokens' : unit}`
+}
+
 export const catalogCommands: Command[] = [
   command({
     name: 'model disable',
@@ -46,8 +55,11 @@ export const catalogCommands: Command[] = [
     summary: 'Sets the price of a model at a provider, in USD without the margin.',
     help: '--model M --provider P --price \'{"unit":"token","input":"1","output":"4"}\'',
     flags: z.strictObject({ model: name, provider: name, price: json }),
-    run: (services, { model, provider, price }) =>
-      change(services, model, validate(modelPatch, { prices: { [provider]: price } })),
+    async run(services, { model, provider, price }) {
+      const { data } = await change(services, model, validate(modelPatch, { prices: { [provider]: price } }))
+      const { id, prices } = data.data
+      return { data, text: `${id} costs ${priceText(prices[provider]!)} at ${provider}, without the margin` }
+    },
   }),
   command({
     name: 'model reset',

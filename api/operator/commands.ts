@@ -3,6 +3,14 @@ import { z } from 'zod'
 import { newId } from '../../shared/base/ids.ts'
 import { formatCents, nanoFromUsd, usdFromNano } from '../../shared/base/money.ts'
 import { audit, operatorActor } from '../../shared/io/audit.ts'
+import {
+  type BudgetRecord,
+  budgetSettings,
+  deleteBudget,
+  listBudgets,
+  setBudget,
+  wholeOrganisation,
+} from '../../shared/keys/budgets.ts'
 import { newKey, overlapHours } from '../../shared/keys/key-requests.ts'
 import type { KeyRecord } from '../../shared/keys/keys.ts'
 import type { Platform } from '../../shared/platform.ts'
@@ -10,6 +18,7 @@ import { updateResponseSettings } from '../../shared/responses/response-settings
 import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
 import { presentKey, presentKeys } from '../routes/present-key.ts'
 import { adjustments } from './adjustments.ts'
+import { apply } from './apply/apply.ts'
 import { cacheCommands } from './cache-commands.ts'
 import { catalogCommands } from './catalog-commands.ts'
 import { catalogDiff } from './catalog-diff.ts'
@@ -17,8 +26,10 @@ import { addCredit } from './credit.ts'
 import { doctor } from './doctor.ts'
 import { find } from './find.ts'
 import { findOrganisation, number, org } from './flags.ts'
+import { imports } from './import/litellm.ts'
 import { logExports } from './log-exports.ts'
 import { type Command, command, type EnvironmentCommand } from './parse.ts'
+import { providerKeys } from './provider-keys.ts'
 import { prune } from './prune.ts'
 import { secrets } from './secrets.ts'
 import { suspensions } from './suspensions.ts'
@@ -236,6 +247,59 @@ const keys: Command[] = [
   }),
 ]
 
+const budgets: Command[] = [
+  command({
+    name: 'budget set',
+    summary: 'Bounds what an organisation, or the keys of a member, may spend per UTC month.',
+    help: '--org ID --limit-usd N [--member ID] [--blocks true|false] [--alert-percents 50,80,100]',
+    flags: z.strictObject({
+      org,
+      limit_usd: number.pipe(budgetSettings.shape.limit_usd),
+      member: z.string().optional(),
+      blocks: z
+        .enum(['true', 'false'])
+        .default('true')
+        .transform(text => text === 'true'),
+      alert_percents: z
+        .string()
+        .default('50,80,100')
+        .transform(text => text.split(',').filter(Boolean).map(Number))
+        .pipe(z.array(z.int().min(1).max(1_000)).max(10)),
+    }),
+    async run(services, { org, member = wholeOrganisation, ...settings }) {
+      await findOrganisation(services, org)
+      const data = await setBudget(services, org, member, settings, operatorActor)
+      return { data: { data }, text: describeBudget(data) }
+    },
+  }),
+  command({
+    name: 'budget list',
+    summary: 'Lists the budgets of an organisation, with what was spent of them this month.',
+    help: '--org ID',
+    flags: z.strictObject({ org }),
+    async run(services, { org }) {
+      await findOrganisation(services, org)
+      const data = await listBudgets(services, org)
+      return { data: { data }, text: data.map(describeBudget).join('\n') || 'No budgets yet.' }
+    },
+  }),
+  command({
+    name: 'budget remove',
+    summary: 'Removes the budget of an organisation, or of a member.',
+    help: '--org ID [--member ID]',
+    flags: z.strictObject({ org, member: z.string().optional() }),
+    async run(services, { org, member = wholeOrganisation }) {
+      await findOrganisation(services, org)
+      await deleteBudget(services, org, member, operatorActor)
+      return { data: { scope: member, deleted: true }, text: 'removed' }
+    },
+  }),
+]
+
+function describeBudget({ scope, limit_usd, blocks, spent_month_usd }: BudgetRecord): string {
+  return `${scope}  ${spent_month_usd.toFixed(2)} of ${limit_usd.toFixed(2)} USD this month${blocks ? '' : ', alerts only'}`
+}
+
 /** A running gateway moves money between the reads of a check: only a violation that a second check confirms counts. */
 const maxChecks = 4
 const checkIntervalMs = 500
@@ -309,6 +373,7 @@ export const commands: readonly Command[] = [
   ...organisations,
   ...adjustments,
   ...keys,
+  ...budgets,
   ...users,
   ...suspensions,
   ...find,
@@ -317,6 +382,9 @@ export const commands: readonly Command[] = [
   ...cacheCommands,
   ...catalogCommands,
   ...catalogDiff,
+  ...providerKeys,
+  ...apply,
+  ...imports,
   ...webhooks,
   ...logExports,
   ...secrets,

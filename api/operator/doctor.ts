@@ -62,7 +62,7 @@ export async function examine(env?: Environment, clock: Clock = systemClock): Pr
   let catalog: Catalog
   try {
     config = loadConfig(env)
-    catalog = loadCatalog(config.modelCatalog ?? undefined, config.providers)
+    catalog = loadCatalog(config.modelCatalog ?? undefined, config.providers, config.readVariable)
   } catch (error) {
     if (!(error instanceof ConfigError || error instanceof CatalogError)) throw error
     return error.faults.map(detail => ({ state: 'failed', check: 'configuration', detail }))
@@ -300,11 +300,11 @@ async function checkProviders(config: Config, clock: Clock, catalog: Catalog): P
       ? [failed('providers', 'no provider has a key: set OPENAI_API_KEY, for example')]
       : [warning('providers', `not examined: the running gateway has ${key}, and this command has not`)]
   }
-  return reports.map(({ provider, credential, origin, outcome, reason }) => {
+  return reports.map(({ provider, label, origin, outcome, reason }) => {
     const check = `provider ${provider}`
-    if (outcome === 'accepted') return ok(check, `key ${credential} is accepted`)
-    if (outcome === 'unknown') return ok(check, `key ${credential} is set; there is no free request to check it with`)
-    return failed(check, `key ${credential} of ${origin}: ${reason}`)
+    if (outcome === 'accepted') return ok(check, `key ${label} is accepted`)
+    if (outcome === 'unknown') return ok(check, `key ${label} is set; there is no free request to check it with`)
+    return failed(check, `key ${label} of ${origin}: ${reason}`)
   })
 }
 

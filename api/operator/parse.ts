@@ -1,4 +1,4 @@
-import type { z } from 'zod'
+import { z } from 'zod'
 import { issueText } from '../../shared/base/issue-text.ts'
 import { nearestName } from '../../shared/base/near-misses.ts'
 import type { Services } from '../../shared/open-services.ts'
@@ -44,13 +44,15 @@ export function parseCommand<C extends Declaration<z.ZodObject>>(
   const words: string[] = []
   const raw: Record<string, string | true> = {}
   let json = false
+  const switches = new Set(commands.flatMap(({ flags }) => namesOfSwitches(flags)))
   for (let i = 0; i < argv.length; i++) {
-    const word = argv[i]!
+    const word = argv[i] === '-f' ? '--file' : argv[i]!
     if (word === '--json') json = true
     else if (word.startsWith('--')) {
       const [name, inline] = word.slice(2).split(/=(.*)/s)
-      const value = inline ?? (argv[i + 1]?.startsWith('--') ? undefined : argv[++i])
       const field = name!.replaceAll('-', '_')
+      const isBare = switches.has(field) || argv[i + 1]?.startsWith('--')
+      const value = inline ?? (isBare ? undefined : argv[++i])
       if (Object.hasOwn(raw, field)) throw new UsageError(`--${name} is given twice`)
       raw[field] = value ?? true
     } else words.push(word)
@@ -78,6 +80,14 @@ export function parseCommand<C extends Declaration<z.ZodObject>>(
   }
   const missing = !Object.hasOwn(raw, issue.path[0]!)
   throw new UsageError(`${flag(issue.path[0]!)}${missing ? ' is required' : `: ${issue.message}`}. ${seeHelp}`)
+}
+
+/** The flags that are given without a value. */
+function namesOfSwitches(flags: z.ZodObject): string[] {
+  return Object.entries(flags.shape).flatMap(([name, field]) => {
+    const inner = field instanceof z.ZodDefault ? field.unwrap() : field
+    return inner instanceof z.ZodBoolean ? [name] : []
+  })
 }
 
 const minNameLength = 3

@@ -4,7 +4,7 @@ import { run } from '../../shared/chat/run.ts'
 import type { ChatRunInput } from '../../shared/chat/run-input.ts'
 import { findStickyTarget, type NamingBody } from '../../shared/chat/sticky-target.ts'
 import type { RunServices } from '../../shared/engine/base-run.ts'
-import type { Report } from '../../shared/engine/report.ts'
+import type { Report, RequestLabels } from '../../shared/engine/report.ts'
 import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kinds/index.ts'
 import type { Platform } from '../../shared/platform.ts'
@@ -65,6 +65,7 @@ export const chatCompletions = endpointWithoutKoa({
   access: { scope: 'chat' },
   headers: [...sessionHeaders, cacheMarksHeader, timeoutHeader, cacheHeader, ...labelHeaders],
   body: directKinds.chat,
+  presets: 'chat',
   example,
   answers: {
     200: { description: 'The completion, or its event stream.', schema: chatCompletion, headers: chatAnswerHeaders },
@@ -84,6 +85,7 @@ export const completions = endpointWithoutKoa({
   access: { scope: 'completions' },
   headers: [...sessionHeaders, timeoutHeader, cacheHeader, ...labelHeaders],
   body: directKinds.completion,
+  presets: 'completion',
   example: { model: 'gpt-4o-mini', prompt: 'Say this is a test', max_tokens: 16 },
   answers: {
     200: { description: 'The completion, or its event stream.', schema: completion, headers: answerHeaders },
@@ -101,6 +103,7 @@ export const createEmbeddings = endpointWithoutKoa({
   access: { scope: 'embeddings' },
   headers: [timeoutHeader, cacheHeader, ...labelHeaders],
   body: directKinds.embedding,
+  presets: 'embedding',
   example: { model: 'text-embedding-3-small', input: 'The food was delicious and the waiter was friendly.' },
   answers: {
     200: {
@@ -124,6 +127,7 @@ export const routeDecision = endpoint({
   access: { scope: 'chat' },
   headers: sessionHeaders,
   body: directKinds.chat,
+  presets: 'chat',
   example,
   answers: {
     200: {
@@ -212,6 +216,11 @@ type OwnInput<K extends DirectKind> = {
   present?: ChatRunInput<K>['present']
 }
 
+/** The labels of a request with the preset that it used. */
+function withPreset(labels: RequestLabels | null, preset: unknown): RequestLabels | null {
+  return typeof preset === 'string' ? { ...labels, preset } : labels
+}
+
 /** What a run needs of its request. */
 export type RunRequest<Body> = Pick<
   RequestWithoutKoa<Body>,
@@ -237,7 +246,7 @@ export async function runDirect<K extends DirectKind>(
     session: sessionOf(headers, naming),
     begins,
     marksCache: chatFormats[kind].marksCache && allowsCacheMarks(headers) && services.config.cacheMarks,
-    labels: labelsOf(headers),
+    labels: withPreset(labelsOf(headers), wide.preset),
     timeouts: timeoutsOf(headers, sent, services),
     stream: stream === true,
     includeUsage: stream_options?.include_usage === true,

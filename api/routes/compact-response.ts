@@ -35,6 +35,7 @@ export const compactResponse = endpointWithoutKoa({
     'Returns the messages of the user and one `compaction` item, which stands for the whole conversation: send them as `input` instead of it. Models of OpenAI compact by their own means, which only they can read. Every other model writes a summary, which is sealed for your organisation and which any model can continue. Charged as a response.',
   headers: [...sessionHeaders, ...labelHeaders],
   body: compactRequest.meta({ id: 'CompactResponseRequest' }),
+  presets: 'responses_count',
   example: { model: 'auto', input: [{ role: 'user', content: 'Hello!' }] },
   answers: {
     200: {

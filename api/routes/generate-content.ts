@@ -59,6 +59,7 @@ const generating = {
   ...shared,
   headers: [...sessionHeaders, cacheMarksHeader, cacheHeader, ...labelHeaders],
   body: directKinds.generate_content,
+  presets: 'generate_content' as const,
   handle: (request: GenerateRequest) =>
     runDirect('generate_content', request, generateContentFeatures(request.body, request.raw.length), { naming: {} }),
 }
@@ -119,6 +120,7 @@ export const countContent: Endpoint = {
   description:
     'Counts the tokens that the request would have as a prompt. Free of charge; counts as a request against the key’s limits. Gemini’s own models count them exactly; for all others the result is an estimate that is rather too high.',
   body: countGeminiTokensRequest.meta({ id: 'CountContentTokensRequest' }),
+  presets: 'generate_content_count',
   readBody: (body, params) => readGoogleBody(body, params),
   answers: { 200: { description: 'The number of tokens.', schema: geminiTokenCount } },
   async handle({ services, apiKey, body: { model, ...body }, raw, client }) {

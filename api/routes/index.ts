@@ -3,6 +3,7 @@ import { balance, readGeneration } from './account.ts'
 import { audioRoutes } from './audio.ts'
 import { listAvatars, listVoices } from './avatars.ts'
 import { batchRoutes } from './batches.ts'
+import { budgetRoutes } from './budgets.ts'
 import { accountCallback, jobCallback } from './callbacks.ts'
 import { chatCompletions, completions, createEmbeddings, routeDecision } from './chat.ts'
 import { compactResponse } from './compact-response.ts'
@@ -21,6 +22,7 @@ import { mediaRoutes } from './media.ts'
 import { countTokens, createMessage } from './messages.ts'
 import { listModels, readModel } from './models.ts'
 import { readDocument } from './ocr.ts'
+import { presetRoutes } from './presets.ts'
 import { createModeration, createRanking } from './rankings.ts'
 import { realtimeRoutes } from './realtime.ts'
 import { clearResponseCache } from './response-cache.ts'
@@ -76,7 +78,9 @@ export const endpoints: readonly Endpoint[] = [
   patchKey,
   rollKey,
   deleteKey,
+  ...budgetRoutes,
   clearResponseCache,
+  ...presetRoutes,
   readUsage,
   ...webhookEndpointRoutes,
   ...logExportRoutes,

@@ -28,6 +28,7 @@ const submit = endpoint({
   description:
     'Completes within the window at a lower price than a direct request. The maximum cost is held, and the actual cost charged at the end. Jobs that fail or expire are not charged.',
   body: delayedRequest,
+  presets: 'delayed',
   example: {
     body: { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Summarise the minutes.' }] },
     completion_window: '1h',

@@ -47,6 +47,7 @@ export const createMessage = endpointWithoutKoa({
   access: { scope: 'chat' },
   headers: [...anthropicHeaders, ...sessionHeaders, timeoutHeader, cacheHeader, ...labelHeaders],
   body: directKinds.messages,
+  presets: 'messages',
   maxBodyBytes,
   example,
   answers: {
@@ -89,6 +90,7 @@ export const countTokens = endpointWithoutKoa({
   access: { scope: 'chat' },
   headers: anthropicHeaders,
   body: countTokensRequest.meta({ id: 'CountMessageTokensRequest' }),
+  presets: 'messages_count',
   maxBodyBytes,
   example: { model: example.model, system: example.system, messages: example.messages },
   answers: { 200: { description: 'The number of tokens.', schema: tokenCount, headers: ['request-id'] } },

@@ -50,6 +50,7 @@ export const createResponse = endpointWithoutKoa({
     'Accepts and returns OpenAI’s Responses format, and takes any chat model. Providers that have this format receive the request as you sent it, apart from what is not offered or has no price; for all others it is translated to a chat completion. Where the organisation keeps responses, they are stored, so that `previous_response_id` and `conversation` continue them with any model; otherwise send the whole conversation as `input`. Web searches by the provider’s tool are charged each, and are at most `max_tool_calls`; other tools that the provider would run are left out, unless `tool_choice` names them. With `stream: true` the response is a stream of server-sent events, terminated by `data: [DONE]`.\n\n**Background.** With `background: true` the answer is a response with the status `queued`, which is made within an hour whether its client waits or not: retrieve it until its status is `completed`, `incomplete`, `failed` or `cancelled`. With `stream: true` its events can be resumed.\n\n**WebSocket.** The same path accepts a WebSocket for many turns: each text frame `{"type":"response.create", …}` has the fields of this body and is answered with the events of the stream, one JSON object per frame. `previous_response_id` names an earlier response of the connection, or a stored one. A refused turn is a frame `{"type":"error","status":…,"error":{…},"headers":{…}}`, and the connection stays open.',
   headers: [...sessionHeaders, cacheMarksHeader, timeoutHeader, cacheHeader, ...labelHeaders],
   body: directKinds.responses,
+  presets: 'responses',
   example,
   answers: {
     200: {
@@ -95,6 +96,7 @@ export const countInputTokens = endpointWithoutKoa({
   description:
     'Counts the tokens that the request would have as a prompt, including those of what `previous_response_id` or `conversation` adds. Free of charge; counts as a request against the key’s limits. For models with another tokenizer than the gateway’s the result is an estimate that is rather too high.',
   body: countInputRequest.meta({ id: 'CountResponseInputTokensRequest' }),
+  presets: 'responses_count',
   example,
   answers: { 200: { description: 'The number of tokens.', schema: inputTokens } },
   errors: [...responseErrors],

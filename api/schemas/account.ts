@@ -31,6 +31,18 @@ export const feedback = z
   })
   .meta({ id: 'Feedback' })
 
+export const budget = z
+  .strictObject({
+    scope: z.string().describe('`organisation`, or the id of the member whose keys are summed.'),
+    limit_usd: usd,
+    blocks: z.boolean().describe('Whether requests that do not fit are refused.'),
+    alert_percents: z.array(z.int()),
+    spent_month_usd: usd.describe('Charged to these keys in the current UTC month, as far as it is booked.'),
+    created_at: z.iso.datetime(),
+    updated_at: z.iso.datetime(),
+  })
+  .meta({ id: 'Budget' })
+
 export const key = z
   .strictObject({
     hash: z.string(),

@@ -56,6 +56,11 @@ export const answerHeaders = {
     schema: text,
     example: 'gpt-4o-mini-2024-07-18',
   },
+  'x-gateway-preset': {
+    description: 'The preset that the request used, with its version. Absent without one.',
+    schema: text,
+    example: 'support@3',
+  },
   'x-gateway-provider': { description: 'The provider that served the request.', schema: text, example: 'provider-a' },
   'x-gateway-mode': {
     description: 'The routing mode.',
@@ -143,6 +148,7 @@ export const generationHeaders: AnswerHeaderName[] = [
   'x-generation-id',
   'x-gateway-model',
   'x-gateway-upstream-model',
+  'x-gateway-preset',
   'x-gateway-provider',
   'x-gateway-mode',
   'x-gateway-attempts',

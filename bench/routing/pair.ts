@@ -46,6 +46,7 @@ const policy: Policy = {
     shared: null,
     spendsMoney: true,
     capNano: null,
+    budgets: null,
     monthSpend: null,
     allowlist: null,
     expiresAtMs: null,

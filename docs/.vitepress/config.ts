@@ -9,7 +9,18 @@ const sections: [title: string, pages: string[]][] = [
   ['Start', ['index', 'clients', 'agents', 'keys-and-limits', 'models']],
   [
     'Guides',
-    ['chat', 'routing', 'reasoning', 'responses', 'responses-websocket', 'embeddings', 'images', 'audio', 'ocr'],
+    [
+      'chat',
+      'presets',
+      'routing',
+      'reasoning',
+      'responses',
+      'responses-websocket',
+      'embeddings',
+      'images',
+      'audio',
+      'ocr',
+    ],
   ],
   ['Background work', ['media', 'batches-and-jobs', 'webhooks']],
   ['Realtime', ['realtime']],
@@ -19,6 +30,7 @@ const sections: [title: string, pages: string[]][] = [
     [
       'deployment',
       'configuration',
+      'apply',
       'providers',
       'dashboard',
       'metrics',

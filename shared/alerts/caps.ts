@@ -25,7 +25,10 @@ type DueKey = {
   percent: number
 }
 
-/** Alerts on live keys that reached a level of their monthly cap: only the highest level reached, and once per level. Returns how many. */
+/**
+ * Alerts on live keys that reached a level of their monthly cap, and on budgets that reached a percentage of theirs: only the highest level
+ * reached, and once per level. Returns how many.
+ */
 export async function raiseCapAlerts(services: WebhookServices): Promise<number> {
   const { db, redis, webhooks, clock } = services
   const month = monthOf(clock.now())
@@ -39,7 +42,7 @@ export async function raiseCapAlerts(services: WebhookServices): Promise<number>
     .flatMap(({ refusals }) => refusals)
     .map(refusal => refusal.split('|'))
     .filter(([, refusedIn]) => refusedIn === month)
-  let raised = 0
+  let raised = await raiseBudgetAlerts(services, month, refused)
   for (let round = 0; round < maxRounds; round++) {
     const due = await findDueKeys(services, month, refused)
     if (due.length === 0) break
@@ -99,6 +102,77 @@ function alertOf(
       percent,
       cap_usd: usdFromNano(capNano),
       spent_usd: usdFromNano(spentNano),
+      month,
+      resets_at: nextMonthStart(nowMs),
+    } satisfies Prisma.InputJsonObject,
+  }
+}
+
+type DueBudget = {
+  id: string
+  organisationId: string
+  member: { id: string; name: string; email: string } | null
+  limitNano: Nano
+  spentNano: Nano
+  blocks: boolean
+  percent: number
+}
+
+/** Alerts on budgets at the highest of their percentages that is reached; one that refused a request counts as reached. */
+async function raiseBudgetAlerts(services: WebhookServices, month: string, refused: string[][]): Promise<number> {
+  const { db, webhooks, clock } = services
+  let raised = 0
+  for (let round = 0; round < maxRounds; round++) {
+    const due = await findDueBudgets(services, month, refused)
+    if (due.length === 0) break
+    const alerts = due.map(budget => budgetAlertOf(budget, month, clock.now()))
+    const { deliveryIds, count } = await db.$transaction(tx => raiseAlerts(services, tx, alerts))
+    await webhooks.enqueue(deliveryIds)
+    raised += count
+    if (due.length < keysPerRound) break
+  }
+  return raised
+}
+
+async function findDueBudgets({ db }: Platform, month: string, refused: string[][]): Promise<DueBudget[]> {
+  const ids = refused.map(([account]) => account)
+  const limits = refused.map(([, , limit]) => BigInt(limit!))
+  return db.$queryRaw<DueBudget[]>`
+    WITH refused AS (SELECT * FROM unnest(${ids}::text[], ${limits}::bigint[]) AS r(id, limit_nano)),
+    spent AS (
+      SELECT b.*, coalesce(sum(s.spent_nano), 0)::bigint AS spent FROM budgets b
+        LEFT JOIN api_keys k ON k.organisation_id = b.organisation_id AND b.member_id IN ('', k.created_by_id)
+        LEFT JOIN key_spend s ON s.key_id = k.id AND s.month = ${month}
+      WHERE b.limit_nano > 0 GROUP BY b.id
+    ), reached AS (
+      SELECT b.*, (SELECT max(percent) FROM unnest(alert_percents) AS percent WHERE spent::numeric * 100 >= limit_nano::numeric * percent
+        OR (percent = 100 AND (b.id, b.limit_nano) IN (SELECT id, limit_nano FROM refused))) AS percent FROM spent b
+    )
+    SELECT r.id, r.organisation_id AS "organisationId", r.limit_nano AS "limitNano", r.spent AS "spentNano", r.blocks, r.percent,
+      CASE WHEN u.id IS NOT NULL THEN json_build_object('id', u.id, 'name', u.name, 'email', u.email) END AS member
+    FROM reached r LEFT JOIN users u ON u.id = r.member_id
+    WHERE r.percent IS NOT NULL AND NOT EXISTS (
+      SELECT 1 FROM alerts a WHERE a.cause = concat_ws(':', 'budget', r.id, ${month}::text, r.percent, r.limit_nano))
+    ORDER BY r.id LIMIT ${keysPerRound}`
+}
+
+function budgetAlertOf(
+  { id, organisationId, member, limitNano, spentNano, blocks, percent }: DueBudget,
+  month: string,
+  nowMs: number,
+): NewAlert {
+  return {
+    organisationId,
+    keyId: null,
+    type: 'budget.spend_alert',
+    cause: `budget:${id}:${month}:${percent}:${limitNano}`,
+    data: {
+      object: 'budget.spend_alert',
+      member,
+      percent,
+      limit_usd: usdFromNano(limitNano),
+      spent_usd: usdFromNano(spentNano),
+      blocks,
       month,
       resets_at: nextMonthStart(nowMs),
     } satisfies Prisma.InputJsonObject,

@@ -13,6 +13,14 @@ type SpendData = {
   spent_usd: number
   resets_at: string
 }
+type BudgetData = {
+  member: { name: string; email: string } | null
+  percent: number
+  limit_usd: number
+  spent_usd: number
+  blocks: boolean
+  resets_at: string
+}
 /** Alerts of the previous release have no `reason`: each is about one request. */
 type BlockedData = { key: SpendData['key']; excess_usd: number; reference: string; reason?: string }
 type EndpointData = { id: string; url: string; failing_since: string }
@@ -43,6 +51,13 @@ const formatters: Record<AlertType, Formatter> = {
   'key.spend_alert': {
     format: (data, organisation) => ({ ...spendText(data as SpendData, organisation), link: keysLink }),
     path: keyPath,
+  },
+  'budget.spend_alert': {
+    format: (data, organisation) => ({
+      ...budgetText(data as BudgetData, organisation),
+      link: { label: 'Show the budgets', path: 'members' },
+    }),
+    path: () => 'members',
   },
   'key.blocked': {
     format: (data, organisation) => ({ ...blockedText(data as BlockedData, organisation), link: keysLink }),
@@ -121,6 +136,24 @@ function spendText({ key, percent, cap_usd, spent_usd, resets_at }: SpendData, o
   return {
     subject: `The monthly cap of ${quoteName(key.name)} is reached`,
     text: `${spent}\n\nRequests that do not fit under the cap are refused until ${resets} (UTC). Raise the cap to go on before that.`,
+  }
+}
+
+function budgetText({ member, percent, limit_usd, spent_usd, blocks, resets_at }: BudgetData, organisation: string) {
+  const whose = member
+    ? `the member ${quoteName(member.name)} (${member.email}) of ${quoteName(organisation)}`
+    : quoteName(organisation)
+  const name = member ? quoteName(member.name) : quoteName(organisation)
+  const resets = resets_at.slice(0, 10)
+  const effect = blocks
+    ? `Requests that do not fit are refused until ${resets} (UTC). Raise the budget to go on before that.`
+    : 'The budget does not refuse requests.'
+  return {
+    subject:
+      percent === 100
+        ? `The monthly budget of ${name} is reached`
+        : `${percent}% of the monthly budget of ${name} is spent`,
+    text: `The API keys of ${whose} have spent ${dollars(spent_usd)} of the monthly budget of ${dollars(limit_usd)}.\n\n${effect}`,
   }
 }
 

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { z } from 'zod'
 import { readDevStack } from './dev-stack.ts'
@@ -136,6 +137,8 @@ export type Config = Parts & {
   trustedProxies: number
   /** An OpenID Connect provider to sign in with. */
   oidc: { issuer: string; clientId: string; clientSecret: string; name: string } | null
+  /** What statements name as the operator, line by line, and a font file for characters that DejaVu Sans lacks. */
+  statement: { issuer: string[]; font: string | null }
   /** Card and ACH payments; `achHoldMs` is how long an ACH deposit cannot be spent. */
   stripe: { secretKey: string; webhookSecret: string; baseUrl: string | null; achHoldMs: number } | null
   /** By lower-case provider name, or `provider_region`: the values of `<PROVIDER>_API_KEY`, `_BASE_URL` and others. */
@@ -143,6 +146,8 @@ export type Config = Parts & {
   proxies: Proxies
   /** The names of all variables that are set, whether or not the gateway uses them. */
   variables: readonly string[]
+  /** The value of a variable that a file of the operator refers to. */
+  readVariable: (name: string) => string | undefined
 }
 
 /** All configuration errors at once, one line each. */
@@ -177,6 +182,8 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   const v = parsed.data
   const publicUrl = (v.PUBLIC_URL ?? `http://localhost:${v.PORT}`).replace(/\/+$/, '')
   faults.push(...findUnsafeSettings(v, publicUrl))
+  if (v.STATEMENT_FONT !== undefined && !existsSync(v.STATEMENT_FONT))
+    faults.push('STATEMENT_FONT: there is no such file')
   if (faults.length > 0) throw new ConfigError(faults)
   return {
     port: v.PORT,
@@ -243,8 +250,11 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     providers: providers.settings,
     proxies: { http: v.HTTP_PROXY ?? null, https: v.HTTPS_PROXY ?? null, noProxy: v.NO_PROXY },
     variables: Object.keys(present),
+    readVariable: name => present[name],
   }
 }
+
+const maxIssuerLines = 8
 
 /** Settings of accounts, emails and payments. */
 function accountSettings(v: z.output<typeof variables>, publicUrl: string) {
@@ -258,6 +268,14 @@ function accountSettings(v: z.output<typeof variables>, publicUrl: string) {
     },
     signUp: v.SIGN_UP,
     trustedProxies: v.TRUSTED_PROXIES,
+    statement: {
+      // In many places that hold variables, a value is one line: "\\n" is then written out.
+      issuer: (v.STATEMENT_ISSUER ?? '')
+        .split(/\n|\\n/)
+        .flatMap(line => line.trim() || [])
+        .slice(0, maxIssuerLines),
+      font: v.STATEMENT_FONT ?? null,
+    },
     oidc: issuer && clientId && clientSecret ? { issuer, clientId, clientSecret, name: v.OIDC_NAME } : null,
     stripe:
       secretKey && webhookSecret

@@ -59,6 +59,7 @@ export type IdPrefix =
   | 'inc'
   | 'imsg'
   | 'alr'
+  | 'bdg'
   | 'rule'
   | 'top'
   | 'org'
@@ -87,6 +88,7 @@ export type IdPrefix =
   | 'exp'
   | 'expc'
   | 'replay'
+  | 'pre'
 
 /** A new id: prefix and a sortable random part. */
 export function newId(prefix: IdPrefix): string {

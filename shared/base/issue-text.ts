@@ -27,6 +27,11 @@ export function issueText(issue: Issue): string | undefined {
   }
 }
 
+/** What is wrong with a name in a record; undefined if the issue is about something else. */
+export function keyText(issue: z.core.$ZodIssue): string | undefined {
+  return issue.code === 'invalid_key' ? issue.issues[0]?.message : undefined
+}
+
 const types: Record<string, string> = {
   int: 'an integer',
   array: 'an array',

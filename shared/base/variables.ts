@@ -154,6 +154,8 @@ export const variables = z.object({
   STRIPE_SECRET_KEY: z.string().min(1).optional(),
   STRIPE_WEBHOOK_SECRET: z.string().min(1).optional(),
   STRIPE_BASE_URL: url('https:', 'http:').optional(),
+  STATEMENT_ISSUER: z.string().min(1).max(1_000).optional(),
+  STATEMENT_FONT: z.string().min(1).optional(),
   ACH_HOLD_DAYS: z.coerce.number().int().min(0).max(60).default(7),
   ...loadLimitVariables,
 })

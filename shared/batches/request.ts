@@ -39,7 +39,9 @@ export function readRequest(bytes: Buffer): BatchRequestLine {
  * `invalid_request` or `unsupported_capability`, with the field in `param`, such as `body.messages.0.content`.
  */
 export function parseRequest(bytes: Buffer, endpoint: BatchEndpoint): BatchRequestLine {
-  const line = validateRequest(lineSchemas[endpoint], parseJson(bytes, 'The line'), null, 'The line')
+  const parsed = parseJson(bytes, 'The line')
+  refusePreset(Object(Object(parsed).body))
+  const line = validateRequest(lineSchemas[endpoint], parsed, null, 'The line')
   const { custom_id, body } = line.body
   if ((body as { stream?: unknown }).stream === true)
     throw new GatewayError('invalid_request', 'A batch cannot stream: leave out `stream`.', {
@@ -48,6 +50,14 @@ export function parseRequest(bytes: Buffer, endpoint: BatchEndpoint): BatchReque
   const format = chatFormatOf(batchEndpoints[endpoint])
   format.refuseStored?.(body, 'body.')
   return { customId: custom_id, body }
+}
+
+/** A line runs long after it was checked, when its preset may be another one. Throws 400. */
+function refusePreset({ model, preset }: { model?: unknown; preset?: unknown }): void {
+  const isInModel = typeof model === 'string' && model.includes('@preset/')
+  if (!isInModel && (preset === undefined || preset === null)) return
+  const message = 'Lines of batches do not take presets: state its model and settings.'
+  throw new GatewayError('invalid_request', message, { param: isInModel ? 'body.model' : 'body.preset' })
 }
 
 const lineSchemas = Object.fromEntries(

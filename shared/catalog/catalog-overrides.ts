@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
+import { isObject } from '../base/is-object.ts'
 import type { Clock } from '../base/time.ts'
 import type { CatalogOverride } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
@@ -16,8 +17,10 @@ import {
 } from './overrides.ts'
 
 /** How long a change made by another process can go unnoticed. */
-const pollIntervalMs = 2_000
+const pollIntervalMs = 500
 const maxOverrides = 2_000
+/** A change may be of as many overrides. */
+const changeTimeoutMs = 20_000
 const versionName = 'catalog_version'
 
 const secretPlace = (name: string) => `catalog_overrides.secret:${name}`
@@ -26,22 +29,25 @@ const secretPlace = (name: string) => `catalog_overrides.secret:${name}`
 export type StoredOverride = Override & { last4: string | null; updatedBy: string; updatedAt: Date }
 
 type Services = { db: Database; clock: Clock; log: Logger; sealer: Sealer }
+/** The API keys of providers that were added at run time, by the name of the provider or of the cloud. */
+export type ProviderKeys = ReadonlyMap<string, readonly string[]>
 /** What follows the catalog of the process. */
 type Followers = {
   catalog: LiveCatalog
   setServers(servers: readonly Server[]): void
+  setKeys(keys: ProviderKeys): void
   onChange(catalog: Catalog): void
 }
 
 /**
  * A change of one override. `update` gets its value (null = there is none) and returns the new one (null = none).
- * `apiKey`: null = the server needs none, absent = as before.
+ * `secret` gets the secret beside it, such as the API key of a server, and returns the new one; absent = as before.
  */
 export type OverrideChange<Value> = {
   kind: OverrideKind
   name: string
   update(before: Value | null): Value | null
-  apiKey?: string | null | undefined
+  secret?: ((before: string | null) => string | null) | undefined
 }
 
 /**
@@ -58,6 +64,7 @@ export class CatalogOverrides {
   #stored: readonly StoredOverride[] = []
   #faults: readonly OverrideFault[] = []
   #servers: readonly Server[] = []
+  #keys: ProviderKeys = new Map()
 
   constructor(services: Services, followers: Followers) {
     this.#services = services
@@ -78,7 +85,12 @@ export class CatalogOverrides {
   /** The API key of a stored server; null if it has another base URL, which must not receive the key. */
   apiKeyOf(name: string, baseUrl: string): string | null {
     const server = this.#servers.find(({ row }) => row.name === name && row.base_url === baseUrl)
-    return server?.apiKey ?? null
+    return server?.apiKeys[0] ?? null
+  }
+
+  /** The API keys of providers that were added at run time. */
+  get keys(): ProviderKeys {
+    return this.#keys
   }
 
   /** Loads the overrides and follows their changes. Never throws: without PostgreSQL the catalog of the files is used meanwhile. */
@@ -88,53 +100,95 @@ export class CatalogOverrides {
     this.#timer.unref()
   }
 
+  /** Reads what other processes have changed. Throws if PostgreSQL is away. */
+  refresh(): Promise<void> {
+    return this.#load()
+  }
+
   close(): void {
     if (this.#timer) clearInterval(this.#timer)
   }
 
-  /** Makes a change, in force in this process when it returns and in the others within seconds. Throws 400, 404, 503. */
-  async change<Value>({ kind, name, update, apiKey }: OverrideChange<Value>, actor: Actor): Promise<void> {
+  /** Makes a change, in force in this process when it returns and in the others within a second. Throws 400, 404, 503. */
+  async change<Value>(change: OverrideChange<Value>, actor: Actor): Promise<void> {
+    await this.changeAll([change as OverrideChange<unknown>], actor)
+  }
+
+  /** Makes changes that are valid together, all or none; `beside` runs in the same transaction. Throws as `change`. */
+  async changeAll(
+    changes: readonly OverrideChange<unknown>[],
+    actor: Actor,
+    beside?: (tx: Connection) => Promise<void>,
+  ): Promise<void> {
     const { db } = this.#services
-    await db.$transaction(async tx => {
-      // The row lock serialises changes, so that each is checked against those before it.
-      await tx.$executeRaw`INSERT INTO settings (name, value) VALUES (${versionName}, '1')
-        ON CONFLICT (name) DO UPDATE SET value = (settings.value::bigint + 1)::text`
-      const rows = await tx.catalogOverride.findMany({ take: maxOverrides })
-      const before = rows.find(row => row.kind === kind && row.name === name)
-      const value = update((before?.value ?? null) as Value | null)
-      if (value === null && !before) throw new GatewayError('not_found', `There is no such ${kind}.`)
-      const secret = this.#secretOf(name, before, apiKey)
-      const others = rows.filter(row => row !== before)
-      if (value !== null && others.length >= maxOverrides)
-        throw new GatewayError('quota_exceeded', `At most ${maxOverrides} changes of the catalog can be stored.`)
-      const updatedBy = actor.name
-      const row = {
-        kind,
-        name,
-        value: value as object,
-        secret,
-        updatedBy,
-        updatedAt: new Date(this.#services.clock.now()),
-      }
-      this.#assertFits(rows, value === null ? others : [...others, row], { kind, name })
-      await save(tx, value === null ? null : row, { kind, name })
-      await this.#audit(tx, before, value === null ? undefined : row, { kind, name, actor })
-    })
+    await db.$transaction(
+      async tx => {
+        // The row lock serialises changes, so that each is checked against those before it.
+        await tx.$executeRaw`INSERT INTO settings (name, value) VALUES (${versionName}, '1')
+          ON CONFLICT (name) DO UPDATE SET value = (settings.value::bigint + 1)::text`
+        const rows = await tx.catalogOverride.findMany({ take: maxOverrides })
+        const prepared = changes.map(change => this.#prepare(rows, change, actor))
+        const isChanged = (row: CatalogOverride) =>
+          prepared.some(({ kind, name }) => row.kind === kind && row.name === name)
+        const after = [...rows.filter(row => !isChanged(row)), ...prepared.flatMap(({ row }) => row ?? [])]
+        if (after.length > Math.max(maxOverrides, rows.length))
+          throw new GatewayError('quota_exceeded', `At most ${maxOverrides} changes of the catalog can be stored.`)
+        this.#assertFits(rows, after, prepared)
+        for (const { kind, name, before, row } of prepared) {
+          await save(tx, row, { kind, name })
+          await this.#audit(tx, before, row ?? undefined, { kind, name, actor })
+        }
+        await beside?.(tx)
+      },
+      { timeout: changeTimeoutMs },
+    )
     await this.#load()
   }
 
-  /** The sealed API key that a server will have. */
-  #secretOf(name: string, before: CatalogOverride | undefined, apiKey: string | null | undefined): string | null {
-    if (apiKey === undefined) return before?.secret ?? null
-    return apiKey === null ? null : this.#services.sealer.seal(apiKey, secretPlace(name))
+  /** The row that a change makes, before it is stored; null = none. Throws 404. */
+  #prepare(rows: readonly CatalogOverride[], change: OverrideChange<unknown>, actor: Actor) {
+    const { kind, name, update } = change
+    const before = rows.find(row => row.kind === kind && row.name === name)
+    const secret = this.#secretOf(name, before, change.secret)
+    const value = update(before?.value ?? null)
+    if (value === null && !before) throw new GatewayError('not_found', `There is no such ${kind}.`)
+    const stored = mapHeaders(kind, value, header => this.#sealHeader(name, header)) as object
+    const updatedAt = new Date(this.#services.clock.now())
+    const row = value === null ? null : { kind, name, value: stored, secret, updatedBy: actor.name, updatedAt }
+    return { kind, name, before, row: row as CatalogOverride | null }
+  }
+
+  /** The sealed secret that an override will have. Throws 503 if the present one cannot be decrypted. */
+  #secretOf(
+    name: string,
+    before: CatalogOverride | undefined,
+    update: OverrideChange<unknown>['secret'],
+  ): string | null {
+    const stored = before?.secret ?? null
+    if (!update) return stored
+    const { sealer } = this.#services
+    const was = stored === null ? null : sealer.open(stored, secretPlace(name))
+    const secret = update(was)
+    return secret === null ? null : secret === was ? stored : sealer.seal(secret, secretPlace(name))
+  }
+
+  #sealHeader(name: string, header: StoredHeader): StoredHeader {
+    if (typeof header === 'string' || !('secret' in header)) return header
+    return { sealed: this.#services.sealer.seal(header.secret, secretPlace(name)) }
   }
 
   /** Throws 400 if a change has no effect, or takes the effect from another override. */
-  #assertFits(before: CatalogOverride[], after: CatalogOverride[], own: { kind: OverrideKind; name: string }): void {
-    const isOwn = (fault: OverrideFault) => fault.kind === own.kind && fault.name === own.name
+  #assertFits(
+    before: CatalogOverride[],
+    after: CatalogOverride[],
+    changed: readonly { kind: OverrideKind; name: string }[],
+  ): void {
+    const isOwn = (fault: OverrideFault) => changed.some(own => fault.kind === own.kind && fault.name === own.name)
     const known = new Set(this.#apply(before).faults.map(({ kind, name }) => `${kind} ${name}`))
     const { faults } = this.#apply(after)
     const fault = faults.find(isOwn)
+    if (fault && changed.length > 1)
+      throw new GatewayError('invalid_request', `${fault.kind} "${fault.name}": ${fault.field}: ${fault.message}`)
     if (fault) throw new GatewayError('invalid_request', fault.message, { param: fault.field })
     const broken = faults.find(({ kind, name }) => !known.has(`${kind} ${name}`))
     if (broken)
@@ -152,7 +206,7 @@ export class CatalogOverrides {
     { kind, name, actor }: { kind: OverrideKind; name: string; actor: Actor },
   ): Promise<void> {
     const fields = (row: CatalogOverride | undefined) =>
-      row ? { ...(row.value as object), ...keyField(this.#last4(row)) } : {}
+      row ? { ...(mapHeaders(kind, row.value, maskHeader) as object), ...keyField(this.#last4(row)) } : {}
     const [was, is] = [fields(before), fields(after)]
     const gone = Object.fromEntries(Object.keys(was).map(field => [field, null]))
     const action = `catalog_${kind}.${after ? (before ? 'changed' : 'added') : 'removed'}`
@@ -161,9 +215,10 @@ export class CatalogOverrides {
   }
 
   #apply(rows: readonly CatalogOverride[]) {
-    const overrides = rows.flatMap(row => parseRow(row) ?? [])
+    const parsed = rows.map(row => this.#parse(row))
+    const overrides = parsed.flatMap(row => row ?? [])
     const { catalog, faults } = applyOverrides(this.#base, overrides)
-    const unread = rows.filter(row => parseRow(row) === null).map(faultOfUnread)
+    const unread = rows.filter((_, index) => parsed[index] === null).map(faultOfUnread)
     return { overrides, catalog, faults: [...unread, ...faults] }
   }
 
@@ -189,20 +244,30 @@ export class CatalogOverrides {
     const version = (await db.setting.findUnique({ where: { name: versionName } }))?.value ?? ''
     const rows = await db.catalogOverride.findMany({ take: maxOverrides, orderBy: [{ kind: 'asc' }, { name: 'asc' }] })
     const { catalog, faults } = this.#apply(rows)
+    const keys = new Map(
+      rows.flatMap(row => {
+        const secret = row.kind === 'keys' && this.#parse(row) ? this.#open(row) : null
+        return secret === null ? [] : [[row.name, JSON.parse(secret) as string[]] as const]
+      }),
+    )
     const servers = rows.flatMap((row): Server[] => {
       const provider = catalog.providers.get(row.name)
-      if (row.kind !== 'server' || !provider || this.#base.providers.has(row.name)) return []
+      if (!provider || this.#base.providers.has(row.name)) return []
+      if (row.kind === 'provider') return [{ row: provider, apiKeys: keys.get(row.name) ?? [] }]
+      if (row.kind !== 'server') return []
       const apiKey = this.#open(row)
       if (apiKey === null && row.secret !== null) return []
-      return [{ row: provider, apiKey }]
+      return [{ row: provider, apiKeys: apiKey === null ? [] : [apiKey] }]
     })
     // Connections first: the router must not choose a server without one.
     this.#followers.setServers(servers)
+    this.#followers.setKeys(keys)
     this.#servers = servers
+    this.#keys = keys
     this.#followers.catalog.replace(catalog)
     this.#followers.onChange(catalog)
     this.#stored = rows.flatMap(row => {
-      const parsed = parseRow(row)
+      const parsed = this.#parse(row)
       return parsed ? { ...parsed, last4: this.#last4(row), updatedBy: row.updatedBy, updatedAt: row.updatedAt } : []
     })
     this.#faults = faults
@@ -210,35 +275,83 @@ export class CatalogOverrides {
     for (const fault of faults) log.warn(fault, 'a change of the model catalog has no effect')
   }
 
-  #last4(row: CatalogOverride): string | null {
-    return this.#open(row)?.slice(-4) ?? null
+  /** Null for a row of another version of the gateway, or with a header that cannot be decrypted. */
+  #parse(row: CatalogOverride): Override | null {
+    const { log, sealer } = this.#services
+    try {
+      const open = (header: StoredHeader) =>
+        typeof header === 'string' || !('sealed' in header) ? header : sealer.open(header.sealed, secretPlace(row.name))
+      return parseRow({ ...row, value: mapHeaders(row.kind, row.value, open) as CatalogOverride['value'] })
+    } catch (error) {
+      log.error({ err: error, model: row.name }, 'a header of a model cannot be decrypted: its change has no effect')
+      return null
+    }
   }
 
-  /** The API key of a server; null if it has none, or one whose encryption key is not configured. */
+  #last4(row: CatalogOverride): string | null {
+    return row.kind === 'server' ? (this.#open(row)?.slice(-4) ?? null) : null
+  }
+
+  /** The secret of an override; null if it has none, or one whose encryption key is not configured. */
   #open({ name, secret }: CatalogOverride): string | null {
     const { log, sealer } = this.#services
     try {
       return secret === null ? null : sealer.open(secret, secretPlace(name))
     } catch (error) {
-      log.error({ err: error, server: name }, 'the API key of a server cannot be decrypted: it is not used')
+      log.error({ err: error, server: name }, 'the API key of a server or provider cannot be decrypted: it is not used')
       return null
     }
   }
 
-  /** Encrypts the API keys of servers with the current key. Returns how many changed. */
+  /** Encrypts the API keys of servers and providers, and headers, with the current key. Returns how many changed. */
   async reseal(): Promise<number> {
     const { db, sealer } = this.#services
-    const rows = await db.catalogOverride.findMany({ where: { secret: { not: null } }, take: maxOverrides })
+    const rows = await db.catalogOverride.findMany({ take: maxOverrides })
     let changed = 0
-    for (const { kind, name, secret } of rows) {
-      if (secret === null || sealer.isCurrent(secret)) continue
+    for (const { kind, name, secret, value, updatedAt } of rows) {
       const place = secretPlace(name)
-      const data = { secret: sealer.seal(sealer.open(secret, place), place) }
+      let isStale = false
+      const reseal = (text: string) => {
+        if (sealer.isCurrent(text)) return text
+        isStale = true
+        return sealer.seal(sealer.open(text, place), place)
+      }
+      const resealed = mapHeaders(kind, value, header =>
+        typeof header !== 'string' && 'sealed' in header ? { sealed: reseal(header.sealed) } : header,
+      )
+      const data = { secret: secret === null ? null : reseal(secret), value: resealed as object }
       // Compare-and-set: a concurrent change has already used the current key.
-      changed += (await db.catalogOverride.updateMany({ where: { kind, name, secret }, data })).count
+      if (isStale)
+        changed += (await db.catalogOverride.updateMany({ where: { kind, name, secret, updatedAt }, data })).count
     }
     return changed
   }
+}
+
+/** The value of a header: as it is, sealed, or a secret that is to be sealed. */
+type StoredHeader = string | { sealed: string } | { secret: string }
+
+const maskHeader = (header: StoredHeader): StoredHeader => (typeof header === 'string' ? header : '…')
+
+/** The value of an override with each header of its deployments replaced. */
+function mapHeaders(kind: string, value: unknown, replace: (header: StoredHeader) => StoredHeader): unknown {
+  const mapped = (deployment: object) => {
+    const { headers } = deployment as { headers?: Record<string, StoredHeader> }
+    if (!headers) return deployment
+    return { ...deployment, headers: mapValues(headers, replace) }
+  }
+  const { providers, requests } = (value ?? {}) as { providers?: object[]; requests?: Record<string, object> }
+  if (kind === 'row' && Array.isArray(providers)) return { ...(value as object), providers: providers.map(mapped) }
+  if (kind === 'model' && isObject(requests))
+    return { ...(value as object), requests: mapValues(requests as Record<string, object>, mapped) }
+  return value
+}
+
+function mapValues<Value, Result>(
+  values: Record<string, Value>,
+  map: (value: Value) => Result,
+): Record<string, Result> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, map(value)]))
 }
 
 const keyField = (last4: string | null) => (last4 === null ? {} : { api_key: `…${last4}` })

@@ -2,9 +2,11 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { z } from 'zod'
 import { type Config, ConfigError } from '../base/config.ts'
+import { keyText } from '../base/issue-text.ts'
 import { nearestName } from '../base/near-misses.ts'
 import { aliasFaults, dropTakenAliases, namesOf } from './aliases.ts'
 import { placeRegions } from './regions.ts'
+import { resolveReferences, sendable } from './request-additions.ts'
 import {
   type AddedDeployment,
   addedDeployment,
@@ -12,10 +14,12 @@ import {
   type ModelRow,
   modelRow,
   type ProviderRow,
+  parametersFault,
   providerRow,
   qualitySources,
   type RetiredNames,
   retiredNames,
+  takesParameters,
 } from './schema.ts'
 
 /** All faults of the catalog files, one line each. */
@@ -52,12 +56,20 @@ const outerShape = z.strictObject({
 
 const shippedFolder = join(import.meta.dirname, 'data')
 
+/** Reads a variable of the environment that a file refers to. */
+type ReadVariable = (name: string) => string | undefined
+
 /**
  * Reads and validates the shipped catalog and the operator's own file (`MODEL_CATALOG`), whose rows replace shipped
  * rows with the same id or name. `settings`: of providers; without them, clouds have one row for all their
- * regions. Throws a CatalogError that lists every fault.
+ * regions. `read`: of the variables in the headers of deployments; without it, references stay as they are. Throws a CatalogError that
+ * lists every fault.
  */
-export function loadCatalog(extraFile?: string, settings: Config['providers'] | null = null): Catalog {
+export function loadCatalog(
+  extraFile?: string,
+  settings: Config['providers'] | null = null,
+  read: ReadVariable | null = null,
+): Catalog {
   const faults: string[] = []
   const shipped = readdirSync(shippedFolder)
     .filter(name => name.endsWith('.json'))
@@ -70,10 +82,10 @@ export function loadCatalog(extraFile?: string, settings: Config['providers'] | 
   const models = new Map([...dropTakenAliases(shippedRows.models, extraRows.models), ...extraRows.models])
   addDeployments(models, extraRows.deployments, faults)
   for (const { file, row } of models.values()) {
-    for (const [index, { provider }] of row.providers.entries()) {
-      if (!providers.has(provider)) {
-        faults.push(`${file}: models[${row.id}]: providers.${index}.provider: unknown provider "${provider}"`)
-      }
+    for (const [index, { provider, parameters }] of row.providers.entries()) {
+      const place = `${file}: models[${row.id}]: providers.${index}`
+      if (!providers.has(provider)) faults.push(`${place}.provider: unknown provider "${provider}"`)
+      if (parameters && !takesParameters(row.type)) faults.push(`${place}.parameters: ${parametersFault}`)
     }
     if (!row.disabled && row.providers.length === 0) {
       faults.push(`${file}: models[${row.id}]: providers: an enabled model needs at least one provider`)
@@ -85,6 +97,7 @@ export function loadCatalog(extraFile?: string, settings: Config['providers'] | 
     if (!models.has(row.replaced_by))
       faults.push(`${file}: retired[${name}]: replaced_by: there is no model "${row.replaced_by}"`)
   }
+  if (read) resolveHeaders(models, read, faults)
   const all = { models: rowsOf(models), providers: rowsOf(providers) }
   const rows = settings ? placeRegions(all, settings, faults) : all
   if (faults.length > 0) throw new CatalogError(faults)
@@ -154,7 +167,7 @@ function parseRows<Row>(schema: z.ZodType<Row>, rows: unknown[], key: string, wh
 function formatIssues(where: string, { issues }: z.ZodError, schema?: z.ZodType): string[] {
   return issues.flatMap(issue => {
     const { path, message } = issue
-    if (issue.code !== 'unrecognized_keys') return formatFault(where, path, message)
+    if (issue.code !== 'unrecognized_keys') return formatFault(where, path, keyText(issue) ?? message)
     const names = schema && namesAt(schema, path)
     return issue.keys.map(key => {
       const meant = nearestName(key, names ?? [], minMeantLength)
@@ -232,6 +245,23 @@ function addDeployments(models: Map<string, SourceRow<ModelRow>>, added: readonl
   }
 }
 
+/** Replaces the references to variables in the headers of deployments. */
+function resolveHeaders(models: Map<string, SourceRow<ModelRow>>, read: ReadVariable, faults: string[]): void {
+  for (const [id, { file, row }] of models) {
+    if (row.providers.every(({ headers }) => headers === undefined)) continue
+    const providers = row.providers.map((offer, index) => {
+      const values = Object.entries(offer.headers ?? {}).map(([name, text]) => {
+        const place = `${file}: models[${id}]: providers.${index}.headers.${name}`
+        const value = resolveReferences(text, read, missing => faults.push(`${place}: ${missing} is not set`))
+        if (!sendable.test(value)) faults.push(`${place}: the value has characters that no header has`)
+        return [name, value] as const
+      })
+      return values.length > 0 ? { ...offer, headers: Object.fromEntries(values) } : offer
+    })
+    models.set(id, { file, row: { ...row, providers } })
+  }
+}
+
 /** Builds the catalog from rows by id and by name. */
 export function buildCatalog(
   models: ReadonlyMap<string, ModelRow>,
@@ -306,7 +336,7 @@ export class LiveCatalog implements Catalog {
 /** The catalog of this configuration. Throws a ConfigError if the operator's file is invalid. */
 export function openCatalog(config: Config): Catalog {
   try {
-    return loadCatalog(config.modelCatalog ?? undefined, config.providers)
+    return loadCatalog(config.modelCatalog ?? undefined, config.providers, config.readVariable)
   } catch (error) {
     if (error instanceof CatalogError)
       throw new ConfigError(error.faults.map(fault => (variableFault.test(fault) ? fault : `MODEL_CATALOG: ${fault}`)))

@@ -2,7 +2,16 @@ import { z } from 'zod'
 import { namesOf } from './aliases.ts'
 import { buildCatalog, type Catalog } from './catalog.ts'
 import { namesProvider, valueFor } from './regions.ts'
-import { deployment, type ModelRow, modelRow, type ProviderRow, price, providerRow } from './schema.ts'
+import {
+  deployment,
+  type ModelRow,
+  modelRow,
+  type ProviderRow,
+  parametersFault,
+  price,
+  providerRow,
+  takesParameters,
+} from './schema.ts'
 import serverDefaults from './server-defaults.json' with { type: 'json' }
 
 const { shape: row } = modelRow
@@ -10,10 +19,12 @@ const { shape: row } = modelRow
 export const serverProtocol = serverDefaults.protocol
 const maxModels = 200
 
-/** A change of one model: whether it is offered, and its prices by provider. */
+/** A change of one model: whether it is offered, its prices by provider, and what it adds to requests. */
 export const modelOverride = z.strictObject({
   disabled: z.boolean().optional(),
   prices: z.record(z.string(), price).optional(),
+  /** What requests to it carry, by provider. */
+  requests: z.record(z.string(), deployment.pick({ headers: true, parameters: true })).optional(),
 })
 
 /** A further name of a model. */
@@ -33,27 +44,56 @@ export const serverModel = z.strictObject({
   price,
 })
 
+const maxKeys = 20
+export const providerKeyId = z.string().regex(/^[0-9a-f]{12}$/)
+
+/** The API keys of a provider that were added at run time; they are stored beside it, encrypted, in the same order. */
+export const keysOverride = z.strictObject({
+  keys: z
+    .array(z.strictObject({ id: providerKeyId, last4: z.string().max(4), added_at: z.iso.datetime() }))
+    .min(1)
+    .max(maxKeys),
+})
+
+/** A provider of any protocol that was added at run time. Its API keys are an override of their own. */
+export const providerOverride = providerRow
+  .pick({ protocol: true, auth: true, quirks: true, profile: true })
+  .extend({ base_url: providerRow.shape.base_url.refine(url => /^https?:/.test(url), 'must be an http or https URL') })
+
 /** An OpenAI-compatible server that was added at run time. Its API key is stored beside it, encrypted. */
 export const serverOverride = z.strictObject({
   base_url: providerRow.shape.base_url.refine(url => /^https?:/.test(url), 'must be an http or https URL'),
   models: z.array(serverModel).max(maxModels),
 })
 
-export const overrideSchemas = { server: serverOverride, model: modelOverride, alias: aliasOverride } as const
+export const overrideSchemas = {
+  provider: providerOverride,
+  server: serverOverride,
+  /** A model that was added at run time, as a row of the catalog file. */
+  row: modelRow,
+  model: modelOverride,
+  alias: aliasOverride,
+  keys: keysOverride,
+} as const
 export type OverrideKind = keyof typeof overrideSchemas
 export type ModelOverride = z.output<typeof modelOverride>
+export type ProviderOverride = z.output<typeof providerOverride>
 export type ServerOverride = z.output<typeof serverOverride>
+export type KeysOverride = z.output<typeof keysOverride>
 export type AliasOverride = z.output<typeof aliasOverride>
 
-/** A change of the catalog at run time, as it is stored. `name`: of the model, the alias or the server. */
+/** A change of the catalog at run time, as it is stored. `name`: of the model, the alias, the server or the provider. */
 export type Override = { name: string; hasKey: boolean } & (
+  | { kind: 'provider'; value: ProviderOverride }
+  | { kind: 'row'; value: ModelRow }
+  | { kind: 'keys'; value: KeysOverride }
   | { kind: 'model'; value: ModelOverride }
   | { kind: 'alias'; value: AliasOverride }
   | { kind: 'server'; value: ServerOverride }
 )
 
-/** A server that was added at run time, with its API key; null = it needs none. */
-export type Server = { row: ProviderRow; apiKey: string | null }
+/** A server or provider that was added at run time, with its API keys; none = it needs none. */
+export type Server = { row: ProviderRow; apiKeys: readonly string[] }
 
 /** Why an override has no effect. */
 export type OverrideFault = { kind: OverrideKind; name: string; field: string; message: string }
@@ -61,8 +101,8 @@ export type OverrideFault = { kind: OverrideKind; name: string; field: string; m
 type Base = Pick<Catalog, 'models' | 'providers' | 'retired'>
 
 /**
- * Applies overrides to the catalog of the files: servers first, then changes of models, then aliases. One that does not fit is
- * left out and reported: the files may have changed since it was made. Unchanged rows stay the same objects.
+ * Applies overrides to the catalog of the files: added providers, servers and models first, then changes of models, aliases, and
+ * keys of providers. One that does not fit is left out and reported: the files may have changed since it was made. Unchanged rows stay the same objects.
  */
 export function applyOverrides(
   base: Base,
@@ -70,7 +110,7 @@ export function applyOverrides(
 ): { catalog: Catalog; faults: OverrideFault[] } {
   const state = { models: new Map(base.models), providers: new Map(base.providers) }
   const faults: OverrideFault[] = []
-  for (const kind of ['server', 'model', 'alias'] as const) {
+  for (const kind of Object.keys(overrideSchemas)) {
     for (const override of overrides) {
       if (override.kind !== kind) continue
       const fault = applyOne(state, override)
@@ -87,6 +127,12 @@ type Fault = [field: string, message: string]
 /** Applies an override, or returns why it cannot be. */
 function applyOne(state: State, override: Override): Fault | null {
   switch (override.kind) {
+    case 'provider':
+      return addProvider(state, override.name, override.value)
+    case 'row':
+      return addRow(state, override.value)
+    case 'keys':
+      return checkKeys(state, override.name)
     case 'server':
       return addServer(state, override.name, override.value, override.hasKey)
     case 'model':
@@ -118,6 +164,37 @@ function addServer({ models, providers }: State, name: string, server: ServerOve
   return null
 }
 
+function addProvider({ providers }: State, name: string, value: ProviderOverride): Fault | null {
+  if (providers.has(name)) return ['name', `There is another provider "${name}".`]
+  const row = providerRow.safeParse({ name, ...value })
+  if (!row.success) return ['name', 'must be lower-case letters, digits and underscores, beginning with a letter']
+  providers.set(name, row.data)
+  return null
+}
+
+function addRow({ models, providers }: State, row: ModelRow): Fault | null {
+  const names = namesTaken(models)
+  for (const name of [row.id, ...row.aliases]) {
+    const slug = name.toLowerCase()
+    if (slug === 'auto') return ['id', '"auto" is the router’s own name.']
+    if (names.has(slug)) return ['id', `"${name}" already names ${names.get(slug)}.`]
+  }
+  if (row.providers.length === 0) return ['providers', 'A model needs at least one provider.']
+  const unknown = row.providers.findIndex(({ provider }) => !providers.has(provider))
+  if (unknown >= 0)
+    return [`providers.${unknown}.provider`, `There is no provider "${row.providers[unknown]!.provider}".`]
+  models.set(row.id, row)
+  return null
+}
+
+/** Keys are of a provider of the files or of an added one, not of a server, whose key is its own. */
+function checkKeys({ providers }: State, name: string): Fault | null {
+  const named = [...providers.values()].filter(row => namesProvider(name, row.name))
+  if (named.length === 0) return ['provider', `There is no provider "${name}".`]
+  const isPlaced = named.some(({ base_url }) => !base_url.includes('{'))
+  return isPlaced ? null : ['provider', `The regions of "${name}" are not configured.`]
+}
+
 function serverRow(
   provider: string,
   { upstream_model, price, name, ...model }: z.output<typeof serverModel>,
@@ -138,9 +215,18 @@ function serverRow(
   }
 }
 
-function changeModel({ models }: State, id: string, { disabled, prices = {} }: ModelOverride): Fault | null {
+function changeModel(
+  { models }: State,
+  id: string,
+  { disabled, prices = {}, requests = {} }: ModelOverride,
+): Fault | null {
   const row = models.get(id)
   if (!row) return ['model', `There is no model "${id}".`]
+  for (const [provider, { parameters }] of Object.entries(requests))
+    if (parameters && !takesParameters(row.type))
+      return [`requests.${provider}.parameters`, `Parameters ${parametersFault}.`]
+    else if (!row.providers.some(one => namesProvider(provider, one.provider)))
+      return [`requests.${provider}`, `"${provider}" does not serve ${id}.`]
   for (const [provider, changed] of Object.entries(prices)) {
     const offer = row.providers.find(one => namesProvider(provider, one.provider))
     if (!offer) return [`prices.${provider}`, `"${provider}" does not serve ${id}.`]
@@ -150,7 +236,9 @@ function changeModel({ models }: State, id: string, { disabled, prices = {} }: M
   if (disabled === false && row.providers.length === 0) return ['disabled', 'This model has no provider.']
   const providers = row.providers.map(offer => {
     const changed = valueFor(offer.provider, name => prices[name])
-    return changed ? { ...offer, price: changed, price_source: 'operator' } : offer
+    const additions = valueFor(offer.provider, name => requests[name])
+    if (!changed && !additions) return offer
+    return { ...offer, ...(changed && { price: changed, price_source: 'operator' }), ...additions }
   })
   models.set(id, { ...row, providers, ...(disabled !== undefined && { disabled }) })
   return null

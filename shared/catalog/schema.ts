@@ -4,6 +4,7 @@ import { deploymentTraits, foreignToChat } from './deployment-traits.ts'
 import { currentQuirks, currentTraits } from './former-notation.ts'
 import { faultsOfKind, kindFields } from './kind-fields.ts'
 import { providerQuirks } from './provider-quirks.ts'
+import { deploymentHeaders, deploymentParameters } from './request-additions.ts'
 
 /** Decimal string in USD, at most 12 decimals. Per million for tokens and characters, per unit for the rest. */
 const usd = z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'a decimal string in USD')
@@ -74,6 +75,15 @@ export const endpoints = {
 } as const
 export type ModelType = keyof typeof endpoints
 
+const withParameters: ReadonlySet<ModelType> = new Set(['chat', 'embeddings', 'rerank', 'moderation'])
+export const parametersFault =
+  'are of models that are called with JSON and priced by what the gateway reads of it: chat, embeddings, rerank and moderation'
+
+/** Whether deployments of this type may change members of requests: what media cost depends on members of any name. */
+export function takesParameters(type: ModelType): boolean {
+  return withParameters.has(type)
+}
+
 const modality = z.enum(['text', 'image', 'audio', 'video', 'file', 'embedding', 'mesh'])
 const slug = z.string().regex(/^[a-z0-9][a-z0-9._:/@-]{0,99}$/i, 'a model slug')
 
@@ -99,6 +109,10 @@ export const deployment = z.strictObject({
   traits: z.preprocess(currentTraits, deploymentTraits).optional(),
   /** What the model accepts in a chat request, where it differs from its provider. */
   profile: chatProfile.optional(),
+  /** Headers of each request to it. */
+  headers: deploymentHeaders.optional(),
+  /** Changes of the top-level members of each request to it. */
+  parameters: deploymentParameters.optional(),
   /** Source and date of this price, if they differ from the row's own. */
   price_source: z.string().optional(),
   price_as_of: z.iso.date().optional(),
@@ -158,6 +172,9 @@ export const modelRow = z
   .superRefine(({ type, providers, kind = {} }, context) => {
     for (const { path, message } of faultsOfKind(type, kind))
       context.addIssue({ code: 'custom', message, path: ['kind', ...path] })
+    for (const [index, { parameters }] of providers.entries())
+      if (parameters && !takesParameters(type))
+        context.addIssue({ code: 'custom', message: parametersFault, path: ['providers', index, 'parameters'] })
     if (type !== 'chat') return
     for (const [index, { traits }] of providers.entries())
       for (const name of foreignToChat(traits ?? {}))

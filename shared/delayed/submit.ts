@@ -20,6 +20,7 @@ import { marginOf, maxCostOf } from '../routing/pricing.ts'
 import { type Decision, route } from '../routing/router.ts'
 import { type Origin, traceEnqueued } from '../traces/work.ts'
 import type { Reservation } from '../wallet/admission.ts'
+import { budgetIds } from '../wallet/reservation.ts'
 import type { DelayedInput, DelayedKind } from './delayed-row.ts'
 import type { DelayedServices } from './delayed-services.ts'
 
@@ -217,6 +218,7 @@ async function insertJob(
     kind: delayedKind,
     model: target.model.id,
     capNano: capNano === null ? null : BigInt(capNano),
+    budgets: budgetIds(reservation.billing),
     chargeNano: null,
     holdNano: BigInt(reservedNano),
     webhookUrl,

@@ -197,7 +197,10 @@ export function answerHeaders({
   headers['x-gateway-mode'] = mode
   headers['x-gateway-attempts'] = String(attempts)
   // A limit that only the wallet lowered is reported only if the caller set one.
-  if (reservation.clamped && (reservation.explicit || reservation.billing.capNano !== null))
+  if (
+    reservation.clamped &&
+    (reservation.explicit || reservation.billing.capNano !== null || reservation.billing.budgets)
+  )
     headers['x-gateway-max-tokens-clamped'] = String(reservation.outputTokens)
   if (dropped.length > 0) headers['x-gateway-dropped'] = namesOf(dropped)
   if (adjusted.length > 0) headers['x-gateway-adjusted'] = namesOf(adjusted)
@@ -233,8 +236,8 @@ export function formatUsd(nano: number): string {
 const zero = 0x30
 const point = 0x2e
 
-/** What the headers of a request attribute it to. */
-export type RequestLabels = { user?: string; tags?: Record<string, string> }
+/** What the headers of a request attribute it to, and the version of the preset that it used. */
+export type RequestLabels = { user?: string; tags?: Record<string, string>; preset?: string }
 
 /** The settings that are kept, by their name in the body: numbers, booleans and short words. */
 const settings = [
@@ -290,6 +293,7 @@ export function factsOf(body: object, session: string | null, labels: RequestLab
   if (typeof endUser === 'string' && endUser !== '' && !endUser.startsWith('{'))
     facts.endUser = endUser.slice(0, maxNameLength)
   if (labels?.user) facts.endUser = labels.user
+  if (labels?.preset) facts.parameters = { preset: labels.preset, ...facts.parameters }
   if (labels?.tags) facts.metadata = { ...facts.metadata, ...labels.tags }
   if (session) facts.session = session.slice(0, maxNameLength)
   return facts

@@ -13,7 +13,10 @@ export function jobProviderOf({ catalog, upstreams }: Platform, job: RunningJob)
   const provider = catalog.providers.get(job.provider ?? '')
   if (!provider || !upstreams.isConfigured(provider.name, job.environment)) return null
   const served = upstreams.queued(job.kind as QueuedKind, provider, job.environment)
-  return served && { ...served, connection: upstreams.connectionTo(provider, job.environment, job.credentialId) }
+  const offers = catalog.models.get(job.model)?.providers ?? []
+  const deployment = offers.find(one => one.provider === provider.name)
+  const connection = upstreams.connectionTo(provider, job.environment, job.credentialId, deployment)
+  return served && { ...served, connection }
 }
 
 /** Whether a provider reports a job's completion by callback: it signs its requests and can reach this gateway. */

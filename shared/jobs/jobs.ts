@@ -13,6 +13,7 @@ import type { Webhooks } from '../webhooks/webhooks.ts'
 export type { Job }
 
 const polledColumns = {
+  model: true,
   id: true,
   kind: true,
   environment: true,
@@ -40,6 +41,8 @@ export type NewJob = Pick<
   | 'holdNano'
   | 'webhookUrl'
 > & {
+  /** Null = none (`budgetIds`). */
+  budgets?: string | null
   traceparent?: string | null
   input: object
   metadata: object

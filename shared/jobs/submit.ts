@@ -16,7 +16,7 @@ import { chooseTargets } from '../routing/choose-targets.ts'
 import { preferencesOf } from '../routing/provider-preferences.ts'
 import { type Origin, traceEnqueued } from '../traces/work.ts'
 import type { Reservation } from '../wallet/admission.ts'
-import { flatCost, type MaxCost } from '../wallet/reservation.ts'
+import { budgetIds, flatCost, type MaxCost } from '../wallet/reservation.ts'
 import { createJob } from './create.ts'
 import type { JobServices } from './job-services.ts'
 import type { Job, NewJob } from './jobs.ts'
@@ -153,6 +153,7 @@ async function insertJob(
     model: target.model.id,
     month: reservation.month,
     capNano: capNano === null ? null : BigInt(capNano),
+    budgets: budgetIds(reservation.billing),
     holdNano,
     traceparent: traceEnqueued(origin.trace, 'media', kind, id),
     webhookUrl: body.webhook_url ?? null,

@@ -15,7 +15,7 @@ import type { KeyPolicy, keyPatch, newKey } from './key-requests.ts'
 import type { Policies } from './policies.ts'
 import { organisationSuspended, policyRow, presentStatus } from './policy.ts'
 import { type OverlappingSecret, retireSecret } from './replaced-secrets.ts'
-import { hashSecret, newSecret } from './secret.ts'
+import { hashSecret, newSecret, type Secret } from './secret.ts'
 import { type KeyChange, TestKeyLimit } from './test-key-limit.ts'
 
 /** A key in the format of the provisioning routes and the command line. */
@@ -39,7 +39,7 @@ export function keyRecord(row: ApiKey, spentNano: Nano, replaced: OverlappingSec
 }
 
 /** The configurable fields of a key, in the API's format. */
-function settings(row: ApiKey) {
+export function settings(row: ApiKey) {
   return {
     name: row.name,
     environment: row.environment,
@@ -100,6 +100,13 @@ const patchableFields = (row: ApiKey) => ({
 
 type Page = { limit: number; after?: string; order?: 'asc' | 'desc' }
 type NewKey = z.output<typeof newKey>
+type RollOptions = {
+  overlapHours?: number | undefined
+  /** Runs in the same transaction. */
+  beside?: TransactionStep<CreatedKey>
+  /** The new secret, if there is one already. */
+  given?: Secret
+}
 /** A key with its new secret, which is not stored, and the secret that this replaced, if that still works. */
 export type CreatedKey = { row: ApiKey; secret: string; replaced: OverlappingSecret | null }
 
@@ -117,15 +124,19 @@ export class Keys {
     this.#testKeys = new TestKeyLimit(options.maxTestKeys, options.clock)
   }
 
-  /** Creates a standard key; `beside` runs in the same transaction. Throws 403 for too many active test keys. */
+  /**
+   * Creates a standard key; `beside` runs in the same transaction. `given`: its secret, if it has one already. Throws 403 for too
+   * many active test keys.
+   */
   async create(
     organisationId: string,
     input: NewKey,
     actor: Actor,
     beside?: TransactionStep<CreatedKey>,
+    given?: Secret,
   ): Promise<CreatedKey> {
     const { environment, expires_in_days: days, ...policy } = input
-    const { secret, ...stored } = newSecret(`svc_sk_${environment}_`)
+    const { secret, ...stored } = given ?? newSecret(`svc_sk_${environment}_`)
     const data = {
       name: `${environment} key`,
       ...columns(policy),
@@ -239,11 +250,11 @@ export class Keys {
     organisationId: string | null,
     hash: string,
     actor: Actor,
-    { overlapHours = 0, beside }: { overlapHours?: number | undefined; beside?: TransactionStep<CreatedKey> } = {},
+    { overlapHours = 0, beside, given }: RollOptions = {},
   ): Promise<CreatedKey> {
     const old = await this.#getUnrevoked(organisationId, hash)
     const { id } = old
-    const { secret, ...stored } = newSecret(`svc_sk_${old.environment}_`)
+    const { secret, ...stored } = given ?? newSecret(`svc_sk_${old.environment}_`)
     return this.#policies.applyChange(old, () =>
       this.#db.$transaction(async tx => {
         const data = { ...stored, version: { increment: 1 } }

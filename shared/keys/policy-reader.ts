@@ -1,11 +1,9 @@
 import type { Pool } from 'pg'
 import { type Clock, monthOf } from '../base/time.ts'
-import type { PolicyRow } from './policy.ts'
+import type { MonthSpend, PolicyRow } from './policy.ts'
 
 /** A key's row with what was spent in a month, as the admission script installs it where Redis has nothing. */
 export type ReadPolicy = { row: PolicyRow; spend: MonthSpend }
-/** `figures`: nano-dollars and the version of the row, as the script reads them. */
-export type MonthSpend = { month: string; figures: string }
 
 type Waiting = { hash: string; resolve(read: ReadPolicy | null): void; reject(error: unknown): void }
 
@@ -17,6 +15,10 @@ const statement = {
   text: `
     SELECT k.*, o.suspended_at AS "organisation.suspended_at", o.content_mode AS "organisation.content_mode",
       o.content_percent AS "organisation.content_percent", o.content_until AS "organisation.content_until",
+      (
+        SELECT json_agg(json_build_object('id', b.id, 'memberId', b.member_id, 'limitNano', b.limit_nano::text)) FROM budgets b
+        WHERE b.organisation_id = k.organisation_id AND b.blocks AND b.member_id IN ('', k.created_by_id)
+      ) AS "organisation.budgets",
       coalesce(s.spent_nano, 0) || ':' || coalesce(s.version, 0) AS "spend.figures"
     FROM api_keys k JOIN organisations o ON o.id = k.organisation_id
     LEFT JOIN key_spend s ON s.key_id = k.id AND s.month = $2
@@ -58,7 +60,7 @@ export class PolicyReader {
 
 const bigColumns: ReadonlySet<string> = new Set(['monthly_spend_cap_nano'])
 /** Null in them is an empty list to Prisma. */
-const listColumns: ReadonlySet<string> = new Set(['model_allowlist', 'scopes', 'denied_service_tiers'])
+const listColumns: ReadonlySet<string> = new Set(['model_allowlist', 'scopes', 'denied_service_tiers', 'budgets'])
 
 /** A row of the statement as Prisma would return it. */
 function readPolicy(columns: Record<string, unknown>, month: string): ReadPolicy {
@@ -75,6 +77,8 @@ function readPolicy(columns: Record<string, unknown>, month: string): ReadPolicy
 
 function readColumn(column: string, value: unknown): unknown {
   if (value === null) return listColumns.has(column) ? [] : null
+  if (column === 'budgets')
+    return (value as { limitNano: string }[]).map(one => ({ ...one, limitNano: BigInt(one.limitNano) }))
   return bigColumns.has(column) ? BigInt(value as string) : value
 }
 

@@ -3,9 +3,8 @@ import { keyBlocked, keyDisabled, keyExpired, keyRevoked, secretReplaced } from 
 import { formatNames } from '../base/names.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { type KeyProviderPreferences, storedPreferences } from '../catalog/provider-preferences.ts'
-import type { ApiKey } from '../generated/prisma/client.ts'
+import type { ApiKey, Budget } from '../generated/prisma/client.ts'
 import { type ContentColumns, type ContentLogging, contentLoggingOf } from './content-logging.ts'
-import type { MonthSpend } from './policy-reader.ts'
 
 /** From lowest cost to highest quality. */
 export const modes = ['cost', 'balanced', 'quality'] as const
@@ -15,6 +14,9 @@ export type Scope = (typeof scopes)[number]
 
 /** `revoked` is final; a key is disabled by a person, or blocked by the service. */
 export type KeyState = 'active' | 'revoked' | 'disabled' | 'blocked'
+
+/** What a key spent in a month. `figures`: nano-dollars and the version of the row, as the admission script reads them. */
+export type MonthSpend = { month: string; figures: string }
 
 /** The permissions and limits of a standard key, from one version of its row. */
 export type Policy = {
@@ -38,6 +40,8 @@ export type Policy = {
   /** The limits of all test keys of the organisation together, and their windows; null for a live key. */
   shared: (Limits & { rateKey: string }) | null
   capNano: number | null
+  /** The budgets of its organisation and its creator that block requests; null = none. */
+  budgets: readonly SpendBudget[] | null
   /** What was spent in a month when the policy was read; null = it was not read with it. */
   monthSpend: MonthSpend | null
   /** Which providers may serve it, before the preferences of a request; null = all. */
@@ -66,10 +70,24 @@ const unlimited: Limits = { rpm: null, tpm: null }
 /** What a policy needs of a key's row: also its organisation's settings, which keys without their own follow. */
 export const policyRow = {
   include: {
-    organisation: { select: { suspendedAt: true, contentMode: true, contentPercent: true, contentUntil: true } },
+    organisation: {
+      select: {
+        suspendedAt: true,
+        contentMode: true,
+        contentPercent: true,
+        contentUntil: true,
+        budgets: { where: { blocks: true }, select: { id: true, memberId: true, limitNano: true } },
+      },
+    },
   },
 } as const
-export type PolicyRow = ApiKey & { organisation: ContentColumns & { suspendedAt: Date | null } }
+type BudgetColumns = Pick<Budget, 'id' | 'memberId' | 'limitNano'>
+export type PolicyRow = ApiKey & {
+  organisation: ContentColumns & { suspendedAt: Date | null; budgets: BudgetColumns[] }
+}
+
+/** A budget as a policy has it. */
+type SpendBudget = { id: string; limitNano: number; of: 'organisation' | 'member' }
 
 /** A secret of a key, if it is not the current one. */
 export type ReplacedSecret = { hash: string; expiresAtMs: number }
@@ -100,6 +118,7 @@ export function policyOf(
     rateKey: row.id,
     shared: row.environment === 'test' ? { rateKey: `test:${row.organisationId}`, ...testLimits } : null,
     capNano: row.monthlySpendCapNano === null ? null : Number(row.monthlySpendCapNano),
+    budgets: budgetsOf(row),
     monthSpend,
     allowlist: row.modelAllowlist.length > 0 ? new Set(row.modelAllowlist) : null,
     deniedTiers: row.deniedTiers.length > 0 ? new Set(row.deniedTiers) : null,
@@ -112,6 +131,18 @@ export function policyOf(
     state: keyStateOf(row),
     suspended: row.organisation.suspendedAt !== null,
   }
+}
+
+/** Test keys spend nothing. */
+function budgetsOf({ environment, createdById, organisation }: PolicyRow): SpendBudget[] | null {
+  if (environment === 'test') return null
+  const own = organisation.budgets.filter(({ memberId }) => memberId === '' || memberId === createdById)
+  if (own.length === 0) return null
+  return own.map(({ id, memberId, limitNano }) => ({
+    id,
+    limitNano: Number(limitNano),
+    of: memberId === '' ? 'organisation' : 'member',
+  }))
 }
 
 function keyStateOf({

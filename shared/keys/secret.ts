@@ -15,7 +15,11 @@ export function newSecret(kind: 'svc_sk_live_' | 'svc_sk_test_' | 'svc_pk_' | 's
     // Rejects bytes from 248 on, which would bias the result towards the first characters.
     for (const byte of randomBytes(48)) if (byte < 248 && random.length < 40) random += base62[byte % 62]
   }
-  const secret = kind + random
+  return secretOf(kind + random)
+}
+
+/** A secret that somebody else made, with the fields to store. */
+export function secretOf(secret: string): Secret {
   return { secret, hash: hashSecret(secret), prefix: secret.slice(0, 16), last4: secret.slice(-4) }
 }
 

@@ -291,9 +291,11 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     const { target, credential } = route
     const { environment } = this.policy
     const { adapter } = upstreams.synchronous(this.#input.kind, target.provider, environment)!
+    const { provider, deployment } = target
+    const connection = upstreams.connectionTo(provider, environment, credential?.id ?? null, deployment)
     return {
       adapter,
-      connection: trackConnection(upstreams.connectionTo(target.provider, environment, credential?.id ?? null), onSend),
+      connection: trackConnection(connection, onSend),
       maxMs: config.upstream.totalTimeoutMs,
       call: {
         target,

@@ -5,7 +5,7 @@ import { directConnection, proxyFor } from '../base/proxies.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Server } from '../catalog/overrides.ts'
-import { settingsOf } from '../catalog/regions.ts'
+import { settingsOf, valueFor } from '../catalog/regions.ts'
 import type { ProviderRow } from '../catalog/schema.ts'
 import {
   type Dispatcher,
@@ -23,10 +23,16 @@ import { openIdentity } from './identities/open-identity.ts'
 import { protocols } from './protocols.ts'
 
 /**
- * An API key at a provider, or the gateway's identity there. `id` identifies it without revealing it; `origin` says where the
- * operator configured it. `secret` is what errors must not show.
+ * An API key at a provider, or the gateway's identity there. `id` identifies it without revealing it, `label` tells people which one it
+ * is: its position among those configured and its last characters; `origin` says where the operator configured it. `secret` is what errors must not show.
  */
-export type Credential = { id: string; origin: string; readonly secret: string; identity: Identity | null }
+export type Credential = {
+  id: string
+  label: string
+  origin: string
+  readonly secret: string
+  identity: Identity | null
+}
 
 /** A configured provider: its connection pool, its base URL with its parts, and its API keys or its identity. */
 export type Connection = {
@@ -36,7 +42,9 @@ export type Connection = {
   baseUrl: string
   origin: string
   prefix: string
-  credentials: Credential[]
+  credentials: readonly Credential[]
+  /** API keys that were replaced while the process runs: what they started is continued with them. */
+  former: readonly Credential[]
   auth: ProviderRow['auth']
 }
 
@@ -44,6 +52,7 @@ export type Connection = {
 const hasTokens: ReadonlySet<string> = new Set(['entra', 'google'])
 /** Maximum connections per process and provider. */
 const connectionsPerProvider = 8_192
+const maxFormerKeys = 20
 
 /**
  * The connections to the configured providers, by provider name. A provider without a key is disabled, except one that knows the
@@ -51,6 +60,12 @@ const connectionsPerProvider = 8_192
  */
 export class Connections {
   readonly #connections = new Map<string, Connection>()
+  /** Those of the environment, which have its API keys. */
+  readonly #configured = new Map<string, Connection>()
+  /** The providers of the files. */
+  readonly #rows: readonly ProviderRow[]
+  /** The API keys that were added at run time, by the provider that uses them. */
+  readonly #keys = new Map<string, readonly string[]>()
   /** The servers that were added at run time. */
   readonly #servers = new Map<string, { key: string; connection: Connection }>()
   /** Connections to removed servers, for requests that had chosen them. */
@@ -63,18 +78,25 @@ export class Connections {
   constructor({ providers }: Pick<Catalog, 'providers'>, config: Config, clock: Clock) {
     this.#config = config
     this.#clock = clock
-    for (const row of providers.values()) {
+    this.#rows = [...providers.values()]
+    for (const row of this.#rows) {
       const settings = settingsOf(config.providers, row)
       if (!settings || !isEnabled(row, settings) || !protocols[row.protocol]) continue
       const usesIdentity = row.identity !== undefined && settings.apiKeys.length === 0
       const credentials = usesIdentity
         ? [this.#identify(row, settings)]
         : credentialsOf(settings.apiKeys, settings.apiKeyOrigin)
-      // The row of a region has its own base URL, which follows from the settings already.
-      const baseUrl = row.region === undefined ? (settings.baseUrl ?? row.base_url) : row.base_url
-      if (baseUrl.includes('{')) continue // Its region is not configured.
-      this.#connections.set(row.name, this.#open(row, baseUrl, credentials, settings.proxy))
+      const connection = this.#openConfigured(row, settings, credentials)
+      if (connection) this.#configured.set(row.name, connection)
     }
+    for (const [name, connection] of this.#configured) this.#connections.set(name, connection)
+  }
+
+  /** The connection to a provider of the files; null while its region is not configured. */
+  #openConfigured(row: ProviderRow, settings: ProviderSettings | undefined, credentials: Credential[]) {
+    // The row of a region has its own base URL, which follows from the settings already.
+    const baseUrl = row.region === undefined ? (settings?.baseUrl ?? row.base_url) : row.base_url
+    return baseUrl.includes('{') ? null : this.#open(row, baseUrl, credentials, settings?.proxy)
   }
 
   find(provider: string): Connection | undefined {
@@ -91,7 +113,7 @@ export class Connections {
   /** Replaces the servers that were added at run time. Connections to unchanged ones stay; those to others end with their calls. */
   setServers(servers: readonly Server[]): void {
     const wanted = new Map(servers.map(server => [server.row.name, server]))
-    const keyOf = ({ row, apiKey }: Server) => JSON.stringify([row.base_url, apiKey])
+    const keyOf = ({ row, apiKeys }: Server) => JSON.stringify([row.base_url, row.auth, row.protocol, apiKeys])
     for (const [name, { key, connection }] of this.#servers) {
       const server = wanted.get(name)
       if (server && keyOf(server) === key) continue
@@ -100,11 +122,43 @@ export class Connections {
     }
     for (const [name, server] of wanted) {
       if (this.find(name)) continue
-      const { row, apiKey } = server
-      const credentials = credentialsOf(apiKey === null ? [] : [apiKey], `server ${name}`)
+      const { row, apiKeys } = server
+      if (!protocols[row.protocol] || (row.auth !== 'none' && apiKeys.length === 0)) continue
+      const credentials = credentialsOf(apiKeys, `server ${name}`)
       const connection = this.#open(row, row.base_url, credentials)
       this.#servers.set(name, { key: keyOf(server), connection })
     }
+  }
+
+  /**
+   * Replaces the API keys of the providers of the files that were added at run time. A provider that has some uses them in place of
+   * those of the environment. Calls go on with the key that they were given; the connections stay.
+   */
+  setKeys(keys: ReadonlyMap<string, readonly string[]>): void {
+    for (const row of this.#rows) {
+      const added = protocols[row.protocol] ? (valueFor(row.name, name => keys.get(name)) ?? []) : []
+      const before = this.#keys.get(row.name) ?? []
+      if (added.length === before.length && added.every((key, index) => key === before[index])) continue
+      if (added.length > 0) this.#keys.set(row.name, added)
+      else this.#keys.delete(row.name)
+      this.#replaceKeys(row, added)
+    }
+  }
+
+  #replaceKeys(row: ProviderRow, added: readonly string[]): void {
+    const { name } = row
+    const current = this.#connections.get(name)
+    const configured = this.#configured.get(name)
+    if (added.length === 0 && !configured) {
+      this.#connections.delete(name)
+      if (current) this.#retire(name, current)
+      return
+    }
+    const credentials = added.length > 0 ? credentialsOf(added, 'added at run time') : configured!.credentials
+    const open = current ?? configured ?? this.#openConfigured(row, settingsOf(this.#config.providers, row), [])
+    if (!open) return
+    const former = [...open.former, ...open.credentials].filter(({ id }) => credentials.every(one => one.id !== id))
+    this.#connections.set(name, { ...open, credentials, former: former.slice(-maxFormerKeys) })
   }
 
   #open({ auth }: ProviderRow, baseUrl: string, credentials: Credential[], ownProxy: string | null = null): Connection {
@@ -118,6 +172,7 @@ export class Connections {
       origin: base.origin,
       prefix: base.pathname.replace(/\/+$/, ''),
       credentials,
+      former: [],
       auth,
     }
   }
@@ -128,7 +183,8 @@ export class Connections {
     const identity = this.#identities.get(place) ?? open()
     this.#identities.set(place, identity)
     return {
-      id: idOf(`${row.identity} ${row.name}`),
+      id: keyIdOf(`${row.identity} ${row.name}`),
+      label: `identity (${row.identity})`,
       origin: `the gateway's identity (${row.identity})`,
       get secret() {
         return identity.secret
@@ -152,7 +208,8 @@ export class Connections {
   async close(): Promise<void> {
     const servers = Array.from(this.#servers.values(), ({ connection }) => connection)
     const all = [...this.#connections.values(), ...servers, ...this.#retired.values()]
-    for (const { credentials } of all) for (const { identity } of credentials) identity?.close()
+    const configured = [...this.#configured.values()]
+    for (const { credentials } of [...all, ...configured]) for (const { identity } of credentials) identity?.close()
     await Promise.all(all.map(({ pool }) => pool.destroy()))
   }
 }
@@ -166,14 +223,26 @@ function isEnabled({ auth, identity, region }: ProviderRow, { apiKeys, baseUrl }
 
 function credentialsOf(apiKeys: readonly string[], origin: string): Credential[] {
   return (apiKeys.length > 0 ? apiKeys : ['']).map((secret, position) => ({
-    id: idOf(secret),
+    id: keyIdOf(secret),
+    label: labelOf(secret, position, apiKeys.length),
     origin: apiKeys.length > 1 ? `${origin} (${position + 1} of ${apiKeys.length})` : origin,
     secret,
     identity: null,
   }))
 }
 
-function idOf(text: string): string {
+/** A secret of at most this length would be given away in good part by its last characters. */
+const maxHiddenLength = 15
+
+/** "2 of 3, …wxyz" */
+function labelOf(secret: string, position: number, count: number): string {
+  if (secret === '') return 'no API key'
+  const end = secret.length > maxHiddenLength ? `, …${secret.slice(-4)}` : ''
+  return `${position + 1} of ${count}${end}`
+}
+
+/** The id of an API key, which does not reveal it. */
+export function keyIdOf(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 12)
 }
 
@@ -190,10 +259,14 @@ export class CredentialSelector {
   }
 
   /** The API keys of a target, by ids that do not reveal them, with their remaining cooldowns. */
-  list(target: Target): { id: string; cooldownMs: number }[] {
+  list(target: Target): { id: string; label: string; cooldownMs: number }[] {
     const connection = this.#connections.find(target.provider.name)
     if (!connection || connection.auth === 'none') return []
-    return connection.credentials.map(({ id }) => ({ id, cooldownMs: this.#health.keyCooldownMs(target, id) }))
+    return connection.credentials.map(({ id, label }) => ({
+      id,
+      label,
+      cooldownMs: this.#health.keyCooldownMs(target, id),
+    }))
   }
 
   /** The time until one of the API keys is usable; 0 for a provider that is not configured. */
@@ -221,7 +294,7 @@ export class CredentialSelector {
     }
   }
 
-  #next(provider: string, usable: Credential[]): Credential {
+  #next(provider: string, usable: readonly Credential[]): Credential {
     const calls = this.#calls.get(provider) ?? 0
     this.#calls.set(provider, calls + 1)
     return usable[calls % usable.length]!

@@ -1,6 +1,7 @@
 import type { Config } from '../base/config.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
+import { namesProvider } from '../catalog/regions.ts'
 import type { ProviderRow } from '../catalog/schema.ts'
 import { authorize, type Connection, Connections, type Credential } from './connections.ts'
 import { openConnection } from './open-connection.ts'
@@ -14,6 +15,8 @@ import { ProviderError } from './provider-error.ts'
 export type CredentialReport = {
   provider: string
   credential: string
+  /** Its position among the provider's keys, and its last characters. */
+  label: string
   /** Where the key is configured. */
   origin: string
   outcome: 'accepted' | 'failed' | 'unknown'
@@ -24,15 +27,19 @@ export type CredentialReport = {
 const timeoutMs = 10_000
 const maxReasonLength = 200
 
-/** Asks configured providers, with one request per API key that costs nothing, whether they accept the key: all, or one. */
+/**
+ * Asks configured providers, with one request per API key that costs nothing, whether they accept the key: all, or one with its
+ * regions. `keys`: those that were added at run time, or that are to be.
+ */
 export async function checkCredentials(
-  catalog: Catalog,
+  catalog: Pick<Catalog, 'providers'>,
   config: Config,
   clock: Clock,
-  only: string | null = null,
+  { only = null, keys }: { only?: string | null; keys?: ReadonlyMap<string, readonly string[]> } = {},
 ): Promise<CredentialReport[]> {
   const connections = new Connections(catalog, config, clock)
-  const providers = [...catalog.providers.values()].filter(({ name }) => only === null || name === only)
+  if (keys) connections.setKeys(keys)
+  const providers = [...catalog.providers.values()].filter(({ name }) => only === null || namesProvider(only, name))
   try {
     const checks = providers.flatMap(provider => {
       const connection = connections.find(provider.name)
@@ -51,7 +58,12 @@ async function checkCredential(
   config: Config,
   clock: Clock,
 ): Promise<CredentialReport> {
-  const report = { provider: provider.name, credential: credential.id, origin: credential.origin }
+  const report = {
+    provider: provider.name,
+    credential: credential.id,
+    label: credential.label,
+    origin: credential.origin,
+  }
   const protocol = protocols[provider.protocol]!
   const request = protocol.credentialCheck?.(provider)
   if (request === null || (!request && !credential.identity)) return { ...report, outcome: 'unknown', reason: null }

@@ -1,6 +1,7 @@
 import { PassThrough, Readable } from 'node:stream'
 import { isObject } from '../base/is-object.ts'
-import type { ProviderRow } from '../catalog/schema.ts'
+import { withBodyParameters, withHeaders } from '../catalog/request-additions.ts'
+import type { Deployment, ProviderRow } from '../catalog/schema.ts'
 import { uncompressed } from '../io/content-coding.ts'
 import {
   collect,
@@ -35,6 +36,8 @@ export type ConnectionOptions = {
   baseUrl: string
   prefix: string
   timeouts: Timeouts
+  /** What the model that is called adds to its requests. */
+  additions?: Pick<Deployment, 'headers' | 'parameters'> | null
   /** The headers that authorize a request, as they are made for each one (`authorize`). */
   authorize(request: OutgoingRequest): Record<string, string> | Promise<Record<string, string>>
 }
@@ -48,9 +51,11 @@ export function openConnection({
   baseUrl,
   prefix,
   timeouts,
+  additions = null,
   authorize,
 }: ConnectionOptions): ProviderConnection {
-  const authorized = async (request: OutgoingRequest): Promise<OutgoingRequest> => {
+  const authorized = async (plain: OutgoingRequest): Promise<OutgoingRequest> => {
+    const request = additions ? withAdditions(plain, additions) : plain
     const headers = await authorize(request)
     return { ...request, headers: { ...request.headers, ...headers } }
   }
@@ -111,6 +116,17 @@ export function openConnection({
     throw failureOf(protocol, answer.status, answer.headers, await readBeginning(answer.stream))
   }
   return { provider, baseUrl, proxy, send, stream, open }
+}
+
+function withAdditions(
+  request: OutgoingRequest,
+  { headers, parameters }: Pick<Deployment, 'headers' | 'parameters'>,
+): OutgoingRequest {
+  return {
+    ...request,
+    headers: headers ? withHeaders(request.headers, headers) : request.headers,
+    body: parameters ? withBodyParameters(request.body, parameters) : request.body,
+  }
 }
 
 type DownloadRequest = OutgoingRequest & { signal?: AbortSignal | undefined; timeouts?: Timeouts }

@@ -3,7 +3,8 @@ import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Server } from '../catalog/overrides.ts'
 import { valueFor } from '../catalog/regions.ts'
-import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
+import { withBodyParameters, withHeaders } from '../catalog/request-additions.ts'
+import type { Deployment, ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { servesResponses } from '../catalog/traits.ts'
 import { uncompressed } from '../io/content-coding.ts'
 import { type Dispatcher, type Exchange, exchange, type ResponseSink, type Timeouts } from '../io/http.ts'
@@ -127,6 +128,11 @@ export class Upstreams {
     this.#connections.setServers(servers)
   }
 
+  /** Replaces the API keys of providers that were added at run time. */
+  setKeys(keys: ReadonlyMap<string, readonly string[]>): void {
+    this.#connections.setKeys(keys)
+  }
+
   /** Whether a provider is configured for calls. */
   isConfigured(provider: string, environment: Environment): boolean {
     return environment === 'test' || this.#connections.find(provider) !== undefined
@@ -211,8 +217,8 @@ export class Upstreams {
     return keysCooldownMs > figures.cooldownMs ? { ...figures, cooldownMs: keysCooldownMs } : figures
   }
 
-  /** The API keys of a target, by ids that do not reveal them, with their remaining cooldowns. */
-  apiKeys(target: Target): { id: string; cooldownMs: number }[] {
+  /** The API keys of a target, by ids and labels that do not reveal them, with their remaining cooldowns. */
+  apiKeys(target: Target): { id: string; label: string; cooldownMs: number }[] {
     return this.#credentials.list(target)
   }
 
@@ -234,10 +240,13 @@ export class Upstreams {
     if (!credential) return exchange(this.#sandbox, { ...request, path: sandboxPrefix + request.path }, timeouts, sink)
     const connection = this.#connections.get(target.provider.name)
     const { pool, prefix, auth } = connection
-    const headers: Record<string, string> = { ...uncompressed, ...request.headers }
+    const { headers: own, parameters } = target.deployment
+    const given: Record<string, string> = { ...uncompressed, ...request.headers }
+    const headers = own ? withHeaders(given, own) : given
+    const body = parameters ? withBodyParameters(request.body, parameters) : request.body
     if (!credential.identity) Object.assign(headers, authHeader(auth, credential.secret, this.#clock.now()))
     if (traceparent) headers.traceparent = traceparent
-    const sent = { method: request.method, path: prefix + request.path, headers, body: request.body }
+    const sent = { method: request.method, path: prefix + request.path, headers, body }
     const { eventSink } = protocols[target.provider.protocol]!
     const received = eventSink ? eventSink(sink) : sink
     if (!credential.identity) return exchange(pool, sent, timeouts, received)
@@ -274,7 +283,8 @@ export class Upstreams {
     const connection = this.#connections.get(name)
     const { baseUrl, prefix, proxy } = connection
     const request = { method: 'GET', path: prefix + path, headers: {}, body: null } as const
-    const headers = await authorize(connection, credential, request, this.#clock)
+    const authorized = await authorize(connection, credential, request, this.#clock)
+    const headers = { ...target.deployment.headers, ...authorized }
     const { connectTimeoutMs, firstByteTimeoutMs } = this.#timeouts
     const handshakeTimeoutMs = connectTimeoutMs + Math.min(firstByteTimeoutMs, maxUpgradeMs)
     return connectSession({ url: baseUrl + path, headers, handshakeTimeoutMs, proxy }, protocols[protocol]!, signal)
@@ -285,15 +295,24 @@ export class Upstreams {
     return protocols[provider.protocol]
   }
 
-  /** The connection to a provider with one API key. A key that is no longer configured is replaced by the first one. */
-  connectionTo(provider: ProviderRow, environment: Environment, credentialId: string | null): ProviderConnection {
+  /**
+   * The connection to a provider with one API key. A key that is no longer configured is replaced by the first one. `deployment`:
+   * of the model that is called, whose requests may have headers and parameters of their own.
+   */
+  connectionTo(
+    provider: ProviderRow,
+    environment: Environment,
+    credentialId: string | null,
+    deployment: Deployment | null = null,
+  ): ProviderConnection {
     if (environment === 'test') {
       const none = () => Promise.reject(new Error('the sandbox has no connection'))
       return { provider, baseUrl: '', proxy: null, send: none, stream: none, open: none }
     }
     const connection = this.#connections.get(provider.name)
-    const { pool, proxy, baseUrl, prefix, credentials } = connection
-    const credential = credentials.find(({ id }) => id === credentialId) ?? credentials[0]!
+    const { pool, proxy, baseUrl, prefix, credentials, former } = connection
+    const isSame = ({ id }: Credential) => id === credentialId
+    const credential = credentials.find(isSame) ?? former.find(isSame) ?? credentials[0]!
     return openConnection({
       provider,
       protocol: protocols[provider.protocol]!,
@@ -302,6 +321,7 @@ export class Upstreams {
       baseUrl,
       prefix,
       timeouts: this.#timeouts,
+      additions: deployment,
       authorize: request => authorize(connection, credential, request, this.#clock),
     })
   }

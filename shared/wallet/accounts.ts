@@ -59,10 +59,10 @@ export class Accounts {
     await this.install(organisationId, keyId, month)
   }
 
-  /** Copies an organisation's balance (and a key's month) from Postgres to Redis, unless Redis has that version or a newer one. */
+  /** Copies an organisation's balance (and the month of a key and its budgets) from Postgres to Redis, unless Redis has that version or a newer one. */
   async install(organisationId: string, keyId?: string, month = monthOf(this.#clock.now())): Promise<void> {
     const wallets = await walletFigures(this.#db, [organisationId], this.#clock.now())
-    const spends = keyId ? await spendFigures(this.#db, [{ keyId, month }]) : []
+    const spends = keyId ? await spendFigures(this.#db, [{ account: keyId, month }]) : []
     await this.#scripts.post({ events: [], wallets, spends }, this.#scripts.shards.of(organisationId))
   }
 
@@ -180,7 +180,7 @@ export function heldDeposits(now: Date): Prisma.Sql {
 }
 
 export type WalletFigures = { organisationId: string; balanceNano: Nano; version: bigint; holds: string }
-export type SpendFigures = { keyId: string; month: string; spentNano: Nano; version: bigint }
+export type SpendFigures = { account: string; month: string; spentNano: Nano; version: bigint }
 
 /** The current wallets from Postgres, as `post.lua` installs them. */
 export async function walletFigures(
@@ -210,17 +210,39 @@ export async function walletFigures(
   })
 }
 
-/** The current key months from Postgres, as `post.lua` installs them. */
+/**
+ * The current months of keys from Postgres, as `post.lua` installs them, and with them those of the budgets that block these keys. An
+ * account may also be a budget. A budget's figures are the sums of its keys': whoever books a charge has no more to write, and they are
+ * right from its first moment. Versions only grow, so their sum orders the sums.
+ */
 export async function spendFigures(
   db: Connection,
-  keyMonths: readonly { keyId: string; month: string }[],
+  months: readonly { account: string; month: string }[],
 ): Promise<SpendFigures[]> {
-  const rows = await db.keySpend.findMany({ where: { OR: [...keyMonths] } })
-  const spends = new Map(rows.map(row => [`${row.keyId} ${row.month}`, row]))
-  return keyMonths.map(({ keyId, month }) => {
-    const spend = spends.get(`${keyId} ${month}`)
-    return { keyId, month, spentNano: spend?.spentNano ?? 0n, version: spend?.version ?? 0n }
-  })
+  if (months.length === 0) return []
+  const ids = months.map(({ account }) => account)
+  const rows = await db.$queryRaw<SpendFigures[]>`
+    WITH wanted AS (SELECT * FROM unnest(${ids}::text[], ${months.map(({ month }) => month)}::text[]) AS w(id, month)),
+    covering AS (
+      SELECT b.*, w.month FROM wanted w JOIN budgets b ON b.id = w.id
+      UNION
+      SELECT b.*, w.month FROM wanted w JOIN api_keys k ON k.id = w.id
+        JOIN budgets b ON b.organisation_id = k.organisation_id AND b.member_id IN ('', k.created_by_id)
+    )
+    SELECT w.id AS account, w.month, s.spent_nano AS "spentNano", s.version FROM wanted w JOIN key_spend s ON s.key_id = w.id AND s.month = w.month
+    UNION ALL
+    SELECT c.id, c.month, coalesce(sum(s.spent_nano), 0)::bigint, coalesce(sum(s.version), 0)::bigint FROM covering c
+      LEFT JOIN api_keys k ON k.organisation_id = c.organisation_id AND c.member_id IN ('', k.created_by_id)
+      LEFT JOIN key_spend s ON s.key_id = k.id AND s.month = c.month
+    WHERE c.blocks GROUP BY c.id, c.month`
+  const found = new Set(rows.map(({ account, month }) => `${account} ${month}`))
+  const unspent = months.filter(({ account, month }) => !isBudget(account) && !found.has(`${account} ${month}`))
+  return [...rows, ...unspent.map(({ account, month }) => ({ account, month, spentNano: 0n, version: 0n }))]
+}
+
+/** Whether an account is that of a budget; others are those of keys. */
+export function isBudget(account: string): boolean {
+  return account.startsWith('bdg_')
 }
 
 /** Whether some of a wallet's holds were merged, and so are released later than necessary. */

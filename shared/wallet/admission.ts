@@ -10,13 +10,16 @@ import type { Accounts } from './accounts.ts'
 import { holdMember } from './holds.ts'
 import { applyVerdict, type StalePolicy } from './refusals.ts'
 import {
+  accountsOf,
   type BillingContext,
+  budgetIds,
   createReservation,
   flatCost,
   type MaxCost,
   packKey,
   type Reservation,
   reservableCost,
+  spendAccounts,
 } from './reservation.ts'
 import type { ScriptArguments, Scripts } from './scripts.ts'
 import type { UsageEvent } from './usage-event.ts'
@@ -165,7 +168,7 @@ export class Admission {
   settle(reservation: Reservation, costNano: number, tokens: number, event: UsageEvent | null): void {
     const { id, billing, month, reservedNano, tokenBucketsUs } = reservation
     if (billing.spendsMoney && !this.#markClosed(reservation)) return
-    const { organisationId, keyId, rateKey, shared } = billing
+    const { organisationId, rateKey, shared } = billing
     const isValid = Number.isSafeInteger(costNano) && costNano >= 0
     // An invalid amount would fail the whole batch of settlements.
     if (!isValid) this.#log.error({ event }, 'settlement with an impossible cost: event kept in this log line only')
@@ -173,7 +176,7 @@ export class Admission {
     this.#settlementsOf(organisationId).add({
       id,
       organisationId,
-      keyId,
+      accounts: accountsOf(billing),
       rateKey,
       sharedRateKey: shared?.rateKey ?? '',
       month,
@@ -182,7 +185,8 @@ export class Admission {
       tokenBucketUs: tokenBucketsUs.own,
       sharedTokenBucketUs: tokenBucketsUs.shared,
       tokenDifference,
-      event: isValid ? event : null,
+      // With the accounts that it is settled against, so that its booking takes it off the same ones.
+      event: isValid ? (event && billing.budgets ? { ...event, budgets: budgetIds(billing)! } : event) : null,
     })
     if (isValid && event) this.#onSettled?.(event)
   }
@@ -205,7 +209,8 @@ export class Admission {
     const { id, billing, month, reservedNano } = reservation
     if (!reservation.isOpen) return
     const { organisationId, keyId } = billing
-    const member = holdMember({ id, organisationId, keyId, month, holdNano: BigInt(reservedNano) })
+    const budgets = budgetIds(billing)
+    const member = holdMember({ id, organisationId, keyId, budgets, month, holdNano: BigInt(reservedNano) })
     const shard = this.#scripts.shards.of(organisationId)
     const moved = { instance: this.instance, additions: [{ member }], releases: [] }
     if (reservedNano > 0) await this.#scripts.hold(moved, shard)
@@ -304,7 +309,8 @@ function argumentsOf(request: PendingAdmission): ScriptArguments['admit']['reque
 type Settlement = {
   id: string
   organisationId: string
-  keyId: string
+  /** The accounts of the month that it counts in (`accountsOf`). */
+  accounts: string
   rateKey: string
   /** The windows that the key shares with others; '' = none. */
   sharedRateKey: string
@@ -324,17 +330,28 @@ const noTokens = { sharedRateKey: '', tokenBucketUs: 0, sharedTokenBucketUs: 0, 
 /** The settlement of an event whose request ended before: nothing is reserved for it, and its tokens are already counted. */
 export function lostSettlement(event: UsageEvent): Settlement {
   const { id, org: organisationId, key: keyId, month, cost: costNano } = event
-  return { id, organisationId, keyId, rateKey: keyId, month, costNano, event, reservedNano: 0, ...noTokens }
+  const accounts = spendAccounts(keyId, event.budgets)
+  return { id, organisationId, accounts, rateKey: keyId, month, costNano, event, reservedNano: 0, ...noTokens }
 }
 
 /** Releases whatever is reserved under an id: whether anything is, is unknown. */
 function unknownSettlement(
-  key: Pick<Settlement, 'organisationId' | 'keyId' | 'rateKey'>,
+  key: Pick<BillingContext, 'organisationId' | 'keyId' | 'rateKey' | 'budgets'>,
   id: string,
   month: string,
 ): Settlement {
-  const { organisationId, keyId, rateKey } = key
-  return { id, organisationId, keyId, rateKey, month, reservedNano: null, costNano: 0, event: null, ...noTokens }
+  const { organisationId, rateKey } = key
+  return {
+    id,
+    organisationId,
+    accounts: accountsOf(key),
+    rateKey,
+    month,
+    reservedNano: null,
+    costNano: 0,
+    event: null,
+    ...noTokens,
+  }
 }
 
 const flushDelayMs = 2

@@ -4,10 +4,11 @@ import type { Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
 import { shardsOf } from '../io/redis-shards.ts'
 import { scanShards } from '../io/scan-shards.ts'
-import { hasLateHolds, heldNano, walletFigures } from './accounts.ts'
+import { hasLateHolds, heldNano, isBudget, spendFigures, walletFigures } from './accounts.ts'
 import { holdMember, listHolds } from './holds.ts'
 import * as invariants from './invariants.ts'
 import { countEvents, deadStream, parseEvent, usageStream } from './ledger.ts'
+import { spendAccounts } from './reservation.ts'
 import { jobHolds } from './scripts.ts'
 
 export type Invariant = { name: string; checked: number; breaches: string[] }
@@ -85,15 +86,16 @@ async function checkTotals(db: Database, redis: Redis, nowMs: number): Promise<I
     sum[field] += amount
     sums.set(key, sum)
   }
-  for await (const { org, key, month, cost } of readStreams(redis)) {
+  for await (const { org, key, budgets, month, cost } of readStreams(redis)) {
     const { tag } = shards.of(org)
     add(`${tag}wallet:${org}`, 'unposted', cost)
-    add(`${tag}spend:${key}:${month}`, 'unposted', cost)
+    for (const account of spendAccounts(key, budgets).split(','))
+      add(`${tag}spend:${account}:${month}`, 'unposted', cost)
   }
-  for (const { organisation, key, month, amount } of await openReservations(redis)) {
+  for (const { organisation, accounts, month, amount } of await openReservations(redis)) {
     const { tag } = shards.of(organisation)
     add(`${tag}wallet:${organisation}`, 'reserved', amount)
-    add(`${tag}spend:${key}:${month}`, 'reserved', amount)
+    for (const account of accounts) add(`${tag}spend:${account}:${month}`, 'reserved', amount)
   }
   const breaches: string[] = []
   const seen = new Set<string>() // SCAN may return a key twice.
@@ -128,6 +130,8 @@ function compareTotals(
   }
   compare('unposted', found.unposted, sums?.unposted ?? 0)
   compare('reserved', found.reserved, sums?.reserved ?? 0)
+  // A budget that was removed has no figures.
+  if (posted === undefined && isBudget(key.slice(key.indexOf('spend:') + 'spend:'.length))) return breaches
   // A newer version in Postgres has not been copied yet.
   const version = BigInt(found.version ?? -1)
   const current = posted ?? { posted: 0n, version: 0n, held: 0n }
@@ -143,12 +147,16 @@ function compareTotals(
 async function readPosted(db: Database, keys: string[], nowMs: number): Promise<Map<string, Posted>> {
   const ids = keys.map(key => key.split(':')[1]!)
   const wallets = await walletFigures(db, ids, nowMs)
-  const spends = await db.keySpend.findMany({ where: { keyId: { in: ids } } })
+  const months = keys.filter(key => key.startsWith('spend:')).map(key => key.split(':') as [string, string, string])
+  const spends = await spendFigures(
+    db,
+    months.map(([, account, month]) => ({ account, month })),
+  )
   const posted = new Map<string, Posted>()
   for (const { organisationId, balanceNano, version, holds } of wallets)
     posted.set(`wallet:${organisationId}`, { posted: balanceNano, version, held: heldNano(holds, nowMs) })
-  for (const { keyId, month, spentNano, version } of spends)
-    posted.set(`spend:${keyId}:${month}`, { posted: spentNano, version, held: 0n })
+  for (const { account, month, spentNano, version } of spends)
+    posted.set(`spend:${account}:${month}`, { posted: spentNano, version, held: 0n })
   return posted
 }
 
@@ -176,7 +184,8 @@ type OpenReservation = {
   instance: string
   member: string
   organisation: string
-  key: string
+  /** Of its key, and its budgets. */
+  accounts: string[]
   month: string
   amount: number
 }
@@ -189,8 +198,8 @@ export async function openReservations(redis: Redis): Promise<OpenReservation[]>
   for (const set of sets) {
     const instance = set.slice(set.indexOf('reservations:') + 'reservations:'.length)
     for (const member of await redis.zrange(set, '0', '-1')) {
-      const [, organisation, key, month, amount] = member.split('|') as [string, string, string, string, string]
-      open.push({ instance, member, organisation, key, month, amount: Number(amount) })
+      const [, organisation, accounts, month, amount] = member.split('|') as [string, string, string, string, string]
+      open.push({ instance, member, organisation, accounts: accounts.split(','), month, amount: Number(amount) })
     }
   }
   return open

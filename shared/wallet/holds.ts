@@ -1,15 +1,24 @@
 import type { Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
+import { spendAccounts } from './reservation.ts'
 import type { Scripts } from './scripts.ts'
 
 /** Holds of jobs in flight, in Redis, for kinds whose cost is known only at the end. */
 
 /** The hold of a job in flight. */
-export type JobHold = { id: string; organisationId: string; keyId: string; month: string; holdNano: bigint }
+export type JobHold = {
+  id: string
+  organisationId: string
+  keyId: string
+  /** The budgets that it counts in (`budgetIds`). */
+  budgets: string | null
+  month: string
+  holdNano: bigint
+}
 
 /** The sorted-set member of a job's hold. */
-export function holdMember({ id, organisationId, keyId, month, holdNano }: JobHold): string {
-  return [id, organisationId, keyId, month, holdNano].join('|')
+export function holdMember({ id, organisationId, keyId, budgets, month, holdNano }: JobHold): string {
+  return [id, organisationId, spendAccounts(keyId, budgets), month, holdNano].join('|')
 }
 
 const memberOf = (job: JobHold) => ({ member: holdMember(job) })
@@ -37,7 +46,14 @@ const maxPages = 1_000
 
 /** Lists the jobs and batches in flight that hold money, of one organisation or of all, in pages. */
 export async function* listHolds(db: Database, organisationId?: string): AsyncGenerator<JobHold[]> {
-  const select = { id: true, organisationId: true, keyId: true, month: true, holdNano: true } as const
+  const select = {
+    id: true,
+    organisationId: true,
+    keyId: true,
+    budgets: true,
+    month: true,
+    holdNano: true,
+  } as const
   const page = (after: string) => ({
     where: { holdNano: { gt: 0n }, id: { gt: after }, ...(organisationId !== undefined && { organisationId }) },
     orderBy: { id: 'asc' } as const,

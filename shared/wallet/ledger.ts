@@ -5,6 +5,7 @@ import type { Redis } from '../io/redis.ts'
 import { type Shard, shardsOf } from '../io/redis-shards.ts'
 import { type SpendFigures, spendFigures, type WalletFigures, walletFigures } from './accounts.ts'
 import { bookUsage } from './booking.ts'
+import { spendAccounts } from './reservation.ts'
 import type { Scripts } from './scripts.ts'
 import type { UsageEvent } from './usage-event.ts'
 
@@ -48,7 +49,8 @@ function isUsageEvent(event: UsageEvent | null): boolean {
   const hasIds = [event?.id, event?.org, event?.key, event?.month].every(text => typeof text === 'string')
   const { cost, excess = 0 } = event ?? { cost: Number.NaN }
   const hasAmounts = Number.isSafeInteger(cost) && Number.isSafeInteger(excess) && excess >= 0 && excess <= cost
-  return hasIds && hasAmounts
+  const hasBudgets = event?.budgets === undefined || typeof event.budgets === 'string'
+  return hasIds && hasAmounts && hasBudgets
 }
 
 /**
@@ -65,7 +67,7 @@ export async function postUsage(
   await rawPool.transaction(run => bookUsage(run, events, nowMs))
   const organisations = [...new Set(events.map(event => event.org))]
   // Read after the commit, for replayed events too: the process that booked them may have died before it updated Redis.
-  const keyMonths = new Map(events.map(({ key: keyId, month }) => [`${keyId} ${month}`, { keyId, month }]))
+  const keyMonths = new Map(events.map(({ key, month }) => [`${key} ${month}`, { account: key, month }]))
   const [wallets, spends] = await Promise.all([
     walletFigures(db, organisations, nowMs),
     spendFigures(db, [...keyMonths.values()]),
@@ -80,8 +82,8 @@ export async function removeFromStream(
   batch: StreamedEvent[],
   figures: { wallets: WalletFigures[]; spends: SpendFigures[] } = { wallets: [], spends: [] },
 ): Promise<void> {
-  const events = batch.map(({ streamId, event: { org: organisationId, key: keyId, month, cost: costNano } }) => {
-    return { streamId, organisationId, keyId, month, costNano }
+  const events = batch.map(({ streamId, event: { org: organisationId, key, budgets, month, cost: costNano } }) => {
+    return { streamId, organisationId, accounts: spendAccounts(key, budgets), month, costNano }
   })
   await scripts.post({ events, ...figures }, shard)
 }

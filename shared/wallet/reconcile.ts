@@ -50,16 +50,16 @@ export async function reconcile(db: Database, redis: Redis, scripts: Scripts, no
   }
   for await (const [shard, keys] of scanShards(redis, 'spend:*')) {
     const all = keys.map(key => {
-      const [, keyId, month] = key.split(':') as [prefix: string, keyId: string, month: string]
-      return { keyId, month }
+      const [, account, month] = key.split(':') as [prefix: string, account: string, month: string]
+      return { account, month }
     })
-    const spends = await spendFigures(
-      db,
-      all.filter(spend => spend.month === month),
-    )
+    const current = all.filter(spend => spend.month === month)
+    const spends = await spendFigures(db, current)
+    const found = new Set(spends.map(({ account }) => account))
     behind += Number(await scripts.post({ events: [], wallets: [], spends }, shard))
-    const earlier = all.filter(spend => spend.month < month)
-    if (earlier.length > 0) await scripts.forget({ spends: earlier }, shard)
+    // A budget that was removed has no figures.
+    const over = all.filter(spend => spend.month < month || (spend.month === month && !found.has(spend.account)))
+    if (over.length > 0) await scripts.forget({ spends: over }, shard)
   }
   return behind
 }
@@ -94,7 +94,7 @@ async function releaseEnded(
   nowMs: number,
 ): Promise<number> {
   const parts = members.map(
-    member => member.split('|') as [id: string, organisation: string, key: string, month: string],
+    member => member.split('|') as [id: string, organisation: string, accounts: string, month: string],
   )
   const inFlight = await findInFlight(
     db,
@@ -103,9 +103,11 @@ async function releaseEnded(
   const ended = parts.filter(([id]) => !inFlight.has(id))
   if (ended.length === 0) return 0
   const organisations = [...new Set(ended.map(([, organisation]) => organisation))]
-  const keyMonths = new Map(ended.map(([, , keyId, month]) => [`${keyId} ${month}`, { keyId, month }]))
+  const accountsOf = ([, , accounts, month]: (typeof parts)[number]) =>
+    accounts.split(',').map(account => [`${account} ${month}`, { account, month }] as const)
+  const months = new Map(ended.flatMap(accountsOf))
   const wallets = await walletFigures(db, organisations, nowMs)
-  const spends = await spendFigures(db, [...keyMonths.values()])
+  const spends = await spendFigures(db, [...months.values()])
   await scripts.post({ events: [], wallets, spends }, shard)
   const releases = members.filter((_, i) => !inFlight.has(parts[i]![0])).map(member => ({ member }))
   return Number(await scripts.hold({ instance: '', additions: [], releases }, shard))

@@ -2,7 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import { keyExpired } from '../base/key-refusals.ts'
 import { type Nano, usdFromNano } from '../base/money.ts'
 import { nextMonthStart } from '../base/time.ts'
-import { type BillingContext, rateFigures, rateHeaders } from './reservation.ts'
+import { type BillingContext, rateFigures, rateHeaders, type SpendBudget } from './reservation.ts'
 
 /** The key's policy changed since it was read: read it again under this generation token and retry. */
 export type StalePolicy = { stale: string }
@@ -17,7 +17,12 @@ export function applyVerdict(reply: (string | number)[], billing: BillingContext
     case 'rate':
       throw rateLimited(billing, reply)
     case 'cap':
-      throw capReached(Number(reply[1]), Number(reply[2]), nowMs)
+      throw capReached(
+        Number(reply[1]),
+        Number(reply[2]),
+        nowMs,
+        billing.budgets?.find(({ id }) => id === reply[3])?.of,
+      )
     case 'funds':
       throw insufficientCredits(Number(reply[1]), Number(reply[2]), Number(reply[3]), Number(reply[4]))
     default:
@@ -37,15 +42,27 @@ function rateLimited(limits: BillingContext, reply: readonly (string | number)[]
   })
 }
 
-/** The 402: the key's cap leaves no room for a single output token. */
-export function capReached(capNano: number, spentNano: number, nowMs: number): GatewayError {
-  const metadata = { cap_usd: capNano / 1e9, spent_usd: spentNano / 1e9, resets_at: nextMonthStart(nowMs) }
+/** The 402: the key's cap, or the budget of its organisation or its member, leaves no room for a single output token. */
+export function capReached(
+  capNano: number,
+  spentNano: number,
+  nowMs: number,
+  budget?: SpendBudget['of'],
+): GatewayError {
+  const resetsAt = nextMonthStart(nowMs)
+  const [limit, action] = budget
+    ? [`The monthly budget of ${budgetOwners[budget]}`, 'Raise the budget']
+    : ['This key’s monthly cap', 'Raise the cap']
   return new GatewayError(
     'monthly_spend_cap_reached',
-    `This key’s monthly cap of $${metadata.cap_usd} leaves no room for this request. Raise the cap or wait until ${metadata.resets_at}.`,
-    { metadata },
+    `${limit} of $${capNano / 1e9} leaves no room for this request. ${action} or wait until ${resetsAt}.`,
+    {
+      metadata: { cap_usd: capNano / 1e9, spent_usd: spentNano / 1e9, resets_at: resetsAt, ...(budget && { budget }) },
+    },
   )
 }
+
+const budgetOwners = { organisation: 'this organisation', member: 'the member who created this key' }
 
 /** The 402: the available balance does not cover the reservation. Amounts in nano-dollars; `releaseAtMs` 0 = nothing is held. */
 export function insufficientCredits(

@@ -3,6 +3,9 @@ import { fieldSeparator } from './scripts.ts'
 /** The rate limits of several keys together, and their windows. Each bounds the key's own limit, and holds only where that is set. */
 export type SharedLimits = Readonly<{ rateKey: string; rpm: number | null; tpm: number | null }>
 
+/** A budget that refuses requests: the account of its month, its limit, and whose keys it sums. */
+export type SpendBudget = Readonly<{ id: string; limitNano: number; of: 'organisation' | 'member' }>
+
 /** The fields of a key's policy that admission and settlement use. Every policy is one (`shared/keys/policy.ts`). */
 export type BillingContext = Readonly<{
   hash: string
@@ -17,6 +20,8 @@ export type BillingContext = Readonly<{
   rpmLimit: number | null
   tpmLimit: number | null
   capNano: number | null
+  /** The budgets that bound its spend beside its cap; null or absent = none. */
+  budgets?: readonly SpendBudget[] | null
   /** What the key had spent in a month when its policy was read, for a Redis that does not know it; absent = not read. */
   monthSpend?: Readonly<{ month: string; figures: string }> | null
   /** False for test keys: nothing is reserved or charged. */
@@ -53,6 +58,21 @@ export function reservableCost(maxCost: MaxCost): MaxCost {
     fixedNano: Math.ceil(fixedNano * factor),
     picoPerOutputToken: Math.ceil(picoPerOutputToken * factor),
   }
+}
+
+/** The ids of the budgets, separated by commas, as usage events, jobs and batches have them; null = none. */
+export function budgetIds({ budgets }: Pick<BillingContext, 'budgets'>): string | null {
+  return budgets ? budgets.map(({ id }) => id).join(',') : null
+}
+
+/** The accounts whose month a reservation or a charge counts in: that of its key, and those of its budgets, after commas. */
+export function spendAccounts(keyId: string, budgets: string | null | undefined): string {
+  return budgets ? `${keyId},${budgets}` : keyId
+}
+
+/** The accounts of a key's reservations. */
+export function accountsOf(billing: Pick<BillingContext, 'keyId' | 'budgets'>): string {
+  return billing.budgets ? spendAccounts(billing.keyId, budgetIds(billing)) : billing.keyId
 }
 
 type RateWindow = { limit: number; remaining: number; resetMs: number }
@@ -124,8 +144,9 @@ export function packKey(b: BillingContext): string {
     const [rpm, sharedRpm] = windowLimits(b.rpmLimit, b.shared?.rpm)
     const [tpm, sharedTpm] = windowLimits(b.tpmLimit, b.shared?.tpm)
     const key = [b.hash, b.version, b.keyId, b.organisationId, b.expiresAtMs ?? '', rpm, tpm, b.capNano ?? '']
-    const shared = b.shared ? [b.shared.rateKey, sharedRpm, sharedTpm] : []
-    text = [...key, b.spendsMoney ? 1 : 0, b.rateKey, ...shared, ''].join(fieldSeparator)
+    const shared = b.shared ? [b.shared.rateKey, sharedRpm, sharedTpm] : b.budgets ? ['', 0, 0] : []
+    const budgets = (b.budgets ?? []).flatMap(({ id, limitNano }) => [id, limitNano])
+    text = [...key, b.spendsMoney ? 1 : 0, b.rateKey, ...shared, ...budgets, ''].join(fieldSeparator)
     packedKeys.set(b, text)
   }
   return text

@@ -56,7 +56,7 @@ const admit = defineScript({
 
 const settle = defineScript({
   name: 'settle',
-  lua: files('window', 'settle'),
+  lua: files('accounts', 'window', 'settle'),
   fixedKeys: { usageKey },
   keyPrefixes: { ...accountPrefixes, reservationsPrefix, windowPrefix },
   args: {
@@ -64,7 +64,7 @@ const settle = defineScript({
     settlements: {
       id: 'text',
       organisationId: 'text',
-      keyId: 'text',
+      accounts: 'text',
       month: 'text',
       reservedNano: 'text',
       costNano: 'number',
@@ -80,13 +80,13 @@ const settle = defineScript({
 
 const post = defineScript({
   name: 'post',
-  lua: files('post'),
+  lua: files('accounts', 'post'),
   fixedKeys: { usageKey, generationKey },
   keyPrefixes: accountPrefixes,
   args: {
-    events: { streamId: 'text', organisationId: 'text', keyId: 'text', month: 'text', costNano: 'number' },
+    events: { streamId: 'text', organisationId: 'text', accounts: 'text', month: 'text', costNano: 'number' },
     wallets: { organisationId: 'text', balanceNano: 'text', version: 'text', holds: 'text' },
-    spends: { keyId: 'text', month: 'text', spentNano: 'text', version: 'text' },
+    spends: { account: 'text', month: 'text', spentNano: 'text', version: 'text' },
   },
 })
 
@@ -96,12 +96,12 @@ const forget = defineScript({
   // By a declared key, a Redis Cluster finds the node.
   fixedKeys: { usageKey },
   keyPrefixes: { spendPrefix: accountPrefixes.spendPrefix },
-  args: { spends: { keyId: 'text', month: 'text' } },
+  args: { spends: { account: 'text', month: 'text' } },
 })
 
 const sweep = defineScript({
   name: 'sweep',
-  lua: files('time', 'sweep'),
+  lua: files('accounts', 'time', 'sweep'),
   fixedKeys: { instancesKey, sweeperKey: 'sweeper' },
   keyPrefixes: { ...accountPrefixes, reservationsPrefix },
   args: { nowMs: 'number', deadAfterMs: 'number', maxReleased: 'number' },
@@ -109,7 +109,7 @@ const sweep = defineScript({
 
 const hold = defineScript({
   name: 'hold',
-  lua: files('hold'),
+  lua: files('accounts', 'hold'),
   fixedKeys: { jobHoldsKey: jobHolds, instancesKey },
   keyPrefixes: { ...accountPrefixes, reservationsPrefix },
   args: { instance: 'text', additions: { member: 'text' }, releases: { member: 'text' } },

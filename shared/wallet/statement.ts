@@ -160,6 +160,22 @@ export async function getStatementBalances(
   return found
 }
 
+/** Sums a period by UTC day and kind: at most five lines a day, which are lines of a statement in the least detail. */
+export async function listStatementDays(
+  db: Connection,
+  organisationId: string,
+  { from, to }: Period,
+): Promise<StatementLine[]> {
+  const rows = await db.$queryRaw<Pick<StatementLine, 'at' | 'kind' | 'amountNano' | 'entries'>[]>`
+    SELECT day::timestamp AT TIME ZONE 'UTC' AS at, kind::text, sum(amount_nano)::bigint AS "amountNano",
+      sum(entries)::float8 AS entries
+    FROM ledger_days WHERE organisation_id = ${organisationId} AND day >= ${from}::date AND day <= ${to}::date
+    GROUP BY day, kind HAVING sum(entries) > 0 ORDER BY day, kind`
+  const none = { entryId: null, cause: null, keyId: null, keyName: null, method: null, availableAt: null, note: null }
+  const sum = { ...none, lateFrom: null, balanceNano: null, memberId: null }
+  return rows.map(row => ({ ...sum, ...row, cursor: `${row.at.toISOString()}_${row.kind}` }))
+}
+
 const maxSubtotals = 50
 
 /** Sums a period of the ledger; all amounts are those of one instant. */

@@ -111,6 +111,8 @@ export type UsageEvent = Partial<SessionPart> &
     org: string
     key: string
     month: string
+    /** The budgets whose accounts in Redis it was settled against; absent = none (`budgetIds`). */
+    budgets?: string
     cost: number
     /** The part of `cost` above the reservation; absent when there is none. */
     excess?: number

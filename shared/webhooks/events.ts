@@ -9,6 +9,7 @@ export const eventTypes = [
   'batch.cancelled',
   'batch.expired',
   'key.spend_alert',
+  'budget.spend_alert',
   'key.blocked',
   'wallet.low_balance',
   'webhook_endpoint.disabled',

@@ -58,6 +58,19 @@ async function madeKey(): Promise<string> {
   return `/api/v1/keys/${row.hash}`
 }
 
+/** The path of a preset that has two versions. */
+async function madePreset(): Promise<string> {
+  for (const temperature of [0.2, 0.3])
+    await gateway.services.presets.save(
+      account.organisationId,
+      'support',
+      { model: 'auto', temperature },
+      operatorActor,
+    )
+  return '/api/v1/presets/support'
+}
+const noPreset = '/api/v1/presets/nothing'
+
 async function generationPath(): Promise<string> {
   const body = validBodies['/v1/chat/completions']
   const response = await gateway.fetch('/v1/chat/completions', { key: account.test, body })
@@ -105,6 +118,7 @@ const serving = (body: object): Call[] => [
   ...['fail', 'rate_limit'].map(magic => ({ key: account.test, body: magical(body, magic) })),
 ]
 const none = () => [] as Call[]
+const budget = '/api/v1/budgets/organisation'
 const nowhere = `/api/v1/keys/${'0'.repeat(64)}`
 const strangers = (): Call[] => [{}, { key: `svc_pk_${'a'.repeat(40)}` }, { key: account.live }]
 
@@ -256,6 +270,27 @@ const calls: Record<string, Documented> = {
       { key: provisioning, path: '/api/v1/usage?key=none' },
     ],
   },
+  'GET /api/v1/budgets': {
+    success: async () => {
+      await gateway.fetch(budget, { key: provisioning, method: 'PUT', body: { limit_usd: 500 } })
+      return [{ key: provisioning }]
+    },
+    errors: strangers,
+  },
+  'PUT /api/v1/budgets/{scope}': {
+    success: () => [{ key: provisioning, path: budget, body: { limit_usd: 500, blocks: false, alert_percents: [90] } }],
+    errors: () => [
+      { key: provisioning, path: budget, body: { limit_usd: -1 } },
+      { key: provisioning, path: '/api/v1/budgets/nobody', body: { limit_usd: 1 } },
+    ],
+  },
+  'DELETE /api/v1/budgets/{scope}': {
+    success: async () => {
+      await gateway.fetch(budget, { key: provisioning, method: 'PUT', body: { limit_usd: 500 } })
+      return [{ key: provisioning, path: budget }]
+    },
+    errors: () => [{ key: provisioning, path: '/api/v1/budgets/nobody' }],
+  },
   'GET /api/v1/keys': {
     success: () => [{ key: provisioning }, { key: provisioning, path: '/api/v1/keys?limit=1&include_revoked=true' }],
     errors: () => [...strangers(), { key: provisioning, path: '/api/v1/keys?limit=0' }],
@@ -293,6 +328,46 @@ const calls: Record<string, Documented> = {
   'DELETE /api/v1/keys/{hash}': {
     success: async () => [{ key: provisioning, path: await madeKey() }],
     errors: () => [...strangers(), { key: provisioning, path: nowhere }],
+  },
+  'GET /api/v1/presets': {
+    success: async () => [{ key: provisioning, path: (await madePreset()).replace('/support', '') }],
+    errors: strangers,
+  },
+  'GET /api/v1/presets/{name}': {
+    success: async () => [{ key: provisioning, path: await madePreset() }],
+    errors: () => [
+      ...strangers().map(call => ({ ...call, path: noPreset })),
+      { key: provisioning, path: noPreset },
+      { key: provisioning, path: '/api/v1/presets/Not%20A%20Name' },
+    ],
+  },
+  'POST /api/v1/presets/{name}': {
+    success: async () => [{ key: provisioning, path: await madePreset(), body: { model: 'auto', temperature: 0.4 } }],
+    errors: () => [
+      ...strangers().map(call => ({ ...call, path: noPreset, body: { model: 'auto' } })),
+      { key: provisioning, path: noPreset, body: {} },
+      { key: provisioning, path: noPreset, body: { model: '@preset/other' } },
+      { key: provisioning, path: noPreset, body: { temperatur: 1 } },
+    ],
+  },
+  'GET /api/v1/presets/{name}/versions': {
+    success: async () => [{ key: provisioning, path: `${await madePreset()}/versions` }],
+    errors: () => [
+      ...strangers().map(call => ({ ...call, path: `${noPreset}/versions` })),
+      { key: provisioning, path: `${noPreset}/versions` },
+    ],
+  },
+  'POST /api/v1/presets/{name}/current': {
+    success: async () => [{ key: provisioning, path: `${await madePreset()}/current`, body: { version: 1 } }],
+    errors: () => [
+      ...strangers().map(call => ({ ...call, path: `${noPreset}/current`, body: { version: 1 } })),
+      { key: provisioning, path: `${noPreset}/current`, body: { version: 1 } },
+      { key: provisioning, path: `${noPreset}/current`, body: { version: 0 } },
+    ],
+  },
+  'DELETE /api/v1/presets/{name}': {
+    success: async () => [{ key: provisioning, path: await madePreset() }],
+    errors: () => [...strangers().map(call => ({ ...call, path: noPreset })), { key: provisioning, path: noPreset }],
   },
   'GET /healthz': { success: () => [{}], errors: none },
   'GET /readyz': { success: () => [{}], errors: none },
@@ -347,7 +422,9 @@ test.serial('200 with every body that the document has as an example', async t =
     for (const [type, { example }] of Object.entries(operation.requestBody?.content ?? {})) {
       const key = 'provisioning' in operation.security[0]! ? provisioning : account.test
       const address = path
+        .replace('/api/v1/budgets/{scope}', budget)
         .replace('/api/v1/keys/{hash}', path.includes('{hash}') ? await madeKey() : '')
+        .replace('/api/v1/presets/{name}', path.includes('/presets/{name}') ? await madePreset() : '')
         .replace(
           '/api/v1/webhook-endpoints/{id}',
           path.includes('-endpoints/{id}') ? await madeEndpoint(gateway, account.organisationId) : '',

@@ -42,8 +42,12 @@ const changes: [route: string, body?: object][] = [
   [`POST ${root}/alerts/rules`],
   [`PATCH ${root}/alerts/rules/{rule}`, { threshold: 9 }],
   [`DELETE ${root}/alerts/rules/{rule}`],
+  [`PUT ${root}/budgets/{scope}`],
+  [`DELETE ${root}/budgets/{scope}`],
   [`PATCH ${root}/responses`, { keep_responses: true }],
   [`PATCH ${root}/content-settings`, { retention_days: 3 }],
+  [`POST ${root}/presets`, { name: 'saved', config: { model: 'auto', temperature: 0.5 } }],
+  [`DELETE ${root}/presets/{name}`],
   [`DELETE ${root}/keys/{key}`],
   [`POST ${operator}/organisations`],
   [`POST ${operator}/organisations/{organisation}/credits`],
@@ -92,7 +96,10 @@ const tested = new Set([
   `POST ${root}/first-key`,
   `POST ${root}/top-ups`,
   `POST ${root}/keys/{key}/roll`,
+  `POST ${root}/presets/{name}/current`,
   `POST ${operator}/providers/{provider}/test`,
+  `POST ${operator}/providers/{provider}/keys`,
+  `DELETE ${operator}/providers/{provider}/keys/{id}`,
   `POST ${operator}/notifications/secret`,
 ])
 
@@ -117,7 +124,7 @@ test.serial('each change is noted with the person who made it', async t => {
     const values: Record<string, string> = {
       ...filled.ids.find(([part]) => path.includes(part))?.[1],
       ...(part && { id: await namedIds[part]!() }),
-      ...{ organisation: person.organisationId, provider: 'openai', queue: 'webhooks' },
+      ...{ organisation: person.organisationId, provider: 'openai', queue: 'webhooks', name: 'saved' },
     }
     const mine = { actorId: person.userId, actorKind: path.startsWith(operator) ? 'operator' : 'user' }
     const before = await db.auditEvent.count({ where: mine })

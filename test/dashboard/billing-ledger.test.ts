@@ -1,3 +1,4 @@
+import { getResolvedPDFJS } from 'unpdf'
 import type { LedgerLine, LedgerPage, StatementTotals } from '../../api/dashboard/wire/billing.ts'
 import { csvLine } from '../../shared/base/csv.ts'
 import { formatUsd } from '../../shared/base/money.ts'
@@ -274,4 +275,126 @@ test('of any history and period, opening balance + entries = closing balance, wh
 test('cells of CSV that a spreadsheet would run are defused, numbers stay numbers', t => {
   const cells = ['=1+1', '+1', '-1', '-1+2', '@x', '\tx', 'a"b', 'a,b', 'a\r\nb', 'plain', null, -5]
   t.is(csvLine(cells), `'=1+1,'+1,-1,'-1+2,'@x,'\tx,"a""b","a,b","a\r\nb",plain,,-5\r\n`)
+})
+
+type Printed = { pages: string[][]; rows: { amount: string | null; balance: string; text: string }[]; text: string }
+
+/** Reads a PDF with pdf.js: the lines of text of each page, and the rows of its table. */
+async function readPdf(file: Uint8Array): Promise<Printed> {
+  const document = await (await getResolvedPDFJS()).getDocument({ data: file }).promise
+  const pages: string[][] = []
+  const rows: Printed['rows'] = []
+  for (let number = 1; number <= document.numPages; number++) {
+    const { items } = await (await document.getPage(number)).getTextContent()
+    const texts = items.flatMap(item => ('str' in item && item.str.trim() ? [item] : []))
+    const byLine = Map.groupBy(texts, ({ transform }) => Math.round(transform[5]))
+    pages.push([...byLine.values()].map(line => line.map(({ str }) => str).join('')))
+    const heads = [...byLine.values()].findIndex(line => line.some(({ str }) => str === 'Balance'))
+    for (const line of [...byLine.values()].slice(heads + 1)) {
+      const numbers = line.filter(({ transform, str }) => transform[4] > 355 && /^-?[\d,]+\.\d+$/.test(str))
+      if (numbers.length === 0) continue
+      const plain = numbers.map(({ str }) => str.replaceAll(',', ''))
+      const text = line.slice(0, -numbers.length).map(({ str }) => str)
+      rows.push({ amount: plain.length > 1 ? plain[0]! : null, balance: plain.at(-1)!, text: text.join('') })
+    }
+  }
+  return { pages, rows, text: pages.flat().join('\n') }
+}
+
+const nanoOfText = (text: string) => {
+  const [, sign, whole, fraction] = /^(-?)(\d+)\.(\d+)$/.exec(text)!
+  return BigInt(`${sign}${whole}${fraction!.padEnd(9, '0')}`)
+}
+
+test('a statement as PDF has the numbers of the CSV and the ledger, names in any script, and numbered pages', async t => {
+  const { visitor, base, organisationId } = await signUp(gateway)
+  const { accounts, db, rawPool } = gateway.services
+  await db.organisation.update({ where: { id: organisationId }, data: { name: 'Ωmega Строй 中文 \u{1f600}' } })
+  for (const name of ['Ключ для тестов', 'Ένα κλειδί', 'مفتاح واحد', '密钥', 'x'.repeat(100)])
+    await gateway.key(organisationId, 'live', { name })
+  const keys = await db.apiKey.findMany({ where: { organisationId } })
+  const startOfYearMs = Date.UTC(2026, 0, 1)
+  const events = Array.from({ length: 150 }, (_, i) => {
+    const at = startOfYearMs + i * 16 * hourMs
+    const month = new Date(at).toISOString().slice(0, 7)
+    const key = keys[i % keys.length]!.id
+    return usageEventOf({
+      id: `chatcmpl-${key}-${i}`,
+      at,
+      org: organisationId,
+      key,
+      month,
+      requestId: `r${i}`,
+      cost: 7 ** (i % 12),
+    })
+  })
+  await rawPool.transaction(run => bookUsage(run, events, startOfYearMs + 100 * 24 * hourMs))
+  await accounts.deposit({ organisationId, amountNano: 1_234_500_000_000n, method: 'card', note: 'Überweisung\nzwei' })
+  for (const detail of ['days', 'entries']) {
+    const query = `from=2026-01-11&to=2026-12-31&detail=${detail}`
+    const answer = await visitor.fetch(`${base}/billing/statement.pdf?${query}`)
+    t.is(answer.headers.get('content-type'), 'application/pdf', answer.ok ? '' : await answer.text())
+    t.regex(
+      answer.headers.get('content-disposition')!,
+      /^attachment; filename="\S+statement-2026-01-11-to-2026-12-31\.pdf"$/,
+    )
+    const { pages, rows, text } = await readPdf(new Uint8Array(await answer.arrayBuffer()))
+    const csv = (await (await visitor.fetch(`${base}/billing/ledger.csv?${query}`)).text()).replace(
+      /"[^"]*"/g,
+      'quoted',
+    )
+    const lines = csv
+      .trimEnd()
+      .split('\r\n')
+      .slice(1)
+      .map(line => line.split(','))
+    t.deepEqual(
+      rows.map(({ amount, balance }) => [amount && nanoOfText(amount), nanoOfText(balance)]),
+      lines.map(line => [line[3] ? nanoOfText(line[3]) : null, nanoOfText(line[12]!)]),
+      detail,
+    )
+    const [opening, closing] = [rows[0]!, rows.at(-1)!]
+    const sum = rows.reduce(
+      (total, { amount }) => total + (amount ? nanoOfText(amount) : 0n),
+      nanoOfText(opening.balance),
+    )
+    t.is(sum, nanoOfText(closing.balance))
+    const { balanceNano } = await db.wallet.findUniqueOrThrow({ where: { organisationId } })
+    t.is(nanoOfText(closing.balance), balanceNano, 'the closing balance is that of the wallet')
+    t.true(pages.length > 3)
+    for (const [i, page] of pages.entries())
+      t.true(page.some(line => line.endsWith(`Page ${i + 1} of ${pages.length}`)))
+    for (const known of [
+      'Ωmega Строй ��',
+      'Ключ для тестов',
+      'Ένα κλειδί',
+      organisationId,
+      keys[0]!.id,
+      'US dollars',
+      'Überweisung zwei',
+    ])
+      t.true(text.includes(known), known)
+    t.true(text.includes('xxxx…'))
+  }
+  await answersError(
+    t,
+    await visitor.fetch(`${base}/billing/statement.pdf?from=2025-11&to=2026-11`),
+    'invalid_request',
+    'to',
+  )
+})
+
+test('a statement as PDF with more lines than it may have is grouped by day and type, says so, and adds up', async t => {
+  const { visitor, base, organisationId } = await signUp(gateway)
+  const row = (i: number) => ({
+    ...{ organisationId, kind: 'adjustment' as const, cause: `adjustment:of_${organisationId}_${i}` },
+    ...{ amountNano: BigInt(i + 1), createdAt: new Date(Date.UTC(2026, 8, 1 + (i % 3))) },
+  })
+  await gateway.services.db.ledgerEntry.createMany({ data: Array.from({ length: 5_001 }, (_, i) => row(i)) })
+  const answer = await visitor.fetch(`${base}/billing/statement.pdf?month=2026-09&detail=entries`)
+  const { rows, text } = await readPdf(new Uint8Array(await answer.arrayBuffer()))
+  t.true(text.includes('sums by day and type, because the period has over 5000 lines'))
+  t.is(rows.length, 3 + 2)
+  const sum = rows.reduce((total, { amount }) => total + (amount ? nanoOfText(amount) : 0n), 0n)
+  t.deepEqual([sum, nanoOfText(rows.at(-1)!.balance)], [12_507_501n, 12_507_501n])
 })

@@ -1,6 +1,7 @@
-import type { Overview, UsageChart } from '../../api/dashboard/wire/usage.ts'
+import type { Overview, UsageChart, UsageGroups } from '../../api/dashboard/wire/usage.ts'
 import { usdFromNano } from '../../shared/base/money.ts'
 import { dayMs } from '../../shared/base/time.ts'
+import { getStatementTotals } from '../../shared/wallet/statement.ts'
 import { failure } from '../emulators/openai.ts'
 import { chargedNano, saying, startWorld } from '../support/chat/gateway.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
@@ -151,3 +152,102 @@ test.serial('the largest series are shown, the others as one, and none of anothe
   await db.usageHour.deleteMany({ where: { organisationId } })
   t.deepEqual(await world.gateway.settled(), [])
 })
+
+const groups = (query: string, { visitor, base } = owner) => visitor.json<UsageGroups>(`${base}/usage/groups${query}`)
+
+test.serial('months and quarters are those of UTC, and cost what their statement says', async t => {
+  const { gateway } = world
+  const { db, accounts } = gateway.services
+  const own = await signUp(gateway)
+  const { organisationId } = own
+  const keys = [await gateway.key(organisationId, 'live'), await gateway.key(organisationId, 'live')]
+  for (const ago of [60, 40, 20, 3, 0]) {
+    daysAgo = ago
+    if (ago === 60) await accounts.deposit({ organisationId, amountNano: 4_000_000_000n, method: 'grant' })
+    for (const key of keys) await ask(key, '/v1/chat/completions', saying('gpt-5'))
+    // Booked before its month closes.
+    t.deepEqual(await gateway.settled(), [])
+  }
+  const spans = {
+    month: ['2026-11-01', '2026-11-18'],
+    last_month: ['2026-10-01', '2026-10-31'],
+    quarter: ['2026-10-01', '2026-11-18'],
+    last_quarter: ['2026-07-01', '2026-09-30'],
+  }
+  for (const [span, [first, last]] of Object.entries(spans)) {
+    for (const by of ['key', 'model', 'none']) {
+      const answer = await groups(`?span=${span}&by=${by}${by === 'none' ? '&granularity=day' : ''}`, own)
+      const { from, to, rows, other, total, statement_usd: statementUsd } = answer
+      t.deepEqual([from.slice(0, 10), new Date(Date.parse(to) - 1).toISOString().slice(0, 10)], [first, last])
+      const { charge, excess, refund } = await getStatementTotals(db, organisationId, { from: first!, to: last! })
+      t.is(statementUsd, usdFromNano(-(charge + excess + refund)))
+      t.is(total.cost_usd, statementUsd!, span)
+      t.is(other, null)
+      const nano = rows.reduce((sum, { cost_usd: cost }) => sum + Math.round(cost * 1e9), 0)
+      t.is(nano, Math.round(total.cost_usd * 1e9))
+    }
+  }
+  // The month has what the quarter has more than its month before.
+  const [month, before, quarter] = await Promise.all(
+    ['month', 'last_month', 'quarter'].map(async span =>
+      Math.round((await groups(`?span=${span}`, own)).total.cost_usd * 1e9),
+    ),
+  )
+  t.true(month! > 0 && before! > 0)
+  t.is(quarter, month! + before!)
+  t.is((await groups('?span=month&model=gpt-5', own)).statement_usd, null)
+  t.is((await groups('?span=month&environment=test', own)).statement_usd, null)
+  t.is((await owner.visitor.fetch(`${owner.base}/usage/groups?by=none`)).status, 400)
+})
+
+test.serial('beside a month stands the same part of the month before; beside a past one, all of it', async t => {
+  const current = await groups('?span=month')
+  const { total } = await groups('?from=2026-10-01T00:00:00Z&to=2026-10-18T12:00:00Z')
+  t.is(current.before!.cost_usd, total.cost_usd)
+  const past = await groups('?span=last_quarter')
+  t.is(past.before!.cost_usd, 0)
+})
+
+test.serial(
+  'the long tail is one row, which with the others is exactly the total, on the page and in the file',
+  async t => {
+    const other = await signUp(world.gateway, { name: 'Tail' })
+    const { organisationId } = other
+    const counts = { promptTokens: 3n, completionTokens: 2n, cachedTokens: 1n, reasoningTokens: 0n }
+    const data = Array.from({ length: 73 }, (_, i) => ({
+      ...{ organisationId, hour: new Date('2026-10-08T08:00:00Z'), keyId: 'key_x', model: `m${i}`, provider: '' },
+      ...{ kind: 'chat', environment: 'live' as const, latency: [], firstByte: [], ...counts },
+      ...{ outcome: i % 3 === 0 ? 'failed' : 'ok', requests: BigInt(i + 1), costNano: BigInt((i + 1) * 1_000_000_007) },
+    }))
+    await world.gateway.services.db.usageHour.createMany({ data })
+    const {
+      rows,
+      other: rest,
+      total,
+    } = await groups('?from=2026-10-08T00:00:00Z&to=2026-10-08T23:00:00Z&by=model', other)
+    t.deepEqual(
+      rows.map(({ groups: [group] }) => group!.id),
+      Array.from({ length: 50 }, (_, i) => `m${72 - i}`),
+    )
+    for (const field of ['requests', 'failed', 'ok', 'prompt_tokens', 'completion_tokens', 'cached_tokens'] as const)
+      t.is(
+        rows.reduce((sum, row) => sum + row[field], rest![field]),
+        total[field],
+        field,
+      )
+    const nano = (usd: number) => Math.round(usd * 1e9)
+    t.is(
+      rows.reduce((sum, row) => sum + nano(row.cost_usd), nano(rest!.cost_usd)),
+      nano(total.cost_usd),
+    )
+    t.is(rest!.requests, (23 * 24) / 2)
+    t.is(rest!.latency_p95_ms, null)
+    const query = '?from=2026-10-01T00:00:00Z&to=2026-11-01T00:00:00Z&by=model'
+    const file = await other.visitor.fetch(`${other.base}/usage/groups.csv${query}`)
+    t.is(
+      file.headers.get('content-disposition'),
+      'attachment; filename="tail-s-organisation-usage-2026-10-01-to-2026-10-31.csv"',
+    )
+    await world.gateway.services.db.usageHour.deleteMany({ where: { organisationId } })
+  },
+)

@@ -19,6 +19,7 @@ const layers: Record<string, number> = {
   'shared/providers': 5,
   'shared/payments': 5,
   'shared/feedback': 5,
+  'shared/presets': 5,
   'shared/routing': 6,
   'shared/platform.ts': 7,
   'shared/files': 8,
@@ -109,7 +110,7 @@ test('every import resolves to a file', t => {
 
 /** Packages that are loaded by the first request that needs them, or where they are configured (shared/base/code-cache.ts). */
 const deferred =
-  /^(?:@?better-auth|stripe|sharp|unpdf|mediabunny|nodemailer|@aws-sdk|prom-client|@opentelemetry|gpt-tokenizer)(?:\/|$)/
+  /^(?:@?better-auth|stripe|pdfkit|sharp|unpdf|mediabunny|nodemailer|@aws-sdk|prom-client|@opentelemetry|gpt-tokenizer)(?:\/|$)/
 
 test('no process loads a deferred package at its start', t => {
   const loaded = new Set(['api/serve.ts', 'api/operator/main.ts', 'workers/work.ts'])

@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
+import { parseApplyFile } from '../../api/operator/apply/apply-file.ts'
 import { commands, environmentCommands } from '../../api/operator/commands.ts'
 import { webhookEvents } from '../../api/webhook-events.ts'
 import { agentSections, withSnippets } from '../../docs/agent-snippets.ts'
@@ -99,10 +100,17 @@ const checks: Record<string, Check> = {
         .split('\n')
         .map(line => JSON.parse(line)),
     ),
-  yaml: isAgentSnippet,
+  yaml: (t, block) => (/^owner:/m.test(block.code) ? isApplyFile(t, block) : isAgentSnippet(t, block)),
   toml: isAgentSnippet,
   // Diagrams and pieces of event streams.
   text: async (t, { code }) => t.regex(code, /\S/),
+}
+
+/** A file of settings. One without secrets is applied by a later example. */
+async function isApplyFile(t: ExecutionContext, { code }: CodeBlock): Promise<void> {
+  const variable = (name: string) => (name.endsWith('SECRET') ? `svc_sk_live_${'x'.repeat(40)}` : `value-of-${name}`)
+  t.truthy(parseApplyFile(code, { variable, folder }))
+  if (!code.includes('${')) await writeFile(join(folder, 'gateway.yaml'), code)
 }
 
 /** There is no parser of the language here: the block has to be one of the snippets that are written for agents. */
@@ -134,6 +142,7 @@ function localise(code: string): string {
       // The address of a public host: the tests may run where no name can be resolved.
       .replaceAll('https://example.com/webhooks', 'https://1.1.1.1/webhooks')
       .replaceAll('https://example.com/headgate', 'https://1.1.1.1/headgate')
+      .replaceAll(/ (gateway\.yaml|keys\.json)/g, ` ${folder}/$1`)
       .replaceAll('svc_sk_test_…', account.test)
       .replaceAll('org_…', account.organisationId)
   )

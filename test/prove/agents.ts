@@ -1,5 +1,4 @@
 import { dataOf, expectedNano } from '../support/chat/gateway.ts'
-import type { Ending } from './works.ts'
 
 /** Traffic of coding agents: Messages to targets of that protocol, and to others. */
 export type AgentKind = 'messages' | 'messages over chat'
@@ -17,6 +16,12 @@ export function agentRequest(kind: AgentKind, mark: string): { path: string; bod
   const body = { model: models[kind], max_tokens: 128_000, stream: true, thinking: { type: 'adaptive' }, tools: [tool] }
   return { path: '/v1/messages', body: { ...body, messages } }
 }
+
+/** How an answer ended, and what it says that it costs; null = it does not say. */
+export type Ending =
+  | { outcome: 'whole'; costNano: number | null }
+  | { outcome: 'error event'; code: string }
+  | { outcome: 'cut' }
 
 /** Reads a stream of events. Its cost is that of the usage that it states, at the prices of its provider. */
 export function readMessages(kind: AgentKind, provider: string, text: string): Ending {

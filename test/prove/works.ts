@@ -1,5 +1,5 @@
 import { clip, image as png, audio as sound } from '../support/jobs/gateway.ts'
-import { type AgentKind, agentRequest, readMessages } from './agents.ts'
+import { type AgentKind, agentRequest, type Ending, readMessages } from './agents.ts'
 
 /** Work that is answered on its own connection. */
 export type DirectKind =
@@ -19,12 +19,6 @@ export type DirectKind =
 
 /** Work that is accepted, and told of by a webhook. */
 export type SlowKind = 'video' | 'lipsync' | 'face swap' | 'avatar' | 'mesh' | 'job' | 'batch'
-
-/** How an answer ended, and what it says that it costs; null = it does not say. */
-export type Ending =
-  | { outcome: 'whole'; costNano: number | null }
-  | { outcome: 'error event'; code: string }
-  | { outcome: 'cut' }
 
 type DirectWork = {
   /** How many clients ask for it at once. */

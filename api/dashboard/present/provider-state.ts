@@ -47,7 +47,12 @@ export function deploymentState(report: ReportedHealth, nowMs: number): Deployme
 const keyFaults: ReadonlySet<string> = new Set(['auth', 'quota', 'rate_limited'])
 
 /** The state of a provider's API key, from refusals of that key and from calls that only it served. */
-export function keyOf(provider: string, key: string, reports: readonly ReportedHealth[], nowMs: number): ProviderKey {
+export function keyOf(
+  provider: string,
+  { id: key, label }: { id: string; label: string },
+  reports: readonly ReportedHealth[],
+  nowMs: number,
+): ProviderKey {
   const own = reports.filter(report => report.provider === provider && report.key === key)
   const calls = reports.filter(report => report.provider === provider && report.key === null)
   const errors = [...own, ...calls].flatMap(({ lastError }) =>
@@ -59,6 +64,7 @@ export function keyOf(provider: string, key: string, reports: readonly ReportedH
   const isRefused = refusal !== undefined && nowMs - refusal.atMs < dayMs && !hasSucceeded(calls, refusal.atMs)
   return {
     id: key,
+    label,
     state: isRefused ? 'refused' : cooldownMs > 0 ? 'rate_limited' : 'accepted',
     retry_in_ms: Math.round(cooldownMs),
     last_error: last && presentError(last, 0),

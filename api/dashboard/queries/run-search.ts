@@ -8,17 +8,19 @@ import { semaphore } from '../../../shared/io/semaphore.ts'
 const withSearchSlot = semaphore(3)
 
 /**
- * Runs a search with a time limit and limited concurrency. Throws 400 naming `param`, which narrows the search, on
- * timeout.
+ * Runs a search with a time limit for each statement and limited concurrency; with `isOneInstant`, all its statements
+ * read the same snapshot. Throws 400 naming `param`, which narrows the search, on timeout.
  */
 export async function runSearch<T>(
   db: Database,
   { ms, param }: { ms: number; param: string },
   read: (tx: Connection) => Promise<T>,
+  { isOneInstant = false } = {},
 ): Promise<T> {
   try {
     return await withSearchSlot(() =>
       db.$transaction(async tx => {
+        if (isOneInstant) await tx.$executeRawUnsafe('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ')
         await tx.$executeRawUnsafe(`SET LOCAL statement_timeout = ${ms}`)
         return read(tx)
       }),

@@ -30,9 +30,24 @@ const maxLengths: [step: ChartStep, maxMs: number][] = [
   ['day', 400 * dayMs],
 ]
 
+/** Months and quarters of the calendar, in UTC: their months, and whether it is the one before the current one. */
+const calendarSpans = {
+  month: { months: 1, isPast: false },
+  last_month: { months: 1, isPast: true },
+  quarter: { months: 3, isPast: false },
+  last_quarter: { months: 3, isPast: true },
+} as const
+type CalendarSpan = keyof typeof calendarSpans
+const spans = [...(Object.keys(lengths) as (keyof typeof lengths)[]), ...(Object.keys(calendarSpans) as CalendarSpan[])]
+
 /** The query fields of the time picker: a span up to now, or two times. */
 export const spanFields = {
-  span: z.enum(['1h', '24h', '7d', '30d', '90d']).optional().describe('The time up to now. Default: `24h`.'),
+  span: z
+    .enum(spans)
+    .optional()
+    .describe(
+      'The time up to now, or a month or quarter in UTC: the current one so far, or the one before. Default: `24h`.',
+    ),
   from: z.iso.datetime({ offset: true }).optional().describe('The beginning, instead of `span`.'),
   to: z.iso.datetime({ offset: true }).optional().describe('The end. Default: now.'),
 }
@@ -61,6 +76,7 @@ export type Span = {
 export function readSpan({ span, from, to }: SpanQuery, nowMs: number): Span {
   if (from === undefined) {
     if (to !== undefined) throw new GatewayError('invalid_request', '`to` requires `from`.', { param: 'to' })
+    if (isCalendar(span)) return calendarSpan(span, nowMs)
     const [lengthMs, step] = lengths[span ?? '24h']
     const firstMs = floor(nowMs, stepMs[step]) + stepMs[step] - lengthMs
     return spanBetween(firstMs, nowMs + 1, step)
@@ -78,7 +94,7 @@ export function readSpan({ span, from, to }: SpanQuery, nowMs: number): Span {
 /** The bounds of a list's time, as its query names it; without any, all of it. Throws 400. */
 export function readBounds({ span, from, to }: SpanQuery, nowMs: number): { gte?: Date; lt?: Date } {
   if (span !== undefined) {
-    if (from === undefined && to === undefined) return { gte: new Date(nowMs - lengths[span][0]) }
+    if (from === undefined && to === undefined) return boundsOfSpan(span, nowMs)
     const message = 'Send either `span`, or `from` and `to`.'
     throw new GatewayError('invalid_request', message, { param: 'span' })
   }
@@ -86,6 +102,29 @@ export function readBounds({ span, from, to }: SpanQuery, nowMs: number): { gte?
     throw new GatewayError('invalid_request', '`to` must be after `from`.', { param: 'to' })
   return { ...(from !== undefined && { gte: dateOf(from) }), ...(to !== undefined && { lt: dateOf(to) }) }
 }
+
+function boundsOfSpan(span: keyof typeof lengths | CalendarSpan, nowMs: number): { gte: Date; lt?: Date } {
+  if (!isCalendar(span)) return { gte: new Date(nowMs - lengths[span][0]) }
+  const { from, to } = calendarSpan(span, nowMs)
+  return { gte: from, lt: to }
+}
+
+function isCalendar(span: string | undefined): span is CalendarSpan {
+  return span !== undefined && Object.hasOwn(calendarSpans, span)
+}
+
+/** A month or quarter. Before the current one is the same part of the one before, at most all of it. */
+function calendarSpan(name: CalendarSpan, nowMs: number): Span {
+  const { months, isPast } = calendarSpans[name]
+  const now = new Date(nowMs)
+  const current = Math.floor(now.getUTCMonth() / months) * months
+  const startMs = (back: number) => Date.UTC(now.getUTCFullYear(), current - back * months)
+  if (isPast) return { ...spanBetween(startMs(1), startMs(0), 'day'), before: between(startMs(2), startMs(1)) }
+  const untilMs = Math.min(startMs(1) + nowMs + 1 - startMs(0), startMs(0))
+  return { ...spanBetween(startMs(0), nowMs + 1, 'day'), before: between(startMs(1), untilMs) }
+}
+
+const between = (fromMs: number, toMs: number) => ({ from: new Date(fromMs), to: new Date(toMs) })
 
 /** Postgres has no year 0, and nothing is older than 1970. */
 const dateOf = (iso: string) => new Date(Math.max(0, Date.parse(iso)))

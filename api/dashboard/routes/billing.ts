@@ -20,6 +20,7 @@ import { paging, readPage } from '../../routes/paging.ts'
 import { runSearch } from '../queries/run-search.ts'
 import { exportName, exportReader, sendFile } from '../row-export.ts'
 import { statementCsv } from '../statement-csv.ts'
+import { statementPdf } from '../statement-pdf.ts'
 import type {
   Billing,
   LedgerLine,
@@ -257,4 +258,25 @@ const ledgerFile = endpoint({
   },
 })
 
-export const billingRoutes = [billing, createTopUp, listTopUps, readTopUp, ledger, totals, ledgerFile]
+const statementFile = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/billing/statement.pdf`,
+  summary: 'Export the statement as PDF',
+  query: z.strictObject({ detail: ledgerFilter.detail, ...periodFields }),
+  answers: { 200: { description: 'The statement.', contentType: 'application/pdf' } },
+  errors: ['service_unavailable'],
+  async handle({ services: { db, clock, config }, organisationId, query: { detail, ...query }, ctx }) {
+    const nowMs = clock.now()
+    const period = periodOf(query, nowMs)
+    const name = await exportName(db, organisationId, 'statement', period.from, 'to', period.to)
+    const wanted = { ...period, organisationId, detail }
+    const draw = async () => [await statementPdf(db, wanted, config.statement, new Date(nowMs))]
+    const [file] = await exportReader(ctx)(draw)
+    if (!file) return
+    ctx.set({ 'content-type': 'application/pdf', 'content-disposition': `attachment; filename="${name}.pdf"` })
+    ctx.body = Buffer.from(file.buffer, file.byteOffset, file.byteLength)
+  },
+})
+
+export const billingRoutes = [billing, createTopUp, listTopUps, readTopUp, ledger, totals, ledgerFile, statementFile]

@@ -6,6 +6,7 @@ import { attentionRoutes } from './attention.ts'
 import { auditRoutes } from './audit.ts'
 import { batchRoutes } from './batches.ts'
 import { billingRoutes } from './billing.ts'
+import { budgetRoutes } from './budgets.ts'
 import { contentsRoutes } from './contents.ts'
 import { firstStepsRoutes } from './first-steps.ts'
 import { jobRoutes } from './jobs.ts'
@@ -27,6 +28,7 @@ import { operatorSuspensionRoutes } from './operator-suspensions.ts'
 import { operatorViewRoutes } from './operator-views.ts'
 import { personRoutes } from './person.ts'
 import { playgroundRoutes } from './playground.ts'
+import { presetsRoutes } from './presets.ts'
 import { requestListRoutes } from './request-list.ts'
 import { requestViewRoutes } from './request-views.ts'
 import { requestsRoutes } from './requests.ts'
@@ -44,9 +46,11 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...firstStepsRoutes,
   ...auditRoutes,
   ...memberRoutes,
+  ...budgetRoutes,
   ...billingRoutes,
   ...modelsRoutes,
   ...playgroundRoutes,
+  ...presetsRoutes,
   ...webhooksRoutes,
   ...webhookEndpointRoutes,
   ...logExportRoutes,

@@ -10,6 +10,7 @@ import { type ReportedHealth, readHealth } from '../../../shared/providers/healt
 import type { ProviderPause } from '../../../shared/providers/provider-pauses.ts'
 import { sumUsage, type UsageSum } from '../../../shared/wallet/usage-query.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
+import { addProviderKey, listProviderKeys, newProviderKey, removeProviderKey } from '../../operator/provider-keys.ts'
 import { compareProviders, deploymentState, keyOf, presentError, providerState } from '../present/provider-state.ts'
 import { runSearch } from '../queries/run-search.ts'
 import { readSpan, type Span } from '../queries/span.ts'
@@ -110,13 +111,13 @@ const test = endpoint({
   answers: { 200: { description: 'What it answered.' } },
   errors: ['not_found'],
   async handle({ services, params, actor }): Promise<ProviderTest> {
-    const { db, catalog, config, clock, monotonic, upstreams } = services
+    const { db, catalog, catalogOverrides, config, clock, monotonic, upstreams } = services
     const { name } = providerOf(services, params.provider!)
     if (!upstreams.isConfigured(name, 'live')) throw new GatewayError('not_found', 'This provider is not configured.')
     const startedMs = monotonic.now()
-    const reports = await checkCredentials(catalog, config, clock, name)
+    const reports = await checkCredentials(catalog, config, clock, { only: name, keys: catalogOverrides.keys })
     const target = { id: name, name }
-    const changes = Object.fromEntries(reports.map(({ credential, outcome }) => [credential, [null, outcome]] as const))
+    const changes = Object.fromEntries(reports.map(({ label, outcome }) => [label, [null, outcome]] as const))
     await audit(db, {
       organisationId: null,
       actor,
@@ -124,8 +125,37 @@ const test = endpoint({
       target,
       changes: changes as Changes,
     })
-    const data = reports.map(({ credential, outcome, reason }) => ({ key: credential, outcome, reason }))
+    const data = reports.map(({ label, outcome, reason }) => ({ key: label, outcome, reason }))
     return { duration_ms: elapsedMs(startedMs, monotonic.now()), data }
+  },
+})
+
+const addKey = endpoint({
+  ...shared,
+  method: 'post',
+  path: `${base}/{provider}/keys`,
+  summary: 'Add an API key of a provider, or replace one, after the provider has accepted it',
+  body: newProviderKey,
+  answers: { 200: { description: 'The provider.' } },
+  errors: ['not_found', 'quota_exceeded'],
+  async handle({ services, params, body, actor }): Promise<Provider> {
+    const { name } = providerOf(services, params.provider!)
+    await addProviderKey(services, name, body, actor)
+    return readProvider(services, name)
+  },
+})
+
+const removeKey = endpoint({
+  ...shared,
+  method: 'delete',
+  path: `${base}/{provider}/keys/{id}`,
+  summary: 'Remove an API key of a provider that was added',
+  answers: { 200: { description: 'The provider.' } },
+  errors: ['not_found'],
+  async handle({ services, params, actor }): Promise<Provider> {
+    const { name } = providerOf(services, params.provider!)
+    await removeProviderKey(services, name, params.id!, actor)
+    return readProvider(services, name)
   },
 })
 
@@ -178,14 +208,15 @@ async function readKnown(services: Platform, provider?: string): Promise<Known> 
   }
 }
 
-function present({ upstreams }: Platform, known: Known, { name, protocol }: ProviderRow): Provider {
+function present(services: Platform, known: Known, { name, protocol, base_url: baseUrl }: ProviderRow): Provider {
+  const { catalogOverrides, upstreams } = services
   const { nowMs, offsetMs, pauses } = known
   const targets = known.targets.get(name) ?? []
   const pause = pauses.get(name)
   const isConfigured = upstreams.isConfigured(name, 'live')
   const reports = isConfigured ? known.reports.filter(({ provider }) => provider === name) : []
-  const keyIds = isConfigured && targets[0] ? upstreams.apiKeys(targets[0]).map(({ id }) => id) : []
-  const keys = keyIds.map(id => keyOf(name, id, reports, nowMs))
+  const apiKeys = isConfigured && targets[0] ? upstreams.apiKeys(targets[0]) : []
+  const keys = apiKeys.map(key => keyOf(name, key, reports, nowMs))
   const deployments = targets.flatMap(target => {
     const report = reports.find(({ model, key }) => model === target.model.id && key === null)
     return report ? presentDeployment(upstreams.figures(target), report, known) : []
@@ -200,6 +231,10 @@ function present({ upstreams }: Platform, known: Known, { name, protocol }: Prov
     name,
     protocol,
     keys,
+    added_keys: listProviderKeys(services, name),
+    takes_keys:
+      !baseUrl.includes('{') &&
+      !catalogOverrides.current.overrides.some(one => one.kind === 'server' && one.name === name),
     models: targets.length,
     deployments,
     day,
@@ -267,4 +302,4 @@ function dayOf(name: string, { days, hours, span }: Known): ProviderDay | null {
   }
 }
 
-export const operatorProviderRoutes: Endpoint[] = [list, readOne, pause, resume, test]
+export const operatorProviderRoutes: Endpoint[] = [list, readOne, pause, resume, test, addKey, removeKey]

@@ -15,7 +15,7 @@ const ofOperators = '/dashboard/api/operator/organisations/{organisation}'
 
 /** What an operator sees of any organisation (docs/decisions/operator-views.md). */
 const figures = ['activity', 'usage', 'usage/groups', 'usage/groups.csv', 'usage/groups.jsonl']
-const money = ['billing/ledger', 'billing/ledger.csv', 'billing/totals', 'top-ups']
+const money = ['billing/ledger', 'billing/ledger.csv', 'billing/statement.pdf', 'billing/totals', 'top-ups']
 const records = [
   'keys',
   'keys/{key}',

@@ -27,7 +27,7 @@ const createSecret = endpoint({
     if (!hasRole(role, needed))
       throw new GatewayError('insufficient_role', 'Members can use test keys, and the live keys that they created.')
     // A request of a suspended organisation does not get here.
-    const organisation = { suspendedAt: null, contentMode: null, contentPercent: null, contentUntil: null }
+    const organisation = { suspendedAt: null, contentMode: null, contentPercent: null, contentUntil: null, budgets: [] }
     assertActive(() => authorise(policyOf({ ...row, organisation }), null, clock.now()))
     await assertRateLimit(redis, `playground:${person.id}`, perPerson, 'Too many playground secrets were created.')
     const bound = { keyHash: row.hash, organisationId, userId: person.id, role: needed } as const

@@ -27,3 +27,18 @@ export type MemberAccount = {
 
 /** GET /dashboard/api/organisations/{organisation}/members: oldest first. */
 export type MembersAnswer = { data: Member[] }
+
+/** A bound on the spend per UTC month: of the whole organisation (scope `organisation`), or of the keys that a member created. */
+export type Budget = {
+  scope: string
+  limit_usd: number
+  /** Whether requests that do not fit are refused. */
+  blocks: boolean
+  alert_percents: number[]
+  spent_month_usd: number
+  created_at: string
+  updated_at: string
+}
+
+/** GET …/budgets */
+export type BudgetsAnswer = { data: Budget[] }

@@ -161,9 +161,10 @@ export type Deployment = {
   last_error: LastError | null
 }
 
-/** One of a provider's API keys, by an id that does not reveal it. */
+/** One of a provider's API keys, by an id that does not reveal it. `label`: its position among them and its last characters. */
 export type ProviderKey = {
   id: string
+  label: string
   state: 'accepted' | 'rate_limited' | 'refused'
   retry_in_ms: number
   last_error: LastError | null
@@ -191,11 +192,18 @@ export type Provider = {
   only_provider_of: string[]
   only_provider_count: number
   keys: ProviderKey[]
+  /** Keys that were added at run time are used in place of those of the environment. */
+  added_keys: AddedKey[]
+  /** Whether keys can be added: not for a server, which has its own, nor for a cloud without regions. */
+  takes_keys: boolean
   models: number
   deployments: Deployment[]
   last_error: (LastError & { model: string | null }) | null
   day: ProviderDay | null
 }
+
+/** An API key of a provider that was added at run time; `last4` is empty for a short one. */
+export type AddedKey = { id: string; last4: string; added_at: string }
 
 /** GET /dashboard/api/operator/providers, worst first */
 export type ProvidersAnswer = { data: Provider[] }

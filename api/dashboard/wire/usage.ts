@@ -85,11 +85,16 @@ export type UsageRow = Sums & {
 /** GET …/usage/groups: one row per group, the most expensive first; or per period and group, the latest first. */
 export type UsageGroups = Pick<Periods, 'from' | 'to' | 'environment'> & {
   rows: UsageRow[]
+  /** What is in none of the rows: with them it is exactly the total. Null: nothing. */
+  other: UsageRest | null
   total: Sums
   before: UsageBefore | null
-  /** Whether there are more groups than rows. */
-  has_more: boolean
+  /** The usage in the statement of the same days; null unless these are whole days of everything that is charged. */
+  statement_usd: number | null
 }
+
+/** The sum of the groups that have no row. Percentiles of a sum are unknown. */
+export type UsageRest = Sums & { before: UsageBefore | null }
 
 /**
  * Calls failed for some time: `provider` is '' if none was available; `from` and `to`: the first and the last failure, null while calls

@@ -21,7 +21,7 @@ import { SpanKind } from '../../../shared/traces/trace.ts'
 import { admitFree, resolveStandardKey } from '../../auth/api-keys.ts'
 import { errorResponse } from '../../error-response.ts'
 import { logRefusal } from '../../log-refusal.ts'
-import { confirmKey, largeBytes, logFailure } from '../../request-lifecycle.ts'
+import { confirmKey, largeBytes, logFailure, namesPreset } from '../../request-lifecycle.ts'
 import { recordOnSocket } from '../../request-metrics.ts'
 import { endSocketTrace } from '../../request-trace.ts'
 import { sessionOf } from '../../routes/request-headers.ts'
@@ -46,7 +46,7 @@ export type TurnContext = {
 export type WaitingTurn = { frame: Buffer; held: HeldBytes }
 
 /** What reading a turn needs besides. */
-type ReadContext = TurnContext & { apiKey: ResolvedKey; held: HeldBytes }
+type ReadContext = TurnContext & { apiKey: ResolvedKey; held: HeldBytes; wide: Record<string, unknown> }
 
 /** A turn as the client asked for it; `continued`: with the whole conversation. */
 type AskedTurn = ResponsesTurn & { generate: boolean; continued: OpenTurn; input: Input }
@@ -76,7 +76,7 @@ export async function serveTurn(
     key = apiKey
     const { contentLogging } = apiKey.policy
     writer.copy = contentLogging && services.contentLog.open(contentLogging, { withOutput: true })
-    asked = await readTurn({ ...context, apiKey, held }, frame, writer).catch(async error => {
+    asked = await readTurn({ ...context, apiKey, held, wide }, frame, writer).catch(async error => {
       // A revoked key is reported before any fault of the request.
       await confirmKey({ services, apiKey })
       throw error
@@ -121,6 +121,14 @@ async function readTurn(context: ReadContext, frame: Buffer, writer: TurnWriter)
   if (model === undefined && response !== null && typeof response === 'object') {
     raw = Buffer.from(memberText(raw.toString('latin1'), 'response')!, 'latin1')
     value = { type, ...response }
+  }
+  if (namesPreset(value)) {
+    const { applyPreset } = await import('../../../shared/presets/apply-preset.ts')
+    const { organisationId } = context.apiKey.policy
+    const used = await applyPreset(context.services.presets, organisationId, 'responses', Object(value))
+    value = used.body
+    raw = Buffer.from(JSON.stringify(value))
+    context.wide.preset = used.preset
   }
   if (raw.length > largeBytes) await setImmediate()
   const { body: created, raw: text } = validateRequest(responseCreate, value, raw, 'The frame')

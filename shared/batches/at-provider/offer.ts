@@ -36,7 +36,10 @@ export function offersOf({ upstreams, catalog }: Platform, batch: Batch): Omit<P
   if (!model) return []
   return upstreams.targets(model, batch.environment).flatMap(target => {
     const served = upstreams.adapter(kind, target, batch.environment)
-    const adapter = target.provider.quirks?.batches === true ? served?.protocol.batch : undefined
+    const { headers, parameters } = target.deployment
+    // What the deployment adds is added to each request that the gateway sends, and a provider's own batch is one file.
+    const adds = headers !== undefined || parameters !== undefined
+    const adapter = target.provider.quirks?.batches === true && !adds ? served?.protocol.batch : undefined
     // The provider's own batch cannot run a completion that we translate to chat.
     if (!served || !adapter || served.adapter !== served.protocol.direct[kind]) return []
     return { kind, target, adapter, direct: served.adapter as DirectAdapter<DirectKind> }

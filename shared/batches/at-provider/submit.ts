@@ -16,7 +16,7 @@ import type { Call } from '../../providers/contract.ts'
 import { ProviderError } from '../../providers/provider-error.ts'
 import type { Features } from '../../routing/features.ts'
 import { marginOf, maxCostOf, mayExtendPrompt } from '../../routing/pricing.ts'
-import { flatCost, type Reservation } from '../../wallet/reservation.ts'
+import { budgetIds, flatCost, type Reservation } from '../../wallet/reservation.ts'
 import { BatchKey } from '../batch-key.ts'
 import type { BatchServices } from '../batch-services.ts'
 import type { Batch } from '../batches.ts'
@@ -96,6 +96,7 @@ async function attachHold(
       ...provider,
       month,
       capNano,
+      budgets: budgetIds(billing),
       holdNano: BigInt(reservedNano),
     })
     if (current.provider !== null) await admission.transferToJob(reservation)

@@ -1,9 +1,10 @@
--- Admits all requests of one event-loop turn: checks key version, rpm and tpm, wallet and monthly cap; reserves the maximum cost.
+-- Admits all requests of one event-loop turn: checks key version, rpm and tpm, wallet, monthly cap and budgets; reserves the maximum cost.
 -- Arguments: now_ms, instance, max_duration_ms of a request, max_backlog, at_least and valid_since (what the process knows of the
 -- number that both stores have, see generation.lua), requests. Of each request:
 --   key: a text of fields, each terminated by a record separator: 1 hash  2 version  3 key id  4 organisation
 --     5 expires_ms ('')  6 rpm (0 = none)  7 tpm (0 = none)  8 cap nano ('')  9 spends money (0|1)  10 rate key: id of its windows
---     of a key that shares limits with others also: 11 rate key of these  12 their rpm  13 their tpm (0 = none)
+--     of a key that shares limits with others also: 11 rate key of these ('')  12 their rpm  13 their tpm (0 = none)
+--     of a key with budgets also, for each: its account, its limit in nano
 --   generation ('' = cached policy | generation token under which the policy was just read from Postgres)
 --   spend ('' = not read | nano and version of the key's month, which were read with the policy)
 --   explicit (1: the client requested that number of output tokens)
@@ -72,8 +73,16 @@ local function key_of(text)
     for field in string.gmatch(text, '([^\30]*)\30') do f[#f + 1] = field end
     key = { hash = f[1], version = f[2], id = f[3], org = f[4], expires = tonumber(f[5]), rpm = tonumber(f[6]) }
     key.tpm, key.cap, key.pays, key.window = tonumber(f[7]), tonumber(f[8]), f[9] == '1', window_prefix .. f[10]
-    if f[11] then
+    key.accounts = key.id
+    if f[11] and f[11] ~= '' then
       key.shared, key.shared_rpm, key.shared_tpm = window_prefix .. f[11], tonumber(f[12]), tonumber(f[13])
+    end
+    if f[14] then
+      key.budgets = {}
+      for i = 14, #f, 2 do
+        key.budgets[#key.budgets + 1] = { id = f[i], limit = tonumber(f[i + 1]) }
+        key.accounts = key.accounts .. ',' .. f[i]
+      end
     end
     keys[text] = key
   end
@@ -116,6 +125,24 @@ local function spend_of(key)
   return spend
 end
 
+local function room_of(limit, spend)
+  return limit - spend.spent - spend.reserved - spend.added
+end
+
+-- Of the cap of a key and its budgets the one that leaves the least: the room, the limit, what is spent of it, and the budget's account
+-- ('' = the cap). Without any, nothing; false while an account is not loaded.
+local function tightest(key, spend, month)
+  local room, limit, spent, account
+  if key.cap then room, limit, spent, account = room_of(key.cap, spend), key.cap, spend.spent, '' end
+  for _, budget in ipairs(key.budgets or {}) do
+    local own = spend_of(spend_prefix .. budget.id .. ':' .. month)
+    if not own then return false end
+    local left = room_of(budget.limit, own)
+    if not room or left < room then room, limit, spent, account = left, budget.limit, own.spent, budget.id end
+  end
+  return room, limit, spent, account
+end
+
 -- Installs the spend that was read with the policy, where none is loaded; as post.lua does.
 local function install_spend(key, figures)
   local nano, version = string.match(figures, '^(%d+):(%d+)$')
@@ -127,10 +154,14 @@ local function install_spend(key, figures)
 end
 
 -- Returns the output tokens allowed, those of them to reserve now, and their price; or a refusal as the fourth value.
-local function afford(wallet, spend, cap, request)
+local function afford(wallet, spend, key, request)
   if not wallet or not spend then return nil, nil, nil, { 'load' } end
-  local available, spent = wallet.available - wallet.added, spend.spent
-  local under_cap = cap and cap - spent - spend.reserved - spend.added
+  local available = wallet.available - wallet.added
+  local under_cap, cap, spent, account
+  if key.cap or key.budgets then
+    under_cap, cap, spent, account = tightest(key, spend, request.month)
+    if under_cap == false then return nil, nil, nil, { 'load' } end
+  end
   local fixed, rate = request.fixed_nano, request.pico_per_output_token
   local want, likely = request.output_tokens, request.likely_tokens
   local price = function(n) return fixed + math.ceil(n * rate / 1000) end
@@ -148,7 +179,7 @@ local function afford(wallet, spend, cap, request)
     if likely == 0 then want = math.min(want, share) end
   end
   if cap and price(want) > under_cap then
-    if fits(under_cap) < 1 then return nil, nil, nil, { 'cap', int(cap), int(spent) } end
+    if fits(under_cap) < 1 then return nil, nil, nil, { 'cap', int(cap), int(spent), account } end
     want = fits(under_cap)
   end
   if price(want) > available then
@@ -163,10 +194,10 @@ local function afford(wallet, spend, cap, request)
   return want, first, price(first), nil
 end
 
--- Records for the alerts that a cap refused a request, if half of it is spent: below that, the request is too large for the cap.
-local function note_cap(key, month, cap, spent)
+-- Records for the alerts that a cap or budget refused a request, if half of it is spent: below that, the request is too large for the cap.
+local function note_cap(account, month, cap, spent)
   if cap == 0 or spent * 2 < cap or call('SCARD', capped_key) >= 10000 then return end
-  call('SADD', capped_key, key .. '|' .. month .. '|' .. int(cap))
+  call('SADD', capped_key, account .. '|' .. month .. '|' .. int(cap))
 end
 
 local function admit(request)
@@ -200,17 +231,24 @@ local function admit(request)
     local month, requested, refusal = request.month, want, nil
     local wallet, spend = wallet_of(wallet_prefix .. key.org), spend_of(spend_prefix .. key.id .. ':' .. month)
     if not spend and request.spend ~= '' then spend = install_spend(spend_prefix .. key.id .. ':' .. month, request.spend) end
-    want, first, reserve, refusal = afford(wallet, spend, key.cap, request)
+    want, first, reserve, refusal = afford(wallet, spend, key, request)
     if refusal then
-      if refusal[1] == 'cap' then note_cap(key.id, month, tonumber(refusal[2]), tonumber(refusal[3])) end
+      if refusal[1] == 'cap' then
+        local account = refusal[4] == '' and key.id or refusal[4]
+        note_cap(account, month, tonumber(refusal[2]), tonumber(refusal[3]))
+      end
       return refusal
     end
     clamped = want < requested and 1 or 0
     if reserve > 0 then
       wallet.added, spend.added = wallet.added + reserve, spend.added + reserve
+      for _, budget in ipairs(key.budgets or {}) do
+        local own = spend_of(spend_prefix .. budget.id .. ':' .. month)
+        own.added = own.added + reserve
+      end
       local last = #reservations
       reservations[last + 1] = deadline
-      reservations[last + 2] = request.id .. '|' .. key.org .. '|' .. key.id .. '|' .. month .. '|' .. int(reserve)
+      reservations[last + 2] = request.id .. '|' .. key.org .. '|' .. key.accounts .. '|' .. month .. '|' .. int(reserve)
     end
   end
   if calls then count(calls, 1) end

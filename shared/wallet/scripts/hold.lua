@@ -14,21 +14,18 @@ local function release(member)
   return false
 end
 
-local function add_reserved(member, sign)
-  local _, org, key, month, amount = string.match(member, '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)$')
-  for _, hash in ipairs({ wallet_prefix .. org, spend_prefix .. key .. ':' .. month }) do
-    if call('HINCRBY', hash, 'reserved', sign .. amount) < 0 then call('HSET', hash, 'reserved', 0) end
-  end
+local function change_reserved(member, sign)
+  add_reserved(member, sign)
   changed = changed + 1
 end
 
 for _, hold in ipairs(additions) do
   local moved = release(hold.member)
   local added = call('ZADD', job_holds_key, 'NX', 0, hold.member) == 1
-  if added and not moved then add_reserved(hold.member, '')
-  elseif moved and not added then add_reserved(hold.member, '-') end
+  if added and not moved then change_reserved(hold.member, '')
+  elseif moved and not added then change_reserved(hold.member, '-') end
 end
 for _, hold in ipairs(releases) do
-  if call('ZREM', job_holds_key, hold.member) == 1 then add_reserved(hold.member, '-') end
+  if call('ZREM', job_holds_key, hold.member) == 1 then change_reserved(hold.member, '-') end
 end
 return changed

@@ -16,10 +16,11 @@ end
 for _, event in ipairs(events) do
   call('XACK', usage_key, 'ledger', event.stream_id)
   if call('XDEL', usage_key, event.stream_id) == 1 and event.cost_nano > 0 then
-    local wallet, spend = wallet_prefix .. event.organisation_id, spend_prefix .. event.key_id .. ':' .. event.month
-    for _, key in ipairs({ wallet, spend }) do
+    local function subtract(key)
       if call('HINCRBY', key, 'unposted', int(-event.cost_nano)) < 0 then call('HSET', key, 'unposted', 0) end
     end
+    subtract(wallet_prefix .. event.organisation_id)
+    for _, key in ipairs(accounts_of(event.accounts, event.month)) do subtract(key) end
   end
 end
 for _, wallet in ipairs(wallets) do
@@ -30,7 +31,7 @@ for _, wallet in ipairs(wallets) do
   end
 end
 for _, spend in ipairs(spends) do
-  local key = spend_prefix .. spend.key_id .. ':' .. spend.month
+  local key = spend_prefix .. spend.account .. ':' .. spend.month
   if is_older(key, spend.version) then
     call('HSET', key, 'posted', spend.spent_nano, 'version', spend.version, 'since', since)
     outdated = outdated + 1

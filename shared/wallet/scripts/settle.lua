@@ -29,7 +29,7 @@ for i, s in ipairs(settlements) do
   local member
   if s.reserved_nano == '' then member = find(s.id)
   elseif s.reserved_nano ~= '0' then
-    member = s.id .. '|' .. s.organisation_id .. '|' .. s.key_id .. '|' .. s.month .. '|' .. s.reserved_nano
+    member = s.id .. '|' .. s.organisation_id .. '|' .. s.accounts .. '|' .. s.month .. '|' .. s.reserved_nano
   end
   if member then members[#members + 1] = member end
   member_at[i] = member
@@ -40,15 +40,15 @@ if #members > 0 then
 end
 
 for i, s in ipairs(settlements) do
-  local member, wallet, spend = member_at[i], wallet_prefix .. s.organisation_id, spend_prefix .. s.key_id .. ':' .. s.month
+  local member, wallet, spends = member_at[i], wallet_prefix .. s.organisation_id, accounts_of(s.accounts, s.month)
   if member and exists[member] then
     exists[member] = nil
     local amount = tonumber(string.match(member, '[^|]*$'))
     add(wallet, 'reserved', -amount)
-    add(spend, 'reserved', -amount)
+    for _, spend in ipairs(spends) do add(spend, 'reserved', -amount) end
   end
   add(wallet, 'unposted', s.cost_nano)
-  add(spend, 'unposted', s.cost_nano)
+  for _, spend in ipairs(spends) do add(spend, 'unposted', s.cost_nano) end
   if s.event ~= '' then call('XADD', usage_key, '*', 'e', s.event) end
   if s.token_difference ~= 0 then
     if s.token_bucket_us > 0 then correct(window_prefix .. s.rate_key .. ':tokens', s.token_bucket_us, s.token_difference) end

@@ -19,10 +19,7 @@ call('HSET', sweeper_key, 'last', now_text, 'since', string.format('%.0f', since
 
 local function release(set, member)
   if call('ZREM', set, member) == 0 then return end
-  local _, org, key, month, amount = string.match(member, '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)$')
-  for _, hash in ipairs({ wallet_prefix .. org, spend_prefix .. key .. ':' .. month }) do
-    if call('HINCRBY', hash, 'reserved', '-' .. amount) < 0 then call('HSET', hash, 'reserved', 0) end
-  end
+  add_reserved(member, '-')
   released = released + 1
 end
 

@@ -79,9 +79,12 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
     { from: new Date(clock.now() - 1_000).toISOString(), to: new Date(clock.now()).toISOString() },
     operatorActor,
   )
+  const presetName = mark.slice(0, 60)
+  await services.presets.save(organisationId, presetName, { model: 'auto' }, operatorActor)
   const topUp = newId('top')
   const paid = { amountNano: 10_000_000_000n, method: 'card', status: 'paid', checkoutSessionId: mark } as const
   await db.topUp.create({ data: { id: topUp, organisationId, createdAt: new Date(clock.now()), ...paid } })
+  const member = await db.membership.findFirst({ where: { organisationId } })
   return {
     ids: [
       ['/keys/', { key: hashSecret(secret) }],
@@ -93,12 +96,16 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
       ['/deliveries/', { delivery: delivery.id }],
       ['/requests/', { id: generation.id }],
       ['/top-ups/', { id: topUp }],
+      ['/budgets/', { scope: member?.userId ?? 'none' }],
+      ['/presets/', { name: presetName }],
     ],
     bodies: {
       [`POST ${root}/keys`]: { name: 'theirs' },
       [`PATCH ${root}/keys/{key}/content-logging`]: { content_logging: null },
       [`POST ${root}/top-ups`]: { amount_usd: 10 },
+      [`PUT ${root}/budgets/{scope}`]: { limit_usd: 5 },
       [`POST ${root}/alerts/rules`]: { name: 'theirs', kind: 'spend', threshold: 5, window: 'day' },
+      [`POST ${root}/presets/{name}/current`]: { version: 1 },
       [`POST ${root}/alerts/rules/{rule}/test`]: { channel: 'slack' },
       [`POST ${root}/webhooks/test`]: { url },
       [`POST ${root}/webhooks/endpoints`]: { url, events: ['*'] },

@@ -80,6 +80,7 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
     learning: true,
     provider: null,
     contentLogging: null,
+    budgets: null,
     state: 'active' as const,
     suspended: false,
   }

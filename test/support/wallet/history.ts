@@ -16,6 +16,7 @@ import {
 } from '../../../shared/wallet/admission.ts'
 import { parseEvent, postUsage, type StreamedEvent } from '../../../shared/wallet/ledger.ts'
 import { sweepReservations } from '../../../shared/wallet/reconcile.ts'
+import type { SpendBudget } from '../../../shared/wallet/reservation.ts'
 import { loadScripts, type ScriptArguments, type ScriptCalls, type Scripts } from '../../../shared/wallet/scripts.ts'
 import type { UsageEvent } from '../../../shared/wallet/usage-event.ts'
 import type { Stores } from '../gateway.ts'
@@ -28,7 +29,7 @@ export const picoPerOutputToken = 1_234_567
 export const price = (tokens: number) => fixedNano + Math.ceil((tokens * picoPerOutputToken) / 1_000)
 
 type Deposit = { organisation: string; amount: number; releasedAtMs: number }
-type Charge = { organisation: string; spend: string; cost: number; booked: boolean }
+type Charge = { organisation: string; spends: string[]; cost: number; booked: boolean }
 /** `extends`: the request whose output this reservation reserves while it runs; null = the reservation is of a request itself. */
 type Open = { reservation: Reservation; process: Process; reserved: boolean; extends: Open | null }
 /** How much output a request wants, and how it may be served with less. */
@@ -39,7 +40,7 @@ export class Truth {
   deposits: Deposit[] = []
   charges = new Map<string, Charge>()
   open: Open[] = []
-  /** What wiped reservations may have let a key spend beyond its cap, by key and month. */
+  /** What wiped reservations may have let a key or budget spend beyond its limit, by its account and month. */
   slack = new Map<string, number>()
   /** The same of an organisation's balance. */
   readonly #overdrafts = new Map<string, number>()
@@ -51,8 +52,7 @@ export class Truth {
 
   /** A request was charged whose reservation had been wiped: others may have been admitted with the same money. */
   addSlack({ billing, month }: Reservation, cost: number): void {
-    const spend = spendOf({ billing, month })
-    this.slack.set(spend, (this.slack.get(spend) ?? 0) + cost)
+    for (const spend of spendsOf({ billing, month })) this.slack.set(spend, (this.slack.get(spend) ?? 0) + cost)
     this.allowOverdraft(billing.organisationId, cost)
   }
 
@@ -88,13 +88,13 @@ export class Truth {
 
   spent(spend: string): number {
     return sum(
-      [...this.charges.values()].filter(it => it.spend === spend),
+      [...this.charges.values()].filter(it => it.spends.includes(spend)),
       it => it.cost,
     )
   }
 
   spendReserved(spend: string): number {
-    const own = this.open.filter(it => it.reserved && spendOf(it.reservation) === spend)
+    const own = this.open.filter(it => it.reserved && spendsOf(it.reservation).includes(spend))
     return sum(own, it => it.reservation.reservedNano)
   }
 
@@ -114,8 +114,9 @@ export function sum<T>(items: T[], amount: (item: T) => number): number {
   return items.reduce((total, item) => total + amount(item), 0)
 }
 
-export function spendOf({ billing, month }: Pick<Reservation, 'billing' | 'month'>): string {
-  return `${billing.keyId}:${month}`
+/** The month of a key, and of its budgets. */
+export function spendsOf({ billing, month }: Pick<Reservation, 'billing' | 'month'>): string[] {
+  return [billing.keyId, ...(billing.budgets ?? []).map(({ id }) => id)].map(account => `${account}:${month}`)
 }
 
 /** A web process's part in the money. Its next reply from a script can be lost on the way. */
@@ -145,7 +146,7 @@ export class Process {
   }
 }
 
-/** Real stores with two organisations and three keys, and the truth about them. */
+/** Real stores with two organisations and four keys, and the truth about them. */
 export class World {
   readonly clock = testClock('2027-01-30T10:00:00Z')
   readonly redis: Redis
@@ -172,10 +173,13 @@ export class World {
     this.truth = new Truth()
     this.processes = [new Process(this), new Process(this)]
     const [rich, poor] = [await this.#organisation(), await this.#organisation()]
+    const ofMember = await this.#budget(rich, 'user_m', 50_000_000)
+    const ofAll = await this.#budget(poor, '', 22_000_000)
     this.billingContexts = [
       await this.#key(rich, null),
-      await this.#key(rich, 40_000_000),
-      await this.#key(poor, 25_000_000),
+      await this.#key(rich, 40_000_000, ofMember),
+      await this.#key(poor, 25_000_000, ofAll),
+      await this.#key(rich, null, ofMember),
     ]
   }
 
@@ -190,11 +194,21 @@ export class World {
     return id
   }
 
-  async #key(organisationId: string, capNano: number | null): Promise<BillingContext> {
+  async #budget(organisationId: string, memberId: string, limitNano: number): Promise<SpendBudget> {
+    const id = newId('bdg')
+    const now = new Date(this.clock.now())
+    const terms = { limitNano: BigInt(limitNano), blocks: true, createdAt: now, updatedAt: now }
+    await this.db.budget.create({ data: { id, organisationId, memberId, ...terms } })
+    return { id, limitNano, of: memberId === '' ? 'organisation' : 'member' }
+  }
+
+  async #key(organisationId: string, capNano: number | null, budget?: SpendBudget): Promise<BillingContext> {
     const id = newId('key')
     const shown = { name: id, prefix: 'svc_sk_live_', last4: 'test', environment: 'live' as const }
-    await this.db.apiKey.create({ data: { id, organisationId, hash: id, ...shown } })
-    const limits = { expiresAtMs: null, rpmLimit: null, tpmLimit: null, capNano }
+    const createdById = budget?.of === 'member' ? 'user_m' : null
+    await this.db.apiKey.create({ data: { id, organisationId, hash: id, createdById, ...shown } })
+    const budgets = budget ? [budget] : null
+    const limits = { expiresAtMs: null, rpmLimit: null, tpmLimit: null, capNano, budgets }
     return { hash: id, version: 1, keyId: id, rateKey: id, organisationId, ...limits, spendsMoney: true }
   }
 
@@ -242,8 +256,8 @@ export class World {
     const extras = this.truth.extrasOf(open)
     this.truth.open = this.truth.open.filter(it => it !== open)
     const { organisationId: organisation } = reservation.billing
-    const spend = spendOf(reservation)
-    if (cost > 0) this.truth.charges.set(reservation.id, { organisation, spend, cost, booked: false })
+    const spends = spendsOf(reservation)
+    if (cost > 0) this.truth.charges.set(reservation.id, { organisation, spends, cost, booked: false })
     if (!open.reserved || extras.some(it => !it.reserved)) this.truth.addSlack(reservation, cost)
     else this.truth.allowOverdraft(organisation, Math.max(0, cost - reservedWith(open, extras)))
     process.admission.settle(reservation, cost, 0, usageEvent(reservation, cost, this.clock.now()))

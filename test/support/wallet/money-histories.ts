@@ -1,12 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
+import { spendFigures } from '../../../shared/wallet/accounts.ts'
 import type { BillingContext } from '../../../shared/wallet/admission.ts'
 import { checkLedger, openReservations } from '../../../shared/wallet/check.ts'
 import { maintainPartitions } from '../../../shared/wallet/partitions.ts'
 import { reconcile } from '../../../shared/wallet/reconcile.ts'
 import type { Test } from '../test.ts'
 import { use, useStores } from '../use.ts'
-import { fixedNano, picoPerOutputToken, price, spendOf, type Wanted, World } from './history.ts'
+import { fixedNano, picoPerOutputToken, price, spendsOf, type Wanted, World } from './history.ts'
 import { spendKinds } from './money.ts'
 
 const endOfTime = Date.parse('9999-12-31T00:00:00Z')
@@ -14,7 +15,7 @@ const endOfTime = Date.parse('9999-12-31T00:00:00Z')
 let world: World
 
 const small = fc.nat(1_000)
-const which = fc.nat(2)
+const which = fc.nat(3)
 const kind = <K extends string>(name: K) => ({ kind: fc.constant(name) })
 const hourMs = 3_600_000
 
@@ -61,8 +62,8 @@ async function take(step: Step): Promise<void> {
     case 'settle': {
       const open = runningAt(step.which)
       if (!open) return
-      // A capped key is never charged beyond its reservation.
-      const share = open.reservation.billing.capNano === null ? step.share : Math.min(step.share, 100)
+      // A bounded key is never charged beyond its reservation.
+      const share = isBounded(open.reservation.billing) ? Math.min(step.share, 100) : step.share
       if (step.lost === 0) open.process.loses = 'settle'
       lags ||= step.lost === 0
       await world.settle(open, Math.floor((truth.reservedFor(open) * share) / 100))
@@ -100,12 +101,18 @@ function runningAt(index: number) {
   return running[index % running.length]
 }
 
-/** What a key may reserve: of the wallet, and under its cap. */
+/** Whether a cap or a budget bounds what a key spends. */
+function isBounded({ capNano, budgets }: BillingContext): boolean {
+  return capNano !== null || !!budgets
+}
+
+/** What a key may reserve: of the wallet, and under its cap and its budgets. */
 function roomOf(billing: BillingContext, month = world.month()): { available: number; room: number } {
   const { truth, clock } = world
-  const spend = spendOf({ billing, month })
-  const room = billing.capNano === null ? Infinity : billing.capNano - truth.spent(spend) - truth.spendReserved(spend)
-  return { available: truth.available(billing.organisationId, clock.now()), room }
+  const limits = [billing.capNano ?? Infinity, ...(billing.budgets ?? []).map(({ limitNano }) => limitNano)]
+  const spends = spendsOf({ billing, month })
+  const rooms = limits.map((limit, i) => limit - truth.spent(spends[i]!) - truth.spendReserved(spends[i]!))
+  return { available: truth.available(billing.organisationId, clock.now()), room: Math.min(...rooms) }
 }
 
 async function admit(step: Extract<Step, { kind: 'admit' }>): Promise<void> {
@@ -150,7 +157,7 @@ function grant(billing: BillingContext, wanted: Wanted, available: number, room:
   let tokens = wanted.outputTokens
   const share = Math.max(4_096, fits(fixedNano + Math.floor(Math.min(available, room) / 10)))
   if (!explicit && likelyTokens === 0) tokens = Math.min(tokens, share)
-  if (billing.capNano !== null && price(tokens) > room) {
+  if (isBounded(billing) && price(tokens) > room) {
     if (fits(room) < 1) return 'monthly_spend_cap_reached'
     tokens = fits(room)
   }
@@ -178,6 +185,12 @@ async function invariants(): Promise<void> {
     const rows = await db.keySpend.findMany({ where: { keyId } })
     for (const { month, spentNano } of rows)
       atMost('spend', Number(spentNano), (capNano ?? Infinity) + (truth.slack.get(`${keyId}:${month}`) ?? 0))
+  }
+  for (const { id, limitNano } of world.billingContexts.flatMap(({ budgets }) => budgets ?? [])) {
+    for (const month of new Set([...truth.slack.keys(), `:${world.month()}`].map(spend => spend.split(':')[1]!))) {
+      const [figures] = await spendFigures(db, [{ account: id, month }])
+      atMost('budget', Number(figures!.spentNano), limitNano + (truth.slack.get(`${id}:${month}`) ?? 0))
+    }
   }
   const charges = await db.ledgerEntry.findMany({
     where: {

@@ -10,8 +10,11 @@ const labels = choices.map(value => ({ value, label: value }))
 /** The time that a page shows, as the routes take it: a span up to now, or two times. */
 export type TimeQuery = { span?: string; from?: string; to?: string }
 
-/** The time in the URL, or the page's default: a span, or `all` for times of any age. */
-export function useTime(usual: string): [time: TimeQuery, set: (time: TimeQuery) => void] {
+/** The time in the URL, or the page's default: a span, or `all` for times of any age. `more`: spans that this page has as well. */
+export function useTime(
+  usual: string,
+  more: readonly string[] = [],
+): [time: TimeQuery, set: (time: TimeQuery) => void] {
   const [address, setAddress] = useSearchParams()
   const [span, from, to] = ['span', 'from', 'to'].map(name => address.get(name) ?? '') as [string, string, string]
   const set = (time: TimeQuery) =>
@@ -28,11 +31,11 @@ export function useTime(usual: string): [time: TimeQuery, set: (time: TimeQuery)
       { replace: true },
     )
   if (isTime(from)) return [{ from, ...(isTime(to) && { to }) }, set]
-  if (choices.includes(span)) return [{ span }, set]
+  if (choices.includes(span) || more.includes(span)) return [{ span }, set]
   return [usual === 'all' ? {} : { span: usual }, set]
 }
 
-function isTime(text: string): boolean {
+export function isTime(text: string): boolean {
   return text !== '' && !Number.isNaN(Date.parse(text))
 }
 

@@ -1,4 +1,4 @@
-import { Button, Group, Table } from '@mantine/core'
+import { Button, Group, Table, UnstyledButton } from '@mantine/core'
 import type { InfiniteData, UseInfiniteQueryResult } from '@tanstack/react-query'
 import { type CSSProperties, Fragment, type ReactNode } from 'react'
 import { Failure, Show } from './states.tsx'
@@ -17,6 +17,8 @@ export type Column<Row> = {
   maxWidth?: number
   /** Below the last row. */
   footer?: ReactNode
+  /** The name of the order that its header chooses; without it, the header is text. */
+  order?: string
   /**
    * Where the cell is in the card of a row on narrow screens: `lead` and `aside` are its first line, `line` and `labelled` (with the
    * header) share the second one. If any column says so, those that do not are left out there; otherwise cards list all cells.
@@ -41,6 +43,9 @@ type TableProps<Row> = {
   onRow?: (row: Row) => void
   /** The key of the row that is open. */
   openedRow?: string
+  /** The order of the rows, with a minus if descending, and how a header changes it. */
+  sort?: string
+  onSort?: (sort: string) => void
   /** The group of a row; rows of a group follow each other, and the first has the group's heading above it. */
   groupOf?: (row: Row) => string
 }
@@ -48,8 +53,21 @@ type TableProps<Row> = {
 /** A table of loaded rows; `empty` replaces it if there are none. */
 export function DataTable<Row>({ rows, empty = null, ...table }: TableProps<Row> & { rows: Row[]; empty?: ReactNode }) {
   if (rows.length === 0) return empty
-  const { label, columns, rowKey, minWidth, maxWidth, maxHeight, dense, hiddenHeader, onRow, openedRow, groupOf } =
-    table
+  const {
+    label,
+    columns,
+    rowKey,
+    minWidth,
+    maxWidth,
+    maxHeight,
+    dense,
+    hiddenHeader,
+    onRow,
+    openedRow,
+    groupOf,
+    sort,
+    onSort,
+  } = table
   const canScroll = minWidth !== undefined || maxHeight !== undefined
   return (
     <div
@@ -67,9 +85,23 @@ export function DataTable<Row>({ rows, empty = null, ...table }: TableProps<Row>
       >
         <Table.Thead role="rowgroup" className={hiddenHeader ? 'visually-hidden' : undefined}>
           <Table.Tr role="row">
-            {columns.map(({ header, key = header, kind, width, maxWidth: longest }) => (
-              <Table.Th key={key} role="columnheader" scope="col" data-kind={kind} w={width} style={wrapped(longest)}>
-                {kind === 'actions' ? <span className="visually-hidden">{header}</span> : header}
+            {columns.map(({ header, key = header, kind, width, maxWidth: longest, order }) => (
+              <Table.Th
+                key={key}
+                role="columnheader"
+                scope="col"
+                data-kind={kind}
+                w={width}
+                style={wrapped(longest)}
+                {...(order && { 'aria-sort': directionOf(order, sort) })}
+              >
+                {order && onSort ? (
+                  <SortButton header={header} order={order} kind={kind} sort={sort} onSort={onSort} />
+                ) : kind === 'actions' ? (
+                  <span className="visually-hidden">{header}</span>
+                ) : (
+                  header
+                )}
               </Table.Th>
             ))}
           </Table.Tr>
@@ -99,6 +131,29 @@ export function DataTable<Row>({ rows, empty = null, ...table }: TableProps<Row>
         {columns.some(({ footer }) => footer !== undefined) && <Footer columns={columns} />}
       </Table>
     </div>
+  )
+}
+
+function directionOf(order: string, sort: string | undefined): 'ascending' | 'descending' | 'none' {
+  return sort === order ? 'ascending' : sort === `-${order}` ? 'descending' : 'none'
+}
+
+/** A header that sorts by its column: numbers from the largest, names from A. */
+function SortButton({
+  header,
+  order,
+  kind,
+  sort,
+  onSort,
+}: { header: string; order: string; kind: string | undefined } & Required<Pick<TableProps<never>, 'onSort'>> &
+  Pick<TableProps<never>, 'sort'>) {
+  const direction = directionOf(order, sort)
+  const isDescending = direction === 'none' ? kind === 'number' : direction === 'ascending'
+  return (
+    <UnstyledButton fz="inherit" fw="inherit" c="inherit" onClick={() => onSort(isDescending ? `-${order}` : order)}>
+      {header}
+      <span aria-hidden>{direction === 'ascending' ? ' ↑' : direction === 'descending' ? ' ↓' : ''}</span>
+    </UnstyledButton>
   )
 }
 

@@ -1,6 +1,7 @@
 import {
   type Icon,
   IconActivity,
+  IconAdjustments,
   IconBell,
   IconBox,
   IconChartBar,
@@ -47,6 +48,12 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
         page: lazy(() => import('../pages/playground/index.tsx')),
       },
       { path: 'models', label: 'Models', icon: IconBox, page: lazy(() => import('../pages/models/index.tsx')) },
+      {
+        path: 'presets',
+        label: 'Presets',
+        icon: IconAdjustments,
+        page: lazy(() => import('../pages/presets/index.tsx')),
+      },
       { path: 'keys', label: 'API keys', icon: IconKey, page: lazy(() => import('../pages/keys/index.tsx')) },
     ],
   },

@@ -119,15 +119,20 @@ type Filters = Days & { kind: string; detail: string }
 
 function Export(filters: Filters) {
   const { base } = usePlace()
+  const { kind, ...whole } = filters
   return (
-    <Button
-      component="a"
-      href={`${base}/billing/ledger.csv${queryText(filters)}`}
-      download
-      variant="default"
-      leftSection={<IconDownload size={16} aria-hidden />}
-    >
-      Export CSV
+    <Group gap="xs">
+      {/* A statement of one kind has no balances. */}
+      {kind === '' && <Download label="Export PDF" href={`${base}/billing/statement.pdf${queryText(whole)}`} />}
+      <Download label="Export CSV" href={`${base}/billing/ledger.csv${queryText(filters)}`} />
+    </Group>
+  )
+}
+
+function Download({ label, href }: { label: string; href: string }) {
+  return (
+    <Button component="a" href={href} download variant="default" leftSection={<IconDownload size={16} aria-hidden />}>
+      {label}
     </Button>
   )
 }

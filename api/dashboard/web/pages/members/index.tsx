@@ -2,6 +2,7 @@ import { Anchor, Button, Group, Stack, Text, Title, VisuallyHidden } from '@mant
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link } from 'wouter'
+import type { Budget } from '../../../wire/members.ts'
 import { call, callAuth, queryText } from '../../api.ts'
 import { Page } from '../../components/page.tsx'
 import { Failure, Show } from '../../components/states.tsx'
@@ -10,6 +11,7 @@ import { Time } from '../../components/time.tsx'
 import { count, day, usd } from '../../format.ts'
 import { type Place, usePlace } from '../../session.tsx'
 import { useChange } from '../../use-change.ts'
+import { BudgetDialog, type BudgetOwner, BudgetSpend, EditButton, OrganisationBudget, useBudgets } from './budgets.tsx'
 import { InviteForm } from './invite-form.tsx'
 import { type Member, useMembers } from './member.ts'
 import { Removal } from './removal.tsx'
@@ -21,12 +23,24 @@ export default function Members() {
   const place = usePlace()
   const members = useMembers()
   const isAdmin = place.may('admin')
+  const budgets = useBudgets()
+  const [owner, setOwner] = useState<BudgetOwner | null>(null)
   return (
     <Page
       title="Members"
       description="Members can view everything and manage the API keys that they created. Admins manage all API keys, webhooks and members. Owners also manage billing and other owners."
     >
-      <Show query={members}>{list => <MemberTable members={list} />}</Show>
+      <OrganisationBudget onEdit={setOwner} />
+      <Show query={members}>
+        {list => <MemberTable members={list} budgets={budgets.data ?? []} onBudget={setOwner} />}
+      </Show>
+      {owner && (
+        <BudgetDialog
+          owner={owner}
+          budget={budgets.data?.find(({ scope }) => scope === owner.scope)}
+          onClose={() => setOwner(null)}
+        />
+      )}
       {isAdmin && (
         <>
           <Title order={2}>Invitations</Title>
@@ -38,7 +52,9 @@ export default function Members() {
   )
 }
 
-function MemberTable({ members }: { members: Member[] }) {
+type Budgets = { budgets: Budget[]; onBudget: (owner: BudgetOwner) => void }
+
+function MemberTable({ members, ...budgets }: { members: Member[] } & Budgets) {
   const place = usePlace()
   const [leaving, setLeaving] = useState<Member | null>(null)
   return (
@@ -46,7 +62,7 @@ function MemberTable({ members }: { members: Member[] }) {
       <DataTable
         label="Members"
         rows={members}
-        columns={columns(place, members, setLeaving)}
+        columns={columns(place, members, budgets, setLeaving)}
         rowKey={({ id }) => id}
         minWidth={820}
       />
@@ -55,19 +71,29 @@ function MemberTable({ members }: { members: Member[] }) {
   )
 }
 
-function columns(place: Place, members: Member[], onRemove: (member: Member) => void): Column<Member>[] {
+function columns(
+  place: Place,
+  members: Member[],
+  { budgets, onBudget }: Budgets,
+  onRemove: (member: Member) => void,
+): Column<Member>[] {
   const { me, home } = place
+  const isAdmin = place.may('admin')
+  const ownerOf = ({ user_id: scope, name }: Member) => ({ scope, name })
+  const budgetOf = ({ user_id: id }: Member) => budgets.find(({ scope }) => scope === id)
   return [
     {
       header: 'Member',
       kind: 'rowHeader',
+      card: 'lead',
       maxWidth: 280,
       cell: member => <Name member={member} isOwn={member.user_id === me.id} />,
     },
-    { header: 'Role', cell: member => <RoleCell member={member} /> },
+    { header: 'Role', card: 'aside', cell: member => <RoleCell member={member} /> },
     {
       header: 'API keys',
       kind: 'number',
+      card: 'labelled',
       cell: ({ user_id, name, keys }) => (
         <Anchor component={Link} href={`${home}/keys?member=${user_id}`} size="sm">
           {count(keys)}
@@ -78,25 +104,40 @@ function columns(place: Place, members: Member[], onRemove: (member: Member) => 
     {
       header: 'Spend this month',
       kind: 'number',
+      card: 'labelled',
       cell: ({ user_id, name, spend_month_usd }) => (
-        <Anchor component={Link} href={`${home}/usage?member=${user_id}&from=${monthStart()}`} size="sm">
+        <Anchor component={Link} href={`${home}/usage?member=${user_id}`} size="sm">
           {usd(spend_month_usd)}
           <VisuallyHidden> spent by the API keys of {name}</VisuallyHidden>
         </Anchor>
       ),
     },
+    ...(budgets.some(({ scope }) => scope !== 'organisation')
+      ? [
+          {
+            header: 'Monthly budget',
+            card: 'labelled' as const,
+            cell: (member: Member) => <BudgetSpend owner={ownerOf(member)} budget={budgetOf(member)} />,
+          },
+        ]
+      : []),
     ...(members.some(({ account }) => account !== null) ? accountColumns : []),
     { header: 'Joined', nowrap: true, cell: ({ joined_at }) => <Time at={joined_at} /> },
     {
       header: 'Actions',
       kind: 'actions',
-      cell: member =>
-        (member.user_id === me.id || mayChange(place, member)) && (
-          <Button size="compact-sm" variant="subtle" color="red" onClick={() => onRemove(member)}>
-            {member.user_id === me.id ? 'Leave' : 'Remove'}
-            <VisuallyHidden> {member.email}</VisuallyHidden>
-          </Button>
-        ),
+      card: 'line',
+      cell: member => (
+        <Group gap={4} justify="flex-end" wrap="nowrap">
+          {isAdmin && <EditButton owner={ownerOf(member)} onEdit={onBudget} />}
+          {(member.user_id === me.id || mayChange(place, member)) && (
+            <Button size="compact-sm" variant="subtle" color="red" onClick={() => onRemove(member)}>
+              {member.user_id === me.id ? 'Leave' : 'Remove'}
+              <VisuallyHidden> {member.email}</VisuallyHidden>
+            </Button>
+          )}
+        </Group>
+      ),
     },
   ]
 }
@@ -126,12 +167,6 @@ function Name({ member: { name, email }, isOwn }: { member: Member; isOwn: boole
       </Text>
     </>
   )
-}
-
-/** The start of the UTC month, in which spend and caps count. */
-function monthStart(): string {
-  const now = new Date()
-  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth())).toISOString()
 }
 
 function Invitations() {

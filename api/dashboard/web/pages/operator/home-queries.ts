@@ -94,6 +94,16 @@ export const usePause = (name: string, pause: { reason: string; hours: number | 
   }, onDone)
 export const useResume = (name: string) =>
   useChange<void, Provider>(() => call(`${providerPath(name)}/resume`, { method: 'POST' }))
+export const useAddProviderKey = (
+  name: string,
+  body: { key: string; replaces?: string; skip_test: boolean },
+  onDone: () => void,
+) => useChange<void, Provider>(() => call(`${providerPath(name)}/keys`, { body }), onDone)
+export const useRemoveProviderKey = (name: string, onDone: () => void) =>
+  useChange<string, Provider>(
+    id => call(`${providerPath(name)}/keys/${encodeURIComponent(id)}`, { method: 'DELETE' }),
+    onDone,
+  )
 export const useProviderTest = (name: string) =>
   useChange<void, ProviderTest>(() => call(`${providerPath(name)}/test`, { method: 'POST' }))
 

@@ -15,14 +15,12 @@ const keyColumns: Column<ProviderKey>[] = [
   {
     header: 'API key',
     kind: 'rowHeader',
-    cell: ({ id }) => (
-      <Text size="sm" ff="monospace">
-        {id}
-      </Text>
-    ),
+    card: 'lead',
+    cell: ({ label }) => <Text size="sm">{label}</Text>,
   },
   {
     header: 'State',
+    card: 'aside',
     cell: ({ state, retry_in_ms: retryMs }) => (
       <>
         <Badge color={keyStates[state].color} miw="max-content">
@@ -36,7 +34,12 @@ const keyColumns: Column<ProviderKey>[] = [
       </>
     ),
   },
-  { header: 'Last error', maxWidth: 480, cell: ({ last_error: error }) => (error ? errorText(error) : '–') },
+  {
+    header: 'Last error',
+    maxWidth: 480,
+    card: 'line',
+    cell: ({ last_error: error }) => (error ? errorText(error) : '–'),
+  },
 ]
 
 /** A provider’s API keys, as it treats them. */
@@ -50,15 +53,25 @@ export function Keys({ keys }: { keys: ProviderKey[] }) {
 }
 
 const deploymentColumns: Column<Deployment>[] = [
-  { header: 'Model', kind: 'rowHeader', cell: ({ model }) => model },
-  { header: 'State', cell: deployment => <DeploymentBadge deployment={deployment} /> },
-  { header: 'TTFT', kind: 'number', cell: ({ first_byte_ms: ms }) => (ms === null ? '–' : duration(ms)) },
+  { header: 'Model', kind: 'rowHeader', card: 'lead', cell: ({ model }) => model },
+  { header: 'State', card: 'aside', cell: deployment => <DeploymentBadge deployment={deployment} /> },
+  {
+    header: 'TTFT',
+    kind: 'number',
+    card: 'labelled',
+    cell: ({ first_byte_ms: ms }) => (ms === null ? '–' : duration(ms)),
+  },
   {
     header: 'Speed',
     kind: 'number',
     cell: ({ tokens_per_second: speed }) => (speed === null ? '–' : `${speed} tokens/s`),
   },
-  { header: 'Last error', maxWidth: 400, cell: ({ last_error: error }) => (error ? errorText(error) : '–') },
+  {
+    header: 'Last error',
+    maxWidth: 400,
+    card: 'line',
+    cell: ({ last_error: error }) => (error ? errorText(error) : '–'),
+  },
 ]
 
 /** The models of a provider that were called lately, or failed. */

@@ -36,6 +36,7 @@ import {
   useServiceUsage,
 } from './home-queries.ts'
 import { Incidents } from './incidents.tsx'
+import { AddedKeys } from './provider-keys.tsx'
 import { errorText, ProviderBadge } from './provider-state.tsx'
 import { Deployments, Keys } from './provider-tables.tsx'
 
@@ -69,6 +70,7 @@ export function ProviderPage({ name }: { name: string }) {
               <Incidents provider={name} />
               <Failures name={name} time={time} />
               <Keys keys={data.keys} />
+              {data.takes_keys && <AddedKeys provider={data} />}
               <Deployments deployments={data.deployments} />
             </Stack>
           )}

@@ -6,23 +6,25 @@ import { Show } from '../../components/states.tsx'
 import { usePlace } from '../../session.tsx'
 import { GroupTable } from './group-table.tsx'
 import { type UsageChoice, useGroups } from './queries.ts'
-import { dimensions, granularities, isNamed, NoTag, useChoice } from './series-chart.tsx'
+import { dimensions, isNamed, NoTag, periodRows, useChoice } from './series-chart.tsx'
 
-const seconds = [{ value: 'none', label: 'nothing' }, ...dimensions]
+const rows = [...periodRows, ...dimensions]
+const seconds = [{ value: 'none', label: 'nothing' }, ...rows]
 
-const rollups = [{ value: 'total', label: 'total' }, ...granularities]
-
-/** Usage by up to two properties and by period, as a table and as files. */
+/** Usage by one property or period, or by two of them, as a table and as files. */
 export function Breakdown({ choice }: { choice: UsageChoice }) {
   const { base } = usePlace()
-  const [by, setBy] = useChoice('rows', dimensions, 'key')
-  const [then, setThen] = useChoice('then', seconds, 'model')
-  const thenBy = then === 'none' || then === by ? '' : then
+  const [by, setBy] = useChoice('rows', rows, 'key')
+  const [then, setThen] = useChoice('then', seconds, 'none')
+  const [sort, setSort] = useFilter('sort')
   const [tag] = useFilter('tag')
-  const [rollup, setRollup] = useChoice('rollup', rollups, 'total')
-  const granularity = rollup === 'total' ? '' : rollup
-  const query = { ...choice, by, then_by: thenBy, granularity, tag }
-  const isReady = isNamed([by, thenBy], tag)
+  // A second period says nothing that the first one does not.
+  const isPeriod = (name: string) => periodRows.some(({ value }) => value === name)
+  const thenBy = then === by || (isPeriod(by) && isPeriod(then)) ? 'none' : then
+  const names = [by, thenBy].filter(name => name !== 'none' && !isPeriod(name))
+  const granularity = [by, thenBy].find(isPeriod) ?? ''
+  const query = { ...choice, by: names[0] ?? 'none', then_by: names[1] ?? '', granularity, tag }
+  const isReady = isNamed(names, tag)
   const groups = useGroups(query, isReady)
   return (
     <Paper component="section" aria-labelledby="groups" withBorder p="md" style={{ minWidth: 0 }}>
@@ -32,9 +34,8 @@ export function Breakdown({ choice }: { choice: UsageChoice }) {
             Breakdown
           </Title>
           <Group gap="xs">
-            <GroupSelect label="by" data={dimensions} value={by} onChange={setBy} />
-            <GroupSelect label="then by" data={seconds} value={thenBy || 'none'} onChange={setThen} />
-            <GroupSelect label="per" data={rollups} value={rollup} onChange={setRollup} />
+            <GroupSelect label="by" data={rows} value={by} onChange={setBy} />
+            <GroupSelect label="then by" data={seconds} value={thenBy} onChange={setThen} />
             <ExportButtons hrefOf={format => `${base}/usage/groups.${format}${queryText(query)}`} />
           </Group>
         </Group>
@@ -44,9 +45,11 @@ export function Breakdown({ choice }: { choice: UsageChoice }) {
               <GroupTable
                 data={data}
                 choice={choice}
-                names={thenBy === '' ? [by] : [by, thenBy]}
+                names={names}
                 tag={tag}
                 granularity={granularity}
+                sort={sort}
+                onSort={setSort}
               />
             )}
           </Show>

@@ -1,50 +1,86 @@
 import { Anchor, Text } from '@mantine/core'
 import { Link } from 'wouter'
-import type { UsageBefore, UsageGroups, UsageRow } from '../../../wire/usage.ts'
+import type { Sums, UsageBefore, UsageGroups, UsageRow } from '../../../wire/usage.ts'
 import { Empty } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
-import { count, day, duration, percent, shortCount, shortDay, usd } from '../../format.ts'
+import { count, day, duration, exactUsd, percent, shortCount, shortDay, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { Change } from '../overview/tiles.tsx'
 import { typeName } from '../requests/types.ts'
+import { beforeName, PeriodNote } from './period.tsx'
 import { isOfRequests, requestsHref, type UsageChoice } from './queries.ts'
 import { dimensions } from './series-chart.tsx'
 import { errorsOf } from './sums.ts'
 
-/** The rows of a breakdown with their total, and with the change of their cost unless they are of periods. */
-export function GroupTable({
-  data,
-  choice,
-  names,
-  tag,
-  granularity,
-}: {
+/** A row of the table; `other`: the sum of all groups that have none. */
+type Row = UsageRow & { isOther?: boolean }
+
+type TableProps = {
   data: UsageGroups
   choice: UsageChoice
   names: string[]
   tag: string
   granularity: string
-}) {
-  const { rows, total, has_more: hasMore } = data
+  /** The column and the direction; '' = as the route has them. */
+  sort: string
+  onSort: (sort: string) => void
+}
+
+/** The rows of a breakdown with their total, and with the change of their cost unless they are of periods. */
+export function GroupTable({ data, choice, names, tag, granularity, sort, onSort }: TableProps) {
+  const { rows, other, total, from, to, statement_usd: statementUsd } = data
   if (rows.length === 0) return <Empty title="No requests in this period">Requests appear here when they end.</Empty>
+  const columns = columnsOf(data, choice, names, tag, granularity)
+  const rest: Row[] = other ? [{ start: null, end: null, groups: [], isOther: true, ...other }] : []
   return (
     <>
       <DataTable
         label="Usage by group"
-        rows={rows}
-        columns={columnsOf(data, choice, names, tag, granularity)}
-        rowKey={({ start, groups }) => JSON.stringify([start, groups.map(({ id }) => id)])}
+        rows={[...sorted(rows, sort), ...rest]}
+        columns={columns}
+        rowKey={({ start, groups, isOther }) =>
+          isOther ? 'other' : JSON.stringify([start, groups.map(({ id }) => id)])
+        }
         minWidth={940}
         dense
+        sort={sort || (granularity === '' ? '-cost' : '-period')}
+        onSort={onSort}
       />
-      {hasMore && (
+      {other && (
         <Text size="xs" c="dimmed">
-          The {count(rows.length)} {rows[0]!.start === null ? 'most expensive groups' : 'latest rows'} of more; the
-          total of {count(total.requests)} requests includes all. The files have up to 10,000.
+          Other: all but the {count(rows.length)} {rows[0]!.start === null ? 'most expensive groups' : 'latest rows'}.
+          The files have up to 10,000 rows.
         </Text>
       )}
+      <PeriodNote from={from} to={to} costUsd={total.cost_usd} statementUsd={statementUsd} />
     </>
   )
+}
+
+/** What the columns sort by, by the names in the URL. Groups: `group`, `group2`. */
+const figures: Record<string, (row: Row) => number | string> = {
+  period: ({ start }) => start ?? '',
+  group: ({ groups }) => groups[0]?.name.toLowerCase() ?? '',
+  group2: ({ groups }) => groups[1]?.name.toLowerCase() ?? '',
+  requests: ({ requests }) => requests,
+  errors: row => (row.requests === 0 ? 0 : errorsOf(row) / row.requests),
+  input: row => row.prompt_tokens,
+  cached: row => (row.prompt_tokens === 0 ? 0 : row.cached_tokens / row.prompt_tokens),
+  output: row => row.completion_tokens,
+  p95: row => row.latency_p95_ms ?? -1,
+  saved: row => row.cache_discount_usd,
+  cost: row => row.cost_usd,
+  change: ({ cost_usd: now, before }) => now - (before?.cost_usd ?? 0),
+}
+
+/** Rows in an order of `figures`; in that of the route if there is none such. */
+function sorted(rows: readonly Row[], sort: string): Row[] {
+  const name = sort.replace(/^-/, '')
+  const figure = Object.hasOwn(figures, name) ? figures[name] : undefined
+  if (!figure) return [...rows]
+  const sign = sort.startsWith('-') ? -1 : 1
+  const compare = (a: number | string, b: number | string) => (a < b ? -1 : a > b ? 1 : 0)
+  return [...rows].sort((a, b) => sign * compare(figure(a), figure(b)))
 }
 
 function columnsOf(
@@ -53,90 +89,65 @@ function columnsOf(
   names: string[],
   tag: string,
   granularity: string,
-): Column<UsageRow>[] {
+): Column<Row>[] {
   const { total, before } = data
   const labelOf = (name: string) => (name === 'tag' ? tag : dimensions.find(({ value }) => value === name)!.label)
-  const period: Column<UsageRow> = {
+  const first = names.length === 0
+  const period: Column<Row> = {
     header: 'Period (UTC)',
+    order: 'period',
     nowrap: true,
-    card: 'line',
-    cell: ({ start }) => start !== null && periodOf(start, granularity),
+    card: first ? 'lead' : 'line',
+    ...(first && { kind: 'rowHeader', footer: 'Total' }),
+    cell: ({ start, isOther }) => (start !== null ? periodOf(start, granularity) : first && isOther && 'Other'),
+  }
+  const number = (header: string, order: string, text: (sums: Sums) => string, card?: Column<Row>['card']) =>
+    ({ header, order, kind: 'number', nowrap: true, cell: text, footer: text(total), ...(card && { card }) }) as const
+  const requests: Column<Row> = {
+    ...number('Requests', 'requests', sums => count(sums.requests), 'labelled'),
+    cell: row => <Requests row={row} data={data} choice={choice} names={names} tag={tag} />,
   }
   return [
     ...(granularity === '' ? [] : [period]),
     ...names.map(
-      (name, i): Column<UsageRow> => ({
+      (name, i): Column<Row> => ({
         header: labelOf(name),
+        order: i === 0 ? 'group' : 'group2',
         ...(i === 0 && { kind: 'rowHeader' }),
         card: i === 0 ? 'lead' : 'line',
         maxWidth: 260,
-        cell: ({ groups }) => (name === 'type' && groups[i]!.id ? typeName(groups[i]!.id) : groups[i]!.name),
+        cell: row => groupName(row, name, i),
         ...(i === 0 && { footer: 'Total' }),
       }),
     ),
-    {
-      header: 'Requests',
-      kind: 'number',
-      card: 'labelled',
-      cell: row => <Requests row={row} data={data} choice={choice} names={names} tag={tag} />,
-      footer: count(total.requests),
-    },
-    {
-      header: 'Errors',
-      kind: 'number',
-      card: 'labelled',
-      cell: row => shareOf(errorsOf(row), row.requests),
-      footer: shareOf(errorsOf(total), total.requests),
-    },
-    {
-      header: 'Input',
-      kind: 'number',
-      card: 'labelled',
-      cell: row => shortCount(row.prompt_tokens),
-      footer: shortCount(total.prompt_tokens),
-    },
-    {
-      header: 'Cached',
-      kind: 'number',
-      cell: row => shareOf(row.cached_tokens, row.prompt_tokens),
-      footer: shareOf(total.cached_tokens, total.prompt_tokens),
-    },
-    {
-      header: 'Output',
-      kind: 'number',
-      card: 'labelled',
-      cell: row => shortCount(row.completion_tokens),
-      footer: shortCount(total.completion_tokens),
-    },
-    {
-      header: 'p95',
-      kind: 'number',
-      nowrap: true,
-      cell: row => timeOf(row.latency_p95_ms),
-      footer: timeOf(total.latency_p95_ms),
-    },
-    {
-      header: 'Cache saved',
-      kind: 'number',
-      cell: row => savedOf(row.cache_discount_usd),
-      footer: savedOf(total.cache_discount_usd),
-    },
-    { header: 'Cost', kind: 'number', card: 'aside', cell: row => usd(row.cost_usd), footer: usd(total.cost_usd) },
-    ...(before === null ? [] : [change(total, before, thanOf(choice))]),
+    requests,
+    number('Errors', 'errors', sums => shareOf(errorsOf(sums), sums.requests), 'labelled'),
+    number('Input', 'input', sums => shortCount(sums.prompt_tokens), 'labelled'),
+    number('Cached', 'cached', sums => shareOf(sums.cached_tokens, sums.prompt_tokens)),
+    number('Output', 'output', sums => shortCount(sums.completion_tokens), 'labelled'),
+    number('p95', 'p95', sums => timeOf(sums.latency_p95_ms)),
+    number('Cache saved', 'saved', sums => savedOf(sums.cache_discount_usd)),
+    number('Cost', 'cost', costOf, 'aside'),
+    ...(before === null ? [] : [change(total, before, beforeName(choice))]),
   ]
 }
 
-/** "the 30 days before" */
-function thanOf({ span }: UsageChoice): string {
-  if (span === undefined) return 'the same time before'
-  if (span === '1h') return 'the hour before'
-  return `the ${span.replace('h', ' hours').replace('d', ' days')} before`
+function groupName({ groups, isOther }: Row, name: string, i: number): string {
+  if (isOther) return i === 0 ? 'Other' : ''
+  const { id, name: text } = groups[i]!
+  return name === 'type' && id ? typeName(id) : text
+}
+
+/** In cents; the cost of a single request exactly. */
+function costOf({ requests, cost_usd: cost }: Sums): string {
+  return requests === 1 ? exactUsd(cost) : usd(cost)
 }
 
 /** The change of the cost against the time before. */
-function change(total: UsageGroups['total'], before: UsageBefore, than: string): Column<UsageRow> {
+function change(total: UsageGroups['total'], before: UsageBefore, than: string): Column<Row> {
   return {
     header: `Against ${than}`,
+    order: 'change',
     kind: 'number',
     nowrap: true,
     cell: row => row.before && <CostChange now={row.cost_usd} before={row.before.cost_usd} than={than} />,
@@ -162,16 +173,17 @@ function Requests({
   names,
   tag,
 }: {
-  row: UsageRow
+  row: Row
   data: UsageGroups
   choice: UsageChoice
   names: string[]
   tag: string
 }) {
   const { home } = usePlace()
-  const filters = Object.fromEntries(names.map((name, i) => [name, row.groups[i]!.id]))
+  const filters = Object.fromEntries(names.map((name, i) => [name, row.groups[i]?.id ?? '']))
   const { member, outcome, tag: value, ...known } = filters
   const text = count(row.requests)
+  if (row.isOther) return text
   if (!isOfRequests({ key, member: chosen, ...known })) return text
   if (member !== undefined || outcome !== undefined || value === '' || Object.values(known).includes('')) return text
   const time = { from: row.start ?? from, to: row.end ?? to }

@@ -1,15 +1,16 @@
 import { Group, SegmentedControl } from '@mantine/core'
 import { FilterPanel, TextFilter, useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
-import { SpanPicker, useTime } from '../../components/span.tsx'
+import { useTime } from '../../components/span.tsx'
 import { Together } from '../../components/together.tsx'
 import { environments, KeyFilter, MemberFilter } from '../../components/work/filters.tsx'
 import { Breakdown } from './breakdown.tsx'
+import { calendarSpans, PeriodPicker } from './period.tsx'
 import { SeriesChart } from './series-chart.tsx'
 
-/** Who used what: usage by up to two properties, over any time. */
+/** Who used what: usage by one or two properties, over any time. */
 export default function Usage() {
-  const [time, setTime] = useTime('30d')
+  const [time, setTime] = useTime('month', calendarSpans)
   const [environment, setEnvironment] = useFilter('environment')
   const [key] = useFilter('key')
   const [member] = useFilter('member')
@@ -21,8 +22,8 @@ export default function Usage() {
   return (
     <Page
       title="Usage"
-      description="Requests, tokens and cost by key, member, model, provider, endpoint, end user or tag. Days are UTC. Requests and sessions count when they began; the ledger has the statement of a month."
-      actions={<SpanPicker time={time} onChange={setTime} />}
+      description="Requests, tokens and cost by day, key, member, model, provider, endpoint, end user or tag. Days are UTC. Requests and sessions count when they began."
+      actions={<PeriodPicker time={time} onChange={setTime} />}
     >
       <FilterPanel names={['key', 'member', 'environment', 'tag']}>
         <Group align="flex-end">

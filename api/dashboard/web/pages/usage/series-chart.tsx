@@ -52,16 +52,13 @@ export function useChoice(
 }
 
 /** The lengths of periods. */
-export const granularities = [
-  { value: 'hour', label: 'hour' },
-  { value: 'day', label: 'day' },
-  { value: 'week', label: 'week' },
-  { value: 'month', label: 'month' },
+export const periodRows = [
+  { value: 'hour', label: 'Hour' },
+  { value: 'day', label: 'Day' },
+  { value: 'week', label: 'Week' },
+  { value: 'month', label: 'Month' },
 ]
-const periods = [
-  { value: 'auto', label: 'Auto' },
-  ...granularities.map(({ value }) => ({ value, label: `Per ${value}` })),
-]
+const periods = [{ value: 'auto', label: 'Auto' }, ...periodRows.map(({ value }) => ({ value, label: `Per ${value}` }))]
 
 /** Cost, unless there is none of the requests. */
 export function usualMeasure({ total }: Activity): UsageMeasure {
