@@ -76,12 +76,14 @@ const policy: RoutingPolicy = {
   allowlist: null,
   deniedTiers: null,
   provider: null,
+  ownKeys: null,
 }
 
 /** Every provider that takes a key is configured, and nothing is known yet of how any of them does. */
 function freshWorld(): RoutingInputs {
   const catalog = loadCatalog()
   const upstreams: RoutingInputs['upstreams'] = {
+    ownTargets: () => [],
     isConfigured: provider => catalog.providers.get(provider)!.auth !== 'none',
     adapter(kind, { provider }) {
       const protocol = protocols[provider.protocol]

@@ -31,6 +31,7 @@ import { openMetrics } from './metrics/open-metrics.ts'
 import { Presets } from './presets/presets.ts'
 import { Health } from './providers/health.ts'
 import { addProcessGauges } from './providers/process-gauges.ts'
+import { ProviderKeys } from './providers/provider-keys.ts'
 import { ProviderPauses } from './providers/provider-pauses.ts'
 import { ReservationFactors } from './providers/reservation-factors.ts'
 import { createSandbox } from './providers/sandbox/upstream.ts'
@@ -78,6 +79,7 @@ export type Platform = {
   upstreams: Upstreams
   health: Health
   providerPauses: ProviderPauses
+  providerKeys: ProviderKeys
   reservationFactors: ReservationFactors
   limiter: ConcurrencyLimiter
   keepAlive: KeepAlive
@@ -133,10 +135,10 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   const providerPauses = new ProviderPauses({ db, redis, clock, log })
   const reservationFactors = new ReservationFactors({ db, clock, log })
   const sandbox = createSandbox()
-  const upstreams = new Upstreams({ catalog, config, health, pauses: providerPauses, sandbox, clock })
+  const sealer = new Sealer(config.encryptionKeys)
+  const upstreams = new Upstreams({ catalog, config, health, pauses: providerPauses, sandbox, clock, sealer })
   const disconnectedCalls = new DisconnectedCalls()
   const limiter = new ConcurrencyLimiter({ redis, monotonic, max: config.bulkConcurrency })
-  const sealer = new Sealer(config.encryptionKeys)
   const catalogOverrides = new CatalogOverrides(
     { db, clock, log, sealer },
     {
@@ -194,6 +196,7 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
     upstreams,
     health,
     providerPauses,
+    providerKeys: new ProviderKeys({ db, policies, sealer, clock, catalog, upstreams }),
     reservationFactors,
     limiter,
     keepAlive,

@@ -28,6 +28,7 @@ import { find } from './find.ts'
 import { findOrganisation, number, org } from './flags.ts'
 import { imports } from './import/litellm.ts'
 import { logExports } from './log-exports.ts'
+import { ownKeys } from './own-keys.ts'
 import { type Command, command, type EnvironmentCommand } from './parse.ts'
 import { providerKeys } from './provider-keys.ts'
 import { prune } from './prune.ts'
@@ -173,6 +174,7 @@ const keyFlags = z.strictObject({
     .optional(),
   denied_service_tiers: slugs.pipe(set(nullable.denied_service_tiers)).optional(),
   provider: json.pipe(set(nullable.provider)).optional(),
+  own_keys: nullable.own_keys,
   cache: json.pipe(set(nullable.cache)).optional(),
   expires_in_days: number.pipe(set(nullable.expires_in_days)).optional(),
 })
@@ -181,7 +183,7 @@ const keys: Command[] = [
   command({
     name: 'key create',
     summary: 'Creates an API key and prints its secret, this once.',
-    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--denied-service-tiers flex,priority] [--provider JSON] [--cache JSON] [--expires-in-days N]',
+    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--denied-service-tiers flex,priority] [--provider JSON] [--cache JSON] [--own-keys own|own_then_shared|shared] [--expires-in-days N]',
     flags: keyFlags,
     async run(services, { org, env, ...policy }) {
       await findOrganisation(services, org)
@@ -386,6 +388,7 @@ export const commands: readonly Command[] = [
   ...apply,
   ...imports,
   ...webhooks,
+  ...ownKeys,
   ...logExports,
   ...secrets,
 ]

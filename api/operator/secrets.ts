@@ -39,8 +39,9 @@ export const secrets: Command[] = [
         conversation_items: await services.conversations.reseal(),
         request_contents: await services.contents.reseal(),
         server_keys: await services.catalogOverrides.reseal(),
+        provider_keys: await services.providerKeys.reseal(),
       }
-      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations and ${data.webhook_endpoints} endpoints, credentials of ${data.log_exports} log exports, Slack URLs of ${data.slack_urls} alert rules, ${data.operator_notifications} settings of notifications to operators, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps, ${data.stored_responses} stored responses, ${data.conversation_items} items and metadata of conversations, ${data.request_contents} logged requests, API keys of ${data.server_keys} servers`
+      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations and ${data.webhook_endpoints} endpoints, credentials of ${data.log_exports} log exports, Slack URLs of ${data.slack_urls} alert rules, ${data.operator_notifications} settings of notifications to operators, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps, ${data.stored_responses} stored responses, ${data.conversation_items} items and metadata of conversations, ${data.request_contents} logged requests, API keys of ${data.server_keys} servers, ${data.provider_keys} own provider keys`
       return { data: { data }, text }
     },
   }),

@@ -121,6 +121,8 @@ export function presentGeneration(row: Generation) {
     },
     cost_usd: usdFromNano(row.costNano),
     cache_discount_usd: usdFromNano(row.cacheDiscountNano ?? 0n),
+    is_byok: row.providerKeyId !== null,
+    upstream_inference_cost: row.upstreamCostNano === null ? null : usdFromNano(row.upstreamCostNano),
     first_byte_ms: firstTokenMs(row),
     duration_ms: row.durationMs,
   }

@@ -67,8 +67,9 @@ export const accountCallback = endpoint({
 
 /** Whether a callback is authentic. It only triggers a poll: the outcome is read from the provider. */
 async function isGenuine(services: Platform, job: Job, raw: Buffer, ctx: Context): Promise<boolean> {
-  const jobProvider = job.environment === 'live' ? jobProviderOf(services, job) : null
-  const verify = jobProvider?.protocol.verify
+  const jobProvider = job.environment === 'live' ? await jobProviderOf(services, job) : null
+  if (jobProvider === null || jobProvider === 'own_key_gone') return false
+  const { verify } = jobProvider.protocol
   if (!verify) return false
   const { config, clock, redis, log } = services
   const { connection } = jobProvider

@@ -23,6 +23,7 @@ import { countTokens, createMessage } from './messages.ts'
 import { listModels, readModel } from './models.ts'
 import { readDocument } from './ocr.ts'
 import { presetRoutes } from './presets.ts'
+import { providerKeyRoutes } from './provider-keys.ts'
 import { createModeration, createRanking } from './rankings.ts'
 import { realtimeRoutes } from './realtime.ts'
 import { clearResponseCache } from './response-cache.ts'
@@ -82,6 +83,7 @@ export const endpoints: readonly Endpoint[] = [
   clearResponseCache,
   ...presetRoutes,
   readUsage,
+  ...providerKeyRoutes,
   ...webhookEndpointRoutes,
   ...logExportRoutes,
   health,

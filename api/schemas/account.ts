@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { serviceTiers } from '../../shared/base/service-tier.ts'
 import { keyProviderPreferences } from '../../shared/catalog/provider-preferences.ts'
 import { cacheSetting } from '../../shared/keys/key-requests.ts'
+import { ownKeyModes } from '../../shared/keys/own-keys.ts'
 
 /** Response schemas of the wallet, of feedback and of keys. */
 
@@ -56,6 +57,7 @@ export const key = z
     scopes: z.string(),
     learning: z.boolean(),
     denied_service_tiers: z.array(z.enum(serviceTiers)).nullable(),
+    own_keys: z.enum(ownKeyModes).describe('Whose provider keys its requests use.'),
     provider: keyProviderPreferences.nullable(),
     cache: cacheSetting.nullable(),
     expires_at: z.iso.datetime().nullable(),

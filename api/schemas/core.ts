@@ -272,6 +272,12 @@ export const generation = z
     }),
     cost_usd: usd,
     cache_discount_usd: usd.describe('USD that the provider’s cache saved; negative where writing to it cost more.'),
+    is_byok: z
+      .boolean()
+      .describe('Whether an own provider key of the organisation served it, so that `cost_usd` is its fee.'),
+    upstream_inference_cost: usd
+      .nullable()
+      .describe('USD that it costs at the provider by its price list; null unless `is_byok`.'),
     first_byte_ms: z.int().nullable().describe('The time to the first token of a stream. Null if it was not streamed.'),
     duration_ms: z.int(),
   })

@@ -92,6 +92,11 @@ export const answerHeaders = {
     schema: { type: 'string', enum: ['1'] },
     example: '1',
   },
+  'x-gateway-own-key': {
+    description: 'Whether an own provider key of the organisation served the request. Absent if not.',
+    schema: { type: 'string', enum: ['1'] },
+    example: '1',
+  },
   'x-gateway-cache-marked': {
     description:
       'Whether the gateway marked what the provider is to cache, as the request had no cache marks. Absent if not.',
@@ -151,6 +156,7 @@ export const generationHeaders: AnswerHeaderName[] = [
   'x-gateway-preset',
   'x-gateway-provider',
   'x-gateway-mode',
+  'x-gateway-own-key',
   'x-gateway-attempts',
   'x-gateway-cost-usd',
   'x-sandbox',

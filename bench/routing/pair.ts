@@ -34,6 +34,7 @@ const policy: Policy = {
     learning: true,
     deniedTiers: null,
     provider: null,
+    ownKeys: null,
     contentLogging: null,
     cache: null,
     state: 'active' as const,
@@ -76,7 +77,11 @@ export function pairOf(rows: Row[], qualities = accuraciesOf(rows), strongPrice 
     find: slug => models.get(slug),
     targets: model => model.providers.map(deployment => ({ deployment, provider })),
   }
-  const upstreams = { isConfigured: () => true, adapter: () => ({ adapter: protocol.direct.chat, protocol }) as never }
+  const upstreams = {
+    isConfigured: () => true,
+    ownTargets: () => [],
+    adapter: () => ({ adapter: protocol.direct.chat, protocol }) as never,
+  }
   const world = { catalog, upstreams, figures: () => unknownFigures, marginPpm: 0n, maxPauseMs: 0 }
   const features = new Map(
     rows.map(row => [row, { ...chatFeatures(requestOf(row.prompt), Buffer.byteLength(row.prompt)) }]),

@@ -6,7 +6,7 @@ const docs = join(import.meta.dirname, '..')
 
 /** The sidebar: every page of this folder has its place here (test/api/docs-site.test.ts). */
 const sections: [title: string, pages: string[]][] = [
-  ['Start', ['index', 'clients', 'agents', 'keys-and-limits', 'models']],
+  ['Start', ['index', 'clients', 'agents', 'keys-and-limits', 'own-keys', 'models']],
   [
     'Guides',
     [

@@ -74,6 +74,8 @@ export type Config = Parts & {
   /** Parts per million added to a provider's cost. */
   marginPpm: bigint
   embeddingsSurchargePpm: bigint
+  /** The fee for calls with own provider keys, in parts per million of the provider's price. */
+  ownKeyFeePpm: bigint
   upstream: {
     connectTimeoutMs: number
     firstByteTimeoutMs: number
@@ -207,6 +209,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     modelCatalog: v.MODEL_CATALOG ?? null,
     marginPpm: v.SERVICE_MARGIN_PERCENT,
     embeddingsSurchargePpm: v.EMBEDDINGS_SURCHARGE_PERCENT,
+    ownKeyFeePpm: v.OWN_KEY_FEE_PERCENT,
     upstream: {
       connectTimeoutMs: v.UPSTREAM_CONNECT_TIMEOUT_MS,
       firstByteTimeoutMs: v.UPSTREAM_FIRST_BYTE_TIMEOUT_MS,

@@ -25,6 +25,8 @@ const table = {
   organisation_suspended: [403, 'permission_error'],
   model_not_allowed: [403, 'permission_error'],
   service_tier_not_allowed: [403, 'permission_error'],
+  no_own_key: [403, 'permission_error'],
+  own_key_refused: [403, 'permission_error'],
   insufficient_role: [403, 'permission_error'],
   email_not_verified: [403, 'permission_error'],
   wrong_key_type: [403, 'permission_error'],

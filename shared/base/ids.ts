@@ -64,6 +64,7 @@ export type IdPrefix =
   | 'top'
   | 'org'
   | 'key'
+  | 'pkey'
   | 'emb'
   | 'gen'
   | 'msg'

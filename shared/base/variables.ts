@@ -96,6 +96,7 @@ export const variables = z.object({
   MODEL_CATALOG: z.string().optional(),
   SERVICE_MARGIN_PERCENT: percent.prefault('5'),
   EMBEDDINGS_SURCHARGE_PERCENT: percent.prefault('2.5'),
+  OWN_KEY_FEE_PERCENT: discount.prefault('0'),
   UPSTREAM_CONNECT_TIMEOUT_MS: positive(600_000).default(5_000),
   UPSTREAM_FIRST_BYTE_TIMEOUT_MS: positive(600_000).default(60_000),
   UPSTREAM_FIRST_TOKEN_TIMEOUT_MS: positive(600_000).default(30_000),

@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
+import type { OwnKeys } from '../keys/own-keys.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { Scope } from '../keys/policy.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
@@ -25,6 +26,7 @@ export class BatchKey {
   readonly #kind: DirectKind
   #hash: string | null = null
   #environment: 'live' | 'test' = 'live'
+  #ownKeys: OwnKeys | null = null
 
   constructor(services: Platform, keyId: string, kind: DirectKind) {
     this.#services = services
@@ -39,6 +41,7 @@ export class BatchKey {
     try {
       const key = await this.#services.policies.find(hash ?? '', scopes[this.#kind])
       this.#environment = key.policy.environment
+      this.#ownKeys = key.policy.ownKeys
       return { hash, key }
     } catch (error) {
       if (error instanceof GatewayError) return { hash, error }
@@ -63,7 +66,9 @@ export class BatchKey {
     const { catalog, upstreams } = this.#services
     return [model, ...models].some(slug => {
       const row = catalog.find(slug)
-      return row ? upstreams.targets(row, this.#environment).length > 0 : true
+      // A key that uses own keys alone is told so by its line.
+      if (this.#ownKeys?.mode === 'own') return true
+      return row ? upstreams.targets(row, this.#environment, this.#ownKeys).length > 0 : true
     })
   }
 }

@@ -129,7 +129,7 @@ export async function billAborted<K extends DirectKind>(
     hidesOutput: relay === null || reasons,
   })
   const usage = atServedTier(estimate, target, statedTier)
-  const costNano = chargeNano(target.deployment, usage, marginPpm)
+  const costNano = chargeNano(target, usage, marginPpm)
   return { ...noOutcome, ...clientLeft, target, usage, shownUsage: { ...usage, cost: costNano / 1e9 }, costNano }
 }
 

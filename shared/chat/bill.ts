@@ -1,8 +1,16 @@
 import { plausibleUsage, type ShownUsage, type Usage } from '../base/usage.ts'
 import type { Bill } from '../engine/report.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
+import type { Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import { atServedTier, cacheDiscountNano, chargeNano, maxStatedTokens } from '../routing/pricing.ts'
+import {
+  atServedTier,
+  cacheDiscountNano,
+  chargeNano,
+  marginAt,
+  maxStatedTokens,
+  upstreamNano,
+} from '../routing/pricing.ts'
 import type { BilledAnswer, Billing, ChatFormat, ProviderAnswer } from './chat-format.ts'
 import {
   type AnswerChoice,
@@ -54,20 +62,30 @@ function billOf<K extends DirectKind>(
   { usage: counted, produced, finishReason }: Outcome,
 ): Bill {
   const usage = atServedTier(counted, target, statedTier)
-  const owedNano = free ? 0 : chargeNano(target.deployment, usage, marginPpm)
+  const owedNano = free ? 0 : chargeNano(target, usage, marginPpm)
   const costNano = produced ? owedNano : 0
-  const discountNano = costNano > 0 ? cacheDiscountNano(target.deployment, usage, marginPpm) : 0
+  const discountNano = costNano > 0 ? cacheDiscountNano(target.deployment, usage, marginAt(target, marginPpm)) : 0
   return {
     target,
     usage,
-    shownUsage: presentUsage(finished.format, usage, costNano / 1e9, discountNano / 1e9),
+    shownUsage: withUpstreamCost(
+      presentUsage(finished.format, usage, costNano / 1e9, discountNano / 1e9),
+      target,
+      usage,
+    ),
     costNano,
-    waiver: free || costNano > 0 ? undefined : owedNano > 0 ? 'nothing_produced' : 'no_price',
+    waiver: free || costNano > 0 ? undefined : owedNano > 0 ? 'nothing_produced' : target.own ? 'own_key' : 'no_price',
     status: 200,
     errorCode: null,
     finishReason,
     upstreamId: finished.upstreamId,
   }
+}
+
+/** A usage with what a call with an own key costs at the provider, as OpenRouter shows it. */
+export function withUpstreamCost(shown: ShownUsage, target: Target, usage: Usage): ShownUsage {
+  if (!target.own) return shown
+  return { ...shown, is_byok: true, cost_details: { upstream_inference_cost: upstreamNano(target, usage) / 1e9 } }
 }
 
 /** A usage in OpenAI's format. Its details are always complete: clients that read one count expect the others. */

@@ -7,6 +7,7 @@ import { endJob, failedEnd } from '../jobs/end.ts'
 import type { JobServices } from '../jobs/job-services.ts'
 import type { End, Job } from '../jobs/jobs.ts'
 import { refusesKey } from '../keys/policy.ts'
+import { ownKeyMarginPpm } from '../providers/own-accounts.ts'
 import type { ResponseServices } from '../responses/response-services.ts'
 import { chargeNano, marginOf } from '../routing/pricing.ts'
 import {
@@ -131,7 +132,8 @@ async function endOf(services: ResponseServices, job: Job): Promise<End> {
     hidesOutput: !isStreamed || canReason(target.deployment),
   })
   const marginPpm = marginOf(config, kind, BigInt(discountPpm))
-  const costNano = BigInt(chargeNano(target.deployment, usage, marginPpm))
+  const own = call.isOwn ? { marginPpm: ownKeyMarginPpm(config) } : undefined
+  const costNano = BigInt(chargeNano({ ...target, own }, usage, marginPpm))
   const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage
   return {
     ...cancelled,
@@ -144,7 +146,7 @@ async function endOf(services: ResponseServices, job: Job): Promise<End> {
       promptTokens,
       completionTokens,
       estimated: true,
-      marginPpm: Number(marginPpm),
+      ...(!call.isOwn && { marginPpm: Number(marginPpm) }),
     },
   }
 }

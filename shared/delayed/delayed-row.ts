@@ -39,7 +39,7 @@ export function hasEnded({
 }
 
 /** The target of a job's call, and whether the answer is streamed. */
-export type CallTarget = { model: string; provider: string; isStreamed: boolean }
+export type CallTarget = { model: string; provider: string; isStreamed: boolean; isOwn?: boolean }
 
 /**
  * `settles`: the worker settles the call when the job is cancelled. In calls that a worker of an earlier release makes,

@@ -1,6 +1,7 @@
 import { ClientGone } from '../engine/failures.ts'
 import type { ClientPresence } from '../engine/response-writer.ts'
 import type { Job } from '../jobs/jobs.ts'
+import type { Target } from '../providers/contract.ts'
 import type { AdmissionGate, BillingContext, MaxCost, Reservation, StalePolicy } from '../wallet/admission.ts'
 import { callOfEvent, type JobCall } from '../wallet/jobs.ts'
 import { costWithOutput } from '../wallet/reservation.ts'
@@ -90,9 +91,9 @@ export class HoldAdmission implements AdmissionGate {
    * Records the target of the job's call, so that it is charged when the job is cancelled. Throws ClientGone when it
    * must not be made any more, and what Postgres throws.
    */
-  async recordCall({ model, provider }: { model: { id: string }; provider: { name: string } }): Promise<void> {
+  async recordCall({ model, provider, own }: Target): Promise<void> {
     const { client, run } = this.#answer
-    const call = { model: model.id, provider: provider.name, isStreamed: run.stream }
+    const call = { model: model.id, provider: provider.name, isStreamed: run.stream, ...(own && { isOwn: true }) }
     const isNoted = await this.#services.delayedJobs.noteCall(this.#job, call)
     if (!isNoted || client.gone) throw new ClientGone('the job is over')
   }

@@ -27,6 +27,7 @@ import {
   failureOf,
   internalError,
   isAccountFault,
+  isKeyFault,
 } from './failures.ts'
 import {
   answerHeaders,
@@ -245,6 +246,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
       firstByteMs: this.firstByteMs === null ? null : elapsedMs(this.beganMs, this.firstByteMs),
       durationMs: elapsedMs(this.beganMs, this.services.monotonic.now()),
       marginPpm: this.marginPpm,
+      credentialId: this.monitor?.route.credential?.id ?? null,
       signals: plan.signals,
       facts: factsOf(body, session, labels),
       overheadMs: ownMs === null ? null : Math.round(ownMs),
@@ -343,7 +345,7 @@ export class CallMonitor {
     if (streamed) this.#span?.set(firstChunkAttributes(waitedMs))
     // What waits for free capacity says nothing about the speed of other requests.
     if (!streamed || !this.route.credential || this.route.target.tier === 'flex') return
-    health.recordFirstByte(this.route.target, waitedMs)
+    health.recordFirstByte(this.route.target, waitedMs, this.route.credential.id)
     metrics?.recordFirstChunk(this.route.target, waitedMs)
   }
 
@@ -354,7 +356,11 @@ export class CallMonitor {
     if (!credential) return
     const enough = target.tier !== 'flex' && tokens >= (streamed ? minTokens.streamed : minTokens.buffered)
     const fromMs = (streamed ? this.firstByteMs : null) ?? this.startedMs
-    health.recordSuccess(target, enough ? (tokens * 1_000) / Math.max(1, elapsedMs(fromMs, monotonic.now())) : null)
+    health.recordSuccess(
+      target,
+      enough ? (tokens * 1_000) / Math.max(1, elapsedMs(fromMs, monotonic.now())) : null,
+      credential.id,
+    )
   }
 
   /** Records and logs a provider failure. Rejected credentials of ours are logged as errors, which raise an alert. */
@@ -364,7 +370,7 @@ export class CallMonitor {
     const { reason, status, cause: err } = error
     this.#outcome = reason
     const fields = { provider: target.provider.name, model: target.model.id, key: credential?.id, reason, status, err }
-    if (isAccountFault(reason))
+    if (isAccountFault(reason) && !target.own)
       log.error(
         { ...fields, keyOrigin: credential?.origin, remedy: remedyOf(reason, credential?.origin) },
         'the provider refuses our API key',
@@ -390,7 +396,8 @@ export class CallMonitor {
     const { target, credential } = this.route
     if (error) this.#outcome = error instanceof ProviderError ? error.reason : 'cancelled'
     this.#span?.end(this.#outcome === 'ok' ? null : this.#outcome)
-    if (!metrics || !credential) return
+    // An organisation's own key that is refused says nothing about the provider.
+    if (!metrics || !credential || (target.own && isKeyFault(this.#outcome))) return
     metrics.recordCall(target, this.#outcome, this.#outcome === 'ok' ? this.elapsedMs : null)
   }
 }

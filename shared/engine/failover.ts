@@ -10,7 +10,7 @@ import { noTargetNowError } from '../routing/no-target-errors.ts'
 import type { StickyTarget } from '../routing/router.ts'
 import type { Pause } from '../wallet/routing-record.ts'
 import { CallMonitor, type RunServices, timingOf } from './base-run.ts'
-import { ClientGone, type FailedAttempt } from './failures.ts'
+import { ClientGone, type FailedAttempt, isKeyFault } from './failures.ts'
 import type { ClientPresence } from './response-writer.ts'
 
 /** Delayed work: its organisation, its discount in parts per million, and its deadline. */
@@ -115,7 +115,7 @@ export async function failover<T>(
       // Overload caused by delayed work, or of the cheap tier, does not count against the provider's health for other requests.
       if (isBusy) monitor.recordAbandonment()
       else monitor.recordFailure(error)
-      plan.recordFailure(target, error, isKeyFault(error) && !route.alone, passedMs())
+      plan.recordFailure(target, error, isKeyFault(error.reason) && !route.alone, passedMs())
     }
   }
   const figures = options.targets.map(target => services.upstreams.figures(target))
@@ -139,7 +139,7 @@ async function acquirePermit(
   const disconnected = new AbortController()
   client.onGone(() => disconnected.abort())
   const waiter = { owner: bulk.owner, deadlineMs: bulk.deadlineMs, signal: disconnected.signal }
-  const permit = await services.limiter.acquire(target.provider.name, waiter).catch(error => {
+  const permit = await services.limiter.acquire(target.own?.lane ?? target.provider.name, waiter).catch(error => {
     throw client.gone ? new ClientGone('the client went away') : error
   })
   plan.extend(elapsedMs(fromMs, services.monotonic.now()))
@@ -183,11 +183,6 @@ function routeTo(
   const isSticky = sticky?.provider === target.provider.name
   const { credential, alone } = upstreams.credential(target, isSticky ? sticky.credentialId : null)
   return { target, credential, alone, withinMs, tokenWithinMs }
-}
-
-/** True when only the API key caused the failure, so that another key may succeed. */
-function isKeyFault({ reason }: ProviderError): boolean {
-  return reason === 'rate_limited' || reason === 'auth' || reason === 'quota'
 }
 
 /** A wait that follows another one before the same call. */

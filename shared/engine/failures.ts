@@ -2,6 +2,7 @@ import { type ErrorBody, GatewayError } from '../base/errors.ts'
 import { formatNames } from '../base/names.ts'
 import type { MonotonicMs } from '../base/time.ts'
 import type { Target } from '../providers/contract.ts'
+import { refusalOf } from '../providers/own-key-health.ts'
 import { type FailureReason, isRequestFault, type ProviderError } from '../providers/provider-error.ts'
 import type { Pause } from '../wallet/routing-record.ts'
 
@@ -40,21 +41,41 @@ export function failureOf(failedAttempts: readonly FailedCall[], last: ProviderE
     reason: error.reason,
   }))
   const metadata = { attempts }
+  const ownRefusal = isBroken ? null : ownRefusalOf(failedAttempts)
+  if (ownRefusal && failedAttempts.every(({ target }) => target.own))
+    return new GatewayError('own_key_refused', ownRefusal, { metadata, cause: last })
   const reasons = new Set([...failedAttempts.map(({ error }) => error.reason), last.reason])
   const code = codeOf(reasons)
   const waitMs = code === 'upstream_error' ? retryDelayMsOf(failedAttempts) : null
   const headers: Record<string, string> = waitMs ? { 'retry-after': String(Math.ceil(waitMs / 1000)) } : {}
   const hasSeveral = new Set(attempts.map(({ provider }) => provider)).size > 1
-  const refused = isBroken ? [] : failedAttempts.filter(({ error }) => isAccountFault(error.reason))
-  const needsOperator = refused.length > 0 && refused.length === attempts.length
+  const isRefused = ({ target, error }: FailedCall) => isAccountFault(error.reason) && !target.own
+  const refused = isBroken ? [] : failedAttempts.filter(isRefused)
+  const needsOperator =
+    refused.length > 0 && refused.length === failedAttempts.filter(({ target }) => !target.own).length
   const general = isBroken ? brokenMessage(code, last) : messages[code][hasSeveral ? 'several' : 'one']
-  const message = refused.length === 0 ? general : `${needsOperator ? '' : `${general} `}${operatorAdvice(refused)}`
+  const advised = refused.length === 0 ? general : `${needsOperator ? '' : `${general} `}${operatorAdvice(refused)}`
+  const message = ownRefusal ? `${advised} ${ownRefusal}` : advised
   return new GatewayError(code, message, { metadata, cause: last, headers, needsOperator })
+}
+
+/** Whether only the API key of a call is at fault, so that another key may succeed. */
+export function isKeyFault(reason: string): boolean {
+  return reason === 'rate_limited' || reason === 'auth' || reason === 'quota'
 }
 
 /** A fault of the gateway's own account at a provider, which only its operator can mend. */
 export function isAccountFault(reason: FailureReason): boolean {
   return reason === 'auth' || reason === 'quota'
+}
+
+/** What to tell an organisation whose own keys were refused; null if none was, or if one failed otherwise. */
+function ownRefusalOf(failedAttempts: readonly FailedCall[]): string | null {
+  const own = failedAttempts.filter(({ target }) => target.own)
+  const refusals = own.flatMap(({ target, error: { reason } }) =>
+    reason === 'auth' || reason === 'quota' ? [refusalOf(target, reason)] : [],
+  )
+  return refusals.length > 0 && refusals.length === own.length ? [...new Set(refusals)].join(' ') : null
 }
 
 /**

@@ -7,7 +7,7 @@ import { toolsOfItems } from '../kinds/responses-tools.ts'
 import type { Target } from '../providers/contract.ts'
 import type { ProviderError } from '../providers/provider-error.ts'
 import { redactCredentials } from '../providers/redact-credentials.ts'
-import { cacheDiscountNano } from '../routing/pricing.ts'
+import { cacheDiscountNano, upstreamNano } from '../routing/pricing.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { rateHeaders } from '../wallet/reservation.ts'
 import { type Candidate, maxAttempts, type RoutedAttempt, type RoutingRecord } from '../wallet/routing-record.ts'
@@ -36,6 +36,8 @@ export type Bill = {
   shownUsage: ShownUsage
   costNano: number
   waiver?: Waiver | undefined
+  /** What a call with an own provider key costs there, unless its tokens tell. */
+  upstreamCostNano?: number | undefined
   status: number
   errorCode: string | null
   /** What the client was told, and the parameter it named. */
@@ -66,6 +68,8 @@ type FinishedRun = {
   durationMs: number
   /** Parts per million that are charged beyond the provider's price. */
   marginPpm: bigint
+  /** The key of the last call. */
+  credentialId?: string | null
   routing: RoutingRecord | null
   signals?: UsageSignals | undefined
   facts?: RequestFacts
@@ -121,9 +125,11 @@ export function usageEvent(run: FinishedRun, reservation: Reservation, outcome: 
   const { service_tier: tier } = usage
   if (tier && tier !== 'standard') event.serviceTier = tier
   if (usage.web_searches) event.webSearches = usage.web_searches
-  if (outcome.costNano > 0) {
+  const { target } = outcome
+  if (target?.own) noteOwnKey(event, run, target, outcome)
+  else if (outcome.costNano > 0) {
     event.marginPpm = Number(run.marginPpm)
-    const discountNano = outcome.target ? cacheDiscountNano(outcome.target.deployment, usage, run.marginPpm) : 0
+    const discountNano = target ? cacheDiscountNano(target.deployment, usage, run.marginPpm) : 0
     if (discountNano !== 0) event.cacheDiscountNano = discountNano
   }
   const excess = excessNano(reservation, outcome.costNano)
@@ -135,6 +141,14 @@ export function usageEvent(run: FinishedRun, reservation: Reservation, outcome: 
   if (run.routing) event.routing = run.routing
   if (run.overheadMs != null) event.overheadMs = run.overheadMs
   return Object.assign(event, run.facts)
+}
+
+/** Notes the own key of a call, and what it costs at the provider. Its charge has no margin of the operator's. */
+function noteOwnKey(event: UsageEvent, { credentialId }: FinishedRun, target: Target, outcome: RunOutcome): void {
+  event.providerKeyId = credentialId ?? target.own!.connection.credentials[0]!.id
+  const costNano = outcome.upstreamCostNano ?? upstreamNano(target, outcome.usage)
+  if (costNano > 0) event.upstreamCostNano = costNano
+  if (outcome.costNano === 0) event.waiver = 'own_key'
 }
 
 /** Tokens as the request log can hold them: a session adds up many requests. */
@@ -195,6 +209,7 @@ export function answerHeaders({
   if (isHeaderValue(upstreamName)) headers['x-gateway-upstream-model'] = upstreamName
   headers['x-gateway-provider'] = target.provider.name
   headers['x-gateway-mode'] = mode
+  if (target.own) headers['x-gateway-own-key'] = '1'
   headers['x-gateway-attempts'] = String(attempts)
   // A limit that only the wallet lowered is reported only if the caller set one.
   if (

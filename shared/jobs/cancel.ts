@@ -78,7 +78,8 @@ async function waitForStart(services: JobServices, id: string): Promise<Job | nu
 /** Asks the provider of a cancelled or expired job to stop. Throws what the request throws, so that the queue retries. */
 export async function cancelAtProvider(services: JobServices, jobId: string): Promise<null> {
   const job = await services.jobs.read(jobId)
-  const jobProvider = job?.operation ? jobProviderOf(services, job) : null
+  const jobProvider = job?.operation ? await jobProviderOf(services, job) : null
+  if (jobProvider === 'own_key_gone') return null // Nothing can be asked of its provider any more.
   await jobProvider?.adapter.cancel?.(job!.operation as Operation, jobProvider.connection)
   return null
 }

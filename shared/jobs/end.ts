@@ -92,6 +92,14 @@ export const poisonedEnd: End = {
   refund: true,
 }
 
+/** The end of a job whose own provider key was deleted while it ran. */
+export const ownKeyGoneEnd: End = {
+  status: 'failed',
+  logStatus: 403,
+  error: { code: 'own_key_refused', message: 'The own provider key that this job ran with was deleted.' },
+  refund: true,
+}
+
 /** The end of a job that missed its deadline. */
 export const expiredEnd: End = {
   status: 'expired',

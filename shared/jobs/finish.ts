@@ -5,11 +5,12 @@ import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
 import type { Invoice, MediaOutput, QueuedKindRow } from '../kinds/media.ts'
 import type { Platform } from '../platform.ts'
 import type { Operation } from '../providers/contract.ts'
+import { ownKeyMarginPpm } from '../providers/own-accounts.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { maxOpenStarts } from '../queues/crash-suspect-limiter.ts'
 import { runLeased } from '../queues/run-lease.ts'
 import { traceStep } from '../traces/work.ts'
-import { endJob, failedEnd, poisonedEnd } from './end.ts'
+import { endJob, failedEnd, ownKeyGoneEnd, poisonedEnd } from './end.ts'
 import { type JobProvider, jobProviderOf } from './job-provider.ts'
 import type { JobServices } from './job-services.ts'
 import type { Job } from './jobs.ts'
@@ -67,7 +68,8 @@ async function importOrFail(services: JobServices, jobId: string): Promise<numbe
 async function importResults(services: JobServices, jobId: string): Promise<void> {
   const job = await services.jobs.read(jobId)
   if (job?.stage !== 'running') return
-  const jobProvider = jobProviderOf(services, job)
+  const jobProvider = await jobProviderOf(services, job)
+  if (jobProvider === 'own_key_gone') return void (await endJob(services, jobId, ownKeyGoneEnd, 'running'))
   if (!jobProvider) throw new Error(`provider ${job.provider} is not configured`)
   const { adapter, connection } = jobProvider
   const report = await adapter.check(job.operation as Operation, connection).catch(error => {
@@ -146,7 +148,8 @@ function costOf(
   const deployment = catalog.models.get(job.model)?.providers.find(({ provider }) => provider === job.provider)
   if (!deployment) return null
   try {
-    return cost((job.input as unknown as JobInput).input, deployment, config.marginPpm, invoice)
+    const { input, own } = job.input as unknown as JobInput
+    return cost(input, deployment, own ? ownKeyMarginPpm(config) : config.marginPpm, invoice)
   } catch (error) {
     // The catalog's price has changed since: finished work must not fail because of it.
     log.error({ err: error, job: job.id }, 'the cost of a job cannot be worked out: it costs what was held')

@@ -1,20 +1,34 @@
 import { createHmac } from 'node:crypto'
 import { isEqual } from '../base/is-equal.ts'
+import { findOwnKey } from '../keys/own-keys.ts'
 import type { QueuedKind } from '../kinds/index.ts'
 import type { Platform } from '../platform.ts'
 import type { Protocol, ProviderConnection, QueuedAdapter } from '../providers/contract.ts'
+import { isOwnKeyId } from '../providers/own-accounts.ts'
 import type { RunningJob } from './jobs.ts'
 
 /** The adapter and authenticated client of the provider that runs a job. */
 export type JobProvider = { adapter: QueuedAdapter<QueuedKind>; protocol: Protocol; connection: ProviderConnection }
 
-/** Connects to a job's provider; null when it is no longer configured. */
-export function jobProviderOf({ catalog, upstreams }: Platform, job: RunningJob): JobProvider | null {
+/**
+ * Connects to a job's provider; null when it is no longer configured. A job of an own provider key always has that key, in its
+ * current form: `own_key_gone` when it was deleted.
+ */
+export async function jobProviderOf(services: Platform, job: RunningJob): Promise<JobProvider | 'own_key_gone' | null> {
+  const { catalog, upstreams, db } = services
   const provider = catalog.providers.get(job.provider ?? '')
-  if (!provider || !upstreams.isConfigured(provider.name, job.environment)) return null
-  const served = upstreams.queued(job.kind as QueuedKind, provider, job.environment)
+  if (!provider) return null
   const offers = catalog.models.get(job.model)?.providers ?? []
   const deployment = offers.find(one => one.provider === provider.name)
+  if (isOwnKeyId(job.credentialId)) {
+    const key = await findOwnKey(db, job.credentialId!)
+    if (!key) return 'own_key_gone'
+    const served = upstreams.queued(job.kind as QueuedKind, provider, job.environment)
+    const own = upstreams.ownAccount(provider, key)
+    return served && own && { ...served, connection: upstreams.connectionTo(provider, 'live', key.id, deployment, own) }
+  }
+  if (!upstreams.isConfigured(provider.name, job.environment)) return null
+  const served = upstreams.queued(job.kind as QueuedKind, provider, job.environment)
   const connection = upstreams.connectionTo(provider, job.environment, job.credentialId, deployment)
   return served && { ...served, connection }
 }

@@ -6,6 +6,7 @@ import { type Job, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { pagesOfIds, rowsAfter } from '../io/keyset.ts'
 import { queuedKinds } from '../kinds/index.ts'
+import { isOwnKeyId } from '../providers/own-accounts.ts'
 import { chargeJob, type JobCall, logJob, logJobAttempts, logJobEnd, settleJob } from '../wallet/jobs.ts'
 import type { RoutedAttempt } from '../wallet/routing-record.ts'
 import type { Webhooks } from '../webhooks/webhooks.ts'
@@ -115,7 +116,8 @@ export class Jobs {
       await this.#assertRoom(tx, fields)
       const job = await tx.job.create({ data: { ...fields, input, metadata, costNano: chargeNano, createdAt } })
       await chargeJob(tx, job, chargeNano ?? 0n, chargeNano ?? 0n, createdAt.getTime())
-      await logJob(tx, job, chargeNano ?? 0n, this.#deps.marginPpm)
+      const { own } = input as { own?: { upstreamNano: string } }
+      await logJob(tx, job, chargeNano ?? 0n, own ? null : this.#deps.marginPpm, own && BigInt(own.upstreamNano))
       await beside?.(tx, job)
       return job
     })
@@ -378,7 +380,18 @@ async function endRow(
   const { logStatus: status, error, call } = end
   const { provider, attempts, organisationId, webhookUrl: url } = job
   const [errorCode, errorMessage] = [error?.code ?? null, error?.message ?? null]
-  await logJobEnd(tx, job, { provider, status, errorCode, errorMessage, costNano, nowMs, attempts, call })
+  const providerKeyId = isOwnKeyId(job.credentialId) ? job.credentialId : null
+  await logJobEnd(tx, job, {
+    provider,
+    providerKeyId,
+    status,
+    errorCode,
+    errorMessage,
+    costNano,
+    nowMs,
+    attempts,
+    call,
+  })
   const deliveryIds = await webhooks.publish(tx, { organisationId, jobId: id, type: `job.${end.status}`, url, nowMs })
   return { job: ended, deliveryIds }
 }

@@ -1,7 +1,7 @@
 import type { QueuedKind } from '../kinds/index.ts'
 import type { Operation, PollReport } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import { endJob, failedEnd } from './end.ts'
+import { endJob, failedEnd, ownKeyGoneEnd } from './end.ts'
 import { jobProviderOf, reportsBack } from './job-provider.ts'
 import type { JobServices } from './job-services.ts'
 import type { RunningJob } from './jobs.ts'
@@ -16,7 +16,11 @@ const jitter = 0.1
 
 /** Polls a running job once. Never throws: a failed poll says nothing about the work. */
 export async function pollJob(services: JobServices, job: RunningJob): Promise<PollResult> {
-  const jobProvider = jobProviderOf(services, job)
+  const jobProvider = await jobProviderOf(services, job)
+  if (jobProvider === 'own_key_gone') {
+    await endJob(services, job.id, ownKeyGoneEnd, 'running')
+    return null
+  }
   if (!jobProvider) return { waitMs: unconfiguredDelayMs, progress: null }
   const { adapter, protocol, connection } = jobProvider
   const nowMs = services.clock.now()

@@ -3,18 +3,20 @@ import { GatewayError } from '../base/errors.ts'
 import { elapsedMs } from '../base/time.ts'
 import { messageOf } from '../engine/report.ts'
 import { sourcesOf } from '../files/sources.ts'
+import { findOwnKeys } from '../keys/own-keys.ts'
 import { organisationSuspended } from '../keys/policy.ts'
 import { isSuspended } from '../keys/suspensions.ts'
 import type { QueuedKind } from '../kinds/index.ts'
 import type { Platform } from '../platform.ts'
 import type { Operation, QueuedCall, Target } from '../providers/contract.ts'
 import { trackConnection } from '../providers/open-connection.ts'
+import { refusalOf } from '../providers/own-key-health.ts'
 import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
 import { maxOpenStarts } from '../queues/crash-suspect-limiter.ts'
 import { startCall } from '../traces/calls.ts'
 import { traceStep } from '../traces/work.ts'
 import { cancelIfRequested } from './cancel.ts'
-import { endJob, failedEnd, poisonedEnd } from './end.ts'
+import { endJob, failedEnd, ownKeyGoneEnd, poisonedEnd } from './end.ts'
 import { callbackUrl, type JobProvider, jobProviderOf, reportsBack } from './job-provider.ts'
 import type { JobServices } from './job-services.ts'
 import type { Job } from './jobs.ts'
@@ -51,7 +53,11 @@ async function startWaiting(services: JobServices, job: Job): Promise<number | n
     await endJob(services, job.id, failedEnd(organisationSuspended()), 'waiting')
     return null
   }
-  const targets = targetsOf(services, job)
+  const targets = await targetsOf(services, job)
+  if (targets.length === 0 && (job.input as unknown as JobInput).own) {
+    await endJob(services, job.id, ownKeyGoneEnd, 'waiting')
+    return null
+  }
   if (targets.length === 0) return unconfiguredDelayMs
   let claimed: Job | null = null
   let lastRefusal: Extract<Attempt, { outcome: 'refused' }> | null = null
@@ -79,10 +85,12 @@ async function startWaiting(services: JobServices, job: Job): Promise<number | n
 }
 
 /** The targets that may start a job: all that serve its model; for a second part only the provider that ran the first. */
-function targetsOf(services: Platform, job: Job): Target[] {
+async function targetsOf(services: Platform, job: Job): Promise<Target[]> {
   const model = services.catalog.models.get(job.model)
   if (!model) return []
-  const targets = queuedTargets(services, job.kind as QueuedKind, model, job.environment)
+  const { own } = job.input as unknown as JobInput
+  const ownKeys = own ? await findOwnKeys(services.db, job.keyId) : null
+  const targets = queuedTargets(services, job.kind as QueuedKind, model, job.environment, ownKeys)
   return job.operation === null ? targets : targets.filter(({ provider }) => provider.name === job.provider)
 }
 
@@ -129,8 +137,8 @@ function traceStart(services: JobServices, job: Job, target: Target): Promise<At
 }
 
 async function tryToStart(services: JobServices, job: Job, target: Target): Promise<Attempt> {
-  const jobProvider = jobProviderOf(services, job)
-  if (!jobProvider) return { outcome: 'refused' }
+  const jobProvider = await jobProviderOf(services, job)
+  if (!jobProvider || jobProvider === 'own_key_gone') return { outcome: 'refused' }
   const { adapter, connection } = jobProvider
   let sent = false
   const tracked = trackConnection(connection, () => {
@@ -150,6 +158,10 @@ async function tryToStart(services: JobServices, job: Job, target: Target): Prom
 function classifyFailure(services: Platform, job: Job, target: Target, error: unknown, sent: boolean): Attempt {
   if (error instanceof ProviderError) {
     reportHealth(services, job, target, error)
+    if (target.own && (error.reason === 'auth' || error.reason === 'quota')) {
+      const message = refusalOf(target, error.reason, job.credentialId ?? undefined)
+      return { outcome: 'refused', error: new GatewayError('own_key_refused', message) }
+    }
     return hadNoEffect(error) || !sent ? { outcome: 'refused', error } : { outcome: 'unclear', error }
   }
   if (!sent && error instanceof GatewayError) return { outcome: 'refused', error }
@@ -217,7 +229,7 @@ async function saveOperation(
 
 function reportHealth({ health, upstreams }: Platform, job: Job, target: Target, error: ProviderError | null): void {
   if (job.environment === 'test') return
-  if (!error) health.recordSuccess(target, null)
+  if (!error) health.recordSuccess(target, null, job.credentialId ?? '')
   if (!error || isRequestFault(error)) return
   const { alone } = upstreams.credential(target, job.credentialId)
   health.recordFailure(target, error, 0, { id: job.credentialId ?? '', alone })
@@ -225,7 +237,8 @@ function reportHealth({ health, upstreams }: Platform, job: Job, target: Target,
 
 /** The start's outcome is unknown: looks the work up if the provider supports it, else fails the job. Never starts it twice. */
 async function handleUnclear(services: JobServices, job: Job, error: ProviderError): Promise<number | null> {
-  if (jobProviderOf(services, job)?.adapter.find) {
+  const jobProvider = await jobProviderOf(services, job)
+  if (jobProvider !== 'own_key_gone' && jobProvider?.adapter.find) {
     await services.jobs.yieldStart(job)
     return unclearDelayMs
   }
@@ -241,20 +254,21 @@ async function recoverStart(services: JobServices, jobId: string): Promise<numbe
     await endJob(services, jobId, poisonedEnd, 'starting')
     return null
   }
-  const jobProvider = jobProviderOf(services, job)
-  const target = targetsOf(services, job).find(({ provider }) => provider.name === job.provider)
+  const found = await jobProviderOf(services, job)
+  const jobProvider = found === 'own_key_gone' ? null : found
+  const target = (await targetsOf(services, job)).find(({ provider }) => provider.name === job.provider)
   if (!jobProvider?.adapter.find || !target) {
     const message = 'It is not known whether the provider began the work, so it was not started again.'
     await endJob(services, jobId, failedEnd(new ProviderError('server_error', message)), 'starting')
     return null
   }
   try {
-    const found = await jobProvider.adapter.find(
+    const operation = await jobProvider.adapter.find(
       await buildCall(services, job, target, jobProvider),
       jobProvider.connection,
     )
-    if (found) {
-      await saveOperation(services, job, found, jobProvider)
+    if (operation) {
+      await saveOperation(services, job, operation, jobProvider)
       return null
     }
   } catch (error) {

@@ -1,11 +1,12 @@
 import { newId } from '../base/ids.ts'
 import { rejectNul } from '../base/json.ts'
-import type { ModelRow } from '../catalog/schema.ts'
+import type { Deployment, ModelRow } from '../catalog/schema.ts'
 import { admitRequest } from '../engine/base-run.ts'
 import { readTimeouts } from '../engine/caller-timeouts.ts'
 import { dropReferences, stageReferences } from '../files/references.ts'
 import type { TransactionStep } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
+import type { OwnKeys } from '../keys/own-keys.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { Policy } from '../keys/policy.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
@@ -13,6 +14,7 @@ import type { OfOpenRouter, QueuedKindRow, Quote, References } from '../kinds/me
 import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
+import { marginAt } from '../routing/pricing.ts'
 import { preferencesOf } from '../routing/provider-preferences.ts'
 import { type Origin, traceEnqueued } from '../traces/work.ts'
 import type { Reservation } from '../wallet/admission.ts'
@@ -30,6 +32,8 @@ export type JobInput = {
   references: References
   /** What the job is estimated to cost, where more is held: what it costs if nothing else is known. */
   quotedNano?: string
+  /** That it runs with own provider keys of its organisation and costs their fee, and what it costs at the provider. */
+  own?: { upstreamNano: string }
   /** How long the caller gives it, if shorter than the gateway does. */
   timeoutMs?: number
 }
@@ -56,7 +60,7 @@ export async function submitJob(
       slug: body.model,
       list: listOf(row),
       serves: model => model.type === row.type,
-      targets: model => queuedTargets(services, kind, model, policy.environment),
+      targets: model => queuedTargets(services, kind, model, policy.environment, policy.ownKeys),
       check: model => row.input(body, model, references),
       preferences: preferencesOf(policy.provider, body.provider),
       marginPpm: services.config.marginPpm,
@@ -71,17 +75,18 @@ export async function submitJob(
   const id = newId(row.idPrefix)
   const startedMs = services.clock.now()
   const { reservation, target, quote, input } = await admitRequest(services, key, { id, startedMs }, policy => {
-    const [target] = choose(policy, references)
-    const input = row.input(body, target!.model, references)
-    const quote = row.quote(input, target!.deployment, services.config.marginPpm, references)
-    const factor = services.reservationFactors.of(policy.organisationId, [target!])
-    return { target: target!, quote, input, maxCost: maxCostOf(quote, factor) }
+    const target = firstOf(services, choose(policy, references))
+    const input = row.input(body, target.model, references)
+    const quote = row.quote(input, target.deployment, marginAt(target, services.config.marginPpm), references)
+    const factor = services.reservationFactors.of(policy.organisationId, [target])
+    return { target, quote, input, maxCost: maxCostOf(quote, factor) }
   }).catch(async error => {
     await dropReferences(services, references)
     throw error
   })
   const submitted = (job: Job) => ({ job, reservation, target })
-  const admitted = { id, startedMs, origin, body, input, references, target, quote, reservation }
+  const quoteAt = (deployment: Deployment, marginPpm: bigint) => row.quote(input, deployment, marginPpm, references)
+  const admitted = { id, startedMs, origin, body, input, references, target, quote, quoteAt, reservation }
   return submitted(await insertJob(services, key.policy, kind, admitted, (tx, job) => beside?.(tx, submitted(job))))
 }
 
@@ -91,8 +96,18 @@ export function queuedTargets(
   kind: QueuedKind,
   model: ModelRow,
   environment: 'live' | 'test',
+  ownKeys: OwnKeys | null = null,
 ): Target[] {
-  return upstreams.targets(model, environment).filter(({ provider }) => upstreams.queued(kind, provider, environment))
+  return upstreams
+    .targets(model, environment, ownKeys)
+    .filter(({ provider }) => upstreams.queued(kind, provider, environment))
+}
+
+/** The first target; after own keys that are known to be refused, one with the operator's if the key's policy has it. */
+function firstOf({ upstreams }: Platform, targets: readonly Target[]): Target {
+  const [first] = targets
+  if (!first!.own) return first!
+  return targets.find(target => upstreams.figures(target).cooldownMs === 0) ?? first!
 }
 
 function listOf({ path }: { path: string }): string {
@@ -114,6 +129,12 @@ export function quotedNanoOf({ input, holdNano }: Job): bigint {
   return quotedNano === undefined ? holdNano : BigInt(quotedNano)
 }
 
+/** What a job costs at its provider, by the price list. */
+function upstreamNanoOf({ quoteAt, target }: Admitted): bigint {
+  const quote = quoteAt(target.deployment, 0n)
+  return 'chargeNano' in quote ? quote.chargeNano : quote.holdNano
+}
+
 type Admitted = {
   id: string
   startedMs: number
@@ -123,6 +144,7 @@ type Admitted = {
   references: References
   target: Target
   quote: Quote
+  quoteAt(deployment: Deployment, marginPpm: bigint): Quote
   reservation: Reservation
 }
 
@@ -163,6 +185,7 @@ async function insertJob(
       references: admitted.references,
       ...(isRaised && { quotedNano: String(quote.holdNano) }),
       ...(timeoutMs !== undefined && { timeoutMs }),
+      ...(target.own && { own: { upstreamNano: String(upstreamNanoOf(admitted)) } }),
     } satisfies JobInput,
     createdAt: new Date(startedMs),
     deadlineAt: new Date(clock.now() + (timeoutMs ?? config.jobDeadlineMs)),

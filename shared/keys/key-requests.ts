@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { serviceTiers } from '../base/service-tier.ts'
 import { keyProviderPreferences } from '../catalog/provider-preferences.ts'
+import { ownKeyModes } from './own-keys.ts'
 import { modes, scopes } from './policy.ts'
 import { maxOverlapHours } from './replaced-secrets.ts'
 
@@ -63,6 +64,12 @@ export const keyPolicy = z.strictObject({
   provider: keyProviderPreferences
     .nullish()
     .describe('Which providers may serve the key; a request can only tighten it. Null = all.'),
+  own_keys: z
+    .enum(ownKeyModes)
+    .optional()
+    .describe(
+      'Whose provider keys its requests use: `own` = only those that the organisation has stored; `own_then_shared` = these first, and those of the service where they are refused; `shared` (the default) = those of the service. Test keys use none.',
+    ),
   cache: cacheSetting
     .nullish()
     .describe('Whether equal requests are answered from the cache, and for how many seconds; null = they are not.'),

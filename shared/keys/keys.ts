@@ -12,6 +12,7 @@ import { rowsAfter } from '../io/keyset.ts'
 import { type ContentColumns, presentContentSetting } from './content-logging.ts'
 import { changeOfState } from './cost-control.ts'
 import type { KeyPolicy, keyPatch, newKey } from './key-requests.ts'
+import { ownKeyModeOf } from './own-keys.ts'
 import type { Policies } from './policies.ts'
 import { organisationSuspended, policyRow, presentStatus } from './policy.ts'
 import { type OverlappingSecret, retireSecret } from './replaced-secrets.ts'
@@ -52,6 +53,7 @@ export function settings(row: ApiKey) {
     learning: row.learning,
     denied_service_tiers: row.deniedTiers.length > 0 ? row.deniedTiers : null,
     provider: storedPreferences(row.provider),
+    own_keys: ownKeyModeOf(row),
     cache: row.cacheTtlS === null ? null : { ttl_s: row.cacheTtlS },
     expires_at: row.expiresAt?.toISOString() ?? null,
   }
@@ -71,6 +73,7 @@ function columns(policy: KeyPolicy) {
     ...(policy.denied_service_tiers !== undefined && { deniedTiers: [...new Set(policy.denied_service_tiers ?? [])] }),
     ...(policy.cache !== undefined && { cacheTtlS: policy.cache?.ttl_s ?? null }),
     ...(policy.provider !== undefined && { provider: policy.provider ?? Prisma.DbNull }),
+    ...(policy.own_keys !== undefined && { ownKeys: policy.own_keys === 'shared' ? null : policy.own_keys }),
     ...(policy.expires_at !== undefined && { expiresAt: policy.expires_at ? new Date(policy.expires_at) : null }),
   }
 }

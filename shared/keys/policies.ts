@@ -7,7 +7,18 @@ import type { Database } from '../io/db.ts'
 import { storeUnavailable } from '../io/outage.ts'
 import { onConnectionLost, type Redis } from '../io/redis.ts'
 import { type Shard, type Shards, shardsOf } from '../io/redis-shards.ts'
-import { authorise, type Limits, type Policy, policyOf, policyRow, type Scope } from './policy.ts'
+import { readOwnKeys } from './own-keys.ts'
+import {
+  authorise,
+  type Limits,
+  type MonthSpend,
+  type Policy,
+  type PolicyRow,
+  policyOf,
+  policyRow,
+  type ReplacedSecret,
+  type Scope,
+} from './policy.ts'
 import type { PolicyReader } from './policy-reader.ts'
 import { findReplacedSecret, overlapEnd } from './replaced-secrets.ts'
 
@@ -120,7 +131,10 @@ export class Policies {
       throw storeUnavailable(error)
     })
     if (!row) throw new GatewayError('revoked_api_key', 'The API key of this work no longer exists.')
-    return new ResolvedKey(policyOf(row, this.#testLimits), unconfirmed, scope)
+    const policy = await this.#policyOf(row).catch(error => {
+      throw storeUnavailable(error)
+    })
+    return new ResolvedKey(policy, unconfirmed, scope)
   }
 
   /** Confirms a cached policy with Redis, without the admission script, and refreshes it when it is outdated. Throws 401, 503. */
@@ -288,7 +302,7 @@ export class Policies {
   async #readRow(hash: string): Promise<Policy> {
     const read = await this.#reader.read(hash)
     if (!read) this.#cache.delete(hash)
-    const policy = read ? policyOf(read.row, this.#testLimits, null, read.spend) : await this.#readReplaced(hash)
+    const policy = read ? await this.#policyOf(read.row, null, read.spend) : await this.#readReplaced(hash)
     this.#cache.set(hash, policy)
     return policy
   }
@@ -300,6 +314,15 @@ export class Policies {
       throw new GatewayError('invalid_api_key', 'This API key does not exist. Check it, or create a new one.')
     const expires = overlapEnd(secret, secret.key)
     if (!expires) throw secretReplaced()
-    return policyOf(secret.key, this.#testLimits, { hash, expiresAtMs: expires.getTime() })
+    return this.#policyOf(secret.key, { hash, expiresAtMs: expires.getTime() })
+  }
+
+  async #policyOf(
+    row: PolicyRow,
+    replaced: ReplacedSecret | null = null,
+    monthSpend: MonthSpend | null = null,
+  ): Promise<Policy> {
+    const ownKeys = row.ownKeys === null ? null : await readOwnKeys(this.#db, row)
+    return policyOf(row, this.#testLimits, { replaced, ownKeys, monthSpend })
   }
 }

@@ -5,6 +5,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { type KeyProviderPreferences, storedPreferences } from '../catalog/provider-preferences.ts'
 import type { ApiKey, Budget } from '../generated/prisma/client.ts'
 import { type ContentColumns, type ContentLogging, contentLoggingOf } from './content-logging.ts'
+import type { OwnKeys } from './own-keys.ts'
 
 /** From lowest cost to highest quality. */
 export const modes = ['cost', 'balanced', 'quality'] as const
@@ -46,6 +47,8 @@ export type Policy = {
   monthSpend: MonthSpend | null
   /** Which providers may serve it, before the preferences of a request; null = all. */
   provider: KeyProviderPreferences | null
+  /** The organisation's own provider keys, which its requests use; null = the operator's. */
+  ownKeys: OwnKeys | null
   /** Whether its answers are cached, and for how long at most; null = they are not. */
   cache: { ttlS: number } | null
   /** Null = all models. */
@@ -92,6 +95,9 @@ type SpendBudget = { id: string; limitNano: number; of: 'organisation' | 'member
 /** A secret of a key, if it is not the current one. */
 export type ReplacedSecret = { hash: string; expiresAtMs: number }
 
+/** What a policy has beside its row: how it was found, the own provider keys, and what was spent in its month. */
+type PolicyParts = { replaced?: ReplacedSecret | null; ownKeys?: OwnKeys | null; monthSpend?: MonthSpend | null }
+
 /**
  * The policy of a key's row, for its current secret or one that this replaced. A limit of 0 means none; limits
  * of test keys are capped by `testLimits`, which they share.
@@ -99,8 +105,7 @@ export type ReplacedSecret = { hash: string; expiresAtMs: number }
 export function policyOf(
   row: PolicyRow,
   testLimits: Limits = unlimited,
-  replaced: ReplacedSecret | null = null,
-  monthSpend: MonthSpend | null = null,
+  { replaced = null, ownKeys = null, monthSpend = null }: PolicyParts = {},
 ): Policy {
   const bounds = row.environment === 'test' ? testLimits : unlimited
   return {
@@ -125,6 +130,7 @@ export function policyOf(
     scopes: new Set(row.scopes),
     learning: row.learning,
     provider: storedPreferences(row.provider),
+    ownKeys,
     cache: row.cacheTtlS === null ? null : { ttlS: row.cacheTtlS },
     contentLogging: contentLoggingOf(row, row.organisation),
     expiresAtMs: row.expiresAt?.getTime() ?? null,

@@ -11,6 +11,7 @@ import { dropReferences, stageReferences } from '../files/references.ts'
 import { SoundConversion } from '../files/sound-conversion.ts'
 import { sourcesOf } from '../files/sources.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
+import type { OwnKeys } from '../keys/own-keys.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import { type SyncKind, syncKinds, type WorkKinds } from '../kinds/index.ts'
@@ -21,6 +22,7 @@ import type { Source, Target } from '../providers/contract.ts'
 import { trackConnection } from '../providers/open-connection.ts'
 import type { ProviderError } from '../providers/provider-error.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
+import { marginAt } from '../routing/pricing.ts'
 import { missesThreshold, type Preferences, placeOf, preferencesOf } from '../routing/provider-preferences.ts'
 import { rate, scaleOf, scoreOf, usual } from '../routing/score.ts'
 import type { Reservation } from '../wallet/admission.ts'
@@ -67,9 +69,10 @@ export function mediaTargets(
   kind: SyncKind,
   model: ModelRow,
   environment: 'live' | 'test',
+  ownKeys: OwnKeys | null = null,
 ): Target[] {
   return upstreams
-    .targets(model, environment)
+    .targets(model, environment, ownKeys)
     .filter(({ provider }) => upstreams.synchronous(kind, provider, environment) !== null)
 }
 
@@ -125,7 +128,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
       slug: body.model,
       list: kind === 'image' || kind === 'music' || kind === 'sfx' ? `${this.#row.path}/models` : '/v1/models',
       serves: model => servesMedia(kind, model),
-      targets: model => mediaTargets(this.services, kind, model, policy.environment),
+      targets: model => mediaTargets(this.services, kind, model, policy.environment, policy.ownKeys),
       check: model => this.#row.input(body, model, references),
       preferences: this.#preferences(policy),
       marginPpm: this.marginPpm,
@@ -158,7 +161,8 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
 
   #offer(target: Target, references: References): Offer {
     const quantity = this.#row.maxQuantity(this.#inputFor(target, references), target.model)
-    return { target, maxNano: Number(priceNano(target.deployment.price, quantity, this.services.config.marginPpm)) }
+    const marginPpm = marginAt(target, this.marginPpm)
+    return { target, maxNano: Number(priceNano(target.deployment.price, quantity, marginPpm)) }
   }
 
   async #serve(plan: RoutingPlan, reservation: Reservation, references: References): Promise<Report> {
@@ -264,7 +268,8 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
   #outcomeOf(target: Target, { costNano }: Pick<Delivery<K>, 'costNano'>, quantity: Quantity): RunOutcome {
     // Models that are not paid by the token report no tokens.
     const usage = target.deployment.price.unit === 'token' ? quantity.usage : noOutcome.usage
-    return { ...noOutcome, target, usage, costNano: costNano(quantity), status: 200, errorCode: null }
+    const upstream = target.own && { upstreamCostNano: Number(priceNano(target.deployment.price, quantity, 0n)) }
+    return { ...noOutcome, target, usage, costNano: costNano(quantity), ...upstream, status: 200, errorCode: null }
   }
 
   /** The outcome of an attempt whose answer had started. */
@@ -292,7 +297,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     const { environment } = this.policy
     const { adapter } = upstreams.synchronous(this.#input.kind, target.provider, environment)!
     const { provider, deployment } = target
-    const connection = upstreams.connectionTo(provider, environment, credential?.id ?? null, deployment)
+    const connection = upstreams.connectionTo(provider, environment, credential?.id ?? null, deployment, target.own)
     return {
       adapter,
       connection: trackConnection(connection, onSend),
@@ -322,9 +327,9 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
   }
 
   /** The charge of a quantity; 0 for a test key. */
-  #costNano({ deployment }: Target, quantity: Quantity): number {
+  #costNano(target: Target, quantity: Quantity): number {
     if (this.policy.environment === 'test') return 0
-    return Number(priceNano(deployment.price, quantity, this.services.config.marginPpm))
+    return Number(priceNano(target.deployment.price, quantity, marginAt(target, this.marginPpm)))
   }
 }
 
@@ -364,5 +369,7 @@ function rankOffers(
     else if (sort === 'latency' || sort === 'speed') priced.sort((a, b) => byWait(a) - byWait(b))
     priced.sort((a, b) => place(a) - place(b) || late(a) - late(b))
   }
+  // Own keys first; one with the operator's keys remains for when they fail.
+  priced.sort((a, b) => Number(!a.offer.target.own) - Number(!b.offer.target.own))
   return priced.slice(0, preferences?.fallsBack === false ? 1 : maxTargets).map(({ offer }) => offer)
 }

@@ -16,37 +16,12 @@ import {
   type ResponseSink,
   type Timeouts,
 } from '../io/http.ts'
+import type { Connection, Credential } from './access.ts'
 import type { Target } from './contract.ts'
 import type { Health } from './health.ts'
 import type { Identity } from './identities/identity.ts'
 import { openIdentity } from './identities/open-identity.ts'
 import { protocols } from './protocols.ts'
-
-/**
- * An API key at a provider, or the gateway's identity there. `id` identifies it without revealing it, `label` tells people which one it
- * is: its position among those configured and its last characters; `origin` says where the operator configured it. `secret` is what errors must not show.
- */
-export type Credential = {
-  id: string
-  label: string
-  origin: string
-  readonly secret: string
-  identity: Identity | null
-}
-
-/** A configured provider: its connection pool, its base URL with its parts, and its API keys or its identity. */
-export type Connection = {
-  pool: Dispatcher
-  /** The proxy of its requests; null = none. */
-  proxy: string | null
-  baseUrl: string
-  origin: string
-  prefix: string
-  credentials: readonly Credential[]
-  /** API keys that were replaced while the process runs: what they started is continued with them. */
-  former: readonly Credential[]
-  auth: ProviderRow['auth']
-}
 
 /** The identities that send tokens. */
 const hasTokens: ReadonlySet<string> = new Set(['entra', 'google'])
@@ -70,6 +45,8 @@ export class Connections {
   readonly #servers = new Map<string, { key: string; connection: Connection }>()
   /** Connections to removed servers, for requests that had chosen them. */
   readonly #retired = new Map<string, Connection>()
+  /** Connections to providers for which the operator has no key; bounded by the catalog. */
+  readonly #keyless = new Map<string, Connection>()
   readonly #config: Config
   readonly #clock: Clock
   /** The identities whose tokens are valid in all regions, by kind and credentials. */
@@ -101,6 +78,21 @@ export class Connections {
 
   find(provider: string): Connection | undefined {
     return this.#connections.get(provider) ?? this.#servers.get(provider)?.connection
+  }
+
+  /**
+   * The connection that own keys of organisations use: the pool and the base URL of a provider, which needs no keys of the operator's.
+   * Null if its region is not configured.
+   */
+  base(row: ProviderRow): Connection | null {
+    const known = this.find(row.name) ?? this.#keyless.get(row.name)
+    if (known) return known
+    const settings = settingsOf(this.#config.providers, row)
+    const baseUrl = row.region === undefined ? (settings?.baseUrl ?? row.base_url) : row.base_url
+    if (baseUrl.includes('{') || !protocols[row.protocol]) return null
+    const connection = this.#open(row, baseUrl, [], settings?.proxy)
+    this.#keyless.set(row.name, connection)
+    return connection
   }
 
   /** The connection to a provider. Throws an Error if the provider is not configured. */
@@ -207,7 +199,7 @@ export class Connections {
   /** Closes every connection and aborts exchanges in progress. */
   async close(): Promise<void> {
     const servers = Array.from(this.#servers.values(), ({ connection }) => connection)
-    const all = [...this.#connections.values(), ...servers, ...this.#retired.values()]
+    const all = [...this.#connections.values(), ...servers, ...this.#retired.values(), ...this.#keyless.values()]
     const configured = [...this.#configured.values()]
     for (const { credentials } of [...all, ...configured]) for (const { identity } of credentials) identity?.close()
     await Promise.all(all.map(({ pool }) => pool.destroy()))
@@ -260,7 +252,7 @@ export class CredentialSelector {
 
   /** The API keys of a target, by ids that do not reveal them, with their remaining cooldowns. */
   list(target: Target): { id: string; label: string; cooldownMs: number }[] {
-    const connection = this.#connections.find(target.provider.name)
+    const connection = this.#find(target)
     if (!connection || connection.auth === 'none') return []
     return connection.credentials.map(({ id, label }) => ({
       id,
@@ -271,8 +263,8 @@ export class CredentialSelector {
 
   /** The time until one of the API keys is usable; 0 for a provider that is not configured. */
   cooldownMs(target: Target): number {
-    if (!this.#health.hasKeys) return 0
-    const connection = this.#connections.find(target.provider.name)
+    if (!this.#health.hasKeys && !target.own) return 0
+    const connection = this.#find(target)
     if (!connection) return 0
     let cooldownMs = Number.POSITIVE_INFINITY
     for (const { id } of connection.credentials)
@@ -282,16 +274,22 @@ export class CredentialSelector {
 
   /** See `Upstreams.credential`. */
   select(target: Target, preferredId: string | null): { credential: Credential; alone: boolean } {
-    const { name } = target.provider
-    const { credentials } = this.#connections.get(name)
+    const { provider, own } = target
+    const { credentials } = own?.connection ?? this.#connections.get(provider.name)
     const [only, another] = credentials
     if (!another) return { credential: only!, alone: true }
     const ready = credentials.filter(({ id }) => this.#health.keyCooldownMs(target, id) === 0)
     const usable = ready.length > 0 ? ready : credentials
     return {
-      credential: usable.find(({ id }) => id === preferredId) ?? this.#next(name, usable),
+      credential:
+        usable.find(({ id }) => id === preferredId) ??
+        (own ? usable[own.calls++ % usable.length]! : this.#next(provider.name, usable)),
       alone: usable.length === 1,
     }
+  }
+
+  #find({ provider, own }: Target): Connection | undefined {
+    return own?.connection ?? this.#connections.find(provider.name)
   }
 
   #next(provider: string, usable: readonly Credential[]): Credential {

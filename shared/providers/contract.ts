@@ -6,14 +6,24 @@ import type { ResponseSink } from '../io/http.ts'
 import type { OnPreview } from '../kinds/image.ts'
 import type { DirectKind, DirectKinds, QueuedKind, SyncKind, WorkKind, WorkKinds } from '../kinds/index.ts'
 import type { Invoice } from '../kinds/media.ts'
+import type { OwnAccount } from './access.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
 import type { ProviderError } from './provider-error.ts'
 import type { RealtimeAdapter } from './realtime-contract.ts'
 import type { StreamDecoder } from './stream-decoder.ts'
 import type { ReasoningSealer } from './toolkit/reasoning-envelope.ts'
 
-/** The destination of a call: one model at one provider. `tier`: the service tier that is asked for there; absent = the standard one. */
-export type Target = { model: ModelRow; deployment: Deployment; provider: ProviderRow; tier?: ServiceTier }
+/**
+ * The destination of a call: one model at one provider. `tier`: the service tier that is asked for there; absent = the standard one.
+ * `own`: the access by an organisation's own keys; absent = the operator's keys.
+ */
+export type Target = {
+  model: ModelRow
+  deployment: Deployment
+  provider: ProviderRow
+  tier?: ServiceTier
+  own?: OwnAccount | undefined
+}
 
 /** A file the caller referred to by URL, fetched through the URL policy for providers that require the bytes. */
 export type Media = { contentType: string; bytes: Buffer }

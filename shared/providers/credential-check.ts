@@ -3,7 +3,8 @@ import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { namesProvider } from '../catalog/regions.ts'
 import type { ProviderRow } from '../catalog/schema.ts'
-import { authorize, type Connection, Connections, type Credential } from './connections.ts'
+import type { Connection, Credential } from './access.ts'
+import { authorize, Connections } from './connections.ts'
 import { openConnection } from './open-connection.ts'
 import { protocols } from './protocols.ts'
 import { ProviderError } from './provider-error.ts'
@@ -51,7 +52,8 @@ export async function checkCredentials(
   }
 }
 
-async function checkCredential(
+/** Asks a provider, with one request that costs nothing, whether it accepts a key. */
+export async function checkCredential(
   provider: ProviderRow,
   { pool, proxy, baseUrl, prefix, auth, origin }: Connection,
   credential: Credential,

@@ -13,6 +13,7 @@ import {
   mean,
   probePrefix,
 } from './health-records.ts'
+import { OwnKeyHealth } from './own-key-health.ts'
 import type { ProviderError } from './provider-error.ts'
 import { redactCredentials } from './redact-credentials.ts'
 
@@ -28,6 +29,8 @@ export type Figures = {
   tokensPerSecond: number | null
   /** Set when the last call of this process was refused for the gateway's own account: its API key, or its credit. */
   accountFault?: true
+  /** Set while every one of an organisation's own keys is refused: what to tell it. */
+  ownKeyRefusal?: string
 }
 
 /** The API key of a call: where it is configured, and whether no other is usable. */
@@ -57,6 +60,7 @@ const minCalls = 5
 export class Health {
   readonly #records: HealthRecords
   readonly #circuits: CircuitBreaker
+  readonly #ownKeys: OwnKeyHealth
   readonly #ids = new WeakMap<object, string>()
   /** The targets whose last call by this process was refused for our account; bounded by the catalog. */
   readonly #accountFaults = new Set<string>()
@@ -64,6 +68,7 @@ export class Health {
   constructor(redis: Redis, clocks: Clocks) {
     this.#records = new HealthRecords(redis, clocks)
     this.#circuits = new CircuitBreaker(redis, this.#records)
+    this.#ownKeys = new OwnKeyHealth(clocks.monotonic)
   }
 
   /** Loads the shared records and starts their exchange, twice a second. */
@@ -81,6 +86,7 @@ export class Health {
   }
 
   figures(target: Target): Figures {
+    if (target.own) return this.#ownKeys.figures(target)
     const id = this.#idOf(target)
     const record = this.#records.get(id)
     if (!record) return unknownFigures
@@ -116,6 +122,7 @@ export class Health {
 
   /** The remaining cooldown of an API key for a target. */
   keyCooldownMs(target: Target, keyId: string): number {
+    if (target.own) return this.#ownKeys.cooldownMs(target, keyId)
     if (!this.hasKeys) return 0
     const now = this.#records.redisNowMs()
     const until = (id: string) => this.#records.get(id)?.pausedUntilMs ?? 0
@@ -129,11 +136,21 @@ export class Health {
 
   /** Releases the half-open probe of a call that ended without evidence about its target. */
   releaseProbe(target: Target): void {
+    if (target.own) return
     this.#circuits.releaseProbe(this.#idOf(target))
   }
 
-  /** Records the first byte of a response, `firstByteMs` after the call. */
-  recordFirstByte(target: Target, firstByteMs: number): void {
+  /** Forgets what is known of an organisation's own key, whose secret was replaced. */
+  forgetOwnKey(keyId: string): void {
+    this.#ownKeys.forget(keyId)
+  }
+
+  /** Records the first byte of a response, `firstByteMs` after the call with a key. */
+  recordFirstByte(target: Target, firstByteMs: number, keyId = ''): void {
+    if (target.own) {
+      this.#ownKeys.recordSuccess(target, keyId, firstByteMs)
+      return
+    }
     const id = this.#idOf(target)
     const observed = this.#records.observe(id)
     observed.firstBytes++
@@ -142,8 +159,12 @@ export class Health {
     if (this.#circuits.isHalfOpen(id)) void this.sync()
   }
 
-  /** Records a successful call at `tokensPerSecond` (null = unknown). */
-  recordSuccess(target: Target, tokensPerSecond: number | null): void {
+  /** Records a successful call with a key, at `tokensPerSecond` (null = unknown). */
+  recordSuccess(target: Target, tokensPerSecond: number | null, keyId = ''): void {
+    if (target.own) {
+      this.#ownKeys.recordSuccess(target, keyId)
+      return
+    }
     const id = this.#idOf(target)
     const observed = this.#records.observe(id)
     this.#accountFaults.delete(id)
@@ -160,6 +181,10 @@ export class Health {
    * against the target.
    */
   recordFailure(target: Target, error: ProviderError, waitedMs: number, key: CalledKey): void {
+    if (target.own) {
+      this.#ownKeys.recordFailure(target, error, waitedMs, key.id)
+      return
+    }
     const id = this.#idOf(target)
     const { reason, status, message, retryAfterMs } = error
     const pauseMs = retryAfterMs === null ? 0 : Math.min(retryAfterMs, maxPauseMs)

@@ -2,26 +2,22 @@ import type { Config } from '../base/config.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Server } from '../catalog/overrides.ts'
-import { valueFor } from '../catalog/regions.ts'
+import { familyOf, valueFor } from '../catalog/regions.ts'
 import { withBodyParameters, withHeaders } from '../catalog/request-additions.ts'
 import type { Deployment, ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { servesResponses } from '../catalog/traits.ts'
 import { uncompressed } from '../io/content-coding.ts'
 import { type Dispatcher, type Exchange, exchange, type ResponseSink, type Timeouts } from '../io/http.ts'
+import type { Sealer } from '../io/sealer.ts'
 import { openSocket, type SocketAddress, SocketRefused, SocketTimeout, type WebSocket } from '../io/socket.ts'
+import type { OwnKey, OwnKeys } from '../keys/own-keys.ts'
 import { type ChatRequest, hasFunctions } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds, QueuedKind, SyncKind } from '../kinds/index.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
+import type { Credential, OwnAccount } from './access.ts'
 import { chat as unfittedChat } from './adapters/openai/chat.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
-import {
-  authHeader,
-  authorize,
-  Connections,
-  type Credential,
-  CredentialSelector,
-  exchangeAuthorized,
-} from './connections.ts'
+import { authHeader, authorize, Connections, CredentialSelector, exchangeAuthorized } from './connections.ts'
 import type {
   DirectAdapter,
   Protocol,
@@ -31,8 +27,10 @@ import type {
   Target,
   UpstreamRequest,
 } from './contract.ts'
+import { type CredentialReport, checkCredential } from './credential-check.ts'
 import type { Figures, Health } from './health.ts'
 import { openConnection } from './open-connection.ts'
+import { OwnAccounts, takesOwnKeys } from './own-accounts.ts'
 import { renamesTools } from './profile/fit-chat.ts'
 import { protocols } from './protocols.ts'
 import { ProviderError } from './provider-error.ts'
@@ -48,7 +46,7 @@ import { generateContentOverChat } from './toolkit/generate-content-over-chat/ad
 import { messagesOverChat } from './toolkit/messages-over-chat/adapter.ts'
 import { responsesOverChat } from './toolkit/responses-over-chat/adapter.ts'
 
-export type { Credential } from './connections.ts'
+export type { Credential } from './access.ts'
 
 export type Environment = 'live' | 'test'
 
@@ -92,12 +90,14 @@ const maxUpgradeMs = 10_000
  */
 export class Upstreams {
   readonly #catalog: Catalog
+  readonly #config: Config
   readonly #timeouts: Timeouts
   readonly #health: Health
   readonly #pauses: Pick<ProviderPauses, 'isPaused'>
   readonly #clock: Clock
   readonly #connections: Connections
   readonly #credentials: CredentialSelector
+  readonly #own: OwnAccounts
   readonly #sandbox: Dispatcher
   readonly #sandboxProtocol: Protocol
   readonly #sandboxSessions: SandboxSessions
@@ -109,15 +109,18 @@ export class Upstreams {
     pauses: Pick<ProviderPauses, 'isPaused'>
     sandbox: Dispatcher
     clock: Clock
+    sealer: Sealer
   }) {
-    const { catalog, config, health, pauses, sandbox, clock } = options
+    const { catalog, config, health, pauses, sandbox, clock, sealer } = options
     this.#catalog = catalog
+    this.#config = config
     this.#timeouts = config.upstream
     this.#health = health
     this.#pauses = pauses
     this.#clock = clock
     this.#connections = new Connections(catalog, config, clock)
     this.#credentials = new CredentialSelector(this.#connections, health)
+    this.#own = new OwnAccounts({ catalog, connections: this.#connections, config, health, clock, sealer })
     this.#sandbox = sandbox
     this.#sandboxProtocol = createSandboxProtocol(clock, this.#timeouts.firstByteTimeoutMs)
     this.#sandboxSessions = createSandboxSessions()
@@ -138,13 +141,40 @@ export class Upstreams {
     return environment === 'test' || this.#connections.find(provider) !== undefined
   }
 
-  /** The targets that serve a model in this environment, in catalog order. */
-  targets(model: ModelRow, environment: Environment): Target[] {
-    const targets: Target[] = []
+  /** The targets that serve a model in this environment, in catalog order; those of own keys first. */
+  targets(model: ModelRow, environment: Environment, ownKeys: OwnKeys | null = null): Target[] {
+    const targets = ownKeys ? [...this.#own.targets(model, ownKeys)] : []
+    if (ownKeys?.mode === 'own') return targets
     for (const { deployment, provider } of this.#catalog.targets(model)) {
       if (this.isConfigured(provider.name, environment)) targets.push({ model, deployment, provider })
     }
     return targets
+  }
+
+  /** The targets of a model that an organisation's own keys reach, in catalog order. */
+  ownTargets(model: ModelRow, ownKeys: OwnKeys): readonly Target[] {
+    return this.#own.targets(model, ownKeys)
+  }
+
+  /** An organisation's access to a provider by one of its keys; null if the provider's region is not configured. */
+  ownAccount(provider: ProviderRow, key: OwnKey): OwnAccount | null {
+    const credential = this.#own.credential(key, provider)
+    return this.#own.account(provider, [credential], credential.project)
+  }
+
+  /** Asks a provider whether it accepts an organisation's key; null if none of its regions is configured. */
+  async testOwnKey(key: OwnKey): Promise<CredentialReport | null> {
+    const rows = [...this.#catalog.providers.values()].filter(row => familyOf(row.name) === key.provider)
+    let report: CredentialReport | null = null
+    for (const row of rows) {
+      const account = takesOwnKeys(row) ? this.ownAccount(row, key) : null
+      if (!account || report?.outcome === 'accepted') continue
+      const { connection } = account
+      const found = await checkCredential(row, connection, connection.credentials[0]!, this.#config, this.#clock)
+      if (report === null || found.outcome !== 'unknown') report = found
+      if (found.outcome !== 'unknown') break
+    }
+    return report
   }
 
   /** The adapter for a kind at a target. `body`: the request to serve, if there is one. */
@@ -238,7 +268,7 @@ export class Upstreams {
     const { target, credential, traceparent } = route
     const timeouts = this.#timeoutsFor(route, isWhole)
     if (!credential) return exchange(this.#sandbox, { ...request, path: sandboxPrefix + request.path }, timeouts, sink)
-    const connection = this.#connections.get(target.provider.name)
+    const connection = target.own?.connection ?? this.#connections.get(target.provider.name)
     const { pool, prefix, auth } = connection
     const { headers: own, parameters } = target.deployment
     const given: Record<string, string> = { ...uncompressed, ...request.headers }
@@ -280,7 +310,7 @@ export class Upstreams {
   async connect({ target, credential }: Route, path: string, signal: AbortSignal): Promise<WebSocket> {
     if (!credential) return connectSession(this.#sandboxSessions.address(path), null, signal)
     const { name, protocol } = target.provider
-    const connection = this.#connections.get(name)
+    const connection = target.own?.connection ?? this.#connections.get(name)
     const { baseUrl, prefix, proxy } = connection
     const request = { method: 'GET', path: prefix + path, headers: {}, body: null } as const
     const authorized = await authorize(connection, credential, request, this.#clock)
@@ -297,19 +327,21 @@ export class Upstreams {
 
   /**
    * The connection to a provider with one API key. A key that is no longer configured is replaced by the first one. `deployment`:
-   * of the model that is called, whose requests may have headers and parameters of their own.
+   * of the model that is called, whose requests may have headers and parameters of their own. `own`: the access by an
+   * organisation's own keys.
    */
   connectionTo(
     provider: ProviderRow,
     environment: Environment,
     credentialId: string | null,
     deployment: Deployment | null = null,
+    own?: OwnAccount,
   ): ProviderConnection {
     if (environment === 'test') {
       const none = () => Promise.reject(new Error('the sandbox has no connection'))
       return { provider, baseUrl: '', proxy: null, send: none, stream: none, open: none }
     }
-    const connection = this.#connections.get(provider.name)
+    const connection = own?.connection ?? this.#connections.get(provider.name)
     const { pool, proxy, baseUrl, prefix, credentials, former } = connection
     const isSame = ({ id }: Credential) => id === credentialId
     const credential = credentials.find(isSame) ?? former.find(isSame) ?? credentials[0]!
@@ -346,6 +378,7 @@ export class Upstreams {
   /** Closes every connection and aborts exchanges in progress. */
   async close(): Promise<void> {
     this.#sandboxSessions.close()
+    this.#own.close()
     await Promise.all([this.#connections.close(), this.#sandbox.destroy()])
   }
 }

@@ -16,6 +16,7 @@ import { canPriceSession, intervalHoldNano } from '../kinds/realtime.ts'
 import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
+import { marginAt } from '../routing/pricing.ts'
 import { preferencesOf } from '../routing/provider-preferences.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { flatCost } from '../wallet/reservation.ts'
@@ -47,7 +48,7 @@ export function sessionTargets(
     serves: ({ type }) => type === 'realtime' || type === 'live_video',
     targets: model =>
       upstreams
-        .targets(model, policy.environment)
+        .targets(model, policy.environment, policy.ownKeys)
         .filter(target => canPriceSession(target.deployment.price) && upstreams.realtime(target, policy.environment)),
     check: model => checkIntent(model, intent),
     preferences: preferencesOf(policy.provider, undefined),
@@ -85,7 +86,7 @@ export async function reserveExtension(
   const choose = (policy: Policy) => {
     const targets = sessionTargets(services, policy, input)
     const fixedNano =
-      nano ?? Math.max(...targets.map(({ deployment }) => intervalHoldNano(deployment.price, marginPpm)))
+      nano ?? Math.max(...targets.map(target => intervalHoldNano(target.deployment.price, marginAt(target, marginPpm))))
     const factor = nano === null ? services.reservationFactors.of(policy.organisationId, targets) : 1
     return { targets, maxCost: { ...flatCost(fixedNano), factor } }
   }

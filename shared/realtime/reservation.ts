@@ -12,8 +12,11 @@ import { endsImmediately, toGatewayError } from './closing.ts'
 import { UnreportedCost } from './unreported-cost.ts'
 
 type Charge = { reservation: Reservation; costNano: number; tokens: number }
-/** One charge, made at `chargedMs`, and the current figures of the whole session. */
-export type Part = Charge & { part: number; chargedMs: MonotonicMs; usage: Usage }
+/**
+ * One charge, made at `chargedMs`, and the current figures of the whole session. `upstreamCostNano`: what it has cost at the provider
+ * by its price list.
+ */
+export type Part = Charge & { part: number; chargedMs: MonotonicMs; usage: Usage; upstreamCostNano: number }
 
 export type ReservationOptions = {
   target: Target
@@ -262,7 +265,8 @@ export class RollingReservation {
       return
     }
     const usage = structuredClone(this.#usage)
-    const charged = { reservation, costNano: this.#spendsMoney ? costNano : 0, tokens, usage }
+    const upstreamCostNano = Number(nanoFromPico(this.#usedPico + this.#timePico(nowMs, false)))
+    const charged = { reservation, costNano: this.#spendsMoney ? costNano : 0, tokens, usage, upstreamCostNano }
     this.#options.settle({ part: this.#part++, chargedMs: nowMs, ...charged }, isLast)
   }
 

@@ -8,6 +8,7 @@ import { expiryOf } from '../keys/policy.ts'
 import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import type { RealtimeAdapter, RealtimeMeter } from '../providers/realtime-contract.ts'
+import { marginAt } from '../routing/pricing.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { ClientFrames } from './client-frames.ts'
 import { closeCodeOf, connectionLostError, sessionExpiredError, spendLimitError } from './closing.ts'
@@ -78,7 +79,7 @@ export class Session {
     this.#reservation = new RollingReservation({
       target,
       catalog: services.catalog,
-      marginPpm: services.config.marginPpm,
+      marginPpm: marginAt(target, services.config.marginPpm),
       meter: this.#meter,
       reservation,
       nowMs: began.beganMs,
@@ -270,7 +271,10 @@ export class Session {
   }
 
   /** Settles one part of the session; the request log shows the session's figures so far. */
-  #settlePart({ reservation, costNano, tokens, usage, part, chargedMs }: Part, isLast: boolean): void {
+  #settlePart(
+    { reservation, costNano, tokens, usage, part, chargedMs, upstreamCostNano }: Part,
+    isLast: boolean,
+  ): void {
     const { id, input, target, failedAttempts, opened } = this.#context
     const { startedMs, beganMs } = this.#began
     // The cap is that of the reservation, even if the key's cap has changed.
@@ -292,7 +296,7 @@ export class Session {
       marginPpm: this.#services.config.marginPpm,
       routing: sessionRoutingRecord(failedAttempts, opened),
     }
-    const outcome = { ...ending, target, usage, costNano, upstreamId: null }
+    const outcome = { ...ending, target, usage, costNano, upstreamId: null, upstreamCostNano }
     const event = { ...usageEvent(run, reservation, outcome), part, chargedAt: this.#services.clock.now() }
     this.#chargedNano += costNano
     this.#services.admission.settle(reservation, costNano, tokens, event)

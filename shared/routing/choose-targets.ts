@@ -4,6 +4,7 @@ import { modelNotFoundError } from '../catalog/model-not-found.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { allowedModels, noAllowedModelError, type Policy } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
+import { noOwnKeyError, ownKeyProviders } from './no-target-errors.ts'
 import {
   allExcludedError,
   type Exclusion,
@@ -66,6 +67,7 @@ export function chooseTargets(catalog: Catalog, policy: Policy, query: TargetQue
   }
   if (chosen.length > 0) return preferences ? inOrder(chosen, preferences) : chosen
   if (firstError) throw firstError
+  if (policy.ownKeys?.mode === 'own') throw noOwnKeyError(requested ? ownKeyProviders(catalog.targets(requested)) : [])
   if (choice.excluded.size > 0) throw allExcludedError([...choice.excluded])
   const subject = requested ? `\`${requested.id}\`` : 'this route'
   const message = `No enabled provider serves ${subject} for this key. The operator of this service has to enable one.`
@@ -99,5 +101,6 @@ class Choice {
 /** The targets in the order of the preferences, those that it does not have at the end. */
 function inOrder(targets: Target[], preferences: Preferences): Target[] {
   const place = ({ provider }: Target) => placeOf(preferences, provider.name) ?? Number.MAX_SAFE_INTEGER
-  return preferences.order ? targets.toSorted((a, b) => place(a) - place(b)) : targets
+  const shared = ({ own }: Target) => (own ? 0 : 1)
+  return preferences.order ? targets.toSorted((a, b) => shared(a) - shared(b) || place(a) - place(b)) : targets
 }

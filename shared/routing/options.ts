@@ -1,7 +1,7 @@
 import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import { formatNames } from '../base/names.ts'
-import type { Catalog } from '../catalog/catalog.ts'
+import type { Catalog, CatalogTarget } from '../catalog/catalog.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
@@ -28,7 +28,7 @@ import { type Rated, secondsOf } from './score.ts'
 import type { Task } from './task.ts'
 
 /** What routing reads of a key's policy. */
-export type RoutingPolicy = Pick<Policy, 'environment' | 'mode' | 'allowlist' | 'deniedTiers' | 'provider'>
+export type RoutingPolicy = Pick<Policy, 'environment' | 'mode' | 'allowlist' | 'deniedTiers' | 'provider' | 'ownKeys'>
 
 /** A request body, of which the router reads the model and the routing fields. */
 export type RoutingRequest = DirectKinds[DirectKind]['request'] & {
@@ -39,7 +39,7 @@ export type RoutingRequest = DirectKinds[DirectKind]['request'] & {
 /** The inputs of a routing decision apart from the request and its key's policy. */
 export type RoutingInputs = {
   catalog: Catalog
-  upstreams: Pick<Upstreams, 'isConfigured' | 'adapter'>
+  upstreams: Pick<Upstreams, 'isConfigured' | 'adapter' | 'ownTargets'>
   figures(target: Target): Figures
   marginPpm: bigint
   /** Maximum time a request waits for a provider in cooldown. */
@@ -108,6 +108,8 @@ export type Option = Rated & {
   preference: number
   /** 1 for one that misses a threshold of the preferences, so that others come first. */
   late: 0 | 1
+  /** 1 for one with the operator's keys, so that those of own keys come first. */
+  shared: 0 | 1
   score: number
   seconds: number
   /** Whether the router chose the model, so that its score is compared to those of other models. */
@@ -117,6 +119,17 @@ export type Option = Rated & {
 }
 
 const unlistedRank = Number.MAX_SAFE_INTEGER
+
+/** The providers of a model under a policy: those that own keys reach first, in the catalog's order. */
+export function targetsUnder(
+  { catalog, upstreams }: Pick<RoutingInputs, 'catalog' | 'upstreams'>,
+  { ownKeys }: Pick<RoutingPolicy, 'ownKeys'>,
+  model: ModelRow,
+): readonly (CatalogTarget & Pick<Target, 'own'>)[] {
+  if (!ownKeys) return catalog.targets(model)
+  const own = upstreams.ownTargets(model, ownKeys)
+  return ownKeys.mode === 'own' ? own : [...own, ...catalog.targets(model)]
+}
 
 /**
  * The providers that may serve a model, not rated yet and in catalog order. `isAutomatic`: the router chooses the model.
@@ -137,8 +150,8 @@ export function listOptions(context: RoutingContext, model: ModelRow, isAutomati
       latencyMs: inputs.figures(target).firstByteMs,
       excluded: reason,
     })
-  for (const { deployment, provider } of inputs.catalog.targets(model)) {
-    const target = targetOf({ model, deployment, provider }, features)
+  for (const { deployment, provider, own } of targetsUnder(inputs, context.policy, model)) {
+    const target = targetOf(own ? { model, deployment, provider, own } : { model, deployment, provider }, features)
     const reason = exclusionReason(inputs, context, target, isAutomatic)
     if (reason) exclude(target, reason)
     else options.push(estimateOption(context, newOption(target, isAutomatic)))
@@ -162,6 +175,7 @@ export function newOption(target: Target, isAutomatic: boolean): Option {
     figures: unknownFigures,
     preference: unlistedRank,
     late: 0,
+    shared: target.own ? 0 : 1,
     seconds: 0,
     isAutomatic,
     refusal: null,
@@ -200,7 +214,7 @@ export function exclusionReason(
   const { name, auth } = target.provider
   // Test keys need no configured provider, but an unconfigured local server appears free and would always win.
   const environment = isAutomatic && auth === 'none' ? 'live' : policy.environment
-  if (!inputs.upstreams.isConfigured(name, environment)) return 'provider is not configured'
+  if (!target.own && !inputs.upstreams.isConfigured(name, environment)) return 'provider is not configured'
   const exclusion = preferences && exclusionOf(preferences, target, { features, marginPpm: inputs.marginPpm })
   if (exclusion) return exclusionText(exclusion)
   const served = inputs.upstreams.adapter(kind, target, policy.environment)

@@ -39,13 +39,19 @@ export function marginOf(
   return ((million + kindPpm) * (million - discountPpm) + million - 1n) / million - million
 }
 
+/** What is charged at a target beyond the provider's price: with own keys only the fee, which has no discount. */
+export function marginAt({ own }: Pick<PricedTarget, 'own'>, marginPpm: bigint): bigint {
+  return own ? own.marginPpm : marginPpm
+}
+
 /**
  * The charge of a finished call in nano-dollars, rounded once: what the provider states that it cost, else its price, plus margin.
  * A discount never takes a charge below a stated cost. Of a call of several requests, each counts by itself.
  */
-export function chargeNano(deployment: Deployment, usage: Usage, marginPpm: bigint): number {
+export function chargeNano({ deployment, own }: PricedTarget, usage: Usage, generalPpm: bigint): number {
   if (deployment.price.unit !== 'token') return 0
   const { price } = deployment
+  const marginPpm = marginAt({ own }, generalPpm)
   if (!usage.provider_cost_nano) return Number(nanoFromPico(withMargin(listedPico(price, usage), marginPpm)))
   let pricedPico = 0n
   let statedPico = 0n
@@ -53,8 +59,15 @@ export function chargeNano(deployment: Deployment, usage: Usage, marginPpm: bigi
     if (part.provider_cost_nano) statedPico += BigInt(part.provider_cost_nano) * 1_000n
     else pricedPico += listedPico(price, part)
   }
-  const statedMarginPpm = marginPpm > 0n ? marginPpm : 0n
+  const statedMarginPpm = own || marginPpm > 0n ? marginPpm : 0n
   return Number(nanoFromPico(withMargin(pricedPico, marginPpm) + withMargin(statedPico, statedMarginPpm)))
+}
+
+type PricedTarget = Pick<Target, 'deployment'> & { own?: { marginPpm: bigint } | undefined }
+
+/** What a call with own keys costs at the provider, in nano-dollars: what the provider states, else by its price list. */
+export function upstreamNano({ deployment }: PricedTarget, usage: Usage): number {
+  return chargeNano({ deployment }, usage, 0n)
 }
 
 /** What a call costs at the prices of the catalog, in nano-dollars before margin. */
@@ -187,16 +200,17 @@ function maxRates({ deployment, tier }: Target, { inputs, outputs, media, cache1
 /** The maximum cost of one output token at a target, over all choices: pico-dollars with margin. */
 export function maxPicoPerOutputToken(target: Target, features: Features, marginPpm: bigint): number {
   const { output } = maxRates(target, features, promptTokensBound(features, target))
-  return Number(withMargin(output * BigInt(features.choices), marginPpm))
+  return Number(withMargin(output * BigInt(features.choices), marginAt(target, marginPpm)))
 }
 
 /** The maximum cost of a request over all its targets, which the admission reserves. */
-export function maxCostOf(targets: readonly Target[], features: Features, marginPpm: bigint): MaxCost {
+export function maxCostOf(targets: readonly Target[], features: Features, generalPpm: bigint): MaxCost {
   let fixedNano = 0
   let picoPerOutputToken = 0
   let outputTokens = features.maxTokens ?? 0
   let extensionNano = 0
   for (const target of targets) {
+    const marginPpm = marginAt(target, generalPpm)
     const promptTokens = promptTokensBound(features, target)
     const { input, output } = maxRates(target, features, promptTokens)
     const fixedPico = input * BigInt(promptTokens) + searchPico(target, features)
@@ -246,19 +260,23 @@ export function expectedUse(
     choiceTokens,
     outputTokens: choiceTokens * choices,
     imageTokens: outputs.image ? imageTokens.outputEstimate * choices : 0,
-    nanoPerPico: (1 + Number(marginPpm) / 1e6) / 1_000,
+    nanoPerPico: nanoPerPico(marginPpm),
   }
+}
+
+function nanoPerPico(marginPpm: bigint): number {
+  return (1 + Number(marginPpm) / 1e6) / 1_000
 }
 
 /**
  * The estimated cost of a request at a target, in nano-dollars: for routing, never for billing. It is computed with
  * floating-point numbers, since `auto` does so for every target of the catalog.
  */
-export function estimateNano({ deployment: { price }, tier }: Target, use: ExpectedUse): number {
+export function estimateNano({ deployment: { price }, tier, own }: Target, use: ExpectedUse): number {
   if (price.unit !== 'token') return 0
   const rates = estimateRates(priceAt(price, tier), use.promptTokens)
   const pico = use.promptTokens * rates.input + use.outputTokens * rates.output + use.imageTokens * rates.imageOutput
-  return Math.round(pico * use.nanoPerPico)
+  return Math.round(pico * (own ? nanoPerPico(own.marginPpm) : use.nanoPerPico))
 }
 
 /** The kinds whose requests name a tier, and the members that do: Google's API takes both spellings. */

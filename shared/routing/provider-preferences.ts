@@ -253,7 +253,8 @@ function dearerThan(max: MaxPrice, target: Target, request: PricedRequest): Foun
 /** Prices in USD in the units of `max_price`: absent = nothing of the kind is charged, null = not known. */
 type ComparedPrices = { [Member in keyof MaxPrice]?: number | null }
 
-function comparedPrices(target: Target, { features, marginPpm }: PricedRequest): ComparedPrices {
+function comparedPrices(target: Target, { features, ...priced }: PricedRequest): ComparedPrices {
+  const marginPpm = target.own?.marginPpm ?? priced.marginPpm
   const { price } = target.deployment
   if (price.unit !== 'token') return unitPrices(price, marginPpm)
   const { input, output, audioInput, audioOutput, imageInput, imageOutput } = tokenRates(

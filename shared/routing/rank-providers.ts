@@ -33,7 +33,7 @@ const compareByPreference: Record<Sort, Comparison> = {
 }
 
 function preferring(compare: Comparison): Comparison {
-  return (a, b) => compareCooldowns(a, b) || a.preference - b.preference || compare(a, b)
+  return (a, b) => compareCooldowns(a, b) || a.shared - b.shared || a.preference - b.preference || compare(a, b)
 }
 
 /** Breaks ties: cheaper first, then the model's maker, then alphabetically; never by catalog order. */
@@ -46,7 +46,7 @@ function compareCooldowns(a: Option, b: Option): number {
 }
 
 function comparePlaces(a: Option, b: Option): number {
-  return compareCooldowns(a, b) || a.late - b.late
+  return compareCooldowns(a, b) || a.shared - b.shared || a.late - b.late
 }
 
 function waitOf({ figures }: Option): number {

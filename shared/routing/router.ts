@@ -5,6 +5,7 @@ import type { QualityOffsets } from '../feedback/offsets.ts'
 import { allowedModels, type Mode } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
+import { isOwnKeyId } from '../providers/own-accounts.ts'
 import { type Candidate, maxCandidates } from '../wallet/routing-record.ts'
 import { listAvailableOptions, listEligibleModels } from './available-options.ts'
 import { reasonOf, topCandidates } from './explain.ts'
@@ -154,7 +155,7 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
  */
 function onlyTarget(inputs: RoutingInputs, query: RoutingQuery & { preferences: Preferences | null }): Target | null {
   const { policy, kind, request, preferences, features } = query
-  if (request.models || preferences?.requiresParameters) return null
+  if (request.models || preferences?.requiresParameters || policy.ownKeys) return null
   const model = inputs.catalog.find(request.model)
   if (!model || model.disabled || !serves(model, kind)) return null
   const [served, other] = inputs.catalog.targets(model)
@@ -219,12 +220,21 @@ function selectPinned(
     throw unsupportedError(inputs.upstreams, kind, only.target, request) ?? missingParameterError(options)
   if (preferences?.weights && !preferences.order && sort === 'score' && !stickyOption)
     drawFirst(context, able, preferences.weights)
-  return able.slice(0, preferences?.fallsBack === false ? 1 : maxPerModel)
+  if (preferences?.fallsBack === false) return able.slice(0, 1)
+  return context.policy.ownKeys ? withShared(able) : able.slice(0, maxPerModel)
+}
+
+/** The targets of a named model under own keys, of which one with the operator's keys remains if there is any. */
+function withShared(options: readonly Option[]): Option[] {
+  const first = options.slice(0, maxTargets)
+  const shared = options.find(option => option.shared === 1)
+  return !shared || first.includes(shared) ? first : [...first.slice(0, -1), shared]
 }
 
 /** Moves the provider that the weights draw to the front. The others follow in their order, for when its call fails. */
 function drawFirst(context: RoutingContext, options: Option[], weights: ReadonlyMap<string, number>): void {
-  const ready = options.filter(({ figures }) => figures.cooldownMs === 0)
+  const first = options[0]?.shared
+  const ready = options.filter(({ figures, shared }) => figures.cooldownMs === 0 && shared === first)
   const arm = drawArm(
     ready.map(({ target }) => target.provider.name),
     weights,
@@ -232,9 +242,8 @@ function drawFirst(context: RoutingContext, options: Option[], weights: Readonly
   )
   if (!arm) return
   context.arm ??= arm
-  options.sort(
-    (a, b) => Number(b.target.provider.name === arm.provider) - Number(a.target.provider.name === arm.provider),
-  )
+  const isDrawn = ({ target, shared }: Option) => target.provider.name === arm.provider && shared === first
+  options.sort((a, b) => Number(isDrawn(b)) - Number(isDrawn(a)))
 }
 
 /** A model's suffix precedes the `sort` of the preferences. */
@@ -258,7 +267,7 @@ function selectAutomatically(
 ): readonly Option[] {
   context.task = taskOf(context.features)
   // The cached options are those of the standard tier.
-  const isCached = !context.excluded && !context.features.tier
+  const isCached = !context.excluded && !context.features.tier && !context.policy.ownKeys
   const chosen = isCached ? chooseAmong(context, listAvailableOptions(context), sort, sticky) : []
   if (chosen.length > 0) return chosen
   const listed = listEligibleModels(context).map(model => listOptions(context, model, true))
@@ -324,8 +333,10 @@ function winnerOf(
 ): Option | null {
   const able = (option: Option) => !markIfUnsupported(context, option)
   for (const all of byCooldown(options)) {
-    const punctual = all.filter(option => option.late === 0 && able(option))
-    const eligible = punctual.length > 0 ? punctual : all
+    const own = context.policy.ownKeys ? all.filter(option => option.shared === 0 && able(option)) : []
+    const offered = own.length > 0 ? own : all
+    const punctual = offered.filter(option => option.late === 0 && able(option))
+    const eligible = punctual.length > 0 ? punctual : offered
     const best =
       sort === 'score'
         ? chooseBest(eligible, context.mode, breakTie, able)
@@ -344,12 +355,15 @@ function staysFor(sort: Sort, sticky: StickyTarget | null): boolean {
 }
 
 function isSticky({ target, figures }: Option, sticky: StickyTarget | null): boolean {
-  return sticky?.model === target.model.id && sticky.provider === target.provider.name && figures.cooldownMs === 0
+  if (sticky?.model !== target.model.id || sticky.provider !== target.provider.name) return false
+  return figures.cooldownMs === 0 && isOwnKeyId(sticky.credentialId) === (target.own !== undefined)
 }
 
 /** True when no provider that precedes this one in the request's order is available as soon. */
-function isPreferred({ preference, figures }: Option, group: readonly Option[]): boolean {
-  return group.every(other => other.preference >= preference || other.figures.cooldownMs > figures.cooldownMs)
+function isPreferred({ preference, figures, shared }: Option, group: readonly Option[]): boolean {
+  const precedes = (other: Option) =>
+    other.shared < shared || (other.shared === shared && other.preference < preference)
+  return group.every(other => !precedes(other) || other.figures.cooldownMs > figures.cooldownMs)
 }
 
 /** The 400 for a model that does not meet a requirement, in the words that the clients of its format look for. */

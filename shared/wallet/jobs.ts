@@ -123,6 +123,8 @@ export function callOfEvent(event: UsageEvent): JobCall {
 
 export type JobOutcome = {
   provider: string | null
+  /** The own provider key that it ran with. */
+  providerKeyId?: string | null
   status: number
   errorCode: string | null
   errorMessage: string | null
@@ -132,8 +134,15 @@ export type JobOutcome = {
   call?: JobCall | undefined
 }
 
-/** Inserts a job into the request log. `marginPpm`: that in its charges, unless its call says otherwise. */
-export async function logJob(tx: Connection, job: JobLine, costNano: bigint, marginPpm: bigint): Promise<void> {
+/** Inserts a job into the request log. `marginPpm`: that in its charges, unless its call says otherwise; null for
+ * one with own provider keys, of which `upstreamCostNano` is the price. */
+export async function logJob(
+  tx: Connection,
+  job: JobLine,
+  costNano: bigint,
+  marginPpm: bigint | null,
+  upstreamCostNano: bigint | null = null,
+): Promise<void> {
   const { id, organisationId, keyId, requestId, kind, environment, model, createdAt } = job
   const tokens = { promptTokens: 0, completionTokens: 0, cachedTokens: 0, reasoningTokens: 0 }
   await tx.generation.create({
@@ -153,7 +162,8 @@ export async function logJob(tx: Connection, job: JobLine, costNano: bigint, mar
       attempts: 0,
       estimated: false,
       durationMs: 0,
-      marginPpm: Number(marginPpm),
+      marginPpm: marginPpm === null ? null : Number(marginPpm),
+      upstreamCostNano,
     },
   })
 }
@@ -191,7 +201,7 @@ export async function readJobAttempts(db: Connection, { id, createdAt }: LoggedJ
 
 /** Updates a job's request log entry at its end. The calls of its last run are added to those of earlier ones. */
 export async function logJobEnd(tx: Connection, { id, createdAt }: JobLine, end: JobOutcome): Promise<void> {
-  const { provider, status, errorCode, errorMessage, costNano, nowMs, attempts, call: last } = end
+  const { provider, providerKeyId, status, errorCode, errorMessage, costNano, nowMs, attempts, call: last } = end
   const call = last?.routing ? await withEarlierAttempts(tx, { id, createdAt }, last) : last
   // The clocks of two machines may differ.
   const durationMs = Math.min(Math.max(nowMs - createdAt.getTime(), 0), maxInt)
@@ -205,6 +215,7 @@ export async function logJobEnd(tx: Connection, { id, createdAt }: JobLine, end:
       costNano,
       attempts,
       durationMs,
+      ...(providerKeyId != null && { providerKeyId }),
       ...(call && storableCall(call)),
     },
   })
@@ -223,7 +234,7 @@ const maxInt = 2 ** 31 - 1
 /** Clamps figures and texts from a provider to the limits of the columns. */
 function storableCall({ routing, ...figures }: JobCall): JobCall {
   const clamp = (name: string, value: unknown) =>
-    typeof value === 'number' ? Math.min(value, maxInt) : storable(name, value)
+    typeof value === 'number' && !name.endsWith('Nano') ? Math.min(value, maxInt) : storable(name, value)
   const row: JobCall = JSON.parse(JSON.stringify(figures, clamp))
   return routing ? { ...row, routing: JSON.parse(JSON.stringify(routing, storable)) } : row
 }

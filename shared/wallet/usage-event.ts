@@ -11,7 +11,7 @@ export type SessionPart = { part: number; chargedAt: number }
  * Why a live request that used tokens is not charged, or not in full: it was answered from the cache, it produced no output, its model has no price, or
  * the money ended while it ran (docs/money.md).
  */
-export type Waiver = 'cached' | 'nothing_produced' | 'no_price' | 'beyond_reservation'
+export type Waiver = 'cached' | 'nothing_produced' | 'no_price' | 'beyond_reservation' | 'own_key'
 
 /**
  * Signals of a request in its usage event, which are not logged. `prompt`: its key and a checksum of its prompt, by which a
@@ -80,6 +80,9 @@ export const loggedColumns = {
   overheadMs: { type: 'int', optional: true },
   /** Parts per million in the charge beyond the provider's price; absent when nothing is charged. */
   marginPpm: { type: 'int', merge: 'greatest', optional: true },
+  /** The organisation's own provider key that served it, and what it costs there. */
+  providerKeyId: { type: 'text', optional: true },
+  upstreamCostNano: { type: 'bigint', merge: 'greatest', optional: true },
 } satisfies Partial<Record<keyof Generation, LoggedColumn>>
 
 export type LoggedField = keyof typeof loggedColumns
@@ -87,6 +90,7 @@ export type LoggedField = keyof typeof loggedColumns
 /** The values of columns that an event has in another type than a row. */
 type EventValues = {
   cacheDiscountNano: number
+  upstreamCostNano: number
   waiver: Waiver
   routing: RoutingRecord
   parameters: Record<string, string | number | boolean>

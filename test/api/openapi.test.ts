@@ -10,6 +10,7 @@ import { fileCalls } from '../support/api/file-calls.ts'
 import { logExportCalls, madeExport } from '../support/api/log-export-calls.ts'
 import { type OpenApi, operationsIn, resolved, type Schema } from '../support/api/openapi.ts'
 import { exampleRequest } from '../support/api/openapi-examples.ts'
+import { madeProviderKey, providerKeyCalls } from '../support/api/provider-key-calls.ts'
 import { madeEndpoint, webhookEndpointCalls, withAddress } from '../support/api/webhook-endpoint-calls.ts'
 import { batchCalls } from '../support/batches/calls.ts'
 import { delayedCalls } from '../support/delayed/calls.ts'
@@ -251,6 +252,7 @@ const calls: Record<string, Documented> = {
   ...storedResponseCalls(() => ({ gateway, account, provisioning })),
   ...batchCalls(() => ({ gateway, account, provisioning })),
   ...delayedCalls(() => ({ gateway, account, provisioning })),
+  ...providerKeyCalls(() => ({ gateway, account, provisioning })),
   ...webhookEndpointCalls(() => ({ gateway, account, provisioning })),
   ...logExportCalls(() => ({ gateway, account, provisioning })),
   ...fileCalls(() => ({ gateway, account, provisioning })),
@@ -428,6 +430,10 @@ test.serial('200 with every body that the document has as an example', async t =
         .replace(
           '/api/v1/webhook-endpoints/{id}',
           path.includes('-endpoints/{id}') ? await madeEndpoint(gateway, account.organisationId) : '',
+        )
+        .replace(
+          '/api/v1/provider-keys/{id}',
+          path.includes('provider-keys/{id}') ? await madeProviderKey(gateway, account.organisationId) : '',
         )
         .replace(
           '/api/v1/log-exports/{id}',

@@ -198,12 +198,12 @@ test('charged the stated cost with the margin, and never less than it', t => {
   const price = { unit: 'token', input: '1', output: '1' } as const
   const deployment = { provider: 'p', upstream_model: 'u', price }
   const charged = (stated: number | undefined, marginPpm: bigint) =>
-    chargeNano(deployment, { ...usage, ...(stated !== undefined && { provider_cost_nano: stated }) }, marginPpm)
+    chargeNano({ deployment }, { ...usage, ...(stated !== undefined && { provider_cost_nano: stated }) }, marginPpm)
   t.is(charged(undefined, 50_000n), 1_155_000)
   t.is(charged(1_000_000, 50_000n), 1_050_000)
   t.is(charged(2_000_000, 50_000n), 2_100_000)
   t.is(charged(undefined, -500_000n), 550_000)
   t.is(charged(900_000, -500_000n), 900_000)
   const parts = [{ ...usage, provider_cost_nano: 400_000 }, usage] as const
-  t.is(chargeNano(deployment, sumUsages(parts), 0n), 1_500_000, 'each request of a call by itself')
+  t.is(chargeNano({ deployment }, sumUsages(parts), 0n), 1_500_000, 'each request of a call by itself')
 })

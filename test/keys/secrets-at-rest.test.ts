@@ -106,7 +106,14 @@ test.serial(
       return (JSON.parse(stdout) as { data: object }).data
     }
     const noContent = {
-      ...{ stored_responses: 0, conversation_items: 0, request_contents: 0, server_keys: 0 },
+      ...{
+        stored_responses: 0,
+        conversation_items: 0,
+        request_contents: 0,
+        server_keys: 0,
+        provider_keys: 0,
+        log_exports: 0,
+      },
       operator_notifications: 0,
     }
     const all = {

@@ -191,7 +191,7 @@ test(`charged at least the provider's price and margin, and within the reservati
         ...{ elapsedMs, tokensPerSecond: null, maxOutputTokens: bound.outputTokens * features.choices },
         ...{ delivered: deliveredByAnswer([], 0), reported: null, hidesOutput: true },
       })
-      const costNano = chargeNano(target.deployment, atServedTier(estimate, target, usage.service_tier), marginPpm)
+      const costNano = chargeNano(target, atServedTier(estimate, target, usage.service_tier), marginPpm)
       if (costNano > reservedNano) throw new Error(`${costNano} estimated, ${reservedNano} reserved`)
       const priced = priceNano(it, usage)
       if (costNano < priced) {

@@ -107,7 +107,7 @@ export function costParts({ catalog, config }: Platform, row: Generation, isOfBa
   const { '1h': hour, '6h': sixHours, batch } = config.discountsPpm
   const discounts = kind === delayedKind ? [hour, sixHours, 0n] : [isOfBatch ? batch : 0n]
   const margins = discounts.map(discountPpm => marginOf(config, direct, discountPpm))
-  if (!margins.some(marginPpm => BigInt(chargeNano(deployment, usage, marginPpm)) === row.costNano)) return null
+  if (!margins.some(marginPpm => BigInt(chargeNano({ deployment }, usage, marginPpm)) === row.costNano)) return null
   const rates = tokenRates(priceAt(deployment.price, tier), promptTokens)
   const cached = Math.min(cachedTokens, promptTokens)
   const written = Math.min(cacheWriteTokens ?? 0, promptTokens - cached)

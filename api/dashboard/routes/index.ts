@@ -29,6 +29,7 @@ import { operatorViewRoutes } from './operator-views.ts'
 import { personRoutes } from './person.ts'
 import { playgroundRoutes } from './playground.ts'
 import { presetsRoutes } from './presets.ts'
+import { providerKeysRoutes } from './provider-keys.ts'
 import { requestListRoutes } from './request-list.ts'
 import { requestViewRoutes } from './request-views.ts'
 import { requestsRoutes } from './requests.ts'
@@ -43,6 +44,7 @@ import { webhooksRoutes } from './webhooks.ts'
 export const dashboardEndpoints: readonly Endpoint[] = [
   ...personRoutes,
   ...keysRoutes,
+  ...providerKeysRoutes,
   ...firstStepsRoutes,
   ...auditRoutes,
   ...memberRoutes,

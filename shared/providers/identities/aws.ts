@@ -3,6 +3,7 @@ import { SignatureV4 } from '@smithy/signature-v4'
 import type { AwsCredentialIdentity, Checksum, SourceData } from '@smithy/types'
 import { nodeAgentOptions } from '../../base/proxies.ts'
 import { familyOf } from '../../catalog/regions.ts'
+import type { ResponseHeaders } from '../../io/http.ts'
 import { ProviderError } from '../provider-error.ts'
 import type { Identity, IdentityOptions, UnauthorizedRequest } from './identity.ts'
 import { TokenIdentity } from './token-identity.ts'
@@ -43,13 +44,18 @@ export function awsIdentity({ provider, proxies, clock }: IdentityOptions): Iden
         dateMs: clock.now(),
       })
     },
-    isRefusal: (status, headers) => status === 403 && refusals.test(String(headers['x-amzn-errortype'] ?? '')),
+    isRefusal: isSignatureRefusal,
     recordRefusal: () => kept.recordRefusal(),
     get secret() {
       return kept.secret
     },
     close: () => kept.close(),
   }
+}
+
+/** Whether an answer refuses the credentials or their signature. */
+export function isSignatureRefusal(status: number, headers: ResponseHeaders): boolean {
+  return status === 403 && refusals.test(String(headers['x-amzn-errortype'] ?? ''))
 }
 
 type Signing = { credentials: AwsCredentialIdentity; region: string; service: string; dateMs: number }

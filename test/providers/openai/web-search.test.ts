@@ -214,7 +214,7 @@ test('reserved is never less than what the permitted searches, with their usual 
       const read = Array.from({ length: searches + 1 }, (_, n) => ownTokens + sum(results.slice(0, n)))
       const prompt_tokens = Math.min(sum(read), promptTokensBound(features, target))
       const cost = chargeNano(
-        target.deployment,
+        target,
         { prompt_tokens, completion_tokens: 100, total_tokens: prompt_tokens + 100, web_searches: searches },
         marginPpm,
       )

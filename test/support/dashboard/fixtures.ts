@@ -85,8 +85,12 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
   const paid = { amountNano: 10_000_000_000n, method: 'card', status: 'paid', checkoutSessionId: mark } as const
   await db.topUp.create({ data: { id: topUp, organisationId, createdAt: new Date(clock.now()), ...paid } })
   const member = await db.membership.findFirst({ where: { organisationId } })
+  const providerKey = newId('pkey')
+  const stored = { provider: 'fal', secret: mark, last4: '1234' }
+  await db.providerKey.create({ data: { id: providerKey, organisationId, name: mark, ...stored } })
   return {
     ids: [
+      ['/provider-keys/', { id: providerKey }],
       ['/keys/', { key: hashSecret(secret) }],
       ['/jobs/', { id: video.id }],
       ['/batches/', { id: batch.id, file: 'errors' }],
@@ -102,6 +106,8 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
     bodies: {
       [`POST ${root}/keys`]: { name: 'theirs' },
       [`PATCH ${root}/keys/{key}/content-logging`]: { content_logging: null },
+      // No free request of this provider needs a key, so nothing is asked.
+      [`POST ${root}/provider-keys`]: { provider: 'fal', name: 'theirs', secret: 'own-secret-1234' },
       [`POST ${root}/top-ups`]: { amount_usd: 10 },
       [`PUT ${root}/budgets/{scope}`]: { limit_usd: 5 },
       [`POST ${root}/alerts/rules`]: { name: 'theirs', kind: 'spend', threshold: 5, window: 'day' },

@@ -3,6 +3,7 @@ import { systemClock } from '../../../shared/base/time.ts'
 import { type Catalog, loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { QualityOffsets } from '../../../shared/feedback/offsets.ts'
 import type { Redis } from '../../../shared/io/redis.ts'
+import { Sealer } from '../../../shared/io/sealer.ts'
 import type { Policy } from '../../../shared/keys/policy.ts'
 import { type ChatRequest, chatRequest } from '../../../shared/kinds/chat.ts'
 import { type Figures, Health, unknownFigures } from '../../../shared/providers/health.ts'
@@ -43,6 +44,7 @@ export function worldWith(providers = names, from: Catalog = catalog, env: Recor
     pauses,
     sandbox: createSandbox(),
     clock: systemClock,
+    sealer: new Sealer([]),
   })
   return snapshotOf({ catalog: from, upstreams, config }, config.marginPpm)
 }
@@ -79,6 +81,7 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
     scopes: new Set(['*']),
     learning: true,
     provider: null,
+    ownKeys: null,
     contentLogging: null,
     budgets: null,
     state: 'active' as const,

@@ -18,6 +18,8 @@ export type Draft = {
   cacheTtlS: number | string
   /** Which providers may serve the key; null = all. */
   provider: DashboardKey['provider']
+  /** Whose provider keys its requests use. */
+  ownKeys: DashboardKey['own_keys']
   /** A `datetime-local` value in the browser's time zone; '' = never. */
   expires: string
 }
@@ -34,6 +36,7 @@ export const emptyDraft: Draft = {
   deniedTiers: [],
   cacheTtlS: '',
   provider: null,
+  ownKeys: 'shared',
   expires: '',
 }
 
@@ -50,6 +53,7 @@ export function draftOf(key: DashboardKey): Draft {
     deniedTiers: key.denied_service_tiers ?? [],
     cacheTtlS: key.cache?.ttl_s ?? '',
     provider: key.provider,
+    ownKeys: key.own_keys,
     expires: key.expires_at === null ? '' : localTime(new Date(key.expires_at)),
   }
 }
@@ -71,6 +75,7 @@ export function fieldsOf(draft: Draft): KeyFields {
       draft.deniedTiers.length === 0 ? null : (draft.deniedTiers as NonNullable<KeyFields['denied_service_tiers']>),
     cache: draft.cacheTtlS === '' ? null : { ttl_s: Number(draft.cacheTtlS) },
     provider: draft.provider,
+    own_keys: draft.ownKeys,
     expires_at: draft.expires === '' ? null : utcTime(draft.expires),
   }
 }

@@ -179,6 +179,9 @@ function policyOf(key: DashboardKey): (Fact | null)[] {
     ['Tokens per minute', key.tpm_limit === null ? 'no limit' : count(key.tpm_limit)],
     ['Endpoints', key.scopes === '*' ? 'all' : key.scopes.replaceAll(',', ', ')],
     ['Learns from feedback', key.learning ? 'yes' : 'no'],
+    key.own_keys === 'shared'
+      ? null
+      : ['Provider keys', key.own_keys === 'own' ? 'own only' : 'own, then those of this service'],
     key.denied_service_tiers === null ? null : ['Refused service tiers', key.denied_service_tiers.join(', ')],
     key.provider === null ? null : ['Providers', JSON.stringify(key.provider), 'wide'],
     key.cache === null ? null : ['Response cache', `${count(key.cache.ttl_s)} s`],

@@ -6,6 +6,7 @@ import {
   MultiSelect,
   NumberInput,
   Radio,
+  Select,
   Stack,
   TagsInput,
   TextInput,
@@ -328,6 +329,18 @@ function Access({ draft, onChange }: Fields) {
             <Checkbox value="flex" label="Flex (slower, at a lower price)" />
           </Group>
         </Checkbox.Group>
+        <Select
+          label="Provider keys"
+          description="Own keys are stored in the settings of the organisation. Test keys use none."
+          allowDeselect={false}
+          data={[
+            { value: 'shared', label: 'Those of this service' },
+            { value: 'own_then_shared', label: 'Own keys first, then those of this service' },
+            { value: 'own', label: 'Own keys only' },
+          ]}
+          value={draft.ownKeys}
+          onChange={ownKeys => onChange({ ...draft, ownKeys: ownKeys as Draft['ownKeys'] })}
+        />
         <NumberInput
           label="Response cache (seconds)"
           description="Equal requests are answered from the cache for so long, free of charge. Leave empty for no cache."

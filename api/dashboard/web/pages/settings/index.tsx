@@ -8,6 +8,7 @@ import { usePlace } from '../../session.tsx'
 import { useMembers } from '../members/member.ts'
 import { Removal } from '../members/removal.tsx'
 import { InputOutputLogging } from './logging.tsx'
+import { ProviderKeys } from './provider-keys.tsx'
 import { RenameForm } from './rename-form.tsx'
 import { StoredResponses } from './stored-responses.tsx'
 import { TwoFactorSwitch } from './two-factor-switch.tsx'
@@ -33,6 +34,7 @@ export default function Settings() {
             <Section title="Stored responses">
               <StoredResponses />
             </Section>
+            <ProviderKeys />
             <InputOutputLogging />
             <Section title="Alerts and webhooks">
               <Text size="sm">
