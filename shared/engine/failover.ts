@@ -210,7 +210,7 @@ export type RetryBudget = {
 }
 
 /** The next target, and the delay before its call. */
-export type RetryStep = { target: Target; pauseMs: number }
+type RetryStep = { target: Target; pauseMs: number }
 
 type Retry = { target: Target; atMs: number }
 

@@ -306,7 +306,7 @@ function argumentsOf(request: PendingAdmission): ScriptArguments['admit']['reque
 }
 
 /** The settlement of one admitted request. */
-export type Settlement = {
+type Settlement = {
   id: string
   organisationId: string
   /** The accounts of the month that it counts in (`accountsOf`). */
@@ -335,7 +335,7 @@ export function lostSettlement(event: UsageEvent): Settlement {
 }
 
 /** Releases whatever is reserved under an id: whether anything is, is unknown. */
-export function unknownSettlement(
+function unknownSettlement(
   key: Pick<BillingContext, 'organisationId' | 'keyId' | 'rateKey' | 'budgets'>,
   id: string,
   month: string,
@@ -366,7 +366,7 @@ const giveUpAfterMs = 2_500
  * Batches the settlements of a shard to Redis: one script call settles many requests, at most 2 ms after the first (their reservations protect
  * the wallet until then). While Redis is unavailable, settlements stay queued for the lifetime of the process.
  */
-export class Settlements {
+class Settlements {
   readonly #scripts: Scripts
   readonly #shard: Shard
   readonly #instance: string

@@ -248,7 +248,7 @@ const betweenText = 'OK'
 const beforeText = '.'
 
 /** Fits the messages: roles, members, ids, order. The list is the same if nothing changes. */
-export function fitMessages(fitting: Fitting): void {
+function fitMessages(fitting: Fitting): void {
   const { messages } = fitting.body
   const fitter = new MessageFitter(fitting)
   let sent: ChatMessage[] | null = null

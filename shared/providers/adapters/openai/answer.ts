@@ -255,7 +255,7 @@ const paidWork = ['num_sources_used', 'num_server_side_tools_used', 'server_tool
 
 type Extras = Pick<Usage, 'provider_cost_nano' | 'service_tier' | 'unpriced'>
 /** The common case: a response without extras. */
-export const noExtras: Extras = Object.freeze({})
+const noExtras: Extras = Object.freeze({})
 
 /** What the cost of a response or chunk depends on beside its tokens: the stated cost, the tier, work without a catalog price. */
 export function extrasOf(json: Json, provider: ProviderRow): Extras {
