@@ -35,6 +35,7 @@ const sections: [title: string, pages: string[]][] = [
       'dashboard',
       'metrics',
       'traces',
+      'log-exports',
       'retention',
       'scaling',
       'security',

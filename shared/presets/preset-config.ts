@@ -18,7 +18,11 @@ export const presetConfig = z
     models: z.array(modelSlug).min(1).max(20).optional().describe('Models to try after it.'),
     system: z.string().min(1).max(maxSystemLength).optional().describe('The system prompt of requests without one.'),
     mode: z.enum(modes).optional().describe('How `auto` chooses the model.'),
-    provider: providerPreferences.extend({}).meta({ id: 'PresetProviderPreferences' }).optional(),
+    provider: providerPreferences
+      .extend({})
+      .meta({ id: 'PresetProviderPreferences' })
+      .optional()
+      .describe('Which providers may serve it, and in which order.'),
     temperature: z.number().min(0).max(2).optional(),
     top_p: z.number().min(0).max(1).optional(),
     top_k: z.int().min(0).optional(),
