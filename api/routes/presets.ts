@@ -63,7 +63,9 @@ export function nameOf(params: Record<string, string>): string {
 }
 
 /** What makes another version the current one. */
-export const currentVersion = z.strictObject({ version }).meta({ id: 'UsePresetVersionRequest' })
+export const currentVersion = z
+  .strictObject({ version: version.describe('The version that requests without one get.') })
+  .meta({ id: 'UsePresetVersionRequest' })
 
 const shared = { tag: 'Presets', access: 'provisioning' } as const
 const base = '/api/v1/presets'

@@ -23,19 +23,22 @@ export const presetConfig = z
       .meta({ id: 'PresetProviderPreferences' })
       .optional()
       .describe('Which providers may serve it, and in which order.'),
-    temperature: z.number().min(0).max(2).optional(),
-    top_p: z.number().min(0).max(1).optional(),
-    top_k: z.int().min(0).optional(),
-    min_p: z.number().min(0).max(1).optional(),
-    frequency_penalty: z.number().min(-2).max(2).optional(),
-    presence_penalty: z.number().min(-2).max(2).optional(),
-    repetition_penalty: z.number().min(0).max(2).optional(),
-    seed: z.int().optional(),
-    stop: z.array(z.string().min(1).max(500)).min(1).max(4).optional(),
-    max_tokens: z.int().min(1).optional(),
-    reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),
-    verbosity: z.enum(['low', 'medium', 'high']).optional(),
-    parallel_tool_calls: z.boolean().optional(),
+    temperature: z.number().min(0).max(2).optional().describe('As in a chat completion.'),
+    top_p: z.number().min(0).max(1).optional().describe('As in a chat completion.'),
+    top_k: z.int().min(0).optional().describe('As in a chat completion.'),
+    min_p: z.number().min(0).max(1).optional().describe('As in a chat completion.'),
+    frequency_penalty: z.number().min(-2).max(2).optional().describe('As in a chat completion.'),
+    presence_penalty: z.number().min(-2).max(2).optional().describe('As in a chat completion.'),
+    repetition_penalty: z.number().min(0).max(2).optional().describe('As in a chat completion.'),
+    seed: z.int().optional().describe('As in a chat completion.'),
+    stop: z.array(z.string().min(1).max(500)).min(1).max(4).optional().describe('As in a chat completion.'),
+    max_tokens: z.int().min(1).optional().describe('As in a chat completion.'),
+    reasoning_effort: z
+      .enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'])
+      .optional()
+      .describe('As in a chat completion.'),
+    verbosity: z.enum(['low', 'medium', 'high']).optional().describe('As in a chat completion.'),
+    parallel_tool_calls: z.boolean().optional().describe('As in a chat completion.'),
     response_format: z
       .looseObject({ type: z.enum(['text', 'json_object', 'json_schema']) })
       .optional()
