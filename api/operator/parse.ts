@@ -42,6 +42,8 @@ export function parseCommand<C extends Declaration<z.ZodObject>>(
   commands: readonly C[],
 ): { command: C; flags: unknown; json: boolean } {
   const words: string[] = []
+  /** The flag without a value that a word follows, by the word. */
+  const strays = new Map<string, string>()
   const raw: Record<string, string | true> = {}
   let json = false
   const switches = new Set(commands.flatMap(({ flags }) => namesOfSwitches(flags)))
@@ -55,7 +57,11 @@ export function parseCommand<C extends Declaration<z.ZodObject>>(
       const value = inline ?? (isBare ? undefined : argv[++i])
       if (Object.hasOwn(raw, field)) throw new UsageError(`--${name} is given twice`)
       raw[field] = value ?? true
-    } else words.push(word)
+    } else {
+      const [before] = argv.slice(Math.max(0, i - 1), i)
+      if (before?.startsWith('--') && switches.has(before.slice(2).replaceAll('-', '_'))) strays.set(word, before)
+      words.push(word)
+    }
   }
   let command = commands.find(({ name }) => name === words.join(' '))
   if (!command) {
@@ -64,7 +70,11 @@ export function parseCommand<C extends Declaration<z.ZodObject>>(
     if (operand !== undefined && Object.hasOwn(raw, operand)) throw new UsageError(`--${operand} is given twice`)
     if (operand !== undefined) raw[operand] = words.at(-1)!
   }
-  if (!command) throw new UsageError(unknownCommand(words, commands))
+  if (!command) {
+    const stray = strays.get(words.at(-1) ?? '')
+    const isKnown = commands.some(({ name }) => name === words.slice(0, -1).join(' '))
+    throw new UsageError(stray && isKnown ? `${stray}: takes no value` : unknownCommand(words, commands))
+  }
   const parsed = command.flags.safeParse(raw, { error: issueText })
   if (parsed.success) return { command, flags: parsed.data, json }
   const flag = (field: PropertyKey) => `--${String(field).replaceAll('_', '-')}`

@@ -139,6 +139,7 @@ const key: Wrong = {
   cache: [true, 60, {}, { ttl_s: 0 }, { ttl_s: 1.5 }, { ttl_s: 2_592_001 }, { ttl_s: 60, mode: 'exact' }],
   denied_service_tiers: ['flex', ['scale'], [5], {}, ['flex', 'flex', 'flex']],
   provider: ['openai', [], { zdr: 1 }, { weights: {} }, { timeout_ms: 5 }],
+  own_keys: ['mine', 1, {}],
   expires_at: ['tomorrow', 5, '2026-13-01T00:00:00Z', '2026-12-01'],
   expires_in_days: [0, -1, 1.5, '5', 36_501],
 }

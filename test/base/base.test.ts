@@ -22,7 +22,7 @@ const table: [number, string, string[]][] = [
   [401, 'authentication_error', ['missing_api_key', 'invalid_api_key', 'revoked_api_key', 'expired_api_key']],
   [402, 'billing_error', ['insufficient_credits', 'monthly_spend_cap_reached']],
   [403, 'permission_error', ['insufficient_scope', 'model_not_allowed', 'email_not_verified', 'wrong_key_type']],
-  [403, 'permission_error', ['service_tier_not_allowed']],
+  [403, 'permission_error', ['service_tier_not_allowed', 'no_own_key', 'own_key_refused']],
   [404, 'not_found_error', ['not_found', 'model_not_found']],
   [405, 'invalid_request_error', ['method_not_allowed']],
   [409, 'conflict_error', ['idempotency_key_reused', 'idempotency_in_progress', 'not_cancellable', 'not_deletable']],

@@ -256,8 +256,8 @@ test('each change of a key is noted once, by who made it through which door, wit
     })
     t.is(createdById, name === 'dashboard' ? userId : null)
     const { data: events } = await owner.visitor.json<AuditAnswer>(`${owner.base}/audit?order=asc&target=${id}`)
-    const { environment, mode, scopes, learning } = data
-    const created = { name: 'Noted', environment, mode, rpm_limit: 5, scopes, learning }
+    const { environment, mode, scopes, learning, own_keys } = data
+    const created = { name: 'Noted', environment, mode, rpm_limit: 5, scopes, learning, own_keys }
     const expected: [string, AuditEvent['changes']][] = [
       ['key.created', Object.fromEntries(Object.entries(created).map(([field, value]) => [field, [null, value]]))],
       [

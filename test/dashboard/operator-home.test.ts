@@ -147,7 +147,7 @@ test.serial('a refused key is an incident, without the key', async t => {
   t.regex(incident!.message!, /^HTTP 401/)
   t.false(JSON.stringify([shown, incident]).includes(upstreamSecret))
   const tried = await post<ProviderTest>('/providers/openai/test')
-  t.like(tried.data, [{ key: (await provider('openai')).keys[0]!.id }])
+  t.like(tried.data, [{ key: (await provider('openai')).keys[0]!.label }])
   t.not(tried.data[0]!.outcome, 'unknown')
   const { key, outcome } = tried.data[0]!
   t.deepEqual(

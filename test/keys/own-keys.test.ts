@@ -360,7 +360,7 @@ test.serial('a secret is in no log, answer, log entry, event or key of Redis', a
   for (const text of texts) t.false(text.includes(own))
 })
 
-test.serial('`operator provider-key` adds, lists, tests and deletes', async t => {
+test.serial('`operator own-key` adds, lists, tests and deletes', async t => {
   const { organisationId } = await organisation('own', { none: true })
   const secret = newSecret()
   const file = join(tmpdir(), secret)
@@ -368,26 +368,15 @@ test.serial('`operator provider-key` adds, lists, tests and deletes', async t =>
   t.teardown(() => rm(file))
   const run = (...argv: string[]) => operator(gateway.services, ...argv)
   const added = (
-    await run(
-      'provider-key',
-      'add',
-      '--org',
-      organisationId,
-      '--provider',
-      'openai',
-      '--name',
-      'Ops',
-      '--secret-file',
-      file,
-    )
+    await run('own-key', 'add', '--org', organisationId, '--provider', 'openai', '--name', 'Ops', '--secret-file', file)
   ).data as {
     data: { id: string }
   }
-  const { text } = await run('provider-key', 'list', '--org', organisationId)
+  const { text } = await run('own-key', 'list', '--org', organisationId)
   t.regex(text, /openai.*accepted.*Ops/)
   t.false(text.includes(secret))
   const at = ['--org', organisationId, '--id', added.data.id]
-  t.regex((await run('provider-key', 'test', ...at)).text, /accepted/)
-  await run('provider-key', 'delete', ...at)
-  t.is((await run('provider-key', 'list', '--org', organisationId)).text, 'No provider keys.')
+  t.regex((await run('own-key', 'test', ...at)).text, /accepted/)
+  await run('own-key', 'delete', ...at)
+  t.is((await run('own-key', 'list', '--org', organisationId)).text, 'No provider keys.')
 })

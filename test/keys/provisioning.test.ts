@@ -70,6 +70,7 @@ test('201 with the defaults of every field, and the secret this once', async t =
     cache: null,
     denied_service_tiers: null,
     provider: null,
+    own_keys: 'shared',
     expires_at: null,
     prefix: key.slice(0, 16),
     last4: key.slice(-4),

@@ -82,6 +82,16 @@ async function insertEndedWork(at: Date): Promise<void> {
   ]
   await db.webhookDelivery.delete({ where: { id: made[1]!.id } })
   await db.webhookDelivery.update({ where: { id: made[0]!.id }, data: { status: 'delivered', nextAttemptAt: at } })
+  const exported = { organisationId, name: 'a', kind: 'https', format: 'ndjson', streams: ['requests'], intervalS: 60 }
+  const replay = { stream: 'requests', replayFrom: at, replayTo: at, status: 'completed', position: 0n, maxRows: 1 }
+  const ended = { deliveredThrough: at, nextAttemptAt: at, createdAt: at, endedAt: at }
+  await db.logExport.create({
+    data: {
+      ...exported,
+      ...{ id: newId('exp'), dueAt: at, createdAt: at, updatedAt: at },
+      cursors: { create: { id: newId('replay'), ...replay, ...ended } },
+    },
+  })
   await db.job.updateMany({
     where: { id: { in: made.map(({ jobId }) => jobId) } },
     data: { createdAt: at, deadlineAt: at, completedAt: at },
@@ -111,6 +121,7 @@ const removed = [
   ['request_contents', 1],
   ['files', 1],
   ['webhook_deliveries', 1],
+  ['log_export_cursors', 1],
   ['jobs', 2],
   ['jobs', 1],
   ['batches', 1],
