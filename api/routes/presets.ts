@@ -2,10 +2,10 @@ import { z } from 'zod'
 import { validate } from '../../shared/base/validate.ts'
 import type { PresetVersion } from '../../shared/generated/prisma/client.ts'
 import { type PresetConfig, presetConfig, presetName } from '../../shared/presets/preset-config.ts'
-import type { StoredPreset } from '../../shared/presets/presets.ts'
+import { maxVersions, type StoredPreset } from '../../shared/presets/presets.ts'
 import { endpoint } from '../endpoint.ts'
 
-const version = z.int().min(1)
+const version = z.int().min(1).max(maxVersions)
 const shownConfig = z.looseObject({ model: z.string().optional() }).describe('As it was saved.')
 const preset = z
   .strictObject({

@@ -9,7 +9,7 @@ import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import type { PresetConfig } from './preset-config.ts'
 
 const maxPresets = 500
-const maxVersions = 1_000
+export const maxVersions = 1_000
 const maxCached = 2_000
 /** How long a change by another process can go unnoticed. */
 const freshMs = 1_000

@@ -12,7 +12,7 @@ import { PollSchedule } from '../../../shared/queues/poll-schedule.ts'
 import { openQueue } from '../../../shared/queues/queues.ts'
 import type { BillingContext, Reservation } from '../../../shared/wallet/admission.ts'
 import { reconcile, reconcileHolds, sweepReservations } from '../../../shared/wallet/reconcile.ts'
-import { flatCost } from '../../../shared/wallet/reservation.ts'
+import { budgetIds, flatCost } from '../../../shared/wallet/reservation.ts'
 import { Webhooks } from '../../../shared/webhooks/webhooks.ts'
 import type { Stores } from '../gateway.ts'
 import { passForSweeper } from '../wallet/ageing.ts'
@@ -151,6 +151,7 @@ export class JobWorld {
       ...{ id, organisationId, keyId, month, requestId: id, environment: 'live', model: 'coin' },
       kind: held ? 'avatar' : 'video',
       capNano: capNano === null ? null : BigInt(capNano),
+      budgets: budgetIds(billing),
       holdNano: held ? BigInt(nano) : 0n,
       chargeNano: held ? null : BigInt(nano),
       webhookUrl: null,
