@@ -164,10 +164,10 @@ test.serial('a bucket gets one object per batch, which a repeated replay overwri
   await deliverUntil(async () => (await s3.keys()).length === 1, 'the object is written')
   const [key] = await s3.keys()
   t.regex(key!, /^gateway\/requests\/\d{4}\/\d\d\/\d\d\/expc_\w+-000000001\.ndjson\.gz$/)
-  t.deepEqual(
-    (await read(key!)).map(({ id }) => id),
-    [live],
-  )
+  // An export begins at the oldest transaction that is under way on the server: what was written since may come with it.
+  const first = (await read(key!)).map(({ id }) => id as string)
+  t.is(first.at(-1), live)
+  t.true(first.slice(0, -1).every(id => ids.includes(id)))
   const window = { from: new Date(now() - dayMs).toISOString(), to: new Date(now() - 500).toISOString() }
   for (let run = 1; run <= 2; run++) {
     await gateway.services.logExports.replay(organisationId, row.id, window, operatorActor)
