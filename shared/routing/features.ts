@@ -252,13 +252,17 @@ export type UnmetRequirement = {
   rejected?: 'image_block' | 'document_block' | 'structured_outputs_unsupported' | 'prompt_too_long'
 }
 
-/** The first requirement that a model does not meet; null when it meets all. */
+/** The first requirement that a model which the request names does not meet; null when it meets all. */
 export function unmetRequirement(model: ModelRow, features: Features): UnmetRequirement | null {
-  return unmetCapability(model, features) ?? unmetContext(model, features)
+  return unmetCapability(model, features, true) ?? unmetContext(model, features)
 }
 
-/** The first capability that a model lacks; null when it has all. It depends on what `capabilitiesOf` distinguishes. */
-export function unmetCapability(model: ModelRow, features: Features): UnmetRequirement | null {
+/**
+ * The first capability that a model lacks; null when it has all. It depends on what `capabilitiesOf` distinguishes.
+ * `emulatesFormat`: a format of answers that the model lacks is asked for in another way
+ * (`shared/providers/profile/emulated-format.ts`).
+ */
+export function unmetCapability(model: ModelRow, features: Features, emulatesFormat = false): UnmetRequirement | null {
   const unsupported = (why: string, param: string, rejected?: UnmetRequirement['rejected']): UnmetRequirement => ({
     code: 'unsupported_capability',
     why,
@@ -278,9 +282,10 @@ export function unmetCapability(model: ModelRow, features: Features): UnmetRequi
   if (features.outputs.audio && !features.voice)
     return { code: 'missing_field', why: 'needs `audio` with a voice and a format', param: 'audio' }
   if (features.tools && !supports.includes('tools')) return unsupported('takes no tools', 'tools')
-  if (features.jsonSchema && !supports.includes('structured_outputs'))
+  const isEmulated = emulatesFormat && !features.outputs.image && !features.outputs.audio
+  if (features.jsonSchema && !isEmulated && !supports.includes('structured_outputs'))
     return unsupported('has no structured output by JSON schema', 'response_format', 'structured_outputs_unsupported')
-  if (features.jsonObject && !supports.includes('response_format'))
+  if (features.jsonObject && !isEmulated && !supports.includes('response_format'))
     return unsupported('has no JSON mode', 'response_format')
   if (features.logprobs && model.type === 'chat' && !model.endpoint && !supports.includes('logprobs'))
     return unsupported('gives no logprobs', 'logprobs')

@@ -63,7 +63,8 @@ export type RoutingContext = {
   readonly request: RoutingRequest
   /** Those of the key's policy and of the request; null = none. */
   readonly preferences: Preferences | null
-  readonly features: Features
+  /** What the request needs of a model. */
+  features: Features
   readonly use: ExpectedUse
   /** What feedback taught about models, for `auto`; null = nothing. */
   readonly learned: QualityOffsets | null
@@ -243,6 +244,7 @@ function markIfIncomplete({ inputs, kind, request, features }: RoutingContext, o
   else {
     const missing = parametersAmong(kind, withoutServedTier(dryRun?.dropped ?? [], option.target))
     if (features.tier && !option.target.tier) missing.push('service_tier')
+    if (dryRun?.structuredBy) missing.push('response_format')
     const why = `it does not take ${formatNames(missing)}`
     option.refusal = missing.length > 0 ? exclusionText({ owner, member: 'require_parameters', why }) : null
   }
@@ -286,7 +288,7 @@ export function unsupportedError(
 
 /**
  * Translates a request into a provider's dialect without sending it: the 400 for an unsupported capability, else the
- * fields that would be dropped and changed. Null for native dialects, which support everything but what the profile of a
+ * fields that would be dropped and changed, and how a format is asked for that the target lacks. Null for native dialects, which support everything but what the profile of a
  * chat model excludes. `onlyRefusal`: only whether it is refused matters.
  */
 export function dryRunRequest(
@@ -295,7 +297,7 @@ export function dryRunRequest(
   target: Target,
   request: RoutingRequest,
   onlyRefusal = false,
-): GatewayError | Pick<UpstreamRequest, 'dropped' | 'adjusted'> | null {
+): GatewayError | Pick<UpstreamRequest, 'dropped' | 'adjusted' | 'structuredBy'> | null {
   const adapter = upstreams.adapter(kind, target, 'live', request as never)?.adapter
   const format = requestFormatOf(kind)
   if (!adapter || (adapter.native && !format.fit)) return null

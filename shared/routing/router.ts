@@ -259,8 +259,31 @@ function joinModels(options: Option[], { joinsModels, sort }: Preferences): void
   options.sort(joinsModels ? compareBy[sort ?? 'score'] : (a, b) => a.late - b.late)
 }
 
-/** The options of an `auto` request. Throws 400 when no model can accept it. */
+/**
+ * The options of an `auto` request. Throws 400 when no model can accept it. Models that have the format of its answer come
+ * before those that are asked for it in another way: only where none can be used are these considered.
+ */
 function selectAutomatically(
+  context: RoutingContext,
+  selector: ModelSelector,
+  sticky: StickyTarget | null,
+): readonly Option[] {
+  const { features } = context
+  if (!features.jsonSchema && !features.jsonObject) return selectAmongAble(context, selector, sticky)
+  const { image, audio } = features.outputs
+  const isEmulated = !image && !audio && !context.preferences?.requiresParameters
+  try {
+    const found = selectAmongAble(context, selector, sticky)
+    if (found.length > 0 || !isEmulated) return found
+  } catch (error) {
+    if (!isEmulated || !(error instanceof GatewayError) || error.code !== 'unsupported_capability') throw error
+  }
+  context.features = { ...features, jsonSchema: false, jsonObject: false }
+  if (context.excluded) context.excluded = []
+  return selectAmongAble(context, selector, sticky)
+}
+
+function selectAmongAble(
   context: RoutingContext,
   { sort }: ModelSelector,
   sticky: StickyTarget | null,
