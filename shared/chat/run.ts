@@ -351,7 +351,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const { kind, body, structuredWish } = this.#input
     const { holdToFormat, wishIn } = await import('./structured-answer.ts')
     const isEmulated = this.structured[0] !== 'native'
-    const wish = structuredWish ?? wishIn(body) ?? (isEmulated ? 'repair' : null)
+    const wish = structuredWish ?? wishIn(body as object) ?? (isEmulated ? 'repair' : null)
     if (!wish || this.policy.environment === 'test') return shown
     try {
       const held = holdToFormat(kind, body, shown, wish)

@@ -49,7 +49,8 @@ export function holdToFormat(kind: DirectKind, body: object, shown: object, wish
 const maxGenerationCharacters = 64 * 1024
 
 /** What the body of a request asks for; null = nothing. */
-export function wishIn({ plugins }: { plugins?: unknown }): StructuredWish | null {
+export function wishIn(body: object): StructuredWish | null {
+  const { plugins } = body as Json
   if (!Array.isArray(plugins)) return null
   return plugins.some(one => isObject(one) && one.id === healingPlugin && one.enabled !== false) ? 'repair' : null
 }

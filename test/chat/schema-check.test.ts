@@ -28,7 +28,7 @@ test('a schema that cannot be used, or takes too long, is not checked', t => {
   t.is(checkText('{}', { description: 'x'.repeat(70_000) }, true), null)
   const slow = { type: 'string', pattern: '^(a+)+$' }
   t.is(checkText(JSON.stringify(`${'a'.repeat(60)}!`), slow, true), null)
-  const branch = { properties: { x: { $ref: '#/$defs/node' } }, required: ['x'] }
+  const branch = { type: 'object', properties: { x: { $ref: '#/$defs/node' } }, required: ['x'] }
   const recursive = { $ref: '#/$defs/node', $defs: { node: { anyOf: [branch, branch, { type: 'number' }] } } }
   const deep = `${'{"x":'.repeat(60)}"end"${'}'.repeat(60)}`
   t.is(checkText(deep, recursive, false), null)

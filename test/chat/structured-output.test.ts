@@ -115,7 +115,7 @@ test.serial('200 from one that is told not to think: a forced tool, whose argume
   const { live } = await gateway.account()
   deepseek.next(obeying('deepseek', { calls: [{ args: osloJson }], text: 'Here you are' }))
   const answer = await ask(live, asking(deepseekModel, { reasoning_effort: 'none' }))
-  t.is(answer.headers.get(header), 'tool, validated')
+  t.is(answer.headers.get(header), 'tool, validated', answer.text)
   const [choice] = answer.json().choices
   t.deepEqual(choice.message, { role: 'assistant', content: osloJson })
   t.is(choice.finish_reason, 'stop')
@@ -131,7 +131,7 @@ test.serial('200 of a stream: the arguments of the tool come as text while they 
   let pieces = 0
   stream.on('content.delta', () => void pieces++)
   const completion = await stream.finalChatCompletion()
-  t.deepEqual(completion.choices[0]!.message.parsed, oslo)
+  t.deepEqual(completion.choices[0]!.message.parsed, oslo, JSON.stringify(completion))
   t.is(completion.choices[0]!.finish_reason, 'stop')
   t.is(completion.choices[0]!.message.tool_calls, undefined)
   t.true(pieces > 5, String(pieces))
@@ -263,7 +263,7 @@ test.serial('200 in the other dialects by their SDKs', async t => {
   const output_config = { format: { type: 'json_schema' as const, schema: schema as Record<string, unknown> } }
   answers()
   const message = await anthropic.messages.create({ ...asked, output_config })
-  t.deepEqual(message.content, [{ type: 'text', text: osloJson, citations: null }] as never)
+  t.deepEqual(message.content, [{ type: 'text', text: osloJson }] as never)
   t.is(message.stop_reason, 'end_turn')
   answers()
   const streamed = await anthropic.messages.stream({ ...asked, output_config }).finalText()

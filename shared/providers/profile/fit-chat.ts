@@ -23,7 +23,7 @@ export function fitChat(body: ChatRequest, target: Target): Fitting {
   const fitting = new Fitting(by ? withEmulatedFormat(body, by, target) : body, target)
   fitting.structuredBy = by
   // Tools first: their names occur in messages, and whether there are any decides upon effort and format.
-  if (body.tools?.length) fitTools(fitting)
+  if (fitting.body.tools?.length) fitTools(fitting)
   else removeToolSettings(fitting)
   fitMessages(fitting)
   fitFormat(fitting)
