@@ -5,8 +5,8 @@ import type { DirectKind } from '../kinds/index.ts'
 import { type MessagesRequest, outputFormatOf } from '../kinds/messages.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import { healingPlugin } from '../providers/toolkit/request-fields.ts'
 import { jsonSchemaOf } from '../providers/toolkit/generate-content-over-chat/schema.ts'
+import { healingPlugin } from '../providers/toolkit/request-fields.ts'
 import { checkText } from './schema-check.ts'
 
 /** What a caller asks for: answers that are checked, or also repaired where only their form is wrong. */
@@ -86,7 +86,11 @@ function messageTexts(answer: Json): AnswerText[] {
   const { stop_reason: reason, content } = answer
   if (reason !== 'end_turn' && reason !== 'stop_sequence') return []
   const blocks = listOf(content)
-  return joined(blocks, blocks.filter(({ type }) => type === 'text'), kept => void (answer.content = kept))
+  return joined(
+    blocks,
+    blocks.filter(({ type }) => type === 'text'),
+    kept => void (answer.content = kept),
+  )
 }
 
 function responseTexts({ status, output }: Json): AnswerText[] {

@@ -397,7 +397,7 @@ function directAdapter<K extends DirectKind>(
   const isChatModel = target.model.endpoint !== '/v1/completions'
   const { chat } = direct
   if (kind === 'completion' && isChatModel && chat) return completionOverChat(chat)
-  const hasFormat = environment === 'test' || takesAnswerFormat(kind, target, body)
+  const hasFormat = kind === 'chat' || environment === 'test' || takesAnswerFormat(kind, target, body)
   if (kind === 'messages' && !(direct.messages && hasFormat) && chat) return messagesOverChat(chat)
   if (kind === 'generate_content' && !(direct.generate_content && hasFormat) && chat)
     return generateContentOverChat(chat)

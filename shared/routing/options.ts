@@ -86,6 +86,8 @@ export type RoutingContext = {
   readonly seed: string
   /** The provider of the first model with one that weights drew; null = none. */
   arm: Arm | null
+  /** Whether targets are considered that lack the format of the answer, which is asked for in another way. */
+  emulatesFormat: boolean
   /** Whether every dialect can express the request, once a dialect has been checked for it. */
   isPlain?: boolean
   /** The request with its texts truncated, set once a dialect has been checked against it. */
@@ -117,6 +119,8 @@ export type Option = Rated & {
   isAutomatic: boolean
   /** Why the provider's dialect cannot express the request; null as far as known. */
   refusal: string | null
+  /** 1 for one that lacks the format of the answer, which is asked for in another way, so that others come first. */
+  emulated: 0 | 1
 }
 
 const unlistedRank = Number.MAX_SAFE_INTEGER
@@ -180,6 +184,7 @@ export function newOption(target: Target, isAutomatic: boolean): Option {
     seconds: 0,
     isAutomatic,
     refusal: null,
+    emulated: 0,
     qualityScore: 0,
     normalisedPrice: 0,
     score: 0,
@@ -199,6 +204,7 @@ export function estimateOption({ inputs, preferences, task, learned, use }: Rout
   option.late = preferences && missesThreshold(preferences, option.figures) ? 1 : 0
   option.seconds = secondsOf(option.figures, use.choiceTokens)
   option.refusal = null
+  option.emulated = 0
   return option
 }
 
@@ -232,9 +238,12 @@ export function markIfUnsupported(context: RoutingContext, option: Option): bool
   context.isPlain ??= requestFormatOf(kind).isPlain?.(request) ?? false
   if (context.isPlain) return false
   context.outline ??= isLong(context.features) ? (outlineOf(request) as RoutingRequest) : request
-  const refusal = unsupportedError(inputs.upstreams, kind, option.target, context.outline)
-  option.refusal = refusal?.message ?? null
-  return refusal !== null
+  const dryRun = dryRunRequest(inputs.upstreams, kind, option.target, context.outline, true)
+  option.refusal = dryRun instanceof GatewayError ? dryRun.message : null
+  if (dryRun instanceof GatewayError || !dryRun?.structuredBy) return option.refusal !== null
+  option.emulated = 1
+  if (!context.emulatesFormat) option.refusal = 'it has no such format of answers'
+  return !context.emulatesFormat
 }
 
 /** The same where every parameter of the request is required: also a provider that would not get one is left out. */

@@ -38,7 +38,13 @@ test('a schema that cannot be used, or takes too long, is not checked', t => {
 const anySchema = fc.letrec(tie => ({
   schema: fc.oneof(
     { maxDepth: 4 },
-    fc.constantFrom({ type: 'string' }, { type: 'integer' }, { type: 'boolean' }, { enum: ['a', 'b'] }, { type: 'null' }),
+    fc.constantFrom(
+      { type: 'string' },
+      { type: 'integer' },
+      { type: 'boolean' },
+      { enum: ['a', 'b'] },
+      { type: 'null' },
+    ),
     fc.record({ type: fc.constant('array'), items: tie('schema') }),
     fc.dictionary(fc.stringMatching(/^[a-z]{1,5}$/), tie('schema'), { maxKeys: 4 }).map(properties => ({
       ...{ type: 'object', properties, additionalProperties: false },

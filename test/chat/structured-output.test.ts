@@ -93,7 +93,8 @@ async function ask(key: string, body: object, headers: Record<string, string> = 
   const text = await response.text()
   return { status: response.status, headers: response.headers, text, json: () => JSON.parse(text) }
 }
-const asking = (model: string, more: object = {}) => saying(model, 'Describe Oslo.', { response_format: format, ...more })
+const asking = (model: string, more: object = {}) =>
+  saying(model, 'Describe Oslo.', { response_format: format, ...more })
 
 test.serial('200 from a model that thinks: its JSON mode and the schema in the prompt, checked', async t => {
   const { live } = await gateway.account()
@@ -177,39 +178,45 @@ test.serial('200 repaired: only the form was wrong', async t => {
   t.deepEqual(JSON.parse(answer.json().choices[0].message.content), oslo)
 })
 
-test.serial('200 from the next model when the first ignores the schema; the caller pays for the answer it gets', async t => {
-  const account = await gateway.account()
-  deepseek.next(obeying('deepseek', { text: '{"name": "Oslo", "population": "many"}' }))
-  groq.next(obeying('groq', { calls: [{ args: osloJson }] }))
-  const answer = await ask(account.live, asking(deepseekModel, { models: [llama] }))
-  t.is(answer.status, 200, answer.text)
-  t.is(answer.headers.get('x-gateway-model'), llama)
-  t.is(answer.headers.get('x-gateway-attempts'), '2')
-  t.is(answer.headers.get(header), 'tool, validated')
-  const costNano = expectedNano(llama, usage, { provider: 'groq' })
-  t.is(answer.json().usage.cost, costNano / 1e9)
-  t.is(await chargedNano({ gateway }, account), costNano)
-  const row = await generationOf({ gateway } as never, answer.headers.get('x-generation-id')!)
-  t.is(row.attempts, 2)
-})
+test.serial(
+  '200 from the next model when the first ignores the schema; the caller pays for the answer it gets',
+  async t => {
+    const account = await gateway.account()
+    deepseek.next(obeying('deepseek', { text: '{"name": "Oslo", "population": "many"}' }))
+    groq.next(obeying('groq', { calls: [{ args: osloJson }] }))
+    const answer = await ask(account.live, asking(deepseekModel, { models: [llama] }))
+    t.is(answer.status, 200, answer.text)
+    t.is(answer.headers.get('x-gateway-model'), llama)
+    t.is(answer.headers.get('x-gateway-attempts'), '2')
+    t.is(answer.headers.get(header), 'tool, validated')
+    const costNano = expectedNano(llama, usage, { provider: 'groq' })
+    t.is(answer.json().usage.cost, costNano / 1e9)
+    t.is(await chargedNano({ gateway }, account), costNano)
+    const row = await generationOf({ gateway } as never, answer.headers.get('x-generation-id')!)
+    t.is(row.attempts, 2)
+  },
+)
 
-test.serial('400 with what was written when no model holds to the schema: two answers are made, the last one is paid', async t => {
-  const account = await gateway.account()
-  const invalid = '{"name": "Oslo"}'
-  for (const _ of [1, 2]) deepseek.next(obeying('deepseek', { text: invalid }))
-  const answer = await ask(account.live, asking(deepseekModel))
-  t.is(answer.status, 400)
-  const { error } = answer.json()
-  t.is(error.code, 'json_validate_failed')
-  t.is(error.failed_generation, invalid)
-  t.regex(error.message, /population/)
-  t.is(deepseek.requests.length, 2)
-  t.is(answer.headers.get('x-gateway-attempts'), '2')
-  t.is(await chargedNano({ gateway }, account), expectedNano(deepseekModel, usage))
-  const row = await generationOf({ gateway } as never, answer.headers.get('x-generation-id')!)
-  t.is(row.attempts, 2)
-  t.is(row.errorCode, 'json_validate_failed')
-})
+test.serial(
+  '400 with what was written when no model holds to the schema: two answers are made, the last one is paid',
+  async t => {
+    const account = await gateway.account()
+    const invalid = '{"name": "Oslo"}'
+    for (const _ of [1, 2]) deepseek.next(obeying('deepseek', { text: invalid }))
+    const answer = await ask(account.live, asking(deepseekModel))
+    t.is(answer.status, 400)
+    const { error } = answer.json()
+    t.is(error.code, 'json_validate_failed')
+    t.is(error.failed_generation, invalid)
+    t.regex(error.message, /population/)
+    t.is(deepseek.requests.length, 2)
+    t.is(answer.headers.get('x-gateway-attempts'), '2')
+    t.is(await chargedNano({ gateway }, account), expectedNano(deepseekModel, usage))
+    const row = await generationOf({ gateway } as never, answer.headers.get('x-generation-id')!)
+    t.is(row.attempts, 2)
+    t.is(row.errorCode, 'json_validate_failed')
+  },
+)
 
 test.serial('200 as it is from a model with the format, unless the caller has it checked', async t => {
   const { live } = await gateway.account()
@@ -291,23 +298,29 @@ test.serial('200 under the rules of each dialect: an invalid answer goes to the 
   t.is(answer.headers.get('x-gateway-attempts'), '2')
 })
 
-test.serial('require_parameters keeps to models with the format; auto takes others only where there is none', async t => {
-  const { live } = await gateway.account()
-  const strict = await ask(live, asking(deepseekModel, { provider: { require_parameters: true } }))
-  t.is(strict.status, 400)
-  t.regex(strict.json().error.message, /response_format/)
-  const chosen = await ask(live, asking('auto'))
-  t.is(chosen.headers.get(header), 'native')
-  deepseek.next(obeying('deepseek', { text: osloJson }))
-  const only = await ask(live, asking('auto', { provider: { only: ['deepseek'] } }))
-  t.is(only.status, 200, only.text)
-  t.is(only.headers.get(header), 'prompt, validated')
-})
+test.serial(
+  'require_parameters keeps to models with the format; auto takes others only where there is none',
+  async t => {
+    const { live } = await gateway.account()
+    const strict = await ask(live, asking(deepseekModel, { provider: { require_parameters: true } }))
+    t.is(strict.status, 400)
+    t.regex(strict.json().error.message, /response_format/)
+    const chosen = await ask(live, asking('auto'))
+    t.is(chosen.headers.get(header), 'native')
+    deepseek.next(obeying('deepseek', { text: osloJson }))
+    const only = await ask(live, asking('auto', { provider: { only: ['deepseek'] } }))
+    t.is(only.status, 200, only.text)
+    t.is(only.headers.get(header), 'prompt, validated')
+  },
+)
 
-test.serial('200 for test keys: the sandbox holds to the schema, and the header says what a live answer would be', async t => {
-  const account = await gateway.account()
-  const answer = await ask(account.test, asking(llama))
-  t.is(answer.status, 200, answer.text)
-  t.notThrows(() => city.parse(JSON.parse(answer.json().choices[0].message.content)))
-  t.is(answer.headers.get(header), 'tool')
-})
+test.serial(
+  '200 for test keys: the sandbox holds to the schema, and the header says what a live answer would be',
+  async t => {
+    const account = await gateway.account()
+    const answer = await ask(account.test, asking(llama))
+    t.is(answer.status, 200, answer.text)
+    t.notThrows(() => city.parse(JSON.parse(answer.json().choices[0].message.content)))
+    t.is(answer.headers.get(header), 'tool')
+  },
+)

@@ -135,6 +135,8 @@ function answerText(body: Json, config: Json): string {
   const { parts } = body.contents.at(-1)
   const results = parts.filter((part: Json) => part.functionResponse).map((part: Json) => part.functionResponse)
   const text = results.length > 0 ? `Results: ${JSON.stringify(results)}` : lastText(body)
+  const asked = schemaInPrompt((body.systemInstruction?.parts ?? []).map((part: Json) => part.text ?? '').join('\n'))
+  if (asked) return JSON.stringify(instance(asked, text))
   if (config.responseMimeType !== 'application/json') return results.length > 0 ? text : `Echo: ${text}`
   const schema = config.responseJsonSchema ?? config.responseSchema
   return JSON.stringify(schema ? instance(schema, text) : { echo: text })

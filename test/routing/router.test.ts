@@ -59,14 +59,8 @@ const refused: [title: string, body: object, code: string, param: string][] = [
     'tools',
   ],
   [
-    '400 for a schema that the model cannot serve',
-    { model: 'qwen3-32b', response_format: schema },
-    'unsupported_capability',
-    'response_format',
-  ],
-  [
-    '400 for JSON mode that the model cannot serve',
-    { model: 'gemini-3-pro-image', response_format: { type: 'json_object' } },
+    '400 for JSON of a model that is to draw, but has no such format',
+    { model: 'gemini-3-pro-image', modalities: ['image', 'text'], response_format: { type: 'json_object' } },
     'unsupported_capability',
     'response_format',
   ],

@@ -80,7 +80,11 @@ test('any object through the tool, in any pieces, is the same value', t => {
         chunk({}, 'tool_calls'),
       ]
       t.deepEqual(textOf(chunks, 'tool'), { text: args, finish: 'stop' })
-      const message = { role: 'assistant', content: intro, tool_calls: [{ ...call, function: { name: 'json_answer', arguments: args } }] }
+      const message = {
+        role: 'assistant',
+        content: intro,
+        tool_calls: [{ ...call, function: { name: 'json_answer', arguments: args } }],
+      }
       const whole = { choices: [{ index: 0, message, finish_reason: 'tool_calls' }] } as unknown as ChatCompletion
       t.is(withJsonContent(whole, asking(), 'tool').choices[0]!.message.content, args)
     }),
@@ -90,11 +94,17 @@ test('any object through the tool, in any pieces, is the same value', t => {
 test('any object in prose and a fence, in any pieces, is the same value', t => {
   const prose = fc.string().filter(text => !/[{[]/.test(text))
   fc.assert(
-    fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.array(fc.nat()), prose, fc.string(), (value, cuts, before, after) => {
-      const json = JSON.stringify(value, null, 1)
-      const chunks = pieces(`${before}\`\`\`json\n${json}\n\`\`\`${after}`, cuts).map(content => chunk({ content }))
-      t.is(textOf([...chunks, chunk({}, 'stop')], 'prompt').text, json)
-    }),
+    fc.property(
+      fc.dictionary(fc.string(), fc.jsonValue()),
+      fc.array(fc.nat()),
+      prose,
+      fc.string(),
+      (value, cuts, before, after) => {
+        const json = JSON.stringify(value, null, 1)
+        const chunks = pieces(`${before}\`\`\`json\n${json}\n\`\`\`${after}`, cuts).map(content => chunk({ content }))
+        t.is(textOf([...chunks, chunk({}, 'stop')], 'prompt').text, json)
+      },
+    ),
   )
 })
 
