@@ -288,8 +288,8 @@ class Run<K extends DirectKind> extends BaseRun {
       passesUnknown: services.config.passUnknownFields,
     }
     const requests = adapter.requests?.(call) ?? [adapter.request(call)]
-    const { dropped = [], adjusted = [], structuredBy = 'native' } = dryRun ?? requests[0]!
-    this.structured = asksForFormat(features) && structuredBy ? [structuredBy] : []
+    const { dropped = [], adjusted = [], structuredBy } = dryRun ?? requests[0]!
+    this.structured = asksForFormat(features) ? [structuredBy ?? 'native'] : []
     const { reasoningDropped = false, reasoningSent = false, cacheMarked = false } = requests[0]!
     const unsent = withoutServedTier(dropped, target)
     this.dropped = unlisted.length > 0 ? [...new Set([...unlisted, ...unsent])] : unsent

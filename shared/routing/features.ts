@@ -81,7 +81,7 @@ export function webSearchesOf(max: number, promptTokens: number, nativeOnly: boo
   return { webSearches: { max, promptTokens: promptTokens * max + (resultTokens * max * (max + 1)) / 2, nativeOnly } }
 }
 
-/** Hidden system text that providers add for tools. */
+/** Hidden system text that providers add for tools, and providers or the gateway for a format of the answer. */
 export const toolOverhead = 1_000
 export const messageOverhead = 64
 
@@ -96,7 +96,7 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
   const tools = (body.tools?.length ?? body.functions?.length ?? 0) > 0
   const outputs = body.modalities ?? []
   return {
-    textTokensBound: textBytes + messageOverhead + (tools ? toolOverhead : 0),
+    textTokensBound: textBytes + messageOverhead + (tools || hasFormat(body) ? toolOverhead : 0),
     media: earlierSounds > 0 ? { ...found.media, earlierSounds } : found.media,
     prompts: 1,
     promptTokensEstimate,
@@ -117,6 +117,10 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
     difficulty: () => difficultyOf(body),
     lastText: () => lastTextOf(body.messages),
   }
+}
+
+function hasFormat({ response_format: format }: ChatRequest): boolean {
+  return format !== undefined && format.type !== 'text'
 }
 
 /** The features of a legacy completion; OpenAI's default of 16 tokens counts as an explicit limit. */

@@ -50,9 +50,9 @@ function writes({ text, calls = [], finish = calls.length > 0 ? 'tool_calls' : '
   }
 }
 
-/** A provider that refuses what the real one refuses; what it writes is set for each request by `next`. */
-function startProvider(provider: 'deepseek' | 'groq'): Promise<Emulator> {
-  return Emulator.start((_request, response) => writes({ text: 'Echo' })(_request, response))
+/** A provider whose answers are set for each request by `next`. */
+function startProvider(): Promise<Emulator> {
+  return Emulator.start(writes({ text: 'Echo' }))
 }
 
 /** A reply of a provider that keeps to its rules. */
@@ -65,8 +65,8 @@ function obeying(provider: 'deepseek' | 'groq' | 'lenient', wrote: Wrote): Reply
 }
 
 const openai = use(test, startOpenAiEmulator)
-const deepseek = use(test, () => startProvider('deepseek'))
-const groq = use(test, () => startProvider('groq'))
+const deepseek = use(test, startProvider)
+const groq = use(test, startProvider)
 const gateway = useGateway(test, () => ({
   OPENAI_API_KEY: 'sk-upstream',
   OPENAI_BASE_URL: `${openai.url}/v1`,

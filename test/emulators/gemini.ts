@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { Emulator, events, json, type Recorded, type Reply } from './emulator.ts'
 import { generateFault, isSigning, signaturePrefix } from './gemini-rules.ts'
+import { schemaInPrompt } from './openai.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies are validated by the rules before they are read
 type Json = any

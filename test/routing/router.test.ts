@@ -186,6 +186,26 @@ test('auto keeps to the allowlist, to what serves chat and to what the request n
   }
 })
 
+test('providers that have the format of the answer precede those that are asked for it in another way', t => {
+  const asked = { model: 'gpt-oss-120b', response_format: schema, provider: { order: ['groq'] } }
+  t.is(decide(asked).targets[0]!.provider.name, 'groq')
+  const streamed = decide({ ...asked, stream: true }).targets.map(({ provider }) => provider.name)
+  t.not(streamed[0], 'groq', 'it streams no answer by a schema')
+  const alone = { ...asked, stream: true, provider: { only: ['groq'] } }
+  t.is(decide(alone).targets[0]!.provider.name, 'groq')
+  t.throws(() => decide({ ...alone, provider: { only: ['groq'], require_parameters: true } }), {
+    message: /require_parameters/,
+  })
+  const policy = policyOf({ allowlist: new Set(['gpt-oss-120b', 'qwen3-32b']) })
+  t.is(decide({ response_format: schema }, { policy }).targets[0]!.model.id, 'gpt-oss-120b')
+  const without = policyOf({ allowlist: new Set(['qwen3-32b']) })
+  t.is(
+    decide({ response_format: schema }, { policy: without }).targets[0]!.model.id,
+    'qwen3-32b',
+    'none has the format',
+  )
+})
+
 test('auto passes over a model whose provider cannot express the request, and says so', t => {
   const policy = policyOf({ allowlist: new Set(['claude-sonnet-5', 'gpt-4.1']) })
   const { targets, candidates } = decide({ n: 2, mode: 'quality' }, { policy, explain: true })

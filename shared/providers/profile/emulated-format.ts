@@ -35,8 +35,8 @@ export function takesFormat(
 }
 
 /**
- * Whether one tool can be forced on a model. While they reason, most cannot be forced: Claude ("Thinking may not be enabled
- * when tool_choice forces tool use"), DeepSeek (deepseek-ai/DeepSeek-V3#1376), Qwen and Kimi refuse it.
+ * Whether one tool can be forced on a model. While they reason, many refuse that: Claude (`toolkit/claude-thinking.ts`),
+ * DeepSeek (deepseek-ai/DeepSeek-V3#1376), Qwen (duolahypercho/codex-router#106).
  */
 function canForceTool({ response_format: format, tools, tool_choice: choice, ...body }: ChatRequest, target: Target) {
   const { forced_tools: canForce, max_tools: maxTools = Number.POSITIVE_INFINITY } = profileOf(target)
