@@ -2,7 +2,7 @@ import type { Config } from '../base/config.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Server } from '../catalog/overrides.ts'
-import { familyOf, valueFor } from '../catalog/regions.ts'
+import { familyOf, providersAtResource, valueFor } from '../catalog/regions.ts'
 import { withBodyParameters, withHeaders } from '../catalog/request-additions.ts'
 import type { Deployment, ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { servesResponses } from '../catalog/traits.ts'
@@ -159,12 +159,16 @@ export class Upstreams {
   /** An organisation's access to a provider by one of its keys; null if the provider's region is not configured. */
   ownAccount(provider: ProviderRow, key: OwnKey): OwnAccount | null {
     const credential = this.#own.credential(key, provider)
+    if (provider.named_deployments) return this.#own.accountAtResource(provider, credential)
     return this.#own.account(provider, [credential], credential.project)
   }
 
   /** Asks a provider whether it accepts an organisation's key; null if none of its regions is configured. */
   async testOwnKey(key: OwnKey): Promise<CredentialReport | null> {
-    const rows = [...this.#catalog.providers.values()].filter(row => familyOf(row.name) === key.provider)
+    const { providers, namedClouds } = this.#catalog
+    const rows = key.resource
+      ? providersAtResource(namedClouds, key.provider, key.resource)
+      : [...providers.values()].filter(row => familyOf(row.name) === key.provider)
     let report: CredentialReport | null = null
     for (const row of rows) {
       const account = takesOwnKeys(row) ? this.ownAccount(row, key) : null
