@@ -71,6 +71,8 @@ export type Route = {
 /** One provider's current avatars and voices. */
 export type OpenCatalog = {
   provider: string
+  /** The own key of an organisation whose account it is of; null = the operator's. */
+  ownKeyId: string | null
   avatars(query: CatalogQuery): Promise<CatalogPage<Avatar>>
   voices(query: CatalogQuery): Promise<CatalogPage<Voice>>
 }
@@ -362,17 +364,23 @@ export class Upstreams {
     })
   }
 
-  /** The catalogs of the providers that serve an avatar model in this environment, in the models' order. */
-  avatarCatalogs(environment: Environment): OpenCatalog[] {
-    if (environment === 'test') return [{ provider: 'sandbox', ...sandboxCatalog }]
+  /**
+   * The catalogs of the providers that serve an avatar model in this environment, in the models' order: those of the accounts of own
+   * keys, then the operator's, as requests may use them.
+   */
+  avatarCatalogs(environment: Environment, ownKeys: OwnKeys | null = null): OpenCatalog[] {
+    if (environment === 'test') return [{ provider: 'sandbox', ownKeyId: null, ...sandboxCatalog }]
     const models = [...this.#catalog.models.values()].filter(({ type, disabled }) => type === 'avatar' && !disabled)
-    const providers = new Set(models.flatMap(model => this.targets(model, environment)).map(target => target.provider))
-    return [...providers].flatMap(provider => {
+    const accounts = new Map<string, Target>()
+    for (const target of models.flatMap(model => this.targets(model, environment, ownKeys)))
+      accounts.set(target.own?.lane ?? target.provider.name, target)
+    return [...accounts.values()].flatMap(({ provider, own }) => {
       const catalog = protocols[provider.protocol]?.catalog
       if (!catalog || this.isPaused(provider.name)) return []
-      const connection = this.connectionTo(provider, environment, null)
+      const connection = this.connectionTo(provider, environment, null, null, own)
       return {
         provider: provider.name,
+        ownKeyId: own ? own.connection.credentials[0]!.id : null,
         avatars: query => catalog.avatars(query, connection),
         voices: query => catalog.voices(query, connection),
       }
