@@ -21,7 +21,7 @@ export const providerKey = z
         ),
       })
       .nullable()
-      .describe('Of a key for `azure`; null for other providers.'),
+      .describe('Of a key for Azure; null for other providers.'),
     last4: z.string().describe('The end of the secret.'),
     test: z
       .strictObject({

@@ -40,7 +40,7 @@ const resource = z
       .describe('The name of the resource, which begins its address: `<name>.openai.azure.com`.'),
     deployments: z.array(deployment).min(1).max(200),
   })
-  .describe('For `azure`: the resource that the key belongs to, and its deployments.')
+  .describe('For Azure: the resource that the key belongs to, and its deployments.')
 
 const fields = {
   name: z.string().min(1).max(100).describe('Shown in the dashboard, in errors and in the request log.'),
