@@ -21,6 +21,7 @@ import type { DirectKind } from '../kinds/index.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import type { Call, Protocol, Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
+import { asksForRepair } from '../providers/toolkit/request-fields.ts'
 import type { Route } from '../providers/upstreams.ts'
 import type { Features } from '../routing/features.ts'
 import { listedRequest } from '../routing/listed-request.ts'
@@ -349,10 +350,10 @@ class Run<K extends DirectKind> extends BaseRun {
    */
   async #holdToFormat(shown: object, bill: Bill): Promise<object> {
     const { kind, body, structuredWish } = this.#input
-    const { holdToFormat, wishIn } = await import('./structured-answer.ts')
     const isEmulated = this.structured[0] !== 'native'
-    const wish = structuredWish ?? wishIn(body as object) ?? (isEmulated ? 'repair' : null)
+    const wish = structuredWish ?? (isEmulated || asksForRepair(body as object) ? 'repair' : null)
     if (!wish || this.policy.environment === 'test') return shown
+    const { holdToFormat } = await import('./structured-answer.ts')
     try {
       const held = holdToFormat(kind, body, shown, wish)
       this.structured = [...this.structured, ...held.marks]

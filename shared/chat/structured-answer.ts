@@ -6,7 +6,6 @@ import { type MessagesRequest, outputFormatOf } from '../kinds/messages.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { jsonSchemaOf } from '../providers/toolkit/generate-content-over-chat/schema.ts'
-import { healingPlugin } from '../providers/toolkit/request-fields.ts'
 import { checkText } from './schema-check.ts'
 
 /** What a caller asks for: answers that are checked, or also repaired where only their form is wrong. */
@@ -47,13 +46,6 @@ export function holdToFormat(kind: DirectKind, body: object, shown: object, wish
 }
 
 const maxGenerationCharacters = 64 * 1024
-
-/** What the body of a request asks for; null = nothing. */
-export function wishIn(body: object): StructuredWish | null {
-  const { plugins } = body as Json
-  if (!Array.isArray(plugins)) return null
-  return plugins.some(one => isObject(one) && one.id === healingPlugin && one.enabled !== false) ? 'repair' : null
-}
 
 /** The JSON Schema of an answer; null if any JSON object is asked for. */
 function schemaIn(kind: DirectKind, body: object): unknown {

@@ -171,7 +171,13 @@ class Cleaner {
  * OpenRouter's plugin that repairs JSON (openrouter.ai/docs/guides/features/plugins/response-healing); the gateway does that
  * itself (`shared/chat/structured-answer.ts`).
  */
-export const healingPlugin = 'response-healing'
+const healingPlugin = 'response-healing'
+
+/** Whether a request has that plugin. */
+export function asksForRepair({ plugins }: { plugins?: unknown }): boolean {
+  if (!Array.isArray(plugins)) return false
+  return plugins.some(one => isObject(one) && one.id === healingPlugin && one.enabled !== false)
+}
 
 /** The gateway uses it even where a provider does not support it. */
 const routingField = 'prompt_cache_key'
