@@ -3,7 +3,7 @@ import { canReason, profileOf } from '../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, ToolCall } from '../../kinds/chat.ts'
 import type { StructuredBy, Target } from '../contract.ts'
 import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
-import { type JsonRoot, JsonText } from './json-text.ts'
+import { JsonText } from './json-text.ts'
 
 /**
  * JSON answers of models that have no format for them (docs/decisions/structured-output.md). By `tool`: the model has to call
@@ -52,12 +52,15 @@ function schemaOf(format: Format | undefined): Schema | null {
   return (format?.type === 'json_schema' && format.json_schema.schema) || null
 }
 
-/** What the JSON of a format begins with; `any` if its schema leaves that open. */
-function rootOf(format: Format | undefined): JsonRoot {
+/**
+ * What the JSON of a format is; null if its schema leaves that open, or has a text, in which nothing can be told from text
+ * around it.
+ */
+function rootOf(format: Format | undefined): 'object' | 'array' | null {
   if (format?.type === 'json_object') return 'object'
   const { type, properties } = schemaOf(format) ?? { type: 'object' }
   if (type === 'object' || type === 'array') return type
-  return type === undefined && isObject(properties) ? 'object' : 'any'
+  return type === undefined && isObject(properties) ? 'object' : null
 }
 
 /** The name of the tool whose arguments are the answer: none of the client's. */
@@ -119,10 +122,14 @@ export function withJsonContent(answer: ChatCompletion, body: ChatRequest, by: '
     const call = message.tool_calls?.find(isAnswer)
     if (call) return withAnswerOf(choice, call)
     if (!message.content) return choice
-    const content = JsonText.of(message.content, rootOf(body.response_format))
+    const content = jsonIn(message.content, rootOf(body.response_format))
     return content === message.content ? choice : { ...choice, message: { ...message, content } }
   })
   return { ...answer, choices }
+}
+
+function jsonIn(text: string, root: 'object' | 'array' | null): string {
+  return root ? JsonText.of(text, root) : text
 }
 
 type Choice = ChatCompletion['choices'][number]
@@ -153,14 +160,15 @@ type Progress = {
   hasOtherCalls: boolean
   /** Text before it is known whether a call follows, beside whose arguments it would be no JSON. */
   held: string
-  text: JsonText
+  /** Leaves out what stands around the JSON; null = nothing is left out. */
+  text: JsonText | null
 }
 
 /** Turns the stream of an emulated format into that of a model that has the format. */
 export class JsonContentDecoder implements StreamDecoder<ChatChunk> {
   readonly #decoder: StreamDecoder<ChatChunk>
   readonly #by: 'tool' | 'prompt'
-  readonly #root: JsonRoot
+  readonly #root: 'object' | 'array' | null
   readonly #isAnswer: ReturnType<typeof answerCallTest>
   readonly #choices = new Map<number, Progress>()
 
@@ -215,7 +223,7 @@ export class JsonContentDecoder implements StreamDecoder<ChatChunk> {
   #progressOf(index: number): Progress {
     let progress = this.#choices.get(index)
     if (!progress) {
-      progress = { answer: null, hasOtherCalls: false, held: '', text: new JsonText(this.#root) }
+      progress = { answer: null, hasOtherCalls: false, held: '', text: this.#root && new JsonText(this.#root) }
       this.#choices.set(index, progress)
     }
     return progress
@@ -233,7 +241,7 @@ export class JsonContentDecoder implements StreamDecoder<ChatChunk> {
 
   /** The text to pass on of a piece of text. */
   #textOf(progress: Progress, piece: string): string {
-    if (this.#by === 'prompt') return progress.text.push(piece)
+    if (this.#by === 'prompt') return progress.text ? progress.text.push(piece) : piece
     if (progress.answer !== null) return ''
     if (progress.hasOtherCalls) return piece
     progress.held += piece
@@ -242,8 +250,8 @@ export class JsonContentDecoder implements StreamDecoder<ChatChunk> {
 
   /** The text that is left at the end of a choice. */
   #rest(progress: Progress): string {
-    if (this.#by === 'prompt') return progress.text.end()
-    return JsonText.of(progress.held, this.#root)
+    if (this.#by === 'prompt') return progress.text?.end() ?? ''
+    return jsonIn(progress.held, this.#root)
   }
 }
 

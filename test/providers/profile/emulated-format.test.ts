@@ -108,6 +108,11 @@ test('any object in prose and a fence, in any pieces, is the same value', t => {
   )
 })
 
+test('the text of a schema that may be a text stays whole', t => {
+  const body = asking({ response_format: format({ type: 'string' }) })
+  t.is(textOf([chunk({ content: '"see [1]"' }), chunk({}, 'stop')], 'prompt', body).text, '"see [1]"')
+})
+
 test('a text without JSON is passed on, in a stream at its end', t => {
   t.is(JsonText.of('I cannot do that.', 'object'), 'I cannot do that.')
   for (const by of ['tool', 'prompt'] as const)
