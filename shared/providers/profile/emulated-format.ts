@@ -97,8 +97,8 @@ function withFormatInPrompt({ response_format: format, ...body }: ChatRequest, t
   const hasTools = (body.tools?.length ?? 0) > 0
   const when = hasTools ? 'When you answer rather than call a tool, answer' : 'Answer'
   const what = rootOf(format) === 'object' ? 'one JSON object' : 'one JSON value'
-  const valid = schema ? ` that is valid against this JSON Schema:\n${JSON.stringify(schema)}` : '.'
-  const line = `${when} with ${what} and nothing else: no text around it and no code fence${schema ? ', a JSON value' : ''}${valid}`
+  const rule = schema ? ` It has to be valid against this JSON Schema:\n${JSON.stringify(schema)}` : ''
+  const line = `${when} with ${what} and nothing else: no text around it and no code fence.${rule}`
   const jsonMode = rootOf(format) === 'object' && takesFormat(target, 'json_object', body)
   const messages = withSystemLine(body.messages, line)
   return { ...body, messages, ...(jsonMode && { response_format: { type: 'json_object' as const } }) }
