@@ -25,6 +25,8 @@ export type StreamInfo<K extends DirectKind> = {
   includeUsage: boolean
   requestId: string
   request: DirectKinds[K]['request']
+  /** Whether a call is billed as its answer states: see `isBilledAsStated`. */
+  isBilled(stated: Usage | null | undefined, written: unknown): boolean
   /** Fields of a response that replace those of the provider. */
   fields?: Partial<ResponsesObject>
   /** The item of a response before those of the provider. */

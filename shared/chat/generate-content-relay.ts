@@ -1,12 +1,13 @@
 import { isAscii } from 'node:buffer'
 import type { GatewayError } from '../base/errors.ts'
-import type { Usage } from '../base/usage.ts'
+import type { ShownUsage, Usage } from '../base/usage.ts'
 import { googleErrorInStream } from '../engine/google-error.ts'
 import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
 import {
   chatFinishReason,
   endsAnswer,
   type GeminiAnswer,
+  geminiUsage,
   googleSearchesIn,
   recordParts,
 } from '../kinds/generate-content.ts'
@@ -18,7 +19,7 @@ import { EventRelay } from './event-relay.ts'
 import { asBytes } from './splice.ts'
 import { type AnswerRelay, invalidResponse, truncatedError } from './stream-relay.ts'
 
-type Info = Pick<StreamInfo<'generate_content'>, 'id' | 'model' | 'requestId' | 'request'>
+type Info = Pick<StreamInfo<'generate_content'>, 'id' | 'model' | 'requestId' | 'request' | 'isBilled'>
 
 /** Creates the relay of one streamed answer in Google's form. */
 export function generateContentRelayFor(
@@ -82,16 +83,18 @@ function withoutSeparators(json: string): string {
 abstract class GenerateContentRelay extends EventRelay {
   protected readonly decoder: StreamDecoder<GeminiAnswer>
   protected readonly framing: Framing
-  readonly #requestId: string
+  readonly #info: Info
   /** What follows once the answer is billed. */
   #held = ''
+  /** The last event without its usage, which is not what is billed. */
+  #unbilled: GeminiAnswer | null = null
   #hasCalls = false
 
-  constructor(decoder: StreamDecoder<GeminiAnswer>, { request, requestId }: Info) {
+  constructor(decoder: StreamDecoder<GeminiAnswer>, info: Info) {
     super()
     this.decoder = decoder
-    this.framing = new Framing(request.alt !== 'sse')
-    this.#requestId = requestId
+    this.framing = new Framing(info.request.alt !== 'sse')
+    this.#info = info
   }
 
   /** The provider's usage; null until the answer is complete. */
@@ -104,19 +107,42 @@ abstract class GenerateContentRelay extends EventRelay {
     return this.decoder.usage ?? null
   }
 
+  /** Ends the answer with what is billed, where its provider states something else. */
+  restate(billed: ShownUsage): void {
+    if (this.#unbilled) this.#held += this.#format({ ...this.#unbilled, usageMetadata: geminiUsage(billed) })
+    this.#unbilled = null
+  }
+
   formatEnding(): string {
     return this.#held + this.framing.end()
   }
 
   formatFailure(failure: GatewayError): string {
-    const json = JSON.stringify(googleErrorInStream(failure, this.#requestId))
-    return this.framing.add(this.encoding === 'latin1' ? asBytes(json) : json) + this.framing.end()
+    return this.#format(googleErrorInStream(failure, this.#info.requestId)) + this.framing.end()
   }
 
-  /** Writes the text of an event, or holds it once the answer is complete. */
-  protected add(text: string): void {
+  /** Writes an event, or holds it once the answer is complete. `text`: it in its frame, where it is written as it came. */
+  protected add(answer: GeminiAnswer, text = () => this.#format(answer)): void {
+    const { usageMetadata, ...rest } = answer
+    const isBilled = this.#info.isBilled(this.decoder.usage, usageMetadata)
+    if (this.finishReason === null) {
+      this.pass(isBilled || usageMetadata === undefined ? text() : this.#format(rest))
+      return
+    }
+    if (this.#unbilled) this.#held += this.#format(this.#unbilled)
+    this.#unbilled = isBilled ? null : rest
+    if (isBilled) this.#held += text()
+  }
+
+  /** Writes what is no event of the answer, or holds it once the answer is complete. */
+  protected addText(text: string): void {
     if (this.finishReason === null) this.pass(text)
     else this.#held += text
+  }
+
+  #format(event: object): string {
+    const json = JSON.stringify(event)
+    return this.framing.add(this.encoding === 'latin1' ? asBytes(json) : json)
   }
 
   /** Records what an event adds to the answer. */
@@ -163,11 +189,13 @@ class PassingGenerateContentRelay extends GenerateContentRelay {
       const bytes = Buffer.from(raw, 'latin1')
       const event = parseEvent(isAscii(bytes) ? raw : bytes.toString())
       if (!event) {
-        if (!this.framing.isArray) this.add(raw)
+        if (!this.framing.isArray) this.addText(raw)
         continue
       }
-      for (const answer of this.decoder.push(event)) this.record(answer)
-      this.add(this.framing.isArray ? this.framing.add(asBytes(event.data)) : raw)
+      for (const answer of this.decoder.push(event)) {
+        this.record(answer)
+        this.add(answer, () => (this.framing.isArray ? this.framing.add(asBytes(event.data)) : raw))
+      }
     }
   }
 }
@@ -221,6 +249,6 @@ class TranslatingGenerateContentRelay extends GenerateContentRelay {
 
   #write(answer: GeminiAnswer): void {
     this.record(answer)
-    this.add(this.framing.add(JSON.stringify({ ...answer, modelVersion: this.#model, responseId: this.#id })))
+    this.add({ ...answer, modelVersion: this.#model, responseId: this.#id })
   }
 }

@@ -1,20 +1,22 @@
 import { isAscii } from 'node:buffer'
 import type { GatewayError } from '../base/errors.ts'
-import type { Usage } from '../base/usage.ts'
+import type { ShownUsage, Usage } from '../base/usage.ts'
 import { messagesErrorEvent } from '../engine/messages-error.ts'
 import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
 import { isSearchResult, type MessageEvent, messageTexts } from '../kinds/messages.ts'
-import { finishReasonOf, usageOfMessages } from '../kinds/messages-usage.ts'
+import { finishReasonOf, messagesUsage, usageOfMessages } from '../kinds/messages-usage.ts'
 import type { Call, DirectAdapter } from '../providers/contract.ts'
 import type { StreamDecoder } from '../providers/stream-decoder.ts'
+import type { StreamInfo } from './chat-format.ts'
 import { ignoreIncomplete, parseOrThrow } from './choices-relay.ts'
 import { EventRelay, formatTypedEvent } from './event-relay.ts'
 import { DeltaRepeats } from './repeats.ts'
 import { asBytes } from './splice.ts'
 import { type AnswerRelay, invalidResponse, truncatedError } from './stream-relay.ts'
 
-/** The run's id of the answer, and the id of its request for errors. */
-type RunIds = { id: string; requestId: string }
+/** The run's id of the answer, the id of its request for errors, and whether what it states is billed. */
+type Info = Pick<StreamInfo<'messages'>, 'id' | 'requestId' | 'isBilled'>
+type MessageDelta = Extract<MessageEvent, { type: 'message_delta' }>
 
 /** Creates the relay of one streamed Messages answer. `parts`: number of requests of the call. */
 export function messagesRelayFor(
@@ -27,28 +29,31 @@ export function messagesRelayFor(
     call: Call<'messages'>
     requests: readonly unknown[]
   },
-  ids: RunIds,
+  info: Info,
 ): AnswerRelay {
   const decoder = adapter.stream!(call)
   return adapter.native
-    ? new PassingMessagesRelay(decoder, ids)
-    : new TranslatingMessagesRelay(decoder, ids, call.target.model.id, requests.length)
+    ? new PassingMessagesRelay(decoder, info)
+    : new TranslatingMessagesRelay(decoder, info, call.target.model.id, requests.length)
 }
 
 /**
  * Relays the events of a Messages stream. Nothing is written before the first content block, until which another
- * provider can still take over; `message_stop` is held until the answer is billed.
+ * provider can still take over; `message_stop` is held until the answer is billed, and so are the last counts if they are not
+ * what is billed.
  */
 abstract class MessagesRelay extends EventRelay {
   protected readonly decoder: StreamDecoder<MessageEvent>
-  readonly #requestId: string
+  readonly #info: Info
   readonly #openBlocks = new Set<number>()
   #lastUsage: Partial<Parameters<typeof usageOfMessages>[0]> = {}
+  /** The end of a message whose counts are replaced. */
+  #held: MessageDelta | null = null
 
-  constructor(decoder: StreamDecoder<MessageEvent>, { requestId }: RunIds) {
+  constructor(decoder: StreamDecoder<MessageEvent>, info: Info) {
     super()
     this.decoder = decoder
-    this.#requestId = requestId
+    this.#info = info
   }
 
   /** The provider's usage; null until the final one came. */
@@ -62,13 +67,40 @@ abstract class MessagesRelay extends EventRelay {
     return this.usage ?? this.decoder.promptUsage ?? null
   }
 
+  /** The held counts, as they are billed. */
+  restate(billed: ShownUsage): void {
+    if (this.#held) this.passEvent({ ...this.#held, usage: messagesUsage(billed) })
+  }
+
   formatEnding(): string {
-    return formatTypedEvent({ type: 'message_stop' })
+    return this.flush() + formatTypedEvent({ type: 'message_stop' })
   }
 
   formatFailure(failure: GatewayError): string {
-    const event = messagesErrorEvent(failure, this.#requestId)
-    return this.encoding === 'latin1' ? asBytes(event) : event
+    return this.encode(messagesErrorEvent(failure, this.#info.requestId))
+  }
+
+  /** The event as it is written: without counts that cannot be true; null if it is held until the answer is billed. */
+  protected restated(event: MessageEvent): MessageEvent | null {
+    if (event.type === 'message_start') {
+      const { usage } = event.message
+      if (!usage || this.#info.isBilled(usageOfMessages(usage), usage)) return event
+      return { ...event, message: { ...event.message, usage: messagesUsage(null) } }
+    }
+    if (event.type !== 'message_delta') return event
+    const usage = this.decoder.usage ?? usageOfMessages(this.#lastUsage)
+    if (!this.#held && this.#info.isBilled(usage, this.#lastUsage)) return event
+    this.#held = { ...event, delta: { ...this.#held?.delta, ...event.delta } }
+    return null
+  }
+
+  protected passEvent(event: MessageEvent): void {
+    this.pass(this.encode(formatTypedEvent(event)))
+  }
+
+  /** Text as the relay writes it. */
+  protected encode(text: string): string {
+    return this.encoding === 'latin1' ? asBytes(text) : text
   }
 
   /** Records what an event adds to the answer. */
@@ -155,21 +187,26 @@ class PassingMessagesRelay extends MessagesRelay {
       if (this.over) return
       const repeat = this.#repeats.match(bytes, start)
       if (repeat) this.output.addText(repeat.text)
-      else this.#read(texts[i]!, texts[i] === raw)
+      const isRestated = !repeat && this.#read(texts[i]!, texts[i] === raw)
       if (this.over) this.assertComplete()
-      else this.pass(raw)
+      else if (!isRestated) this.pass(raw)
       start += raw.length
     }
   }
 
-  /** Parses and records an event. */
-  #read(text: string, isAscii: boolean): void {
+  /** Parses and records an event. True if it is written in another form. */
+  #read(text: string, isAscii: boolean): boolean {
     const event = parseEvent(text)
-    if (!event) return
-    for (const one of this.decoder.push(event)) {
+    let isRestated = false
+    for (const one of event ? this.decoder.push(event) : []) {
       this.record(one)
+      const shown = this.restated(one)
       if (isAscii) this.#repeats.learn(text, one)
+      if (shown === one) continue
+      isRestated = true
+      if (shown) this.passEvent(shown)
     }
+    return isRestated
   }
 }
 
@@ -182,11 +219,11 @@ class TranslatingMessagesRelay extends MessagesRelay {
   /** Number of requests whose answers have not ended. */
   #open: number
 
-  constructor(decoder: StreamDecoder<MessageEvent>, ids: RunIds, model: string, parts: number) {
-    super(decoder, ids)
+  constructor(decoder: StreamDecoder<MessageEvent>, info: Info, model: string, parts: number) {
+    super(decoder, info)
     this.#parsers = Array.from({ length: parts }, () => new SseParser())
     this.#open = parts
-    this.#id = ids.id
+    this.#id = info.id
     this.#model = model
   }
 
@@ -221,10 +258,11 @@ class TranslatingMessagesRelay extends MessagesRelay {
 
   #write(event: MessageEvent): void {
     this.record(event)
-    if (event.type === 'message_stop') this.assertComplete()
-    else if (event.type === 'message_start')
-      this.pass(formatTypedEvent({ ...event, message: { ...event.message, id: this.#id, model: this.#model } }))
-    else this.pass(formatTypedEvent(event))
+    const shown = this.restated(event)
+    if (shown?.type === 'message_stop') this.assertComplete()
+    else if (shown?.type === 'message_start')
+      this.passEvent({ ...shown, message: { ...shown.message, id: this.#id, model: this.#model } })
+    else if (shown) this.passEvent(shown)
   }
 }
 

@@ -196,7 +196,10 @@ async function checkMessages(dialect: Dialect, native: Native, { classes, packet
   const call = callOf<'messages'>(dialect)
   const { direct } = protocols[dialect]!
   const adapter = direct.messages ?? messagesOverChat(direct.chat!)
-  const stream = messagesRelayFor({ adapter, call, requests: [null] }, { id: 'gen-1', requestId: 'req' })
+  const stream = messagesRelayFor(
+    { adapter, call, requests: [null] },
+    { id: 'gen-1', requestId: 'req', isBilled: () => true },
+  )
   const { relay, written } = relayed(stream, native, packetBytes)
   const whole = { adapter, call, json: native.whole, id: 'gen-1' }
   const { billed, shown } = await messagesFormat.billAnswer(whole, margin)
