@@ -57,11 +57,19 @@ export function statedUsage(stated: Usage | null | undefined, { target, features
 }
 
 /**
- * Whether a call is billed as its answer states: `stated` is what was read from its usage, `written` that usage. Otherwise the
- * answer states what is billed instead.
+ * Whether a call is billed as its answer states: `stated` is what was read from its usage, `written` that usage, `billed` the bill
+ * once there is one. Otherwise the answer states what is billed instead.
  */
-export function isBilledAsStated(stated: Usage | null | undefined, written: unknown, limits: CallLimits): boolean {
-  return stated != null && statedUsage(stated, limits) === stated && statesCounts(written)
+export function isBilledAsStated(
+  stated: Usage | null | undefined,
+  written: unknown,
+  limits: CallLimits,
+  billed?: ShownUsage,
+): boolean {
+  if (stated == null || statedUsage(stated, limits) !== stated || !statesCounts(written)) return false
+  if (!billed) return true
+  const { prompt_tokens, completion_tokens = 0 } = billed
+  return stated.prompt_tokens === prompt_tokens && stated.completion_tokens === completion_tokens
 }
 
 function billOf<K extends DirectKind>(
@@ -199,7 +207,7 @@ export async function billMessage<K extends 'messages' | 'responses'>(
   const upstreamId = adapter.native ? answer.id : null
   const billing = { target, ...terms }
   const billed = await bill(billing, { format, body, answer: { usage, choices }, lostImages: 0, upstreamId })
-  const isBilled = isBilledAsStated(usage, answer.usage, billing)
+  const isBilled = isBilledAsStated(usage, answer.usage, billing, billed.usage)
   const stated: DirectKinds[K]['answer'] = isBilled ? answer : { ...answer, usage: write(billed.usage) }
   const shown = adapter.native ? stated : { ...stated, id, model: target.model.id }
   return { billed, shown, upstreamModel: answer.model || null }

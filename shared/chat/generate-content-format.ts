@@ -61,7 +61,7 @@ async function billAnswer(
   const choices = [{ finish_reason, message }]
   const billing = { target, ...terms }
   const billed = await bill(billing, { ...finished, answer: { usage, choices } })
-  const isBilled = isBilledAsStated(usage, answer.usageMetadata, billing)
+  const isBilled = isBilledAsStated(usage, answer.usageMetadata, billing, billed.usage)
   const stated = isBilled ? answer : { ...answer, usageMetadata: geminiUsage(billed.usage) }
   const shown = adapter.native ? stated : { ...stated, modelVersion: target.model.id, responseId: id }
   return { billed, shown, upstreamModel: answer.modelVersion ?? null }

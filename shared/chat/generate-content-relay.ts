@@ -76,6 +76,9 @@ function withoutSeparators(json: string): string {
   return json.replace(/[\u2028\u2029]/g, separator => (separator === '\u2028' ? '\\u2028' : '\\u2029'))
 }
 
+/** An event, its text in its frame, and its text without a usage that cannot be true. */
+type HeldEvent = { answer: GeminiAnswer; text(): string; sound(): string }
+
 /**
  * Relays the events of a stream in Google's form. Nothing is written before there is output, until which another provider can
  * still take over. There is no event of the end, so the one that ends the answer is held until the answer is billed.
@@ -86,8 +89,8 @@ abstract class GenerateContentRelay extends EventRelay {
   readonly #info: Info
   /** What follows once the answer is billed. */
   #held = ''
-  /** The last event without its usage, which is not what is billed. */
-  #unbilled: GeminiAnswer | null = null
+  /** The last event, whose usage may be replaced. */
+  #ending: HeldEvent | null = null
   #hasCalls = false
 
   constructor(decoder: StreamDecoder<GeminiAnswer>, info: Info) {
@@ -109,8 +112,10 @@ abstract class GenerateContentRelay extends EventRelay {
 
   /** Ends the answer with what is billed, where its provider states something else. */
   restate(billed: ShownUsage): void {
-    if (this.#unbilled) this.#held += this.#format({ ...this.#unbilled, usageMetadata: geminiUsage(billed) })
-    this.#unbilled = null
+    if (!this.#ending) return
+    const { answer, text } = this.#ending
+    const isBilled = this.#info.isBilled(this.usage, answer.usageMetadata, billed)
+    this.#held += isBilled ? text() : this.#format({ ...answer, usageMetadata: geminiUsage(billed) })
   }
 
   formatEnding(): string {
@@ -121,17 +126,19 @@ abstract class GenerateContentRelay extends EventRelay {
     return this.#format(googleErrorInStream(failure, this.#info.requestId)) + this.framing.end()
   }
 
-  /** Writes an event, or holds it once the answer is complete. `text`: it in its frame, where it is written as it came. */
+  /**
+   * Writes an event, or holds it once the answer is complete. `text`: the event in its frame. A usage that cannot be true is
+   * left out until it is known what is billed.
+   */
   protected add(answer: GeminiAnswer, text = () => this.#format(answer)): void {
     const { usageMetadata, ...rest } = answer
-    const isBilled = this.#info.isBilled(this.decoder.usage, usageMetadata)
-    if (this.finishReason === null) {
-      this.pass(isBilled || usageMetadata === undefined ? text() : this.#format(rest))
-      return
+    const isSound = usageMetadata === undefined || this.#info.isBilled(this.decoder.usage, usageMetadata)
+    const sound = isSound ? text : () => this.#format(rest)
+    if (this.finishReason === null) this.pass(sound())
+    else {
+      if (this.#ending) this.#held += this.#ending.sound()
+      this.#ending = { answer, text, sound }
     }
-    if (this.#unbilled) this.#held += this.#format(this.#unbilled)
-    this.#unbilled = isBilled ? null : rest
-    if (isBilled) this.#held += text()
   }
 
   /** Writes what is no event of the answer, or holds it once the answer is complete. */

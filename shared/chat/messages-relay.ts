@@ -39,15 +39,17 @@ export function messagesRelayFor(
 
 /**
  * Relays the events of a Messages stream. Nothing is written before the first content block, until which another
- * provider can still take over; `message_stop` is held until the answer is billed, and so are the last counts if they are not
- * what is billed.
+ * provider can still take over; `message_stop` is held until the answer is billed, and so are the last counts where they may
+ * not be what is billed.
  */
 abstract class MessagesRelay extends EventRelay {
+  /** Whether the last counts are always held: where they are passed as they came, only those that cannot be true are. */
+  protected abstract readonly holdsCounts: boolean
   protected readonly decoder: StreamDecoder<MessageEvent>
   readonly #info: Info
   readonly #openBlocks = new Set<number>()
   #lastUsage: Partial<Parameters<typeof usageOfMessages>[0]> = {}
-  /** The end of a message whose counts are replaced. */
+  /** The end of a message whose counts may be replaced. */
   #held: MessageDelta | null = null
 
   constructor(decoder: StreamDecoder<MessageEvent>, info: Info) {
@@ -58,7 +60,10 @@ abstract class MessagesRelay extends EventRelay {
 
   /** The provider's usage; null until the final one came. */
   get usage(): Usage | null {
-    if (this.finishReason === null) return null
+    return this.finishReason === null ? null : this.#counted
+  }
+
+  get #counted(): Usage | null {
     return this.decoder.usage ?? usageOfMessages(this.#lastUsage) ?? null
   }
 
@@ -67,9 +72,11 @@ abstract class MessagesRelay extends EventRelay {
     return this.usage ?? this.decoder.promptUsage ?? null
   }
 
-  /** The held counts, as they are billed. */
+  /** Writes the held counts, as they are billed. */
   restate(billed: ShownUsage): void {
-    if (this.#held) this.passEvent({ ...this.#held, usage: messagesUsage(billed) })
+    if (!this.#held) return
+    const isBilled = this.#info.isBilled(this.#counted, this.#lastUsage, billed)
+    this.passEvent(isBilled ? this.#held : { ...this.#held, usage: messagesUsage(billed) })
   }
 
   formatEnding(): string {
@@ -88,8 +95,7 @@ abstract class MessagesRelay extends EventRelay {
       return { ...event, message: { ...event.message, usage: messagesUsage(null) } }
     }
     if (event.type !== 'message_delta') return event
-    const usage = this.decoder.usage ?? usageOfMessages(this.#lastUsage)
-    if (!this.#held && this.#info.isBilled(usage, this.#lastUsage)) return event
+    if (!this.holdsCounts && !this.#held && this.#info.isBilled(this.#counted, this.#lastUsage)) return event
     this.#held = { ...event, delta: { ...this.#held?.delta, ...event.delta } }
     return null
   }
@@ -147,6 +153,7 @@ abstract class MessagesRelay extends EventRelay {
  */
 class PassingMessagesRelay extends MessagesRelay {
   readonly encoding = 'latin1'
+  protected readonly holdsCounts = false
   readonly #cutter = new EventCutter()
   readonly #repeats = new DeltaRepeats()
 
@@ -213,6 +220,7 @@ class PassingMessagesRelay extends MessagesRelay {
 /** For translated answers: writes the events that the decoder makes. */
 class TranslatingMessagesRelay extends MessagesRelay {
   readonly encoding = 'utf8'
+  protected readonly holdsCounts = true
   readonly #parsers: SseParser[]
   readonly #id: string
   readonly #model: string

@@ -22,7 +22,7 @@ type ResponseInfo = {
   created: number
   request: ResponsesRequest
   /** Whether what an answer states is billed. */
-  isBilled(stated: Usage | null, written: unknown): boolean
+  isBilled(stated: Usage | null, written: unknown, billed?: ShownUsage): boolean
   /** Fields that replace those of the provider's response; with them, the response has our id. */
   fields?: Partial<ResponsesObject>
   /** The item before those of the provider. */
@@ -88,7 +88,7 @@ abstract class ResponsesRelay extends EventRelay {
   /** Has the last event state what is billed, where the provider's states something else. */
   restate(billed: ShownUsage): void {
     const response = this.#response
-    if (!response || !this.ending || this.info.isBilled(this.usage, response.usage)) return
+    if (!response || !this.ending || this.info.isBilled(this.usage, response.usage, billed)) return
     this.#response = { ...response, usage: responsesUsage(billed) }
     const event = { ...this.ending.event, response: this.#response } as ResponsesEvent
     this.ending = { event, text: this.encode(formatTypedEvent(event)) }

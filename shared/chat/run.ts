@@ -427,7 +427,7 @@ class Run<K extends DirectKind> extends BaseRun {
       includeUsage,
       requestId,
       request: body,
-      isBilled: (stated, written) => isBilledAsStated(stated, written, { target, features }),
+      isBilled: (stated, written, bill) => isBilledAsStated(stated, written, { target, features }, bill),
       ...(storage && { fields: storage.fields }),
       ...(leading && { leading }),
     }
