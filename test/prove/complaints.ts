@@ -4,7 +4,7 @@ const chat = 'chat/complaints.test.ts'
 
 /**
  * What users of other gateways complain about in production, with where they do, and the tests that show how this one behaves.
- * A title is as it stands in its file: `${…}` stands for anything.
+ * In a title, `*` stands for what differs from case to case.
  */
 export const complaints: readonly NamedTests[] = [
   {
@@ -12,7 +12,7 @@ export const complaints: readonly NamedTests[] = [
     seenAt: 'LiteLLM PR#35290, #38065',
     tests: [
       [chat, 'complaint 1, streamed usage missing or estimated: exact, and no chunk more than was asked for'],
-      ['chat/streams/stream.test.ts', '200 with the content untouched: ${title} (include_usage: ${include_usage})'],
+      ['chat/streams/stream.test.ts', '200 with the content untouched: * (include_usage: *)'],
     ],
   },
   {
@@ -20,10 +20,7 @@ export const complaints: readonly NamedTests[] = [
     seenAt: 'LiteLLM #14849, PR#37407',
     tests: [
       [chat, 'complaint 2, cached tokens billed twice: each token is in one class, whatever else it is counted as'],
-      [
-        'chat/usage-classes.test.ts',
-        'every token in exactly one class, charged once, by chat and by Messages: ${name}',
-      ],
+      ['chat/usage-classes.test.ts', 'every token in exactly one class, charged once, by chat and by Messages: *'],
     ],
   },
   {
@@ -36,7 +33,7 @@ export const complaints: readonly NamedTests[] = [
     seenAt: 'new-api #5288, #7486, #4168, #7062',
     tests: [
       [chat, 'complaint 4, broken streams charged wrongly: what was delivered once, an error in a whole answer never'],
-      ['chat/streams/stream-broken.test.ts', '200, then one error event, billed as delivered, ${dialect}: ${title}'],
+      ['chat/streams/stream-broken.test.ts', '200, then one error event, billed as delivered, *: *'],
       [
         'providers/openai/responses.test.ts',
         'streams that break end with `response.failed`, billed once for what was delivered',
@@ -49,7 +46,7 @@ export const complaints: readonly NamedTests[] = [
     tests: [
       [
         'chat/streams/disconnect.test.ts',
-        '499 ${name}: the client leaves in the middle: upstream aborted, what was produced is billed',
+        '499 *: the client leaves in the middle: upstream aborted, what was produced is billed',
       ],
       [
         'chat/streams/disconnect.test.ts',
@@ -62,14 +59,14 @@ export const complaints: readonly NamedTests[] = [
     seenAt: 'LiteLLM #41777',
     tests: [
       [chat, 'complaint 6, a cut stream blamed on the caller: an error of the provider, whatever type it states'],
-      ['chat/provider-refusals.test.ts', '${isTriedElsewhere ? 200 : 400} for an event with ${JSON.stringify(error)}'],
+      ['chat/provider-refusals.test.ts', '* for an event with *'],
     ],
   },
   {
     name: '7. Failover is defeated by a preamble',
     seenAt: 'Bifrost v2.2.2, ai-retry #51, LiteLLM PR#38606',
     tests: [
-      ['chat/streams/stream-broken.test.ts', '200 from another provider, ${dialect} before the first piece: ${title}'],
+      ['chat/streams/stream-broken.test.ts', '200 from another provider, * before the first piece: *'],
       ['providers/openai/responses.test.ts', 'a failure before the first item is retried, not passed'],
     ],
   },
@@ -90,7 +87,7 @@ export const complaints: readonly NamedTests[] = [
     name: '10. Silence before the first token',
     seenAt: 'LiteLLM PR#37322, axonhub #2146, grok2api #1050',
     tests: [
-      [chat, 'complaint 10, silence before the first token: signs of life between the events of ${dialect}'],
+      [chat, 'complaint 10, silence before the first token: signs of life between the events of *'],
       [
         'chat/streams/broken.test.ts',
         '200, then an error event, when every provider fails after keep-alives have opened the stream',
@@ -120,13 +117,10 @@ export const complaints: readonly NamedTests[] = [
     name: '13. Thinking signatures cross providers',
     seenAt: 'oh-my-pi #10486, nagobot #21, Bifrost #6834',
     tests: [
-      [
-        'providers/profile/matrix.test.ts',
-        'failover from ${from.provider} (${from.model}) to every other provider keeps the conversation valid',
-      ],
+      ['providers/profile/matrix.test.ts', 'failover from * (*) to every other provider keeps the conversation valid'],
       [
         'chat/translation/reasoning-state.test.ts',
-        '200 Anthropic, ${way}: thinking and its signature come back byte-equal before the tool call',
+        '200 Anthropic, *: thinking and its signature come back byte-equal before the tool call',
       ],
     ],
   },
@@ -170,14 +164,14 @@ export const complaints: readonly NamedTests[] = [
     name: '18. The name of the token limit',
     seenAt: '9router #846, Bifrost #6132, lq-ai #157',
     tests: [
-      ['providers/profile/matrix.test.ts', '${dialect} at ${target.provider} (${target.model})'],
+      ['providers/profile/matrix.test.ts', '* at * (*)'],
       ['providers/profile/fit-chat.test.ts', 'sent: no more tokens than the model writes, and the digest of a long id'],
     ],
   },
   {
     name: '19. The effort is mapped down or ignored in silence',
     seenAt: 'Bifrost #7402, #6881; LLM Gateway #3051',
-    tests: [['providers/profile/fit-chat.test.ts', 'sent effort: ${wanted} at ${target} as ${sent}']],
+    tests: [['providers/profile/fit-chat.test.ts', 'sent effort: * at * as *']],
   },
   {
     name: '20. A JSON schema is dropped on fallback',
@@ -190,7 +184,7 @@ export const complaints: readonly NamedTests[] = [
     name: '21. A prompt cache is written and never read; its marks are dropped',
     seenAt: 'LLM Gateway #3918, Bifrost #7336, LiteLLM #6784',
     tests: [
-      ['chat/prompt-cache.test.ts', 'charged: a prompt written for ${lifetime} and then read, in ${how}'],
+      ['chat/prompt-cache.test.ts', 'charged: a prompt written for * and then read, in *'],
       ['chat/prompt-cache.test.ts', 'dropped and named where the provider takes no marks'],
       [
         'chat/cache-marks.test.ts',
@@ -220,8 +214,8 @@ export const complaints: readonly NamedTests[] = [
         'api/messages.test.ts',
         'too long: in the two forms that clients parse, never as an unavailable provider (claude-code-router#1799)',
       ],
-      ['providers/openai/overflow.test.ts', '${status} of ${server} for a prompt that is too long is context_length'],
-      ['chat/faults/table.test.ts', '400 of the first model when larger ones fail (stream: ${stream})'],
+      ['providers/openai/overflow.test.ts', '* of * for a prompt that is too long is context_length'],
+      ['chat/faults/table.test.ts', '400 of the first model when larger ones fail (stream: *)'],
     ],
   },
   {
@@ -290,7 +284,7 @@ export const complaints: readonly NamedTests[] = [
     tests: [
       ['slow/api/outage.test.ts', '503 for everything served while Redis is away, 200 once it is back'],
       ['slow/api/outage.test.ts', '503 within ten seconds while Redis is frozen'],
-      ['slow/api/outage.test.ts', '503 and never 500 while Redis says ${word}'],
+      ['slow/api/outage.test.ts', '503 and never 500 while Redis says *'],
     ],
   },
   {
@@ -311,7 +305,7 @@ export const complaints: readonly NamedTests[] = [
     verdict: 'partial',
     note: 'bounded per cause, and checked after each seed; not watched for a day',
     tests: [
-      ['slow/api/bounded-memory.test.ts', 'bounded: every turn of the event loop: ${name}'],
+      ['slow/api/bounded-memory.test.ts', 'bounded: every turn of the event loop: *'],
       [
         'slow/realtime/leaks.test.ts',
         'nothing is left of 500 sessions that ended in every way: no socket, timer, listener, seat or reservation',

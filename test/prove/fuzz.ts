@@ -11,7 +11,7 @@ import { geminiReply } from '../emulators/gemini.ts'
 import { reply as openAiReply } from '../emulators/openai.ts'
 import { errorIn, expectedError, provisioningKey } from '../support/api/edge.ts'
 import { mutate, mutation } from '../support/api/mutations.ts'
-import { type NamedOperation, type OpenApi, operationsIn } from '../support/api/openapi.ts'
+import { type NamedOperation, type OpenApi, operationsIn, resolved } from '../support/api/openapi.ts'
 import { valuesOf } from '../support/api/schema-arbitraries.ts'
 import { type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { privatePostgres, privateRedis } from '../support/stack.ts'
@@ -236,10 +236,8 @@ function withDocument(schema: object): object {
   return JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"document#/'))
 }
 
-function referred(one: { $ref?: string; value?: unknown }): unknown {
-  if (!one.$ref) return one.value
-  const steps = one.$ref.slice(2).split('/')
-  return steps.reduce<any>((at, step) => at?.[step.replaceAll('~1', '/')], document)?.value
+function referred(example: { $ref?: string; value?: unknown }): unknown {
+  return resolved(document, example).value
 }
 
 /** A random value with the fields of an example for those that decide whether a request is served at all. */
@@ -253,10 +251,10 @@ function pathsOf({ path, operation }: NamedOperation): fc.Arbitrary<string> {
   const inPath = operation.parameters.filter(one => one.in === 'path')
   const inQuery = operation.parameters.filter(one => one.in === 'query')
   const odd = fc.constantFrom('x', '0', '%00', '..', 'ü', 'a'.repeat(300), '-1', 'null')
-  const valueOf = (schema: object) =>
+  const some = (schema: object) =>
     fc.oneof({ weight: 3, arbitrary: valuesOf(schema, document) }, { weight: 1, arbitrary: odd })
-  const parts = fc.tuple(...inPath.map(({ schema }) => valueOf(schema)))
-  const queries = fc.tuple(...inQuery.map(({ schema }) => fc.option(valueOf(schema), { freq: 3 })))
+  const parts = fc.tuple(...inPath.map(({ schema }) => some(schema)))
+  const queries = fc.tuple(...inQuery.map(({ schema }) => fc.option(some(schema), { freq: 3 })))
   return fc.tuple(parts, queries).map(([values, given]) => {
     const filled = inPath.reduce((to, { name }, i) => to.replace(`{${name}}`, textOf(values[i]) || 'x'), path)
     const query = inQuery.flatMap(({ name }, i) => (given[i] === null ? [] : [`${name}=${textOf(given[i])}`]))
