@@ -34,7 +34,7 @@ function prove(): Promise<number> {
 
 /** Runs the named tests of faults and complaints. */
 async function proveNamed(): Promise<number> {
-  const results = await runNamed(console.log)
+  const results = await runNamed()
   const all = [...results.scenarios, ...results.complaints]
   for (const { name, verdict, ran } of all) console.log(`  ${verdict}  ${name} (${ran} tests)`)
   for (const failure of all.flatMap(({ failed }) => failed)) console.log(`failed or not run: ${failure}`)

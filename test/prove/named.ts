@@ -71,7 +71,7 @@ export const named = { scenarios, complaints }
 /** Whether a test has a title. */
 export function isTitled(title: string, ran: string): boolean {
   const parts = title.split('*').map(part => part.replaceAll(/[.+?^${}()|[\]\\]/g, '\\$&'))
-  return new RegExp(`(^|› )${parts.join('.*')}$`).test(ran)
+  return new RegExp(`^${parts.join('.*')}$`).test(ran)
 }
 
 /** The titles in a test file. */
@@ -81,34 +81,38 @@ export function titlesIn(file: string): string[] {
   return [...calls].map(([, , title]) => title!.replaceAll(/\$\{[^}]*\}/g, '*').replaceAll(/\\(.)/g, '$1'))
 }
 
+type Ran = { title: string; passed: boolean }
+
 /** Runs the named tests, and gives what each fault and complaint came to. A test that did not run counts as one that failed. */
-export async function runNamed(log: (line: string) => void): Promise<Record<keyof typeof named, NamedResult[]>> {
-  const all = [...scenarios, ...complaints].flatMap(one => one.tests)
-  const ran = new Map<string, [title: string, passed: boolean][]>()
-  for (const file of new Set(all.map(([file]) => file))) {
-    log(file)
-    const titles = all.filter(([of]) => of === file).map(([, title]) => title)
-    ran.set(file, await runFile(file, titles))
-  }
+export async function runNamed(): Promise<Record<keyof typeof named, NamedResult[]>> {
+  const ran = await run([...scenarios, ...complaints].flatMap(one => one.tests))
   const resultOf = ({ tests: own, ...one }: NamedTests): NamedResult => {
-    const runs = own.map(([file, title]) => ran.get(file)!.filter(([it]) => isTitled(title, it)))
-    const failed = own.flatMap(([file, title], i) =>
-      runs[i]!.length > 0 && runs[i]!.every(([, passed]) => passed) ? [] : [`${file} › ${title}`],
-    )
+    const runs = own.map(([file, title]) => ran.filter(it => isTitled(titleInRun(file, title), it.title)))
+    const isWell = (some: Ran[]) => some.length > 0 && some.every(({ passed }) => passed)
+    const failed = own.filter((_, i) => !isWell(runs[i]!)).map(([file, title]) => `${file} › ${title}`)
     return { ...one, verdict: failed.length > 0 ? 'fail' : (one.verdict ?? 'pass'), ran: runs.flat().length, failed }
   }
   return { scenarios: scenarios.map(resultOf), complaints: complaints.map(resultOf) }
 }
 
-/** Runs tests of a file; gives the titles that ran, and whether they passed. */
-async function runFile(file: string, titles: readonly string[]): Promise<[title: string, passed: boolean][]> {
-  const matches = titles.flatMap(title => ['-m', title.replaceAll(/[!\\]/g, '*')])
-  const args = [join(tests, 'run.ts'), join('test', file), '--tap', ...matches]
-  const child = spawn(process.execPath, args, { cwd: join(tests, '..'), stdio: ['ignore', 'pipe', 'inherit'] })
-  const ran: [string, boolean][] = []
+/** A title as it stands in a run of several files. */
+function titleInRun(file: string, title: string): string {
+  return `${file.replace(/\.test\.ts$/, '').replaceAll('/', ' › ')} › ${title}`
+}
+
+/** Runs tests; gives those that ran, and whether they passed. */
+async function run(all: NamedTests['tests']): Promise<Ran[]> {
+  const files = [...new Set(all.map(([file]) => join('test', file)))]
+  // AVA reads `!` and `\` as its own.
+  const matches = all.flatMap(([, title]) => ['-m', title.replaceAll(/[!\\]/g, '*')])
+  const child = spawn(process.execPath, [join(tests, 'run.ts'), ...files, '--tap', ...matches], {
+    cwd: join(tests, '..'),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const ran: Ran[] = []
   for await (const line of createInterface(child.stdout)) {
     const [, not, title] = /^(not )?ok \d+ - (.*)$/.exec(line) ?? []
-    if (title) ran.push([title, !not])
+    if (title) ran.push({ title, passed: !not })
   }
   if (child.exitCode === null) await once(child, 'exit')
   return ran
