@@ -46,6 +46,7 @@ async function proveNamed(): Promise<number> {
 async function proveFuzz(requests: number): Promise<number> {
   const result = await fuzz({ requests, seed: Number(values.seed), log: console.log })
   for (const fault of result.faults) console.log(`fault: ${fault}`)
+  console.log(JSON.stringify({ valid: result.valid, ...result.classes }))
   console.log(`${result.requests} requests to ${result.operations} operations, ${result.faults.length} faults`)
   if (values.publish) await publishFuzz(result)
   return Math.min(1, result.faults.length)
