@@ -91,7 +91,8 @@ abstract class MessagesRelay extends EventRelay {
   protected restated(event: MessageEvent): MessageEvent | null {
     if (event.type === 'message_start') {
       const { usage } = event.message
-      if (!usage || this.#info.isBilled(usageOfMessages(usage), usage)) return event
+      const begun = usageOfMessages({ input_tokens: 0, output_tokens: 0, ...withoutNull(usage ?? {}) })
+      if (this.#info.isBilled(begun, usage)) return event
       return { ...event, message: { ...event.message, usage: messagesUsage(null) } }
     }
     if (event.type !== 'message_delta') return event
