@@ -72,6 +72,7 @@ function columns(
   return [
     {
       header: 'Rule',
+      card: 'lead',
       kind: 'rowHeader',
       maxWidth: 360,
       cell: rule => (
@@ -85,15 +86,17 @@ function columns(
         </>
       ),
     },
-    { header: 'State', maxWidth: 240, cell: rule => <RuleState rule={rule} /> },
+    { header: 'State', card: 'aside', maxWidth: 240, cell: rule => <RuleState rule={rule} /> },
     {
       header: 'Last value',
+      card: 'labelled',
       kind: 'number',
       nowrap: true,
       cell: ({ kind, value }) => (value === null ? '–' : amountText(kind, value)),
     },
     {
       header: 'Channels',
+      card: 'line',
       maxWidth: 220,
       cell: rule => (
         <>
@@ -116,6 +119,7 @@ function actionsColumn(
 ): Column<DashboardRule> {
   return {
     header: 'Actions',
+    card: 'line',
     kind: 'actions',
     cell: rule => <Actions rule={rule} onEdit={onEdit} onDelete={onDelete} />,
   }

@@ -90,6 +90,7 @@ export function AddExport() {
 const columns = (home: string): Column<DashboardExport>[] => [
   {
     header: 'Name',
+    card: 'lead',
     kind: 'rowHeader',
     maxWidth: 320,
     cell: one => (
@@ -103,11 +104,12 @@ const columns = (home: string): Column<DashboardExport>[] => [
       </Stack>
     ),
   },
-  { header: 'Status', cell: ({ status }) => <Status value={status} /> },
-  { header: 'Streams', cell: ({ streams }) => streams.join(', ') },
-  { header: 'Behind', nowrap: true, kind: 'number', cell: one => duration(1_000 * lagOf(one)) },
+  { header: 'Status', card: 'aside', cell: ({ status }) => <Status value={status} /> },
+  { header: 'Streams', card: 'line', cell: ({ streams }) => streams.join(', ') },
+  { header: 'Behind', card: 'labelled', nowrap: true, kind: 'number', cell: one => duration(1_000 * lagOf(one)) },
   {
     header: 'Last error',
+    card: 'line',
     maxWidth: 260,
     cell: ({ state }) => state.find(({ attempts }) => attempts > 0)?.last_error ?? '–',
   },

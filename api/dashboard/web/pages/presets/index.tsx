@@ -14,6 +14,7 @@ import { usePresets } from './queries.ts'
 const columns = (open: (preset: DashboardPreset) => void): Column<DashboardPreset>[] => [
   {
     header: 'Name in requests',
+    card: 'lead',
     kind: 'rowHeader',
     cell: ({ name }) => (
       <>
@@ -21,11 +22,12 @@ const columns = (open: (preset: DashboardPreset) => void): Column<DashboardPrese
       </>
     ),
   },
-  { header: 'Model', cell: ({ config }) => config.model ?? 'that of the request' },
-  { header: 'Version', kind: 'number', cell: ({ version }) => version },
-  { header: 'Changed', cell: ({ updated_at: at }) => moment(at) },
+  { header: 'Model', card: 'line', cell: ({ config }) => config.model ?? 'that of the request' },
+  { header: 'Version', card: 'labelled', kind: 'number', cell: ({ version }) => version },
+  { header: 'Changed', card: 'labelled', cell: ({ updated_at: at }) => moment(at) },
   {
     header: 'Actions',
+    card: 'aside',
     cell: preset => (
       <Button size="compact-sm" variant="subtle" onClick={() => open(preset)}>
         Open

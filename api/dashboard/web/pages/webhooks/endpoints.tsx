@@ -79,19 +79,21 @@ export function Endpoints() {
 }
 
 const figureColumns: Column<{ figures: AddressFigures }>[] = [
-  { header: 'Success, 24 h', kind: 'number', cell: ({ figures }) => <Success figures={figures} /> },
+  { header: 'Success, 24 h', card: 'labelled', kind: 'number', cell: ({ figures }) => <Success figures={figures} /> },
   {
     header: 'p95',
+    card: 'labelled',
     kind: 'number',
     nowrap: true,
     cell: ({ figures: { p95_ms } }) => (p95_ms === null ? '–' : duration(p95_ms)),
   },
-  { header: 'Last failure', maxWidth: 260, cell: ({ figures }) => <LastFailure figures={figures} /> },
+  { header: 'Last failure', card: 'line', maxWidth: 260, cell: ({ figures }) => <LastFailure figures={figures} /> },
 ]
 
 const endpointColumns = (home: string): Column<DashboardEndpoint>[] => [
   {
     header: 'URL',
+    card: 'lead',
     kind: 'rowHeader',
     maxWidth: 300,
     cell: ({ id, url, description }) => (
@@ -107,14 +109,15 @@ const endpointColumns = (home: string): Column<DashboardEndpoint>[] => [
       </>
     ),
   },
-  { header: 'Status', cell: endpoint => <EndpointState endpoint={endpoint} /> },
-  { header: 'Events', maxWidth: 200, cell: ({ events }) => <Text size="sm">{eventsText(events)}</Text> },
+  { header: 'Status', card: 'aside', cell: endpoint => <EndpointState endpoint={endpoint} /> },
+  { header: 'Events', card: 'line', maxWidth: 200, cell: ({ events }) => <Text size="sm">{eventsText(events)}</Text> },
   ...figureColumns,
 ]
 
 const requestedColumns = (home: string): Column<RequestedAddress>[] => [
   {
     header: 'URL',
+    card: 'lead',
     kind: 'rowHeader',
     maxWidth: 340,
     cell: ({ url }) => (
