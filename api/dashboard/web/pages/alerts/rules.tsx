@@ -16,7 +16,7 @@ import { amountText, channelsText, conditionText } from './rule-texts.ts'
 
 /** The rules of an organisation with their state. */
 export function Rules() {
-  const { may, home } = usePlace()
+  const { may, home, suspended } = usePlace()
   const rules = useRules()
   /** The rule that is edited; 'new' = one is created. */
   const [edited, setEdited] = useState<DashboardRule | 'new' | null>(null)
@@ -28,7 +28,11 @@ export function Rules() {
           Rules
         </Title>
         {may('admin') && (
-          <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setEdited('new')}>
+          <Button
+            disabled={suspended}
+            leftSection={<IconPlus size={16} aria-hidden />}
+            onClick={() => setEdited('new')}
+          >
             Create rule
           </Button>
         )}

@@ -62,14 +62,14 @@ export function ExportList() {
 
 /** A button with the form of a new export, whose page it opens. */
 export function AddExport() {
-  const { home } = usePlace()
+  const { home, suspended } = usePlace()
   const [, go] = useLocation()
   const [isAdding, setAdding] = useState(false)
   const [created, setCreated] = useState<{ id: string; secret: string } | null>(null)
   const open = (id: string) => go(`${home}/log-exports/${id}`)
   return (
     <>
-      <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setAdding(true)}>
+      <Button disabled={suspended} leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setAdding(true)}>
         Add export
       </Button>
       {isAdding && (

@@ -38,7 +38,7 @@ const columns = (open: (preset: DashboardPreset) => void): Column<DashboardPrese
 
 /** The saved models with settings of an organisation. */
 export default function Presets() {
-  const { may } = usePlace()
+  const { may, suspended } = usePlace()
   const presets = usePresets()
   const [opened, setOpened] = useState<DashboardPreset | 'new' | null>(null)
   return (
@@ -47,7 +47,11 @@ export default function Presets() {
       description="A preset saves a model with its system prompt and settings. Requests name it as their model; what they state themselves wins."
       actions={
         may('admin') && (
-          <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setOpened('new')}>
+          <Button
+            disabled={suspended}
+            leftSection={<IconPlus size={16} aria-hidden />}
+            onClick={() => setOpened('new')}
+          >
             Create preset
           </Button>
         )

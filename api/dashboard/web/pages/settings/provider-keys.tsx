@@ -40,7 +40,7 @@ export function ProviderKeys() {
               minWidth={720}
               empty={<Empty title="No provider keys yet">Requests use the keys of this service.</Empty>}
             />
-            <Button w="fit-content" variant="light" onClick={() => setAdding(true)}>
+            <Button w="fit-content" variant="light" disabled={place.suspended} onClick={() => setAdding(true)}>
               Add provider key
             </Button>
             {isAdding && <AddKey providers={providers} onClose={() => setAdding(false)} />}

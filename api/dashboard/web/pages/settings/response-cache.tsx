@@ -25,7 +25,7 @@ export function ResponseCache() {
         API keys whose policy has a response cache answer equal requests from it, free. The page of a request shows
         whether it was a hit.
       </Text>
-      <Button variant="default" w="fit-content" onClick={() => setAsked(true)}>
+      <Button variant="default" w="fit-content" disabled={clear.isRefused} onClick={() => setAsked(true)}>
         Clear cache
       </Button>
       {isAsked && (

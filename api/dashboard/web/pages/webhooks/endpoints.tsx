@@ -15,7 +15,7 @@ import { useEndpoints } from './endpoint-queries.ts'
 
 /** The organisation's endpoints, and the URLs that only jobs, batches or the alert settings named. */
 export function Endpoints() {
-  const { home, may } = usePlace()
+  const { home, may, suspended } = usePlace()
   const [, go] = useLocation()
   const endpoints = useEndpoints()
   const [isAdding, setAdding] = useState(false)
@@ -27,7 +27,11 @@ export function Endpoints() {
         <Stack>
           {may('admin') && (
             <Group justify="flex-end">
-              <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setAdding(true)}>
+              <Button
+                disabled={suspended}
+                leftSection={<IconPlus size={16} aria-hidden />}
+                onClick={() => setAdding(true)}
+              >
                 Add endpoint
               </Button>
             </Group>
