@@ -1,4 +1,4 @@
-import { MultiSelect, PasswordInput, Select, Stack, TextInput } from '@mantine/core'
+import { MultiSelect, PasswordInput, Select, Stack, Textarea, TextInput } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -120,6 +120,51 @@ function ApiKeys({ value, onChange }: Choice) {
 
 const labelOf = ({ name, last4 }: DashboardKey) => `${name} (…${last4})`
 
+/** What a key of Azure belongs to. `deployments`: a line each, as `model=deployment` or `model=deployment@zone`. */
+type Resource = { name: string; deployments: string }
+const noResource: Resource = { name: '', deployments: '' }
+const needsResource = (provider: string) => provider === 'azure'
+
+function resourceOf({ name, deployments }: Resource) {
+  const lines = deployments.split(/[\n,]/).map(line => line.trim())
+  return {
+    name: name.trim(),
+    deployments: lines.filter(Boolean).map(line => {
+      const [model = '', place = ''] = line.split('=').map(part => part.trim())
+      const [deployment = '', zone] = place.split('@')
+      return { model, name: deployment, ...(zone && { zone }) }
+    }),
+  }
+}
+
+function textOf({ name, deployments }: NonNullable<ShownProviderKey['resource']>): Resource {
+  const lines = deployments.map(one => `${one.model}=${one.name}${one.zone === undefined ? '' : `@${one.zone}`}`)
+  return { name, deployments: lines.join('\n') }
+}
+
+function ResourceFields({ value, onChange }: { value: Resource; onChange: (value: Resource) => void }) {
+  return (
+    <>
+      <TextInput
+        label="Resource"
+        description="Its name, which begins its address: <name>.openai.azure.com."
+        required
+        value={value.name}
+        onChange={event => onChange({ ...value, name: event.currentTarget.value })}
+      />
+      <Textarea
+        label="Deployments"
+        description="One per line: model=deployment, or model=deployment@eu for one of a data zone."
+        required
+        autosize
+        minRows={2}
+        value={value.deployments}
+        onChange={event => onChange({ ...value, deployments: event.currentTarget.value })}
+      />
+    </>
+  )
+}
+
 function NameInput({ value, onChange }: { value: string; onChange: (value: string) => void }) {
   return (
     <TextInput
@@ -137,7 +182,9 @@ export function AddKey({ providers, onClose }: { providers: string[]; onClose: (
   const [draft, setDraft] = useState<NewProviderKeyFields & Restrictions>({
     ...{ provider: '', name: '', secret: '', models: null, key_ids: null },
   })
-  const add = useChange<void, ProviderKeyAnswer>(changed, base => call(base, { method: 'POST', body: draft }), onClose)
+  const [resource, setResource] = useState(noResource)
+  const body = { ...draft, ...(needsResource(draft.provider) && { resource: resourceOf(resource) }) }
+  const add = useChange<void, ProviderKeyAnswer>(changed, base => call(base, { method: 'POST', body }), onClose)
   return (
     <OpenModal onClose={onClose} title="Add provider key" centered>
       <Form mutation={add} submit="Test and add" disabled={draft.provider === '' || !isComplete(draft)}>
@@ -152,6 +199,7 @@ export function AddKey({ providers, onClose }: { providers: string[]; onClose: (
         />
         <NameInput value={draft.name} onChange={name => setDraft({ ...draft, name })} />
         <Secret value={draft.secret} onChange={secret => setDraft({ ...draft, secret })} />
+        {needsResource(draft.provider) && <ResourceFields value={resource} onChange={setResource} />}
         <RestrictionFields
           provider={draft.provider}
           value={draft}
@@ -165,15 +213,19 @@ export function AddKey({ providers, onClose }: { providers: string[]; onClose: (
 /** Changes the name of a provider key and what it serves. */
 export function EditKey({ row, onClose }: { row: ShownProviderKey; onClose: () => void }) {
   const [draft, setDraft] = useState({ name: row.name, models: row.models, key_ids: row.key_ids })
+  const [before] = useState(row.resource && textOf(row.resource))
+  const [resource, setResource] = useState(before)
+  const body = { ...draft, ...(resource !== before && resource && { resource: resourceOf(resource) }) }
   const save = useChange<void, ProviderKeyAnswer>(
     changed,
-    base => call(`${base}/${row.id}`, { method: 'PATCH', body: draft }),
+    base => call(`${base}/${row.id}`, { method: 'PATCH', body }),
     onClose,
   )
   return (
     <OpenModal onClose={onClose} title={`Edit “${row.name}”`} centered>
       <Form mutation={save} submit="Save" disabled={!isComplete(draft)}>
         <NameInput value={draft.name} onChange={name => setDraft({ ...draft, name })} />
+        {resource && <ResourceFields value={resource} onChange={setResource} />}
         <RestrictionFields
           provider={row.provider}
           value={draft}
