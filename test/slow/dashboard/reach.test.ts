@@ -19,7 +19,11 @@ const maxRowPx = 90
 const maxRowWithButtonsPx = 150
 
 const stores = useStores(test)
-const gateway = useGateway(test, { DEV_OUTBOX: 'true' }, { stores })
+const gateway = useGateway(
+  test,
+  { DEV_OUTBOX: 'true', OPENAI_API_KEY: 'sk-test', OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' },
+  { stores },
+)
 const owner = use(test, () => signUp(gateway))
 test.before(async () => {
   await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
