@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises'
 import { fakeInstance } from '../../shared/providers/sandbox/chat/schema-faker.ts'
 import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
 
@@ -124,8 +125,9 @@ export function agentReply(options: AgentOptions = {}): Reply {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     for (const [number, event] of eventsOf(answer).entries()) {
       if (number === options.cutAfter) return void response.destroy()
-      // Without the names of events, and with blank lines to keep the connection.
-      response.write(`data: ${JSON.stringify(event)}\n\n`)
+      // Without the names of events.
+      await new Promise(resolve => response.write(`data: ${JSON.stringify(event)}\n\n`, resolve))
+      await turn()
     }
     response.end()
   }

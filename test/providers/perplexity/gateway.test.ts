@@ -137,7 +137,7 @@ test.serial('the fields of Sonar’s chat completions become those of the search
   }
   const response = await gateway.fetch('/v1/chat/completions', { key: live, body })
   t.is(response.status, 200, await response.text())
-  t.deepEqual(response.headers.get('x-gateway-dropped')!.split(', ').sort(), [
+  t.deepEqual(response.headers.get('x-gateway-dropped')!.split(',').sort(), [
     'presence_penalty',
     'return_images',
     'stop',

@@ -42,6 +42,7 @@ export function agentRequest({ body: given, target, maxTokens }: Call<'chat'>): 
   const { tools, tool_choice } = toolsOf(body)
   const limit = maxTokens ?? body.max_completion_tokens ?? body.max_tokens ?? undefined
   const searches = target.deployment.traits?.web_searches ?? usualWebSearches
+  const store = target.provider.quirks?.store
   return {
     body: {
       model: target.deployment.upstream_model,
@@ -54,7 +55,7 @@ export function agentRequest({ body: given, target, maxTokens }: Call<'chat'>): 
       ...(typeof fields.language_preference === 'string' && { language_preference: fields.language_preference }),
       ...(tools.length > 0 && { tools, tool_choice, max_tool_calls: searches }),
       ...(tools.length > 0 && body.parallel_tool_calls === false && { parallel_tool_calls: false }),
-      store: false,
+      ...(store !== undefined && { store }),
     },
     dropped: [...dropped, ...noticeableFieldsExcept(body, supportedFields)],
   }
@@ -130,7 +131,7 @@ function inputItems(message: ChatMessage, param: string): object[] {
     case 'developer':
       return textItems('system', textOf(message.content))
     case 'user':
-      return textItems('user', userText(message.content, `${param}.content`))
+      return userItems(message.content, `${param}.content`)
     case 'assistant':
       return answerItems(message, param)
     case 'tool':
@@ -164,12 +165,16 @@ function textOf(content: Texts): string {
   return typeof content === 'string' ? content : content.map(part => part.text).join('\n')
 }
 
-function userText(content: Extract<ChatMessage, { role: 'user' }>['content'], param: string): string {
-  if (typeof content === 'string') return content
-  return content
-    .map((part, index) => {
-      if (part.type === 'text') return part.text
-      throw unsupported(`${param}.${index}.type`, 'this model takes text only')
-    })
-    .join('\n')
+type UserContent = Extract<ChatMessage, { role: 'user' }>['content']
+
+function userItems(content: UserContent, param: string): object[] {
+  if (typeof content === 'string') return textItems('user', content)
+  const parts = content.map((part, index) => {
+    if (part.type === 'text') return { type: 'input_text', text: part.text }
+    if (part.type === 'image_url') return { type: 'input_image', image_url: part.image_url.url }
+    throw unsupported(`${param}.${index}.type`, 'this model takes texts and images only')
+  })
+  const texts = parts.flatMap(part => part.text ?? [])
+  if (texts.length === parts.length) return textItems('user', texts.join('\n'))
+  return [{ type: 'message', role: 'user', content: parts }]
 }
