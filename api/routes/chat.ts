@@ -28,6 +28,8 @@ import {
   labelsOf,
   sessionHeaders,
   sessionOf,
+  structuredHeader,
+  structuredWishOf,
   timeoutHeader,
   timeoutsOf,
 } from './request-headers.ts'
@@ -42,6 +44,7 @@ const answerHeaders: AnswerHeaderName[] = [
 ]
 const chatAnswerHeaders: AnswerHeaderName[] = [
   ...answerHeaders,
+  'x-gateway-structured-output',
   'x-gateway-reasoning-dropped',
   'x-gateway-cache-marked',
 ]
@@ -63,7 +66,7 @@ export const chatCompletions = endpointWithoutKoa({
   description:
     'Accepts and returns the OpenAI chat format. `model: "auto"` lets the gateway choose the model. With `stream: true` the response is a stream of server-sent `chat.completion.chunk` events, terminated by `data: [DONE]`.',
   access: { scope: 'chat' },
-  headers: [...sessionHeaders, cacheMarksHeader, timeoutHeader, cacheHeader, ...labelHeaders],
+  headers: [...sessionHeaders, cacheMarksHeader, timeoutHeader, cacheHeader, structuredHeader, ...labelHeaders],
   body: directKinds.chat,
   presets: 'chat',
   example,
@@ -248,6 +251,7 @@ export async function runDirect<K extends DirectKind>(
     marksCache: chatFormats[kind].marksCache && allowsCacheMarks(headers) && services.config.cacheMarks,
     labels: withPreset(labelsOf(headers), wide.preset),
     timeouts: timeoutsOf(headers, sent, services),
+    structuredWish: structuredWishOf(headers),
     stream: stream === true,
     includeUsage: stream_options?.include_usage === true,
     ...(forwarded && { forwarded }),

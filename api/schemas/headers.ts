@@ -74,6 +74,12 @@ export const answerHeaders = {
     schema: count,
     example: 512,
   },
+  'x-gateway-structured-output': {
+    description:
+      'How the answer is made to be JSON: `native` by the model’s own format, `tool` by a tool that it has to call, `prompt` by an instruction. Then `validated` if the answer was checked against its schema, and `repaired` if its form was put right. Absent if no JSON was asked for.',
+    schema: text,
+    example: 'tool, validated',
+  },
   'x-gateway-dropped': {
     description:
       'Request fields that were not sent to the provider because it does not support them or charges extra for them: comma-separated paths. Absent if none were dropped.',

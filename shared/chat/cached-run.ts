@@ -95,13 +95,14 @@ const attribution = new Set([
 
 /** All that decides an answer. The order within members counts: models follow it, such as that of a schema's properties. */
 function partsOf<K extends DirectKind>(
-  { kind, body, stream, forwarded }: ChatRunInput<K>,
+  { kind, body, stream, forwarded, structuredWish }: ChatRunInput<K>,
   { namespace = '' }: CacheWish,
 ) {
   const members = Object.entries(body).filter(([name]) => !attribution.has(name))
   members.sort(([a], [b]) => (a < b ? -1 : 1))
   const beside = forwarded && [Object.entries(forwarded.headers).sort(), forwarded.query]
-  return [kind, namespace, String(stream), JSON.stringify(beside ?? null), JSON.stringify(members)]
+  const parts = [kind, namespace, String(stream), JSON.stringify(beside ?? null), JSON.stringify(members)]
+  return structuredWish ? [...parts, structuredWish] : parts
 }
 
 function isWhole({ status, errorCode, finishReason, waiver }: UsageEvent): boolean {
@@ -188,7 +189,7 @@ async function replay<K extends DirectKind>(
 /** The headers of an answer that hold for its replays. */
 const keptHeaders = [
   ...['content-type', 'x-gateway-model', 'x-gateway-upstream-model', 'x-gateway-provider', 'x-gateway-mode'],
-  ...['x-gateway-dropped', 'x-gateway-adjusted', 'x-sandbox'],
+  ...['x-gateway-dropped', 'x-gateway-adjusted', 'x-gateway-structured-output', 'x-sandbox'],
 ]
 
 type CacheOutcome = NonNullable<RoutingRecord['cache']>

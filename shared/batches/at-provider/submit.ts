@@ -14,6 +14,7 @@ import type { DirectKind, DirectKinds } from '../../kinds/index.ts'
 import type { Platform } from '../../platform.ts'
 import type { Call } from '../../providers/contract.ts'
 import { ProviderError } from '../../providers/provider-error.ts'
+import { asksForRepair } from '../../providers/toolkit/request-fields.ts'
 import type { Features } from '../../routing/features.ts'
 import { marginOf, maxCostOf, mayExtendPrompt } from '../../routing/pricing.ts'
 import { budgetIds, flatCost, type Reservation } from '../../wallet/reservation.ts'
@@ -147,6 +148,9 @@ async function writeProviderInput(
   const entries = async function* () {
     let lead = before
     for await (const { number, features, call } of readCalls(services, batch, target, kind)) {
+      const asksForJson = features.jsonSchema || features.jsonObject
+      if (asksForJson && (asksForRepair(call.body as object) || direct.request(call).structuredBy))
+        throw cannot(`line ${number} asks for JSON that has to be checked`)
       if (direct.remoteMedia?.(call.body).length) throw cannot(`line ${number} refers to files by URL`)
       holdNano += maxLineNano(services, batch, target, features)
       const part = Buffer.from(lead + adapter.entry(kind, `l${number}`, call))
