@@ -176,7 +176,7 @@ function hasCheckDigits(iban: string): boolean {
 }
 
 /** The end of a word that may be a group of an IBAN, a card or a phone number, with the spaces after it. */
-const spacedWord = /[A-Z0-9+().\-/]{0,24}[ \u00a0]{1,2}$/
+const spacedWord = /[A-Z0-9+().\-/]{1,24}[ \u00a0]{1,2}$/
 
 /** Where the part of a text begins that what follows may make a match of, or change the match in. */
 export function tailStart(text: string): number {

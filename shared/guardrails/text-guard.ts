@@ -14,6 +14,8 @@ export class TextGuard {
   readonly #side: Side
   /** How many values were masked, by type. */
   readonly counts = new Map<DetectorType, number>()
+  /** Whether what is masked counts. */
+  #isCounting = true
 
   constructor({ detectors }: Pick<Guardrails, 'detectors'>, side: Side, placeholders: Placeholders) {
     const own = detectors.filter(detector => checks(detector, side))
@@ -50,6 +52,16 @@ export class TextGuard {
     return new GuardedText(this, form).push(text, true)
   }
 
+  /** A whole text with its values masked, as others than its client see it. */
+  mask(text: string, { isJson }: Pick<TextForm, 'isJson'>): string {
+    this.#isCounting = false
+    try {
+      return this.apply(text, { isJson, isSealed: true })
+    } finally {
+      this.#isCounting = true
+    }
+  }
+
   /** The matches of a text that are replaced, from `from` on. */
   matches(text: string, isJson: boolean, from: number): Iterable<Match> {
     return this.masked.size > 0 ? findMatches(isJson ? withoutEscapes(text) : text, this.#types, from) : []
@@ -61,7 +73,7 @@ export class TextGuard {
     const { placeholders } = this
     // The caller's own value, which only its answer repeats.
     if (this.#side === 'output' && placeholders.isOwn(value)) return value
-    this.counts.set(type, (this.counts.get(type) ?? 0) + 1)
+    if (this.#isCounting) this.counts.set(type, (this.counts.get(type) ?? 0) + 1)
     return this.#side === 'input' ? placeholders.add(type, value) : placeholders.hide(type, value)
   }
 
