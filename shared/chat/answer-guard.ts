@@ -1,11 +1,11 @@
 import { GatewayError } from '../base/errors.ts'
 import type { RunServices } from '../engine/base-run.ts'
-import { mapTexts, type Place } from '../guardrails/texts.ts'
+import type { Placeholders } from '../guardrails/placeholders.ts'
 import { GuardedText, type TextForm, TextGuard } from '../guardrails/text-guard.ts'
+import { mapTexts, type Place } from '../guardrails/texts.ts'
+import { checks, type DetectorType, type Guardrails, type GuardWebhook, type Side } from '../keys/guardrails.ts'
 import type { GuardRecord } from '../wallet/routing-record.ts'
 import { GuardFailed, type GuardQuestion } from '../webhooks/guard-calls.ts'
-import { checks, type DetectorType, type Guardrails, type GuardWebhook, type Side } from '../keys/guardrails.ts'
-import type { Placeholders } from '../guardrails/placeholders.ts'
 
 /** A text with its name in the question to a guard. */
 export type NamedText = { id: string; text: string; role: string; isJson: boolean }
@@ -106,7 +106,9 @@ export class Guard {
   /** What the guardrails have done so far, as a header says it (RFC 8941: a list with parameters). */
   get header(): string {
     const sides = Object.entries(this.record) as [Side, NonNullable<GuardRecord['input']>][]
-    return sides.map(([side, facts]) => [side, ...Object.entries(facts).map(pair => pair.join('='))].join(';')).join(', ')
+    return sides
+      .map(([side, facts]) => [side, ...Object.entries(facts).map(pair => pair.join('='))].join(';'))
+      .join(', ')
   }
 }
 

@@ -188,7 +188,8 @@ export class GuardedClient extends ForwardingWriter {
     const usd = formatUsd(costNano)
     const headers = { ...this.#answer?.headers, ...this.#headers, ...failure.headers, 'x-gateway-cost-usd': usd }
     const { 'content-type': _, 'content-length': __, ...shown } = this.#named(headers)
-    const message = costNano > 0 ? `${failure.message} The provider was paid: the request is charged ${usd} USD.` : failure.message
+    const message =
+      costNano > 0 ? `${failure.message} The provider was paid: the request is charged ${usd} USD.` : failure.message
     const { code, metadata } = failure
     return new GatewayError(code, message, { headers: shown, ...(metadata && { metadata }), cause: failure })
   }
@@ -251,14 +252,16 @@ export class GuardedClient extends ForwardingWriter {
     const read = readStreamEvent(kind, parsed)
     let before = ''
     for (const channel of [...this.#open.keys()])
-      if (read.ends(channel) && !read.parts.some(part => part.channel === channel)) before += this.#restOf(channel, parsed)
+      if (read.ends(channel) && !read.parts.some(part => part.channel === channel))
+        before += this.#restOf(channel, parsed)
     const parts = read.parts.map(({ holder, member }) => holder[member] as string)
     for (const { holder, member } of read.parts) holder[member] = ''
     const event: Event = this.#answerGuard.presentObject(parsed)
     const shown = event === parsed ? read : readStreamEvent(kind, event)
     let isChanged = event !== parsed
     for (const [i, part] of shown.parts.entries()) {
-      const isLast = read.ends(part.channel) && !shown.parts.slice(i + 1).some(({ channel }) => channel === part.channel)
+      const isLast =
+        read.ends(part.channel) && !shown.parts.slice(i + 1).some(({ channel }) => channel === part.channel)
       const text = this.#guardPart(part, parts[i]!, isLast, text => shown.rest(part.channel, text))
       part.holder[part.member] = text
       isChanged ||= text !== parts[i]
@@ -284,7 +287,11 @@ export class GuardedClient extends ForwardingWriter {
       this.#replaced.set(channel, replaced)
       return isFirst ? replaced : ''
     }
-    const open = this.#open.get(channel) ?? { text: this.#answerGuard.open({ isJson, isSealed }), rest, isReplaced: false }
+    const open = this.#open.get(channel) ?? {
+      text: this.#answerGuard.open({ isJson, isSealed }),
+      rest,
+      isReplaced: false,
+    }
     open.rest = rest
     const shown = open.text.push(part, isLast)
     if (isLast) this.#open.delete(channel)

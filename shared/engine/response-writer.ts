@@ -34,7 +34,7 @@ export type ClientPresence = {
  */
 export type HeldSettlement = { event: UsageEvent | null; settle(): void; release(): void }
 
-/** What the log of input and output has of a request whose texts were masked: its input, and the values to mask in the answer. */
+/** What the log of input and output has of a request whose texts were masked: its input, and the placeholders of its values. */
 export type MaskedContent = { input: Buffer; placeholders: ReadonlyMap<string, string> }
 
 /** Destination of an answer: an HTTP response, a delayed job or a batch line. */

@@ -64,7 +64,7 @@ const card = new RegExp(
 /** International numbers, as `+49 30 901820` and `0049 (0)30-901820`; and those of North America, as `(555) 234-5678`. */
 const internationalPhone = /(?<![\p{L}\p{N}+])(?:\+|00)[1-9](?:[ \u00a0.\-/()]{0,2}\d){6,14}(?!\d)/gu
 const americanPhone =
-  /(?<![\p{L}\p{N}+.\-])(?:1[ .-])?(?:\([2-9]\d{2}\)[ ]?|[2-9]\d{2}[ .-])[2-9]\d{2}[ .-]\d{4}(?![\p{L}\p{N}])/gu
+  /(?<![\p{L}\p{N}+.-])(?:1[ .-])?(?:\([2-9]\d{2}\)[ ]?|[2-9]\d{2}[ .-])[2-9]\d{2}[ .-]\d{4}(?![\p{L}\p{N}])/gu
 
 const finders: Record<DetectorType, Finder> = {
   secret: firstOf([finderOf(keys), finderOf(webToken), finderOf(privateKey)]),

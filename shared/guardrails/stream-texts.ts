@@ -71,7 +71,10 @@ function readChunk(event: Any): StreamEvent {
       const index = Number.parseInt(channel, 10)
       const [, name, position] = channel.split('.')
       if (name === 'text') return { ...head, choices: [{ index, text, logprobs: null, finish_reason: null }] }
-      return { ...head, choices: [{ index, delta: deltaOf(channel, name!, Number(position), text), finish_reason: null }] }
+      return {
+        ...head,
+        choices: [{ index, delta: deltaOf(channel, name!, Number(position), text), finish_reason: null }],
+      }
     },
   }
 }
@@ -163,7 +166,10 @@ function readGeminiAnswer(event: Any): StreamEvent {
     rest(channel, text) {
       const { usageMetadata: _, ...head } = event
       const part = { text, ...(channel.endsWith('thought') && { thought: true }) }
-      return { ...head, candidates: [{ index: Number.parseInt(channel, 10), content: { role: 'model', parts: [part] } }] }
+      return {
+        ...head,
+        candidates: [{ index: Number.parseInt(channel, 10), content: { role: 'model', parts: [part] } }],
+      }
     },
   }
 }

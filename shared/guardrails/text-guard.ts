@@ -62,9 +62,9 @@ export class TextGuard {
     }
   }
 
-  /** The matches of a text that are replaced, from `from` on. */
-  matches(text: string, isJson: boolean, from: number): Iterable<Match> {
-    return this.masked.size > 0 ? findMatches(isJson ? withoutEscapes(text) : text, this.#types, from) : []
+  /** The values in a text as it is read, from `from` on. */
+  matches(read: string, from: number): Iterable<Match> {
+    return this.masked.size > 0 ? findMatches(read, this.#types, from) : []
   }
 
   /** What stands in place of a value. */
@@ -87,7 +87,7 @@ export class TextGuard {
 export class GuardedText {
   readonly #guard: TextGuard
   readonly #form: TextForm
-  /** What was returned last, as it was received: what precedes a value decides whether it is one. */
+  /** The end of what was returned, as it was read: what precedes a value decides whether it is one. */
   #context = ''
   #pending = ''
 
@@ -96,55 +96,50 @@ export class GuardedText {
     this.#form = form
   }
 
-  /** Whether it holds text back. */
-  get isHolding(): boolean {
-    return this.#pending !== ''
-  }
-
   /** Adds a part; returns what is certain. `isLast`: nothing follows. */
   push(part: string, isLast: boolean): string {
     const guard = this.#guard
-    const { isJson } = this.#form
-    const text = this.#context + this.#pending + part
-    let at = this.#context.length
-    const safe = isLast ? text.length : Math.max(at, this.#safeEnd(text))
+    const text = this.#pending + part
+    const before = this.#context.length
+    const read = this.#context + (this.#form.isJson ? withoutEscapes(text) : text)
+    const safe = isLast ? text.length : Math.max(0, this.#safeEnd(read) - before)
+    let at = 0
+    let end = safe
     let out = ''
-    for (const match of guard.matches(text, isJson, at)) {
-      if (match.start >= safe || match.end > safe) break
-      out += guard.between(text.slice(at, match.start), this.#form)
-      out += guard.replacement(match, text.slice(match.start, match.end))
-      at = match.end
+    for (const match of guard.matches(read, before)) {
+      const [start, matchEnd] = [match.start - before, match.end - before]
+      if (start >= safe) break
+      if (matchEnd > safe) {
+        // It reaches into what is not certain.
+        end = start
+        break
+      }
+      out += guard.between(text.slice(at, start), this.#form)
+      out += guard.replacement(match, text.slice(start, matchEnd))
+      at = matchEnd
     }
-    const end = this.#endBefore(text, at, safe)
     out += guard.between(text.slice(at, end), this.#form)
-    this.#context = text.slice(Math.max(0, end - contextLength), end)
+    this.#context = read.slice(Math.max(0, before + end - contextLength), before + end)
     this.#pending = text.slice(end)
     return out
   }
 
   /** Up to where the text is certain: before what may become a value, or a placeholder. */
-  #safeEnd(text: string): number {
-    let end = text.length
-    if (this.#guard.masked.size > 0) {
-      const read = this.#form.isJson ? withoutEscapes(text) : text
-      end = tailStart(read)
-      // An escape is not cut in two.
-      while (end > 0 && end < read.length && read[end] === '\0') end--
-    }
-    return Math.min(end, Placeholders.begunAt(text.slice(0, end)))
-  }
-
-  /** The end of what is returned: before a value that reaches into what is not certain. */
-  #endBefore(text: string, at: number, safe: number): number {
-    for (const { start, end } of this.#guard.matches(text, this.#form.isJson, at))
-      return start < safe && end > safe ? start : safe
-    return safe
+  #safeEnd(read: string): number {
+    const end = this.#guard.masked.size > 0 ? tailStart(read) : read.length
+    return Math.min(end, Placeholders.begunAt(read.slice(0, end)))
   }
 }
 
-const escape = /\\(?:u[\da-fA-F]{4}|.)|\\(?:u[\da-fA-F]{0,3})?$/gs
+/** An escape of JSON; one that is cut off has no end. */
+const escapes = /\\(?:u[\da-fA-F]{0,3}$|$|u[\da-fA-F]{4}|.)/gs
+const cutOff = /^\\(?:u[\da-fA-F]{0,3})?$/
 
-/** JSON with every escape replaced by characters that no value has, so that positions stay. */
+/**
+ * JSON with every escape replaced by as many characters that no value has. An escape that is cut off is replaced by others, which
+ * are held back.
+ */
 function withoutEscapes(json: string): string {
-  return json.includes('\\') ? json.replace(escape, found => '\0'.repeat(found.length)) : json
+  if (!json.includes('\\')) return json
+  return json.replace(escapes, found => (cutOff.test(found) ? '\x01' : '\0').repeat(found.length))
 }

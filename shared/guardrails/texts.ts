@@ -14,14 +14,43 @@ export type Place = TextForm & { path: string; role: TextRole; isContent: boolea
 const noTexts = new Set([
   ...['model', 'role', 'type', 'object', 'id', 'name', 'call_id', 'callId', 'tool_call_id', 'tool_use_id', 'item_id'],
   ...['previous_response_id', 'conversation', 'response_id', 'container', 'namespace', 'server_label', 'alt'],
-  ...['file_id', 'file_url', 'fileUri', 'file_data', 'image_url', 'url', 'uri', 'data', 'b64_json', 'partial_image_b64'],
+  ...[
+    'file_id',
+    'file_url',
+    'fileUri',
+    'file_data',
+    'image_url',
+    'url',
+    'uri',
+    'data',
+    'b64_json',
+    'partial_image_b64',
+  ],
   ...['media_type', 'mimeType', 'mime_type', 'format', 'detail', 'embedding', 'encoding_format', 'obfuscation'],
   ...['signature', 'thoughtSignature', 'thought_signature', 'encrypted_content', 'encrypted_index', 'encrypted_stdout'],
-  ...['status', 'phase', 'finish_reason', 'finishReason', 'stop_reason', 'service_tier', 'system_fingerprint', 'provider'],
+  ...[
+    'status',
+    'phase',
+    'finish_reason',
+    'finishReason',
+    'stop_reason',
+    'service_tier',
+    'system_fingerprint',
+    'provider',
+  ],
   ...['modelVersion', 'responseId', 'created_at', 'cache_control', 'prompt_cache_key', 'session_id'],
 ])
 /** Objects of the caller or the model, in which every member is text. */
-const freeMembers = new Set(['args', 'arguments', 'response', 'input', 'parameters', 'input_schema', 'schema', 'metadata'])
+const freeMembers = new Set([
+  'args',
+  'arguments',
+  'response',
+  'input',
+  'parameters',
+  'input_schema',
+  'schema',
+  'metadata',
+])
 /** The members of a body that have the conversation. */
 const contents = new Set([
   ...['messages', 'system', 'input', 'instructions', 'prompt', 'suffix', 'contents', 'content', 'systemInstruction'],

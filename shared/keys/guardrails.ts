@@ -91,7 +91,9 @@ export function isSameGuard(one: Guardrails | null, other: Guardrails | null): b
 /** Asserts that a key may do work whose texts are not checked. Throws 403. */
 export function assertUnguarded({ guardrails }: { guardrails: Guardrails | null }): void {
   if (guardrails === null || guardrails.other_kinds === 'allow') return
-  throw notCovered('The guardrails of this key do not cover this kind of request, and it refuses others (`other_kinds`).')
+  throw notCovered(
+    'The guardrails of this key do not cover this kind of request, and it refuses others (`other_kinds`).',
+  )
 }
 
 /** The refusal of what guardrails cannot check. */

@@ -187,12 +187,18 @@ function verdictOf(bytes: Buffer, { texts }: GuardQuestion): GuardVerdict {
   if (data.action === 'allow') return data
   if (data.action === 'block') return { action: 'block', reason: cleanReason(data.reason) }
   const ids = new Set(texts.map(({ id }) => id))
-  if (!data.texts.every(({ id }) => ids.has(id))) throw new GuardFailed('its answer replaces a text that it was not sent')
+  if (!data.texts.every(({ id }) => ids.has(id)))
+    throw new GuardFailed('its answer replaces a text that it was not sent')
   return { action: 'replace', texts: new Map(data.texts.map(({ id, text }) => [id, text])) }
 }
 
 function cleanReason(reason: string | null | undefined): string | null {
-  return reason?.toWellFormed().replace(/\p{Cc}/gu, ' ').slice(0, maxReason) || null
+  return (
+    reason
+      ?.toWellFormed()
+      .replace(/\p{Cc}/gu, ' ')
+      .slice(0, maxReason) || null
+  )
 }
 
 async function withinMs<T>(timeoutMs: number, work: Promise<T>): Promise<T> {

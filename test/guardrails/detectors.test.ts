@@ -31,14 +31,25 @@ test('finds IBANs by their country, length and check digits', t => {
     ...['AT61 1904 3002 3457 3201', 'MT84MALT011000012345MTLCAST001S', 'de89370400440532013000'],
   ])
     t.deepEqual(found(`Pay to ${iban} THE money`), [['iban', iban]], iban)
-  for (const other of ['DE89370400440532013001', 'XX89370400440532013000', 'DE8937040044053201300', 'aDE89370400440532013000'])
+  for (const other of [
+    'DE89370400440532013001',
+    'XX89370400440532013000',
+    'DE8937040044053201300',
+    'aDE89370400440532013000',
+  ])
     t.deepEqual(found(`It is ${other}`, ['iban']), [], other)
 })
 
 test('finds keys of known forms, ours too, web tokens and private keys', t => {
   const privateKey = `-----BEGIN RSA PRIVATE KEY-----\nMIIEow${'AbC/+9\n'.repeat(40)}==\n-----END RSA PRIVATE KEY-----`
   for (const secret of [
-    ...[openAiKey, ownKey, 'AKIAIOSFODNN7EXAMPLE', `ghp_${'a1B2'.repeat(9)}`, `xoxb-${'123456789012-'.repeat(2)}abcdef`],
+    ...[
+      openAiKey,
+      ownKey,
+      'AKIAIOSFODNN7EXAMPLE',
+      `ghp_${'a1B2'.repeat(9)}`,
+      `xoxb-${'123456789012-'.repeat(2)}abcdef`,
+    ],
     ...[`eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U`, privateKey],
   ])
     t.deepEqual(found(`key: ${secret} end`), [['secret', secret]], secret)
@@ -50,18 +61,51 @@ test('finds email addresses and phone numbers', t => {
     t.deepEqual(found(`Write to <${address}>.`), [['email', address]], address)
   for (const other of ['jane@example', '@types/node', 'a @ b.com', 'npm i foo@1.2.3'])
     t.deepEqual(found(`It is ${other} here`, ['email']), [], other)
-  for (const phone of ['+49 30 901820', '+14155552671', '0049 (0)30-901820', '(555) 234-5678', '555-234-5678', '1-800-234-5678'])
+  for (const phone of [
+    '+49 30 901820',
+    '+14155552671',
+    '0049 (0)30-901820',
+    '(555) 234-5678',
+    '555-234-5678',
+    '1-800-234-5678',
+  ])
     t.deepEqual(found(`Call ${phone} now`), [['phone', phone]], phone)
   for (const other of ['2024-11-27', '1.234.567', '12:30:45', '10.0.0.1', '123456789', 'v1.22.333'])
     t.deepEqual(found(`It is ${other} here`, ['phone']), [], other)
 })
 
 const values = [
-  ...['4111 1111 1111 1111', '378282246310005', 'GB82 WEST 1234 5698 7654 32', 'DE89370400440532013000', openAiKey, ownKey],
+  ...[
+    '4111 1111 1111 1111',
+    '378282246310005',
+    'GB82 WEST 1234 5698 7654 32',
+    'DE89370400440532013000',
+    openAiKey,
+    ownKey,
+  ],
   ...['jane@example.com', 'john.doe@mail.example.org', '+49 30 901820', '(555) 234-5678', 'AKIAIOSFODNN7EXAMPLE'],
 ]
 const filler = [
-  ...[' ', ', ', '\n', '. ', ' the ', ' AND ', ' 12 ', '-', '(', ') ', 'a', '[', ']', '[EMAIL_', '1]', '\\n', '\\"', '"'],
+  ...[
+    ' ',
+    ', ',
+    '\n',
+    '. ',
+    ' the ',
+    ' AND ',
+    ' 12 ',
+    '-',
+    '(',
+    ') ',
+    'a',
+    '[',
+    ']',
+    '[EMAIL_',
+    '1]',
+    '\\n',
+    '\\"',
+    '"',
+  ],
   ...['+', '00', ' 4 ', 'DE', '@', '.com', 'sk-', '-----BEGIN ', 'é', '🙂', '\u00a0'],
 ]
 const pieces = fc.array(fc.oneof(fc.constantFrom(...values), fc.constantFrom(...filler)), { maxLength: 30 })
