@@ -177,14 +177,14 @@ export class AnswerGuard {
   }
 
   /** What replaces a whole text, as the webhook said; null = nothing. */
-  replacementOf(text: string): string | null {
+  replacementOf(text: string, { isJson }: Pick<TextForm, 'isJson'>): string | null {
     const replaced = this.#replaced.get(text)
-    return replaced === undefined ? null : this.texts.placeholders.restore(replaced)
+    return replaced === undefined ? null : this.texts.placeholders.restore(replaced, isJson)
   }
 
   /** A whole text as the client is to see it. */
   present(text: string, form: TextForm): string {
-    return this.replacementOf(text) ?? this.texts.apply(text, form)
+    return this.replacementOf(text, form) ?? this.texts.apply(text, form)
   }
 
   /** A text of the answer that comes in parts. */

@@ -31,7 +31,7 @@ export type StreamForm = {
 type Event = any
 
 /** A text of a stream that has not ended. */
-type OpenText = { text: GuardedText; rest(text: string): Event; isReplaced: boolean }
+type OpenText = { text: GuardedText; rest(text: string): Event }
 
 /**
  * Passes an answer on to its client as its guardrails want it. A whole answer is checked when it is there (`finish`); a stream
@@ -280,18 +280,14 @@ export class GuardedClient extends ForwardingWriter {
     rest: (text: string) => Event,
   ): string {
     const whole = this.#streamed.get(channel)
-    const replaced = whole === undefined ? null : this.#answerGuard.replacementOf(whole)
+    const replaced = whole === undefined ? null : this.#answerGuard.replacementOf(whole, { isJson })
     if (replaced !== null) {
       // The first part is the whole text; nothing is left of the others.
       const isFirst = !this.#replaced.has(channel)
       this.#replaced.set(channel, replaced)
       return isFirst ? replaced : ''
     }
-    const open = this.#open.get(channel) ?? {
-      text: this.#answerGuard.open({ isJson, isSealed }),
-      rest,
-      isReplaced: false,
-    }
+    const open = this.#open.get(channel) ?? { text: this.#answerGuard.open({ isJson, isSealed }), rest }
     open.rest = rest
     const shown = open.text.push(part, isLast)
     if (isLast) this.#open.delete(channel)

@@ -51,10 +51,14 @@ export class Placeholders {
     return this.#values.get(this.#byValue.get(value) ?? '') === value
   }
 
-  /** A text with the values of the request in place of their placeholders. */
-  restore(text: string): string {
+  /** A text with the values of the request in place of their placeholders. `isJson`: it is a part of JSON. */
+  restore(text: string, isJson: boolean): string {
     if (this.#values.size === 0 || !text.includes('[')) return text
-    return text.replace(placeholders, name => this.#values.get(name) ?? name)
+    return text.replace(placeholders, name => {
+      const value = this.#values.get(name)
+      if (value === undefined) return name
+      return isJson ? JSON.stringify(value).slice(1, -1) : value
+    })
   }
 
   /** Where a placeholder begins that the end of a text may have cut off. */

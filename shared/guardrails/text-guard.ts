@@ -68,18 +68,19 @@ export class TextGuard {
   }
 
   /** What stands in place of a value. */
-  replacement({ type }: Match, value: string): string {
-    if (!this.masked.has(type)) return value
+  replacement({ type }: Match, written: string, { isJson }: Pick<TextForm, 'isJson'>): string {
+    if (!this.masked.has(type)) return written
     const { placeholders } = this
+    const value = isJson ? unescaped(written) : written
     // The caller's own value, which only its answer repeats.
-    if (this.#side === 'output' && placeholders.isOwn(value)) return value
+    if (this.#side === 'output' && placeholders.isOwn(value)) return written
     if (this.#isCounting) this.counts.set(type, (this.counts.get(type) ?? 0) + 1)
     return this.#side === 'input' ? placeholders.add(type, value) : placeholders.hide(type, value)
   }
 
   /** Text of an answer between the values that were masked. */
-  between(text: string, { isSealed }: TextForm): string {
-    return this.#side === 'output' && !isSealed ? this.placeholders.restore(text) : text
+  between(text: string, { isJson, isSealed }: TextForm): string {
+    return this.#side === 'output' && !isSealed ? this.placeholders.restore(text, isJson) : text
   }
 }
 
@@ -115,7 +116,7 @@ export class GuardedText {
         break
       }
       out += guard.between(text.slice(at, start), this.#form)
-      out += guard.replacement(match, text.slice(start, matchEnd))
+      out += guard.replacement(match, text.slice(start, matchEnd), this.#form)
       at = matchEnd
     }
     out += guard.between(text.slice(at, end), this.#form)
@@ -128,6 +129,16 @@ export class GuardedText {
   #safeEnd(read: string): number {
     const end = this.#guard.masked.size > 0 ? tailStart(read) : read.length
     return Math.min(end, Placeholders.begunAt(read.slice(0, end)))
+  }
+}
+
+/** What a part of a string in JSON means: of the values that are found, only private keys have escapes. */
+function unescaped(written: string): string {
+  if (!written.includes('\\')) return written
+  try {
+    return JSON.parse(`"${written}"`)
+  } catch {
+    return written
   }
 }
 
