@@ -13,6 +13,8 @@ const maxPauseMs = 60_000
  */
 export function retryPauseMs(error: GatewayError, failures: number): number | null {
   const { status, headers } = error
+  // An answer that a guard did not check was paid for, as the next one would be.
+  if (headers['x-should-retry'] === 'false') return null
   const askedMs = Number(headers['retry-after'] ?? 1) * 1_000
   if (status === 429 || status === 503) return jittered(Math.min(askedMs, maxPauseMs))
   // An answer that cannot be read was made and paid; the next one would have the same form.

@@ -7,6 +7,7 @@ import { events, json, type Reply } from '../emulators/emulator.ts'
 import { chatChunk } from '../emulators/openai.ts'
 import { chargedNano, dataOf, generationOf, saying, startWorld } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
+import { keepingAccount } from '../support/responses/world.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
 import { allow, questionsOf, startGuard, verdict } from '../support/webhooks/guard.ts'
@@ -467,9 +468,9 @@ test.serial('200 with a JSON array of a Gemini stream', async t => {
 })
 
 test.serial('a stored response has the values of its caller, and its next turn none for the provider', async t => {
-  const { live } = await accountOf(masking)
+  const { live } = await keepingAccount(world, { guardrails: masking })
   const sdk = world.sdk(live)
-  const first = await sdk.responses.create({ model: gpt, input: prompt })
+  const first = await sdk.responses.create({ model: gpt, input: prompt, store: true })
   t.is(first.output_text, `Echo: ${prompt}`)
   const stored = await sdk.responses.retrieve(first.id)
   t.true(JSON.stringify(stored.output).includes(address))
