@@ -52,13 +52,14 @@ export class Guard {
     return blockedError(side, message, type, where === '' ? null : place)
   }
 
-  /** Notes how many values were masked. */
-  noteMasked(side: Side, counts: ReadonlyMap<DetectorType, number>): void {
-    let masked = 0
+  /** Notes how many values were masked, and forgets the counts. */
+  noteMasked(side: Side, counts: Map<DetectorType, number>): void {
+    let masked = this.record[side]?.masked ?? 0
     for (const [type, count] of counts) {
       masked += count
       this.#services.metrics?.recordGuard(side, type, 'masked', count)
     }
+    counts.clear()
     if (masked > 0) this.record[side] = { ...this.record[side], masked }
   }
 

@@ -4,7 +4,7 @@ import { elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.t
 import { ForwardingWriter } from '../engine/forwarding-writer.ts'
 import { formatUsd } from '../engine/report.ts'
 import type { Encoding, HeldSettlement, ResponseWriter } from '../engine/response-writer.ts'
-import { isFailure, readStreamEvent } from '../guardrails/stream-texts.ts'
+import { readStreamEvent } from '../guardrails/stream-texts.ts'
 import type { GuardedText } from '../guardrails/text-guard.ts'
 import { EventCutter, parseEvent, splitEvents } from '../io/sse.ts'
 import type { DirectKind } from '../kinds/index.ts'
@@ -75,7 +75,7 @@ export class GuardedClient extends ForwardingWriter {
 
   /** Whether the outcome of the request depends on a check that is still to come. */
   get #isPending(): boolean {
-    return this.#answerGuard.holds
+    return this.#answerGuard.holds || this.#answer !== null
   }
 
   #settle(settlement: HeldSettlement, failure: GatewayError | null = null): void {
@@ -83,7 +83,6 @@ export class GuardedClient extends ForwardingWriter {
     if (event) {
       const { guard, texts } = this.#answerGuard
       guard.noteMasked('output', texts.counts)
-      texts.counts.clear()
       event.routing = { ...event.routing, guardrails: guard.record }
       if (failure) Object.assign(event, { status: failure.status, errorCode: failure.code })
     }
@@ -125,22 +124,15 @@ export class GuardedClient extends ForwardingWriter {
   }
 
   #hold(events: string): boolean {
-    if (this.#overflow) {
-      // What tells the client that its stream failed.
-      if (isFailureText(events)) this.#held = [events]
-      return true
-    }
+    if (this.#overflow) return true
     this.client.collect(events.length)
     this.#heldCharacters += events.length
     this.#held.push(events)
     if (this.#heldCharacters > maxHeldCharacters) {
       this.#held = []
-      this.#overflow = new GatewayError(
-        'guardrail_blocked',
-        `The answer is too long to be checked by the guardrails of this key (${maxHeldCharacters} characters).`,
-        { metadata: { guardrail: { side: 'output', guard: 'length' } } },
-      )
-      throw this.#overflow
+      const message = `The answer is too long to be checked by the guardrails of this key (${maxHeldCharacters} characters).`
+      const metadata = { guardrail: { side: 'output', guard: 'length' } }
+      this.#overflow = new GatewayError('guardrail_blocked', message, { metadata })
     }
     if (elapsedMs(this.#sentMs, this.#monotonic.now()) > maxSilenceMs && this.#headers) this.#keepAlive()
     return true
@@ -196,6 +188,7 @@ export class GuardedClient extends ForwardingWriter {
 
   async #sendAnswer({ headers, body }: { headers: Record<string, string>; body: string }): Promise<void> {
     const answerGuard = this.#answerGuard
+    if (answerGuard.isOff || this.#form.kind === 'embedding') return super.answer(this.#named(headers), body)
     const json = JSON.parse(body)
     if (answerGuard.holds) await answerGuard.check(answerTextsOf(json))
     const shown = answerGuard.presentObject(json)
@@ -204,7 +197,7 @@ export class GuardedClient extends ForwardingWriter {
   }
 
   async #sendStream(): Promise<void> {
-    if (this.#overflow && this.#held.length === 0) throw this.#overflow
+    if (this.#overflow) throw this.#overflow
     const events = splitEvents(this.#held.join('') + this.#cutter.rest())
     this.#held = []
     await this.#answerGuard.check(this.#textsOf(events))
@@ -355,8 +348,4 @@ function parsedJson(raw: string): Event {
   } catch {
     return null
   }
-}
-
-function isFailureText(events: string): boolean {
-  return splitEvents(events).some(raw => isFailure(parsedJson(raw)))
 }

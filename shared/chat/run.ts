@@ -163,7 +163,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const explain = parseModelSelector(services.catalog, body.model, kind).auto ? 'log' : 'no'
     const { guardrails = null } = this.#input
     const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
-      if (!isSameGuard(policy.guardrails, guardrails)) throw new GuardrailsChanged()
+      if (policy.guardrails !== guardrails && !isSameGuard(policy.guardrails, guardrails)) throw new GuardrailsChanged()
       const learned = explain === 'log' ? services.learnedQualities.of(policy) : null
       const seed = session ?? id
       const decision = route(inputs, { policy, kind, request: body, features, sticky, learned, seed }, explain)

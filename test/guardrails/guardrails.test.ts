@@ -306,6 +306,10 @@ test.serial('200 with what a model reveals masked, streamed or not, but for what
   const whole = await chat(live, saying(gpt, `I am ${address}`))
   t.is(whole.json().choices[0].message.content, `Call [EMAIL_2] or ${address}, not [CARD_1] today`)
   t.is(whole.headers.get('x-gateway-guardrails'), 'input;masked=1, output;masked=2')
+  for (const { headers } of [answer, whole]) {
+    const row = await generationOf(world, headers.get('x-generation-id')!)
+    t.deepEqual((row.routing as Any).guardrails, { input: { masked: 1 }, output: { masked: 2 } })
+  }
 })
 
 test.serial('error of an answer that a detector blocks, of which nothing was sent', async t => {
