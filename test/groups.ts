@@ -57,7 +57,7 @@ const groups: Record<string, string[]> = {
   routing: ['feedback', 'limiter', 'routing'],
   wallet: ['wallet'],
   'wallet-ledger': ['wallet/ledger'],
-  webhooks: ['log-exports', 'webhooks'],
+  webhooks: ['guardrails', 'log-exports', 'webhooks'],
 }
 
 /**

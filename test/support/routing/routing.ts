@@ -69,6 +69,7 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
     allowlist: null,
     deniedTiers: null,
     cache: null,
+    guardrails: null,
     expiresAtMs: null,
   }
   const key = {
