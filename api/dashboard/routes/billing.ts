@@ -33,7 +33,7 @@ import type {
 } from '../wire/billing.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
-const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const shared = { tag: 'Dashboard', access: { permission: 'view_money' } } as const
 const minimumUsd = 5
 const maximumUsd = 10_000
 /** Timeout for adding up a period of many millions of charges. */
@@ -62,7 +62,7 @@ const createTopUp = endpoint({
   method: 'post',
   path: `${base}/top-ups`,
   summary: 'Create a top-up',
-  access: { role: 'owner' },
+  access: { permission: 'pay' },
   body: z.strictObject({
     amount_usd: z.number().min(minimumUsd).max(maximumUsd).multipleOf(0.01).describe('In whole cents.'),
   }),

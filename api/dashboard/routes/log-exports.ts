@@ -13,7 +13,7 @@ import type {
 
 const base = '/dashboard/api/organisations/{organisation}/log-exports'
 // Addresses of receivers may contain secrets.
-const forAdmins = { tag: 'Dashboard', access: { role: 'admin' } } as const
+const forAdmins = { tag: 'Dashboard', access: { permission: 'manage' } } as const
 
 const listExports = endpoint({
   ...forAdmins,

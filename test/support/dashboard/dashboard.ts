@@ -88,7 +88,7 @@ export async function join(
   gateway: Gateway,
   userId: string,
   organisationId: string,
-  role: 'member' | 'admin' | 'owner',
+  role: Role,
 ) {
   const id = `mem_${userId}_${organisationId}`
   await gateway.services.db.membership.create({ data: { id, organisationId, userId, role } })

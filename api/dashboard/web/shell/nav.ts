@@ -18,7 +18,7 @@ import {
   IconWebhook,
 } from '@tabler/icons-react'
 import { type ComponentType, type LazyExoticComponent, lazy } from 'react'
-import type { Role } from '../../wire/person.ts'
+import type { Permission } from '../../../../shared/base/roles.ts'
 
 export type NavEntry = {
   /** The path below the organisation: "keys". The page also handles all paths below it. */
@@ -26,8 +26,8 @@ export type NavEntry = {
   label: string
   icon: Icon
   page: LazyExoticComponent<ComponentType>
-  /** The minimum role that can see the page. */
-  role?: Role
+  /** What a role must include to see the page. */
+  permission: Permission
 }
 
 /** The pages of an organisation, in the groups of the navigation. */
@@ -40,21 +40,36 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
         label: 'Overview',
         icon: IconLayoutDashboard,
         page: lazy(() => import('../pages/overview/index.tsx')),
+        permission: 'use',
       },
       {
         path: 'playground',
         label: 'Playground',
         icon: IconMessage,
         page: lazy(() => import('../pages/playground/index.tsx')),
+        permission: 'use',
       },
-      { path: 'models', label: 'Models', icon: IconBox, page: lazy(() => import('../pages/models/index.tsx')) },
+      {
+        path: 'models',
+        label: 'Models',
+        icon: IconBox,
+        page: lazy(() => import('../pages/models/index.tsx')),
+        permission: 'use',
+      },
       {
         path: 'presets',
         label: 'Presets',
         icon: IconAdjustments,
         page: lazy(() => import('../pages/presets/index.tsx')),
+        permission: 'use',
       },
-      { path: 'keys', label: 'API keys', icon: IconKey, page: lazy(() => import('../pages/keys/index.tsx')) },
+      {
+        path: 'keys',
+        label: 'API keys',
+        icon: IconKey,
+        page: lazy(() => import('../pages/keys/index.tsx')),
+        permission: 'use',
+      },
     ],
   },
   {
@@ -65,17 +80,43 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
         label: 'Requests',
         icon: IconActivity,
         page: lazy(() => import('../pages/requests/index.tsx')),
+        permission: 'use',
       },
-      { path: 'usage', label: 'Usage', icon: IconChartBar, page: lazy(() => import('../pages/usage/index.tsx')) },
-      { path: 'jobs', label: 'Jobs', icon: IconListDetails, page: lazy(() => import('../pages/jobs/index.tsx')) },
-      { path: 'batches', label: 'Batches', icon: IconStack2, page: lazy(() => import('../pages/batches/index.tsx')) },
+      {
+        path: 'usage',
+        label: 'Usage',
+        icon: IconChartBar,
+        page: lazy(() => import('../pages/usage/index.tsx')),
+        permission: 'view_money',
+      },
+      {
+        path: 'jobs',
+        label: 'Jobs',
+        icon: IconListDetails,
+        page: lazy(() => import('../pages/jobs/index.tsx')),
+        permission: 'use',
+      },
+      {
+        path: 'batches',
+        label: 'Batches',
+        icon: IconStack2,
+        page: lazy(() => import('../pages/batches/index.tsx')),
+        permission: 'use',
+      },
       {
         path: 'webhooks',
         label: 'Webhooks',
         icon: IconWebhook,
         page: lazy(() => import('../pages/webhooks/index.tsx')),
+        permission: 'use',
       },
-      { path: 'alerts', label: 'Alerts', icon: IconBell, page: lazy(() => import('../pages/alerts/index.tsx')) },
+      {
+        path: 'alerts',
+        label: 'Alerts',
+        icon: IconBell,
+        page: lazy(() => import('../pages/alerts/index.tsx')),
+        permission: 'use',
+      },
     ],
   },
   {
@@ -86,27 +127,35 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
         label: 'Billing',
         icon: IconCreditCard,
         page: lazy(() => import('../pages/billing/index.tsx')),
+        permission: 'view_money',
       },
-      { path: 'members', label: 'Members', icon: IconUsers, page: lazy(() => import('../pages/members/index.tsx')) },
+      {
+        path: 'members',
+        label: 'Members',
+        icon: IconUsers,
+        page: lazy(() => import('../pages/members/index.tsx')),
+        permission: 'view_money',
+      },
       {
         path: 'audit',
         label: 'Audit log',
         icon: IconHistory,
         page: lazy(() => import('../pages/audit/index.tsx')),
-        role: 'admin',
+        permission: 'manage',
       },
       {
         path: 'log-exports',
         label: 'Log exports',
         icon: IconDatabaseExport,
         page: lazy(() => import('../pages/log-exports/index.tsx')),
-        role: 'admin',
+        permission: 'manage',
       },
       {
         path: 'settings',
         label: 'Settings',
         icon: IconSettings,
         page: lazy(() => import('../pages/settings/index.tsx')),
+        permission: 'use',
       },
     ],
   },

@@ -27,7 +27,7 @@ export function Rules() {
         <Title order={2} id="rules">
           Rules
         </Title>
-        {may('admin') && (
+        {may('manage') && (
           <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setEdited('new')}>
             Create rule
           </Button>
@@ -39,7 +39,7 @@ export function Rules() {
             <DataTable
               label="Rules"
               rows={data}
-              columns={columns(home, may('admin'), setEdited, setDeleted)}
+              columns={columns(home, may('manage'), setEdited, setDeleted)}
               rowKey={({ id }) => id}
               minWidth={820}
               empty={

@@ -18,8 +18,8 @@ export function TopUpForm({ payments }: { payments: Billing['payments'] }) {
           Add credits
         </Title>
         {!payments && <Unconfigured />}
-        {payments && !may('owner') && <Text size="sm">Only owners of the organisation can buy credits.</Text>}
-        {payments && may('owner') && <Amount {...payments} />}
+        {payments && !may('pay') && <Text size="sm">Only owners and the billing role can buy credits.</Text>}
+        {payments && may('pay') && <Amount {...payments} />}
       </Stack>
     </Card>
   )
