@@ -1,5 +1,6 @@
 import './cheap-passwords.ts'
 import type { Me, MeAnswer } from '../../../api/dashboard/wire/person.ts'
+import type { Role } from '../../../shared/base/roles.ts'
 import type { Gateway } from '../gateway.ts'
 
 let visitors = 0
