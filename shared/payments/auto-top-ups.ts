@@ -1,44 +1,63 @@
 import { GatewayError } from '../base/errors.ts'
-import { newId } from '../base/ids.ts'
 import { centsFromNano, nanoFromCents, usdFromNano } from '../base/money.ts'
-import { type Clock, monthOf } from '../base/time.ts'
+import type { Clock } from '../base/time.ts'
 import type { AutoTopUp, TopUp } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
-import { heldDeposits } from '../wallet/accounts.ts'
-import type { TopUpFact } from './facts.ts'
-import type { Charge, StripeApi } from './stripe.ts'
+import { monthSpendNano } from './due-top-ups.ts'
+import type { StripeApi } from './stripe.ts'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
-/** An attempt without an outcome is looked up after this time. */
+/** A card page whose event did not come is looked up after this time. */
 const settleAfterMs = minuteMs
-/** Stripe forgets idempotency keys after 24 hours at the earliest (https://docs.stripe.com/api/idempotent_requests). */
-const keyLifeMs = 23 * hourMs
-/** By how much Stripe's clock may differ from ours. */
-const skewMs = hourMs
 /** A page at which a card is saved ends after 24 hours. */
 const pageLifeMs = 25 * hourMs
-/** Organisations, attempts or pages at a time; the next round follows within seconds. */
+/** Pages at a time; the next round follows within seconds. */
 const perRound = 50
 /** What is set before anybody chose. */
 const defaults = { thresholdCents: 1_000, amountCents: 5_000, monthlyLimitCents: 50_000 }
 
 export type AutoTopUpSettings = Pick<AutoTopUp, 'enabled' | 'thresholdCents' | 'amountCents' | 'monthlyLimitCents'>
-export type AutoTopUpView = { settings: AutoTopUp | null; spentCents: number; last: TopUp | null }
+export type AutoTopUpView = {
+  settings: Omit<AutoTopUp, 'createdAt' | 'updatedAt'>
+  spentCents: number
+  last: TopUp | null
+}
 
-/**
- * Charges saved cards while balances are low. The row of a top-up is inserted, under the lock of the organisation's settings,
- * before Stripe is called, and its id is the idempotency key: whatever dies in between, the next round finds the charge or makes it.
- */
+/** The settings of an organisation with what was charged this month, and the latest attempt; also where payments are off. */
+export async function viewAutoTopUp(db: Connection, organisationId: string, nowMs: number): Promise<AutoTopUpView> {
+  const [settings, spentNano, last] = await Promise.all([
+    db.autoTopUp.findUnique({ where: { organisationId } }),
+    monthSpendNano(db, organisationId, nowMs),
+    db.topUp.findFirst({ where: { organisationId, automatic: true }, orderBy: { createdAt: 'desc' } }),
+  ])
+  return { settings: settings ?? unset(organisationId, nowMs), spentCents: centsFromNano(spentNano), last }
+}
+
+/** What an organisation has before its first use of automatic top-ups. */
+function unset(organisationId: string, nowMs: number): AutoTopUpView['settings'] {
+  const card = { paymentMethodId: null, cardBrand: null, cardLast4: null, cardExpires: null }
+  const state = { enabled: false, failures: 0, nextAttemptAt: new Date(nowMs), disabledReason: null }
+  return {
+    organisationId,
+    ...defaults,
+    ...card,
+    ...state,
+    customerId: null,
+    setupSessionId: null,
+    setupStartedAt: null,
+  }
+}
+
+/** What organisations set for automatic top-ups, and their saved cards; the charges are in `AutoCharges`. */
 export class AutoTopUps {
   readonly #db: Database
   readonly #clock: Clock
   readonly #log: Logger
   readonly #stripe: StripeApi
   readonly #publicUrl: string
-  readonly #apply: (fact: TopUpFact) => Promise<void>
 
   constructor(options: {
     db: Database
@@ -46,24 +65,12 @@ export class AutoTopUps {
     log: Logger
     stripe: StripeApi
     publicUrl: string
-    apply: (fact: TopUpFact) => Promise<void>
   }) {
     this.#db = options.db
     this.#clock = options.clock
     this.#log = options.log
     this.#stripe = options.stripe
     this.#publicUrl = options.publicUrl
-    this.#apply = options.apply
-  }
-
-  /** The settings with what was charged this month, and the latest attempt. */
-  async view(organisationId: string): Promise<AutoTopUpView> {
-    const [settings, spentNano, last] = await Promise.all([
-      this.#db.autoTopUp.findUnique({ where: { organisationId } }),
-      monthSpendNano(this.#db, organisationId, this.#clock.now()),
-      this.#db.topUp.findFirst({ where: { organisationId, automatic: true }, orderBy: { createdAt: 'desc' } }),
-    ])
-    return { settings, spentCents: centsFromNano(spentNano), last }
   }
 
   /** Stores settings. Throws 400 when they are turned on without a card. */
@@ -164,78 +171,8 @@ export class AutoTopUps {
       .catch(err => this.#log.warn({ err }, 'a card that was replaced or removed stays at the payment provider'))
   }
 
-  /** One round of the worker: begins what is due, then settles what has no outcome yet. Returns how many were begun. */
-  async run(): Promise<number> {
-    let begun = 0
-    for (const { organisationId } of await listDue(this.#db, new Date(this.#clock.now()))) {
-      const charge = await this.#db.$transaction(tx => this.#begin(tx, organisationId))
-      if (!charge) continue
-      begun++
-      await this.#settled(charge.topUpId, this.#charge(charge))
-    }
-    await this.#settleOpen()
-    await this.#finishPages()
-    return begun
-  }
-
-  /** Inserts the top-up that is due, if it fits into the month; null if it is not due any more. */
-  async #begin(tx: Connection, organisationId: string): Promise<Charge | null> {
-    const nowMs = this.#clock.now()
-    const now = new Date(nowMs)
-    await tx.$queryRaw`SELECT 1 FROM auto_top_ups WHERE organisation_id = ${organisationId} FOR UPDATE`
-    const isDue = (await listDue(tx, now, organisationId)).length > 0
-    const settings = await tx.autoTopUp.findUniqueOrThrow({ where: { organisationId } })
-    const { amountCents, customerId, paymentMethodId } = settings
-    if (!isDue || customerId === null || paymentMethodId === null) return null
-    const id = newId('top')
-    const amountNano = nanoFromCents(amountCents)
-    const parts = { customerId, paymentMethodId }
-    await tx.topUp.create({ data: { id, organisationId, amountNano, automatic: true, ...parts, createdAt: now } })
-    this.#log.info({ topUp: id, organisation: organisationId, amountCents }, 'an automatic top-up')
-    return { topUpId: id, organisationId, amountCents, ...parts }
-  }
-
-  async #charge(charge: Charge): Promise<void> {
-    const fact = await this.#stripe.charge(charge)
-    if (!fact) return
-    await this.#apply(fact)
-    // Declined: only its payer could complete it, who pays a new one instead.
-    if (fact.failure && fact.paymentId) await this.#stripe.cancelCharge(fact.paymentId)
-  }
-
-  /** An attempt whose outcome is not known now is settled by an event, or in a later round. */
-  async #settled(topUpId: string, attempt: Promise<void>): Promise<void> {
-    await attempt.catch(err => this.#log.warn({ err, topUp: topUpId }, 'an automatic top-up has no outcome yet'))
-  }
-
-  /** Looks up attempts that neither an answer nor an event has ended. */
-  async #settleOpen(): Promise<void> {
-    const createdAt = { lt: new Date(this.#clock.now() - settleAfterMs) }
-    const where = { automatic: true, status: 'open', createdAt } as const
-    for (const row of await this.#db.topUp.findMany({ where, orderBy: { updatedAt: 'asc' }, take: perRound }))
-      await this.#settled(row.id, this.#settle(row))
-  }
-
-  async #settle(row: TopUp): Promise<void> {
-    const { id: topUpId, organisationId, customerId, paymentMethodId, createdAt } = row
-    if (customerId === null || paymentMethodId === null) return
-    const amountCents = centsFromNano(row.amountNano)
-    const charge = { topUpId, organisationId, customerId, paymentMethodId, amountCents }
-    // So that one that cannot be settled does not keep others from their turn.
-    await this.#db.topUp.updateMany({
-      where: { id: topUpId, status: 'open' },
-      data: { updatedAt: new Date(this.#clock.now()) },
-    })
-    const found = await this.#stripe.findCharge(charge, new Date(createdAt.getTime() - skewMs))
-    if (found === null) return
-    if (found !== 'missing') return this.#apply(found)
-    if (this.#clock.now() - createdAt.getTime() < keyLifeMs) return this.#charge(charge)
-    const failure = { code: 'not_charged', isFinal: false }
-    await this.#apply({ what: 'charge_failed', topUpId, paymentId: null, amountCents, currency: 'usd', failure })
-  }
-
   /** Saves the cards of pages whose event was lost. */
-  async #finishPages(): Promise<void> {
+  async finishCardPages(): Promise<void> {
     const nowMs = this.#clock.now()
     const setupStartedAt = { lt: new Date(nowMs - settleAfterMs), gt: new Date(nowMs - pageLifeMs) }
     const where = { setupSessionId: { not: null }, setupStartedAt }
@@ -249,48 +186,11 @@ export class AutoTopUps {
 /** Locks the settings of an organisation, which are created with the first use. */
 async function lockSettings(tx: Connection, organisationId: string, now: Date): Promise<AutoTopUp> {
   await tx.autoTopUp.createMany({
-    data: { organisationId, ...defaults, nextAttemptAt: now, createdAt: now, updatedAt: now },
+    data: { ...unset(organisationId, now.getTime()), createdAt: now, updatedAt: now },
     skipDuplicates: true,
   })
   await tx.$queryRaw`SELECT 1 FROM auto_top_ups WHERE organisation_id = ${organisationId} FOR UPDATE`
   return tx.autoTopUp.findUniqueOrThrow({ where: { organisationId } })
-}
-
-/** What automatic top-ups of the current UTC month add up to, those in flight included. */
-async function monthSpendNano(db: Connection, organisationId: string, nowMs: number): Promise<bigint> {
-  const { _sum: sum } = await db.topUp.aggregate({
-    where: {
-      organisationId,
-      automatic: true,
-      status: { in: ['open', 'processing', 'paid', 'refunded'] },
-      createdAt: { gte: new Date(`${monthOf(nowMs)}-01`) },
-    },
-    _sum: { amountNano: true },
-  })
-  return sum.amountNano ?? 0n
-}
-
-/**
- * Organisations whose balance, without held deposits, is below their threshold, and whose card may be charged now: none is in
- * flight, and the amount fits into the month.
- */
-function listDue(db: Connection, now: Date, organisationId?: string): Promise<{ organisationId: string }[]> {
-  const month = new Date(`${monthOf(now.getTime())}-01`)
-  return db.$queryRaw<{ organisationId: string }[]>`
-    SELECT a.organisation_id AS "organisationId"
-    FROM auto_top_ups a JOIN organisations o ON o.id = a.organisation_id LEFT JOIN wallets w ON w.organisation_id = o.id
-    WHERE a.enabled AND a.payment_method_id IS NOT NULL AND a.customer_id IS NOT NULL AND a.next_attempt_at <= ${now}
-      AND o.suspended_at IS NULL AND (${organisationId ?? null}::text IS NULL OR o.id = ${organisationId ?? null})
-      AND coalesce(w.balance_nano, 0) - (SELECT coalesce(sum(amount), 0)::bigint FROM (${heldDeposits(now)}) held)
-        < a.threshold_cents * 10000000::bigint
-      AND NOT EXISTS (
-        SELECT 1 FROM top_ups t
-        WHERE t.organisation_id = o.id AND t.automatic AND t.status IN ('open', 'processing'))
-      AND (
-        SELECT coalesce(sum(t.amount_nano), 0) FROM top_ups t
-        WHERE t.organisation_id = o.id AND t.automatic AND t.status IN ('open', 'processing', 'paid', 'refunded')
-          AND t.created_at >= ${month}) + a.amount_cents * 10000000::bigint <= a.monthly_limit_cents * 10000000::bigint
-    ORDER BY a.updated_at, o.id LIMIT ${perRound}`
 }
 
 /** As the audit log shows them. */

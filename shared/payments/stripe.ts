@@ -161,9 +161,16 @@ export class StripeApi {
       )
       return chargeFact(payment)
     } catch (cause) {
-      const { type, code, payment_intent: payment } = cause as InstanceType<typeof Stripe.errors.StripeError>
+      const {
+        type,
+        statusCode,
+        code,
+        payment_intent: payment,
+      } = cause as InstanceType<typeof Stripe.errors.StripeError>
       if (type === 'StripeCardError' && payment) return chargeFact(payment)
-      if (type !== 'StripeCardError' && type !== 'StripeInvalidRequestError') throwUpstreamError(cause)
+      // 409: a request with the same key is still running.
+      const isRefused = type === 'StripeInvalidRequestError' && (statusCode === 400 || statusCode === 404)
+      if (type !== 'StripeCardError' && !isRefused) throwUpstreamError(cause)
       const failure = { code: code ?? 'refused', isFinal: true }
       return { what: 'charge_failed', topUpId, paymentId: null, amountCents, currency: 'usd', failure }
     }

@@ -9,6 +9,7 @@ import type { Connection, Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
 import { type Accounts, bookDeposit, type DepositMethod } from '../wallet/accounts.ts'
 import { topUpCause } from '../wallet/causes.ts'
+import { AutoCharges } from './auto-charges.ts'
 import { AutoTopUps } from './auto-top-ups.ts'
 import { lockAutoTopUp, noteOutcome } from './charge-outcome.ts'
 import { type ChargeFact, factOf, type PaymentFact, type ReturnFact, type TopUpFact } from './facts.ts'
@@ -30,8 +31,9 @@ export class TopUps {
   readonly #publicUrl: string
   readonly #achHoldMs: number
   readonly #stripe: StripeApi | null
-  /** Null when payments are not configured. */
+  /** Settings and charges of automatic top-ups; null when payments are not configured. */
   readonly automatic: AutoTopUps | null
+  readonly charges: AutoCharges | null
 
   constructor(options: { db: Database; accounts: Accounts; clock: Clock; log: Logger; config: Config }) {
     const { stripe, publicUrl, proxies } = options.config
@@ -42,8 +44,9 @@ export class TopUps {
     this.#publicUrl = publicUrl
     this.#achHoldMs = stripe?.achHoldMs ?? 0
     this.#stripe = stripe && new StripeApi({ ...stripe, proxies })
-    this.automatic =
-      this.#stripe && new AutoTopUps({ ...options, stripe: this.#stripe, publicUrl, apply: fact => this.apply(fact) })
+    this.automatic = this.#stripe && new AutoTopUps({ ...options, stripe: this.#stripe, publicUrl })
+    this.charges =
+      this.#stripe && new AutoCharges({ ...options, stripe: this.#stripe, apply: fact => this.apply(fact) })
   }
 
   /** Creates a top-up and returns the URL of its checkout page. Throws 404 without payments, 429 above the hourly limit, 502 when Stripe fails. */
