@@ -103,7 +103,9 @@ test.serial('403 for each role without the permission that a route needs', async
 
 /** What whoever sees and pays the organisation's money may call: each route is judged here once. */
 const ofMoney = [
+  'DELETE billing/card',
   'GET billing',
+  'GET billing/auto-top-up',
   'GET billing/ledger',
   'GET billing/ledger.csv',
   'GET billing/statement.pdf',
@@ -116,7 +118,9 @@ const ofMoney = [
   'GET usage/groups',
   'GET usage/groups.csv',
   'GET usage/groups.jsonl',
+  'POST billing/card',
   'POST top-ups',
+  'PUT billing/auto-top-up',
 ]
 
 test.serial('the billing role sees and does money, and nothing else', async t => {

@@ -268,6 +268,21 @@ test.serial('a lost event of a saved card, a card that is replaced, and one that
   t.like(view, { card: null, enabled: false })
   await take(t, gateway, [late])
   t.like(await person.read(), { card: null })
+  const entries = await gateway.services.db.auditEvent.findMany({
+    where: { organisationId: person.organisationId, action: { startsWith: 'auto_top_up.' } },
+    orderBy: { id: 'asc' },
+  })
+  t.deepEqual(
+    entries.map(({ action, actorName }) => [action.slice(12), actorName]),
+    [
+      ['card_requested', person.visitor.email],
+      ['card_saved', 'payment provider'],
+      ['changed', person.visitor.email],
+      ['card_requested', person.visitor.email],
+      ['card_saved', 'payment provider'],
+      ['card_removed', person.visitor.email],
+    ],
+  )
   const refused = await person.visitor.fetch(`${person.path}/auto-top-up`, { method: 'PUT', body: settings })
   await answersError(t, refused, 'invalid_request', 'enabled')
   t.is(await run(), 0)

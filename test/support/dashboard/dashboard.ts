@@ -85,12 +85,7 @@ export async function signUp(
 }
 
 /** Makes another person a member of an organisation, without an invitation. */
-export async function join(
-  gateway: Gateway,
-  userId: string,
-  organisationId: string,
-  role: Role,
-) {
+export async function join(gateway: Gateway, userId: string, organisationId: string, role: Role) {
   const id = `mem_${userId}_${organisationId}`
   await gateway.services.db.membership.create({ data: { id, organisationId, userId, role } })
 }
