@@ -11,7 +11,7 @@ import type { CardBehaviour } from '../emulators/stripe-cards.ts'
 import { answersError } from '../support/api/edge.ts'
 import { join, signUp } from '../support/dashboard/dashboard.ts'
 import { startGateway } from '../support/gateway.ts'
-import { MailServer } from '../support/io/mail-server.ts'
+import { MailServer, type ReceivedMail } from '../support/io/mail-server.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
 import { use, useGateway, useStores } from '../support/use.ts'
 import { deliver, paymentEnvironment, take } from '../support/wallet/payments.ts'
@@ -68,7 +68,13 @@ const topUps = ({ organisationId }: Saver) =>
 const spend = ({ organisationId }: Saver, usd: string) =>
   gateway.services.accounts.deposit({ organisationId, amountNano: -nanoFromUsd(usd), method: 'grant' })
 
-/** What the gateway sends for a charge: the emulator answers the next such request in this way. */
+/** The parts of an email as text (quoted-printable, in ASCII). */
+const textOf = ({ raw }: ReceivedMail) =>
+  raw
+    .replace(/=\r\n/g, '')
+    .replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+
+/** Whether a request is a charge. */
 const isCharge = ({ method, path }: Recorded) => method === 'POST' && path === '/v1/payment_intents'
 /** Stripe does what it is asked, and the answer is lost. */
 const lost: Reply = (request, response) => {
@@ -78,8 +84,12 @@ const lost: Reply = (request, response) => {
 /** The request does not reach Stripe. */
 const away: Reply = (_request, response) => void response.destroy()
 
-test.beforeEach(() => {
+test.beforeEach(async () => {
   nowMs = start
+  // What earlier tests left is neither charged nor told of.
+  await gateway.services.db.autoTopUp.updateMany({ data: { enabled: false } })
+  await raiseTopUpAlerts(gateway.services)
+  await sendAlertEmails(gateway.services)
   mail.received.length = 0
 })
 
@@ -109,7 +119,7 @@ test.serial(
     t.is(await raiseTopUpAlerts(gateway.services), 1)
     t.is(await raiseTopUpAlerts(gateway.services), 0)
     await sendAlertEmails(gateway.services)
-    t.regex(mail.received.at(-1)!.text, /\$100\.00 leave no room .* limit of \$120\.00 until 2027-04-01/)
+    t.regex(textOf(mail.received.at(-1)!), /\$100\.00 leave no room .* limit of \$120\.00 until 2027-04-01/)
     nowMs = Date.parse('2027-04-01T00:00:01Z')
     t.is(await run(), 1)
     t.is(charges(person).length, 3)
@@ -183,7 +193,7 @@ test.serial('declined three times: delayed, told to those who pay, turned off an
   t.is(await raiseTopUpAlerts(gateway.services), 1)
   await sendAlertEmails(gateway.services)
   t.deepEqual(mail.received.flatMap(({ to }) => to).sort(), [billing.visitor.email, person.visitor.email].sort())
-  t.regex(mail.received[0]!.text, /insufficient funds/)
+  t.regex(textOf(mail.received[0]!), /insufficient funds/)
   nowMs += hourMs
   await run()
   nowMs += dayMs
@@ -210,7 +220,7 @@ test.serial('a card that must be authenticated, was stolen or is gone', async t 
   await run()
   await raiseTopUpAlerts(gateway.services)
   await sendAlertEmails(gateway.services)
-  const text = mail.received[0]!.text
+  const text = textOf(mail.received[0]!)
   t.regex(text, /authenticate/)
   t.true(text.includes(`/dashboard/${authenticated.organisationId}/billing?amount=50`))
 
