@@ -3,7 +3,7 @@ import { createContext, useContext } from 'react'
 import { may, type Permission, type Role } from '../../../shared/base/roles.ts'
 import type { Me, MeAnswer, OrganisationSummary, PublicSettings } from '../wire/person.ts'
 import { ApiError, call } from './api.ts'
-import { navEntries } from './shell/nav.ts'
+import { pagePermissions } from './shell/page-permissions.ts'
 
 /** The signed-in user. Redirects to the sign-in if there is none. */
 export function useMe() {
@@ -58,7 +58,7 @@ export function placeOf(organisation: OrganisationSummary, me: Me): Place {
     home: `/${organisation.id}`,
     may: permission => may(organisation.role, permission),
     isOperatorView: false,
-    has: page => navEntries.some(({ path, permission }) => path === page && may(organisation.role, permission)),
+    has: page => Object.hasOwn(pagePermissions, page) && may(organisation.role, pagePermissions[page]!),
   }
 }
 
@@ -81,5 +81,14 @@ export function operatorPlaceOf(
     may: () => false,
     isOperatorView: true,
     has: page => pages.includes(page),
+  }
+}
+
+/** The service as a place: for pages that operators have of it as organisations have their own. */
+export function servicePlaceOf(me: Me): Place {
+  return {
+    ...{ id: 'operator', name: 'Operator area', suspended: false, require_two_factor: false, role: null, me },
+    ...{ base: '/dashboard/api/operator', home: '/operator', may: () => true, isOperatorView: false },
+    has: page => page === 'log-exports',
   }
 }

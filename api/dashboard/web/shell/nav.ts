@@ -18,16 +18,13 @@ import {
   IconWebhook,
 } from '@tabler/icons-react'
 import { type ComponentType, type LazyExoticComponent, lazy } from 'react'
-import type { Permission } from '../../../../shared/base/roles.ts'
 
 export type NavEntry = {
-  /** The path below the organisation: "keys". The page also handles all paths below it. */
+  /** The path below the organisation: "keys". The page also handles all paths below it. Who sees it: page-permissions.ts. */
   path: string
   label: string
   icon: Icon
   page: LazyExoticComponent<ComponentType>
-  /** What a role must include to see the page. */
-  permission: Permission
 }
 
 /** The pages of an organisation, in the groups of the navigation. */
@@ -40,35 +37,30 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
         label: 'Overview',
         icon: IconLayoutDashboard,
         page: lazy(() => import('../pages/overview/index.tsx')),
-        permission: 'use',
       },
       {
         path: 'playground',
         label: 'Playground',
         icon: IconMessage,
         page: lazy(() => import('../pages/playground/index.tsx')),
-        permission: 'use',
       },
       {
         path: 'models',
         label: 'Models',
         icon: IconBox,
         page: lazy(() => import('../pages/models/index.tsx')),
-        permission: 'use',
       },
       {
         path: 'presets',
         label: 'Presets',
         icon: IconAdjustments,
         page: lazy(() => import('../pages/presets/index.tsx')),
-        permission: 'use',
       },
       {
         path: 'keys',
         label: 'API keys',
         icon: IconKey,
         page: lazy(() => import('../pages/keys/index.tsx')),
-        permission: 'use',
       },
     ],
   },
@@ -80,42 +72,36 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
         label: 'Requests',
         icon: IconActivity,
         page: lazy(() => import('../pages/requests/index.tsx')),
-        permission: 'use',
       },
       {
         path: 'usage',
         label: 'Usage',
         icon: IconChartBar,
         page: lazy(() => import('../pages/usage/index.tsx')),
-        permission: 'view_money',
       },
       {
         path: 'jobs',
         label: 'Jobs',
         icon: IconListDetails,
         page: lazy(() => import('../pages/jobs/index.tsx')),
-        permission: 'use',
       },
       {
         path: 'batches',
         label: 'Batches',
         icon: IconStack2,
         page: lazy(() => import('../pages/batches/index.tsx')),
-        permission: 'use',
       },
       {
         path: 'webhooks',
         label: 'Webhooks',
         icon: IconWebhook,
         page: lazy(() => import('../pages/webhooks/index.tsx')),
-        permission: 'use',
       },
       {
         path: 'alerts',
         label: 'Alerts',
         icon: IconBell,
         page: lazy(() => import('../pages/alerts/index.tsx')),
-        permission: 'use',
       },
     ],
   },
@@ -127,35 +113,30 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
         label: 'Billing',
         icon: IconCreditCard,
         page: lazy(() => import('../pages/billing/index.tsx')),
-        permission: 'view_money',
       },
       {
         path: 'members',
         label: 'Members',
         icon: IconUsers,
         page: lazy(() => import('../pages/members/index.tsx')),
-        permission: 'view_money',
       },
       {
         path: 'audit',
         label: 'Audit log',
         icon: IconHistory,
         page: lazy(() => import('../pages/audit/index.tsx')),
-        permission: 'manage',
       },
       {
         path: 'log-exports',
         label: 'Log exports',
         icon: IconDatabaseExport,
         page: lazy(() => import('../pages/log-exports/index.tsx')),
-        permission: 'manage',
       },
       {
         path: 'settings',
         label: 'Settings',
         icon: IconSettings,
         page: lazy(() => import('../pages/settings/index.tsx')),
-        permission: 'use',
       },
     ],
   },
@@ -173,5 +154,6 @@ export const operatorPages = [
   { path: '/operator/organisations', label: 'Organisations' },
   { path: '/operator/people', label: 'Users' },
   { path: '/operator/notifications', label: 'Notifications' },
+  { path: '/operator/log-exports', label: 'Log exports' },
   { path: '/operator/audit', label: 'Audit' },
 ]
