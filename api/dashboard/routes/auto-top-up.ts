@@ -3,6 +3,7 @@ import { GatewayError } from '../../../shared/base/errors.ts'
 import { nanoFromCents, usdFromNano } from '../../../shared/base/money.ts'
 import type { Services } from '../../../shared/open-services.ts'
 import { type AutoTopUps, viewAutoTopUp } from '../../../shared/payments/auto-top-ups.ts'
+import { assertRateLimit } from '../../auth/limits.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { AutoTopUp, StartedCard } from '../wire/billing.ts'
 import { maximumUsd, minimumUsd } from './billing.ts'
@@ -10,6 +11,8 @@ import { maximumUsd, minimumUsd } from './billing.ts'
 const base = '/dashboard/api/organisations/{organisation}/billing'
 const shared = { tag: 'Dashboard', access: { permission: 'pay' } } as const
 const maximumMonthUsd = 100_000
+/** Per organisation. */
+const cardPages = { windowS: 3_600, max: 30 }
 
 const usd = (minimum: number, maximum: number) => z.number().min(minimum).max(maximum).multipleOf(0.01)
 const settings = z
@@ -63,9 +66,11 @@ const createCard = endpoint({
   path: `${base}/card`,
   summary: 'Create a page at which a card is saved for automatic top-ups',
   answers: { 201: { description: 'The page of the payment provider.' } },
-  errors: ['email_not_verified', 'not_found', 'upstream_error', 'upstream_invalid_response'],
-  handle({ services, organisationId, person, actor }): Promise<StartedCard> {
-    return automaticOf(services, person).createCardPage(organisationId, actor)
+  errors: ['email_not_verified', 'not_found', 'rate_limit_exceeded', 'upstream_error', 'upstream_invalid_response'],
+  async handle({ services, organisationId, person, actor }): Promise<StartedCard> {
+    const automatic = automaticOf(services, person)
+    await assertRateLimit(services.redis, `card-page:${organisationId}`, cardPages, 'Too many pages to save a card at.')
+    return automatic.createCardPage(organisationId, actor)
   },
 })
 
