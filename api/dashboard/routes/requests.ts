@@ -30,7 +30,7 @@ import type { ContentFacts } from '../wire/contents.ts'
 import type { RequestDetail, RequestFeedback, RequestFilters, RequestNeighbours } from '../wire/requests.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
-const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const shared = { tag: 'Dashboard', access: { permission: 'use' } } as const
 const maxChoices = 200
 const maxIdLength = 200
 

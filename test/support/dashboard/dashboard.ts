@@ -1,5 +1,6 @@
 import './cheap-passwords.ts'
 import type { Me, MeAnswer } from '../../../api/dashboard/wire/person.ts'
+import type { Role } from '../../../shared/base/roles.ts'
 import type { Gateway } from '../gateway.ts'
 
 let visitors = 0
@@ -84,12 +85,7 @@ export async function signUp(
 }
 
 /** Makes another person a member of an organisation, without an invitation. */
-export async function join(
-  gateway: Gateway,
-  userId: string,
-  organisationId: string,
-  role: 'member' | 'admin' | 'owner',
-) {
+export async function join(gateway: Gateway, userId: string, organisationId: string, role: Role) {
   const id = `mem_${userId}_${organisationId}`
   await gateway.services.db.membership.create({ data: { id, organisationId, userId, role } })
 }

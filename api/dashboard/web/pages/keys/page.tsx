@@ -88,7 +88,7 @@ export function KeyPage({ name }: { name: string }) {
 
 function KeyTabs({ apiKey }: { apiKey: DashboardKey }) {
   const { may, isOperatorView } = usePlace()
-  const hasHistory = may('admin') || isOperatorView
+  const hasHistory = may('manage') || isOperatorView
   const [tab, setTab] = useFilter('tab')
   return (
     <Tabs value={tab || 'usage'} onChange={value => setTab(value === 'usage' ? '' : (value ?? ''))} keepMounted={false}>
@@ -96,7 +96,7 @@ function KeyTabs({ apiKey }: { apiKey: DashboardKey }) {
         <Tabs.Tab value="usage">Usage</Tabs.Tab>
         <Tabs.Tab value="policy">Policy</Tabs.Tab>
         {!isOperatorView && <Tabs.Tab value="code">Code</Tabs.Tab>}
-        {may('admin') && <Tabs.Tab value="logging">Logging</Tabs.Tab>}
+        {may('manage') && <Tabs.Tab value="logging">Logging</Tabs.Tab>}
         {hasHistory && <Tabs.Tab value="history">History</Tabs.Tab>}
       </Tabs.List>
       <Tabs.Panel value="usage">
@@ -110,7 +110,7 @@ function KeyTabs({ apiKey }: { apiKey: DashboardKey }) {
       <Tabs.Panel value="code">
         <KeyCode apiKey={apiKey} />
       </Tabs.Panel>
-      {may('admin') && (
+      {may('manage') && (
         <Tabs.Panel value="logging">
           <KeyLogging apiKey={apiKey} />
         </Tabs.Panel>

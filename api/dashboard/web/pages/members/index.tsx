@@ -22,13 +22,13 @@ type Invitation = { id: string; email: string; role: string; status: string; exp
 export default function Members() {
   const place = usePlace()
   const members = useMembers()
-  const isAdmin = place.may('admin')
+  const isAdmin = place.may('manage')
   const budgets = useBudgets()
   const [owner, setOwner] = useState<BudgetOwner | null>(null)
   return (
     <Page
       title="Members"
-      description="Members can view everything and manage the API keys that they created. Admins manage all API keys, webhooks and members. Owners also manage billing and other owners."
+      description="Members can view everything and manage the API keys that they created. The role billing sees and pays what is spent, and nothing else. Admins manage all API keys, webhooks and members. Owners also manage billing, who has that role, and other owners."
     >
       <OrganisationBudget onEdit={setOwner} />
       <Show query={members}>
@@ -78,7 +78,7 @@ function columns(
   onRemove: (member: Member) => void,
 ): Column<Member>[] {
   const { me, home } = place
-  const isAdmin = place.may('admin')
+  const isAdmin = place.may('manage')
   const ownerOf = ({ user_id: scope, name }: Member) => ({ scope, name })
   const budgetOf = ({ user_id: id }: Member) => budgets.find(({ scope }) => scope === id)
   return [
@@ -94,12 +94,15 @@ function columns(
       header: 'API keys',
       kind: 'number',
       card: 'labelled',
-      cell: ({ user_id, name, keys }) => (
-        <Anchor component={Link} href={`${home}/keys?member=${user_id}`} size="sm">
-          {count(keys)}
-          <VisuallyHidden> API keys of {name}</VisuallyHidden>
-        </Anchor>
-      ),
+      cell: ({ user_id, name, keys }) =>
+        place.has('keys') ? (
+          <Anchor component={Link} href={`${home}/keys?member=${user_id}`} size="sm">
+            {count(keys)}
+            <VisuallyHidden> API keys of {name}</VisuallyHidden>
+          </Anchor>
+        ) : (
+          count(keys)
+        ),
     },
     {
       header: 'Spend this month',
