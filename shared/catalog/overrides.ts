@@ -98,7 +98,7 @@ export type Server = { row: ProviderRow; apiKeys: readonly string[] }
 /** Why an override has no effect. */
 export type OverrideFault = { kind: OverrideKind; name: string; field: string; message: string }
 
-type Base = Pick<Catalog, 'models' | 'providers' | 'retired'>
+type Base = Pick<Catalog, 'models' | 'providers' | 'retired' | 'namedClouds'>
 
 /**
  * Applies overrides to the catalog of the files: added providers, servers and models first, then changes of models, aliases, and
@@ -117,7 +117,7 @@ export function applyOverrides(
       if (fault) faults.push({ kind, name: override.name, field: fault[0], message: fault[1] })
     }
   }
-  return { catalog: buildCatalog(state.models, state.providers, base.retired), faults }
+  return { catalog: buildCatalog(state.models, state.providers, base.retired, base.namedClouds), faults }
 }
 
 type State = { models: Map<string, ModelRow>; providers: Map<string, ProviderRow> }

@@ -119,7 +119,8 @@ export function memberOf({ sealer }: CacheServices, policy: Policy, parts: reado
 /** What a policy says about the models and providers that may answer: keys that differ in it share no answers. */
 export function accessOf({ mode, allowlist, deniedTiers, provider, ownKeys }: Policy): string {
   const lists = [allowlist, deniedTiers].map(list => list && [...list].sort())
-  return JSON.stringify([mode, ...lists, provider, ownKeys?.mode ?? null])
+  const own = ownKeys && [ownKeys.mode, ...ownKeys.keys.map(({ id }) => id)]
+  return JSON.stringify([mode, ...lists, provider, own])
 }
 
 /** Reads an answer; null if there is none, or if the cache does not answer in time. */
