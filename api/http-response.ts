@@ -42,10 +42,9 @@ function ignore(): void {}
 const pendingFlushes = new WriteBurst((client: HttpResponse) => client.flush())
 
 /**
- * The HTTP implementation of ResponseWriter. Streams are framed here: Node's own chunked writer sends every chunk in
- * three pieces, which costs more than the rest of relaying it. What is written within one turn of the event loop is
- * joined here and leaves in one write at its end (`WriteBurst`): corking the connection would do the same at twice the
- * cost.
+ * The HTTP implementation of ResponseWriter. Streams are framed here with one write per event: Node's own chunked
+ * writer sends every chunk in three pieces, which costs more than the rest of relaying it. Writes within one turn of
+ * the event loop are flushed together at its end (`WriteBurst`).
  */
 export class HttpResponse implements ResponseWriter {
   gone = false
@@ -67,13 +66,10 @@ export class HttpResponse implements ResponseWriter {
   #abandoned = false
   #onClosed: (() => void) | null = null
   #isEndWatched = false
+  /** The connection while writes to it are corked. */
+  #corked: Socket | null = null
   /** A complete response that is about to be sent. */
   #body: string | Buffer | null = null
-  /** Whether the head of a stream waits for its first chunk. */
-  #isCorked = false
-  /** The chunks of a stream that are about to be sent, framed; '' = none. */
-  #chunks = ''
-  /** Of the body or the chunks that are about to be sent. */
   #encoding: Encoding = 'latin1'
   readonly #timeouts: ReadTimeouts
   /** The budget that counts this response's unsent bytes; absent if the caller is not identified. */
@@ -164,6 +160,15 @@ export class HttpResponse implements ResponseWriter {
     pendingFlushes.add(this)
   }
 
+  /** Corks the connection: writes from now on are flushed at the end of the turn. */
+  #cork(): void {
+    const { socket } = this.#response
+    if (this.#corked || !socket) return
+    this.#corked = socket
+    socket.cork()
+    pendingFlushes.add(this)
+  }
+
   /** Sends what is held back. */
   flush(): void {
     if (this.#body !== null) {
@@ -171,12 +176,8 @@ export class HttpResponse implements ResponseWriter {
       this.#body = null
       this.#watchEnd()
     }
-    if (this.#chunks !== '') {
-      this.#socket!.write(this.#chunks, this.#encoding)
-      this.#chunks = ''
-    }
-    if (this.#isCorked) this.#socket!.uncork()
-    this.#isCorked = false
+    this.#corked?.uncork()
+    this.#corked = null
   }
 
   open(headers: Record<string, string>): void {
@@ -198,11 +199,8 @@ export class HttpResponse implements ResponseWriter {
     // Own framing needs exclusive use of the connection: HTTP/1.1, and no earlier pipelined response in progress.
     if (isFile || !socket || !response.chunkedEncoding || response.writableLength > 0) return
     this.#socket = socket
-    // The head leaves with the first chunk.
-    socket.cork()
-    this.#isCorked = true
+    this.#cork()
     response.flushHeaders()
-    pendingFlushes.add(this)
   }
 
   write(text: string, encoding: Encoding): boolean {
@@ -211,13 +209,8 @@ export class HttpResponse implements ResponseWriter {
     const socket = this.#socket
     if (!socket) return this.#response.write(text, encoding)
     const length = encoding === 'latin1' ? text.length : Buffer.byteLength(text)
-    if (this.#encoding !== encoding) this.flush()
-    this.#encoding = encoding
-    const isFirst = this.#chunks === '' && !this.#isCorked
-    this.#chunks += `${length.toString(16)}\r\n${text}\r\n`
-    if (isFirst) pendingFlushes.add(this)
-    if (socket.writableLength + this.#chunks.length >= socket.writableHighWaterMark) this.flush()
-    return !socket.writableNeedDrain
+    this.#cork()
+    return socket.write(`${length.toString(16)}\r\n${text}\r\n`, encoding)
   }
 
   send(bytes: Uint8Array): boolean {
@@ -272,9 +265,7 @@ export class HttpResponse implements ResponseWriter {
     const kept = this.#kept
     if (kept) this.onAnswer!(200, kept.headers, Buffer.concat(kept.parts))
     else {
-      // Node uncorks the connection at the end: the last chunks leave with the terminator.
-      this.#socket?.cork()
-      this.flush()
+      // Node uncorks the connection here.
       this.#response.end()
       this.#watchEnd()
     }
