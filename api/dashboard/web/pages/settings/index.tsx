@@ -1,9 +1,10 @@
-import { Anchor, Button, Stack, Text } from '@mantine/core'
+import { Anchor, Button, Text } from '@mantine/core'
 import { useState } from 'react'
 import { Link } from 'wouter'
 import { Copy } from '../../components/copy.tsx'
 import { Page } from '../../components/page.tsx'
 import { Section } from '../../components/section.tsx'
+import { Together } from '../../components/together.tsx'
 import { usePlace } from '../../session.tsx'
 import { useMembers } from '../members/member.ts'
 import { Removal } from '../members/removal.tsx'
@@ -19,7 +20,7 @@ export default function Settings() {
   const isAdmin = may('admin')
   return (
     <Page title="Settings" description="What applies to the whole organisation. Admins and owners can change it.">
-      <Stack gap="xl">
+      <Together gap="xl">
         <Section title="General">
           {isAdmin ? <RenameForm /> : <Text size="sm">{name}</Text>}
           <Text size="sm" c="dimmed" component="div" style={{ overflowWrap: 'anywhere' }}>
@@ -58,7 +59,7 @@ export default function Settings() {
             revoke the API keys and remove the members; the operator of this service can do the rest.
           </Text>
         </Section>
-      </Stack>
+      </Together>
     </Page>
   )
 }
