@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
+import { parseDeployments } from '../../shared/catalog/regions.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { newProviderKey, presentProviderKey } from '../../shared/providers/provider-keys.ts'
 import { findOrganisation, org } from './flags.ts'
@@ -12,6 +13,13 @@ const list = z.string().transform(text =>
     .map(item => item.trim())
     .filter(Boolean),
 )
+/** As in `AZURE_DEPLOYMENTS`. */
+const deployments = z.string().transform((text, context) => {
+  const found = parseDeployments(text)
+  if (found) return found
+  context.addIssue('must be a list such as model=deployment,model=deployment@eu')
+  return z.NEVER
+})
 const { provider, name } = newProviderKey.shape
 
 type Shown = ReturnType<typeof presentProviderKey>
@@ -29,7 +37,7 @@ export const ownKeys: Command[] = [
   command({
     name: 'own-key add',
     summary: 'Stores a provider key of an organisation; its secret is read from a file, or from /dev/stdin.',
-    help: '--org ID --provider P --name N --secret-file FILE [--models a,b] [--key-ids key_…,key_…]',
+    help: '--org ID --provider P --name N --secret-file FILE [--models a,b] [--key-ids key_…,key_…] [--resource NAME --deployments model=deployment,…]',
     flags: z.strictObject({
       org,
       provider,
@@ -37,10 +45,13 @@ export const ownKeys: Command[] = [
       secret_file: z.string().min(1),
       models: list.optional(),
       key_ids: list.optional(),
+      resource: z.string().optional(),
+      deployments: deployments.optional(),
     }),
-    async run(services, { org, secret_file: file, ...fields }) {
+    async run(services, { org, secret_file: file, resource, deployments = [], ...fields }) {
       await findOrganisation(services, org)
-      const input = newProviderKey.parse({ ...fields, secret: await readFile(file, 'utf8') })
+      const place = resource === undefined ? {} : { resource: { name: resource, deployments } }
+      const input = newProviderKey.parse({ ...fields, ...place, secret: await readFile(file, 'utf8') })
       return shown(presentProviderKey(await services.providerKeys.create(org, input, operatorActor)))
     },
   }),

@@ -16,7 +16,7 @@ const paging = {
   next_token: z.string().min(1).max(2_000).optional().describe('The `next_token` of the previous page.'),
 }
 const word = z.string().min(1).max(64)
-const errors: ErrorCode[] = ['upstream_error', 'upstream_timeout']
+const errors: ErrorCode[] = ['upstream_error', 'upstream_timeout', 'own_key_refused']
 const shared = { tag: 'Talking avatars', method: 'get', access: { scope: null } } as const
 
 export const listAvatars = endpoint({
@@ -31,7 +31,7 @@ export const listAvatars = endpoint({
   async handle({ services, apiKey, query: { type, limit, next_token }, ctx }) {
     ctx.set(await admitFree(services, apiKey))
     const listing = { limit, nextToken: next_token ?? null, ...(type && { type }) }
-    const { data, nextToken } = await listCatalog(services, apiKey.policy.environment, 'avatars', listing)
+    const { data, nextToken } = await listCatalog(services, apiKey.policy, 'avatars', listing)
     return page('avatar', data, nextToken)
   },
 })
@@ -51,7 +51,7 @@ export const listVoices = endpoint({
   async handle({ services, apiKey, query: { language, limit, next_token }, ctx }) {
     ctx.set(await admitFree(services, apiKey))
     const listing = { limit, nextToken: next_token ?? null, ...(language && { language }) }
-    const { data, nextToken } = await listCatalog(services, apiKey.policy.environment, 'voices', listing)
+    const { data, nextToken } = await listCatalog(services, apiKey.policy, 'voices', listing)
     return page('voice', data, nextToken)
   },
 })

@@ -5,7 +5,7 @@ import { type Config, ConfigError } from '../base/config.ts'
 import { keyText } from '../base/issue-text.ts'
 import { nearestName } from '../base/near-misses.ts'
 import { aliasFaults, dropTakenAliases, namesOf } from './aliases.ts'
-import { placeRegions } from './regions.ts'
+import { type NamedClouds, namedCloudsOf, placeRegions } from './regions.ts'
 import { resolveReferences, sendable } from './request-additions.ts'
 import {
   type AddedDeployment,
@@ -40,6 +40,8 @@ export type Catalog = {
   providers: ReadonlyMap<string, ProviderRow>
   /** What replaces names that no row has, by the name in lower case. */
   retired: ReadonlyMap<string, RetiredNames>
+  /** What own keys of organisations reach at resources of theirs. */
+  namedClouds: NamedClouds
   /** Finds the row of a client's slug: an id or alias, optionally prefixed with `owned_by/`, case-insensitive. */
   find(slug: string): ModelRow | undefined
   /** The providers of a model, in the row's order. */
@@ -101,7 +103,7 @@ export function loadCatalog(
   const all = { models: rowsOf(models), providers: rowsOf(providers) }
   const rows = settings ? placeRegions(all, settings, faults) : all
   if (faults.length > 0) throw new CatalogError(faults)
-  return buildCatalog(rows.models, rows.providers, rowsOf(retired))
+  return buildCatalog(rows.models, rows.providers, rowsOf(retired), namedCloudsOf(all))
 }
 
 type SourceRow<Row> = { file: string; row: Row }
@@ -267,6 +269,7 @@ export function buildCatalog(
   models: ReadonlyMap<string, ModelRow>,
   providers: ReadonlyMap<string, ProviderRow>,
   retired: Catalog['retired'],
+  namedClouds: NamedClouds = { providers: new Map(), deployments: new Map() },
 ): Catalog {
   const bySlug = new Map<string, ModelRow>()
   for (const row of models.values()) for (const name of namesOf(row).aliases) bySlug.set(name, row)
@@ -284,6 +287,7 @@ export function buildCatalog(
     models,
     providers,
     retired,
+    namedClouds,
     find: slug => models.get(slug) ?? bySlug.get(slug.toLowerCase()),
     targets: model => targets.get(model) ?? [],
   }
@@ -316,6 +320,10 @@ export class LiveCatalog implements Catalog {
 
   get retired(): Catalog['retired'] {
     return this.#current.retired
+  }
+
+  get namedClouds(): NamedClouds {
+    return this.#current.namedClouds
   }
 
   find(slug: string): ModelRow | undefined {

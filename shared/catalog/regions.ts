@@ -15,6 +15,8 @@ type Settings = ReadonlyMap<string, ProviderSettings>
 type Rows = { models: ReadonlyMap<string, ModelRow>; providers: ReadonlyMap<string, ProviderRow> }
 
 const regionName = /^[a-z0-9][a-z0-9-]{0,39}$/
+/** The zone of deployments whose prices are the cloud's common ones. */
+const globalZone = 'global'
 const namedDeployment = /^([^=@\s]+)=([^=@\s]+?)(?:@([a-z-]+))?$/
 
 /** The cloud or provider that a name begins with. */
@@ -103,7 +105,8 @@ export function placeRegions({ models, providers }: Rows, settings: Settings, fa
 
 /** A provider, or one of its regions, with the deployments that its operator names; null = models have one name everywhere. */
 type Place = { row: ProviderRow; variable: string; deployments: NamedDeployment[] | null }
-type NamedDeployment = { model: string; name: string; zone: string | undefined }
+/** `zone`: whose price it has, such as `eu`; undefined = the region's own. */
+type NamedDeployment = { model: string; name: string; zone?: string | undefined }
 
 /** The places of a provider that is configured; null for any other, and for one without regions and named deployments. */
 function placesOf(row: ProviderRow, settings: Settings, faults: string[]): Place[] | null {
@@ -172,7 +175,7 @@ function deployAt(model: ModelRow, { regions, ...offer }: Deployment, faults: st
     if (deployments && !named) return []
     const zone = named?.zone ?? row.region ?? ''
     const differing = differenceIn(regions ?? {}, zone)
-    if (named?.zone !== undefined && named.zone !== 'global' && !differing)
+    if (named?.zone !== undefined && named.zone !== globalZone && !differing)
       faults.push(`${variable}: ${model.id} has no price for the zone "${named.zone}"`)
     if (differing === null) return []
     return [{ ...offer, ...differing, provider: row.name, ...(named && { upstream_model: named.name }) }]
@@ -197,6 +200,62 @@ function checkDeployments({ row, variable, deployments }: Place, models: readonl
       ?.providers.some(({ provider }) => namesProvider(here, provider))
     if (!served) addOnce(faults, `${variable}: the catalog has no model "${model}" at ${family}`)
   }
+}
+
+/**
+ * Clouds whose deployments have names of an account, as the files have them, without the operator's regions and names: for own keys of
+ * organisations, which bring a resource of theirs. `deployments`: by the id of their model.
+ */
+export type NamedClouds = {
+  providers: ReadonlyMap<string, ProviderRow>
+  deployments: ReadonlyMap<string, readonly Deployment[]>
+}
+
+/** The clouds of these rows whose deployments have names of an account. */
+export function namedCloudsOf({ models, providers }: Rows): NamedClouds {
+  const clouds = new Map([...providers].filter(([, row]) => row.named_deployments))
+  const deployments = new Map<string, Deployment[]>()
+  for (const { id, providers } of models.values()) {
+    const offers = providers.filter(({ provider }) => clouds.has(provider))
+    if (offers.length > 0) deployments.set(id, offers)
+  }
+  return { providers: clouds, deployments }
+}
+
+/** A resource of an account at a cloud, by the name that is part of its addresses, and its deployments. */
+export type CloudResource = { name: string; deployments: NamedDeployment[] }
+
+/** The rows of a cloud with the base URLs of a resource. */
+export function providersAtResource({ providers }: NamedClouds, cloud: string, { name }: CloudResource): ProviderRow[] {
+  const rows = [...providers.values()].filter(row => familyOf(row.name) === cloud)
+  return rows.map(row => ({ ...row, base_url: row.base_url.replaceAll('{region}', name) }))
+}
+
+/** What a model is at a resource: nothing if it has no deployment of it, or if the zone has no price. */
+export function placeAtResource(
+  clouds: NamedClouds,
+  cloud: string,
+  resource: CloudResource,
+  model: string,
+): { deployment: Deployment; provider: ProviderRow }[] {
+  const named = resource.deployments.find(one => one.model === model)
+  const offers = named ? (clouds.deployments.get(model) ?? []) : []
+  if (!named || offers.length === 0) return []
+  const rows = new Map(providersAtResource(clouds, cloud, resource).map(row => [row.name, row]))
+  return offers.flatMap(({ regions = {}, ...offer }) => {
+    const provider = rows.get(offer.provider)
+    const { zone = globalZone } = named
+    const differing = differenceIn(regions, zone)
+    if (!provider || differing === null || (zone !== globalZone && !differing)) return []
+    return [{ deployment: { ...offer, ...differing, upstream_model: named.name }, provider }]
+  })
+}
+
+/** Reads a list such as `model=deployment,model=deployment@eu`; null if it is none. */
+export function parseDeployments(text: string): NamedDeployment[] | null {
+  const found = splitList(text).map(item => namedDeployment.exec(item))
+  if (found.length === 0 || found.includes(null)) return null
+  return found.map(match => ({ model: match![1]!, name: match![2]!, ...(match![3] && { zone: match![3] }) }))
 }
 
 function isJsonObject(text: string): boolean {

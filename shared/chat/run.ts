@@ -30,7 +30,7 @@ import { type Decision, route } from '../routing/router.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { billAborted, unbilled } from './abandoned-usage.ts'
 import { type Attempt, isStopped, type ReceivedAnswer, receiveAnswer, serializeAnswer } from './attempt.ts'
-import { bill } from './bill.ts'
+import { bill, isBilledAsStated } from './bill.ts'
 import type { Billing, ChatFormat, StreamInfo } from './chat-format.ts'
 import { chatFormats } from './chat-formats.ts'
 import { withLeadingItem } from './leading-item.ts'
@@ -356,6 +356,7 @@ class Run<K extends DirectKind> extends BaseRun {
     }
     if (error) return { ...billed, ...(await this.#endBroken(monitor, relay, withoutSecret(error, monitor.route))) }
     open()
+    relay.restate?.(billed.shownUsage)
     const stored = await this.#store(relay)
     const ending = { usage: billed.shownUsage, provider: target.provider.name, ...(stored && { response: stored }) }
     this.client.write(relay.formatEnding(ending), relay.encoding)
@@ -416,16 +417,17 @@ class Run<K extends DirectKind> extends BaseRun {
     return this.#cover(await billAborted(this.services, this.#format, this.#input, call))
   }
 
-  #streamInfo({ model }: Target): StreamInfo<K> {
+  #streamInfo(target: Target): StreamInfo<K> {
     const { features, includeUsage, requestId, body, storage, leading } = this.#input
     return {
       id: this.id,
       created: Math.floor(this.startedMs / 1000),
-      model: model.id,
+      model: target.model.id,
       choices: features.choices,
       includeUsage,
       requestId,
       request: body,
+      isBilled: (stated, written, bill) => isBilledAsStated(stated, written, { target, features }, bill),
       ...(storage && { fields: storage.fields }),
       ...(leading && { leading }),
     }

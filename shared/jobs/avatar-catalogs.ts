@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
+import type { Policy } from '../keys/policy.ts'
 import type { Platform } from '../platform.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from '../providers/avatar-catalog.ts'
 import { ProviderError } from '../providers/provider-error.ts'
-import type { Environment, OpenCatalog } from '../providers/upstreams.ts'
+import type { OpenCatalog } from '../providers/upstreams.ts'
 
 type Entries = { avatars: Avatar; voices: Voice }
 /** The list request: `type` filters avatars, `language` voices. `nextToken` is one of our own tokens. */
@@ -18,20 +19,21 @@ const maxPageChars = 256 * 1_024
 
 /**
  * Lists one page of the avatars or voices of all providers that serve an avatar model in this environment, provider by
- * provider. Throws a GatewayError: 400 naming `next_token`, `type` or `language`, 502 and 504 when a provider cannot be
+ * provider; those of own provider keys are the organisation's own.  Throws a GatewayError: 400 naming `next_token`, `type` or `language`, 502 and 504 when a provider cannot be
  * read and no page of it is cached, 503.
  */
 export async function listCatalog<K extends keyof Entries>(
   services: Platform,
-  environment: Environment,
+  { environment, ownKeys }: Pick<Policy, 'environment' | 'ownKeys'>,
   what: K,
   { nextToken, ...listing }: Listing,
 ): Promise<CatalogPage<Entries[K]>> {
-  const catalogs = services.upstreams.avatarCatalogs(environment)
+  const catalogs = services.upstreams.avatarCatalogs(environment, ownKeys)
   const { at, token } = nextToken === null ? { at: 0, token: null } : positionOf(catalogs, nextToken)
   const catalog = catalogs[at]
   if (!catalog) return { data: [], nextToken: null }
-  const read = environment === 'test' ? readPage<K> : readCachedPage<K>
+  // Those of organisations' accounts are not kept: they would be as many as their keys.
+  const read = environment === 'test' || catalog.ownKeyId ? readPage<K> : readCachedPage<K>
   const page = await read(services, catalog, what, { ...listing, token })
   const next = page.nextToken === null ? catalogs[at + 1] : catalog
   return { data: page.data, nextToken: next ? tokenOf(next, page.nextToken) : null }
@@ -39,15 +41,20 @@ export async function listCatalog<K extends keyof Entries>(
 
 const position = z.tuple([z.string(), z.string().max(1_000).nullable()])
 
-function tokenOf({ provider }: OpenCatalog, token: string | null): string {
-  return Buffer.from(JSON.stringify([provider, token])).toString('base64url')
+function tokenOf(catalog: OpenCatalog, token: string | null): string {
+  return Buffer.from(JSON.stringify([placeOf(catalog), token])).toString('base64url')
+}
+
+/** The place of a catalog among all, which later pages name. */
+function placeOf({ provider, ownKeyId }: OpenCatalog): string {
+  return ownKeyId ?? provider
 }
 
 /** The position at which a page starts: the provider's index and the provider's own token. Throws 400. */
 function positionOf(catalogs: OpenCatalog[], nextToken: string): { at: number; token: string | null } {
   const parsed = position.safeParse(parseJson(Buffer.from(nextToken, 'base64url').toString()))
   const [name, token] = parsed.data ?? [null, null]
-  const at = catalogs.findIndex(({ provider }) => provider === name)
+  const at = catalogs.findIndex(catalog => placeOf(catalog) === name)
   if (at < 0) throw invalidToken()
   return { at, token }
 }
@@ -115,7 +122,11 @@ async function cachePage({ redis }: Platform, key: string, field: string, page: 
 }
 
 /** The error for the client: which provider failed and how, never a secret or a URL. */
-function toGatewayError({ provider }: OpenCatalog, query: CatalogQuery, error: ProviderError): GatewayError {
+function toGatewayError({ provider, ownKeyId }: OpenCatalog, query: CatalogQuery, error: ProviderError): GatewayError {
+  if (ownKeyId !== null && error.reason === 'auth')
+    return new GatewayError('own_key_refused', `${provider} refused the provider key \`${ownKeyId}\`.`, {
+      cause: error,
+    })
   if (error.reason === 'invalid_request') {
     if (query.token !== null) return invalidToken(error)
     for (const param of ['type', 'language'] as const)

@@ -1,3 +1,4 @@
+import type { CloudResource } from '../catalog/regions.ts'
 import type { ApiKey, ProviderKey } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 
@@ -14,6 +15,8 @@ export type OwnKey = {
   secret: string
   /** Null = all models. */
   models: ReadonlySet<string> | null
+  /** Null = the provider's models have the same names in every account. */
+  resource: CloudResource | null
 }
 
 /** The provider keys of its organisation that a key may use; null in a policy = the operator's keys. */
@@ -56,6 +59,14 @@ export async function findOwnKeys(db: Connection, keyId: string): Promise<OwnKey
 }
 
 /** A provider key's row as requests need it. */
-export function ownKeyOf({ id, provider, name, last4, secret, models }: ProviderKey): OwnKey {
-  return { id, provider, name, last4, secret, models: models.length > 0 ? new Set(models) : null }
+export function ownKeyOf({ id, provider, name, last4, secret, models, resource }: ProviderKey): OwnKey {
+  return {
+    id,
+    provider,
+    name,
+    last4,
+    secret,
+    models: models.length > 0 ? new Set(models) : null,
+    resource: resource as CloudResource | null,
+  }
 }

@@ -36,7 +36,7 @@ export type Connection = {
  * the operator's target of the same model and provider.
  */
 export type OwnAccount = {
-  connection: Connection
+  readonly connection: Connection
   /** See `ownKeyMarginPpm` in own-accounts.ts. */
   marginPpm: bigint
   /** The name of its concurrency limit for delayed work. */

@@ -1,4 +1,5 @@
 import { createHash, createHmac } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import type { Config, ProviderSettings } from '../base/config.ts'
 import { requestDeadlineMs } from '../base/deadlines.ts'
 import { directConnection, proxyFor } from '../base/proxies.ts'
@@ -28,6 +29,8 @@ const hasTokens: ReadonlySet<string> = new Set(['entra', 'google'])
 /** Maximum connections per process and provider. */
 const connectionsPerProvider = 8_192
 const maxFormerKeys = 20
+/** Resources of organisations at clouds, to which connections are kept. */
+const maxResources = 500
 
 /**
  * The connections to the configured providers, by provider name. A provider without a key is disabled, except one that knows the
@@ -47,6 +50,11 @@ export class Connections {
   readonly #retired = new Map<string, Connection>()
   /** Connections to providers for which the operator has no key; bounded by the catalog. */
   readonly #keyless = new Map<string, Connection>()
+  /** Connections to resources of organisations, by their base URLs. Those that are dropped end with their calls. */
+  readonly #resources = new LRUCache<string, Connection>({
+    max: maxResources,
+    dispose: ({ pool }) => void pool.close(),
+  })
   readonly #config: Config
   readonly #clock: Clock
   /** The identities whose tokens are valid in all regions, by kind and credentials. */
@@ -92,6 +100,17 @@ export class Connections {
     if (baseUrl.includes('{') || !protocols[row.protocol]) return null
     const connection = this.#open(row, baseUrl, [], settings?.proxy)
     this.#keyless.set(row.name, connection)
+    return connection
+  }
+
+  /** The connection to a resource of an organisation at a cloud, whose base URL the provider has; without keys. */
+  atResource(provider: ProviderRow): Connection {
+    let connection = this.#resources.get(provider.base_url)
+    if (!connection) {
+      const settings = settingsOf(this.#config.providers, provider)
+      connection = this.#open(provider, provider.base_url, [], settings?.proxy)
+      this.#resources.set(provider.base_url, connection)
+    }
     return connection
   }
 
@@ -199,7 +218,8 @@ export class Connections {
   /** Closes every connection and aborts exchanges in progress. */
   async close(): Promise<void> {
     const servers = Array.from(this.#servers.values(), ({ connection }) => connection)
-    const all = [...this.#connections.values(), ...servers, ...this.#retired.values(), ...this.#keyless.values()]
+    const others = [...this.#retired.values(), ...this.#keyless.values(), ...this.#resources.values()]
+    const all = [...this.#connections.values(), ...servers, ...others]
     const configured = [...this.#configured.values()]
     for (const { credentials } of [...all, ...configured]) for (const { identity } of credentials) identity?.close()
     await Promise.all(all.map(({ pool }) => pool.destroy()))

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import type { Config } from '../base/config.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import { familyOf } from '../catalog/regions.ts'
+import { familyOf, placeAtResource } from '../catalog/regions.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
 import type { Sealer } from '../io/sealer.ts'
 import type { OwnKey, OwnKeys } from '../keys/own-keys.ts'
@@ -20,9 +20,9 @@ export function isOwnKeyId(id: string | null): boolean {
   return id?.startsWith('pkey_') === true
 }
 
-/** Whether organisations can bring keys for a provider: it has keys, and its models have the same names in every account. */
-export function takesOwnKeys({ auth, named_deployments }: ProviderRow): boolean {
-  return auth !== 'none' && !named_deployments
+/** Whether organisations can bring keys for a provider. */
+export function takesOwnKeys({ auth }: ProviderRow): boolean {
+  return auth !== 'none'
 }
 
 /** The fee for calls with own keys, as the parts per million of the provider's price that are charged beyond it. */
@@ -67,12 +67,39 @@ export class OwnAccounts {
   }
 
   #findTargets(model: ModelRow, { keys }: OwnKeys): Target[] {
-    const isUsable = (key: OwnKey, provider: ProviderRow) =>
-      key.provider === familyOf(provider.name) && (key.models === null || key.models.has(model.id))
-    return this.#options.catalog.targets(model).flatMap(({ deployment, provider }) => {
-      const usable = takesOwnKeys(provider) ? keys.filter(key => isUsable(key, provider)) : []
-      return this.#accounts(provider, usable).map(own => ({ model, deployment, provider, own }))
+    const usable = keys.filter(key => key.models === null || key.models.has(model.id))
+    const shared = this.#options.catalog.targets(model).flatMap(({ deployment, provider }) => {
+      if (!takesOwnKeys(provider) || provider.named_deployments) return []
+      const ofProvider = usable.filter(key => key.provider === familyOf(provider.name))
+      return this.#accounts(provider, ofProvider).map(own => ({ model, deployment, provider, own }))
     })
+    return [...shared, ...usable.flatMap(key => this.#targetsAtResource(model, key))]
+  }
+
+  /** The targets of a model at the resource of a key; none for keys without one. */
+  #targetsAtResource(model: ModelRow, key: OwnKey): Target[] {
+    if (!key.resource) return []
+    const { namedClouds } = this.#options.catalog
+    return placeAtResource(namedClouds, key.provider, key.resource, model.id).map(({ deployment, provider }) => ({
+      model,
+      deployment,
+      provider,
+      own: this.accountAtResource(provider, this.credential(key, provider)),
+    }))
+  }
+
+  /** The access to the resource of a key. `provider`: with the base URL of the resource. */
+  accountAtResource(provider: ProviderRow, credential: Credential): OwnAccount {
+    const { connections, config } = this.#options
+    return {
+      // Looked up for each call: connections to resources that are not used are closed.
+      get connection() {
+        return { ...connections.atResource(provider), credentials: [credential] }
+      },
+      marginPpm: ownKeyMarginPpm(config),
+      lane: `${provider.name}:${credential.id}`,
+      calls: 0,
+    }
   }
 
   /** The access to a provider by keys: one, unless keys of service accounts belong to different projects. */

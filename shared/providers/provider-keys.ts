@@ -4,7 +4,7 @@ import { newId } from '../base/ids.ts'
 import { formatNames } from '../base/names.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import { familyOf } from '../catalog/regions.ts'
+import { type CloudResource, familyOf, placeAtResource } from '../catalog/regions.ts'
 import type { ProviderKey } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
@@ -16,6 +16,31 @@ import { redactCredentials } from './redact-credentials.ts'
 import type { Upstreams } from './upstreams.ts'
 
 const ids = (max: number) => z.array(z.string().min(1).max(100)).min(1).max(max).nullish()
+
+const deployment = z.strictObject({
+  model: z.string().min(1).max(100).describe('The model as `GET /v1/models` names it.'),
+  name: z
+    .string()
+    .regex(/^[A-Za-z0-9][\w.-]{0,63}$/, 'must be the name of a deployment')
+    .describe('The name of the deployment.'),
+  zone: z
+    .string()
+    .min(1)
+    .max(40)
+    .optional()
+    .describe('The data zone whose prices it has, such as `eu`; absent for a global deployment.'),
+})
+
+/** The name is a part of host names: nothing in it leaves the cloud's domain. */
+const resource = z
+  .strictObject({
+    name: z
+      .string()
+      .regex(/^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$/, 'must be the name of a resource, in lower case')
+      .describe('The name of the resource, which begins its address: `<name>.openai.azure.com`.'),
+    deployments: z.array(deployment).min(1).max(200),
+  })
+  .describe('For Azure: the resource that the key belongs to, and its deployments.')
 
 const fields = {
   name: z.string().min(1).max(100).describe('Shown in the dashboard, in errors and in the request log.'),
@@ -37,13 +62,14 @@ export const newProviderKey = z
   .strictObject({
     provider: z.string().min(1).max(64).describe('The provider as `GET /v1/models` names it, without a region.'),
     secret,
+    resource: resource.optional(),
     ...fields,
   })
   .meta({ id: 'CreateProviderKeyRequest' })
 
 /** The body of a request that changes one. */
 export const providerKeyPatch = z
-  .strictObject({ ...fields, name: fields.name.optional(), secret: secret.optional() })
+  .strictObject({ ...fields, name: fields.name.optional(), secret: secret.optional(), resource: resource.optional() })
   .meta({ id: 'UpdateProviderKeyRequest' })
 
 type NewProviderKey = z.output<typeof newProviderKey>
@@ -69,13 +95,14 @@ function presentCheck({ checkOutcome, checkReason, checkedAt }: Check) {
   return { test: { outcome: checkOutcome, reason: checkReason, tested_at: checkedAt.toISOString() } }
 }
 
-function fieldsOf({ provider, name, enabled, models, keyIds }: ProviderKey) {
+function fieldsOf({ provider, name, enabled, models, keyIds, resource }: ProviderKey) {
   return {
     provider,
     name,
     enabled,
     models: models.length > 0 ? models : null,
     key_ids: keyIds.length > 0 ? keyIds : null,
+    resource: resource as CloudResource | null,
   }
 }
 
@@ -106,7 +133,8 @@ export class ProviderKeys {
 
   /** The providers that organisations can bring keys for. */
   providers(): string[] {
-    const rows = [...this.#deps.catalog.providers.values()].filter(takesOwnKeys)
+    const { providers, namedClouds } = this.#deps.catalog
+    const rows = [...providers.values(), ...namedClouds.providers.values()].filter(takesOwnKeys)
     return [...new Set(rows.map(({ name }) => familyOf(name)))].sort()
   }
 
@@ -123,10 +151,15 @@ export class ProviderKeys {
       throw invalid('provider', `no own keys can be stored for it. There are: ${formatNames(this.providers())}`)
     const id = newId('pkey')
     const sealed = sealer.seal(text, secretPlace(id))
+    const resource = this.#resource(provider, input.resource)
     const columns = { ...this.#restrictions(input), last4: endOf(text), secret: sealed, name, enabled }
-    const check = await this.#checkNew({ id, provider, name, secret: sealed, last4: columns.last4, models: null })
+    const key = { id, provider, name, secret: sealed, last4: columns.last4, models: null, resource }
+    const check = await this.#checkNew(key)
     const now = new Date(clock.now())
-    const data = { id, organisationId, provider, ...columns, ...check, createdAt: now, updatedAt: now }
+    const data = {
+      ...{ id, organisationId, provider, ...columns, ...check, createdAt: now, updatedAt: now },
+      ...(resource && { resource }),
+    }
     return this.#apply(organisationId, async tx => {
       if ((await tx.providerKey.count({ where: { organisationId } })) >= maxProviderKeys)
         throw new GatewayError('quota_exceeded', `An organisation can have at most ${maxProviderKeys} provider keys.`)
@@ -148,7 +181,9 @@ export class ProviderKeys {
     const { name, enabled, secret: text } = patch
     const current = await this.get(organisationId, id)
     const replaced = text === undefined ? null : { secret: sealer.seal(text, secretPlace(id)), last4: endOf(text) }
-    const check = replaced && (await this.#checkNew({ ...ownKeyOf(current), ...replaced }))
+    const resource = patch.resource && this.#resource(current.provider, patch.resource)
+    const moved = resource ? { resource } : null
+    const check = (replaced || moved) && (await this.#checkNew({ ...ownKeyOf(current), ...replaced, ...moved }))
     return this.#apply(organisationId, async tx => {
       const before = await find(tx, organisationId, id)
       const data = {
@@ -156,6 +191,7 @@ export class ProviderKeys {
         ...(name !== undefined && { name }),
         ...(enabled !== undefined && { enabled }),
         ...replaced,
+        ...moved,
         ...check,
         updatedAt: new Date(clock.now()),
       }
@@ -241,6 +277,28 @@ export class ProviderKeys {
       ...(models !== undefined && { models: [...new Set(models?.map(idOf))] }),
       ...(keyIds !== undefined && { keyIds: [...new Set(keyIds)] }),
     }
+  }
+
+  /** The resource of a key, which only clouds with named deployments have. Throws 400 for one that reaches no model. */
+  #resource(provider: string, resource: CloudResource | undefined): CloudResource | null {
+    const { catalog } = this.#deps
+    const { namedClouds } = catalog
+    const isNamed = [...namedClouds.providers.keys()].some(name => familyOf(name) === provider)
+    if (!isNamed && resource) throw invalid('resource', `keys of ${provider} have none`)
+    if (!isNamed) return null
+    if (!resource) throw invalid('resource', `is needed for a key of ${provider}`)
+    const deployments = resource.deployments.map((one, index) => {
+      const model = catalog.find(one.model)?.id ?? one.model
+      const placed = { ...one, model }
+      const found = placeAtResource(namedClouds, provider, { ...resource, deployments: [placed] }, model)
+      const zone = one.zone === undefined ? '' : ` in the zone "${one.zone}"`
+      if (found.length === 0)
+        throw invalid(`resource.deployments.${index}`, `there is no model \`${one.model}\` at ${provider}${zone}`)
+      return placed
+    })
+    const twice = deployments.find((one, index) => deployments.findIndex(({ model }) => model === one.model) < index)
+    if (twice) throw invalid('resource.deployments', `the model \`${twice.model}\` is there twice`)
+    return { ...resource, deployments }
   }
 
   async #check(key: Parameters<Upstreams['testOwnKey']>[0]): Promise<Check> {

@@ -2,7 +2,7 @@ import type { Config } from '../base/config.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Server } from '../catalog/overrides.ts'
-import { familyOf, valueFor } from '../catalog/regions.ts'
+import { familyOf, providersAtResource, valueFor } from '../catalog/regions.ts'
 import { withBodyParameters, withHeaders } from '../catalog/request-additions.ts'
 import type { Deployment, ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { servesResponses } from '../catalog/traits.ts'
@@ -71,6 +71,8 @@ export type Route = {
 /** One provider's current avatars and voices. */
 export type OpenCatalog = {
   provider: string
+  /** The own key of an organisation whose account it is of; null = the operator's. */
+  ownKeyId: string | null
   avatars(query: CatalogQuery): Promise<CatalogPage<Avatar>>
   voices(query: CatalogQuery): Promise<CatalogPage<Voice>>
 }
@@ -159,12 +161,16 @@ export class Upstreams {
   /** An organisation's access to a provider by one of its keys; null if the provider's region is not configured. */
   ownAccount(provider: ProviderRow, key: OwnKey): OwnAccount | null {
     const credential = this.#own.credential(key, provider)
+    if (provider.named_deployments) return this.#own.accountAtResource(provider, credential)
     return this.#own.account(provider, [credential], credential.project)
   }
 
   /** Asks a provider whether it accepts an organisation's key; null if none of its regions is configured. */
   async testOwnKey(key: OwnKey): Promise<CredentialReport | null> {
-    const rows = [...this.#catalog.providers.values()].filter(row => familyOf(row.name) === key.provider)
+    const { providers, namedClouds } = this.#catalog
+    const rows = key.resource
+      ? providersAtResource(namedClouds, key.provider, key.resource)
+      : [...providers.values()].filter(row => familyOf(row.name) === key.provider)
     let report: CredentialReport | null = null
     for (const row of rows) {
       const account = takesOwnKeys(row) ? this.ownAccount(row, key) : null
@@ -358,17 +364,23 @@ export class Upstreams {
     })
   }
 
-  /** The catalogs of the providers that serve an avatar model in this environment, in the models' order. */
-  avatarCatalogs(environment: Environment): OpenCatalog[] {
-    if (environment === 'test') return [{ provider: 'sandbox', ...sandboxCatalog }]
+  /**
+   * The catalogs of the providers that serve an avatar model in this environment, in the models' order: those of the accounts of own
+   * keys, then the operator's, as requests may use them.
+   */
+  avatarCatalogs(environment: Environment, ownKeys: OwnKeys | null = null): OpenCatalog[] {
+    if (environment === 'test') return [{ provider: 'sandbox', ownKeyId: null, ...sandboxCatalog }]
     const models = [...this.#catalog.models.values()].filter(({ type, disabled }) => type === 'avatar' && !disabled)
-    const providers = new Set(models.flatMap(model => this.targets(model, environment)).map(target => target.provider))
-    return [...providers].flatMap(provider => {
+    const accounts = new Map<string, Target>()
+    for (const target of models.flatMap(model => this.targets(model, environment, ownKeys)))
+      accounts.set(target.own?.lane ?? target.provider.name, target)
+    return [...accounts.values()].flatMap(({ provider, own }) => {
       const catalog = protocols[provider.protocol]?.catalog
       if (!catalog || this.isPaused(provider.name)) return []
-      const connection = this.connectionTo(provider, environment, null)
+      const connection = this.connectionTo(provider, environment, null, null, own)
       return {
         provider: provider.name,
+        ownKeyId: own ? own.connection.credentials[0]!.id : null,
         avatars: query => catalog.avatars(query, connection),
         voices: query => catalog.voices(query, connection),
       }

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { z } from 'zod'
 import { avatar, catalogPage, voice } from '../../api/schemas/jobs.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { json, reset } from '../emulators/emulator.ts'
 import { heygenError, startHeygen } from '../emulators/heygen.ts'
 import { answersError } from '../support/api/edge.ts'
@@ -131,6 +132,39 @@ test.serial('200 page by page through every provider for a live key', async t =>
   for (const { emulator } of [first, second])
     for (const { headers } of emulator.requests) t.is(headers['x-api-key'], secret)
 })
+
+test.serial(
+  '200 with the lists of the own account first, which are never kept; 403 when its key is refused',
+  async t => {
+    const { gateway, first, second, live: shared } = await opened(t)
+    const { organisationId } = await gateway.account({ usd: '0' })
+    const own = { provider: 'heygen', name: 'Mine', secret: 'own-secret-0123456789' }
+    const { id } = await gateway.services.providerKeys.create(organisationId, own, operatorActor)
+    const [alone, both] = await Promise.all(
+      (['own', 'own_then_shared'] as const).map(own_keys => gateway.key(organisationId, 'live', { own_keys })),
+    )
+    await list(gateway, shared, 'avatars')
+    for (const emulator of [first.emulator, second.emulator]) emulator.reset()
+    const keysAsked = () =>
+      [first, second].map(({ emulator }) => emulator.requests.map(({ headers }) => headers['x-api-key']))
+    await whole(gateway, alone!, 'avatars', {})
+    await list(gateway, alone!, 'voices')
+    const [ours, others] = keysAsked()
+    t.deepEqual([...new Set(ours)], [own.secret])
+    t.deepEqual(others, [])
+    const { ids } = await whole(gateway, both!, 'voices', {})
+    t.is(ids.length, 9)
+    t.deepEqual((await gateway.services.redis.keys('catalog:*')).toSorted(), [
+      'catalog:avatars:heygen',
+      'catalog:voices:heygen',
+      'catalog:voices:ours',
+    ])
+    first.emulator.next(heygenError(401, 'unauthorized', `The key ${own.secret} is not valid`))
+    const error = await answersError(t, await gateway.fetch('/v1/avatars', { key: alone! }), 'own_key_refused')
+    t.regex(error.message, new RegExp(id))
+    t.false(JSON.stringify(error).includes(own.secret))
+  },
+)
 
 test.serial('200 from the cache for ten minutes, each query for itself', async t => {
   const { gateway, live, asked } = await opened(t)

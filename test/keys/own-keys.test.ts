@@ -380,3 +380,19 @@ test.serial('`operator own-key` adds, lists, tests and deletes', async t => {
   await run('own-key', 'delete', ...at)
   t.is((await run('own-key', 'list', '--org', organisationId)).text, 'No provider keys.')
 })
+
+test.serial('200 from the cache only for keys that may use the same provider keys', async t => {
+  const { organisationId, provisioning } = await organisation('own', { none: true })
+  const { keys } = gateway.services
+  const cached = { environment: 'live', own_keys: 'own', cache: { ttl_s: 60 } } as const
+  const [one, other] = await Promise.all([1, 2].map(() => keys.create(organisationId, cached, operatorActor)))
+  for (const { row } of [one!, other!]) await addKey(provisioning, { secret: newSecret(), key_ids: [row.id] })
+  const stateOf = async (secret: string) => {
+    const response = await chat(secret)
+    t.is(response.status, 200, await response.text())
+    return response.headers.get('x-gateway-cache')
+  }
+  t.is(await stateOf(one!.secret), 'miss')
+  await eventually(async () => (await stateOf(one!.secret)) === 'hit', 'the answer is stored')
+  t.is(await stateOf(other!.secret), 'miss')
+})

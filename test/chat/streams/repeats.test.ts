@@ -241,7 +241,7 @@ function messagesRelay(): AnswerRelay {
   const body = { model: model.id, max_tokens: 9, messages: [{ role: 'user' as const, content: 'Hi' }] }
   const call: Call<'messages'> = { target: { model, ...target! }, body, raw: null, maxTokens: null, media: new Map() }
   const adapter = protocols.anthropic!.direct.messages!
-  return messagesRelayFor({ adapter, call, requests: [null] }, { id: 'ours', requestId: 'req' })
+  return messagesRelayFor({ adapter, call, requests: [null] }, { id: 'ours', requestId: 'req', isBilled: () => true })
 }
 
 const delta = fc.record({

@@ -152,6 +152,7 @@ const sessionColumns = (
 ): Column<Session>[] => [
   {
     header: 'Browser',
+    card: 'lead',
     kind: 'rowHeader',
     cell: ({ id, userAgent }) => (
       <Group gap="xs">
@@ -160,10 +161,11 @@ const sessionColumns = (
       </Group>
     ),
   },
-  { header: 'IP address', cell: ({ ipAddress }) => ipAddress },
-  { header: 'Signed in', cell: ({ createdAt }) => <Time at={createdAt} /> },
+  { header: 'IP address', card: 'line', cell: ({ ipAddress }) => ipAddress },
+  { header: 'Signed in', card: 'labelled', cell: ({ createdAt }) => <Time at={createdAt} /> },
   {
     header: 'Actions',
+    card: 'aside',
     kind: 'actions',
     cell: ({ id, token, userAgent }) =>
       id !== ownId && (

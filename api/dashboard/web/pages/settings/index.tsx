@@ -11,6 +11,7 @@ import { Removal } from '../members/removal.tsx'
 import { InputOutputLogging } from './logging.tsx'
 import { ProviderKeys } from './provider-keys.tsx'
 import { RenameForm } from './rename-form.tsx'
+import { ResponseCache } from './response-cache.tsx'
 import { StoredResponses } from './stored-responses.tsx'
 import { TwoFactorSwitch } from './two-factor-switch.tsx'
 
@@ -34,6 +35,9 @@ export default function Settings() {
             </Section>
             <Section title="Stored responses">
               <StoredResponses />
+            </Section>
+            <Section title="Response cache">
+              <ResponseCache />
             </Section>
             <ProviderKeys />
             <InputOutputLogging />
