@@ -48,6 +48,7 @@ const groups: Record<string, string[]> = {
     'providers/cohere',
     'providers/gemini',
     'providers/identities',
+    'providers/open-weights',
     'providers/profile',
     'providers/vertex',
   ],
