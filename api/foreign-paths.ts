@@ -31,6 +31,11 @@ const google: Row[] = [
   [`${gemini}: GET /v1beta/models lists the models.`, 'GET /v1beta1/**/models'],
   [`${gemini}: send files in \`inlineData\` of the request.`, '/v1beta/files/** /upload/**'],
   [
+    `${gemini}: caches would be in the operator’s account, which all organisations share. Send the contents with each request: ` +
+      'Gemini’s models cache the beginning of prompts by themselves.',
+    '/cachedContents/** /v1beta/cachedContents/** /v1alpha/cachedContents/** /v1beta1/**/cachedContents/** /projects/**/cachedContents/**',
+  ],
+  [
     `${gemini}: use POST /v1beta/models/{model}:generateContent.`,
     '/v1beta/*/** /v1alpha/*/** /v1beta1/** /projects/*/locations/**',
   ],

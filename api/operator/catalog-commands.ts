@@ -89,13 +89,25 @@ export const catalogCommands: Command[] = [
   command({
     name: 'server add',
     summary: 'Adds a server of your own that speaks OpenAI’s protocol, or replaces one.',
-    help: '--name N --base-url U --models \'[{"id":"lab-chat","upstream_model":"my-model","price":{…}}]\' [--api-key-file F]',
-    flags: z.strictObject({ name, base_url: z.string(), models: json, api_key_file: z.string().min(1).optional() }),
-    async run(services, { name, base_url, models, api_key_file }) {
+    help: '--name N --base-url U --models \'[{"id":"lab-chat","upstream_model":"my-model","price":{…}}]\' [--api-key-file F] [--data-collection allow|deny] [--zdr]',
+    flags: z.strictObject({
+      name,
+      base_url: z.string(),
+      models: json,
+      api_key_file: z.string().min(1).optional(),
+      data_collection: z.enum(['allow', 'deny']).optional(),
+      zdr: z.boolean().default(false),
+    }),
+    async run(services, { name, base_url, models, api_key_file, data_collection, zdr }) {
       const api_key = api_key_file === undefined ? undefined : (await readFile(api_key_file, 'utf8')).trim()
-      const server = validate(newServer, { base_url, models, ...(api_key !== undefined && { api_key }) })
+      const facts = {
+        ...(data_collection && { data_collection: data_collection === 'allow' }),
+        ...(zdr && { zdr }),
+      }
+      const given = { base_url, models, ...facts, ...(api_key !== undefined && { api_key }) }
+      const server = validate(newServer, given)
       await setServer(services, name, server, operatorActor)
-      return { data: { data: { name, base_url, models: server.models } }, text: `${name} is added` }
+      return { data: { data: { name, base_url, ...facts, models: server.models } }, text: `${name} is added` }
     },
   }),
   command({

@@ -69,6 +69,37 @@ const generatedImage = z
   })
   .meta({ id: 'GeneratedImage' })
 
+const annotation = z
+  .looseObject({
+    type: z.literal('url_citation'),
+    url_citation: z.looseObject({
+      start_index: z.int(),
+      end_index: z.int(),
+      url: z.string(),
+      title: z.string(),
+    }),
+  })
+  .meta({ id: 'UrlCitation' })
+
+/** What models that search the web by themselves have found. */
+const sources = {
+  citations: z.array(z.string()).optional().describe('The URLs of `search_results`.'),
+  search_results: z
+    .array(
+      z.looseObject({
+        id: z.int().describe('The number in the marks of the text.'),
+        title: z.string(),
+        url: z.string(),
+        date: z.string().optional(),
+        last_updated: z.string().optional(),
+        snippet: z.string().optional(),
+        source: z.string().optional(),
+      }),
+    )
+    .optional()
+    .describe('The pages that the model has found. In a stream, the last chunk of the answer has them.'),
+}
+
 export const chatCompletion = z
   .looseObject({
     id: z.string(),
@@ -87,6 +118,7 @@ export const chatCompletion = z
             ...shownReasoning,
             tool_calls: z.array(toolCall).nullish(),
             images: z.array(generatedImage).nullish(),
+            annotations: z.array(annotation).nullish(),
             audio: z
               .looseObject({
                 id: z.string(),
@@ -101,6 +133,7 @@ export const chatCompletion = z
         finish_reason: z.string().describe('`stop`, `length`, `tool_calls` or `content_filter`.'),
       }),
     ),
+    ...sources,
     usage,
   })
   .meta({ id: 'ChatCompletion' })
@@ -153,6 +186,7 @@ const chatChunk = z
               )
               .nullish(),
             images: z.array(generatedImage).nullish(),
+            annotations: z.array(annotation).nullish(),
             audio: z
               .looseObject({
                 id: z.string().optional(),
@@ -167,6 +201,7 @@ const chatChunk = z
         finish_reason: z.string().nullish(),
       }),
     ),
+    ...sources,
     usage: streamUsage,
     error: streamError,
   })

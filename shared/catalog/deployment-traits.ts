@@ -21,6 +21,11 @@ const chatTraits = {
     .int()
     .positive()
     .describe("The longest answer at this provider, if that is shorter than the row's."),
+  web_searches: z
+    .int()
+    .min(1)
+    .max(20)
+    .describe('It searches the web by itself, in one request at most so often; `web_search` is the price of each.'),
   context_length: z.int().positive().describe("The longest prompt at this provider, if that is longer than the row's."),
 }
 

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { namesOf } from './aliases.ts'
 import { buildCatalog, type Catalog } from './catalog.ts'
+import { type ProviderQuirks, servedTraits } from './provider-quirks.ts'
 import { namesProvider, valueFor } from './regions.ts'
 import {
   deployment,
@@ -41,6 +42,7 @@ export const serverModel = z.strictObject({
   input_modalities: row.input_modalities.default(['text']),
   supported_parameters: row.supported_parameters.default([]),
   quality: row.quality.default(null),
+  quantization: servedTraits.quantization.optional(),
   price,
 })
 
@@ -63,6 +65,9 @@ export const providerOverride = providerRow
 /** An OpenAI-compatible server that was added at run time. Its API key is stored beside it, encrypted. */
 export const serverOverride = z.strictObject({
   base_url: providerRow.shape.base_url.refine(url => /^https?:/.test(url), 'must be an http or https URL'),
+  /** What `provider.data_collection` and `provider.zdr` of requests ask for; without them, not known. */
+  data_collection: servedTraits.data_collection.optional(),
+  zdr: servedTraits.zdr.optional(),
   models: z.array(serverModel).max(maxModels),
 })
 
@@ -148,6 +153,7 @@ function addServer({ models, providers }: State, name: string, server: ServerOve
     protocol: serverProtocol,
     base_url: server.base_url,
     auth: hasKey ? 'bearer' : 'none',
+    quirks: factsOf(server),
   })
   if (!provider.success) return ['name', 'must be lower-case letters, digits and underscores, beginning with a letter']
   if (providers.has(name)) return ['name', `There is another provider "${name}".`]
@@ -162,6 +168,10 @@ function addServer({ models, providers }: State, name: string, server: ServerOve
   providers.set(name, provider.data)
   for (const row of rows) models.set(row.id, row)
   return null
+}
+
+function factsOf({ data_collection, zdr }: ServerOverride): Pick<ProviderQuirks, 'data_collection' | 'zdr'> {
+  return { ...(data_collection !== undefined && { data_collection }), ...(zdr !== undefined && { zdr }) }
 }
 
 function addProvider({ providers }: State, name: string, value: ProviderOverride): Fault | null {
@@ -197,7 +207,7 @@ function checkKeys({ providers }: State, name: string): Fault | null {
 
 function serverRow(
   provider: string,
-  { upstream_model, price, name, ...model }: z.output<typeof serverModel>,
+  { upstream_model, price, name, quantization, ...model }: z.output<typeof serverModel>,
 ): ModelRow {
   return {
     ...model,
@@ -211,7 +221,7 @@ function serverRow(
     disabled: false,
     price_source: null,
     price_as_of: null,
-    providers: [{ provider, upstream_model, price }],
+    providers: [{ provider, upstream_model, price, ...(quantization && { traits: { quantization } }) }],
   }
 }
 

@@ -8,6 +8,7 @@ import type { Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Platform } from '../platform.ts'
 import { flatCost, rateHeaders } from '../wallet/reservation.ts'
+import type { RoutingRecord } from '../wallet/routing-record.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 import { chatFormats } from './chat-formats.ts'
 import { accessOf, type CachedAnswer, keptFields, memberOf, readAnswer, storeAnswer } from './response-cache.ts'
@@ -39,21 +40,25 @@ export async function runCached<K extends DirectKind>(
   client: ResponseWriter,
 ): Promise<Report> {
   const policy = input.key.policy
-  if (wish.use === 'off' || !isCacheable(input)) return run(services, input, new RecordedClient(client, 'bypass'))
+  if (wish.use === 'off' || !isCacheable(input))
+    return run(services, input, new RecordedClient(client, 'bypass', () => 'bypass'))
   const member = memberOf(services, policy, partsOf(input, wish))
   const found = wish.use === 'refresh' ? null : await readAnswer(services, member)
   if (found) {
     const report = await replay(services, input, wish, found, client)
     if (report) return report
   }
-  const recorded = new RecordedClient(client, 'miss')
+  const recorded = new RecordedClient(client, 'miss', (event, isKept) => {
+    // Of the policy that was confirmed, which may be newer.
+    const { policy: confirmed } = input.key
+    const isSame = confirmed.cache !== null && accessOf(confirmed) === accessOf(policy)
+    return isSame && isKept && isWhole(event) ? 'stored' : 'miss'
+  })
   try {
     const report = await run(services, input, recorded)
     const { event, text, headers } = recorded
-    // Of the policy that was confirmed, which may be newer.
     const ttlS = input.key.policy.cache?.ttlS
-    const isSame = accessOf(input.key.policy) === accessOf(policy)
-    if (ttlS !== undefined && isSame && event && text !== null && isWhole(event)) {
+    if (ttlS !== undefined && event?.routing?.cache === 'stored' && text !== null) {
       const usage = Object.fromEntries(keptFields.map(field => [field, event[field]])) as CachedAnswer['usage']
       const answer = {
         id: report.generationId,
@@ -186,19 +191,27 @@ const keptHeaders = [
   ...['x-gateway-dropped', 'x-gateway-adjusted', 'x-sandbox'],
 ]
 
-/** Passes an answer on to its client, and keeps a copy of it that is bounded. */
+type CacheOutcome = NonNullable<RoutingRecord['cache']>
+
+/** Passes an answer on to its client, keeps a copy of it that is bounded, and notes in the request log what became of that. */
 class RecordedClient implements ResponseWriter {
   readonly #client: ResponseWriter
   readonly #state: 'miss' | 'bypass'
+  readonly #outcomeOf: (event: UsageEvent, isKept: boolean) => CacheOutcome
   #parts: Buffer[] | null
   #bytes = 0
   headers: Record<string, string> = {}
   /** What is logged of the request. */
   event: UsageEvent | null = null
 
-  constructor(client: ResponseWriter, state: 'miss' | 'bypass') {
+  constructor(
+    client: ResponseWriter,
+    state: 'miss' | 'bypass',
+    outcomeOf: (event: UsageEvent, isKept: boolean) => CacheOutcome,
+  ) {
     this.#client = client
     this.#state = state
+    this.#outcomeOf = outcomeOf
     this.#parts = state === 'miss' ? [] : null
   }
 
@@ -238,7 +251,11 @@ class RecordedClient implements ResponseWriter {
   }
 
   hold(settlement: HeldSettlement): void {
-    this.event = settlement.event ?? this.event
+    const { event } = settlement
+    if (event) {
+      event.routing = { ...event.routing, cache: this.#outcomeOf(event, this.#parts !== null) }
+      this.event = event
+    }
     if (this.#client.hold) this.#client.hold(settlement)
     else settlement.settle()
   }

@@ -5,6 +5,7 @@ import { providerPreferences } from '../catalog/provider-preferences.ts'
 import { cacheControl, marked } from './cache-marks.ts'
 import { openRouterFields, paidFields } from './paid-fields.ts'
 import { earlierReasoning, type ReasoningDetail } from './reasoning.ts'
+import { webSearchOptions } from './web-search.ts'
 
 /** The parts of a message's content. */
 
@@ -270,6 +271,7 @@ export const chatRequest = z.looseObject({
   user: z.string().optional().describe('An id of your end user, for the providers’ abuse monitoring.'),
   ...openRouterFields,
   ...paidFields,
+  web_search_options: webSearchOptions,
 })
 export type ChatRequest = z.infer<typeof chatRequest>
 
@@ -295,12 +297,32 @@ export type ChatCompletion = {
       function_call?: FunctionCall
       images?: { type: 'image_url'; image_url: { url: string } }[]
       audio?: { id: string; data: string; expires_at: number; transcript: string } | null
+      annotations?: UrlCitation[]
     }
     logprobs?: unknown
     finish_reason: FinishReason
   }[]
   usage?: Usage
   provider?: string
+  citations?: string[]
+  search_results?: SearchResult[]
+}
+
+/** A place of a text, and the page that it cites; in the form of OpenAI's chat completions. */
+export type UrlCitation = {
+  type: 'url_citation'
+  url_citation: { start_index: number; end_index: number; url: string; title: string }
+}
+
+/** A page that a provider's own search has found, in the form of Perplexity's chat completions. */
+export type SearchResult = {
+  id: number
+  title: string
+  url: string
+  date?: string
+  last_updated?: string
+  snippet?: string
+  source?: string
 }
 
 export type ChatDelta = {
@@ -313,6 +335,7 @@ export type ChatDelta = {
   function_call?: Partial<FunctionCall>
   images?: { type: 'image_url'; image_url: { url: string } }[]
   audio?: { id?: string; data?: string; transcript?: string; expires_at?: number }
+  annotations?: UrlCitation[]
 }
 
 /**
@@ -327,6 +350,8 @@ export type ChatChunk = {
   choices: { index: number; delta: ChatDelta; logprobs?: unknown; finish_reason: FinishReason | null }[]
   usage?: Usage | null
   provider?: string
+  citations?: string[]
+  search_results?: SearchResult[]
 }
 
 type Assistant = Extract<ChatMessage, { role: 'assistant' }>

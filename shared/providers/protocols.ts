@@ -11,6 +11,7 @@ import { kling } from './adapters/kling/protocol.ts'
 import { magicHour } from './adapters/magic-hour/protocol.ts'
 import { meshy } from './adapters/meshy/protocol.ts'
 import { openai } from './adapters/openai/protocol.ts'
+import { perplexity } from './adapters/perplexity/protocol.ts'
 import { replicate } from './adapters/replicate/protocol.ts'
 import { runway } from './adapters/runway/protocol.ts'
 import { sync } from './adapters/sync/protocol.ts'
@@ -38,4 +39,5 @@ export const protocols: Readonly<Record<string, Protocol>> = {
   elevenlabs,
   deepgram,
   cohere,
+  perplexity,
 }

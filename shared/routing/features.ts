@@ -36,6 +36,8 @@ export type Features = {
   jsonSchema: boolean
   jsonObject: boolean
   logprobs: boolean
+  /** Whether it says how the model is to search the web by itself; absent = it does not. */
+  searchOptions?: boolean
   /** The searches of the web by the provider's own tool; absent = it is not asked for. */
   webSearches?: WebSearches
   /**
@@ -70,7 +72,7 @@ export type WebSearches = {
   nativeOnly: boolean
 }
 
-type Asked = { webSearches?: WebSearches }
+type Asked = { webSearches: WebSearches }
 
 /** Tokens that the results of one search usually add to the prompt. */
 const resultTokens = 5_000
@@ -111,6 +113,7 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
     jsonSchema: body.response_format?.type === 'json_schema',
     jsonObject: body.response_format?.type === 'json_object',
     logprobs: body.logprobs === true,
+    ...(body.web_search_options && { searchOptions: true }),
     signedThinking: false,
     ...(unlisted.length > 0 && { unlisted }),
     // Only `auto` reads it. Not a getter: V8 creates and keeps a hidden class for each object literal with a getter.
@@ -284,11 +287,14 @@ export function unmetCapability(model: ModelRow, features: Features): UnmetRequi
     return unsupported('has no JSON mode', 'response_format')
   if (features.logprobs && model.type === 'chat' && !model.endpoint && !supports.includes('logprobs'))
     return unsupported('gives no logprobs', 'logprobs')
+  if (features.searchOptions && !supports.includes('web_search_options'))
+    return unsupported('does not search the web in chat completions', 'web_search_options')
   return null
 }
 
 /** The capabilities that a request needs, as bits: requests with equal bits lack the same of any model. */
-export function capabilitiesOf({ inputs, outputs, voice, tools, jsonSchema, jsonObject, logprobs }: Features): number {
+export function capabilitiesOf(features: Features): number {
+  const { inputs, outputs, voice, tools, jsonSchema, jsonObject, logprobs, searchOptions } = features
   return (
     (inputs.image ? 1 : 0) |
     (inputs.audio ? 2 : 0) |
@@ -299,7 +305,8 @@ export function capabilitiesOf({ inputs, outputs, voice, tools, jsonSchema, json
     (tools ? 64 : 0) |
     (jsonSchema ? 128 : 0) |
     (jsonObject ? 256 : 0) |
-    (logprobs ? 512 : 0)
+    (logprobs ? 512 : 0) |
+    (searchOptions ? 1024 : 0)
   )
 }
 

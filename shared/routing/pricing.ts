@@ -20,7 +20,7 @@ import type { Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import type { MaxCost } from '../wallet/admission.ts'
-import type { Features, PromptMedia, WebSearches } from './features.ts'
+import { type Features, type PromptMedia, type WebSearches, webSearchesOf } from './features.ts'
 
 const million = 1_000_000n
 /** Assumed output when the request sets no limit, and the maximum assumed output when it does. */
@@ -98,9 +98,11 @@ function listedPico(price: TokenPrice, usage: Usage): bigint {
   return (usage.parts ?? [usage]).reduce((sum, part) => sum + tokenCost(prices, part), searchPico)
 }
 
+/** What the number of searches of the web depends on. */
+type Searching = Pick<Features, 'webSearches' | 'textTokensBound'>
 type Bounded = Pick<Features, 'textTokensBound' | 'media' | 'prompts' | 'webSearches' | 'toolReads'>
 
-type Stated = Pick<Features, 'media' | 'prompts' | 'choices' | 'webSearches' | 'toolReads' | 'extendsPrompt'>
+type Stated = Searching & Pick<Features, 'media' | 'prompts' | 'choices' | 'toolReads' | 'extendsPrompt'>
 
 /** Used for models of unknown context length. */
 const maxContextTokens = 2_000_000
@@ -140,9 +142,9 @@ const maxToolRounds = 10
  * provider's own tools can fill the context. Images may be billed as more.
  */
 export function maxStatedTokens(features: Stated, target: Target): { prompt: number; completion: number } {
-  const { media, prompts, choices, webSearches, toolReads = 0, extendsPrompt } = features
+  const { media, prompts, choices, toolReads = 0, extendsPrompt } = features
   const { images } = maxMediaTokens(media, target)
-  const rounds = 1 + toolReads + (webSearchesAt(target, webSearches)?.max ?? 0) + (extendsPrompt ? maxToolRounds : 0)
+  const rounds = 1 + toolReads + (webSearchesAt(target, features)?.max ?? 0) + (extendsPrompt ? maxToolRounds : 0)
   const context = withinContext(unknown, target, rounds)
   const more = Number.isFinite(images) ? images : 0
   return { prompt: context * Math.max(prompts, choices) + more, completion: context * Math.max(choices, 1) + more }
@@ -156,8 +158,8 @@ export function maxStatedTokens(features: Stated, target: Target): { prompt: num
  * servers are chosen by the caller, so each reading of them counts as a whole context.
  */
 export function promptTokensBound(features: Bounded, target: Target): number {
-  const { textTokensBound, media, prompts, webSearches, toolReads = 0 } = features
-  const searches = webSearchesAt(target, webSearches)
+  const { textTokensBound, media, prompts, toolReads = 0 } = features
+  const searches = webSearchesAt(target, features)
   const { images, sound, documents } = maxMediaTokens(media, target)
   const others = withinContext(
     textTokensBound + sound + documents + (searches?.promptTokens ?? 0),
@@ -168,18 +170,17 @@ export function promptTokensBound(features: Bounded, target: Target): number {
   return read + withinContext(unknown, target, toolReads)
 }
 
-/** Those of the web searches `asked` for that a target may make: all or none (null). */
-function webSearchesAt(target: Target, asked: WebSearches | undefined): WebSearches | null {
+/** The web searches that a target may make: its own, or those that the request asks for, all or none (null). */
+function webSearchesAt(target: Target, { webSearches: asked, textTokensBound }: Searching): WebSearches | null {
+  const own = target.deployment.traits?.web_searches
+  if (own !== undefined) return webSearchesOf(own, textTokensBound, false)!.webSearches
   if (asked === undefined || !hasWebSearchPrice(target.deployment)) return null
   return asked.nativeOnly && !servesResponses(target) ? null : asked
 }
 
 /** Whether a target may read more than the request, so that no bound covers its prompt. */
-export function mayExtendPrompt(
-  target: Target,
-  { extendsPrompt, webSearches }: Pick<Features, 'extendsPrompt' | 'webSearches'>,
-): boolean {
-  return extendsPrompt === true || webSearchesAt(target, webSearches) !== null
+export function mayExtendPrompt(target: Target, features: Searching & Pick<Features, 'extendsPrompt'>): boolean {
+  return features.extendsPrompt === true || webSearchesAt(target, features) !== null
 }
 
 function maxRates({ deployment, tier }: Target, { inputs, outputs, media, cache1h }: Features, promptTokens: number) {
@@ -235,7 +236,7 @@ export function maxCostOf(targets: readonly Target[], features: Features, genera
 /** The maximum provider cost of a request's web searches at a target, in pico-dollars. */
 function searchPico(target: Target, features: Features): bigint {
   const { price } = target.deployment
-  const { max } = webSearchesAt(target, features.webSearches) ?? { max: 0 }
+  const { max } = webSearchesAt(target, features) ?? { max: 0 }
   return price.unit === 'token' ? webSearchCost(price, max) : 0n
 }
 

@@ -34,13 +34,15 @@ export type Pause = { ms: number; reason: 'backoff' | 'cooldown' | 'concurrency'
 
 /**
  * The routing details of a request in the log: the reason and the candidates (automatic routing only), the first attempts (only
- * when one failed), and the batch that it is a line of.
+ * when one failed), the batch that it is a line of, and what the response cache did for it (keys with the cache only).
  */
 export type RoutingRecord = {
   reason?: string
   candidates?: readonly Candidate[]
   attempts?: readonly RoutedAttempt[]
   batch?: string
+  /** `stored`: kept for equal requests; `miss`: not, as it was not whole or too large; `bypass`: the cache was not asked. */
+  cache?: 'stored' | 'miss' | 'bypass'
 }
 
 /** Maximum candidates and attempts that are logged. */

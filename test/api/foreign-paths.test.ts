@@ -19,7 +19,9 @@ const google: Case[] = [
   ['POST', '/v1beta/models/imagen-4:predict', 'POST /v1/images'],
   ['POST', '/v1beta/models/veo-3.1:predictLongRunning', 'POST /v1/videos'],
   ['POST', '/v1beta/models/gemini-3.5-flash:batchGenerateContent', 'POST /v1/batches'],
-  ['POST', '/v1beta/cachedContents', 'POST /v1beta/models/{model}:generateContent'],
+  ['POST', '/v1beta/cachedContents', 'Send the contents with each request'],
+  ['GET', '/v1/cachedContents/abc', 'Send the contents with each request'],
+  ['PATCH', '/v1beta1/projects/p/locations/us-central1/cachedContents/1', 'Send the contents with each request'],
   ['POST', '/upload/v1beta/files', '`inlineData`'],
 ]
 

@@ -287,7 +287,13 @@ test.serial('400 for what has no price or is of the operator’s account, and wh
   const send = (more: object, model = gemini) => world.gateway.fetch(pathOf(model), { key, body: { ...hi, ...more } })
   const unsupported = 'unsupported_capability'
   await refuses(t, await send({ cachedContent: 'cachedContents/1' }), 400, unsupported, 'cachedContent')
-  await refuses(t, await send({ cachedContent: 'cachedContents/1' }, claude), 400, unsupported, 'cachedContent')
+  for (const model of [claude, gpt, 'auto'])
+    await refuses(t, await send({ cachedContent: 'cachedContents/1' }, model), 400, unsupported, 'cachedContent')
+  for (const model of [gemini, claude]) {
+    const counted = { generateContentRequest: { model, ...hi, cachedContent: 'cachedContents/1' } }
+    const response = await world.gateway.fetch(pathOf(model, 'countTokens'), { key, body: counted })
+    await refuses(t, response, 400, unsupported, 'cachedContent')
+  }
   await refuses(t, await send({ tools: [{ googleMaps: {} }] }), 400, unsupported, 'tools.0.googleMaps')
   await refuses(
     t,
@@ -314,6 +320,24 @@ test.serial('400 for what has no price or is of the operator’s account, and wh
   t.is((await send({ tools: [{ codeExecution: {} }] })).status, 200)
   const safe = await send({ safetySettings: [{ category: 'HARM_CATEGORY_HARASSMENT', threshold: 'BLOCK_NONE' }] }, gpt)
   t.is(safe.headers.get('x-gateway-dropped'), 'safetySettings')
+})
+
+test.serial('404 by @google/genai for caches, which would be in the account of the operator', async t => {
+  const { live: key } = await world.gateway.account({ usd: '10' })
+  const { caches } = client(key)
+  const name = 'cachedContents/1'
+  const calls: (() => Promise<unknown>)[] = [
+    () => caches.create({ model: gemini, config: { contents: 'A long text', ttl: '300s' } }),
+    () => caches.get({ name }),
+    () => caches.list(),
+    () => caches.update({ name, config: { ttl: '600s' } }),
+    () => caches.delete({ name }),
+  ]
+  for (const call of calls) {
+    const error = await t.throwsAsync(call, { instanceOf: ApiError, message: /Send the contents with each request/ })
+    t.is(error!.status, 404)
+  }
+  t.is(world.gemini.requests.length, 0)
 })
 
 test.serial('an error within a stream is its last event, or the last item of its array', async t => {
@@ -411,6 +435,42 @@ test.serial('a signature that Gemini refuses is sent once more without', async t
   t.is(response.headers.get('x-gateway-reasoning-dropped'), '1')
   const parts = world.gemini.requests.map(({ body }) => (body as Any).contents[1].parts[0].thoughtSignature)
   t.deepEqual(parts, ['c2ln', 'skip_thought_signature_validator'])
+})
+
+test.serial('200 for results of several calls in turns of their own, which Gemini gets as one turn', async t => {
+  const { live: key } = await world.gateway.account({ usd: '10' })
+  const call = (id: string) => ({ functionCall: { id, name: 'weather', args: { id } } })
+  const result = (id: string) => ({ functionResponse: { id, name: 'weather', response: { output: `sunny ${id}` } } })
+  const signed = { ...call('a'), thoughtSignature: Buffer.from('thought:x').toString('base64') }
+  const called = { role: 'model', parts: [signed, call('b'), call('c')] }
+  const question = { role: 'user', parts: [{ text: 'And?' }] }
+  // As LangChain's package sends them, with a message of the user after them.
+  const apart = ['a', 'b', 'c'].map(id => ({ role: 'user', parts: [result(id)] }))
+  const contents = [...hi.contents, called, ...apart, question]
+  for (const method of ['generateContent', 'streamGenerateContent']) {
+    const response = await world.gateway.fetch(pathOf(gemini, method), { key, body: { contents } })
+    t.is(response.status, 200, await response.text())
+    const sent = world.gemini.requests.at(-1)!.body as Any
+    t.deepEqual(sent.contents, [
+      ...hi.contents,
+      called,
+      { role: 'user', parts: [result('a'), result('b'), result('c'), ...question.parts] },
+    ])
+  }
+  for (const model of [claude, gpt]) {
+    const response = await world.gateway.fetch(pathOf(model), { key, body: { contents } })
+    t.is(response.status, 200, `${model}: ${await response.text()}`)
+  }
+  const [{ content }] = (world.anthropic.requests[0]!.body as Any).messages.slice(2)
+  t.deepEqual(
+    content.map(({ type, tool_use_id }: Any) => tool_use_id ?? type),
+    ['a', 'b', 'c', 'text'],
+  )
+  const { messages } = world.openai.requests[0]!.body as Any
+  t.deepEqual(
+    messages.slice(2).map(({ role, tool_call_id }: Any) => tool_call_id ?? role),
+    ['a', 'b', 'c', 'user'],
+  )
 })
 
 test.serial('maxOutputTokens is lowered to what the cap allows, and routing fields do not reach Gemini', async t => {

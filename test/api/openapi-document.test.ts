@@ -209,7 +209,7 @@ test('errors are one schema with an example of each code', t => {
 
 test('what is refused because it costs apart is not offered', t => {
   for (const { properties } of objectsIn(document.components))
-    for (const field of ['plugins', 'web_search_options', 'mcp_servers']) t.false(field in (properties ?? {}))
+    for (const field of ['plugins', 'search_parameters', 'mcp_servers']) t.false(field in (properties ?? {}))
 })
 
 test('webhooks are documented with their headers and payloads', t => {

@@ -186,6 +186,51 @@ test.serial('a server is tested, added with a sealed key, used by both processes
   t.deepEqual(await first.settled(), [])
 })
 
+test.serial('what is stated of a server is what requests can ask for, and not known without', async t => {
+  const { live } = await first.account()
+  const row = { id: 'attic-chat', upstream_model: model, price: priceOf('1', '2'), quantization: 'fp8' }
+  const ask = (provider: object) =>
+    first.fetch('/v1/chat/completions', {
+      key: live,
+      body: { model: 'attic-chat', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 20, provider },
+    })
+  const add = (...more: string[]) =>
+    run(
+      'server',
+      'add',
+      '--name',
+      'attic',
+      '--base-url',
+      `${openai.url}/v1`,
+      '--models',
+      JSON.stringify([row]),
+      ...more,
+    )
+  const terms = async () => {
+    const { data } = (await (await first.fetch('/v1/models', { key: live })).json()) as { data: unknown[] }
+    return (data as { id: string; provider_terms: object[] }[]).find(({ id }) => id === 'attic-chat')!.provider_terms
+  }
+  await add()
+  t.deepEqual(await terms(), [{ provider: 'attic', data_collection: null, zdr: null, quantization: 'fp8' }])
+  t.is((await ask({ quantizations: ['fp8'] })).status, 200)
+  t.not((await ask({ zdr: true })).status, 200)
+  t.not((await ask({ data_collection: 'deny' })).status, 200)
+  const { data } = await add('--data-collection', 'deny', '--zdr')
+  t.like(data, { data: { data_collection: false, zdr: true } })
+  t.deepEqual(await terms(), [{ provider: 'attic', data_collection: false, zdr: true, quantization: 'fp8' }])
+  t.is((await ask({ zdr: true, data_collection: 'deny', quantizations: ['fp8'] })).status, 200)
+  t.not((await ask({ quantizations: ['bf16'] })).status, 200)
+  const path = `${operator.base}/models`
+  const shown = (await (await operator.visitor.fetch(path)).json()) as { data: { id: string; providers: object[] }[] }
+  t.like(shown.data.find(({ id }) => id === 'attic-chat')!.providers[0], {
+    name: 'attic',
+    data_collection: false,
+    zdr: true,
+    quantization: 'fp8',
+  })
+  await run('server', 'remove', '--name', 'attic')
+})
+
 test.serial('each request is charged the price it was admitted with, however often prices change', async t => {
   const prices = [1, 10, 100]
   // The other process may not know the first change yet.

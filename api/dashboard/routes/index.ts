@@ -33,6 +33,7 @@ import { providerKeysRoutes } from './provider-keys.ts'
 import { requestListRoutes } from './request-list.ts'
 import { requestViewRoutes } from './request-views.ts'
 import { requestsRoutes } from './requests.ts'
+import { clearCacheRoute } from './response-cache.ts'
 import { responsesRoutes } from './responses.ts'
 import { securityRoutes } from './security.ts'
 import { usageRoutes } from './usage.ts'
@@ -60,6 +61,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...alertRulesRoutes,
   ...securityRoutes,
   ...responsesRoutes,
+  clearCacheRoute,
   ...requestListRoutes,
   ...requestsRoutes,
   ...requestViewRoutes,

@@ -2,7 +2,7 @@ import type { Config } from '../../../shared/base/config.ts'
 import { endpointOf } from '../../../shared/catalog/model-not-found.ts'
 import { publicPricing } from '../../../shared/catalog/prices.ts'
 import type { ModelRow } from '../../../shared/catalog/schema.ts'
-import { takenParameters } from '../../../shared/catalog/traits.ts'
+import { collectsData, quantizationOf, retainsNothing, takenParameters } from '../../../shared/catalog/traits.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import type { Target } from '../../../shared/providers/contract.ts'
 import { endpoint } from '../../endpoint.ts'
@@ -55,6 +55,9 @@ function presentProvider({ upstreams, config }: Platform, target: Target): Model
     name,
     status: isInCooldown ? 'in_cooldown' : configured ? 'available' : 'not_configured',
     ...pricesOf(target, config),
+    data_collection: collectsData(target),
+    zdr: retainsNothing(target),
+    quantization: quantizationOf(target),
     // Only these sessions accept initial settings.
     openai_events: upstreams.realtime(target, 'live')?.settings !== undefined,
   }

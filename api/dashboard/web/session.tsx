@@ -81,3 +81,12 @@ export function operatorPlaceOf(
     has: page => pages.includes(page),
   }
 }
+
+/** The service as a place: for pages that operators have of it as organisations have their own. */
+export function servicePlaceOf(me: Me): Place {
+  return {
+    ...{ id: 'operator', name: 'Operator area', suspended: false, require_two_factor: false, me },
+    ...{ base: '/dashboard/api/operator', home: '/operator', may: () => true, isOperatorView: false },
+    has: page => page === 'log-exports',
+  }
+}

@@ -10,6 +10,10 @@ export type ModelProvider = {
   pricing: Pricing
   /** Prices of the whole call once its prompt is longer than `tokens`. */
   above: { tokens: number; pricing: Pricing } | null
+  /** What `provider.data_collection`, `zdr` and `quantizations` of a request ask for; null = not known. */
+  data_collection: boolean | null
+  zdr: boolean | null
+  quantization: string | null
   /** Whether its realtime sessions use OpenAI’s events; false for models of other types too. */
   openai_events: boolean
 }

@@ -100,6 +100,17 @@ export type RequestDetail = RequestRow & {
   }
   /** What the provider's cache saved of the cost; negative where writing to it cost more. */
   cache_discount_usd: number
+  /**
+   * What the response cache did: it answered (`hit`), kept the answer (`stored`) or not (`miss`), or was not asked (`bypass`); null
+   * where the key has no cache, or it was not logged.
+   */
+  response_cache: 'hit' | 'stored' | 'miss' | 'bypass' | null
+  /** Whether it ran with a provider key of the organisation. */
+  is_byok: boolean
+  /** That key; null where it is deleted, or none was used. */
+  provider_key: { name: string; last4: string } | null
+  /** What the call cost at the provider, if it ran with an own key. */
+  upstream_inference_cost: number | null
   /** The first calls; empty if no provider was called. */
   calls: RequestCall[]
   /** Null if the request named its model. */

@@ -140,7 +140,7 @@ function promptsOf({ prompt }: CompletionRequest): string[] {
 
 /** One chat call per prompt. */
 function asChats(call: Call<'completion'>): Call<'chat'>[] {
-  const { prompt: _prompt, echo: _echo, best_of, logprobs, suffix, ...rest } = call.body
+  const { prompt: _prompt, echo: _echo, web_search_options: _none, best_of, logprobs, suffix, ...rest } = call.body
   const unsupportedField = Object.entries({
     best_of: (best_of ?? 1) > 1,
     logprobs: logprobs != null,

@@ -124,5 +124,6 @@ export const operatorPages = [
   { path: '/operator/organisations', label: 'Organisations' },
   { path: '/operator/people', label: 'Users' },
   { path: '/operator/notifications', label: 'Notifications' },
+  { path: '/operator/log-exports', label: 'Log exports' },
   { path: '/operator/audit', label: 'Audit' },
 ]

@@ -21,7 +21,7 @@ const RequiredSetUp = lazy(() => import('./required-set-up.tsx'))
 const lastPlaceName = 'headgate-organisation'
 
 /** The layout of the pages behind the sign-in. `organisationId` null: the last one visited, with `children` as the page. */
-export function OrganisationShell({
+export default function OrganisationShell({
   organisationId,
   children,
 }: {

@@ -90,11 +90,37 @@ export function editedBody(call: GenerateCall): { body: Buffer | string; dropped
     changes.generationConfig = { ...generationConfig, maxOutputTokens: maxTokens }
   const signs = target.deployment.traits?.thinking === 'level'
   const refused = call.reasoning?.refused === true
-  const contents = changedItems(body.contents, content =>
+  const contents = changedItems(withResultsInOneTurn(body.contents), content =>
     changedParts(content, part => withImage(withOwnState(part, { signs, refused }), media)),
   )
   if (contents !== body.contents) changes.contents = contents
   return { body: editBody(raw, body, changes), dropped }
+}
+
+/**
+ * The contents with the results of functions in one turn of the user, in their order. Google refuses results of several calls in turns
+ * of their own ("the number of function response parts is equal to …"), as LangChain's packages for JavaScript send them
+ * (langchain-ai/langchainjs#10341, #10342), eino (cloudwego/eino-ext#571) and others. The same list where none are apart.
+ */
+function withResultsInOneTurn(contents: readonly GeminiContent[]): readonly GeminiContent[] {
+  const isApart = contents.some((content, index) => index > 0 && hasResult(content) && isUsers(contents[index - 1]!))
+  if (!isApart) return contents
+  const turns: GeminiContent[] = []
+  for (const content of contents) {
+    const last = turns.at(-1)
+    if (last && isUsers(last) && isUsers(content) && (hasResult(last) || hasResult(content)))
+      turns[turns.length - 1] = { ...last, parts: [...(last.parts ?? []), ...(content.parts ?? [])] }
+    else turns.push(content)
+  }
+  return turns
+}
+
+function isUsers({ role }: GeminiContent): boolean {
+  return role !== 'model'
+}
+
+function hasResult({ parts = [] }: GeminiContent): boolean {
+  return parts.some(part => part.functionResponse)
 }
 
 /** A list with its items changed, without those that become null. The same list if none changes. */

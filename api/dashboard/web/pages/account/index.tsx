@@ -149,6 +149,7 @@ const sessionColumns = (
 ): Column<Session>[] => [
   {
     header: 'Browser',
+    card: 'lead',
     kind: 'rowHeader',
     cell: ({ id, userAgent }) => (
       <Group gap="xs">
@@ -157,10 +158,11 @@ const sessionColumns = (
       </Group>
     ),
   },
-  { header: 'IP address', cell: ({ ipAddress }) => ipAddress },
-  { header: 'Signed in', cell: ({ createdAt }) => <Time at={createdAt} /> },
+  { header: 'IP address', card: 'line', cell: ({ ipAddress }) => ipAddress },
+  { header: 'Signed in', card: 'labelled', cell: ({ createdAt }) => <Time at={createdAt} /> },
   {
     header: 'Actions',
+    card: 'aside',
     kind: 'actions',
     cell: ({ id, token, userAgent }) =>
       id !== ownId && (

@@ -12,9 +12,9 @@ import {
   TextInput,
 } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
-import type { ReactNode } from 'react'
 import type { Mode } from '../../../wire/keys.ts'
 import { typeNames, useModels } from '../../catalog.ts'
+import { AllOrOnly } from '../../components/all-or-only.tsx'
 import { typingMs } from '../../components/filters.tsx'
 import { Failure } from '../../components/states.tsx'
 import { type Draft, localTime, missingChoices } from './draft.ts'
@@ -228,35 +228,6 @@ function Providers({ draft, onChange }: Fields) {
         />
       </Stack>
     </Fieldset>
-  )
-}
-
-/** Everything, or only what is chosen below: nothing chosen is then an error and does not become everything. */
-function AllOrOnly({
-  label,
-  all,
-  only,
-  isAll,
-  onChange,
-  children,
-}: {
-  label: string
-  all: string
-  only: string
-  isAll: boolean
-  onChange: (isAll: boolean) => void
-  children: ReactNode
-}) {
-  return (
-    <Stack gap="xs">
-      <Radio.Group label={label} value={isAll ? 'all' : 'only'} onChange={value => onChange(value === 'all')}>
-        <Group mt="xs">
-          <Radio value="all" label={all} />
-          <Radio value="only" label={only} />
-        </Group>
-      </Radio.Group>
-      {!isAll && children}
-    </Stack>
   )
 }
 

@@ -69,13 +69,15 @@ export function InviteForm() {
         onChange={value => setRole(value ?? 'member')}
       />
       {failed.length > 0 && (
-        <List size="sm" role="alert" c="var(--mantine-color-error)">
-          {failed.map(({ email, error }) => (
-            <List.Item key={email}>
-              {email}: {error}
-            </List.Item>
-          ))}
-        </List>
+        <div role="alert">
+          <List size="sm" c="var(--mantine-color-error)">
+            {failed.map(({ email, error }) => (
+              <List.Item key={email}>
+                {email}: {error}
+              </List.Item>
+            ))}
+          </List>
+        </div>
       )}
     </RowForm>
   )

@@ -134,13 +134,31 @@ function Example({ model }: { model: CatalogModel }) {
   )
 }
 
-function Prices({ provider: { name, status, pricing, above } }: { provider: ModelProvider }) {
+/** What is known of how a provider treats requests, and of the weights that it serves. */
+function termsOf({ data_collection, zdr, quantization }: ModelProvider): string {
+  const terms = [
+    data_collection === false && 'does not train on requests',
+    data_collection === true && 'may keep or train on requests',
+    zdr === true && 'zero data retention',
+    quantization && `${quantization} weights`,
+  ]
+  return terms.filter(Boolean).join(' · ')
+}
+
+function Prices({ provider }: { provider: ModelProvider }) {
+  const { name, status, pricing, above } = provider
+  const terms = termsOf(provider)
   return (
     <div>
       <Group gap="xs" mb={4}>
         <Title order={3}>{name}</Title>
         <Availability status={status} />
       </Group>
+      {terms && (
+        <Text size="sm" c="dimmed" mb={4}>
+          {terms}
+        </Text>
+      )}
       <PriceTable lines={priceLines(pricing)} label={`Prices at ${name}`} />
       {above && (
         <>

@@ -1,4 +1,15 @@
-import { Button, Group, MultiSelect, NumberInput, PasswordInput, Select, Stack, Text, TextInput } from '@mantine/core'
+import {
+  Button,
+  Checkbox,
+  Group,
+  MultiSelect,
+  NumberInput,
+  PasswordInput,
+  Select,
+  Stack,
+  Text,
+  TextInput,
+} from '@mantine/core'
 import { useState } from 'react'
 import type { OperatorServer } from '../../../wire/operator-catalog.ts'
 import { OpenDrawer } from '../../components/dialogs.tsx'
@@ -27,8 +38,11 @@ export function ServerDrawer({ server, onClose }: { server: OperatorServer | nul
   const [baseUrl, setBaseUrl] = useState(server?.base_url ?? '')
   const [apiKey, setApiKey] = useState('')
   const [models, setModels] = useState<Model[]>(server?.models ?? [])
+  const [collects, setCollects] = useState(server?.data_collection)
+  const [zdr, setZdr] = useState(server?.zdr === true)
   const key = apiKey === '' ? {} : { api_key: apiKey }
-  const save = useSaveServer(name, { base_url: baseUrl, models, ...key }, onClose)
+  const facts = { ...(collects !== undefined && { data_collection: collects }), ...(zdr && { zdr }) }
+  const save = useSaveServer(name, { base_url: baseUrl, models, ...facts, ...key }, onClose)
   const test = useTestServer({ base_url: baseUrl, ...key, ...(server && { name: server.name }) })
   const select = (upstreams: string[]) =>
     setModels(
@@ -70,6 +84,23 @@ export function ServerDrawer({ server, onClose }: { server: OperatorServer | nul
           value={apiKey}
           onChange={event => setApiKey(event.currentTarget.value)}
         />
+        <Select
+          label="Data collection"
+          description="Requests that deny it go only to servers that do not collect."
+          placeholder="not known"
+          clearable
+          data={[
+            { value: 'deny', label: 'Does not keep requests for other purposes' },
+            { value: 'allow', label: 'May keep or train on requests' },
+          ]}
+          value={collects === undefined ? null : collects ? 'allow' : 'deny'}
+          onChange={value => setCollects(value === null ? undefined : value === 'allow')}
+        />
+        <Checkbox
+          label="Zero data retention: it keeps nothing of a request"
+          checked={zdr}
+          onChange={event => setZdr(event.currentTarget.checked)}
+        />
         <Group gap="sm">
           <Button variant="default" loading={test.isPending} disabled={baseUrl === ''} onClick={() => test.mutate()}>
             Test connection
@@ -100,6 +131,9 @@ export function ServerDrawer({ server, onClose }: { server: OperatorServer | nul
   )
 }
 
+const quantizations: NonNullable<Model['quantization']>[] = [
+  ...(['int4', 'int8', 'fp4', 'mxfp4', 'nvfp4', 'fp6', 'fp8', 'mxfp8', 'fp16', 'bf16', 'fp32'] as const),
+]
 const parameters = ['tools', 'structured_outputs', 'response_format', 'logprobs']
 
 function ModelFields({ model, onChange }: { model: Model; onChange: (model: Model) => void }) {
@@ -152,6 +186,18 @@ function ModelFields({ model, onChange }: { model: Model; onChange: (model: Mode
           onChange={value => set({ quality: numberOf(value) })}
         />
       </Group>
+      <Select
+        label="Quantization"
+        placeholder="not known"
+        clearable
+        data={quantizations}
+        value={model.quantization ?? null}
+        onChange={value => {
+          const { quantization: _former, ...rest } = model
+          const quantization = quantizations.find(one => one === value)
+          onChange({ ...rest, ...(quantization && { quantization }) })
+        }}
+      />
       <MultiSelect
         label="Supported parameters"
         data={parameters}

@@ -1,0 +1,105 @@
+import { isObject } from '../../../base/is-object.ts'
+import { unixNow } from '../../../base/time.ts'
+import type { ChatChunk, ChatDelta, FinishReason, ToolCall } from '../../../kinds/chat.ts'
+import type { Call, Target } from '../../contract.ts'
+import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
+import { reportedFailure } from '../openai/failure.ts'
+import { invalidResponse, type Json } from '../openai/json.ts'
+import { failureOfResponse, responseFrom } from '../openai/responses-answer.ts'
+import { citationsIn, partsOf, sourcesOf, toolCallFrom } from './answer.ts'
+
+/**
+ * Decodes the events of a run to chat chunks. They have no names, only a `type`, and no `[DONE]`; unknown types are ignored, as the API
+ * asks for. What the last event has of text and calls beyond the events before is added, so that nothing is lost.
+ */
+export class AgentDecoder implements StreamDecoder<ChatChunk> {
+  done = false
+  readonly #target: Target
+  #head: Pick<ChatChunk, 'id' | 'object' | 'created' | 'model'>
+  #hasBegun = false
+  #text = ''
+  readonly #calls = new Set<string>()
+
+  constructor({ target }: Call<'chat'>) {
+    this.#target = target
+    this.#head = {
+      id: '',
+      object: 'chat.completion.chunk',
+      created: unixNow(),
+      model: target.deployment.upstream_model,
+    }
+  }
+
+  /** Throws a ProviderError when the event reports an error or is malformed. */
+  push({ data }: SseEvent): ChatChunk[] {
+    if (this.done || data === '' || data === '[DONE]') return []
+    const event = parseEvent(data)
+    switch (event.type) {
+      case 'response.created':
+        return this.#begin(event.response)
+      case 'response.output_text.delta':
+        return typeof event.delta === 'string' && event.delta !== '' ? this.#addText(event.delta) : []
+      case 'response.output_item.done':
+        return isObject(event.item) ? toolCallFrom(event.item).flatMap(call => this.#addCall(call)) : []
+      case 'response.completed':
+      case 'response.incomplete':
+        return this.#finish(event.response)
+      case 'response.failed':
+      case 'response.cancelled':
+        throw failureOfResponse(isObject(event.response) ? event.response : event)
+      case 'error':
+        throw reportedFailure(event)
+      default:
+        return []
+    }
+  }
+
+  #begin(response: unknown): ChatChunk[] {
+    if (!isObject(response)) return []
+    const { id, created_at: created } = response
+    if (typeof id === 'string') this.#head = { ...this.#head, id }
+    if (Number.isSafeInteger(created)) this.#head = { ...this.#head, created: created as number }
+    return []
+  }
+
+  #addText(text: string): ChatChunk[] {
+    this.#text += text
+    return [this.#chunk({ content: text })]
+  }
+
+  #addCall({ id, function: called }: ToolCall): ChatChunk[] {
+    if (this.#calls.has(id)) return []
+    const index = this.#calls.size
+    this.#calls.add(id)
+    return [this.#chunk({ tool_calls: [{ index, id, type: 'function', function: called }] })]
+  }
+
+  #finish(given: unknown): ChatChunk[] {
+    const response = responseFrom(given)
+    const { text, toolCalls, results, finishReason, usage } = partsOf(response, this.#target.provider)
+    const rest = text.startsWith(this.#text) ? text.slice(this.#text.length) : ''
+    const chunks = [...(rest ? this.#addText(rest) : []), ...toolCalls.flatMap(call => this.#addCall(call))]
+    const annotations = citationsIn(this.#text, results)
+    const last = this.#chunk(annotations.length > 0 ? { annotations } : {}, finishReason)
+    this.done = true
+    if (typeof response.model === 'string') last.model = response.model
+    return [...chunks, { ...last, ...sourcesOf(results), ...(usage && { usage }) }]
+  }
+
+  #chunk(delta: ChatDelta, finish: FinishReason | null = null): ChatChunk {
+    const role = this.#hasBegun ? {} : { role: 'assistant' as const }
+    this.#hasBegun = true
+    return { ...this.#head, choices: [{ index: 0, delta: { ...role, ...delta }, finish_reason: finish }] }
+  }
+}
+
+function parseEvent(data: string): Json {
+  let event: unknown
+  try {
+    event = JSON.parse(data)
+  } catch {
+    throw invalidResponse('an event is not JSON')
+  }
+  if (!isObject(event)) throw invalidResponse('an event is not an object')
+  return event
+}
