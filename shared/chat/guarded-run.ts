@@ -180,7 +180,9 @@ class GuardedRun<K extends DirectKind> {
   #streamInfo(input: ChatRunInput<K>, body: DirectKinds[K]['request'], id: string): StreamInfo<K> {
     const { features, includeUsage, requestId, storage } = input
     const created = Math.floor(this.#services.clock.now() / 1_000)
-    const info = { id, created, model: body.model, choices: features.choices, includeUsage, requestId, request: body }
+    const named = { id, created, model: body.model, choices: features.choices, includeUsage, requestId, request: body }
+    // Of events about failures, which state no usage.
+    const info = { ...named, isBilled: () => true }
     return { ...info, ...(storage && { fields: storage.fields }) }
   }
 }
