@@ -382,7 +382,7 @@ class Run<K extends DirectKind> extends BaseRun {
     if (!wish || this.policy.environment === 'test') return shown
     const { holdToFormat } = await import('./structured-answer.ts')
     try {
-      const held = holdToFormat(kind, body, shown, wish)
+      const held = await holdToFormat(kind, body, shown, wish)
       this.structured = [...this.structured, ...held.marks]
       return held.shown
     } catch (thrown) {

@@ -6,7 +6,7 @@ import { type MessagesRequest, outputFormatOf } from '../kinds/messages.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { jsonSchemaOf } from '../providers/toolkit/generate-content-over-chat/schema.ts'
-import { checkText } from './schema-check.ts'
+import { schemaChecks } from './schema-checks.ts'
 
 /** What a caller asks for: answers that are checked, or also repaired where only their form is wrong. */
 export type StructuredWish = 'validate' | 'repair'
@@ -23,11 +23,16 @@ type AnswerText = { text: string; replace(json: string): void }
  * call of the client's tools, and an answer that reached its limit are no answers in that format. Throws a ProviderError
  * `model_fault` for one that is not valid.
  */
-export function holdToFormat(kind: DirectKind, body: object, shown: object, wish: StructuredWish): HeldAnswer {
+export async function holdToFormat(
+  kind: DirectKind,
+  body: object,
+  shown: object,
+  wish: StructuredWish,
+): Promise<HeldAnswer> {
   const schema = schemaIn(kind, body)
   const held = { shown, marks: new Set<string>() }
   for (const [index, { text }] of textsOf(kind, shown).entries()) {
-    const checked = checkText(text, schema, wish === 'repair')
+    const checked = await schemaChecks.check(text, schema, wish === 'repair')
     if (!checked) return { shown, marks: [] }
     if ('fault' in checked) {
       const message = `The model’s answer is not valid against the schema that was asked for: ${checked.fault}.`

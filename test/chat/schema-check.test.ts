@@ -1,6 +1,8 @@
+import { setImmediate } from 'node:timers/promises'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import { checkText } from '../../shared/chat/schema-check.ts'
+import { schemaChecks } from '../../shared/chat/schema-checks.ts'
 import { fakeInstance } from '../../shared/providers/sandbox/chat/schema-faker.ts'
 import { test } from '../support/test.ts'
 
@@ -33,6 +35,24 @@ test('a schema that cannot be used, or takes too long, is not checked', t => {
   const deep = `${'{"x":'.repeat(60)}"end"${'}'.repeat(60)}`
   t.is(checkText(deep, recursive, false), null)
   t.deepEqual(checkText('{"x":{"x":1}}', recursive, false), { json: '{"x":{"x":1}}', repaired: false })
+})
+
+test.serial('a slow check leaves the event loop free, and the next one is made after it', async t => {
+  const order: string[] = []
+  const slow = schemaChecks.check(JSON.stringify(`${'a'.repeat(60)}!`), { type: 'string', pattern: '^(a+)+$' }, true)
+  const next = schemaChecks.check('{"a":1}', schema, true)
+  const noted = [slow.then(() => order.push('slow')), next.then(() => order.push('next'))]
+  await setImmediate()
+  order.push('turn')
+  await Promise.all(noted)
+  t.deepEqual(order, ['turn', 'slow', 'next'])
+  t.is(await slow, null)
+  t.deepEqual(await next, { json: '{"a":1}', repaired: false })
+})
+
+test.serial('more texts than may wait are not checked', async t => {
+  const checks = await Promise.all(Array.from({ length: 80 }, () => schemaChecks.check('{"a":1}', schema, false)))
+  t.is(checks.filter(checked => checked === null).length, 16)
 })
 
 const anySchema = fc.letrec(tie => ({

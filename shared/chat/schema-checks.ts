@@ -1,0 +1,57 @@
+import { Worker } from 'node:worker_threads'
+import type { Checked } from './schema-check.ts'
+import type { CheckTask } from './schema-check-thread.ts'
+
+/** Texts that wait for their check, at most; more are not checked. */
+const maxWaiting = 64
+/** How long a text waits for its check, and for those before it; it is not checked then. */
+const maxWaitMs = 10_000
+const threadMemory = { maxOldGenerationSizeMb: 128 }
+
+type Answer = { id: number; checked: Checked | null }
+
+/**
+ * Checks texts against schemas on a thread of its own: reading a stranger's schema may take seconds, and a web process has one
+ * thread for all clients. The thread begins with the first check; when it dies, so do the checks that it has.
+ */
+class SchemaChecks {
+  #thread: Worker | null = null
+  readonly #waiting = new Map<number, (checked: Checked | null) => void>()
+  #lastId = 0
+
+  /** See `checkText`; null also where the thread is too busy. */
+  check(text: string, schema: unknown, repairs: boolean): Promise<Checked | null> {
+    if (this.#waiting.size >= maxWaiting) return Promise.resolve(null)
+    const task: CheckTask = { id: ++this.#lastId, text, schema, repairs }
+    return new Promise(resolve => {
+      const timer = setTimeout(() => this.#settle(task.id, null), maxWaitMs)
+      this.#waiting.set(task.id, checked => {
+        clearTimeout(timer)
+        resolve(checked)
+      })
+      this.#thread ??= this.#start()
+      this.#thread.postMessage(task)
+    })
+  }
+
+  #start(): Worker {
+    const thread = new Worker(new URL('./schema-check-thread.ts', import.meta.url), { resourceLimits: threadMemory })
+    thread.on('message', ({ id, checked }: Answer) => this.#settle(id, checked))
+    // Without a listener, running out of memory would end the process.
+    thread.on('error', () => {})
+    thread.once('exit', () => {
+      if (this.#thread === thread) this.#thread = null
+      for (const id of [...this.#waiting.keys()]) this.#settle(id, null)
+    })
+    // A process ends without waiting for it. A listener for messages would undo that, if it came later.
+    thread.unref()
+    return thread
+  }
+
+  #settle(id: number, checked: Checked | null): void {
+    this.#waiting.get(id)?.(checked)
+    this.#waiting.delete(id)
+  }
+}
+
+export const schemaChecks = new SchemaChecks()
