@@ -1,10 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { chatFormats } from '../../shared/chat/chat-formats.ts'
-import { run } from '../../shared/chat/run.ts'
+import { run, type Serve } from '../../shared/chat/run.ts'
 import type { ChatRunInput } from '../../shared/chat/run-input.ts'
 import { findStickyTarget, type NamingBody } from '../../shared/chat/sticky-target.ts'
-import type { RunServices } from '../../shared/engine/base-run.ts'
-import type { Report, RequestLabels } from '../../shared/engine/report.ts'
+import type { RequestLabels } from '../../shared/engine/report.ts'
 import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kinds/index.ts'
 import type { Platform } from '../../shared/platform.ts'
@@ -259,20 +258,15 @@ export async function runDirect<K extends DirectKind>(
     ...(present && { present }),
     bulk: null,
   }
-  const report = await (apiKey.policy.cache
-    ? runFromCache(services, input, headers, client)
-    : run(services, input, client))
-  Object.assign(wide, report)
+  const serve = apiKey.policy.cache ? serveFromCache<K>(services, headers) : undefined
+  Object.assign(wide, await run(services, input, client, serve))
 }
 
-/** Runs a request of a key whose policy has the response cache on. */
-async function runFromCache<K extends DirectKind>(
-  services: Platform & RunServices,
-  input: ChatRunInput<K>,
-  headers: IncomingHttpHeaders,
-  client: ResponseWriter,
-): Promise<Report> {
-  const wish = cacheWishOf(headers)
-  const { runCached } = await import('../../shared/chat/cached-run.ts')
-  return runCached(services, input, wish, client)
+/** Serves requests of a key whose policy has the response cache on. */
+function serveFromCache<K extends DirectKind>(cache: Platform, headers: IncomingHttpHeaders): Serve<K> {
+  return async (services, input, client) => {
+    const wish = cacheWishOf(headers)
+    const { runCached } = await import('../../shared/chat/cached-run.ts')
+    return runCached({ ...cache, ...services }, input, wish, client)
+  }
 }

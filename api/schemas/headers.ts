@@ -109,6 +109,12 @@ export const answerHeaders = {
     schema: { type: 'string', enum: ['1'] },
     example: '1',
   },
+  'x-gateway-guardrails': {
+    description:
+      'What the guardrails of the key did with the texts of the request (`input`) and of the answer (`output`): a list with parameters, as in RFC 8941. A stream that is masked as it comes has no counts of its answer. Absent for keys without guardrails.',
+    schema: text,
+    example: 'input;masked=2;webhook=allowed, output',
+  },
   'x-gateway-cache': {
     description:
       'Whether the answer is from the response cache: `hit`, `miss`, or `bypass` if the request is not cached. Absent where the key’s policy has no `cache`.',
@@ -163,6 +169,7 @@ export const generationHeaders: AnswerHeaderName[] = [
   'x-gateway-provider',
   'x-gateway-mode',
   'x-gateway-own-key',
+  'x-gateway-guardrails',
   'x-gateway-attempts',
   'x-gateway-cost-usd',
   'x-sandbox',

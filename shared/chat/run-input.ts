@@ -1,6 +1,7 @@
 import type { CallerTimeouts } from '../engine/caller-timeouts.ts'
 import type { BulkContext } from '../engine/failover.ts'
 import type { RequestLabels } from '../engine/report.ts'
+import type { Guardrails } from '../keys/guardrails.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { ResponsesObject, ResponsesOutputItem } from '../kinds/responses-answer.ts'
@@ -48,4 +49,9 @@ export type ChatRunInput<K extends DirectKind> = {
   leading?: ResponsesOutputItem
   /** Context of delayed work; null for interactive requests. */
   bulk: BulkContext | null
+  /** The guardrails that its texts have been checked for; absent: they have not. */
+  guardrails?: Guardrails
 }
+
+/** The key's confirmed policy has other guardrails than those that the request was checked for. */
+export class GuardrailsChanged extends Error {}

@@ -17,6 +17,7 @@ import { ClientGone } from '../engine/failures.ts'
 import { type Bill, failureOutcome, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
+import { isSameGuard } from '../keys/guardrails.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import type { Call, Protocol, Target } from '../providers/contract.ts'
@@ -44,7 +45,7 @@ import {
   recordOutput,
 } from './reservation-extensions.ts'
 import { restateFailure } from './restate-failure.ts'
-import type { ChatRunInput } from './run-input.ts'
+import { type ChatRunInput, GuardrailsChanged } from './run-input.ts'
 import { hasUnusableCalls, signalsOf } from './signals.ts'
 import { type FoundSession, findStickyTarget, reasoningOf } from './sticky-target.ts'
 import { streamAnswer } from './stream-answer.ts'
@@ -53,9 +54,33 @@ import type { AnswerRelay } from './stream-relay.ts'
 /**
  * Runs one request from admission to settlement: routes, reserves, calls providers until one answers, relays, charges.
  * Throws a GatewayError if nothing was written to the client yet; once a stream has started, a failure is written into
- * it. The reservation is resolved exactly once in every case.
+ * it. The reservation is resolved exactly once in every case. `serve`: how it is run within the guardrails of its key.
  */
-export function run<K extends DirectKind>(
+export async function run<K extends DirectKind>(
+  services: RunServices,
+  input: ChatRunInput<K>,
+  client: ResponseWriter,
+  serve: Serve<K> = runUnguarded,
+): Promise<Report> {
+  const { guardrails, key } = input
+  if (guardrails) return runUnguarded(services, input, client)
+  try {
+    if (key.policy.guardrails === null) return await serve(services, input, client)
+  } catch (error) {
+    if (!(error instanceof GuardrailsChanged)) throw error
+  }
+  const { runGuarded } = await import('./guarded-run.ts')
+  return runGuarded(services, input, client, serve)
+}
+
+/** Runs a request whose texts are checked, or need not be. */
+export type Serve<K extends DirectKind> = (
+  services: RunServices,
+  input: ChatRunInput<K>,
+  client: ResponseWriter,
+) => Promise<Report>
+
+function runUnguarded<K extends DirectKind>(
   services: RunServices,
   input: ChatRunInput<K>,
   client: ResponseWriter,
@@ -146,7 +171,9 @@ class Run<K extends DirectKind> extends BaseRun {
     const inputs = snapshotOf(services, this.marginPpm)
     // A named model needs no explanation.
     const explain = parseModelSelector(services.catalog, body.model, kind).auto ? 'log' : 'no'
+    const { guardrails = null } = this.#input
     const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
+      if (policy.guardrails !== guardrails && !isSameGuard(policy.guardrails, guardrails)) throw new GuardrailsChanged()
       const learned = explain === 'log' ? services.learnedQualities.of(policy) : null
       const seed = session ?? id
       const decision = route(inputs, { policy, kind, request: body, features, sticky, learned, seed }, explain)

@@ -96,7 +96,7 @@ export class Upstreams {
   readonly #config: Config
   readonly #timeouts: Timeouts
   readonly #health: Health
-  readonly #pauses: Pick<ProviderPauses, 'isPaused'>
+  readonly #pauses: Pick<ProviderPauses, 'isPaused' | 'revision'>
   readonly #clock: Clock
   readonly #connections: Connections
   readonly #credentials: CredentialSelector
@@ -109,7 +109,7 @@ export class Upstreams {
     catalog: Catalog
     config: Config
     health: Health
-    pauses: Pick<ProviderPauses, 'isPaused'>
+    pauses: Pick<ProviderPauses, 'isPaused' | 'revision'>
     sandbox: Dispatcher
     clock: Clock
     sealer: Sealer
@@ -241,6 +241,11 @@ export class Upstreams {
     if (this.#pauses.isPaused(provider)) return true
     if (!provider.includes('/')) return false
     return valueFor(provider, name => this.#pauses.isPaused(name) || undefined) ?? false
+  }
+
+  /** Until it changes, a target with `unknownFigures` keeps them. */
+  get healthRevision(): number {
+    return this.#health.revision + this.#pauses.revision
   }
 
   /**

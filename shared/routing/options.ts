@@ -2,6 +2,7 @@ import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import { formatNames } from '../base/names.ts'
 import type { Catalog, CatalogTarget } from '../catalog/catalog.ts'
+import type { PriceSteps } from '../catalog/prices.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
@@ -12,7 +13,7 @@ import { parametersAmong } from '../providers/toolkit/request-fields.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import type { Features } from './features.ts'
-import { type ExpectedUse, estimateNano, keepTier, targetOf, withoutServedTier } from './pricing.ts'
+import { type ExpectedUse, estimateNano, keepTier, priceStepsAt, targetOf, withoutServedTier } from './pricing.ts'
 import {
   type Arm,
   exclusionOf,
@@ -41,6 +42,8 @@ export type RoutingInputs = {
   catalog: Catalog
   upstreams: Pick<Upstreams, 'isConfigured' | 'adapter' | 'ownTargets'>
   figures(target: Target): Figures
+  /** Until it changes, a target with `unknownFigures` keeps them; null = they are not remembered. */
+  healthRevision(): number | null
   marginPpm: bigint
   /** Maximum time a request waits for a provider in cooldown. */
   maxPauseMs: number
@@ -51,7 +54,8 @@ type SnapshotSources = { catalog: Catalog; upstreams: Upstreams; config: Pick<Co
 /** The routing inputs as this process currently knows them. */
 export function snapshotOf({ catalog, upstreams, config }: SnapshotSources, marginPpm: bigint): RoutingInputs {
   const { pauseMs: maxPauseMs } = config.retry
-  return { catalog, upstreams, figures: target => upstreams.figures(target), marginPpm, maxPauseMs }
+  const figures = (target: Target) => upstreams.figures(target)
+  return { catalog, upstreams, figures, healthRevision: () => upstreams.healthRevision, marginPpm, maxPauseMs }
 }
 
 /** One routing decision: what it is about, and what its steps have found so far. */
@@ -107,6 +111,10 @@ export type Option = Rated & {
   learned: number
   costNano: number
   figures: Figures
+  /** The revision of the health as of which nothing is known of the target; null = there is none. */
+  unknownAt: number | null
+  /** The prices that its cost is estimated by; null = it has none by the token. */
+  prices: PriceSteps | null
   /** Index in the `order` of the preferences. */
   preference: number
   /** 1 for one that misses a threshold of the preferences, so that others come first. */
@@ -151,7 +159,7 @@ export function listOptions(context: RoutingContext, model: ModelRow, isAutomati
       score: null,
       quality: shownQuality(model, quality),
       learned: quality.learned,
-      estimatedCostNano: estimateNano(target, use),
+      estimatedCostNano: estimateNano(priceStepsAt(target), target.own, use),
       latencyMs: inputs.figures(target).firstByteMs,
       excluded: reason,
     })
@@ -178,6 +186,8 @@ export function newOption(target: Target, isAutomatic: boolean): Option {
     learned: 0,
     costNano: 0,
     figures: unknownFigures,
+    unknownAt: null,
+    prices: priceStepsAt(target),
     preference: unlistedRank,
     late: 0,
     shared: target.own ? 0 : 1,
@@ -198,14 +208,23 @@ export function estimateOption({ inputs, preferences, task, learned, use }: Rout
   option.listedQuality = quality.listedQuality
   option.learned = quality.learned
   option.quality = quality.listedQuality + quality.learned
-  option.costNano = estimateNano(target, use)
-  option.figures = inputs.figures(target)
+  option.costNano = estimateNano(option.prices, target.own, use)
+  option.figures = figuresOf(inputs, option)
   option.preference = (preferences && placeOf(preferences, target.provider.name)) ?? unlistedRank
   option.late = preferences && missesThreshold(preferences, option.figures) ? 1 : 0
   option.seconds = secondsOf(option.figures, use.choiceTokens)
   option.refusal = null
   option.emulated = 0
   return option
+}
+
+/** The live figures of an option. Of most targets of a catalog nothing is known, which is not asked again until more is. */
+function figuresOf({ figures, healthRevision }: RoutingInputs, option: Option): Figures {
+  const revision = healthRevision()
+  if (revision !== null && option.unknownAt === revision) return unknownFigures
+  const found = figures(option.target)
+  option.unknownAt = found === unknownFigures ? revision : null
+  return found
 }
 
 /**

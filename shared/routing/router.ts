@@ -323,7 +323,7 @@ function chooseAmong(
   const { features, preferences } = context
   const able = (option: Option) => !markIfUnsupported(context, option)
   const options = joined(listed)
-  if (context.explains) context.compared = context.compared.concat(options)
+  if (context.explains) context.compared = context.compared.length > 0 ? context.compared.concat(options) : options
   context.difficulty ??= features.difficulty()
   const scale = scaleOf(options, context.difficulty)
   for (const options of listed) rankProviders(context, options, sort, scale)
@@ -366,7 +366,8 @@ function winnerOf(
   for (const all of byCooldown(options)) {
     const own = context.policy.ownKeys ? all.filter(option => option.shared === 0 && able(option)) : []
     const offered = own.length > 0 ? own : all
-    const punctual = offered.filter(option => option.late === 0 && able(option))
+    // Without preferences none is late.
+    const punctual = context.preferences ? offered.filter(option => option.late === 0 && able(option)) : offered
     const eligible = punctual.length > 0 ? punctual : offered
     const best =
       sort === 'score'

@@ -65,6 +65,7 @@ async function submitToProvider(services: BatchServices, batch: Batch): Promise<
   const { key } = verdict
   const { policy } = key
   if (policy.ownKeys !== null) throw cannot('its key uses own provider keys')
+  if (policy.guardrails !== null) throw cannot('the guardrails of its key hold for each line')
   if (policy.provider !== null) throw cannot('the preferences of its key in `provider` hold for each line')
   if (policy.rpmLimit !== null || policy.tpmLimit !== null) throw cannot('the limits of its key hold for each line')
   if (allowedModels(services.catalog, policy)?.has(offer.target.model.id) === false)
