@@ -61,6 +61,8 @@ export const chatProfile = z
     forced_tools_while_reasoning: z.boolean(),
     /** Whether one request may have both tools and a JSON format. */
     tools_with_format: z.boolean(),
+    /** Whether it has a JSON mode; else `json_object` is an instruction in the system prompt. */
+    json_mode: z.boolean(),
     /** Whether an answer may be asked for by a JSON schema, where its model's row has `structured_outputs`. */
     schema_format: z.boolean(),
     /** Whether an answer with a JSON format may be streamed. */

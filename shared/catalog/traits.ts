@@ -141,6 +141,7 @@ const defaults: ChatProfile = {
   forced_tools: true,
   forced_tools_while_reasoning: true,
   tools_with_format: true,
+  json_mode: true,
   schema_format: true,
   stream_with_format: true,
   schema: 'with_properties',

@@ -92,9 +92,6 @@ function withAnswerTool(body: ChatRequest, target: Target): ChatRequest {
   }
 }
 
-/** The protocols whose JSON mode is such an instruction by their adapters. */
-const instructed: ReadonlySet<string> = new Set(['anthropic', 'vertex_anthropic', 'bedrock'])
-
 function withFormatInPrompt({ response_format: format, ...body }: ChatRequest, target: Target): ChatRequest {
   const schema = schemaOf(format)
   const hasTools = (body.tools?.length ?? 0) > 0
@@ -102,7 +99,7 @@ function withFormatInPrompt({ response_format: format, ...body }: ChatRequest, t
   const what = rootOf(format) === 'object' ? 'one JSON object' : 'one JSON value'
   const rule = schema ? ` It has to be valid against this JSON Schema:\n${JSON.stringify(schema)}` : ''
   const line = `${when} with ${what} and nothing else: no text around it and no code fence.${rule}`
-  const hasMode = !instructed.has(target.provider.protocol) && takesFormat(target, 'json_object', body)
+  const hasMode = profileOf(target).json_mode && takesFormat(target, 'json_object', body)
   const jsonMode = hasMode && rootOf(format) === 'object'
   const messages = withSystemLine(body.messages, line)
   return { ...body, messages, ...(jsonMode && { response_format: { type: 'json_object' as const } }) }
