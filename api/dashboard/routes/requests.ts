@@ -64,6 +64,7 @@ const read = endpoint({
       metadata: row.metadata as RequestDetail['metadata'],
       calls: callsOf(row, record),
       routing: reason === undefined ? null : { reason, candidates: candidates.map(presentCandidate) },
+      guardrails: record.guardrails ?? null,
       cost_parts: costParts(services, row, batchId !== null),
       content: presentContent(await services.contents.find(organisationId, row.id, services.clock.now())),
       response_cache: cached ? 'hit' : (record.cache ?? null),

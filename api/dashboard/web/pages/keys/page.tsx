@@ -22,6 +22,7 @@ import { Tiles } from '../overview/tiles.tsx'
 import { requestsHref, useActivity } from '../usage/queries.ts'
 import { SeriesChart, usualMeasure } from '../usage/series-chart.tsx'
 import { KeyActions, KeyDrawer } from './edit.tsx'
+import { guardrailWords } from './guardrail-fields.tsx'
 import { KeyState } from './key-state.tsx'
 import { KeyLogging } from './logging.tsx'
 import { useKey } from './queries.ts'
@@ -185,6 +186,7 @@ function policyOf(key: DashboardKey): (Fact | null)[] {
     key.denied_service_tiers === null ? null : ['Refused service tiers', key.denied_service_tiers.join(', ')],
     key.provider === null ? null : ['Providers', JSON.stringify(key.provider), 'wide'],
     key.cache === null ? null : ['Response cache', `${count(key.cache.ttl_s)} s`],
+    key.guardrails === null ? null : ['Guardrails', guardrailWords(key.guardrails), 'wide'],
     ['Input and output', loggingWords(key.content_logging)],
     key.previous_secret_valid_until === null
       ? null

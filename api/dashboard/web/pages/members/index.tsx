@@ -8,6 +8,7 @@ import { Page } from '../../components/page.tsx'
 import { Failure, Show } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
+import { Together } from '../../components/together.tsx'
 import { count, day, usd } from '../../format.ts'
 import { type Place, usePlace } from '../../session.tsx'
 import { useChange } from '../../use-change.ts'
@@ -30,23 +31,25 @@ export default function Members() {
       title="Members"
       description="Members can view everything and manage the API keys that they created. The role billing sees and pays what is spent, and nothing else. Admins manage all API keys, webhooks and members. Owners also manage billing, who has that role, and other owners."
     >
-      <OrganisationBudget onEdit={setOwner} />
-      <Show query={members}>
-        {list => <MemberTable members={list} budgets={budgets.data ?? []} onBudget={setOwner} />}
-      </Show>
+      <Together>
+        <OrganisationBudget onEdit={setOwner} />
+        <Show query={members}>
+          {list => <MemberTable members={list} budgets={budgets.data ?? []} onBudget={setOwner} />}
+        </Show>
+        {isAdmin && (
+          <>
+            <Title order={2}>Invitations</Title>
+            <InviteForm />
+            <Invitations />
+          </>
+        )}
+      </Together>
       {owner && (
         <BudgetDialog
           owner={owner}
           budget={budgets.data?.find(({ scope }) => scope === owner.scope)}
           onClose={() => setOwner(null)}
         />
-      )}
-      {isAdmin && (
-        <>
-          <Title order={2}>Invitations</Title>
-          <InviteForm />
-          <Invitations />
-        </>
       )}
     </Page>
   )
