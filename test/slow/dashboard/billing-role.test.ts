@@ -34,10 +34,10 @@ test.serial('the menu has what is about money, and every page there works', asyn
   const failed: string[] = []
   await open('')
   page.on('response', response => response.status() >= 400 && failed.push(response.url()))
-  await page.getByRole('heading', { name: 'Billing', level: 1 }).waitFor()
+  await page.getByRole('heading', { name: 'Usage', level: 1 }).waitFor()
   const menu = page.getByRole('navigation', { name: 'Pages' }).getByRole('link')
   t.deepEqual(await menu.allInnerTexts(), ['Usage', 'Billing', 'Members', 'Documentation'])
-  for (const name of ['Usage', 'Members', 'Billing']) {
+  for (const name of ['Members', 'Billing', 'Usage']) {
     await menu.filter({ hasText: name }).click()
     await page.getByRole('heading', { name, level: 1 }).waitFor()
     await page.waitForLoadState('networkidle')
@@ -58,8 +58,7 @@ test.serial('a card is saved at the provider’s page, and automatic top-ups are
   await page.getByText('visa ending in 4242, expires 03/2031').waitFor()
   await page.getByLabel('Charge').fill('20')
   await page.getByLabel('At most per month').fill('60')
-  // The input of a switch is hidden behind its track.
-  await page.getByText('Top up automatically').click()
+  await page.getByRole('switch', { name: 'Top up automatically' }).click()
   await page.getByRole('button', { name: 'Save settings' }).click()
   await page.getByText('$0.00 of $60.00').waitFor()
   await gateway.services.topUps.charges!.run()
