@@ -91,7 +91,14 @@ function freshWorld(): RoutingInputs {
       return adapter ? { adapter, protocol: protocol! } : null
     },
   }
-  return { catalog, upstreams, figures: () => unknownFigures, marginPpm: 50_000n, maxPauseMs: 0 }
+  return {
+    catalog,
+    upstreams,
+    figures: () => unknownFigures,
+    healthRevision: () => null,
+    marginPpm: 50_000n,
+    maxPauseMs: 0,
+  }
 }
 
 /** The table, as Markdown. */

@@ -9,7 +9,7 @@ import {
 import {
   listDestinations,
   openOperatorSlackUrl,
-  openWebhookSecret,
+  operatorWebhookSecrets,
   quietUntilMs,
   readNotifications,
 } from '../shared/alerts/operator-notifications.ts'
@@ -19,7 +19,7 @@ import { PinnedPools } from '../shared/io/pinned-pools.ts'
 import { assertPublicUrl } from '../shared/io/safe-url.ts'
 import type { Platform } from '../shared/platform.ts'
 import { failedReply, postWebhook } from '../shared/webhooks/post.ts'
-import { webhookSignature } from '../shared/webhooks/secrets.ts'
+import { newestFirst, webhookSignature } from '../shared/webhooks/secrets.ts'
 import { type Post, slackMessage } from '../shared/webhooks/slack.ts'
 
 const timeoutMs = 15_000
@@ -115,8 +115,9 @@ async function post(
     const link = `${config.publicUrl}/dashboard${path}`
     request = slackMessage(openOperatorSlackUrl(sealer, settings)!, { subject, text, link })
   } else {
-    const secret = openWebhookSecret(sealer, settings)!
-    request = webhook(message, { url: settings.webhookUrl!, secret, publicUrl: config.publicUrl, nowMs: clock.now() })
+    const nowMs = clock.now()
+    const secrets = newestFirst(operatorWebhookSecrets(sealer, settings, nowMs)!)
+    request = webhook(message, { url: settings.webhookUrl!, secrets, publicUrl: config.publicUrl, nowMs })
   }
   const target = await assertPublicUrl(request.url, urlPolicy).catch(failedReply)
   const reply = 'error' in target ? target : await postWebhook(request, target, pools, { timeoutMs, passedMs: 0 })
@@ -128,7 +129,7 @@ async function post(
 /** The webhook of a message, signed as those of organisations; its id is the same on every attempt. */
 function webhook(
   { row, incident }: ClaimedMessage,
-  { url, secret, publicUrl, nowMs }: { url: string; secret: string; publicUrl: string; nowMs: number },
+  { url, secrets, publicUrl, nowMs }: { url: string; secrets: string[]; publicUrl: string; nowMs: number },
 ): Post {
   const data = incident
     ? {
@@ -146,7 +147,7 @@ function webhook(
     'user-agent': 'headgate',
     'webhook-id': row.id,
     'webhook-timestamp': String(timestampS),
-    'webhook-signature': webhookSignature([secret], row.id, timestampS, body),
+    'webhook-signature': webhookSignature(secrets, row.id, timestampS, body),
   }
   return { url, headers, body }
 }

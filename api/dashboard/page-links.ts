@@ -19,6 +19,8 @@ const sharedPages: Record<string, string> = {
   operator: 'pages/operator/index.tsx',
   welcome: 'pages/sign-in/welcome.tsx',
 }
+/** The layout of all pages behind the sign-in. */
+const shell = 'shell/organisation-shell.tsx'
 /** What a page of an organisation reads first, below the organisation's routes, if its address has no filters. */
 const firstReads: Record<string, readonly string[]> = {
   overview: ['overview', 'activity?span=7d', 'attention?span=7d', 'usage?span=7d&by=model&measure=cost'],
@@ -59,9 +61,8 @@ export function openPageLinks(folder: string): (path: string, search: string) =>
     if (visited) return (links.get(visited) ?? []).join(', ')
     const source = Object.hasOwn(sharedPages, first) ? sharedPages[first]! : `pages/${page || 'overview'}/index.tsx`
     const reads = ['/dashboard/api/me', ...(search === '' ? readsOf(path) : [])]
-    return [...reads.map(read => `<${read}>; rel=preload; as=fetch; crossorigin`), ...(links.get(source) ?? [])].join(
-      ', ',
-    )
+    const files = new Set([...(links.get(shell) ?? []), ...(links.get(source) ?? [])])
+    return [...reads.map(read => `<${read}>; rel=preload; as=fetch; crossorigin`), ...files].join(', ')
   }
 }
 

@@ -11,6 +11,8 @@ export type StatementDocument = {
   facts: [name: string, value: string][]
   summary: [name: string, amount: string][]
   lines: { time: string; name: string; detail: string; amount: string | null; balance: string }[]
+  /** What the work of the period sums up to by some property, after the lines. */
+  subtotals: { title: string; rows: { name: string; detail: string; amount: string }[] }[]
   /** Paths of font files; `extra` has the characters that the others lack. */
   fonts: { regular: string; bold: string; extra: string | null }
   createdAt: string
@@ -73,6 +75,7 @@ class Drawing {
       if (this.#y + rowHeight > this.#doc.page.height - bottom) this.#addPage()
       this.#drawLine(line)
     }
+    for (const subtotals of this.#statement.subtotals) this.#drawSubtotals(subtotals)
     this.#drawFooters()
   }
 
@@ -105,9 +108,13 @@ class Drawing {
   }
 
   #addPage(): void {
+    this.#startPage()
+    this.#drawTableHead()
+  }
+
+  #startPage(): void {
     this.#doc.addPage()
     this.#y = margin
-    this.#drawTableHead()
   }
 
   #drawTableHead(): void {
@@ -128,6 +135,21 @@ class Drawing {
     if (amount !== null) this.#amount(amount, at.amount, this.#y, { size: 8 })
     this.#amount(balance, at.balance, this.#y, { size: 8, ...(amount === null && { weight: bold }) })
     this.#y += rowHeight
+  }
+
+  #drawSubtotals({ title, rows }: StatementDocument['subtotals'][number]): void {
+    // The title stays with the first row.
+    if (this.#y + 2 * rowHeight + 20 > this.#doc.page.height - bottom) this.#startPage()
+    this.#y += 14
+    this.#text(title, margin, this.#y, { size: 9, weight: bold, width: 515 })
+    this.#y += 18
+    for (const { name, detail, amount } of rows) {
+      if (this.#y + rowHeight > this.#doc.page.height - bottom) this.#startPage()
+      this.#text(name, margin, this.#y, { size: 8, width: 380 })
+      this.#text(detail, margin, this.#y + 10, { size: 6.5, color: dimmed, width: 380 })
+      this.#amount(amount, at.balance, this.#y, { size: 8 })
+      this.#y += rowHeight
+    }
   }
 
   #drawFooters(): void {

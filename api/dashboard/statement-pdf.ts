@@ -13,6 +13,7 @@ import {
   type Period,
   type StatementLine,
   type StatementTotals,
+  type Subtotal,
 } from '../../shared/wallet/statement.ts'
 import { runSearch } from './queries/run-search.ts'
 import type { StatementDocument } from './statement-pdf-thread.ts'
@@ -45,6 +46,7 @@ export async function statementPdf(
   const document: StatementDocument = {
     ...{ title: 'Statement of prepaid credits', organisation: name, organisationId: wanted.organisationId },
     ...{ issuer, facts: factsOf(wanted, read, now), summary: summaryOf(read.totals), lines: linesOf(wanted, read) },
+    subtotals: subtotalsOf(read.totals),
     ...{ fonts: { ...ownFonts(), extra: font }, createdAt: now.toISOString() },
   }
   return drawInThread(document)
@@ -112,6 +114,22 @@ function linesOf({ from, to }: Wanted, { totals, lines }: Read): StatementDocume
     return { time, ...describe(line), amount: formatAmount(line.amountNano), balance: formatAmount(balance) }
   })
   return [opening, ...rows, of(to, 'Closing balance')]
+}
+
+function subtotalsOf({ keys, members }: StatementTotals): StatementDocument['subtotals'] {
+  const titled = (title: string, list: Subtotal[], rest: string, none: string) => ({
+    title,
+    rows: list.map(({ id, name, isRest, entries, amountNano }) => ({
+      name: isRest ? `All ${rest}` : id === null ? none : (name ?? id),
+      detail: [`${entries} ${entries === 1 ? 'entry' : 'entries'}`, !isRest && id].filter(Boolean).join(' · '),
+      amount: formatAmount(amountNano),
+    })),
+  })
+  const all = [
+    titled('Usage by API key, refunds included', keys, 'other keys', 'No key'),
+    titled('Usage by the member who created the key', members, 'other members', 'No member'),
+  ]
+  return all.filter(({ rows }) => rows.length > 0)
 }
 
 const events: Record<TopUpEvent, string> = {

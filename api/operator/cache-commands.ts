@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { clearAnswers } from '../../shared/chat/response-cache.ts'
+import { operatorActor } from '../../shared/io/audit.ts'
 import { findOrganisation, org } from './flags.ts'
 import { type Command, command } from './parse.ts'
 
@@ -11,7 +12,7 @@ export const cacheCommands: Command[] = [
     flags: z.strictObject({ org }),
     async run(services, { org }) {
       await findOrganisation(services, org)
-      const cleared = await clearAnswers(services, org)
+      const cleared = await clearAnswers(services, org, operatorActor)
       return { data: { org, cleared }, text: `${cleared} cached answers are removed` }
     },
   }),

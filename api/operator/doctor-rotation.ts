@@ -93,7 +93,8 @@ async function listUsedKeys(db: Database): Promise<string[]> {
       UNION ALL SELECT secret FROM log_exports UNION ALL SELECT previous_secret FROM log_exports
       UNION ALL SELECT credentials FROM log_exports
       UNION ALL SELECT slack_url FROM alert_rules UNION ALL SELECT slack_url FROM operator_notifications
-      UNION ALL SELECT webhook_secret FROM operator_notifications UNION ALL SELECT secret FROM catalog_overrides
+      UNION ALL SELECT webhook_secret FROM operator_notifications
+      UNION ALL SELECT previous_webhook_secret FROM operator_notifications UNION ALL SELECT secret FROM catalog_overrides
       UNION ALL SELECT value FROM settings
       UNION ALL SELECT encode(substring(head FOR 18), 'escape') FROM stored_responses
       UNION ALL SELECT encode(substring(items FOR 18), 'escape') FROM stored_responses

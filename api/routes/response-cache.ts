@@ -18,7 +18,7 @@ export const clearResponseCache = endpoint({
         .meta({ id: 'ClearedResponseCache' }),
     },
   },
-  async handle({ services, organisationId }) {
-    return { data: { cleared: await clearAnswers(services, organisationId) } }
+  async handle({ services, organisationId, actor }) {
+    return { data: { cleared: await clearAnswers(services, organisationId, actor) } }
   },
 })

@@ -7,7 +7,7 @@ import { unknownFigures } from '../../shared/providers/health.ts'
 import { protocols } from '../../shared/providers/protocols.ts'
 import { chatFeatures, type Features } from '../../shared/routing/features.ts'
 import type { RoutingInputs } from '../../shared/routing/options.ts'
-import { estimateNano, expectedUse } from '../../shared/routing/pricing.ts'
+import { estimateNano, expectedUse, priceStepsAt } from '../../shared/routing/pricing.ts'
 import { route } from '../../shared/routing/router.ts'
 import { type Labelled, type Row, requestOf } from './data.ts'
 
@@ -37,6 +37,7 @@ const policy: Policy = {
     ownKeys: null,
     contentLogging: null,
     cache: null,
+    guardrails: null,
     state: 'active' as const,
     suspended: false,
   },
@@ -83,14 +84,22 @@ export function pairOf(rows: Row[], qualities = accuraciesOf(rows), strongPrice 
     ownTargets: () => [],
     adapter: () => ({ adapter: protocol.direct.chat, protocol }) as never,
   }
-  const world = { catalog, upstreams, figures: () => unknownFigures, marginPpm: 0n, maxPauseMs: 0 }
+  const world = {
+    catalog,
+    upstreams,
+    figures: () => unknownFigures,
+    healthRevision: () => null,
+    marginPpm: 0n,
+    maxPauseMs: 0,
+  }
   const features = new Map(
     rows.map(row => [row, { ...chatFeatures(requestOf(row.prompt), Buffer.byteLength(row.prompt)) }]),
   )
   return {
     world,
     features,
-    costUsd: (row, name) => estimateNano(targets[name], expectedUse(features.get(row)!, 0n)) / 1e9,
+    costUsd: (row, name) =>
+      estimateNano(priceStepsAt(targets[name]), undefined, expectedUse(features.get(row)!, 0n)) / 1e9,
   }
 }
 

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { GatewayError } from '../base/errors.ts'
 import type { OperatorNotifications } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
@@ -5,7 +6,7 @@ import type { Connection } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
 import type { Sealer } from '../io/sealer.ts'
 import type { Platform } from '../platform.ts'
-import { newSigningSecret } from '../webhooks/secrets.ts'
+import { newSigningSecret, validSecrets, type WebhookSecrets } from '../webhooks/secrets.ts'
 import type { Topic } from './incident-groups.ts'
 
 const id = 'operators'
@@ -38,7 +39,8 @@ export type Destination = { channel: NotificationChannel; target: string }
 
 const placeOf = (column: 'webhook_secret' | 'slack_url') => `operator_notifications.${column}`
 const initial: OperatorNotifications = {
-  ...{ id, emailOperators: true, emails: [], webhookUrl: null, webhookSecret: null, slackUrl: null, slackEnd: null },
+  ...{ id, emailOperators: true, emails: [], webhookUrl: null, slackUrl: null, slackEnd: null },
+  ...{ webhookSecret: null, previousWebhookSecret: null, webhookSecretRotatedAt: null },
   ...{ quietFrom: null, quietTo: null, timeZone: 'UTC', topics: ['providers', 'service'] },
 }
 
@@ -113,9 +115,14 @@ function auditable(row: OperatorNotifications) {
 
 const sealSecret = (sealer: Sealer) => sealer.seal(newSigningSecret(), placeOf('webhook_secret'))
 
-/** The secret that signs webhooks to operators; null before there was a URL. */
-export function openWebhookSecret(sealer: Sealer, { webhookSecret }: OperatorNotifications): string | null {
-  return webhookSecret === null ? null : sealer.open(webhookSecret, placeOf('webhook_secret'))
+/** The secrets that sign webhooks to operators now; null before there was a URL. */
+export function operatorWebhookSecrets(
+  sealer: Sealer,
+  { webhookSecret, previousWebhookSecret: previous, webhookSecretRotatedAt: rotatedAt }: OperatorNotifications,
+  nowMs: number,
+): WebhookSecrets | null {
+  if (webhookSecret === null) return null
+  return validSecrets(sealer, placeOf('webhook_secret'), { secret: webhookSecret, previous, rotatedAt }, nowMs)
 }
 
 /** The URL of Slack; null without one. */
@@ -123,30 +130,41 @@ export function openOperatorSlackUrl(sealer: Sealer, { slackUrl }: OperatorNotif
   return slackUrl === null ? null : sealer.open(slackUrl, placeOf('slack_url'))
 }
 
-/** Replaces the secret that signs webhooks to operators, audited. Throws 400 without a URL. */
-export async function rollWebhookSecret({ db, sealer }: Platform, actor: Actor): Promise<string> {
-  const webhookSecret = sealSecret(sealer)
-  await db.$transaction(async tx => {
-    const where = { id, webhookUrl: { not: null } }
-    const { count } = await tx.operatorNotifications.updateMany({ where, data: { webhookSecret } })
-    if (count === 0) throw new GatewayError('invalid_request', 'There is no webhook URL.', { param: 'webhook_url' })
+/**
+ * Replaces the secret that signs webhooks to operators, audited; the previous one also signs for 24 hours. Throws 400 without a URL.
+ */
+export async function rollWebhookSecret({ db, sealer, clock }: Platform, actor: Actor): Promise<WebhookSecrets> {
+  const nowMs = clock.now()
+  const row = await db.$transaction(async tx => {
+    await tx.$queryRaw`SELECT id FROM operator_notifications WHERE id = ${id} FOR UPDATE`
+    const { webhookUrl, webhookSecret } = await readNotifications(tx)
+    if (webhookUrl === null)
+      throw new GatewayError('invalid_request', 'There is no webhook URL.', { param: 'webhook_url' })
     await audit(tx, { organisationId: null, actor, action: 'operator_notifications.secret_rolled' })
+    const data = {
+      webhookSecret: sealSecret(sealer),
+      previousWebhookSecret: webhookSecret,
+      webhookSecretRotatedAt: new Date(nowMs),
+    }
+    return tx.operatorNotifications.update({ where: { id }, data })
   })
-  return sealer.open(webhookSecret, placeOf('webhook_secret'))
+  return operatorWebhookSecrets(sealer, row, nowMs)!
 }
 
 /** Re-encrypts the secrets with the current key; returns whether any changed. */
 export async function resealNotifications({ db, sealer }: Pick<Platform, 'db' | 'sealer'>): Promise<boolean> {
-  const { webhookSecret, slackUrl } = await readNotifications(db)
+  const { webhookSecret, previousWebhookSecret, slackUrl } = await readNotifications(db)
   const reseal = (text: string | null, place: string) =>
     text === null || sealer.isCurrent(text) ? text : sealer.seal(sealer.open(text, place), place)
+  const before = { webhookSecret, previousWebhookSecret, slackUrl }
   const data = {
     webhookSecret: reseal(webhookSecret, placeOf('webhook_secret')),
+    previousWebhookSecret: reseal(previousWebhookSecret, placeOf('webhook_secret')),
     slackUrl: reseal(slackUrl, placeOf('slack_url')),
   }
-  if (data.webhookSecret === webhookSecret && data.slackUrl === slackUrl) return false
+  if (isDeepStrictEqual(data, before)) return false
   // Compare-and-set: a concurrent change has already used the current key.
-  return (await db.operatorNotifications.updateMany({ where: { id, webhookSecret, slackUrl }, data })).count > 0
+  return (await db.operatorNotifications.updateMany({ where: { id, ...before }, data })).count > 0
 }
 
 /** Where messages go, all channels, or those of one. */

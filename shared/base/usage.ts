@@ -57,22 +57,33 @@ const maxSearches = 10_000
 
 /**
  * What a provider states it has used, if that can be true: whole numbers up to `max`. Details are at most what they are
- * part of. Null when it cannot be true, so that the gateway counts.
+ * part of; the same object if they are. Null when it cannot be true, so that the gateway counts.
  */
 export function plausibleUsage(usage: Usage, max = { prompt: maxTokens, completion: maxTokens }): Usage | null {
   const { prompt_tokens: prompt, completion_tokens: completion, web_searches: searches = 0, parts = [] } = usage
   if (!isCount(prompt, Math.min(max.prompt, maxTokens))) return null
   if (!isCount(completion, Math.min(max.completion, maxTokens)) || !isCount(searches, maxSearches)) return null
   const { prompt_tokens_details: input, completion_tokens_details: output } = usage
-  if (areParts(input, prompt) && areParts(output, completion) && parts.length === 0) return usage
-  const sound = {
+  const soundParts = parts.map(part => plausibleUsage(part, max))
+  if (soundParts.includes(null)) return null
+  const areSound = parts.every((part, i) => part === soundParts[i])
+  if (areParts(input, prompt) && areParts(output, completion) && areSound) return usage
+  return {
     ...usage,
     ...(input && { prompt_tokens_details: partsWithin(input, prompt) }),
     ...(output && { completion_tokens_details: partsWithin(output, completion) }),
+    ...(parts.length > 0 && { parts: soundParts as Usage[] }),
   }
-  if (parts.length === 0) return sound
-  const soundParts = parts.map(part => plausibleUsage(part, max))
-  return soundParts.includes(null) ? null : { ...sound, parts: soundParts as Usage[] }
+}
+
+const namesOfCounts = /tokens?$|TokenCount$/
+
+/** Whether each number of tokens in what a provider has written as its usage can be one. */
+export function statesCounts(written: unknown): boolean {
+  if (typeof written !== 'object' || written === null) return true
+  return Object.entries(written).every(([name, value]) =>
+    typeof value === 'number' && namesOfCounts.test(name) ? isCount(value, maxTokens) : statesCounts(value),
+  )
 }
 
 function isCount(value: unknown, max: number): value is number {

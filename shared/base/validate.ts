@@ -68,11 +68,16 @@ export function validateRequest<T, Raw extends Buffer | null>(
 
 type Json = Record<string, unknown>
 
+/** A member of an object itself: clients may send names such as `toString`. */
+function ownMember<T>(object: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(object, name) ? object[name] : undefined
+}
+
 /** The text of a body with the members that changed; the others keep their characters. */
 function edited<Raw extends Buffer | null>(raw: Raw, value: Json, given: Json): Raw {
   if (!raw) return raw
   const changes: Json = {}
-  for (const name in value) if (given[name] !== value[name]) changes[name] = given[name]
+  for (const name in value) if (ownMember(given, name) !== value[name]) changes[name] = ownMember(given, name)
   return Buffer.from(editBody(raw, value, changes)) as Raw
 }
 
@@ -150,7 +155,7 @@ function namesAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): string[
   if (def.type === 'record') return path.length === 0 ? [] : namesAt(def.valueType, path.slice(1))
   if (def.type !== 'object') return []
   if (path.length === 0) return Object.keys(def.shape)
-  const member = def.shape[String(path[0])]
+  const member = ownMember(def.shape, String(path[0]))
   return member === undefined ? [] : namesAt(member, path.slice(1))
 }
 
@@ -179,7 +184,7 @@ export function withoutNulls(schema: Schema, value: unknown): unknown {
   const { def } = schema._zod as z.core.$ZodTypes['_zod']
   if (def.type !== 'object' || !hasNull(dropped)) return dropped
   const given = { ...(dropped as Json) }
-  for (const name in given) if (given[name] === null && isOptional(def.shape[name])) delete given[name]
+  for (const name in given) if (given[name] === null && isOptional(ownMember(def.shape, name))) delete given[name]
   return given
 }
 

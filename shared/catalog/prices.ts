@@ -23,14 +23,14 @@ export type Rates = {
 }
 
 /** Rates as floating-point numbers, for estimates: what a decision reads of every price in the catalog. */
-export type EstimateRates = { input: number; output: number; imageOutput: number }
+type EstimateRates = { input: number; output: number; imageOutput: number }
 
 type Step = { rates: Rates; estimate: EstimateRates }
 /** By the length of the prompt. */
-type Steps = { base: Step; above: (Step & { tokens: number }) | null }
+export type PriceSteps = { base: Step; above: (Step & { tokens: number }) | null }
 
 /** Caches parsed decimal strings per price: this runs several times on every call. */
-const stepsByPrice = new WeakMap<TierPrice, Steps>()
+const stepsByPrice = new WeakMap<TierPrice, PriceSteps>()
 
 function ratesOf(prices: TokenPrices): Rates {
   const perMillion = (usd: string) => picoPerUnit(usd, 1_000_000)
@@ -60,7 +60,8 @@ function stepOf(prices: TokenPrices): Step {
   return { rates, estimate: { input: Number(input), output: Number(output), imageOutput: Number(imageOutput) } }
 }
 
-function stepsOf(price: TierPrice): Steps {
+/** The parsed prices of a tier. */
+export function stepsOf(price: TierPrice): PriceSteps {
   let steps = stepsByPrice.get(price)
   if (!steps) {
     const above = price.above && { tokens: price.above.tokens, ...stepOf(price.above) }
@@ -81,11 +82,6 @@ export function priceAt(price: TokenPrice, tier: ServiceTier | 'standard' | unde
  */
 export function tokenRates(price: TierPrice, promptTokens: number): Rates {
   return stepFor(price, promptTokens).rates
-}
-
-/** The same as floating-point numbers, for estimates. */
-export function estimateRates(price: TierPrice, promptTokens: number): EstimateRates {
-  return stepFor(price, promptTokens).estimate
 }
 
 function stepFor(price: TierPrice, promptTokens: number): Step {

@@ -1,4 +1,4 @@
-import { plausibleUsage, type ShownUsage, type Usage } from '../base/usage.ts'
+import { plausibleUsage, type ShownUsage, statesCounts, type Usage } from '../base/usage.ts'
 import type { Bill } from '../engine/report.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
@@ -54,6 +54,22 @@ export function bill<K extends DirectKind>(billing: Billing, finished: FinishedC
 /** What a provider states it has used; null when that cannot be true, so that the gateway counts. */
 export function statedUsage(stated: Usage | null | undefined, { target, features }: CallLimits): Usage | null {
   return stated ? plausibleUsage(stated, features && maxStatedTokens(features, target)) : null
+}
+
+/**
+ * Whether a call is billed as its answer states: `stated` is what was read from its usage, `written` that usage, `billed` the bill
+ * once there is one. Otherwise the answer states what is billed instead.
+ */
+export function isBilledAsStated(
+  stated: Usage | null | undefined,
+  written: unknown,
+  limits: CallLimits,
+  billed?: ShownUsage,
+): boolean {
+  if (stated == null || statedUsage(stated, limits) !== stated || !statesCounts(written)) return false
+  if (!billed) return true
+  const { prompt_tokens, completion_tokens = 0 } = billed
+  return stated.prompt_tokens === prompt_tokens && stated.completion_tokens === completion_tokens
 }
 
 function billOf<K extends DirectKind>(
@@ -174,13 +190,15 @@ type ReadAnswer = { usage: Usage | null | undefined; texts: readonly string[]; f
 
 /**
  * Bills a complete answer of a dialect whose answers have an id of the provider's: a native one is shown as it was received,
- * a translated one with our id and name of the model. `read`: what its bill needs.
+ * a translated one with our id and name of the model, either with the usage that is billed. `read`: what its bill needs;
+ * `write`: a usage in the dialect.
  */
 export async function billMessage<K extends 'messages' | 'responses'>(
   format: BilledFormat<K>,
   { adapter, call, json, id }: ProviderAnswer<K>,
   terms: Omit<Billing, 'target'>,
   read: (answer: DirectKinds[K]['answer']) => ReadAnswer,
+  write: (usage: ShownUsage) => object,
 ): Promise<BilledAnswer> {
   const { target, body } = call
   const answer: DirectKinds[K]['answer'] = understood(() => adapter.answer(json, call))
@@ -189,7 +207,9 @@ export async function billMessage<K extends 'messages' | 'responses'>(
   const upstreamId = adapter.native ? answer.id : null
   const billing = { target, ...terms }
   const billed = await bill(billing, { format, body, answer: { usage, choices }, lostImages: 0, upstreamId })
-  const shown = adapter.native ? answer : { ...answer, id, model: target.model.id }
+  const isBilled = isBilledAsStated(usage, answer.usage, billing, billed.usage)
+  const stated: DirectKinds[K]['answer'] = isBilled ? answer : { ...answer, usage: write(billed.usage) }
+  const shown = adapter.native ? stated : { ...stated, id, model: target.model.id }
   return { billed, shown, upstreamModel: answer.model || null }
 }
 

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../base/errors.ts'
 import type { IdPrefix } from '../base/ids.ts'
-import type { Usage } from '../base/usage.ts'
+import type { ShownUsage, Usage } from '../base/usage.ts'
 import type { RunServices } from '../engine/base-run.ts'
 import type { Bill } from '../engine/report.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
@@ -25,6 +25,8 @@ export type StreamInfo<K extends DirectKind> = {
   includeUsage: boolean
   requestId: string
   request: DirectKinds[K]['request']
+  /** Whether a call is billed as its answer states: see `isBilledAsStated`. */
+  isBilled(stated: Usage | null | undefined, written: unknown, billed?: ShownUsage): boolean
   /** Fields of a response that replace those of the provider. */
   fields?: Partial<ResponsesObject>
   /** The item of a response before those of the provider. */

@@ -1,8 +1,8 @@
 import { inGeminiTerms } from '../engine/google-error.ts'
-import { chatFinishReason, recordParts } from '../kinds/generate-content.ts'
+import { chatFinishReason, geminiUsage, recordParts } from '../kinds/generate-content.ts'
 import { noteUnknownMembers } from '../kinds/request-members.ts'
 import { requestFormats } from '../routing/request-formats.ts'
-import { bill, understood } from './bill.ts'
+import { bill, isBilledAsStated, understood } from './bill.ts'
 import type { BilledAnswer, Billing, ChatFormat, ProviderAnswer } from './chat-format.ts'
 import { failedGenerateContent, generateContentRelayFor } from './generate-content-relay.ts'
 import { inlineGenerateContent, measureGenerateContent } from './measure-request.ts'
@@ -30,7 +30,10 @@ export const generateContentFormat: ChatFormat<'generate_content'> = {
   failureEvent: failedGenerateContent,
 }
 
-/** Bills a complete answer: a native one is shown as it was received, a translated one with our id and name of the model. */
+/**
+ * Bills a complete answer: a native one is shown as it was received, a translated one with our id and name of the model, either
+ * with the usage that is billed.
+ */
 async function billAnswer(
   { adapter, call, json, id }: ProviderAnswer<'generate_content'>,
   terms: Omit<Billing, 'target'>,
@@ -56,7 +59,10 @@ async function billAnswer(
   const upstreamId = adapter.native ? (answer.responseId ?? null) : null
   const finished = { format: generateContentFormat, body, lostImages: 0, upstreamId }
   const choices = [{ finish_reason, message }]
-  const billed = await bill({ target, ...terms }, { ...finished, answer: { usage, choices } })
-  const shown = adapter.native ? answer : { ...answer, modelVersion: target.model.id, responseId: id }
+  const billing = { target, ...terms }
+  const billed = await bill(billing, { ...finished, answer: { usage, choices } })
+  const isBilled = isBilledAsStated(usage, answer.usageMetadata, billing, billed.usage)
+  const stated = isBilled ? answer : { ...answer, usageMetadata: geminiUsage(billed.usage) }
+  const shown = adapter.native ? stated : { ...stated, modelVersion: target.model.id, responseId: id }
   return { billed, shown, upstreamModel: answer.modelVersion ?? null }
 }

@@ -1,12 +1,13 @@
 import { isAscii } from 'node:buffer'
 import type { GatewayError } from '../base/errors.ts'
-import type { Usage } from '../base/usage.ts'
+import type { ShownUsage, Usage } from '../base/usage.ts'
 import { googleErrorInStream } from '../engine/google-error.ts'
 import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
 import {
   chatFinishReason,
   endsAnswer,
   type GeminiAnswer,
+  geminiUsage,
   googleSearchesIn,
   recordParts,
 } from '../kinds/generate-content.ts'
@@ -18,7 +19,7 @@ import { EventRelay } from './event-relay.ts'
 import { asBytes } from './splice.ts'
 import { type AnswerRelay, invalidResponse, truncatedError } from './stream-relay.ts'
 
-type Info = Pick<StreamInfo<'generate_content'>, 'id' | 'model' | 'requestId' | 'request'>
+type Info = Pick<StreamInfo<'generate_content'>, 'id' | 'model' | 'requestId' | 'request' | 'isBilled'>
 
 /** Creates the relay of one streamed answer in Google's form. */
 export function generateContentRelayFor(
@@ -75,6 +76,9 @@ function withoutSeparators(json: string): string {
   return json.replace(/[\u2028\u2029]/g, separator => (separator === '\u2028' ? '\\u2028' : '\\u2029'))
 }
 
+/** An event, its text in its frame, and its text without a usage that cannot be true. */
+type HeldEvent = { answer: GeminiAnswer; text(): string; sound(): string }
+
 /**
  * Relays the events of a stream in Google's form. Nothing is written before there is output, until which another provider can
  * still take over. There is no event of the end, so the one that ends the answer is held until the answer is billed.
@@ -82,16 +86,18 @@ function withoutSeparators(json: string): string {
 abstract class GenerateContentRelay extends EventRelay {
   protected readonly decoder: StreamDecoder<GeminiAnswer>
   protected readonly framing: Framing
-  readonly #requestId: string
+  readonly #info: Info
   /** What follows once the answer is billed. */
   #held = ''
+  /** The last event, whose usage may be replaced. */
+  #ending: HeldEvent | null = null
   #hasCalls = false
 
-  constructor(decoder: StreamDecoder<GeminiAnswer>, { request, requestId }: Info) {
+  constructor(decoder: StreamDecoder<GeminiAnswer>, info: Info) {
     super()
     this.decoder = decoder
-    this.framing = new Framing(request.alt !== 'sse')
-    this.#requestId = requestId
+    this.framing = new Framing(info.request.alt !== 'sse')
+    this.#info = info
   }
 
   /** The provider's usage; null until the answer is complete. */
@@ -104,19 +110,46 @@ abstract class GenerateContentRelay extends EventRelay {
     return this.decoder.usage ?? null
   }
 
+  /** Ends the answer with what is billed, where its provider states something else. */
+  restate(billed: ShownUsage): void {
+    if (!this.#ending) return
+    const { answer, text } = this.#ending
+    const isBilled = this.#info.isBilled(this.usage, answer.usageMetadata, billed)
+    this.#held += isBilled ? text() : this.#format({ ...answer, usageMetadata: geminiUsage(billed) })
+  }
+
   formatEnding(): string {
     return this.#held + this.framing.end()
   }
 
   formatFailure(failure: GatewayError): string {
-    const json = JSON.stringify(googleErrorInStream(failure, this.#requestId))
-    return this.framing.add(this.encoding === 'latin1' ? asBytes(json) : json) + this.framing.end()
+    return this.#format(googleErrorInStream(failure, this.#info.requestId)) + this.framing.end()
   }
 
-  /** Writes the text of an event, or holds it once the answer is complete. */
-  protected add(text: string): void {
+  /**
+   * Writes an event, or holds it once the answer is complete. `text`: the event in its frame. A usage that cannot be true is
+   * left out until it is known what is billed.
+   */
+  protected add(answer: GeminiAnswer, text = () => this.#format(answer)): void {
+    const { usageMetadata, ...rest } = answer
+    const isSound = usageMetadata === undefined || this.#info.isBilled(this.decoder.usage, usageMetadata)
+    const sound = isSound ? text : () => this.#format(rest)
+    if (this.finishReason === null) this.pass(sound())
+    else {
+      if (this.#ending) this.#held += this.#ending.sound()
+      this.#ending = { answer, text, sound }
+    }
+  }
+
+  /** Writes what is no event of the answer, or holds it once the answer is complete. */
+  protected addText(text: string): void {
     if (this.finishReason === null) this.pass(text)
     else this.#held += text
+  }
+
+  #format(event: object): string {
+    const json = JSON.stringify(event)
+    return this.framing.add(this.encoding === 'latin1' ? asBytes(json) : json)
   }
 
   /** Records what an event adds to the answer. */
@@ -163,11 +196,13 @@ class PassingGenerateContentRelay extends GenerateContentRelay {
       const bytes = Buffer.from(raw, 'latin1')
       const event = parseEvent(isAscii(bytes) ? raw : bytes.toString())
       if (!event) {
-        if (!this.framing.isArray) this.add(raw)
+        if (!this.framing.isArray) this.addText(raw)
         continue
       }
-      for (const answer of this.decoder.push(event)) this.record(answer)
-      this.add(this.framing.isArray ? this.framing.add(asBytes(event.data)) : raw)
+      for (const answer of this.decoder.push(event)) {
+        this.record(answer)
+        this.add(answer, () => (this.framing.isArray ? this.framing.add(asBytes(event.data)) : raw))
+      }
     }
   }
 }
@@ -221,6 +256,6 @@ class TranslatingGenerateContentRelay extends GenerateContentRelay {
 
   #write(answer: GeminiAnswer): void {
     this.record(answer)
-    this.add(this.framing.add(JSON.stringify({ ...answer, modelVersion: this.#model, responseId: this.#id })))
+    this.add({ ...answer, modelVersion: this.#model, responseId: this.#id })
   }
 }

@@ -1,6 +1,6 @@
 import { messagesErrorEvent } from '../engine/messages-error.ts'
 import { messageTexts } from '../kinds/messages.ts'
-import { finishReasonOf, usageOfMessages } from '../kinds/messages-usage.ts'
+import { finishReasonOf, messagesUsage, usageOfMessages } from '../kinds/messages-usage.ts'
 import { noteUnknownMembers } from '../kinds/request-members.ts'
 import { requestFormats } from '../routing/request-formats.ts'
 import { billMessage } from './bill.ts'
@@ -25,12 +25,18 @@ export const messagesFormat: ChatFormat<'messages'> = {
   inlineDocuments: inlineMessagesDocuments,
   countPrompt: countMessages,
   billAnswer: (answer, terms) =>
-    billMessage(messagesFormat, answer, terms, ({ usage, content, stop_reason }) => ({
-      // A translated answer states zero where its provider stated nothing.
-      usage: answer.adapter.usage ? answer.adapter.usage(answer.json, answer.call) : usageOfMessages(usage ?? {}),
-      texts: messageTexts(content),
-      finishReason: stop_reason && finishReasonOf(stop_reason),
-    })),
+    billMessage(
+      messagesFormat,
+      answer,
+      terms,
+      ({ usage, content, stop_reason }) => ({
+        // A translated answer states zero where its provider stated nothing.
+        usage: answer.adapter.usage ? answer.adapter.usage(answer.json, answer.call) : usageOfMessages(usage ?? {}),
+        texts: messageTexts(content),
+        finishReason: stop_reason && finishReasonOf(stop_reason),
+      }),
+      messagesUsage,
+    ),
   createRelay: messagesRelayFor,
   inOwnTerms: failure => failure,
   failureEvent: ({ requestId }, failure) => messagesErrorEvent(failure, requestId),

@@ -1,20 +1,22 @@
 import { isAscii } from 'node:buffer'
 import type { GatewayError } from '../base/errors.ts'
-import type { Usage } from '../base/usage.ts'
+import type { ShownUsage, Usage } from '../base/usage.ts'
 import { messagesErrorEvent } from '../engine/messages-error.ts'
 import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
 import { isSearchResult, type MessageEvent, messageTexts } from '../kinds/messages.ts'
-import { finishReasonOf, usageOfMessages } from '../kinds/messages-usage.ts'
+import { finishReasonOf, messagesUsage, usageOfMessages } from '../kinds/messages-usage.ts'
 import type { Call, DirectAdapter } from '../providers/contract.ts'
 import type { StreamDecoder } from '../providers/stream-decoder.ts'
+import type { StreamInfo } from './chat-format.ts'
 import { ignoreIncomplete, parseOrThrow } from './choices-relay.ts'
 import { EventRelay, formatTypedEvent } from './event-relay.ts'
 import { DeltaRepeats } from './repeats.ts'
 import { asBytes } from './splice.ts'
 import { type AnswerRelay, invalidResponse, truncatedError } from './stream-relay.ts'
 
-/** The run's id of the answer, and the id of its request for errors. */
-type RunIds = { id: string; requestId: string }
+/** The run's id of the answer, the id of its request for errors, and whether what it states is billed. */
+type Info = Pick<StreamInfo<'messages'>, 'id' | 'requestId' | 'isBilled'>
+type MessageDelta = Extract<MessageEvent, { type: 'message_delta' }>
 
 /** Creates the relay of one streamed Messages answer. `parts`: number of requests of the call. */
 export function messagesRelayFor(
@@ -27,33 +29,41 @@ export function messagesRelayFor(
     call: Call<'messages'>
     requests: readonly unknown[]
   },
-  ids: RunIds,
+  info: Info,
 ): AnswerRelay {
   const decoder = adapter.stream!(call)
   return adapter.native
-    ? new PassingMessagesRelay(decoder, ids)
-    : new TranslatingMessagesRelay(decoder, ids, call.target.model.id, requests.length)
+    ? new PassingMessagesRelay(decoder, info)
+    : new TranslatingMessagesRelay(decoder, info, call.target.model.id, requests.length)
 }
 
 /**
  * Relays the events of a Messages stream. Nothing is written before the first content block, until which another
- * provider can still take over; `message_stop` is held until the answer is billed.
+ * provider can still take over; `message_stop` is held until the answer is billed, and so are the last counts where they may
+ * not be what is billed.
  */
 abstract class MessagesRelay extends EventRelay {
+  /** Whether the last counts are always held: where they are passed as they came, only those that cannot be true are. */
+  protected abstract readonly holdsCounts: boolean
   protected readonly decoder: StreamDecoder<MessageEvent>
-  readonly #requestId: string
+  readonly #info: Info
   readonly #openBlocks = new Set<number>()
   #lastUsage: Partial<Parameters<typeof usageOfMessages>[0]> = {}
+  /** The end of a message whose counts may be replaced. */
+  #held: MessageDelta | null = null
 
-  constructor(decoder: StreamDecoder<MessageEvent>, { requestId }: RunIds) {
+  constructor(decoder: StreamDecoder<MessageEvent>, info: Info) {
     super()
     this.decoder = decoder
-    this.#requestId = requestId
+    this.#info = info
   }
 
   /** The provider's usage; null until the final one came. */
   get usage(): Usage | null {
-    if (this.finishReason === null) return null
+    return this.finishReason === null ? null : this.#counted
+  }
+
+  get #counted(): Usage | null {
     return this.decoder.usage ?? usageOfMessages(this.#lastUsage) ?? null
   }
 
@@ -62,13 +72,42 @@ abstract class MessagesRelay extends EventRelay {
     return this.usage ?? this.decoder.promptUsage ?? null
   }
 
+  /** Writes the held counts, as they are billed. */
+  restate(billed: ShownUsage): void {
+    if (!this.#held) return
+    const isBilled = this.#info.isBilled(this.#counted, this.#lastUsage, billed)
+    this.passEvent(isBilled ? this.#held : { ...this.#held, usage: messagesUsage(billed) })
+  }
+
   formatEnding(): string {
-    return formatTypedEvent({ type: 'message_stop' })
+    return this.flush() + formatTypedEvent({ type: 'message_stop' })
   }
 
   formatFailure(failure: GatewayError): string {
-    const event = messagesErrorEvent(failure, this.#requestId)
-    return this.encoding === 'latin1' ? asBytes(event) : event
+    return this.encode(messagesErrorEvent(failure, this.#info.requestId))
+  }
+
+  /** The event as it is written: without counts that cannot be true; null if it is held until the answer is billed. */
+  protected restated(event: MessageEvent): MessageEvent | null {
+    if (event.type === 'message_start') {
+      const { usage } = event.message
+      const begun = usageOfMessages({ input_tokens: 0, output_tokens: 0, ...withoutNull(usage ?? {}) })
+      if (this.#info.isBilled(begun, usage)) return event
+      return { ...event, message: { ...event.message, usage: messagesUsage(null) } }
+    }
+    if (event.type !== 'message_delta') return event
+    if (!this.holdsCounts && !this.#held && this.#info.isBilled(this.#counted, this.#lastUsage)) return event
+    this.#held = { ...event, delta: { ...this.#held?.delta, ...event.delta } }
+    return null
+  }
+
+  protected passEvent(event: MessageEvent): void {
+    this.pass(this.encode(formatTypedEvent(event)))
+  }
+
+  /** Text as the relay writes it. */
+  protected encode(text: string): string {
+    return this.encoding === 'latin1' ? asBytes(text) : text
   }
 
   /** Records what an event adds to the answer. */
@@ -115,6 +154,7 @@ abstract class MessagesRelay extends EventRelay {
  */
 class PassingMessagesRelay extends MessagesRelay {
   readonly encoding = 'latin1'
+  protected readonly holdsCounts = false
   readonly #cutter = new EventCutter()
   readonly #repeats = new DeltaRepeats()
 
@@ -155,38 +195,44 @@ class PassingMessagesRelay extends MessagesRelay {
       if (this.over) return
       const repeat = this.#repeats.match(bytes, start)
       if (repeat) this.output.addText(repeat.text)
-      else this.#read(texts[i]!, texts[i] === raw)
+      const isRestated = !repeat && this.#read(texts[i]!, texts[i] === raw)
       if (this.over) this.assertComplete()
-      else this.pass(raw)
+      else if (!isRestated) this.pass(raw)
       start += raw.length
     }
   }
 
-  /** Parses and records an event. */
-  #read(text: string, isAscii: boolean): void {
+  /** Parses and records an event. True if it is written in another form. */
+  #read(text: string, isAscii: boolean): boolean {
     const event = parseEvent(text)
-    if (!event) return
-    for (const one of this.decoder.push(event)) {
+    let isRestated = false
+    for (const one of event ? this.decoder.push(event) : []) {
       this.record(one)
+      const shown = this.restated(one)
       if (isAscii) this.#repeats.learn(text, one)
+      if (shown === one) continue
+      isRestated = true
+      if (shown) this.passEvent(shown)
     }
+    return isRestated
   }
 }
 
 /** For translated answers: writes the events that the decoder makes. */
 class TranslatingMessagesRelay extends MessagesRelay {
   readonly encoding = 'utf8'
+  protected readonly holdsCounts = true
   readonly #parsers: SseParser[]
   readonly #id: string
   readonly #model: string
   /** Number of requests whose answers have not ended. */
   #open: number
 
-  constructor(decoder: StreamDecoder<MessageEvent>, ids: RunIds, model: string, parts: number) {
-    super(decoder, ids)
+  constructor(decoder: StreamDecoder<MessageEvent>, info: Info, model: string, parts: number) {
+    super(decoder, info)
     this.#parsers = Array.from({ length: parts }, () => new SseParser())
     this.#open = parts
-    this.#id = ids.id
+    this.#id = info.id
     this.#model = model
   }
 
@@ -221,10 +267,11 @@ class TranslatingMessagesRelay extends MessagesRelay {
 
   #write(event: MessageEvent): void {
     this.record(event)
-    if (event.type === 'message_stop') this.assertComplete()
-    else if (event.type === 'message_start')
-      this.pass(formatTypedEvent({ ...event, message: { ...event.message, id: this.#id, model: this.#model } }))
-    else this.pass(formatTypedEvent(event))
+    const shown = this.restated(event)
+    if (shown?.type === 'message_stop') this.assertComplete()
+    else if (shown?.type === 'message_start')
+      this.passEvent({ ...shown, message: { ...shown.message, id: this.#id, model: this.#model } })
+    else if (shown) this.passEvent(shown)
   }
 }
 

@@ -1,5 +1,6 @@
 import { createHash, createHmac } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type Actor, audit, type Changes } from '../io/audit.ts'
 import { defineScript } from '../io/lua-script.ts'
 import { shardsOf } from '../io/redis-shards.ts'
 import type { Policy } from '../keys/policy.ts'
@@ -116,11 +117,11 @@ export function memberOf({ sealer }: CacheServices, policy: Policy, parts: reado
   return `${policy.organisationId}:${policy.environment}:${hash.digest('base64url')}`
 }
 
-/** What a policy says about the models and providers that may answer: keys that differ in it share no answers. */
-export function accessOf({ mode, allowlist, deniedTiers, provider, ownKeys }: Policy): string {
+/** What a policy says about who may answer, and about guardrails: keys that differ in it share no answers. */
+export function accessOf({ mode, allowlist, deniedTiers, provider, ownKeys, guardrails }: Policy): string {
   const lists = [allowlist, deniedTiers].map(list => list && [...list].sort())
   const own = ownKeys && [ownKeys.mode, ...ownKeys.keys.map(({ id }) => id)]
-  return JSON.stringify([mode, ...lists, provider, own])
+  return JSON.stringify([mode, ...lists, provider, own, ...(guardrails ? [guardrails] : [])])
 }
 
 /** Reads an answer; null if there is none, or if the cache does not answer in time. */
@@ -159,8 +160,12 @@ export function storeAnswer(services: CacheServices, member: string, answer: Cac
 const clearedAtOnce = 500
 const maxClears = 10_000
 
-/** Removes all cached answers of an organisation; returns how many there were. */
-export async function clearAnswers(services: Pick<Platform, 'redis'>, organisation: string): Promise<number> {
+/** Removes all cached answers of an organisation, audited; returns how many there were. */
+export async function clearAnswers(
+  services: Pick<Platform, 'redis' | 'db'>,
+  organisation: string,
+  actor: Actor,
+): Promise<number> {
   const tag = shardsOf(services.redis).of(organisation).tag
   let cleared = 0
   for (let i = 0; i < maxClears; i++) {
@@ -168,6 +173,8 @@ export async function clearAnswers(services: Pick<Platform, 'redis'>, organisati
     cleared += count
     if (count < clearedAtOnce) break
   }
+  const changes = { answers: [cleared, 0] } satisfies Changes
+  await audit(services.db, { organisationId: organisation, actor, action: 'response_cache.cleared', changes })
   return cleared
 }
 

@@ -1,7 +1,7 @@
 import { inResponsesTerms } from '../engine/responses-error.ts'
 import { noteUnknownMembers } from '../kinds/request-members.ts'
 import { asksToManageContext } from '../kinds/responses.ts'
-import { finishReasonOfResponse, itemTexts, usageOfResponses } from '../kinds/responses-usage.ts'
+import { finishReasonOfResponse, itemTexts, responsesUsage, usageOfResponses } from '../kinds/responses-usage.ts'
 import { refuseStored } from '../kinds/stored-responses.ts'
 import { requestFormats } from '../routing/request-formats.ts'
 import { billMessage } from './bill.ts'
@@ -27,11 +27,17 @@ export const responsesFormat: ChatFormat<'responses'> = {
   refuseStored,
   countPrompt: countResponses,
   billAnswer: (answer, terms) =>
-    billMessage(responsesFormat, answer, terms, ({ usage, incomplete_details, output = [] }) => ({
-      usage: answer.adapter.usage ? answer.adapter.usage(answer.json, answer.call) : usageOfResponses(usage),
-      texts: output.flatMap(itemTexts),
-      finishReason: finishReasonOfResponse({ incomplete_details, output }),
-    })),
+    billMessage(
+      responsesFormat,
+      answer,
+      terms,
+      ({ usage, incomplete_details, output = [] }) => ({
+        usage: answer.adapter.usage ? answer.adapter.usage(answer.json, answer.call) : usageOfResponses(usage),
+        texts: output.flatMap(itemTexts),
+        finishReason: finishReasonOfResponse({ incomplete_details, output }),
+      }),
+      responsesUsage,
+    ),
   createRelay: responsesRelayFor,
   inOwnTerms: inResponsesTerms,
   failureEvent: failedStream,

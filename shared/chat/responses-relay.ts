@@ -1,11 +1,11 @@
 import type { GatewayError } from '../base/errors.ts'
-import type { Usage } from '../base/usage.ts'
+import type { ShownUsage, Usage } from '../base/usage.ts'
 import { failedResponse } from '../engine/responses-error.ts'
 import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
 import { newResponse } from '../kinds/response-object.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import type { ResponsesEvent, ResponsesObject, ResponsesOutputItem } from '../kinds/responses-answer.ts'
-import { finishReasonOfResponse, itemTexts, usageOfResponses } from '../kinds/responses-usage.ts'
+import { finishReasonOfResponse, itemTexts, responsesUsage, usageOfResponses } from '../kinds/responses-usage.ts'
 import { isBilledSearch } from '../kinds/web-search.ts'
 import type { Call, DirectAdapter } from '../providers/contract.ts'
 import type { StreamDecoder } from '../providers/stream-decoder.ts'
@@ -21,6 +21,8 @@ type ResponseInfo = {
   model: string
   created: number
   request: ResponsesRequest
+  /** Whether what an answer states is billed. */
+  isBilled(stated: Usage | null, written: unknown, billed?: ShownUsage): boolean
   /** Fields that replace those of the provider's response; with them, the response has our id. */
   fields?: Partial<ResponsesObject>
   /** The item before those of the provider. */
@@ -81,6 +83,15 @@ abstract class ResponsesRelay extends EventRelay {
   response(failure?: GatewayError): ResponsesObject | null {
     if (!failure || !this.#response) return this.#response
     return failedResponse(this.#response, failure)
+  }
+
+  /** Has the last event state what is billed, where the provider's states something else. */
+  restate(billed: ShownUsage): void {
+    const response = this.#response
+    if (!response || !this.ending || this.info.isBilled(this.usage, response.usage, billed)) return
+    this.#response = { ...response, usage: responsesUsage(billed) }
+    const event = { ...this.ending.event, response: this.#response } as ResponsesEvent
+    this.ending = { event, text: this.encode(formatTypedEvent(event)) }
   }
 
   formatEnding({ response }: { response?: ResponsesObject }): string {

@@ -37,6 +37,8 @@ export type AnswerRelay = Pick<
   | 'flush'
   | 'formatEnding'
 > & {
+  /** Has the answer state what is billed, where its provider states something else. Absent where the ending always does. */
+  restate?(billed: ShownUsage): void
   /** `response`: the failed response, if it differs from the relayed one. */
   formatFailure(failure: GatewayError, response?: ResponsesObject): string
   /** The response as the client sees it: complete or, with a failure, as it failed. Null for other kinds, and before it began. */

@@ -303,7 +303,8 @@ export class Policies {
     const read = await this.#reader.read(hash)
     if (!read) this.#cache.delete(hash)
     const policy = read ? await this.#policyOf(read.row, null, read.spend) : await this.#readReplaced(hash)
-    this.#cache.set(hash, policy)
+    // The policy's own text of the hash, so that it is in memory once.
+    this.#cache.set(policy.secretHash, policy)
     return policy
   }
 

@@ -5,6 +5,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { type KeyProviderPreferences, storedPreferences } from '../catalog/provider-preferences.ts'
 import type { ApiKey, Budget } from '../generated/prisma/client.ts'
 import { type ContentColumns, type ContentLogging, contentLoggingOf } from './content-logging.ts'
+import { type Guardrails, storedGuardrails } from './guardrails.ts'
 import type { OwnKeys } from './own-keys.ts'
 
 /** From lowest cost to highest quality. */
@@ -51,6 +52,8 @@ export type Policy = {
   ownKeys: OwnKeys | null
   /** Whether its answers are cached, and for how long at most; null = they are not. */
   cache: { ttlS: number } | null
+  /** What the texts of its requests and their answers are checked for; null = nothing. */
+  guardrails: Guardrails | null
   /** Null = all models. */
   allowlist: ReadonlySet<string> | null
   /** The service tiers that its requests may not ask for; null = none. */
@@ -127,16 +130,31 @@ export function policyOf(
     monthSpend,
     allowlist: row.modelAllowlist.length > 0 ? new Set(row.modelAllowlist) : null,
     deniedTiers: row.deniedTiers.length > 0 ? new Set(row.deniedTiers) : null,
-    scopes: new Set(row.scopes),
+    scopes: scopesOf(row.scopes),
     learning: row.learning,
     provider: storedPreferences(row.provider),
     ownKeys,
     cache: row.cacheTtlS === null ? null : { ttlS: row.cacheTtlS },
+    guardrails: storedGuardrails(row.guardrails),
     contentLogging: contentLoggingOf(row, row.organisation),
     expiresAtMs: row.expiresAt?.getTime() ?? null,
     state: keyStateOf(row),
     suspended: row.organisation.suspendedAt !== null,
   }
+}
+
+const scopeSets = new Map<string, ReadonlySet<string>>()
+/** More than the scopes have orders. */
+const maxScopeSets = 100
+
+/** The set of a key's scopes. Keys share the sets, of which there are few: one is a quarter of a policy. */
+function scopesOf(names: readonly string[]): ReadonlySet<string> {
+  const name = names.join()
+  const known = scopeSets.get(name)
+  if (known) return known
+  const set = new Set(names)
+  if (scopeSets.size < maxScopeSets) scopeSets.set(name, set)
+  return set
 }
 
 /** Test keys spend nothing. */

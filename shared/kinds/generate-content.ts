@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Usage } from '../base/usage.ts'
+import type { ShownUsage } from '../base/usage.ts'
 import { chatRequest, type FinishReason } from './chat.ts'
 
 /**
@@ -215,7 +215,7 @@ export type GeminiAnswer = {
 }
 
 /** The usage as Google counts it: thoughts are not part of the candidates' tokens. */
-export function geminiUsage({ prompt_tokens, completion_tokens, ...details }: Usage): GeminiUsage {
+export function geminiUsage({ prompt_tokens, completion_tokens = 0, ...details }: ShownUsage): GeminiUsage {
   const thoughts = Math.min(details.completion_tokens_details?.reasoning_tokens ?? 0, completion_tokens)
   const cached = Math.min(details.prompt_tokens_details?.cached_tokens ?? 0, prompt_tokens)
   return {

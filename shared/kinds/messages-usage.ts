@@ -1,4 +1,4 @@
-import type { Usage } from '../base/usage.ts'
+import type { ShownUsage, Usage } from '../base/usage.ts'
 import type { FinishReason } from './chat.ts'
 import type { MessagesUsage } from './messages.ts'
 
@@ -32,6 +32,27 @@ export function usageOfMessages(usage: Partial<MessagesUsage>): Usage | undefine
         ...(writes && { cache_write_1h_tokens: writes.ephemeral_1h_input_tokens }),
       },
     }),
+  }
+}
+
+/**
+ * The usage as Anthropic counts it: `input_tokens` has neither the tokens read from a cache nor those written to one.
+ * The three add up to the prompt. Zeros where the provider reported none.
+ */
+export function messagesUsage(usage: ShownUsage | null | undefined): MessagesUsage {
+  const { prompt_tokens: prompt = 0, completion_tokens: output = 0 } = usage ?? {}
+  const details = usage?.prompt_tokens_details ?? {}
+  const read = Math.min(details.cached_tokens ?? 0, prompt)
+  const written = Math.min(details.cache_write_tokens ?? 0, prompt - read)
+  const written1h = Math.min(details.cache_write_1h_tokens ?? 0, written)
+  const thinking = usage?.completion_tokens_details?.reasoning_tokens
+  return {
+    input_tokens: prompt - read - written,
+    cache_creation_input_tokens: written,
+    cache_read_input_tokens: read,
+    cache_creation: { ephemeral_5m_input_tokens: written - written1h, ephemeral_1h_input_tokens: written1h },
+    output_tokens: output,
+    ...(thinking !== undefined && { output_tokens_details: { thinking_tokens: Math.min(thinking, output) } }),
   }
 }
 

@@ -36,8 +36,9 @@ export const webSearchOptions = z
   .describe('How the model searches the web, if it does so by itself.')
 
 /**
- * OpenRouter's extensions of an answer and its stored settings (@openrouter/sdk, models/chatrequest.ts). They have no effect here:
- * they are not sent, and named in `x-gateway-dropped`, as a client of OpenRouter sends them by habit.
+ * OpenRouter's extensions of an answer and its stored settings (@openrouter/sdk, models/chatrequest.ts). Of these, only the plugin
+ * `response-healing` has an effect here. The others are not sent, and named in `x-gateway-dropped`, as a client of OpenRouter
+ * sends them by habit.
  */
 export const openRouterFields = {
   plugins: z

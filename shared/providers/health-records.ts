@@ -127,6 +127,7 @@ export class HealthRecords {
   #syncing: Promise<void> | null = null
   #pending = false
   #hasKeys = false
+  #revision = 0
 
   constructor(redis: Redis, { clock, monotonic }: Clocks) {
     this.#redis = redis
@@ -158,6 +159,11 @@ export class HealthRecords {
   /** Whether any record is that of an API key. */
   get hasKeys(): boolean {
     return this.#hasKeys
+  }
+
+  /** Changes with the records. */
+  get revision(): number {
+    return this.#revision
   }
 
   /** The observations since the last exchange, for the caller to add to. Bounded by the catalog and the configured API keys. */
@@ -212,6 +218,7 @@ export class HealthRecords {
     if (Number(now) < this.redisNowMs() - maxErrorMs) {
       // Redis' clock was set back: what is known here, such as the end of a pause, is of another time.
       this.#records.clear()
+      this.#revision++
       this.#cursor = '0'
       this.#pending = true
     } else this.#cursor = now
@@ -238,5 +245,6 @@ export class HealthRecords {
   #set(id: string, record: HealthRecord): void {
     this.#hasKeys ||= id.split('|').length > 2
     this.#records.set(id, record)
+    this.#revision++
   }
 }

@@ -115,6 +115,11 @@ export class Health {
     return { successes: successes * decay, failures: failures * decay }
   }
 
+  /** Changes when more becomes known of any target or key: until then what is unknown stays so. */
+  get revision(): number {
+    return this.#records.revision
+  }
+
   /** Whether anything is known of API keys: usually nothing is, and every routing decision asks for each target. */
   get hasKeys(): boolean {
     return this.#records.hasKeys

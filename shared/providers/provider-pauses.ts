@@ -35,6 +35,7 @@ export class ProviderPauses {
   readonly #log: Logger
   /** The paused providers, and until when; null = until resumed. */
   #paused: ReadonlyMap<string, number | null> = new Map()
+  #revision = 0
   #subscriber: Redis | null = null
   #timer: NodeJS.Timeout | null = null
 
@@ -56,6 +57,11 @@ export class ProviderPauses {
   close(): void {
     this.#subscriber?.disconnect()
     if (this.#timer) clearInterval(this.#timer)
+  }
+
+  /** Changes whenever the pauses are read. */
+  get revision(): number {
+    return this.#revision
   }
 
   isPaused(provider: string): boolean {
@@ -122,6 +128,7 @@ export class ProviderPauses {
 
   async #read(): Promise<void> {
     const rows = await this.#db.providerPause.findMany({ select: { provider: true, pausedUntil: true } })
+    this.#revision++
     this.#paused = new Map(rows.map(({ provider, pausedUntil }) => [provider, pausedUntil?.getTime() ?? null]))
   }
 }

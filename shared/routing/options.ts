@@ -2,6 +2,7 @@ import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import { formatNames } from '../base/names.ts'
 import type { Catalog, CatalogTarget } from '../catalog/catalog.ts'
+import type { PriceSteps } from '../catalog/prices.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
@@ -12,7 +13,7 @@ import { parametersAmong } from '../providers/toolkit/request-fields.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import type { Features } from './features.ts'
-import { type ExpectedUse, estimateNano, keepTier, targetOf, withoutServedTier } from './pricing.ts'
+import { type ExpectedUse, estimateNano, keepTier, priceStepsAt, targetOf, withoutServedTier } from './pricing.ts'
 import {
   type Arm,
   exclusionOf,
@@ -41,6 +42,8 @@ export type RoutingInputs = {
   catalog: Catalog
   upstreams: Pick<Upstreams, 'isConfigured' | 'adapter' | 'ownTargets'>
   figures(target: Target): Figures
+  /** Until it changes, a target with `unknownFigures` keeps them; null = they are not remembered. */
+  healthRevision(): number | null
   marginPpm: bigint
   /** Maximum time a request waits for a provider in cooldown. */
   maxPauseMs: number
@@ -51,7 +54,8 @@ type SnapshotSources = { catalog: Catalog; upstreams: Upstreams; config: Pick<Co
 /** The routing inputs as this process currently knows them. */
 export function snapshotOf({ catalog, upstreams, config }: SnapshotSources, marginPpm: bigint): RoutingInputs {
   const { pauseMs: maxPauseMs } = config.retry
-  return { catalog, upstreams, figures: target => upstreams.figures(target), marginPpm, maxPauseMs }
+  const figures = (target: Target) => upstreams.figures(target)
+  return { catalog, upstreams, figures, healthRevision: () => upstreams.healthRevision, marginPpm, maxPauseMs }
 }
 
 /** One routing decision: what it is about, and what its steps have found so far. */
@@ -63,7 +67,8 @@ export type RoutingContext = {
   readonly request: RoutingRequest
   /** Those of the key's policy and of the request; null = none. */
   readonly preferences: Preferences | null
-  readonly features: Features
+  /** What the request needs of a model. */
+  features: Features
   readonly use: ExpectedUse
   /** What feedback taught about models, for `auto`; null = nothing. */
   readonly learned: QualityOffsets | null
@@ -85,6 +90,8 @@ export type RoutingContext = {
   readonly seed: string
   /** The provider of the first model with one that weights drew; null = none. */
   arm: Arm | null
+  /** Whether targets are considered that lack the format of the answer, which is asked for in another way. */
+  emulatesFormat: boolean
   /** Whether every dialect can express the request, once a dialect has been checked for it. */
   isPlain?: boolean
   /** The request with its texts truncated, set once a dialect has been checked against it. */
@@ -104,6 +111,10 @@ export type Option = Rated & {
   learned: number
   costNano: number
   figures: Figures
+  /** The revision of the health as of which nothing is known of the target; null = there is none. */
+  unknownAt: number | null
+  /** The prices that its cost is estimated by; null = it has none by the token. */
+  prices: PriceSteps | null
   /** Index in the `order` of the preferences. */
   preference: number
   /** 1 for one that misses a threshold of the preferences, so that others come first. */
@@ -116,6 +127,8 @@ export type Option = Rated & {
   isAutomatic: boolean
   /** Why the provider's dialect cannot express the request; null as far as known. */
   refusal: string | null
+  /** 1 for one that lacks the format of the answer, which is asked for in another way, so that others come first. */
+  emulated: 0 | 1
 }
 
 const unlistedRank = Number.MAX_SAFE_INTEGER
@@ -146,7 +159,7 @@ export function listOptions(context: RoutingContext, model: ModelRow, isAutomati
       score: null,
       quality: shownQuality(model, quality),
       learned: quality.learned,
-      estimatedCostNano: estimateNano(target, use),
+      estimatedCostNano: estimateNano(priceStepsAt(target), target.own, use),
       latencyMs: inputs.figures(target).firstByteMs,
       excluded: reason,
     })
@@ -173,12 +186,15 @@ export function newOption(target: Target, isAutomatic: boolean): Option {
     learned: 0,
     costNano: 0,
     figures: unknownFigures,
+    unknownAt: null,
+    prices: priceStepsAt(target),
     preference: unlistedRank,
     late: 0,
     shared: target.own ? 0 : 1,
     seconds: 0,
     isAutomatic,
     refusal: null,
+    emulated: 0,
     qualityScore: 0,
     normalisedPrice: 0,
     score: 0,
@@ -192,13 +208,23 @@ export function estimateOption({ inputs, preferences, task, learned, use }: Rout
   option.listedQuality = quality.listedQuality
   option.learned = quality.learned
   option.quality = quality.listedQuality + quality.learned
-  option.costNano = estimateNano(target, use)
-  option.figures = inputs.figures(target)
+  option.costNano = estimateNano(option.prices, target.own, use)
+  option.figures = figuresOf(inputs, option)
   option.preference = (preferences && placeOf(preferences, target.provider.name)) ?? unlistedRank
   option.late = preferences && missesThreshold(preferences, option.figures) ? 1 : 0
   option.seconds = secondsOf(option.figures, use.choiceTokens)
   option.refusal = null
+  option.emulated = 0
   return option
+}
+
+/** The live figures of an option. Of most targets of a catalog nothing is known, which is not asked again until more is. */
+function figuresOf({ figures, healthRevision }: RoutingInputs, option: Option): Figures {
+  const revision = healthRevision()
+  if (revision !== null && option.unknownAt === revision) return unknownFigures
+  const found = figures(option.target)
+  option.unknownAt = found === unknownFigures ? revision : null
+  return found
 }
 
 /**
@@ -231,9 +257,12 @@ export function markIfUnsupported(context: RoutingContext, option: Option): bool
   context.isPlain ??= requestFormatOf(kind).isPlain?.(request) ?? false
   if (context.isPlain) return false
   context.outline ??= isLong(context.features) ? (outlineOf(request) as RoutingRequest) : request
-  const refusal = unsupportedError(inputs.upstreams, kind, option.target, context.outline)
-  option.refusal = refusal?.message ?? null
-  return refusal !== null
+  const dryRun = dryRunRequest(inputs.upstreams, kind, option.target, context.outline, true)
+  option.refusal = dryRun instanceof GatewayError ? dryRun.message : null
+  if (dryRun instanceof GatewayError || !dryRun?.structuredBy) return option.refusal !== null
+  option.emulated = 1
+  if (!context.emulatesFormat) option.refusal = 'it has no such format of answers'
+  return !context.emulatesFormat
 }
 
 /** The same where every parameter of the request is required: also a provider that would not get one is left out. */
@@ -243,6 +272,7 @@ function markIfIncomplete({ inputs, kind, request, features }: RoutingContext, o
   else {
     const missing = parametersAmong(kind, withoutServedTier(dryRun?.dropped ?? [], option.target))
     if (features.tier && !option.target.tier) missing.push('service_tier')
+    if (dryRun?.structuredBy) missing.push('response_format')
     const why = `it does not take ${formatNames(missing)}`
     option.refusal = missing.length > 0 ? exclusionText({ owner, member: 'require_parameters', why }) : null
   }
@@ -286,7 +316,7 @@ export function unsupportedError(
 
 /**
  * Translates a request into a provider's dialect without sending it: the 400 for an unsupported capability, else the
- * fields that would be dropped and changed. Null for native dialects, which support everything but what the profile of a
+ * fields that would be dropped and changed, and how a format is asked for that the target lacks. Null for native dialects, which support everything but what the profile of a
  * chat model excludes. `onlyRefusal`: only whether it is refused matters.
  */
 export function dryRunRequest(
@@ -295,7 +325,7 @@ export function dryRunRequest(
   target: Target,
   request: RoutingRequest,
   onlyRefusal = false,
-): GatewayError | Pick<UpstreamRequest, 'dropped' | 'adjusted'> | null {
+): GatewayError | Pick<UpstreamRequest, 'dropped' | 'adjusted' | 'structuredBy'> | null {
   const adapter = upstreams.adapter(kind, target, 'live', request as never)?.adapter
   const format = requestFormatOf(kind)
   if (!adapter || (adapter.native && !format.fit)) return null

@@ -4,7 +4,15 @@ import { nanoCeilFromPico, nanoFromPico, withMargin } from '../base/money.ts'
 import { type ServiceTier, serviceTierOf } from '../base/service-tier.ts'
 import type { Usage } from '../base/usage.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
-import { estimateRates, maxTokenRates, priceAt, type TokenPrice, tokenCost, webSearchCost } from '../catalog/prices.ts'
+import {
+  maxTokenRates,
+  type PriceSteps,
+  priceAt,
+  stepsOf,
+  type TokenPrice,
+  tokenCost,
+  webSearchCost,
+} from '../catalog/prices.ts'
 import type { Deployment } from '../catalog/schema.ts'
 import {
   billsDocumentText,
@@ -269,13 +277,19 @@ function nanoPerPico(marginPpm: bigint): number {
   return (1 + Number(marginPpm) / 1e6) / 1_000
 }
 
+/** The prices that costs at a target are estimated by; null where it has none by the token. */
+export function priceStepsAt({ deployment: { price }, tier }: Target): PriceSteps | null {
+  return price.unit === 'token' ? stepsOf(priceAt(price, tier)) : null
+}
+
 /**
- * The estimated cost of a request at a target, in nano-dollars: for routing, never for billing. It is computed with
+ * The estimated cost of a request at a target, by its `prices`, in nano-dollars: for routing, never for billing. It is computed with
  * floating-point numbers, since `auto` does so for every target of the catalog.
  */
-export function estimateNano({ deployment: { price }, tier, own }: Target, use: ExpectedUse): number {
-  if (price.unit !== 'token') return 0
-  const rates = estimateRates(priceAt(price, tier), use.promptTokens)
+export function estimateNano(prices: PriceSteps | null, own: Target['own'], use: ExpectedUse): number {
+  if (!prices) return 0
+  const { above } = prices
+  const rates = above && use.promptTokens > above.tokens ? above.estimate : prices.base.estimate
   const pico = use.promptTokens * rates.input + use.outputTokens * rates.output + use.imageTokens * rates.imageOutput
   return Math.round(pico * (own ? nanoPerPico(own.marginPpm) : use.nanoPerPico))
 }

@@ -34,14 +34,28 @@ export type Pause = { ms: number; reason: 'backoff' | 'cooldown' | 'concurrency'
 
 /**
  * The routing details of a request in the log: the reason and the candidates (automatic routing only), the first attempts (only
- * when one failed), and the batch that it is a line of.
+ * when one failed), the batch that it is a line of, and what the response cache did for it (keys with the cache only).
  */
 export type RoutingRecord = {
   reason?: string
   candidates?: readonly Candidate[]
   attempts?: readonly RoutedAttempt[]
   batch?: string
+  guardrails?: GuardRecord
+  /** `stored`: kept for equal requests; `miss`: not, as it was not whole or too large; `bypass`: the cache was not asked. */
+  cache?: 'stored' | 'miss' | 'bypass'
 }
+
+/** What guardrails did with the texts of one side; absent members: nothing. */
+export type GuardedSide = {
+  /** How many values were masked. */
+  masked?: number
+  webhook?: 'allowed' | 'replaced' | 'failed_open' | 'failed_closed' | 'blocked'
+  /** The detector that blocked it. */
+  blocked?: string
+}
+/** The sides of a request that guardrails checked. */
+export type GuardRecord = { input?: GuardedSide; output?: GuardedSide }
 
 /** Maximum candidates and attempts that are logged. */
 export const maxCandidates = 8

@@ -3,6 +3,7 @@ import type {
   IncidentMessage,
   IncidentsPage,
   NotificationsAnswer,
+  NotificationsSecret,
 } from '../../api/dashboard/wire/operator-home.ts'
 import { groupIncidents } from '../../shared/alerts/incident-groups.ts'
 import { type Condition, reconcileIncidents } from '../../shared/alerts/incidents.ts'
@@ -290,9 +291,28 @@ test.serial('settings are checked and audited, without secrets; others than oper
   t.false(JSON.stringify([row.slackUrl, row.webhookSecret]).includes('s3cret'))
   const stranger = await signUp(gateway)
   t.not((await stranger.visitor.fetch(path)).status, 200)
-  const { secret } = await get<{ secret: string }>(`${path}/secret`)
-  const rolled = await operator.visitor.json<{ secret: string }>(`${path}/secret`, { method: 'POST' })
-  t.not(rolled.secret, secret)
+})
+
+test.serial('a rolled secret signs beside the new one for 24 hours', async t => {
+  await change({ webhook_url: receiver.url, email_operators: false })
+  const first = await get<NotificationsSecret>(`${path}/secret`)
+  t.is(first.previous_valid_until, null)
+  const rolled = await operator.visitor.json<NotificationsSecret>(`${path}/secret`, { method: 'POST' })
+  t.not(rolled.secret, first.secret)
+  t.is(rolled.previous_valid_until, '2027-03-11T12:00:00.000Z')
+  t.deepEqual(await get(`${path}/secret`), rolled)
+  const signersOf = async () => {
+    receiver.received.length = 0
+    await operator.visitor.json(`${path}/test`, { body: { channel: 'webhook' } })
+    await work()
+    return [first, rolled].map(({ secret }) => signedBy(receiver.received[0]!, secret))
+  }
+  t.deepEqual(await signersOf(), [true, true])
+  clock.set('2027-03-11T12:00:01Z')
+  t.deepEqual(await signersOf(), [false, true])
+  t.is((await get<NotificationsSecret>(`${path}/secret`)).previous_valid_until, null)
+  const where = { action: 'operator_notifications.secret_rolled' }
+  t.is(await gateway.services.db.auditEvent.count({ where }), 1)
 })
 
 test.serial('records of a previous release are grouped: history is not told, what lasts is', async t => {

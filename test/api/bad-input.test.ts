@@ -245,6 +245,16 @@ test.serial('200 with unknown fields of chat-shaped routes left out and named', 
   t.is(({} as { polluted?: boolean }).polluted, undefined)
 })
 
+test.serial('200 or 400 for fields that are null and have the names of what every object inherits', async t => {
+  const inherited = ['toString', 'constructor', 'valueOf', 'hasOwnProperty', '__proto__']
+  for (const path of bodyPaths)
+    for (const name of inherited) {
+      const text = JSON.stringify(validBodies[path]).replace('{', `{${JSON.stringify(name)}:null,`)
+      const { status } = await send(path, text)
+      t.true(status === 200 || status === 201 || status === 400, `${path} ${name}: ${status}`)
+    }
+})
+
 test.serial('400 unknown_field with the field that is meant: misspelt, or as other APIs call it', async t => {
   const key = validBodies['/api/v1/keys'] as object
   const bodies: [string, object, RegExp][] = [

@@ -245,7 +245,7 @@ test.serial('what Redis holds is encrypted, bounded for an organisation, and can
     t.true(text.startsWith('sealed:1:'))
     t.false(text.includes('secret words'))
   }
-  t.true((await clearAnswers(world.gateway.services, organisationId)) > 0)
+  t.true((await clearAnswers(world.gateway.services, organisationId, operatorActor)) > 0)
   t.is(await redis.zcard(`cache:lru:${organisationId}`), 0)
   t.is(await redis.hget('cache:sizes', `#${organisationId}`), null)
 })

@@ -277,13 +277,17 @@ test('cells of CSV that a spreadsheet would run are defused, numbers stay number
   t.is(csvLine(cells), `'=1+1,'+1,-1,'-1+2,'@x,'\tx,"a""b","a,b","a\r\nb",plain,,-5\r\n`)
 })
 
-type Printed = { pages: string[][]; rows: { amount: string | null; balance: string; text: string }[]; text: string }
+type PrintedRow = { amount: string | null; balance: string; text: string }
+/** `subtotals`: those of the rows by key, then by member. */
+type Printed = { pages: string[][]; rows: PrintedRow[]; subtotals: [PrintedRow[], PrintedRow[]]; text: string }
 
-/** Reads a PDF with pdf.js: the lines of text of each page, and the rows of its table. */
+/** Reads a PDF with pdf.js: the lines of text of each page, and the rows of its tables. */
 async function readPdf(file: Uint8Array): Promise<Printed> {
   const document = await (await getResolvedPDFJS()).getDocument({ data: file }).promise
   const pages: string[][] = []
-  const rows: Printed['rows'] = []
+  const rows: PrintedRow[] = []
+  const subtotals: Printed['subtotals'] = [[], []]
+  let list = rows
   for (let number = 1; number <= document.numPages; number++) {
     const { items } = await (await document.getPage(number)).getTextContent()
     const texts = items.flatMap(item => ('str' in item && item.str.trim() ? [item] : []))
@@ -292,13 +296,18 @@ async function readPdf(file: Uint8Array): Promise<Printed> {
     const heads = [...byLine.values()].findIndex(line => line.some(({ str }) => str === 'Balance'))
     for (const line of [...byLine.values()].slice(heads + 1)) {
       const numbers = line.filter(({ transform, str }) => transform[4] > 355 && /^-?[\d,]+\.\d+$/.test(str))
-      if (numbers.length === 0) continue
+      if (numbers.length === 0) {
+        const title = line.map(({ str }) => str).join('')
+        if (title.startsWith('Usage by API key')) list = subtotals[0]
+        else if (title.startsWith('Usage by the member')) list = subtotals[1]
+        continue
+      }
       const plain = numbers.map(({ str }) => str.replaceAll(',', ''))
       const text = line.slice(0, -numbers.length).map(({ str }) => str)
-      rows.push({ amount: plain.length > 1 ? plain[0]! : null, balance: plain.at(-1)!, text: text.join('') })
+      list.push({ amount: plain.length > 1 ? plain[0]! : null, balance: plain.at(-1)!, text: text.join('') })
     }
   }
-  return { pages, rows, text: pages.flat().join('\n') }
+  return { pages, rows, subtotals, text: pages.flat().join('\n') }
 }
 
 const nanoOfText = (text: string) => {
@@ -338,7 +347,7 @@ test('a statement as PDF has the numbers of the CSV and the ledger, names in any
       answer.headers.get('content-disposition')!,
       /^attachment; filename="\S+statement-2026-01-11-to-2026-12-31\.pdf"$/,
     )
-    const { pages, rows, text } = await readPdf(new Uint8Array(await answer.arrayBuffer()))
+    const { pages, rows, subtotals, text } = await readPdf(new Uint8Array(await answer.arrayBuffer()))
     const csv = (await (await visitor.fetch(`${base}/billing/ledger.csv?${query}`)).text()).replace(
       /"[^"]*"/g,
       'quoted',
@@ -359,6 +368,15 @@ test('a statement as PDF has the numbers of the CSV and the ledger, names in any
       nanoOfText(opening.balance),
     )
     t.is(sum, nanoOfText(closing.balance))
+    const work = lines.filter(line => ['charge', 'excess', 'refund'].includes(line[1]!))
+    const worked = work.reduce((total, line) => total + nanoOfText(line[3]!), 0n)
+    t.is(subtotals[0].length, keys.length)
+    for (const list of subtotals)
+      t.is(
+        list.reduce((total, { balance }) => total + nanoOfText(balance), 0n),
+        worked,
+        'the subtotals add up to the work',
+      )
     const { balanceNano } = await db.wallet.findUniqueOrThrow({ where: { organisationId } })
     t.is(nanoOfText(closing.balance), balanceNano, 'the closing balance is that of the wallet')
     t.true(pages.length > 3)

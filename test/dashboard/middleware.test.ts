@@ -1,6 +1,6 @@
 // What serves the dashboard's files: its headers, odd addresses, and readers who leave.
-import { readdirSync } from 'node:fs'
-import { rm, writeFile } from 'node:fs/promises'
+import { readdirSync, statSync } from 'node:fs'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { builtPages } from '../../api/dashboard/middleware.ts'
@@ -49,6 +49,22 @@ test.serial('200 with the application at every address of a page: not framed, it
     t.is(response.headers.get('x-content-type-options'), 'nosniff', path)
   }
 })
+
+test.serial(
+  'what every page waits for is below 300 kB, beside React, and holds nothing of the pages behind the sign-in',
+  async t => {
+    const html = await (await get('/dashboard/sign-in')).text()
+    const names = [...html.matchAll(/assets\/([\w.-]+\.js)/g)].map(([, name]) => name!)
+    const [react, ...others] = [...new Set(names)].sort(
+      (a, b) => Number(b.startsWith('react-')) - Number(a.startsWith('react-')),
+    )
+    t.regex(react!, /^react-/)
+    const kilobytes = others.reduce((sum, name) => sum + statSync(join(assets, name)).size / 1_000, 0)
+    t.log(others, kilobytes)
+    t.true(kilobytes < 300, `${kilobytes} kB`)
+    for (const name of others) t.false((await readFile(join(assets, name), 'utf8')).includes('Skip to content'), name)
+  },
+)
 
 test.serial('the document of a page names its scripts, the person and its first data', async t => {
   const linked = async (path: string) => {

@@ -2,8 +2,10 @@
 // networks, clocks, disks and providers fail in an order drawn from a seed. Afterwards everything must come to rest, and the
 // books must say what the clients were told. `npm run prove -- --minutes 60 --seed 1`; a single run is repeated by its seed.
 import { parseArgs } from 'node:util'
+import { fuzz } from './fuzz.ts'
 import { mutations, openMutant } from './mutations.ts'
-import { publish } from './report.ts'
+import { runNamed } from './named.ts'
+import { publish, publishFuzz, publishNamed } from './report.ts'
 import { runSeed, type SeedResult } from './run-seed.ts'
 
 const { values } = parseArgs({
@@ -13,14 +15,42 @@ const { values } = parseArgs({
     seeds: { type: 'string' },
     'load-seconds': { type: 'string', default: '100' },
     mutations: { type: 'boolean', default: false },
+    named: { type: 'boolean', default: false },
+    fuzz: { type: 'string' },
     publish: { type: 'boolean', default: false },
   },
 })
 const loadMs = Number(values['load-seconds']) * 1_000
 const untilMs = Date.now() + Number(values.minutes) * 60_000
 
-process.exitCode = values.mutations ? await proveMutations() : await proveSeeds()
+process.exitCode = await prove()
 process.exit()
+
+function prove(): Promise<number> {
+  if (values.named) return proveNamed()
+  if (values.fuzz !== undefined) return proveFuzz(Number(values.fuzz))
+  return values.mutations ? proveMutations() : proveSeeds()
+}
+
+/** Runs the named tests of faults and complaints. */
+async function proveNamed(): Promise<number> {
+  const results = await runNamed()
+  const all = [...results.scenarios, ...results.complaints]
+  for (const { name, verdict, ran } of all) console.log(`  ${verdict}  ${name} (${ran} tests)`)
+  for (const failure of all.flatMap(({ failed }) => failed)) console.log(`failed or not run: ${failure}`)
+  if (values.publish) await publishNamed(results)
+  return all.some(({ verdict }) => verdict === 'fail') ? 1 : 0
+}
+
+/** Sends so many random requests, as the OpenAPI document describes them. */
+async function proveFuzz(requests: number): Promise<number> {
+  const result = await fuzz({ requests, seed: Number(values.seed), log: console.log })
+  for (const fault of result.faults) console.log(`fault: ${fault}`)
+  console.log(JSON.stringify({ valid: result.valid, ...result.classes }))
+  console.log(`${result.requests} requests to ${result.operations} operations, ${result.faults.length} faults`)
+  if (values.publish) await publishFuzz(result)
+  return Math.min(1, result.faults.length)
+}
 
 async function proveSeeds(): Promise<number> {
   const results: SeedResult[] = []

@@ -1,5 +1,7 @@
+import type { Target } from '../../shared/providers/contract.ts'
 import { eventually } from '../support/gateway.ts'
 import { failure, openFleet, targetOf } from '../support/routing/health.ts'
+import { decide, worldWith } from '../support/routing/routing.ts'
 import { freshRedis } from '../support/stack.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
@@ -24,6 +26,23 @@ test.serial('untouched while nothing is known', t => {
     firstByteMs: null,
     tokensPerSecond: null,
   })
+})
+
+test.serial('auto asks again for what it found unknown, as soon as any process has learned of a failure', async t => {
+  const [a, b] = fleet.processes
+  const world = {
+    ...worldWith(['openai', 'anthropic']),
+    figures: (target: Target) => b!.figures(target),
+    healthRevision: () => b!.revision,
+  }
+  const [chosen] = decide({}, { world }).targets
+  t.is(decide({}, { world }).targets[0], chosen)
+  a!.recordFailure(chosen!, failure('rate_limited', minuteMs), 5, key)
+  t.is(decide({}, { world }).targets[0], chosen, 'the other process has not told yet')
+  await fleet.exchange()
+  t.not(decide({}, { world }).targets[0], chosen)
+  b!.recordFailure(chosen!, failure('rate_limited', minuteMs), 5, key)
+  t.not(decide({}, { world }).targets[0], chosen, 'at once in the process that saw it')
 })
 
 test.serial('open on every process after three failures in a row, whichever process saw them', async t => {

@@ -4,6 +4,7 @@ import { alertRulesRoutes } from './alert-rules.ts'
 import { alertsRoutes } from './alerts.ts'
 import { attentionRoutes } from './attention.ts'
 import { auditRoutes } from './audit.ts'
+import { autoTopUpRoutes } from './auto-top-up.ts'
 import { batchRoutes } from './batches.ts'
 import { billingRoutes } from './billing.ts'
 import { budgetRoutes } from './budgets.ts'
@@ -33,6 +34,7 @@ import { providerKeysRoutes } from './provider-keys.ts'
 import { requestListRoutes } from './request-list.ts'
 import { requestViewRoutes } from './request-views.ts'
 import { requestsRoutes } from './requests.ts'
+import { clearCacheRoute } from './response-cache.ts'
 import { responsesRoutes } from './responses.ts'
 import { securityRoutes } from './security.ts'
 import { usageRoutes } from './usage.ts'
@@ -50,6 +52,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...memberRoutes,
   ...budgetRoutes,
   ...billingRoutes,
+  ...autoTopUpRoutes,
   ...modelsRoutes,
   ...playgroundRoutes,
   ...presetsRoutes,
@@ -60,6 +63,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...alertRulesRoutes,
   ...securityRoutes,
   ...responsesRoutes,
+  clearCacheRoute,
   ...requestListRoutes,
   ...requestsRoutes,
   ...requestViewRoutes,

@@ -3,7 +3,7 @@ import { topics } from '../../../shared/alerts/incident-groups.ts'
 import { prepareTest } from '../../../shared/alerts/incident-messages.ts'
 import {
   listDestinations,
-  openWebhookSecret,
+  operatorWebhookSecrets,
   presentNotifications,
   readNotifications,
   rollWebhookSecret,
@@ -11,9 +11,10 @@ import {
 } from '../../../shared/alerts/operator-notifications.ts'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import type { Platform } from '../../../shared/platform.ts'
+import type { WebhookSecrets } from '../../../shared/webhooks/secrets.ts'
 import { assertRateLimit } from '../../auth/limits.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
-import type { IncidentMessage, NotificationsAnswer } from '../wire/operator-home.ts'
+import type { IncidentMessage, NotificationsAnswer, NotificationsSecret } from '../wire/operator-home.ts'
 import { presentMessage } from './operator-incidents.ts'
 
 const path = '/dashboard/api/operator/notifications'
@@ -73,10 +74,11 @@ const secret = endpoint({
   summary: 'Retrieve the secret that signs webhooks to operators',
   answers: { 200: { description: 'The secret.' } },
   errors: ['not_found'],
-  async handle({ services }): Promise<{ secret: string }> {
-    const found = openWebhookSecret(services.sealer, await readNotifications(services.db))
+  async handle({ services }): Promise<NotificationsSecret> {
+    const { db, sealer, clock } = services
+    const found = operatorWebhookSecrets(sealer, await readNotifications(db), clock.now())
     if (found === null) throw new GatewayError('not_found', 'There is no secret before there is a webhook URL.')
-    return { secret: found }
+    return presentSecrets(found)
   },
 })
 
@@ -84,12 +86,16 @@ const roll = endpoint({
   ...shared,
   method: 'post',
   path: `${path}/secret`,
-  summary: 'Replace the secret that signs webhooks to operators',
+  summary: 'Replace the secret that signs webhooks to operators; the previous one signs as well for 24 hours',
   answers: { 200: { description: 'The new secret.' } },
-  async handle({ services, actor }): Promise<{ secret: string }> {
-    return { secret: await rollWebhookSecret(services, actor) }
+  async handle({ services, actor }): Promise<NotificationsSecret> {
+    return presentSecrets(await rollWebhookSecret(services, actor))
   },
 })
+
+function presentSecrets({ secret, previousUntil }: WebhookSecrets): NotificationsSecret {
+  return { secret, previous_valid_until: previousUntil?.toISOString() ?? null }
+}
 
 const test = endpoint({
   ...shared,

@@ -30,7 +30,7 @@ import type { ContentFacts } from '../wire/contents.ts'
 import type { RequestDetail, RequestFeedback, RequestFilters, RequestNeighbours } from '../wire/requests.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
-const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const shared = { tag: 'Dashboard', access: { permission: 'use' } } as const
 const maxChoices = 200
 const maxIdLength = 200
 
@@ -50,7 +50,8 @@ const read = endpoint({
     const { reason, candidates = [], batch: batchId = null } = record
     const job = await db.job.findFirst({ where: { id: row.id, organisationId }, select: { id: true } })
     const key = await db.apiKey.findFirst({ where: { id: row.keyId, organisationId }, select: { id: true } })
-    const { object: _, ...generation } = presentGeneration(row)
+    const providerKey = row.providerKeyId === null ? null : await readProviderKey(services, organisationId, row)
+    const { object: _, cached, ...generation } = presentGeneration(row)
     const scores = await services.feedback.listOf(organisationId, row.id)
     const keys = await readWorkKeys(services, [row, ...scores])
     return {
@@ -63,8 +64,11 @@ const read = endpoint({
       metadata: row.metadata as RequestDetail['metadata'],
       calls: callsOf(row, record),
       routing: reason === undefined ? null : { reason, candidates: candidates.map(presentCandidate) },
+      guardrails: record.guardrails ?? null,
       cost_parts: costParts(services, row, batchId !== null),
       content: presentContent(await services.contents.find(organisationId, row.id, services.clock.now())),
+      response_cache: cached ? 'hit' : (record.cache ?? null),
+      provider_key: providerKey,
       key_id: key?.id ?? null,
       delivery: job && (await readDelivery(services, organisationId, { jobId: job.id })),
       job_id: job?.id ?? null,
@@ -73,6 +77,14 @@ const read = endpoint({
     }
   },
 })
+
+/** The own provider key of a request; null once it is deleted. */
+function readProviderKey({ db }: Platform, organisationId: string, { providerKeyId }: Generation) {
+  return db.providerKey.findFirst({
+    where: { id: providerKeyId!, organisationId },
+    select: { name: true, last4: true },
+  })
+}
 
 function presentContent(row: RequestContent | null): ContentFacts | null {
   return (

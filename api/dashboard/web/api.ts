@@ -62,7 +62,9 @@ export async function errorOf(response: Response): Promise<ApiError> {
     message?: string
     code?: string
   } | null
-  const { message, code, param } = body?.error ?? { message: body?.message, code: body?.code, param: null }
+  // The accounts library spells in American English, which no page does.
+  const ofAccounts = body?.message?.replace(/rganization/g, 'rganisation')
+  const { message, code, param } = body?.error ?? { message: ofAccounts, code: body?.code, param: null }
   return new ApiError(
     response.status,
     code ?? String(response.status),

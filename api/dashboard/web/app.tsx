@@ -3,10 +3,11 @@ import { Redirect, Route, Switch } from 'wouter'
 import { Boundary } from './components/boundary.tsx'
 import { Loading } from './components/states.tsx'
 import { NavigationFocus } from './shell/navigation-focus.tsx'
-import { OrganisationShell } from './shell/organisation-shell.tsx'
 import { VisitorShell } from './shell/visitor-shell.tsx'
 import { useZone } from './time-zone.ts'
 
+// Visitors need none of it; the document's `Link` header names it for everybody else (page-links.ts).
+const OrganisationShell = lazy(() => import('./shell/organisation-shell.tsx'))
 const Welcome = lazy(() => import('./pages/sign-in/welcome.tsx'))
 const Account = lazy(() => import('./pages/account/index.tsx'))
 const Operator = lazy(() => import('./pages/operator/index.tsx'))
@@ -39,23 +40,29 @@ export function App() {
             </VisitorShell>
           </Route>
         ))}
-        <Route path="/account">
-          <OrganisationShell organisationId={null}>
-            <Account />
-          </OrganisationShell>
-        </Route>
-        <Route path="/operator/*?">
-          <OrganisationShell organisationId={null}>
-            <Operator />
-          </OrganisationShell>
-        </Route>
-        <Route path="/:organisation/*?">
-          {({ organisation }) => <OrganisationShell organisationId={organisation} />}
-        </Route>
-        <Route path="/">
-          <OrganisationShell organisationId={null}>
-            <Redirect to="/welcome" replace />
-          </OrganisationShell>
+        <Route>
+          <Suspense fallback={null}>
+            <Switch>
+              <Route path="/account">
+                <OrganisationShell organisationId={null}>
+                  <Account />
+                </OrganisationShell>
+              </Route>
+              <Route path="/operator/*?">
+                <OrganisationShell organisationId={null}>
+                  <Operator />
+                </OrganisationShell>
+              </Route>
+              <Route path="/:organisation/*?">
+                {({ organisation }) => <OrganisationShell organisationId={organisation} />}
+              </Route>
+              <Route path="/">
+                <OrganisationShell organisationId={null}>
+                  <Redirect to="/welcome" replace />
+                </OrganisationShell>
+              </Route>
+            </Switch>
+          </Suspense>
         </Route>
       </Switch>
     </>

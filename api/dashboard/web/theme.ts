@@ -59,6 +59,13 @@ export const theme = createTheme({
         attributes: plainHeader,
       },
     },
+    // Its own grey is too light on white.
+    Notification: {
+      defaultProps: {
+        closeButtonProps: { 'aria-label': 'Close' },
+        styles: { description: { color: 'var(--mantine-color-text)' } },
+      },
+    },
     Fieldset: { defaultProps: { mx: 0 } },
     Badge: { defaultProps: { variant: 'light', radius: 'sm', tt: 'none' } },
   },

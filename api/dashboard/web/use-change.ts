@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { usePlace } from './session.tsx'
 
 type Changed = {
-  /** The path of the routes below those of the organisation. */
+  /** The path of the routes below those of the organisation; '' for a route of accounts. */
   path: string
   /** The beginning of the keys of what is fetched again, without the organisation. */
   queryKey: readonly string[]
@@ -14,9 +14,9 @@ export function useChange<Input, Answer>(
   change: (base: string, input: Input) => Promise<Answer>,
   onDone?: (answer: Answer) => void,
 ) {
-  const { id, base } = usePlace()
+  const { id, base, suspended } = usePlace()
   const queries = useQueryClient()
-  return useMutation({
+  const mutation = useMutation({
     mutationFn: (input: Input) => change(base + path, input),
     gcTime: 0,
     onSuccess: answer => {
@@ -24,4 +24,6 @@ export function useChange<Input, Answer>(
       return queries.invalidateQueries({ queryKey: [id, ...queryKey] })
     },
   })
+  // The routes of a suspended organisation refuse changes. Those of accounts, by which members come and go, do not.
+  return { ...mutation, isRefused: suspended && path !== '' }
 }

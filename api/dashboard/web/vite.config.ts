@@ -16,5 +16,11 @@ export default defineConfig({
     // Every supported browser preloads modules natively.
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
+    // React changes with few releases: browsers keep it.
+    rolldownOptions: {
+      output: {
+        codeSplitting: { groups: [{ name: 'react', test: /node_modules\/(?:react|react-dom|scheduler)\// }] },
+      },
+    },
   },
 })

@@ -90,6 +90,9 @@ export type IncidentDetail = Incident & {
   messages: IncidentMessage[]
 }
 
+/** GET, POST …/notifications/secret; `previous_valid_until`: until when the previous secret signs as well. */
+export type NotificationsSecret = { secret: string; previous_valid_until: string | null }
+
 /** GET /dashboard/api/operator/notifications */
 export type NotificationsAnswer = {
   settings: {

@@ -1,3 +1,4 @@
+import type { GuardRecord } from '../../../shared/wallet/routing-record.ts'
 import type { ContentFacts } from './contents.ts'
 import type { WorkDelivery, WorkKey } from './jobs.ts'
 import type { RequestCall } from './request-calls.ts'
@@ -100,10 +101,23 @@ export type RequestDetail = RequestRow & {
   }
   /** What the provider's cache saved of the cost; negative where writing to it cost more. */
   cache_discount_usd: number
+  /**
+   * What the response cache did: it answered (`hit`), kept the answer (`stored`) or not (`miss`), or was not asked (`bypass`); null
+   * where the key has no cache, or it was not logged.
+   */
+  response_cache: 'hit' | 'stored' | 'miss' | 'bypass' | null
+  /** Whether it ran with a provider key of the organisation. */
+  is_byok: boolean
+  /** That key; null where it is deleted, or none was used. */
+  provider_key: { name: string; last4: string } | null
+  /** What the call cost at the provider, if it ran with an own key. */
+  upstream_inference_cost: number | null
   /** The first calls; empty if no provider was called. */
   calls: RequestCall[]
   /** Null if the request named its model. */
   routing: { reason: string; candidates: RoutingCandidate[] } | null
+  /** What guardrails did with its texts; null = they were not checked. */
+  guardrails: GuardRecord | null
   /** Null if current prices do not add up to the charge, or nothing was charged. */
   cost_parts: CostPart[] | null
   /** What is known of its logged input and output; null if none was logged, or it has expired. */

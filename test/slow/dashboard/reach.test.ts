@@ -15,9 +15,15 @@ const desktop = { width: 1440, height: 900 }
 const maxShift = 0.05
 /** Two lines each, with room for a third where a name is long. */
 const maxRowPx = 90
+/** With a line of buttons. */
+const maxRowWithButtonsPx = 150
 
 const stores = useStores(test)
-const gateway = useGateway(test, { DEV_OUTBOX: 'true' }, { stores })
+const gateway = useGateway(
+  test,
+  { DEV_OUTBOX: 'true', OPENAI_API_KEY: 'sk-test', OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' },
+  { stores },
+)
 const owner = use(test, () => signUp(gateway))
 test.before(async () => {
   await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
@@ -157,10 +163,10 @@ test.serial('on a phone, lists have two lines for a row and filters are behind a
   const page = await open(t, '~/requests?status=ok', { viewport: phone })
   await settled(page)
   await table(page, 'Requests').getByRole('rowheader').nth(49).waitFor()
-  const heightOf = async (name: string, rows: number) => {
+  const heightOf = async (name: string, rows: number, rowPx = maxRowPx) => {
     const { height } = (await table(page, name).boundingBox())!
     t.log(name, rows, height)
-    t.true(height < rows * maxRowPx, `${name}: ${height} px for ${rows} rows`)
+    t.true(height < rows * rowPx, `${name}: ${height} px for ${rows} rows`)
   }
   await heightOf('Requests', 50)
   const filters = page.getByRole('button', { name: 'Filters (1)' })
@@ -171,7 +177,14 @@ test.serial('on a phone, lists have two lines for a row and filters are behind a
   await filters.click()
   await page.getByLabel('Environment', { exact: true }).first().waitFor()
 
-  for (const [path, name] of [
+  for (const [path, name, rowPx] of [
+    ['~/keys', 'API keys', 120],
+    ['~/members', 'Members', maxRowWithButtonsPx],
+    ['/operator/providers', 'Providers', maxRowWithButtonsPx],
+    ['/operator/models', 'Models', maxRowWithButtonsPx],
+    ['/operator/organisations', 'Organisations', maxRowPx],
+    ['/operator/people', 'Users', maxRowWithButtonsPx],
+    ['/operator/queues', 'Queues', maxRowWithButtonsPx],
     ['~/billing', 'Ledger'],
     ['~/usage', 'Usage by group'],
     ['~/jobs', 'Jobs'],
@@ -183,7 +196,7 @@ test.serial('on a phone, lists have two lines for a row and filters are behind a
     const list = table(page, name)
     if (!(await list.isVisible())) await page.getByRole('tab', { name, exact: true }).click()
     await list.getByRole('rowheader').first().waitFor()
-    await heightOf(name, await list.getByRole('rowheader').count())
+    await heightOf(name, await list.getByRole('rowheader').count(), rowPx)
   }
 
   await page.goto(`${gateway.url}/dashboard/${owner.organisationId}/models`)
@@ -212,9 +225,12 @@ const places = [
     'webhooks',
     'alerts',
   ],
-  ...['billing', 'members', 'audit', 'settings', 'playground'],
+  ...['billing', 'members', 'audit', 'settings', 'playground', 'presets', 'log-exports'],
 ].map(path => `~/${path}`)
-const others = ['/account', '/operator', '/operator/providers', '/operator/models', '/operator/organisations']
+const others = [
+  ...['/account', '/operator', '/operator/models', '/operator/organisations'],
+  ...['/operator/providers', '/operator/providers/openai'],
+]
 
 for (const [name, viewport] of [
   ['desktop', desktop],

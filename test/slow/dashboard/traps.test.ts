@@ -162,4 +162,17 @@ test('a suspended organisation says why and whom to ask, and offers nothing that
   await page.getByRole('heading', { level: 1, name: 'Idle' }).waitFor()
   for (const name of ['Roll secret', 'Disable', 'Revoke'])
     t.is(await page.getByRole('button', { name, exact: true }).count(), 0, name)
+  for (const [path, name] of [
+    ['presets', 'Create preset'],
+    ['alerts', 'Create rule'],
+    ['log-exports', 'Add export'],
+    ['webhooks?tab=endpoints', 'Add endpoint'],
+    ['settings', 'Clear cache'],
+    ['settings', 'Add provider key'],
+  ] as const) {
+    await page.goto(`${gateway.url}/dashboard/${who.organisationId}/${path}`)
+    t.true(await page.getByRole('button', { name }).isDisabled(), name)
+  }
+  for (const button of await page.getByRole('main').getByRole('button', { name: 'Save', exact: true }).all())
+    t.true(await button.isDisabled())
 })

@@ -2,7 +2,7 @@ import { deepEqual, equal } from 'node:assert/strict'
 import fc from 'fast-check'
 import type { Usage } from '../../../shared/base/usage.ts'
 import type { ProviderRow } from '../../../shared/catalog/schema.ts'
-import { bill } from '../../../shared/chat/bill.ts'
+import { bill, isBilledAsStated } from '../../../shared/chat/bill.ts'
 import { chatFormat } from '../../../shared/chat/choices-format.ts'
 import { relayFor } from '../../../shared/chat/choices-relay.ts'
 import { messagesFormat } from '../../../shared/chat/messages-format.ts'
@@ -196,15 +196,23 @@ async function checkMessages(dialect: Dialect, native: Native, { classes, packet
   const call = callOf<'messages'>(dialect)
   const { direct } = protocols[dialect]!
   const adapter = direct.messages ?? messagesOverChat(direct.chat!)
-  const stream = messagesRelayFor({ adapter, call, requests: [null] }, { id: 'gen-1', requestId: 'req' })
+  const stream = messagesRelayFor(
+    { adapter, call, requests: [null] },
+    {
+      ...{ id: 'gen-1', requestId: 'req' },
+      isBilled: (stated, shown, bill) => isBilledAsStated(stated, shown, { target: call.target }, bill),
+    },
+  )
   const { relay, written } = relayed(stream, native, packetBytes)
   const whole = { adapter, call, json: native.whole, id: 'gen-1' }
   const { billed, shown } = await messagesFormat.billAnswer(whole, margin)
   checkBill(billed, native, classes)
   deepEqual(classesOfMessage((shown as { usage: MessagesUsage }).usage), native.classes)
   const info = { format: messagesFormat, body: call.body, upstreamId: null, broken: false } as const
-  checkBill(await bill({ target: call.target, ...margin }, { ...info, relay }), native, classes)
-  deepEqual(classesOfMessage(usageOfEvents(written)), native.classes)
+  const streamed = await bill({ target: call.target, ...margin }, { ...info, relay })
+  checkBill(streamed, native, classes)
+  relay.restate?.(streamed.shownUsage)
+  deepEqual(classesOfMessage(usageOfEvents(written + relay.flush())), native.classes)
 }
 
 /**

@@ -19,6 +19,18 @@ export type Filled = {
 const url = 'http://127.0.0.1:9/'
 const root = '/dashboard/api/organisations/{organisation}'
 
+const newExport = { name: 'theirs', kind: 'https', url, streams: ['audit'] }
+const january = { from: '2026-01-01T00:00:00Z', to: '2026-01-02T00:00:00Z' }
+
+/** An export of an organisation, or with null of the operator, with a replay. */
+async function makeExport({ logExports, clock }: Gateway['services'], owner: string | null, name: string) {
+  const settings = { name, kind: 'https' as const, url: `${url}${name}`, streams: ['requests' as const] }
+  const { row } = await logExports.create(owner, settings, operatorActor)
+  const window = { from: new Date(clock.now() - 1_000).toISOString(), to: new Date(clock.now()).toISOString() }
+  const [replay] = await logExports.replay(owner, row.id, window, operatorActor)
+  return [row, replay] as const
+}
+
 /** Gives an organisation one thing of every sort, made through the API by a test key and run by real workers. */
 export async function fill(gateway: Gateway, organisationId: string): Promise<Filled> {
   const { services } = gateway
@@ -68,17 +80,8 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
     },
     operatorActor,
   )
-  const { row: logExport } = await services.logExports.create(
-    organisationId,
-    { name: mark, kind: 'https', url: `${url}${mark}`, streams: ['requests'] },
-    operatorActor,
-  )
-  const [replay] = await services.logExports.replay(
-    organisationId,
-    logExport.id,
-    { from: new Date(clock.now() - 1_000).toISOString(), to: new Date(clock.now()).toISOString() },
-    operatorActor,
-  )
+  const [logExport, replay] = await makeExport(services, organisationId, mark)
+  const [operatorExport, operatorReplay] = await makeExport(services, null, mark)
   const presetName = mark.slice(0, 60)
   await services.presets.save(organisationId, presetName, { model: 'auto' }, operatorActor)
   const topUp = newId('top')
@@ -95,6 +98,7 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
       ['/jobs/', { id: video.id }],
       ['/batches/', { id: batch.id, file: 'errors' }],
       ['/rules/', { rule: rule.id }],
+      ['/operator/log-exports/', { export: operatorExport.id, replay: operatorReplay!.id }],
       ['/log-exports/', { export: logExport.id, replay: replay!.id }],
       ['/endpoints/', { endpoint: endpoint.row.id }],
       ['/deliveries/', { delivery: delivery.id }],
@@ -110,14 +114,19 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
       [`POST ${root}/provider-keys`]: { provider: 'fal', name: 'theirs', secret: 'own-secret-1234' },
       [`POST ${root}/top-ups`]: { amount_usd: 10 },
       [`PUT ${root}/budgets/{scope}`]: { limit_usd: 5 },
+      [`PUT ${root}/billing/auto-top-up`]: {
+        ...{ enabled: false, threshold_usd: 5, amount_usd: 10, monthly_limit_usd: 20 },
+      },
       [`POST ${root}/alerts/rules`]: { name: 'theirs', kind: 'spend', threshold: 5, window: 'day' },
       [`POST ${root}/presets/{name}/current`]: { version: 1 },
       [`POST ${root}/alerts/rules/{rule}/test`]: { channel: 'slack' },
       [`POST ${root}/webhooks/test`]: { url },
       [`POST ${root}/webhooks/endpoints`]: { url, events: ['*'] },
       [`POST ${root}/webhooks/endpoints/{endpoint}/verify`]: { id: 'evt_1', timestamp: 1, body: '{}' },
-      [`POST ${root}/log-exports`]: { name: 'theirs', kind: 'https', url, streams: ['audit'] },
-      [`POST ${root}/log-exports/{export}/replays`]: { from: '2026-01-01T00:00:00Z', to: '2026-01-02T00:00:00Z' },
+      [`POST ${root}/log-exports`]: newExport,
+      [`POST ${root}/log-exports/{export}/replays`]: january,
+      'POST /dashboard/api/operator/log-exports': newExport,
+      'POST /dashboard/api/operator/log-exports/{export}/replays': january,
       [`POST ${root}/webhooks/resend`]: { url, since: '2026-01-01T00:00:00Z' },
       'POST /dashboard/api/operator/organisations': { name: 'theirs' },
       'POST /dashboard/api/operator/organisations/{organisation}/credits': { amount_usd: 5, method: 'grant' },

@@ -36,7 +36,7 @@ export function worldWith(providers = names, from: Catalog = catalog, env: Recor
   // No calls are made here: the only live figures are those a test sets.
   const clock = { now: () => 0 }
   const health = new Health({ defineCommand() {} } as unknown as Redis, { clock, monotonic: monotonicOf(clock) })
-  const pauses = { isPaused: () => false }
+  const pauses = { isPaused: () => false, revision: 0 }
   const upstreams = new Upstreams({
     catalog: from,
     config,
@@ -54,6 +54,7 @@ export function livingWorld(figures: Record<string, Partial<Figures>>, world = w
   return {
     ...world,
     figures: ({ model, provider }) => ({ ...unknownFigures, ...figures[`${model.id}@${provider.name}`] }),
+    healthRevision: () => null,
   }
 }
 
@@ -69,6 +70,7 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
     allowlist: null,
     deniedTiers: null,
     cache: null,
+    guardrails: null,
     expiresAtMs: null,
   }
   const key = {

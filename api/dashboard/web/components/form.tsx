@@ -4,7 +4,8 @@ import type { FormEvent, ReactNode } from 'react'
 import { Failure } from './states.tsx'
 
 type FormProps<T> = {
-  mutation: UseMutationResult<T, Error, void>
+  /** `isRefused`: it would fail now, whatever is entered. */
+  mutation: UseMutationResult<T, Error, void> & { isRefused?: boolean }
   /** The label of the button. */
   submit: string
   children: ReactNode
@@ -19,13 +20,13 @@ function sending<T>(mutation: UseMutationResult<T, Error, void>) {
 }
 
 /** A form of a few fields in a row, its button beside them and its error below. */
-export function RowForm<T>({ mutation, submit, children, ...button }: FormProps<T>) {
+export function RowForm<T>({ mutation, submit, children, disabled = false, ...button }: FormProps<T>) {
   return (
     <form onSubmit={sending(mutation)}>
       <Stack gap="xs">
         <Group align="flex-end">
           {children}
-          <Button type="submit" loading={mutation.isPending} {...button}>
+          <Button type="submit" loading={mutation.isPending} disabled={disabled || mutation.isRefused} {...button}>
             {submit}
           </Button>
         </Group>
@@ -36,13 +37,13 @@ export function RowForm<T>({ mutation, submit, children, ...button }: FormProps<
 }
 
 /** A form that runs a mutation, its error above the button. */
-export function Form<T>({ mutation, submit, children, ...button }: FormProps<T>) {
+export function Form<T>({ mutation, submit, children, disabled = false, ...button }: FormProps<T>) {
   return (
     <form onSubmit={sending(mutation)}>
       <Stack>
         {children}
         {mutation.error && <Failure error={mutation.error} />}
-        <Button type="submit" loading={mutation.isPending} {...button}>
+        <Button type="submit" loading={mutation.isPending} disabled={disabled || mutation.isRefused} {...button}>
           {submit}
         </Button>
       </Stack>

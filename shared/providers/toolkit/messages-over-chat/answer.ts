@@ -1,7 +1,7 @@
 import { isObject } from '../../../base/is-object.ts'
-import type { Usage } from '../../../base/usage.ts'
 import type { ChatCompletion, FinishReason } from '../../../kinds/chat.ts'
 import type { Message, MessagesStopReason, MessagesUsage } from '../../../kinds/messages.ts'
+import { messagesUsage } from '../../../kinds/messages-usage.ts'
 import { thinkingBlocks } from './reasoning-state.ts'
 
 /** The end of an answer: as in `Message` and in the last `message_delta`. */
@@ -110,25 +110,4 @@ function inputOf(text: string): object {
     // Handed on below.
   }
   return { invalid_json: text }
-}
-
-/**
- * The usage as Anthropic counts it: `input_tokens` has neither the tokens read from a cache nor those written to one.
- * The three add up to the prompt. Zeros where the provider reported none.
- */
-export function messagesUsage(usage: Usage | null | undefined): MessagesUsage {
-  const { prompt_tokens: prompt = 0, completion_tokens: output = 0 } = usage ?? {}
-  const details = usage?.prompt_tokens_details ?? {}
-  const read = Math.min(details.cached_tokens ?? 0, prompt)
-  const written = Math.min(details.cache_write_tokens ?? 0, prompt - read)
-  const written1h = Math.min(details.cache_write_1h_tokens ?? 0, written)
-  const thinking = usage?.completion_tokens_details?.reasoning_tokens
-  return {
-    input_tokens: prompt - read - written,
-    cache_creation_input_tokens: written,
-    cache_read_input_tokens: read,
-    cache_creation: { ephemeral_5m_input_tokens: written - written1h, ephemeral_1h_input_tokens: written1h },
-    output_tokens: output,
-    ...(thinking !== undefined && { output_tokens_details: { thinking_tokens: Math.min(thinking, output) } }),
-  }
 }

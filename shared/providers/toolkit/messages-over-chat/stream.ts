@@ -1,9 +1,10 @@
 import type { Usage } from '../../../base/usage.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import type { MessageEvent } from '../../../kinds/messages.ts'
+import { messagesUsage } from '../../../kinds/messages-usage.ts'
 import { textTokens } from '../over-chat/estimate.ts'
 import { sealedStates } from '../over-chat/sealed-states.ts'
-import { callId, matchedStop, messageHead, messagesUsage, stopOf } from './answer.ts'
+import { callId, matchedStop, messageHead, stopOf } from './answer.ts'
 import { BlockQueue, type ToolBlock } from './block-queue.ts'
 import { thinkingOf } from './reasoning-state.ts'
 

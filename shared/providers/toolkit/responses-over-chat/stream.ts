@@ -2,12 +2,8 @@ import type { Usage } from '../../../base/usage.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import { newResponse } from '../../../kinds/response-object.ts'
 import type { ResponsesRequest } from '../../../kinds/responses.ts'
-import type {
-  ResponsesEvent,
-  ResponsesObject,
-  ResponsesUsage,
-  UnnumberedResponsesEvent,
-} from '../../../kinds/responses-answer.ts'
+import type { ResponsesEvent, ResponsesObject, UnnumberedResponsesEvent } from '../../../kinds/responses-answer.ts'
+import { responsesUsage } from '../../../kinds/responses-usage.ts'
 import { textTokens } from '../over-chat/estimate.ts'
 import { sealedStates } from '../over-chat/sealed-states.ts'
 import type { OpenCall } from './open-call.ts'
@@ -180,22 +176,4 @@ function outcomeOf(finish: FinishReason | null): Outcome {
 function logprobsOf(logprobs: unknown): unknown[] {
   const content = (logprobs as { content?: unknown } | null | undefined)?.content
   return Array.isArray(content) ? content : []
-}
-
-/** The usage as Responses state it: details are parts of their totals. */
-function responsesUsage(usage: Usage): ResponsesUsage {
-  const { prompt_tokens: input_tokens, completion_tokens: output_tokens } = usage
-  const { cached_tokens = 0, cache_write_tokens = 0 } = usage.prompt_tokens_details ?? {}
-  const cached = Math.min(cached_tokens, input_tokens)
-  const { reasoning_tokens = 0 } = usage.completion_tokens_details ?? {}
-  return {
-    input_tokens,
-    input_tokens_details: {
-      cached_tokens: cached,
-      cache_write_tokens: Math.min(cache_write_tokens, input_tokens - cached),
-    },
-    output_tokens,
-    output_tokens_details: { reasoning_tokens: Math.min(reasoning_tokens, output_tokens) },
-    total_tokens: input_tokens + output_tokens,
-  }
 }

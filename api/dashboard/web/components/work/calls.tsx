@@ -83,6 +83,8 @@ function startOf({ started_ms: startedMs, pause }: RequestCall): string {
 
 function resultOf({ status, fault }: RequestCall): string {
   if (fault === null) return status === null ? 'accepted' : `answered ${status}`
-  const reason = fault.replaceAll('_', ' ')
+  // A wrong base URL and a wrong model look the same.
+  const isUnknown = status === 404 && fault === 'model_unavailable'
+  const reason = isUnknown ? 'the model or the base URL is unknown there' : fault.replaceAll('_', ' ')
   return status === null ? reason : `answered ${status}: ${reason}`
 }

@@ -46,10 +46,11 @@ export function Passkeys({ me }: { me: Me }) {
 }
 
 const columns = (onChoose: (dialog: Dialog) => void): Column<Passkey>[] => [
-  { header: 'Passkey', kind: 'rowHeader', maxWidth: 320, cell: nameOf },
-  { header: 'Added', cell: ({ createdAt }) => <Time at={createdAt} /> },
+  { header: 'Passkey', card: 'lead', kind: 'rowHeader', maxWidth: 320, cell: nameOf },
+  { header: 'Added', card: 'labelled', cell: ({ createdAt }) => <Time at={createdAt} /> },
   {
     header: 'Actions',
+    card: 'line',
     kind: 'actions',
     cell: passkey => (
       <>

@@ -26,6 +26,7 @@ export function History() {
 const columns = (home: string): Column<RaisedAlert>[] => [
   {
     header: 'Alert',
+    card: 'lead',
     kind: 'rowHeader',
     maxWidth: 420,
     cell: ({ summary, type, path }) => (
@@ -41,6 +42,7 @@ const columns = (home: string): Column<RaisedAlert>[] => [
   },
   {
     header: 'Raised',
+    card: 'line',
     cell: ({ created_at }) => (
       <>
         <Text size="sm">{moment(created_at)}</Text>
@@ -52,6 +54,7 @@ const columns = (home: string): Column<RaisedAlert>[] => [
   },
   {
     header: 'Email',
+    card: 'labelled',
     cell: ({ has_email, emailed_at }) =>
       !has_email ? '–' : emailed_at === null ? 'not sent' : <Time at={emailed_at} />,
   },

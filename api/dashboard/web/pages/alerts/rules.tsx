@@ -16,7 +16,7 @@ import { amountText, channelsText, conditionText } from './rule-texts.ts'
 
 /** The rules of an organisation with their state. */
 export function Rules() {
-  const { may, home } = usePlace()
+  const { may, home, suspended } = usePlace()
   const rules = useRules()
   /** The rule that is edited; 'new' = one is created. */
   const [edited, setEdited] = useState<DashboardRule | 'new' | null>(null)
@@ -27,8 +27,12 @@ export function Rules() {
         <Title order={2} id="rules">
           Rules
         </Title>
-        {may('admin') && (
-          <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setEdited('new')}>
+        {may('manage') && (
+          <Button
+            disabled={suspended}
+            leftSection={<IconPlus size={16} aria-hidden />}
+            onClick={() => setEdited('new')}
+          >
             Create rule
           </Button>
         )}
@@ -39,7 +43,7 @@ export function Rules() {
             <DataTable
               label="Rules"
               rows={data}
-              columns={columns(home, may('admin'), setEdited, setDeleted)}
+              columns={columns(home, may('manage'), setEdited, setDeleted)}
               rowKey={({ id }) => id}
               minWidth={820}
               empty={
@@ -72,6 +76,7 @@ function columns(
   return [
     {
       header: 'Rule',
+      card: 'lead',
       kind: 'rowHeader',
       maxWidth: 360,
       cell: rule => (
@@ -85,15 +90,17 @@ function columns(
         </>
       ),
     },
-    { header: 'State', maxWidth: 240, cell: rule => <RuleState rule={rule} /> },
+    { header: 'State', card: 'aside', maxWidth: 240, cell: rule => <RuleState rule={rule} /> },
     {
       header: 'Last value',
+      card: 'labelled',
       kind: 'number',
       nowrap: true,
       cell: ({ kind, value }) => (value === null ? '–' : amountText(kind, value)),
     },
     {
       header: 'Channels',
+      card: 'line',
       maxWidth: 220,
       cell: rule => (
         <>
@@ -116,6 +123,7 @@ function actionsColumn(
 ): Column<DashboardRule> {
   return {
     header: 'Actions',
+    card: 'line',
     kind: 'actions',
     cell: rule => <Actions rule={rule} onEdit={onEdit} onDelete={onDelete} />,
   }

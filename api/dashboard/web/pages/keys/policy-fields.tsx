@@ -12,12 +12,13 @@ import {
   TextInput,
 } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
-import type { ReactNode } from 'react'
 import type { Mode } from '../../../wire/keys.ts'
 import { typeNames, useModels } from '../../catalog.ts'
+import { AllOrOnly } from '../../components/all-or-only.tsx'
 import { typingMs } from '../../components/filters.tsx'
 import { Failure } from '../../components/states.tsx'
 import { type Draft, localTime, missingChoices } from './draft.ts'
+import { GuardrailFields } from './guardrail-fields.tsx'
 import { useKeyNamed } from './queries.ts'
 
 const maxModelsListed = 100
@@ -231,35 +232,6 @@ function Providers({ draft, onChange }: Fields) {
   )
 }
 
-/** Everything, or only what is chosen below: nothing chosen is then an error and does not become everything. */
-function AllOrOnly({
-  label,
-  all,
-  only,
-  isAll,
-  onChange,
-  children,
-}: {
-  label: string
-  all: string
-  only: string
-  isAll: boolean
-  onChange: (isAll: boolean) => void
-  children: ReactNode
-}) {
-  return (
-    <Stack gap="xs">
-      <Radio.Group label={label} value={isAll ? 'all' : 'only'} onChange={value => onChange(value === 'all')}>
-        <Group mt="xs">
-          <Radio value="all" label={all} />
-          <Radio value="only" label={only} />
-        </Group>
-      </Radio.Group>
-      {!isAll && children}
-    </Stack>
-  )
-}
-
 function Access({ draft, onChange }: Fields) {
   const missing = missingChoices(draft)
   const models = useModels().data ?? []
@@ -350,6 +322,7 @@ function Access({ draft, onChange }: Fields) {
           value={draft.cacheTtlS}
           onChange={cacheTtlS => onChange({ ...draft, cacheTtlS })}
         />
+        <GuardrailFields guardrails={draft.guardrails} onChange={guardrails => onChange({ ...draft, guardrails })} />
         <Checkbox
           label="Learn from feedback"
           description="“auto” prefers models whose responses were scored higher."

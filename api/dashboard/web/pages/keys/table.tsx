@@ -13,6 +13,7 @@ export function keyColumns(home: string): Column<DashboardKey>[] {
   return [
     {
       header: 'Name',
+      card: 'lead',
       kind: 'rowHeader',
       maxWidth: 240,
       cell: ({ name, id }) => (
@@ -23,6 +24,7 @@ export function keyColumns(home: string): Column<DashboardKey>[] {
     },
     {
       header: 'Key',
+      card: 'line',
       cell: ({ prefix, last4, environment }) => (
         <Stack gap={4} align="flex-start">
           <Text size="xs" ff="monospace" style={{ whiteSpace: 'nowrap' }}>
@@ -32,10 +34,10 @@ export function keyColumns(home: string): Column<DashboardKey>[] {
         </Stack>
       ),
     },
-    { header: 'Status', cell: key => <KeyState apiKey={key} /> },
-    { header: 'Spend this month', cell: key => <Spend {...key} /> },
-    { header: 'Limits', cell: key => <Limits {...key} /> },
-    { header: 'Last used', cell: ({ last_used_at }) => <Time at={last_used_at} /> },
+    { header: 'Status', card: 'aside', cell: key => <KeyState apiKey={key} /> },
+    { header: 'Spend this month', card: 'line', cell: key => <Spend {...key} /> },
+    { header: 'Limits', card: 'line', cell: key => <Limits {...key} /> },
+    { header: 'Last used', card: 'labelled', cell: ({ last_used_at }) => <Time at={last_used_at} /> },
     {
       header: 'Created',
       cell: ({ created_at, created_by, mine }) => (
@@ -57,6 +59,7 @@ export function selectionColumn(
 ): Column<DashboardKey> {
   return {
     header: 'Select',
+    card: 'aside',
     kind: 'actions',
     width: 40,
     cell: key =>

@@ -26,38 +26,52 @@ export default function LogExports() {
 }
 
 function ExportsPage() {
-  const { home } = usePlace()
-  const [, go] = useLocation()
-  const exports = useExports()
-  const [isAdding, setAdding] = useState(false)
-  const [created, setCreated] = useState<{ id: string; secret: string } | null>(null)
-  const open = (id: string) => go(`${home}/log-exports/${id}`)
   return (
     <Page
       title="Log exports"
       description="Delivers the request log, the audit log and logged content to your own systems, in order and at least once."
-      actions={
-        <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setAdding(true)}>
-          Add export
-        </Button>
-      }
+      actions={<AddExport />}
     >
-      <Show query={exports} rows={3}>
-        {({ data }) => (
-          <DataTable
-            label="Log exports"
-            rows={data}
-            columns={columns(home)}
-            rowKey={({ id }) => id}
-            minWidth={720}
-            empty={
-              <Empty title="No log exports yet">
-                An export begins with what is logged from then on; a replay delivers what was logged before.
-              </Empty>
-            }
-          />
-        )}
-      </Show>
+      <ExportList />
+    </Page>
+  )
+}
+
+export function ExportList() {
+  const { home } = usePlace()
+  const exports = useExports()
+  return (
+    <Show query={exports} rows={3}>
+      {({ data }) => (
+        <DataTable
+          label="Log exports"
+          rows={data}
+          columns={columns(home)}
+          rowKey={({ id }) => id}
+          minWidth={720}
+          empty={
+            <Empty title="No log exports yet">
+              An export begins with what is logged from then on; a replay delivers what was logged before.
+            </Empty>
+          }
+        />
+      )}
+    </Show>
+  )
+}
+
+/** A button with the form of a new export, whose page it opens. */
+export function AddExport() {
+  const { home, suspended } = usePlace()
+  const [, go] = useLocation()
+  const [isAdding, setAdding] = useState(false)
+  const [created, setCreated] = useState<{ id: string; secret: string } | null>(null)
+  const open = (id: string) => go(`${home}/log-exports/${id}`)
+  return (
+    <>
+      <Button disabled={suspended} leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setAdding(true)}>
+        Add export
+      </Button>
       {isAdding && (
         <CreateExport
           onClose={() => setAdding(false)}
@@ -69,13 +83,14 @@ function ExportsPage() {
         />
       )}
       {created && <SigningSecret secret={created.secret} onClose={() => open(created.id)} />}
-    </Page>
+    </>
   )
 }
 
 const columns = (home: string): Column<DashboardExport>[] => [
   {
     header: 'Name',
+    card: 'lead',
     kind: 'rowHeader',
     maxWidth: 320,
     cell: one => (
@@ -89,11 +104,12 @@ const columns = (home: string): Column<DashboardExport>[] => [
       </Stack>
     ),
   },
-  { header: 'Status', cell: ({ status }) => <Status value={status} /> },
-  { header: 'Streams', cell: ({ streams }) => streams.join(', ') },
-  { header: 'Behind', nowrap: true, kind: 'number', cell: one => duration(1_000 * lagOf(one)) },
+  { header: 'Status', card: 'aside', cell: ({ status }) => <Status value={status} /> },
+  { header: 'Streams', card: 'line', cell: ({ streams }) => streams.join(', ') },
+  { header: 'Behind', card: 'labelled', nowrap: true, kind: 'number', cell: one => duration(1_000 * lagOf(one)) },
   {
     header: 'Last error',
+    card: 'line',
     maxWidth: 260,
     cell: ({ state }) => state.find(({ attempts }) => attempts > 0)?.last_error ?? '–',
   },

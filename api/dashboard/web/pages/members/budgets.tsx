@@ -41,7 +41,7 @@ export function OrganisationBudget({ onEdit }: { onEdit: (owner: BudgetOwner) =>
         <Group gap="md">
           <Text size="sm">Monthly budget of the organisation:</Text>
           <BudgetSpend owner={owner} budget={list.find(({ scope }) => scope === owner.scope)} />
-          {may('admin') && <EditButton owner={owner} onEdit={onEdit} />}
+          {may('manage') && <EditButton owner={owner} onEdit={onEdit} />}
         </Group>
       )}
     </Show>
@@ -96,7 +96,7 @@ export function BudgetDialog({
   const [blocks, setBlocks] = useState(budget?.blocks ?? true)
   const [percents, setPercents] = useState((budget?.alert_percents ?? [50, 80, 100]).join(', '))
   const change = (method: 'PUT' | 'DELETE', body?: object) => (base: string) =>
-    call<BudgetsAnswer>(`${base}/budgets/${encodeURIComponent(scope)}`, { method, body })
+    call<BudgetsAnswer>(`${base}/${encodeURIComponent(scope)}`, { method, body })
   const parsed = percents
     .split(',')
     .map(text => text.trim())
@@ -104,7 +104,7 @@ export function BudgetDialog({
     .map(Number)
   const isValid = limit !== '' && parsed.every(percent => Number.isInteger(percent) && percent > 0 && percent <= 1_000)
   const body = { limit_usd: Number(limit), blocks, alert_percents: parsed }
-  const changed = { path: '', queryKey: ['budgets'] }
+  const changed = { path: '/budgets', queryKey: ['budgets'] }
   const save = useChange<void, BudgetsAnswer>(changed, change('PUT', body), onClose)
   const remove = useChange<void, BudgetsAnswer>(changed, change('DELETE'), onClose)
   return (
@@ -154,7 +154,7 @@ export function BudgetDialog({
                 Remove budget
               </Button>
             )}
-            <Button type="submit" loading={save.isPending} disabled={!isValid}>
+            <Button type="submit" loading={save.isPending} disabled={!isValid || save.isRefused}>
               Save budget
             </Button>
           </Group>

@@ -11,6 +11,7 @@ const columns: Column<AuditEvent>[] = [
   ...auditColumns,
   {
     header: 'Organisation',
+    card: 'line',
     maxWidth: 200,
     cell: ({ organisation }) =>
       organisation === null ? (

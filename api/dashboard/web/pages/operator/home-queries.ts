@@ -8,6 +8,7 @@ import type {
   IncidentsPage,
   NotificationChannel,
   NotificationsAnswer,
+  NotificationsSecret,
   Provider,
   ProvidersAnswer,
   ProviderTest,
@@ -127,5 +128,5 @@ export const useNotificationsTest = () =>
 /** Shows the secret, or rolls it. */
 export const useNotificationsSecret = () =>
   useMutation({
-    mutationFn: (method: 'GET' | 'POST') => call<{ secret: string }>(`${notificationsPath}/secret`, { method }),
+    mutationFn: (method: 'GET' | 'POST') => call<NotificationsSecret>(`${notificationsPath}/secret`, { method }),
   })

@@ -88,6 +88,7 @@ const faults: Record<IncidentKind, string> = {
 const columns: Column<IncidentRecord>[] = [
   {
     header: 'Fault',
+    card: 'lead',
     kind: 'rowHeader',
     maxWidth: 520,
     cell: ({ kind, subject, model, message }) => (
@@ -114,6 +115,6 @@ const columns: Column<IncidentRecord>[] = [
       </>
     ),
   },
-  { header: 'Began', nowrap: true, cell: ({ opened_at }) => <Time at={opened_at} /> },
-  { header: 'Lasted', nowrap: true, cell: record => <Lasted incident={record} /> },
+  { header: 'Began', card: 'line', nowrap: true, cell: ({ opened_at }) => <Time at={opened_at} /> },
+  { header: 'Lasted', card: 'labelled', nowrap: true, cell: record => <Lasted incident={record} /> },
 ]

@@ -43,6 +43,7 @@ export function Lasted({
 const columns: Column<Incident>[] = [
   {
     header: 'Incident',
+    card: 'lead',
     kind: 'rowHeader',
     maxWidth: 460,
     cell: ({ id, title, message }) => (
@@ -60,6 +61,7 @@ const columns: Column<Incident>[] = [
   },
   {
     header: 'Provider',
+    card: 'line',
     cell: ({ provider }) =>
       provider === null ? (
         '–'
@@ -69,6 +71,6 @@ const columns: Column<Incident>[] = [
         </Anchor>
       ),
   },
-  { header: 'Began', nowrap: true, cell: ({ opened_at }) => <Time at={opened_at} /> },
-  { header: 'Lasted', nowrap: true, cell: incident => <Lasted incident={incident} /> },
+  { header: 'Began', card: 'line', nowrap: true, cell: ({ opened_at }) => <Time at={opened_at} /> },
+  { header: 'Lasted', card: 'labelled', nowrap: true, cell: incident => <Lasted incident={incident} /> },
 ]

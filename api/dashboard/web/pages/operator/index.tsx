@@ -17,6 +17,7 @@ import { Queues } from './queues.tsx'
 import { Servers } from './servers.tsx'
 
 const IncidentPage = lazy(() => import('./incident.tsx'))
+const LogExports = lazy(() => import('./log-exports.tsx'))
 const Notifications = lazy(() => import('./notifications.tsx'))
 
 /** The operator area: all organisations, providers, users and queues. */
@@ -32,6 +33,13 @@ export default function Operator() {
         {({ id }) => (
           <Suspense fallback={<Loading />}>
             <IncidentPage key={id} id={id} />
+          </Suspense>
+        )}
+      </Route>
+      <Route path="/operator/log-exports/:id">
+        {({ id }) => (
+          <Suspense fallback={<Loading />}>
+            <LogExports id={id} />
           </Suspense>
         )}
       </Route>
@@ -75,6 +83,11 @@ function Views() {
       <Tabs.Panel value="/operator/notifications">
         <Suspense fallback={<Loading />}>
           <Notifications />
+        </Suspense>
+      </Tabs.Panel>
+      <Tabs.Panel value="/operator/log-exports">
+        <Suspense fallback={<Loading />}>
+          <LogExports />
         </Suspense>
       </Tabs.Panel>
       <Tabs.Panel value="/operator/audit">

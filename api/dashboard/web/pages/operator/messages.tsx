@@ -26,6 +26,7 @@ const channels = { email: 'Email', webhook: 'Webhook', slack: 'Slack' }
 const columns: Column<IncidentMessage>[] = [
   {
     header: 'Message',
+    card: 'lead',
     kind: 'rowHeader',
     cell: ({ event, incident_id }) =>
       incident_id === null ? (
@@ -36,9 +37,10 @@ const columns: Column<IncidentMessage>[] = [
         </Anchor>
       ),
   },
-  { header: 'To', maxWidth: 280, cell: ({ channel, target }) => `${channels[channel]}, ${target}` },
+  { header: 'To', card: 'line', maxWidth: 280, cell: ({ channel, target }) => `${channels[channel]}, ${target}` },
   {
     header: 'State',
+    card: 'aside',
     cell: ({ status, error, attempts, next_attempt_at }) => (
       <>
         <Status value={status} />
@@ -56,5 +58,5 @@ const columns: Column<IncidentMessage>[] = [
       </>
     ),
   },
-  { header: 'Created', nowrap: true, cell: ({ created_at }) => <Time at={created_at} /> },
+  { header: 'Created', card: 'line', nowrap: true, cell: ({ created_at }) => <Time at={created_at} /> },
 ]

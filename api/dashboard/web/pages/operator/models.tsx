@@ -17,6 +17,8 @@ const states = [
   { value: 'changed', label: 'Changed here' },
 ]
 
+const pageSize = 50
+
 const isChanged = ({ state_changed, aliases, server, offers }: OperatorModel) =>
   state_changed || aliases.length > 0 || server !== null || offers.some(({ file_price }) => file_price !== null)
 
@@ -38,7 +40,9 @@ function List({ models: { data, faults } }: { models: OperatorModels }) {
   const [search] = useFilter('search')
   const [state, setState] = useFilter('state')
   const [opened, setOpened] = useState<string | null>(null)
-  const shown = data.filter(model => matches(model, search, state))
+  const [pages, setPages] = useState(1)
+  const found = data.filter(model => matches(model, search, state))
+  const shown = found.slice(0, pages * pageSize)
   const open = data.find(({ id }) => id === opened)
   return (
     <Stack>
@@ -58,7 +62,7 @@ function List({ models: { data, faults } }: { models: OperatorModels }) {
           onChange={value => setState(value ?? '')}
         />
         <Text size="sm" c="dimmed" pb={8}>
-          {count(shown.length)} models
+          {count(found.length)} models
         </Text>
       </Group>
       <DataTable
@@ -69,6 +73,13 @@ function List({ models: { data, faults } }: { models: OperatorModels }) {
         minWidth={760}
         empty={<Empty title="No models match">Change the search or the state.</Empty>}
       />
+      {shown.length < found.length && (
+        <Group justify="center">
+          <Button variant="default" onClick={() => setPages(pages + 1)}>
+            Show more
+          </Button>
+        </Group>
+      )}
       {open && <ModelDrawer model={open} onClose={() => setOpened(null)} />}
     </Stack>
   )
@@ -77,6 +88,7 @@ function List({ models: { data, faults } }: { models: OperatorModels }) {
 const columns = (onOpen: (id: string) => void): Column<OperatorModel>[] => [
   {
     header: 'Model',
+    card: 'lead',
     kind: 'rowHeader',
     maxWidth: 280,
     cell: model => (
@@ -99,9 +111,10 @@ const columns = (onOpen: (id: string) => void): Column<OperatorModel>[] => [
       </>
     ),
   },
-  { header: 'Type', cell: ({ type }) => typeNames[type] ?? type },
+  { header: 'Type', card: 'line', cell: ({ type }) => typeNames[type] ?? type },
   {
     header: 'Price (USD, without margin)',
+    card: 'line',
     maxWidth: 320,
     cell: ({ offers }) =>
       offers.map(({ provider, price, configured, file_price }) => (
@@ -115,9 +128,10 @@ const columns = (onOpen: (id: string) => void): Column<OperatorModel>[] => [
         </Text>
       )),
   },
-  { header: 'Enabled', cell: model => <State model={model} /> },
+  { header: 'Enabled', card: 'aside', cell: model => <State model={model} /> },
   {
     header: 'Actions',
+    card: 'line',
     kind: 'actions',
     cell: ({ id }) => (
       <Button size="compact-sm" variant="default" onClick={() => onOpen(id)}>

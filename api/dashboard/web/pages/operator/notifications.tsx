@@ -1,10 +1,12 @@
 import { Alert, Button, Checkbox, Group, Stack, Switch, TagsInput, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { NotificationChannel, NotificationsAnswer } from '../../../wire/operator-home.ts'
+import { Confirm } from '../../components/confirm.tsx'
 import { CodeBox } from '../../components/copy.tsx'
 import { Section } from '../../components/facts.tsx'
 import { Form } from '../../components/form.tsx'
 import { Empty, Failure, Show } from '../../components/states.tsx'
+import { moment } from '../../format.ts'
 import {
   useNotifications,
   useNotificationsChange,
@@ -170,23 +172,44 @@ function Tests({ answer: { settings, recipients } }: { answer: NotificationsAnsw
 
 function Secret() {
   const secret = useNotificationsSecret()
+  const [isAsked, setAsked] = useState(false)
   return (
     <Section title="Signing secret">
       <Stack gap="xs" align="flex-start">
-        {secret.data ? (
-          <CodeBox code={secret.data.secret} label="Signing secret" />
-        ) : (
-          <Group>
-            <Button variant="default" loading={secret.isPending} onClick={() => secret.mutate('GET')}>
+        {secret.data && <CodeBox code={secret.data.secret} label="Signing secret" />}
+        {secret.data?.previous_valid_until && (
+          <Text size="sm">The previous secret is also used until {moment(secret.data.previous_valid_until)}.</Text>
+        )}
+        <Group>
+          {!secret.data && (
+            <Button
+              variant="default"
+              loading={secret.isPending && secret.variables === 'GET'}
+              onClick={() => secret.mutate('GET')}
+            >
               Show
             </Button>
-            <Button variant="default" loading={secret.isPending} onClick={() => secret.mutate('POST')}>
-              Roll
-            </Button>
-          </Group>
-        )}
-        {secret.error && <Failure error={secret.error} />}
+          )}
+          <Button variant="default" onClick={() => setAsked(true)}>
+            Roll
+          </Button>
+        </Group>
+        {secret.error && !isAsked && <Failure error={secret.error} />}
       </Stack>
+      {isAsked && (
+        <Confirm
+          title="Roll the signing secret"
+          action="Roll secret"
+          danger={false}
+          pending={secret.isPending}
+          error={secret.error}
+          onConfirm={() => secret.mutate('POST', { onSuccess: () => setAsked(false) })}
+          onClose={() => setAsked(false)}
+        >
+          Creates a new secret. For 24 hours, webhooks to operators are signed with both secrets, so that you can update
+          the receiver. If you roll again within that time, the oldest secret expires immediately.
+        </Confirm>
+      )}
     </Section>
   )
 }

@@ -47,6 +47,7 @@ export function Organisations() {
 const columns: Column<OperatorOrganisation>[] = [
   {
     header: 'Organisation',
+    card: 'lead',
     kind: 'rowHeader',
     cell: ({ id, name, suspended }) => (
       <>
@@ -60,10 +61,10 @@ const columns: Column<OperatorOrganisation>[] = [
       </>
     ),
   },
-  { header: 'Balance', kind: 'number', cell: ({ balance_usd }) => usd(balance_usd) },
-  { header: 'Spend this month', kind: 'number', cell: ({ month_spend_usd }) => usd(month_spend_usd) },
-  { header: 'Members', kind: 'number', cell: ({ members }) => count(members) },
-  { header: 'API keys', kind: 'number', cell: ({ keys }) => count(keys) },
+  { header: 'Balance', card: 'aside', kind: 'number', cell: ({ balance_usd }) => usd(balance_usd) },
+  { header: 'Spend this month', card: 'labelled', kind: 'number', cell: ({ month_spend_usd }) => usd(month_spend_usd) },
+  { header: 'Members', card: 'labelled', kind: 'number', cell: ({ members }) => count(members) },
+  { header: 'API keys', card: 'labelled', kind: 'number', cell: ({ keys }) => count(keys) },
   { header: 'Created', nowrap: true, cell: ({ created_at }) => <Time at={created_at} /> },
 ]
 

@@ -57,6 +57,7 @@ const columns = (
 ): Column<OperatorPerson>[] => [
   {
     header: 'User',
+    card: 'lead',
     kind: 'rowHeader',
     cell: ({ id, name, email, email_verified, suspension }) => (
       <>
@@ -71,11 +72,12 @@ const columns = (
       </>
     ),
   },
-  { header: 'Organisations', cell: ({ organisations }) => <Memberships organisations={organisations} /> },
-  { header: 'Signed up', nowrap: true, cell: ({ created_at }) => <Time at={created_at} /> },
-  { header: 'Operator', cell: ({ operator }) => (operator ? <Status value="operator" /> : '–') },
+  { header: 'Organisations', card: 'line', cell: ({ organisations }) => <Memberships organisations={organisations} /> },
+  { header: 'Signed up', card: 'labelled', nowrap: true, cell: ({ created_at }) => <Time at={created_at} /> },
+  { header: 'Operator', card: 'aside', cell: ({ operator }) => (operator ? <Status value="operator" /> : '–') },
   {
     header: 'Actions',
+    card: 'line',
     kind: 'actions',
     cell: person =>
       person.id !== ownId && (

@@ -13,6 +13,7 @@ import { useAddProviderKey, useRemoveProviderKey } from './home-queries.ts'
 const columns = (remove: (key: AddedKey) => void): Column<AddedKey>[] => [
   {
     header: 'API key',
+    card: 'lead',
     kind: 'rowHeader',
     cell: ({ id }) => (
       <Text size="sm" ff="monospace">
@@ -20,10 +21,11 @@ const columns = (remove: (key: AddedKey) => void): Column<AddedKey>[] => [
       </Text>
     ),
   },
-  { header: 'Ends in', cell: ({ last4 }) => (last4 === '' ? '–' : `…${last4}`) },
-  { header: 'Added', cell: ({ added_at: at }) => moment(at) },
+  { header: 'Ends in', card: 'aside', cell: ({ last4 }) => (last4 === '' ? '–' : `…${last4}`) },
+  { header: 'Added', card: 'labelled', cell: ({ added_at: at }) => moment(at) },
   {
     header: 'Actions',
+    card: 'line',
     cell: key => (
       <Button size="compact-sm" variant="subtle" color="red.9" onClick={() => remove(key)}>
         Remove

@@ -43,6 +43,7 @@ export function Providers() {
 const columns: Column<Provider>[] = [
   {
     header: 'Provider',
+    card: 'lead',
     kind: 'rowHeader',
     maxWidth: 380,
     cell: provider => (
@@ -56,9 +57,10 @@ const columns: Column<Provider>[] = [
       </>
     ),
   },
-  { header: 'State', cell: ({ state }) => <ProviderBadge state={state} /> },
+  { header: 'State', card: 'aside', cell: ({ state }) => <ProviderBadge state={state} /> },
   {
     header: 'Success, 24 h',
+    card: 'labelled',
     width: 150,
     cell: ({ day }) =>
       day === null ? (
@@ -72,10 +74,10 @@ const columns: Column<Provider>[] = [
         </Box>
       ),
   },
-  { header: 'Requests', kind: 'number', cell: ({ day }) => count(day?.requests ?? 0) },
+  { header: 'Requests', card: 'labelled', kind: 'number', cell: ({ day }) => count(day?.requests ?? 0) },
   { header: 'p50', kind: 'number', cell: ({ day }) => timeOf(day?.latency_p50_ms ?? null) },
-  { header: 'p95', kind: 'number', cell: ({ day }) => timeOf(day?.latency_p95_ms ?? null) },
-  { header: '429', kind: 'number', cell: ({ day }) => count(day?.rate_limited ?? 0) },
+  { header: 'p95', card: 'labelled', kind: 'number', cell: ({ day }) => timeOf(day?.latency_p95_ms ?? null) },
+  { header: '429', card: 'labelled', kind: 'number', cell: ({ day }) => count(day?.rate_limited ?? 0) },
 ]
 
 function noteOf({ pause, last_error: error, keys, models, state }: Provider): string {

@@ -54,6 +54,7 @@ export function ProvisioningKeys({
 const columns = (onRevoke: (key: ProvisioningKey) => void): Column<ProvisioningKey>[] => [
   {
     header: 'Key',
+    card: 'lead',
     kind: 'rowHeader',
     cell: ({ prefix, last4 }) => (
       <Text size="sm" ff="monospace">
@@ -61,10 +62,15 @@ const columns = (onRevoke: (key: ProvisioningKey) => void): Column<ProvisioningK
       </Text>
     ),
   },
-  { header: 'Status', cell: ({ revoked_at }) => <Status value={revoked_at === null ? 'active' : 'revoked'} /> },
-  { header: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
+  {
+    header: 'Status',
+    card: 'aside',
+    cell: ({ revoked_at }) => <Status value={revoked_at === null ? 'active' : 'revoked'} />,
+  },
+  { header: 'Created', card: 'labelled', cell: ({ created_at }) => <Time at={created_at} /> },
   {
     header: 'Actions',
+    card: 'line',
     kind: 'actions',
     cell: key =>
       key.revoked_at === null && (

@@ -50,6 +50,7 @@ export function Queues() {
 const columns = (choose: (name: string) => void): Column<QueueState>[] => [
   {
     header: 'Queue',
+    card: 'lead',
     kind: 'rowHeader',
     cell: ({ name, paused, workers }) => (
       <>
@@ -64,6 +65,7 @@ const columns = (choose: (name: string) => void): Column<QueueState>[] => [
   },
   {
     header: 'Waiting',
+    card: 'labelled',
     kind: 'number',
     cell: ({ waiting, oldest_at: at }) => (
       <>
@@ -76,10 +78,10 @@ const columns = (choose: (name: string) => void): Column<QueueState>[] => [
       </>
     ),
   },
-  { header: 'Active', kind: 'number', cell: ({ active }) => count(active) },
-  { header: 'Delayed', kind: 'number', cell: ({ delayed }) => count(delayed) },
-  { header: 'Failed', kind: 'number', cell: ({ failed }) => count(failed) },
-  { header: 'Workers', kind: 'number', cell: ({ workers }) => count(workers) },
+  { header: 'Active', card: 'labelled', kind: 'number', cell: ({ active }) => count(active) },
+  { header: 'Delayed', card: 'labelled', kind: 'number', cell: ({ delayed }) => count(delayed) },
+  { header: 'Failed', card: 'labelled', kind: 'number', cell: ({ failed }) => count(failed) },
+  { header: 'Workers', card: 'labelled', kind: 'number', cell: ({ workers }) => count(workers) },
   {
     header: 'Completed per minute',
     width: 150,
@@ -95,6 +97,7 @@ const columns = (choose: (name: string) => void): Column<QueueState>[] => [
   },
   {
     header: 'Actions',
+    card: 'line',
     kind: 'actions',
     cell: ({ name, paused }) => (
       <Group gap={6} wrap="nowrap" justify="flex-end">
@@ -229,6 +232,7 @@ type EntryActions = { retry: (id: string) => void; remove: (id: string) => void 
 const entryColumns = (state: EntryState, { retry, remove }: EntryActions): Column<QueueEntry>[] => [
   {
     header: 'Entry',
+    card: 'lead',
     kind: 'rowHeader',
     maxWidth: 420,
     cell: ({ id, task, of, reason }) => (
@@ -245,16 +249,24 @@ const entryColumns = (state: EntryState, { retry, remove }: EntryActions): Colum
       </>
     ),
   },
-  { header: 'Attempts', kind: 'number', cell: ({ attempts }) => count(attempts) },
-  { header: 'Added', nowrap: true, cell: ({ added_at }) => <Time at={added_at} /> },
+  { header: 'Attempts', card: 'labelled', kind: 'number', cell: ({ attempts }) => count(attempts) },
+  { header: 'Added', card: 'labelled', nowrap: true, cell: ({ added_at }) => <Time at={added_at} /> },
   ...(state === 'delayed'
-    ? [{ header: 'Due', nowrap: true, cell: ({ due_at: at }: QueueEntry) => (at === null ? '–' : <Time at={at} />) }]
+    ? [
+        {
+          header: 'Due',
+          card: 'labelled' as const,
+          nowrap: true,
+          cell: ({ due_at: at }: QueueEntry) => (at === null ? '–' : <Time at={at} />),
+        },
+      ]
     : []),
   ...(state === 'active'
     ? []
     : [
         {
           header: 'Actions',
+          card: 'line' as const,
           kind: 'actions' as const,
           cell: ({ id, task }: QueueEntry) => (
             <Group gap={6} wrap="nowrap" justify="flex-end">

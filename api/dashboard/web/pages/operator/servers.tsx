@@ -52,6 +52,7 @@ const columns = (
 ): Column<OperatorServer>[] => [
   {
     header: 'Server',
+    card: 'lead',
     kind: 'rowHeader',
     maxWidth: 320,
     cell: ({ name, base_url, fault }) => (
@@ -70,10 +71,15 @@ const columns = (
       </>
     ),
   },
-  { header: 'Models', maxWidth: 240, cell: ({ models }) => models.map(({ id }) => id).join(', ') || '–' },
-  { header: 'API key', cell: ({ api_key_last4 }) => (api_key_last4 === null ? 'none' : `…${api_key_last4}`) },
+  { header: 'Models', card: 'line', maxWidth: 240, cell: ({ models }) => models.map(({ id }) => id).join(', ') || '–' },
+  {
+    header: 'API key',
+    card: 'labelled',
+    cell: ({ api_key_last4 }) => (api_key_last4 === null ? 'none' : `…${api_key_last4}`),
+  },
   {
     header: 'Changed',
+    card: 'line',
     cell: ({ updated_at, updated_by }) => (
       <>
         <Time at={updated_at} />
@@ -85,6 +91,7 @@ const columns = (
   },
   {
     header: 'Actions',
+    card: 'line',
     kind: 'actions',
     cell: server => (
       <Group gap="xs" wrap="nowrap" justify="flex-end">

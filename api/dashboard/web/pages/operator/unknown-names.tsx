@@ -34,6 +34,7 @@ const effects: Record<UnknownName['kind'], string> = {
 const columns: Column<UnknownName>[] = [
   {
     header: 'Name',
+    card: 'lead',
     kind: 'rowHeader',
     maxWidth: 360,
     cell: ({ name }) => (
@@ -42,8 +43,8 @@ const columns: Column<UnknownName>[] = [
       </Text>
     ),
   },
-  { header: 'Effect', nowrap: true, cell: ({ kind }) => effects[kind] },
-  { header: 'Calls', kind: 'number', cell: row => count(row.count) },
+  { header: 'Effect', card: 'line', nowrap: true, cell: ({ kind }) => effects[kind] },
+  { header: 'Calls', card: 'labelled', kind: 'number', cell: row => count(row.count) },
   { header: 'First', nowrap: true, cell: ({ first_at }) => <Time at={first_at} /> },
-  { header: 'Last', nowrap: true, cell: ({ last_at }) => <Time at={last_at} /> },
+  { header: 'Last', card: 'labelled', nowrap: true, cell: ({ last_at }) => <Time at={last_at} /> },
 ]

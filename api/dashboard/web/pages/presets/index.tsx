@@ -14,6 +14,7 @@ import { usePresets } from './queries.ts'
 const columns = (open: (preset: DashboardPreset) => void): Column<DashboardPreset>[] => [
   {
     header: 'Name in requests',
+    card: 'lead',
     kind: 'rowHeader',
     cell: ({ name }) => (
       <>
@@ -21,11 +22,12 @@ const columns = (open: (preset: DashboardPreset) => void): Column<DashboardPrese
       </>
     ),
   },
-  { header: 'Model', cell: ({ config }) => config.model ?? 'that of the request' },
-  { header: 'Version', kind: 'number', cell: ({ version }) => version },
-  { header: 'Changed', cell: ({ updated_at: at }) => moment(at) },
+  { header: 'Model', card: 'line', cell: ({ config }) => config.model ?? 'that of the request' },
+  { header: 'Version', card: 'labelled', kind: 'number', cell: ({ version }) => version },
+  { header: 'Changed', card: 'labelled', cell: ({ updated_at: at }) => moment(at) },
   {
     header: 'Actions',
+    card: 'aside',
     cell: preset => (
       <Button size="compact-sm" variant="subtle" onClick={() => open(preset)}>
         Open
@@ -36,7 +38,7 @@ const columns = (open: (preset: DashboardPreset) => void): Column<DashboardPrese
 
 /** The saved models with settings of an organisation. */
 export default function Presets() {
-  const { may } = usePlace()
+  const { may, suspended } = usePlace()
   const presets = usePresets()
   const [opened, setOpened] = useState<DashboardPreset | 'new' | null>(null)
   return (
@@ -44,8 +46,12 @@ export default function Presets() {
       title="Presets"
       description="A preset saves a model with its system prompt and settings. Requests name it as their model; what they state themselves wins."
       actions={
-        may('admin') && (
-          <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setOpened('new')}>
+        may('manage') && (
+          <Button
+            disabled={suspended}
+            leftSection={<IconPlus size={16} aria-hidden />}
+            onClick={() => setOpened('new')}
+          >
             Create preset
           </Button>
         )

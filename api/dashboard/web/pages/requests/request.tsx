@@ -14,6 +14,7 @@ import { requestsHref } from '../usage/queries.ts'
 import { adviceFor } from './advice.ts'
 import { Calls } from './calls.tsx'
 import { Cost } from './cost.tsx'
+import { Guardrails } from './guardrails.tsx'
 import { Routing } from './routing.tsx'
 import { Scores } from './scores.tsx'
 
@@ -42,6 +43,7 @@ export function Request({
         <Asked request={request} />
       </SimpleGrid>
       <Routing request={request} />
+      <Guardrails request={request} />
       {children}
       <Scores request={request} />
     </Stack>
@@ -106,9 +108,14 @@ function Details({ request }: { request: RequestDetail }) {
       ),
     ],
     ['Provider', request.provider ?? 'none'],
+    providerKeyOf(request),
+    request.response_cache === null ? null : ['Response cache', cacheWords[request.response_cache]],
     ['Key', <KeyLink key="key" request={request} />],
     request.mode === null ? null : ['Mode', request.mode],
     ['Cost', exactUsd(request.cost_usd)],
+    request.upstream_inference_cost === null
+      ? null
+      : ['Cost at the provider', exactUsd(request.upstream_inference_cost)],
     ['Duration', duration(request.duration_ms)],
     request.first_byte_ms === null ? null : ['TTFT', duration(request.first_byte_ms)],
     ['Streaming', request.streamed ? 'yes' : 'no'],
@@ -120,6 +127,19 @@ function Details({ request }: { request: RequestDetail }) {
     request.batch_id === null ? null : ['Batch', <Work key="batch" sort="batches" id={request.batch_id} />],
   ]
   return <Facts facts={facts} />
+}
+
+const cacheWords: Record<NonNullable<RequestDetail['response_cache']>, string> = {
+  hit: 'hit: answered from the cache, free',
+  stored: 'miss: the answer was stored for equal requests',
+  miss: 'miss: the answer was not stored',
+  bypass: 'bypassed',
+}
+
+/** Whose provider key a live call used. */
+function providerKeyOf({ environment, attempts, is_byok, provider_key: own }: RequestDetail): Fact | null {
+  if (is_byok) return ['Provider key', own === null ? 'own key, deleted since' : `own: ${own.name} (…${own.last4})`]
+  return environment === 'live' && attempts > 0 ? ['Provider key', 'of this service'] : null
 }
 
 function KeyLink({ request: { key, key_id: id } }: { request: RequestDetail }) {

@@ -64,6 +64,7 @@ function outcomeOf({ model, provider, status, calls }: RequestDetail, first: Rou
 const columns = (request: RequestDetail): Column<RoutingCandidate>[] => [
   {
     header: 'Candidate',
+    card: 'lead',
     kind: 'rowHeader',
     cell: ({ model, provider }) => (
       <>
@@ -74,15 +75,26 @@ const columns = (request: RequestDetail): Column<RoutingCandidate>[] => [
       </>
     ),
   },
-  { header: 'Score', kind: 'number', cell: ({ score }) => (score === null ? '–' : score.toFixed(3)) },
-  { header: 'Quality', kind: 'number', cell: ({ quality, learned }) => withLearned(quality, learned) },
+  { header: 'Score', card: 'labelled', kind: 'number', cell: ({ score }) => (score === null ? '–' : score.toFixed(3)) },
+  {
+    header: 'Quality',
+    card: 'labelled',
+    kind: 'number',
+    cell: ({ quality, learned }) => withLearned(quality, learned),
+  },
   {
     header: 'Estimated cost',
+    card: 'labelled',
     kind: 'number',
     cell: ({ estimated_cost_usd: cost }) => (cost === null ? '–' : exactUsd(cost)),
   },
-  { header: 'TTFT', kind: 'number', cell: ({ latency_ms: ms }) => (ms === null ? 'no data yet' : duration(ms)) },
-  { header: 'Outcome', cell: candidate => <CandidateOutcome candidate={candidate} request={request} /> },
+  {
+    header: 'TTFT',
+    card: 'labelled',
+    kind: 'number',
+    cell: ({ latency_ms: ms }) => (ms === null ? 'no data yet' : duration(ms)),
+  },
+  { header: 'Outcome', card: 'aside', cell: candidate => <CandidateOutcome candidate={candidate} request={request} /> },
 ]
 
 /** A quality with what feedback added to it: "84 + 1.2". */

@@ -1,25 +1,27 @@
-import { Anchor, Button, Stack, Text } from '@mantine/core'
+import { Anchor, Button, Text } from '@mantine/core'
 import { useState } from 'react'
 import { Link } from 'wouter'
 import { Copy } from '../../components/copy.tsx'
 import { Page } from '../../components/page.tsx'
 import { Section } from '../../components/section.tsx'
+import { Together } from '../../components/together.tsx'
 import { usePlace } from '../../session.tsx'
 import { useMembers } from '../members/member.ts'
 import { Removal } from '../members/removal.tsx'
 import { InputOutputLogging } from './logging.tsx'
 import { ProviderKeys } from './provider-keys.tsx'
 import { RenameForm } from './rename-form.tsx'
+import { ResponseCache } from './response-cache.tsx'
 import { StoredResponses } from './stored-responses.tsx'
 import { TwoFactorSwitch } from './two-factor-switch.tsx'
 
 /** The settings of an organisation: admins change them, everyone can leave. */
 export default function Settings() {
   const { id, name, home, may } = usePlace()
-  const isAdmin = may('admin')
+  const isAdmin = may('manage')
   return (
     <Page title="Settings" description="What applies to the whole organisation. Admins and owners can change it.">
-      <Stack gap="xl">
+      <Together gap="xl">
         <Section title="General">
           {isAdmin ? <RenameForm /> : <Text size="sm">{name}</Text>}
           <Text size="sm" c="dimmed" component="div" style={{ overflowWrap: 'anywhere' }}>
@@ -33,6 +35,9 @@ export default function Settings() {
             </Section>
             <Section title="Stored responses">
               <StoredResponses />
+            </Section>
+            <Section title="Response cache">
+              <ResponseCache />
             </Section>
             <ProviderKeys />
             <InputOutputLogging />
@@ -58,7 +63,7 @@ export default function Settings() {
             revoke the API keys and remove the members; the operator of this service can do the rest.
           </Text>
         </Section>
-      </Stack>
+      </Together>
     </Page>
   )
 }

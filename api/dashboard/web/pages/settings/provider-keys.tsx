@@ -1,12 +1,7 @@
-import { Button, Group, PasswordInput, Select, Stack, Text, TextInput } from '@mantine/core'
+import { Button, Group, Stack, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import type {
-  NewProviderKeyFields,
-  ProviderKeyAnswer,
-  ProviderKeysAnswer,
-  ShownProviderKey,
-} from '../../../wire/provider-keys.ts'
+import type { ProviderKeyAnswer, ProviderKeysAnswer, ShownProviderKey } from '../../../wire/provider-keys.ts'
 import { call } from '../../api.ts'
 import { OpenModal } from '../../components/dialogs.tsx'
 import { Form } from '../../components/form.tsx'
@@ -16,14 +11,14 @@ import { Status } from '../../components/status.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
 import { usePlace } from '../../session.tsx'
 import { useChange } from '../../use-change.ts'
-
-const changed = { path: '/provider-keys', queryKey: ['provider-keys'] }
+import { AddKey, changed, EditKey, Secret } from './provider-key-form.tsx'
 
 /** The organisation's own keys at providers: added, replaced, tested, switched and deleted; their secrets are never shown. */
 export function ProviderKeys() {
   const place = usePlace()
   const [isAdding, setAdding] = useState(false)
   const [replacing, setReplacing] = useState<ShownProviderKey | null>(null)
+  const [editing, setEditing] = useState<ShownProviderKey | null>(null)
   const keys = useQuery({
     queryKey: [place.id, 'provider-keys'],
     queryFn: ({ signal }) => call<ProviderKeysAnswer>(`${place.base}/provider-keys`, { signal }),
@@ -40,15 +35,16 @@ export function ProviderKeys() {
             <DataTable
               label="Provider keys"
               rows={data}
-              columns={columnsOf(setReplacing)}
+              columns={columnsOf(setEditing, setReplacing)}
               rowKey={({ id }) => id}
               minWidth={720}
               empty={<Empty title="No provider keys yet">Requests use the keys of this service.</Empty>}
             />
-            <Button w="fit-content" variant="light" onClick={() => setAdding(true)}>
+            <Button w="fit-content" variant="light" disabled={place.suspended} onClick={() => setAdding(true)}>
               Add provider key
             </Button>
             {isAdding && <AddKey providers={providers} onClose={() => setAdding(false)} />}
+            {editing && <EditKey row={editing} onClose={() => setEditing(null)} />}
             {replacing && <ReplaceKey row={replacing} onClose={() => setReplacing(null)} />}
           </Stack>
         )}
@@ -57,13 +53,18 @@ export function ProviderKeys() {
   )
 }
 
-const columnsOf = (onReplace: (row: ShownProviderKey) => void): Column<ShownProviderKey>[] => [
-  { header: 'Name', kind: 'rowHeader', cell: ({ name }) => name },
-  { header: 'Provider', cell: ({ provider }) => provider },
-  { header: 'Key', cell: ({ last4 }) => `…${last4}` },
+const columnsOf = (
+  onEdit: (row: ShownProviderKey) => void,
+  onReplace: (row: ShownProviderKey) => void,
+): Column<ShownProviderKey>[] => [
+  { header: 'Name', kind: 'rowHeader', card: 'lead', cell: ({ name }) => name },
+  { header: 'Provider', card: 'line', cell: ({ provider }) => provider },
+  { header: 'Key', card: 'line', cell: ({ last4 }) => `…${last4}` },
+  { header: 'Serves', card: 'line', cell: row => servesOf(row) },
   {
     header: 'Status',
     maxWidth: 260,
+    card: 'line',
     cell: ({ enabled, test }) => (
       <>
         <Status value={enabled ? 'enabled' : 'disabled'} />
@@ -73,8 +74,21 @@ const columnsOf = (onReplace: (row: ShownProviderKey) => void): Column<ShownProv
       </>
     ),
   },
-  { header: 'Actions', cell: row => <Actions row={row} onReplace={() => onReplace(row)} /> },
+  {
+    header: 'Actions',
+    kind: 'actions',
+    card: 'line',
+    cell: row => <Actions row={row} onEdit={() => onEdit(row)} onReplace={() => onReplace(row)} />,
+  },
 ]
+
+/** "2 models, 1 API key" */
+function servesOf({ models, key_ids: keys }: ShownProviderKey): string {
+  if (models === null && keys === null) return 'everything'
+  const some = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`
+  const of = [models && some(models.length, 'model'), keys && some(keys.length, 'API key')]
+  return of.filter(text => text !== null).join(', ')
+}
 
 const outcomes = {
   accepted: 'The provider accepts it.',
@@ -82,7 +96,7 @@ const outcomes = {
   unknown: 'The provider has no free request that tells.',
 }
 
-function Actions({ row, onReplace }: { row: ShownProviderKey; onReplace: () => void }) {
+function Actions({ row, onEdit, onReplace }: { row: ShownProviderKey; onEdit: () => void; onReplace: () => void }) {
   const { id, name, enabled } = row
   const path = `/${id}`
   const test = useChange<void, ProviderKeyAnswer>(changed, base => call(`${base}${path}/test`, { method: 'POST' }))
@@ -96,9 +110,12 @@ function Actions({ row, onReplace }: { row: ShownProviderKey; onReplace: () => v
     () => setDeleting(false),
   )
   return (
-    <Group gap="xs" wrap="nowrap">
+    <Group gap="xs">
       <Button size="compact-xs" variant="default" loading={test.isPending} onClick={() => test.mutate()}>
         Test
+      </Button>
+      <Button size="compact-xs" variant="default" onClick={onEdit}>
+        Edit
       </Button>
       <Button size="compact-xs" variant="default" onClick={onReplace}>
         Replace
@@ -120,33 +137,6 @@ function Actions({ row, onReplace }: { row: ShownProviderKey; onReplace: () => v
   )
 }
 
-function AddKey({ providers, onClose }: { providers: string[]; onClose: () => void }) {
-  const [draft, setDraft] = useState<NewProviderKeyFields>({ provider: '', name: '', secret: '' })
-  const add = useChange<void, ProviderKeyAnswer>(changed, base => call(base, { method: 'POST', body: draft }), onClose)
-  return (
-    <OpenModal onClose={onClose} title="Add provider key" centered>
-      <Form mutation={add} submit="Test and add" disabled={draft.provider === ''}>
-        <Select
-          label="Provider"
-          required
-          searchable
-          data={providers}
-          value={draft.provider || null}
-          onChange={provider => setDraft({ ...draft, provider: provider ?? '' })}
-        />
-        <TextInput
-          label="Name"
-          required
-          maxLength={100}
-          value={draft.name}
-          onChange={event => setDraft({ ...draft, name: event.currentTarget.value })}
-        />
-        <Secret value={draft.secret} onChange={secret => setDraft({ ...draft, secret })} />
-      </Form>
-    </OpenModal>
-  )
-}
-
 function ReplaceKey({ row: { id, name }, onClose }: { row: ShownProviderKey; onClose: () => void }) {
   const [secret, setSecret] = useState('')
   const replace = useChange<void, ProviderKeyAnswer>(
@@ -161,18 +151,5 @@ function ReplaceKey({ row: { id, name }, onClose }: { row: ShownProviderKey; onC
         <Secret value={secret} onChange={setSecret} />
       </Form>
     </OpenModal>
-  )
-}
-
-function Secret({ value, onChange }: { value: string; onChange: (secret: string) => void }) {
-  return (
-    <PasswordInput
-      label="Secret"
-      description="It is stored encrypted and never shown again."
-      required
-      autoComplete="off"
-      value={value}
-      onChange={event => onChange(event.currentTarget.value)}
-    />
   )
 }

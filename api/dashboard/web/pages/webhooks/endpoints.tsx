@@ -15,7 +15,7 @@ import { useEndpoints } from './endpoint-queries.ts'
 
 /** The organisation's endpoints, and the URLs that only jobs, batches or the alert settings named. */
 export function Endpoints() {
-  const { home, may } = usePlace()
+  const { home, may, suspended } = usePlace()
   const [, go] = useLocation()
   const endpoints = useEndpoints()
   const [isAdding, setAdding] = useState(false)
@@ -25,9 +25,13 @@ export function Endpoints() {
     <Show query={endpoints} rows={3}>
       {({ data, requested, patterns }) => (
         <Stack>
-          {may('admin') && (
+          {may('manage') && (
             <Group justify="flex-end">
-              <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setAdding(true)}>
+              <Button
+                disabled={suspended}
+                leftSection={<IconPlus size={16} aria-hidden />}
+                onClick={() => setAdding(true)}
+              >
                 Add endpoint
               </Button>
             </Group>
@@ -79,19 +83,21 @@ export function Endpoints() {
 }
 
 const figureColumns: Column<{ figures: AddressFigures }>[] = [
-  { header: 'Success, 24 h', kind: 'number', cell: ({ figures }) => <Success figures={figures} /> },
+  { header: 'Success, 24 h', card: 'labelled', kind: 'number', cell: ({ figures }) => <Success figures={figures} /> },
   {
     header: 'p95',
+    card: 'labelled',
     kind: 'number',
     nowrap: true,
     cell: ({ figures: { p95_ms } }) => (p95_ms === null ? '–' : duration(p95_ms)),
   },
-  { header: 'Last failure', maxWidth: 260, cell: ({ figures }) => <LastFailure figures={figures} /> },
+  { header: 'Last failure', card: 'line', maxWidth: 260, cell: ({ figures }) => <LastFailure figures={figures} /> },
 ]
 
 const endpointColumns = (home: string): Column<DashboardEndpoint>[] => [
   {
     header: 'URL',
+    card: 'lead',
     kind: 'rowHeader',
     maxWidth: 300,
     cell: ({ id, url, description }) => (
@@ -107,14 +113,15 @@ const endpointColumns = (home: string): Column<DashboardEndpoint>[] => [
       </>
     ),
   },
-  { header: 'Status', cell: endpoint => <EndpointState endpoint={endpoint} /> },
-  { header: 'Events', maxWidth: 200, cell: ({ events }) => <Text size="sm">{eventsText(events)}</Text> },
+  { header: 'Status', card: 'aside', cell: endpoint => <EndpointState endpoint={endpoint} /> },
+  { header: 'Events', card: 'line', maxWidth: 200, cell: ({ events }) => <Text size="sm">{eventsText(events)}</Text> },
   ...figureColumns,
 ]
 
 const requestedColumns = (home: string): Column<RequestedAddress>[] => [
   {
     header: 'URL',
+    card: 'lead',
     kind: 'rowHeader',
     maxWidth: 340,
     cell: ({ url }) => (
