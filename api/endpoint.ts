@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { z } from 'zod'
 import type { ErrorCode } from '../shared/base/errors.ts'
+import type { Permission, Role } from '../shared/base/roles.ts'
 import type { StoredFile } from '../shared/files/files.ts'
 import type { Actor } from '../shared/io/audit.ts'
 import type { HeldBytes } from '../shared/io/byte-budget.ts'
@@ -11,7 +12,6 @@ import type { Platform } from '../shared/platform.ts'
 import type { PresetDialect } from '../shared/presets/apply-preset.ts'
 import type { Origin } from '../shared/traces/work.ts'
 import type { Person } from './auth/accounts.ts'
-import type { Role } from './auth/roles.ts'
 import type { Fields, FilePart } from './body/multipart.ts'
 import type { HttpResponse } from './http-response.ts'
 import type { AnswerHeaderName } from './schemas/headers.ts'
@@ -21,8 +21,8 @@ export type { Context, Keep, Upload } from './state.ts'
 
 /**
  * Who may call: anyone, a standard key with a scope (null = any valid key), or a provisioning key. Dashboard routes
- * require a signed-in person: any, an operator of the service, or a member of the `{organisation}` in the path with at
- * least this role. Visitors' routes are open, and learn who is signed in.
+ * require a signed-in person: any, an operator of the service, or a member of the `{organisation}` in the path whose
+ * role has this permission. Visitors' routes are open, and learn who is signed in.
  */
 export type Access =
   | 'public'
@@ -31,7 +31,7 @@ export type Access =
   | 'visitor'
   | 'person'
   | 'operator'
-  | { role: Role }
+  | { permission: Permission }
 
 /** An optional request header that an endpoint reads, as documented. */
 export type Header = { name: string; maxLength: number; description: string }

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { ParameterizedContext } from 'koa'
 import type { GatewayError } from '../shared/base/errors.ts'
+import type { Role } from '../shared/base/roles.ts'
 import type { MonotonicMs } from '../shared/base/time.ts'
 import type { StoredFile } from '../shared/files/files.ts'
 import type { Actor } from '../shared/io/audit.ts'
@@ -10,7 +11,6 @@ import type { ResolvedKey } from '../shared/keys/policies.ts'
 import type { Services } from '../shared/open-services.ts'
 import type { Origin } from '../shared/traces/work.ts'
 import type { Auth, Person } from './auth/accounts.ts'
-import type { Role } from './auth/roles.ts'
 import { HttpResponse, OwnTime } from './http-response.ts'
 
 export type Context = ParameterizedContext<State>

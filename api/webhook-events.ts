@@ -136,6 +136,44 @@ export const webhookEvents: Record<EventType | 'webhook.test', WebhookEvent> = {
     }),
     sample: () => ({ object: 'wallet.low_balance', balance_usd: 4.95, held_usd: 0, low_balance_usd: 5 }),
   },
+  'auto_top_up.failed': {
+    summary: 'An automatic top-up could not charge the saved card',
+    data: z.strictObject({
+      object: z.literal('auto_top_up.failed'),
+      id: z.string().describe('Of the top-up.'),
+      amount_usd: usd,
+      reason: z.string().describe('The code of the payment provider.'),
+      authentication_required: z.boolean().describe('Whether the bank wants the holder of the card to authenticate.'),
+      enabled: z.boolean().describe('False once failures turned automatic top-ups off.'),
+      next_attempt_at: z.iso.datetime().nullable().describe('The earliest time of the next attempt.'),
+    }),
+    sample: nowMs => ({
+      object: 'auto_top_up.failed',
+      id: 'top_sample',
+      amount_usd: 50,
+      reason: 'insufficient_funds',
+      authentication_required: false,
+      enabled: true,
+      next_attempt_at: isoTime(nowMs),
+    }),
+  },
+  'auto_top_up.limit_reached': {
+    summary: 'The balance is low, and the monthly limit leaves no room for an automatic top-up',
+    data: z.strictObject({
+      object: z.literal('auto_top_up.limit_reached'),
+      balance_usd: usd,
+      spent_usd: usd.describe('The automatic top-ups of this UTC month.'),
+      monthly_limit_usd: usd,
+      resets_at: z.iso.datetime(),
+    }),
+    sample: nowMs => ({
+      object: 'auto_top_up.limit_reached',
+      balance_usd: 4.95,
+      spent_usd: 480,
+      monthly_limit_usd: 500,
+      resets_at: isoTime(nowMs),
+    }),
+  },
   'webhook_endpoint.disabled': {
     summary: 'A webhook endpoint was disabled because all its deliveries failed for days',
     data: z.strictObject({

@@ -32,6 +32,7 @@ import { StoredResponses } from './responses/stored-responses.ts'
 import { OutputHistory } from './routing/output-history.ts'
 import { StickySessions } from './routing/sticky-sessions.ts'
 import { WebhookEndpoints } from './webhooks/endpoints.ts'
+import { GuardCalls } from './webhooks/guard-calls.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
 
 /** All rooms of a process. A function names the rooms that it needs, not this. */
@@ -60,10 +61,11 @@ export async function openServices(config: Config, log: Logger, options: Platfor
   const contents = new Contents({ db, files, blobs, sealer })
   const contentLog = new ContentLog({ contents, db, clock, log })
   const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })
+  const guardCalls = new GuardCalls({ db, sealer, clock, monotonic, urlPolicy })
 
   const close = async () => {
     learnedQualities.close()
-    await Promise.all([contentLog.flush(), unknownNames.close(), statedCosts.close()])
+    await Promise.all([contentLog.flush(), unknownNames.close(), statedCosts.close(), guardCalls.close()])
     await platform.close()
   }
   let closing: Promise<void> | null = null
@@ -82,6 +84,7 @@ export async function openServices(config: Config, log: Logger, options: Platfor
     outputHistory: new OutputHistory(),
     learnedQualities,
     statedCosts,
+    guardCalls,
     jobs: new Jobs({
       db,
       webhooks,

@@ -136,6 +136,7 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   const reservationFactors = new ReservationFactors({ db, clock, log })
   const sandbox = createSandbox()
   const sealer = new Sealer(config.encryptionKeys)
+  const urlPolicy = { allowPrivate: config.allowPrivateUrls, proxies: config.proxies }
   const upstreams = new Upstreams({ catalog, config, health, pauses: providerPauses, sandbox, clock, sealer })
   const disconnectedCalls = new DisconnectedCalls()
   const limiter = new ConcurrencyLimiter({ redis, monotonic, max: config.bulkConcurrency })
@@ -191,7 +192,7 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
     refusalLog,
     policies,
     keyWatch,
-    keys: new Keys(db, policies, { clock, maxTestKeys: config.quotas.testKeys }),
+    keys: new Keys(db, policies, { clock, maxTestKeys: config.quotas.testKeys, urlPolicy }),
     presets: new Presets({ db, clock, monotonic }),
     upstreams,
     health,
@@ -203,7 +204,7 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
     disconnectedCalls,
     shutdown: new Shutdown(),
     budgets: openBudgets(config),
-    urlPolicy: { allowPrivate: config.allowPrivateUrls, proxies: config.proxies },
+    urlPolicy,
     sealer,
     signingSecret,
     blobs,

@@ -48,6 +48,7 @@ const groups: Record<string, string[]> = {
     'providers/cohere',
     'providers/gemini',
     'providers/identities',
+    'providers/open-weights',
     'providers/profile',
     'providers/vertex',
   ],
@@ -57,7 +58,7 @@ const groups: Record<string, string[]> = {
   routing: ['feedback', 'limiter', 'routing'],
   wallet: ['wallet'],
   'wallet-ledger': ['wallet/ledger'],
-  webhooks: ['log-exports', 'webhooks'],
+  webhooks: ['guardrails', 'log-exports', 'webhooks'],
 }
 
 /**

@@ -1,6 +1,7 @@
 // The tests' runner: one PostgreSQL and one Redis in a fresh folder for all test files, a migrated template database,
 // then AVA with the arguments of the command line, which may name groups (test/groups.ts). Without a file it runs all
-// groups and all files of no group. Everything is stopped and removed however the run ends.
+// groups and all files of no group. With `--checks` it lints and type-checks while it prepares, and runs no test if one
+// fails. Everything is stopped and removed however the run ends.
 import { type SpawnOptions, spawn } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -20,12 +21,17 @@ import { redisBinaryDir, setLedgerTime, shortLived, templateDatabase } from './s
 const root = join(import.meta.dirname, '..')
 const failed = 1
 const createPartitionsWithinMs = 30_000
+/** Node's flags for AVA's processes. Most of what tests allocate dies young: a large nursery is collected less often. */
+const forTests = [...shortLived, '--min-semi-space-size=16', '--max-semi-space-size=32']
 const dataDir = await makeScratchDir()
 const cleanups: (() => Promise<void>)[] = [() => rm(dataDir, { recursive: true, force: true })]
 const aborted = Promise.withResolvers<number>()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => aborted.resolve(failed))
 
-const exitCode = await Promise.race([runTests(avaArguments(process.argv.slice(2))), aborted.promise]).catch(error => {
+const args = process.argv.slice(2)
+const hasChecks = args.includes('--checks')
+const forAva = avaArguments(args.filter(arg => arg !== '--checks'))
+const exitCode = await Promise.race([runTests(forAva), aborted.promise]).catch(error => {
   console.error(error)
   return failed
 })
@@ -42,23 +48,31 @@ async function runTests(args: string[]): Promise<number> {
   // What the tests leave behind goes with the folder.
   const env = { ...process.env, ...urls, TMPDIR: dataDir, NODE_COMPILE_CACHE: join(dataDir, 'compiled') }
   // Once, before several test files want the pages or the compiled product at the same time.
-  await Promise.all([makeTemplate(postgres.url), buildPages(), compileProduct(env), writeEntries()])
+  const preparing = [makeTemplate(postgres.url), buildPages(), compileProduct(env), writeEntries()]
+  const [checked] = await Promise.all([hasChecks ? check() : 0, ...preparing])
+  if (checked !== 0) return checked
   const ava = join(root, 'node_modules/ava/entrypoints/cli.mjs')
-  return runNode([ava, `--node-arguments=${shortLived.join(' ')}`, ...args], env)
+  return runProgram(process.execPath, [ava, `--node-arguments=${forTests.join(' ')}`, ...args], env)
 }
 
 /** Fills the compile cache: a process writes there what it compiled only when it exits by itself, and tests kill many. */
 async function compileProduct(env: NodeJS.ProcessEnv): Promise<void> {
   const modules = ['api/serve.ts', 'api/operator/main.ts', 'workers/work.ts'].map(path => join(root, path))
   const script = `await Promise.all(${JSON.stringify(modules)}.map(path => import(path)));process.exit()`
-  await runNode([...shortLived, '--input-type=module', '--eval', script], env)
+  await runProgram(process.execPath, [...shortLived, '--input-type=module', '--eval', script], env)
 }
 
-/** Runs a Node process to its end, which is also ours; gives its exit code. */
-async function runNode(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
+/** Lints and type-checks, which both say themselves what is wrong; gives the exit code. */
+async function check(): Promise<number> {
+  const scripts = ['lint', 'typecheck']
+  return Math.max(...(await Promise.all(scripts.map(script => runProgram('npm', ['run', '-s', script], process.env)))))
+}
+
+/** Runs a program to its end, which is also ours; gives its exit code. */
+async function runProgram(file: string, args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   // Its own process group, with the processes that it starts: AVA's workers outlive an AVA that was killed.
   const options = { cwd: root, env, detached: true, stdio: ['ignore', 'inherit', 'inherit'] } satisfies SpawnOptions
-  const child = spawn(process.execPath, args, options)
+  const child = spawn(file, args, options)
   dieWithParent(child, 'SIGKILL')
   const ended = endOf(child)
   cleanups.push(async () => {

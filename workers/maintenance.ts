@@ -1,3 +1,4 @@
+import { raiseTopUpAlerts } from '../shared/alerts/auto-top-ups.ts'
 import { raiseBalanceAlerts } from '../shared/alerts/balances.ts'
 import { raiseCapAlerts } from '../shared/alerts/caps.ts'
 import { evaluateRules } from '../shared/alerts/evaluate-rules.ts'
@@ -33,6 +34,7 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     await watchReservations(services)
     await raiseCapAlerts(services)
     await raiseBalanceAlerts(services)
+    await raiseTopUpAlerts(services)
   },
   rules: evaluateRules,
   async incidents(services) {

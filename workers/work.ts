@@ -26,6 +26,7 @@ import { mediaProcessor } from './media.ts'
 import { PollLoop } from './poll-loop.ts'
 import { type QueueWork, runQueue } from './run-queue.ts'
 import { StoreMetrics } from './store-metrics.ts'
+import { topUpBalances } from './top-ups.ts'
 import { WebhookDeliveries } from './webhooks/deliveries.ts'
 
 /** At this share of the grace period, work still under way is taken off the counts of unfinished starts. */
@@ -52,7 +53,7 @@ export async function startWorker(config: Config): Promise<void> {
     startReportingKeys(services, admission.instance)
     const ledger = new LedgerWorker(services, blocking)
     ledger.start()
-    const repeating = (['maintenance', 'emails'] as const).map(name => {
+    const repeating = (['maintenance', 'emails', 'payments'] as const).map(name => {
       return { name, queue: openQueue(name, waiting, config) }
     })
     const schedule = () => Promise.all(repeating.map(({ name, queue }) => scheduleRepeating(queue, name)))
@@ -68,6 +69,7 @@ export async function startWorker(config: Config): Promise<void> {
     const works: QueueWork[] = [
       { queue: 'maintenance', processor: runMaintenance },
       { queue: 'emails', processor: sendEmails },
+      { queue: 'payments', processor: topUpBalances },
       { queue: 'media', processor: mediaProcessor() },
       { queue: 'async', processor: delayedProcessor(stopping.signal) },
       { queue: 'batches', processor: batchProcessor(stopping.signal) },

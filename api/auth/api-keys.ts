@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
+import { may, type Role } from '../../shared/base/roles.ts'
 import { admitRequest } from '../../shared/engine/base-run.ts'
 import type { Actor, ActorClient } from '../../shared/io/audit.ts'
 import { type ClientSecret, findClientSecret } from '../../shared/keys/client-secrets.ts'
@@ -11,7 +12,6 @@ import { hashSecret, secretKind } from '../../shared/keys/secret.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { type BillingContext, flatCost, rateHeaders } from '../../shared/wallet/reservation.ts'
 import { DialectError } from '../error-response.ts'
-import { hasRole, type Role } from './roles.ts'
 
 /**
  * The token of an `Authorization: Bearer` header; null for other schemes. Quotes around it, as files of environment
@@ -136,10 +136,11 @@ async function resolveOtherSecret(
 /** The hash of the key behind a playground secret, as long as its creator may use that key. Throws 401, 503. */
 async function playgroundKeyHash(services: Platform, value: string): Promise<string> {
   const { keyHash, organisationId, userId, role } = await findPlaygroundSecret(services, value)
+  const permission = role === 'admin' ? 'manage' : 'use'
   const where = { organisationId_userId: { organisationId, userId } }
   const select = { role: true, user: { select: { suspendedAt: true } } } as const
   const membership = await services.db.membership.findUnique({ where, select })
-  const mayUse = membership && membership.user.suspendedAt === null && hasRole(membership.role as Role, role)
+  const mayUse = membership && membership.user.suspendedAt === null && may(membership.role as Role, permission)
   if (mayUse) return keyHash
   throw new GatewayError('revoked_api_key', 'The person who created this playground secret may no longer use its key.')
 }

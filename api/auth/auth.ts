@@ -6,6 +6,7 @@ import { APIError, isAPIError } from 'better-auth/api'
 import { betterAuth } from 'better-auth/minimal'
 import { genericOAuth } from 'better-auth/plugins/generic-oauth'
 import { organization } from 'better-auth/plugins/organization'
+import { defaultRoles } from 'better-auth/plugins/organization/access'
 import { twoFactor } from 'better-auth/plugins/two-factor'
 import { type IdPrefix, newId } from '../../shared/base/ids.ts'
 import { type Actor, operatorActor } from '../../shared/io/audit.ts'
@@ -238,6 +239,8 @@ function betterAuthOver(
           invitation: { fields: { organizationId: 'organisationId' } },
           session: { fields: { activeOrganizationId: 'activeOrganisationId' } },
         },
+        // Who may invite, and change members, the library knows by these; all else is in shared/base/roles.ts.
+        roles: { ...defaultRoles, billing: defaultRoles.member },
         organizationLimit: maxOrganisations,
         membershipLimit: maxMembers,
         invitationExpiresIn: invitationS,

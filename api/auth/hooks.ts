@@ -1,5 +1,6 @@
 import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'better-auth/api'
 import { newId } from '../../shared/base/ids.ts'
+import { type Role, rolesGivenBy } from '../../shared/base/roles.ts'
 import { type Actor, type AuditEntry, audit, type Changes } from '../../shared/io/audit.ts'
 import { removeBudget } from '../../shared/keys/budgets.ts'
 import { type RemovedMemberKeyAction, settleMemberKeys } from '../../shared/keys/removed-member-keys.ts'
@@ -35,18 +36,30 @@ export function organisationDefaults({ db }: Platform, currentRequest: () => Aut
 
 type Invitation = { id: string; email: string; role: string }
 type Member = { organizationId: string; userId: string; role: string }
+type NewInvitation = {
+  inviter: { id: string; emailVerified: boolean }
+  invitation: { role: string }
+  organization: Place
+}
 
-/** Withdraws the member's invitations that exceed the new role; without a role, all of them. */
-async function withdrawInvitations({ db }: Platform, { organizationId, userId }: Member, newRole?: string) {
-  if (newRole === 'owner') return
+/** Withdraws the member's invitations that the new role may not give; without a role, all of them. */
+async function withdrawInvitations({ db }: Platform, { organizationId, userId }: Member, newRole: Role | null = null) {
+  const role = { notIn: rolesGivenBy(newRole) }
   await db.invitation.updateMany({
-    where: {
-      organisationId: organizationId,
-      inviterId: userId,
-      status: 'pending',
-      ...(newRole === 'admin' && { role: 'owner' }),
-    },
+    where: { organisationId: organizationId, inviterId: userId, status: 'pending', role },
     data: { status: 'canceled' },
+  })
+}
+
+/** Nobody gives a role with permissions that they lack; the library knows this of owners only. Throws 403. */
+async function assertMayGive({ db }: Platform, organisationId: string, userId: string, role: string) {
+  const where = { organisationId_userId: { organisationId, userId } }
+  const giver = await db.membership.findUnique({ where, select: { role: true } })
+  const given: string[] = rolesGivenBy((giver?.role ?? null) as Role | null)
+  if (given.includes(role)) return
+  throw new APIError('FORBIDDEN', {
+    code: 'ROLE_BEYOND_YOUR_OWN',
+    message: `Your role cannot give the role ${role}: it includes permissions that you do not have.`,
   })
 }
 
@@ -72,8 +85,8 @@ function removalChanges({ role }: Member, { keys }: AuthRequest): Changes {
 export function invitationRules(services: Platform, actor: () => Promise<Actor>, currentRequest: () => AuthRequest) {
   return {
     // An invitation carries text chosen by the inviter to a stranger.
-    beforeCreateInvitation: async ({ inviter }: { inviter: { emailVerified: boolean } }) => {
-      if (inviter.emailVerified) return
+    beforeCreateInvitation: async ({ inviter, invitation, organization }: NewInvitation) => {
+      if (inviter.emailVerified) return assertMayGive(services, organization.id, inviter.id, invitation.role)
       throw new APIError('FORBIDDEN', {
         code: 'EMAIL_NOT_VERIFIED',
         message: 'Confirm your email address first: we sent you a link.',
@@ -84,8 +97,11 @@ export function invitationRules(services: Platform, actor: () => Promise<Actor>,
       if (!(await services.db.membership.findUnique({ where }))) return
       throw new APIError('BAD_REQUEST', { code: 'ALREADY_A_MEMBER', message: 'You are already a member.' })
     },
-    beforeUpdateMemberRole: ({ member, newRole }: { member: Member; newRole: string }) =>
-      withdrawInvitations(services, member, newRole),
+    beforeUpdateMemberRole: async ({ member, newRole }: { member: Member; newRole: string }) => {
+      const { id } = await actor()
+      await assertMayGive(services, member.organizationId, id ?? '', newRole)
+      await withdrawInvitations(services, member, newRole as Role)
+    },
     beforeRemoveMember: async ({ member }: { member: Member }) => {
       await withdrawInvitations(services, member)
       // Runs before the member leaves: a failure here leaves a member with keys rather than keys without a member.

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { unprintable } from '../../shared/base/quote-name.ts'
+import { roles } from '../../shared/base/roles.ts'
 import { removedMemberKeyActions } from '../../shared/keys/removed-member-keys.ts'
 import { maxNameCharacters, oidcProvider } from './accounts.ts'
 import type { Alone } from './limits.ts'
 import { passkeyCreation, passkeyUse } from './passkey-schemas.ts'
-import { roles } from './roles.ts'
 
 const id = z.string().min(1).max(64)
 const token = z.string().min(1).max(2_000)

@@ -1,14 +1,14 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import { rejectNul } from '../../shared/base/json.ts'
+import { may, type Permission, type Role, rolesWith } from '../../shared/base/roles.ts'
 import { organisationSuspended } from '../../shared/keys/policy.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { Context } from '../endpoint.ts'
 import { clientOf } from './address.ts'
 import { isOwnOrigin } from './origin.ts'
-import { hasRole, type Role } from './roles.ts'
 import { hasSecondFactor, secondFactorRequiredMessage } from './second-factor-rule.ts'
 
-export type SessionAccess = 'visitor' | 'person' | 'operator' | { role: Role }
+export type SessionAccess = 'visitor' | 'person' | 'operator' | { permission: Permission }
 
 /**
  * Authenticates a signed-in person: the session comes from a cookie, so requests that change anything must come from
@@ -46,10 +46,10 @@ export async function authenticateSession(access: SessionAccess, ctx: Context): 
   state.organisationId = organisationId
   state.role = membership.role as Role
   state.wide.organisation = organisationId
-  if (!hasRole(state.role, access.role))
+  if (!may(state.role, access.permission))
     throw new GatewayError(
       'insufficient_role',
-      `This requires the role ${access.role} in the organisation; yours is ${state.role}.`,
+      `This requires the role ${rolesWith(access.permission).join(' or ')} in the organisation; yours is ${state.role}.`,
     )
   await noteActivity(state.services, membership)
   if (membership.organisation.suspendedAt && ctx.method !== 'GET') throw organisationSuspended()

@@ -115,6 +115,14 @@ const examples: { [code in ErrorCode]?: GatewayError | [message: string, details
   ],
   unsupported_capability: ['gpt-4o-mini does not accept audio input.', { param: 'messages' }],
   url_not_allowed: ['This URL cannot be fetched.', { param: 'webhook_url' }],
+  guardrail_blocked: [
+    'The guardrails of this key refuse the request: it has an email address in `messages.0.content`.',
+    { param: 'messages.0.content', metadata: { guardrail: { side: 'input', guard: 'email' } } },
+  ],
+  guardrail_unavailable: [
+    'The guard of this key gave no valid answer: it answered with status 500.',
+    { metadata: { guardrail: { side: 'input', guard: 'webhook' } } },
+  ],
   consent_required: [
     'Set `source_face_consent` to true to state that the person whose face this is agreed to its use.',
     { param: 'source_face_consent' },

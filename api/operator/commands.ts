@@ -176,6 +176,7 @@ const keyFlags = z.strictObject({
   provider: json.pipe(set(nullable.provider)).optional(),
   own_keys: nullable.own_keys,
   cache: json.pipe(set(nullable.cache)).optional(),
+  guardrails: json.pipe(set(nullable.guardrails)).optional(),
   expires_in_days: number.pipe(set(nullable.expires_in_days)).optional(),
 })
 
@@ -183,7 +184,7 @@ const keys: Command[] = [
   command({
     name: 'key create',
     summary: 'Creates an API key and prints its secret, this once.',
-    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--denied-service-tiers flex,priority] [--provider JSON] [--cache JSON] [--own-keys own|own_then_shared|shared] [--expires-in-days N]',
+    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--denied-service-tiers flex,priority] [--provider JSON] [--cache JSON] [--guardrails JSON] [--own-keys own|own_then_shared|shared] [--expires-in-days N]',
     flags: keyFlags,
     async run(services, { org, env, ...policy }) {
       await findOrganisation(services, org)

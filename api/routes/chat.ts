@@ -1,10 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { chatFormats } from '../../shared/chat/chat-formats.ts'
-import { run } from '../../shared/chat/run.ts'
+import { run, type Serve } from '../../shared/chat/run.ts'
 import type { ChatRunInput } from '../../shared/chat/run-input.ts'
 import { findStickyTarget, type NamingBody } from '../../shared/chat/sticky-target.ts'
-import type { RunServices } from '../../shared/engine/base-run.ts'
-import type { Report, RequestLabels } from '../../shared/engine/report.ts'
+import type { RequestLabels } from '../../shared/engine/report.ts'
 import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kinds/index.ts'
 import type { Platform } from '../../shared/platform.ts'
@@ -28,6 +27,8 @@ import {
   labelsOf,
   sessionHeaders,
   sessionOf,
+  structuredHeader,
+  structuredWishOf,
   timeoutHeader,
   timeoutsOf,
 } from './request-headers.ts'
@@ -42,6 +43,7 @@ const answerHeaders: AnswerHeaderName[] = [
 ]
 const chatAnswerHeaders: AnswerHeaderName[] = [
   ...answerHeaders,
+  'x-gateway-structured-output',
   'x-gateway-reasoning-dropped',
   'x-gateway-cache-marked',
 ]
@@ -63,7 +65,7 @@ export const chatCompletions = endpointWithoutKoa({
   description:
     'Accepts and returns the OpenAI chat format. `model: "auto"` lets the gateway choose the model. With `stream: true` the response is a stream of server-sent `chat.completion.chunk` events, terminated by `data: [DONE]`.',
   access: { scope: 'chat' },
-  headers: [...sessionHeaders, cacheMarksHeader, timeoutHeader, cacheHeader, ...labelHeaders],
+  headers: [...sessionHeaders, cacheMarksHeader, timeoutHeader, cacheHeader, structuredHeader, ...labelHeaders],
   body: directKinds.chat,
   presets: 'chat',
   example,
@@ -248,6 +250,7 @@ export async function runDirect<K extends DirectKind>(
     marksCache: chatFormats[kind].marksCache && allowsCacheMarks(headers) && services.config.cacheMarks,
     labels: withPreset(labelsOf(headers), wide.preset),
     timeouts: timeoutsOf(headers, sent, services),
+    structuredWish: structuredWishOf(headers),
     stream: stream === true,
     includeUsage: stream_options?.include_usage === true,
     ...(forwarded && { forwarded }),
@@ -255,20 +258,15 @@ export async function runDirect<K extends DirectKind>(
     ...(present && { present }),
     bulk: null,
   }
-  const report = await (apiKey.policy.cache
-    ? runFromCache(services, input, headers, client)
-    : run(services, input, client))
-  Object.assign(wide, report)
+  const serve = apiKey.policy.cache ? serveFromCache<K>(services, headers) : undefined
+  Object.assign(wide, await run(services, input, client, serve))
 }
 
-/** Runs a request of a key whose policy has the response cache on. */
-async function runFromCache<K extends DirectKind>(
-  services: Platform & RunServices,
-  input: ChatRunInput<K>,
-  headers: IncomingHttpHeaders,
-  client: ResponseWriter,
-): Promise<Report> {
-  const wish = cacheWishOf(headers)
-  const { runCached } = await import('../../shared/chat/cached-run.ts')
-  return runCached(services, input, wish, client)
+/** Serves requests of a key whose policy has the response cache on. */
+function serveFromCache<K extends DirectKind>(cache: Platform, headers: IncomingHttpHeaders): Serve<K> {
+  return async (services, input, client) => {
+    const wish = cacheWishOf(headers)
+    const { runCached } = await import('../../shared/chat/cached-run.ts')
+    return runCached({ ...cache, ...services }, input, wish, client)
+  }
 }

@@ -13,7 +13,7 @@ import { geminiTokenCount, generatedContent, generatedEvent } from '../schemas/g
 import { generationHeaders } from '../schemas/headers.ts'
 import { runDirect } from './chat.ts'
 import { modelErrors } from './model-errors.ts'
-import { cacheHeader, cacheMarksHeader, labelHeaders, sessionHeaders } from './request-headers.ts'
+import { cacheHeader, cacheMarksHeader, labelHeaders, sessionHeaders, structuredHeader } from './request-headers.ts'
 
 /** Images and documents are inline: Google's limit is 20 MB of them, in base64. */
 const maxBodyBytes = 32 * 1024 * 1024
@@ -57,7 +57,7 @@ const shared = {
 
 const generating = {
   ...shared,
-  headers: [...sessionHeaders, cacheMarksHeader, cacheHeader, ...labelHeaders],
+  headers: [...sessionHeaders, cacheMarksHeader, cacheHeader, structuredHeader, ...labelHeaders],
   body: directKinds.generate_content,
   presets: 'generate_content' as const,
   handle: (request: GenerateRequest) =>
@@ -71,6 +71,7 @@ const answerHeaders = [
     'x-gateway-max-tokens-clamped',
     'x-gateway-dropped',
     'x-gateway-adjusted',
+    'x-gateway-structured-output',
     'x-gateway-reasoning-dropped',
     'x-gateway-cache-marked',
   ] as const),

@@ -14,7 +14,7 @@ import { message, messageEvent, tokenCount } from '../schemas/messages.ts'
 import { anthropicVersion } from './anthropic-models.ts'
 import { runDirect } from './chat.ts'
 import { modelErrors } from './model-errors.ts'
-import { cacheHeader, labelHeaders, sessionHeaders, timeoutHeader } from './request-headers.ts'
+import { cacheHeader, labelHeaders, sessionHeaders, structuredHeader, timeoutHeader } from './request-headers.ts'
 
 /** As at Anthropic: images and documents are inline. */
 const maxBodyBytes = 32 * 1024 * 1024
@@ -45,7 +45,7 @@ export const createMessage = endpointWithoutKoa({
   description:
     'Accepts and returns Anthropic’s Messages format, and takes any chat model. Providers of this format receive the request as you sent it, apart from `model`, the routing fields, and a `max_tokens` lowered by the key’s spend cap; for all others it is translated to a chat completion. Signed thinking goes back to the model and account that made it. Web searches by the provider’s tool are charged each and need `max_uses`; other tools that the provider charges for are refused. With `stream: true` the response is a stream of server-sent events.',
   access: { scope: 'chat' },
-  headers: [...anthropicHeaders, ...sessionHeaders, timeoutHeader, cacheHeader, ...labelHeaders],
+  headers: [...anthropicHeaders, ...sessionHeaders, timeoutHeader, cacheHeader, structuredHeader, ...labelHeaders],
   body: directKinds.messages,
   presets: 'messages',
   maxBodyBytes,
@@ -64,6 +64,7 @@ export const createMessage = endpointWithoutKoa({
           'x-gateway-max-tokens-clamped',
           'x-gateway-dropped',
           'x-gateway-adjusted',
+          'x-gateway-structured-output',
           'x-gateway-reasoning-dropped',
         ] as const),
       ],

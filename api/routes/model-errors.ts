@@ -1,6 +1,7 @@
 /** The errors of every route that uses a model. */
 export const modelErrors = [
   'unsupported_capability',
+  'guardrail_blocked',
   'insufficient_credits',
   'monthly_spend_cap_reached',
   'model_not_allowed',
@@ -8,5 +9,6 @@ export const modelErrors = [
   'upstream_error',
   'upstream_invalid_response',
   'no_provider_available',
+  'guardrail_unavailable',
   'upstream_timeout',
 ] as const

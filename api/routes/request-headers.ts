@@ -2,8 +2,9 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { CacheWish } from '../../shared/chat/cached-run.ts'
 import { type NamingBody, sessionInMetadata } from '../../shared/chat/sticky-target.ts'
+import type { StructuredWish } from '../../shared/chat/structured-answer.ts'
 import { type CallerTimeouts, readTimeouts, type TimedBody, timeoutName } from '../../shared/engine/caller-timeouts.ts'
-import type { RequestLabels } from '../../shared/engine/report.ts'
+import { type RequestLabels, structuredName } from '../../shared/engine/report.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { Header } from '../endpoint.ts'
 
@@ -107,6 +108,22 @@ export function timeoutsOf(
   const sent = headers[timeoutName]?.toString()
   if (sent === undefined && (body as TimedBody).provider?.timeout_ms === undefined) return null
   return readTimeouts(sent, body, config.upstream.totalTimeoutMs)
+}
+
+/** The header by which a caller has answers in JSON checked. */
+export const structuredHeader: Header = {
+  name: structuredName,
+  maxLength: 16,
+  description:
+    '`validate`: an answer that is not streamed is checked against the schema that the request asks for, and one that is not valid is a failure, upon which the next provider is called. `repair`: where only its form is wrong, it is repaired first.',
+}
+
+/** What a header asks for of an answer in JSON; null = nothing. Throws 400. */
+export function structuredWishOf(headers: IncomingHttpHeaders): StructuredWish | null {
+  const sent = headers[structuredName]
+  if (sent === undefined || sent === 'validate' || sent === 'repair') return sent ?? null
+  const message = `${structuredName} must be \`validate\` or \`repair\`.`
+  throw new GatewayError('invalid_request', message, { param: structuredName })
 }
 
 const tagsName = 'x-gateway-tags'

@@ -20,6 +20,7 @@ import {
   labelHeaders,
   sessionHeaders,
   sessionOf,
+  structuredHeader,
   timeoutHeader,
 } from './request-headers.ts'
 
@@ -48,7 +49,7 @@ export const createResponse = endpointWithoutKoa({
   summary: 'Create a response',
   description:
     'Accepts and returns OpenAI’s Responses format, and takes any chat model. Providers that have this format receive the request as you sent it, apart from what is not offered or has no price; for all others it is translated to a chat completion. Where the organisation keeps responses, they are stored, so that `previous_response_id` and `conversation` continue them with any model; otherwise send the whole conversation as `input`. Web searches by the provider’s tool are charged each, and are at most `max_tool_calls`; other tools that the provider would run are left out, unless `tool_choice` names them. With `stream: true` the response is a stream of server-sent events, terminated by `data: [DONE]`.\n\n**Background.** With `background: true` the answer is a response with the status `queued`, which is made within an hour whether its client waits or not: retrieve it until its status is `completed`, `incomplete`, `failed` or `cancelled`. With `stream: true` its events can be resumed.\n\n**WebSocket.** The same path accepts a WebSocket for many turns: each text frame `{"type":"response.create", …}` has the fields of this body and is answered with the events of the stream, one JSON object per frame. `previous_response_id` names an earlier response of the connection, or a stored one. A refused turn is a frame `{"type":"error","status":…,"error":{…},"headers":{…}}`, and the connection stays open.',
-  headers: [...sessionHeaders, cacheMarksHeader, timeoutHeader, cacheHeader, ...labelHeaders],
+  headers: [...sessionHeaders, cacheMarksHeader, timeoutHeader, cacheHeader, structuredHeader, ...labelHeaders],
   body: directKinds.responses,
   presets: 'responses',
   example,
@@ -64,6 +65,7 @@ export const createResponse = endpointWithoutKoa({
         'x-gateway-max-tokens-clamped',
         'x-gateway-dropped',
         'x-gateway-adjusted',
+        'x-gateway-structured-output',
         'x-gateway-reasoning-dropped',
         'x-gateway-cache-marked',
         'x-models-etag',

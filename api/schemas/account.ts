@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { serviceTiers } from '../../shared/base/service-tier.ts'
 import { keyProviderPreferences } from '../../shared/catalog/provider-preferences.ts'
+import { guardrailsSetting } from '../../shared/keys/guardrails.ts'
 import { cacheSetting } from '../../shared/keys/key-requests.ts'
 import { ownKeyModes } from '../../shared/keys/own-keys.ts'
 
@@ -60,6 +61,7 @@ export const key = z
     own_keys: z.enum(ownKeyModes).describe('Whose provider keys its requests use.'),
     provider: keyProviderPreferences.nullable(),
     cache: cacheSetting.nullable(),
+    guardrails: guardrailsSetting.nullable(),
     expires_at: z.iso.datetime().nullable(),
     prefix: z.string(),
     last4: z.string(),

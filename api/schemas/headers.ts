@@ -74,6 +74,12 @@ export const answerHeaders = {
     schema: count,
     example: 512,
   },
+  'x-gateway-structured-output': {
+    description:
+      'How the answer is made to be JSON: `native` by the model’s own format, `tool` by a tool that it has to call, `prompt` by an instruction. Then `validated` if the answer was checked against its schema, and `repaired` if its form was put right. Absent if no JSON was asked for.',
+    schema: text,
+    example: 'tool, validated',
+  },
   'x-gateway-dropped': {
     description:
       'Request fields that were not sent to the provider because it does not support them or charges extra for them: comma-separated paths. Absent if none were dropped.',
@@ -102,6 +108,12 @@ export const answerHeaders = {
       'Whether the gateway marked what the provider is to cache, as the request had no cache marks. Absent if not.',
     schema: { type: 'string', enum: ['1'] },
     example: '1',
+  },
+  'x-gateway-guardrails': {
+    description:
+      'What the guardrails of the key did with the texts of the request (`input`) and of the answer (`output`): a list with parameters, as in RFC 8941. A stream that is masked as it comes has no counts of its answer. Absent for keys without guardrails.',
+    schema: text,
+    example: 'input;masked=2;webhook=allowed, output',
   },
   'x-gateway-cache': {
     description:
@@ -157,6 +169,7 @@ export const generationHeaders: AnswerHeaderName[] = [
   'x-gateway-provider',
   'x-gateway-mode',
   'x-gateway-own-key',
+  'x-gateway-guardrails',
   'x-gateway-attempts',
   'x-gateway-cost-usd',
   'x-sandbox',

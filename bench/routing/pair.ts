@@ -37,6 +37,7 @@ const policy: Policy = {
     ownKeys: null,
     contentLogging: null,
     cache: null,
+    guardrails: null,
     state: 'active' as const,
     suspended: false,
   },

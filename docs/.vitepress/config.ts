@@ -12,6 +12,7 @@ const sections: [title: string, pages: string[]][] = [
     [
       'chat',
       'presets',
+      'guardrails',
       'routing',
       'reasoning',
       'responses',

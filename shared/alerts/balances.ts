@@ -1,10 +1,13 @@
 import { type Nano, usdFromNano } from '../base/money.ts'
+import { rolesWith } from '../base/roles.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import { heldDeposits } from '../wallet/accounts.ts'
 import type { WebhookServices } from '../webhooks/webhook-services.ts'
 import { type NewAlert, raiseAlerts } from './raise.ts'
 
+/** Administrators, and those who can buy credits. */
+const lowBalanceRoles = [...new Set([...rolesWith('pay'), ...rolesWith('manage')])]
 const organisationsPerRound = 200
 const maxRounds = 50
 
@@ -66,6 +69,7 @@ function alertOf({ organisationId, lowNano, balanceNano, heldNano }: LowBalance,
     organisationId,
     keyId: null,
     type: 'wallet.low_balance',
+    channels: { emailTo: { roles: lowBalanceRoles }, webhook: true, slack: null },
     cause: `low:${organisationId}:${now.getTime()}`,
     data: {
       object: 'wallet.low_balance',

@@ -1,3 +1,4 @@
+import { rolesWith } from '../base/roles.ts'
 import { addMs } from '../base/time.ts'
 import type { Alert, Organisation } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
@@ -21,7 +22,7 @@ const maxRecipients = 50
 
 /** Who gets the email of an alert: members of these roles, or these people as long as they are members. */
 export type EmailTo = { roles: string[] } | { userIds: string[] }
-const ownersAndAdmins: EmailTo = { roles: ['owner', 'admin'] }
+const ownersAndAdmins: EmailTo = { roles: rolesWith('manage') }
 
 type PendingEmail = Alert & { organisation: Pick<Organisation, 'name'> }
 

@@ -1,12 +1,13 @@
+import { rolesWith } from '../base/roles.ts'
 import type { AlertRule } from '../generated/prisma/client.ts'
 import type { EmailTo } from './emails.ts'
 import type { Channels } from './raise.ts'
 import type { EmailChoice } from './rules.ts'
 
 const roles: Record<Exclude<EmailChoice, 'members'>, string[]> = {
-  owners: ['owner'],
-  admins: ['owner', 'admin'],
-  all: ['owner', 'admin', 'member'],
+  owners: rolesWith('own'),
+  admins: rolesWith('manage'),
+  all: rolesWith('use'),
 }
 
 /** Who gets the emails of a rule. */

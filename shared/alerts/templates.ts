@@ -26,6 +26,14 @@ type BlockedData = { key: SpendData['key']; excess_usd: number; reference: strin
 type EndpointData = { id: string; url: string; failing_since: string }
 type PausedData = { name: string; failing_since: string; error: string }
 type GapData = { name: string; stream: string; from: string; to: string; reason: string }
+type TopUpData = {
+  amount_usd: number
+  reason: string
+  authentication_required: boolean
+  enabled: boolean
+  next_attempt_at: string | null
+}
+type TopUpLimitData = { balance_usd: number; spent_usd: number; monthly_limit_usd: number; resets_at: string }
 type BalanceData = { balance_usd: number; held_usd: number; low_balance_usd: number }
 
 /** An alert for people, with the page of what it is about below the organisation's pages. */
@@ -66,6 +74,20 @@ const formatters: Record<AlertType, Formatter> = {
   'wallet.low_balance': {
     format: (data, organisation) => ({
       ...balanceText(data as BalanceData, organisation),
+      link: { label: 'Show billing', path: 'billing' },
+    }),
+    path: () => 'billing',
+  },
+  'auto_top_up.failed': {
+    format: (data, organisation) => ({
+      ...topUpText(data as TopUpData, organisation),
+      link: { label: 'Pay, or change the card', path: `billing?amount=${(data as TopUpData).amount_usd}` },
+    }),
+    path: () => 'billing',
+  },
+  'auto_top_up.limit_reached': {
+    format: (data, organisation) => ({
+      ...topUpLimitText(data as TopUpLimitData, organisation),
       link: { label: 'Show billing', path: 'billing' },
     }),
     path: () => 'billing',
@@ -212,6 +234,31 @@ function balanceText({ balance_usd, held_usd, low_balance_usd }: BalanceData, or
   return {
     subject: `The balance of ${quoteName(organisation)} is low`,
     text: `The balance of ${quoteName(organisation)} is ${dollars(balance_usd)}${held}. It counts as low below ${dollars(low_balance_usd)}.\n\nRequests are refused once nothing is left. Add credits to keep them going.`,
+  }
+}
+
+function topUpText({ amount_usd, reason, authentication_required, ...data }: TopUpData, organisation: string) {
+  const why = authentication_required
+    ? 'The bank wants the holder of the card to authenticate. Pay the amount on the page below, where that is possible.'
+    : `The payment provider’s reason: ${reason.replaceAll('_', ' ')}. Nothing was charged.`
+  const next = data.next_attempt_at
+    ? `The next attempt is not before ${minuteText(data.next_attempt_at)}, if the balance is still low.`
+    : 'Automatic top-ups are turned off now. Save another card and turn them on again.'
+  return {
+    subject: data.enabled
+      ? `An automatic top-up of ${quoteName(organisation)} failed`
+      : `Automatic top-ups of ${quoteName(organisation)} are turned off`,
+    text: `The saved card could not be charged ${dollars(amount_usd)} for ${quoteName(organisation)}. ${why}\n\n${next} Requests are refused once nothing is left.`,
+  }
+}
+
+function topUpLimitText(
+  { balance_usd, spent_usd, monthly_limit_usd, resets_at }: TopUpLimitData,
+  organisation: string,
+) {
+  return {
+    subject: `The monthly limit of automatic top-ups of ${quoteName(organisation)} is reached`,
+    text: `The balance of ${quoteName(organisation)} is ${dollars(balance_usd)}, but automatic top-ups of ${dollars(spent_usd)} leave no room for another one under the limit of ${dollars(monthly_limit_usd)} until ${resets_at.slice(0, 10)} (UTC).\n\nRequests are refused once nothing is left. Add credits, or raise the limit.`,
   }
 }
 

@@ -13,6 +13,7 @@ const table = {
   websocket_connection_limit_reached: [400, 'invalid_request_error'],
   unsupported_capability: [400, 'invalid_request_error'],
   url_not_allowed: [400, 'invalid_request_error'],
+  guardrail_blocked: [400, 'invalid_request_error'],
   missing_api_key: [401, 'authentication_error'],
   invalid_api_key: [401, 'authentication_error'],
   revoked_api_key: [401, 'authentication_error'],
@@ -53,6 +54,7 @@ const table = {
   upstream_invalid_response: [502, 'upstream_error'],
   no_provider_available: [503, 'service_unavailable_error'],
   service_unavailable: [503, 'service_unavailable_error'],
+  guardrail_unavailable: [503, 'service_unavailable_error'],
   upstream_timeout: [504, 'upstream_error'],
 } as const satisfies Record<string, readonly [number, string]>
 

@@ -50,6 +50,11 @@ export function nanoFromCents(cents: number): Nano {
   return BigInt(cents) * 10_000_000n
 }
 
+/** Nano-dollars → whole cents, rounded towards zero. */
+export function centsFromNano(nano: Nano): number {
+  return Number(nano / cents)
+}
+
 /** A price in USD per `per` units (1 = per unit, 1_000_000 = per million) → pico-dollars per unit. Throws when finer than a pico-dollar. */
 export function picoPerUnit(usd: string, per: 1 | 1_000_000 = 1): PicoPerUnit {
   return scaled(usd, per === 1 ? 12 : 6)

@@ -34,6 +34,8 @@ const forms: Form[] = [
   { begin: '(?:nvapi|pplx|tvly)-', rest: String.raw`(?=[a-z-]{0,32}[\dA-Z])[\w-]{24,128}` },
   { begin: '(?:dckr_pat_|shp(?:at|ss|ca|pa)_|lin_api_|dop_v1_|pypi-)', rest: String.raw`[\w-]{20,256}` },
   { begin: String.raw`SG\.`, rest: String.raw`[\w-]{16,32}\.[\w-]{16,64}` },
+]
+const headerForms: Form[] = [
   // Headers. `Basic` is a word as well: its credentials have a digit or a sign.
   { begin: '[Bb]earer[ +]', rest: String.raw`[\w.~+/-]{20,4096}=*` },
   { begin: '[Bb]asic[ +]', rest: '(?=[A-Za-z]{0,64}[0-9+/=])[A-Za-z0-9+/]{8,4096}={0,2}' },
@@ -60,11 +62,14 @@ export function namesSecret(name: string): boolean {
   return name.length <= maxNameLength && secretName.test(name.replaceAll(/[-.\s]/g, '_').toLowerCase())
 }
 
+function patternOf(these: readonly Form[]): RegExp {
+  return new RegExp(these.map(({ begin, rest }) => `${begin}(?<=${beforeSecret}${begin})${rest}`).join('|'), 'g')
+}
+
+/** Matches keys and tokens of known forms, of at most 600 characters without white space. */
+export const keys = patternOf(forms)
 /** Matches all secrets of known forms. */
-export const secrets = new RegExp(
-  forms.map(({ begin, rest }) => `${begin}(?<=${beforeSecret}${begin})${rest}`).join('|'),
-  'g',
-)
+export const secrets = patternOf([...forms, ...headerForms])
 
 /**
  * What begins with text of any length is found by the sign after that: a search for its beginning would scan a long run of

@@ -57,6 +57,8 @@ export const chatProfile = z
     tool_search: z.boolean(),
     /** Whether the model can be forced to call a tool; else the system prompt asks it to. */
     forced_tools: z.boolean(),
+    /** Whether it can be forced while it reasons. */
+    forced_tools_while_reasoning: z.boolean(),
     /** Whether one request may have both tools and a JSON format. */
     tools_with_format: z.boolean(),
     /** Whether an answer may be asked for by a JSON schema, where its model's row has `structured_outputs`. */

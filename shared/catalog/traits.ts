@@ -139,6 +139,7 @@ const defaults: ChatProfile = {
   validated_tools: false,
   tool_search: false,
   forced_tools: true,
+  forced_tools_while_reasoning: true,
   tools_with_format: true,
   schema_format: true,
   stream_with_format: true,

@@ -2,6 +2,7 @@ import { newId } from '../base/ids.ts'
 import { elapsedMs } from '../base/time.ts'
 import { HeldContent } from '../content-log/content-copy.ts'
 import { admitRequest, type RunServices } from '../engine/base-run.ts'
+import { ForwardingWriter } from '../engine/forwarding-writer.ts'
 import { factsOf, type Report, reportOf, usageEvent } from '../engine/report.ts'
 import type { Encoding, HeldSettlement, ResponseWriter } from '../engine/response-writer.ts'
 import type { Policy } from '../keys/policy.ts'
@@ -76,10 +77,12 @@ export async function runCached<K extends DirectKind>(
 }
 
 /** Whether equal requests have equal answers: not where the provider reads the web, nor where several are to differ. */
-function isCacheable<K extends DirectKind>({ features, raw, storage, present, bulk }: ChatRunInput<K>): boolean {
+function isCacheable<K extends DirectKind>({ features, body, raw, ...input }: ChatRunInput<K>): boolean {
   const { choices, webSearches, toolReads = 0 } = features
+  const { storage, present, bulk } = input
   if (storage || present || bulk || choices > 1 || webSearches || toolReads > 0) return false
-  return raw !== null && raw.length <= maxRequestBytes
+  // Guardrails that changed the body leave no text of it.
+  return (raw ?? JSON.stringify(body)).length <= maxRequestBytes
 }
 
 /** Members that attribute a request, and do not change its answer. */
@@ -95,13 +98,14 @@ const attribution = new Set([
 
 /** All that decides an answer. The order within members counts: models follow it, such as that of a schema's properties. */
 function partsOf<K extends DirectKind>(
-  { kind, body, stream, forwarded }: ChatRunInput<K>,
+  { kind, body, stream, forwarded, structuredWish }: ChatRunInput<K>,
   { namespace = '' }: CacheWish,
 ) {
   const members = Object.entries(body).filter(([name]) => !attribution.has(name))
   members.sort(([a], [b]) => (a < b ? -1 : 1))
   const beside = forwarded && [Object.entries(forwarded.headers).sort(), forwarded.query]
-  return [kind, namespace, String(stream), JSON.stringify(beside ?? null), JSON.stringify(members)]
+  const parts = [kind, namespace, String(stream), JSON.stringify(beside ?? null), JSON.stringify(members)]
+  return structuredWish ? [...parts, structuredWish] : parts
 }
 
 function isWhole({ status, errorCode, finishReason, waiver }: UsageEvent): boolean {
@@ -188,14 +192,13 @@ async function replay<K extends DirectKind>(
 /** The headers of an answer that hold for its replays. */
 const keptHeaders = [
   ...['content-type', 'x-gateway-model', 'x-gateway-upstream-model', 'x-gateway-provider', 'x-gateway-mode'],
-  ...['x-gateway-dropped', 'x-gateway-adjusted', 'x-sandbox'],
+  ...['x-gateway-dropped', 'x-gateway-adjusted', 'x-gateway-structured-output', 'x-sandbox'],
 ]
 
 type CacheOutcome = NonNullable<RoutingRecord['cache']>
 
 /** Passes an answer on to its client, keeps a copy of it that is bounded, and notes in the request log what became of that. */
-class RecordedClient implements ResponseWriter {
-  readonly #client: ResponseWriter
+class RecordedClient extends ForwardingWriter {
   readonly #state: 'miss' | 'bypass'
   readonly #outcomeOf: (event: UsageEvent, isKept: boolean) => CacheOutcome
   #parts: Buffer[] | null
@@ -209,7 +212,7 @@ class RecordedClient implements ResponseWriter {
     state: 'miss' | 'bypass',
     outcomeOf: (event: UsageEvent, isKept: boolean) => CacheOutcome,
   ) {
-    this.#client = client
+    super(client)
     this.#state = state
     this.#outcomeOf = outcomeOf
     this.#parts = state === 'miss' ? [] : null
@@ -226,87 +229,38 @@ class RecordedClient implements ResponseWriter {
     this.#parts = null
   }
 
-  get gone() {
-    return this.#client.gone
-  }
-
-  get leaving() {
-    return this.#client.leaving ?? null
-  }
-
-  get trace() {
-    return this.#client.trace ?? null
-  }
-
-  get ownMs() {
-    return this.#client.ownMs ?? null
-  }
-
-  get keeps() {
-    return this.#client.keeps
-  }
-
-  get awaitsUsage() {
-    return this.#client.awaitsUsage ?? false
-  }
-
-  hold(settlement: HeldSettlement): void {
+  override hold(settlement: HeldSettlement): void {
     const { event } = settlement
     if (event) {
       event.routing = { ...event.routing, cache: this.#outcomeOf(event, this.#parts !== null) }
       this.event = event
     }
-    if (this.#client.hold) this.#client.hold(settlement)
-    else settlement.settle()
+    super.hold(settlement)
   }
 
-  onGone(listener: () => void): void {
-    this.#client.onGone(listener)
-  }
-
-  beginWait(): void {
-    this.#client.beginWait?.()
-  }
-
-  endWait(): void {
-    this.#client.endWait?.()
-  }
-
-  collect(bytes: number): void {
-    this.#client.collect(bytes)
-  }
-
-  answer(headers: Record<string, string>, body: string): void {
+  override answer(headers: Record<string, string>, body: string): void {
     this.#keep(Buffer.from(body))
-    this.#client.answer(this.#named(headers), body)
+    super.answer(this.#named(headers), body)
   }
 
-  open(headers: Record<string, string>): void {
-    this.#client.open(this.#named(headers))
+  override open(headers: Record<string, string>): void {
+    super.open(this.#named(headers))
   }
 
-  write(text: string, encoding: Encoding): boolean {
+  override write(text: string, encoding: Encoding): boolean {
     // Comments are keep-alives.
     if (this.#parts && !text.startsWith(':')) this.#keep(Buffer.from(text, encoding))
-    return this.#client.write(text, encoding)
+    return super.write(text, encoding)
   }
 
-  send(bytes: Uint8Array): boolean {
+  override send(bytes: Uint8Array): boolean {
     this.release()
-    return this.#client.send(bytes)
+    return super.send(bytes)
   }
 
-  onDrain(listener: () => void): void {
-    this.#client.onDrain(listener)
-  }
-
-  end(): void {
-    this.#client.end()
-  }
-
-  abandon(): boolean {
+  override abandon(): boolean {
     this.release()
-    return this.#client.abandon()
+    return super.abandon()
   }
 
   #named(headers: Record<string, string>): Record<string, string> {

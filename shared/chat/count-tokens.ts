@@ -57,7 +57,9 @@ async function countTokensOf<K extends CountedKind>(
   const inputs = snapshotOf(services, services.config.marginPpm)
   const { targets } = route(inputs, { policy, kind, request: body, features })
   const [target] = targets
-  const counted = policy.environment === 'live' ? await countAtProvider(services, kind, input, target!) : null
+  // Nothing that guardrails may mask is sent for a count.
+  const isSent = policy.environment === 'live' && policy.guardrails === null
+  const counted = isSent ? await countAtProvider(services, kind, input, target!) : null
   return counted ?? countLocally(format, body, target!)
 }
 

@@ -117,11 +117,11 @@ export function memberOf({ sealer }: CacheServices, policy: Policy, parts: reado
   return `${policy.organisationId}:${policy.environment}:${hash.digest('base64url')}`
 }
 
-/** What a policy says about the models and providers that may answer: keys that differ in it share no answers. */
-export function accessOf({ mode, allowlist, deniedTiers, provider, ownKeys }: Policy): string {
+/** What a policy says about who may answer, and about guardrails: keys that differ in it share no answers. */
+export function accessOf({ mode, allowlist, deniedTiers, provider, ownKeys, guardrails }: Policy): string {
   const lists = [allowlist, deniedTiers].map(list => list && [...list].sort())
   const own = ownKeys && [ownKeys.mode, ...ownKeys.keys.map(({ id }) => id)]
-  return JSON.stringify([mode, ...lists, provider, own])
+  return JSON.stringify([mode, ...lists, provider, own, ...(guardrails ? [guardrails] : [])])
 }
 
 /** Reads an answer; null if there is none, or if the cache does not answer in time. */

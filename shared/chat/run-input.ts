@@ -1,11 +1,13 @@
 import type { CallerTimeouts } from '../engine/caller-timeouts.ts'
 import type { BulkContext } from '../engine/failover.ts'
 import type { RequestLabels } from '../engine/report.ts'
+import type { Guardrails } from '../keys/guardrails.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { ResponsesObject, ResponsesOutputItem } from '../kinds/responses-answer.ts'
 import type { Forwarded } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
+import type { StructuredWish } from './structured-answer.ts'
 
 /** Stores the response of a run, before its client receives the end of it. */
 export type ResponseStorage = {
@@ -33,6 +35,8 @@ export type ChatRunInput<K extends DirectKind> = {
   labels?: RequestLabels | null
   /** Absent: those of the gateway alone. */
   timeouts?: CallerTimeouts | null
+  /** What a header asks for of an answer in JSON; absent: nothing. */
+  structuredWish?: StructuredWish | null
   stream: boolean
   includeUsage: boolean
   /** For `messages`: what the client sent beside the body. */
@@ -45,4 +49,9 @@ export type ChatRunInput<K extends DirectKind> = {
   leading?: ResponsesOutputItem
   /** Context of delayed work; null for interactive requests. */
   bulk: BulkContext | null
+  /** The guardrails that its texts have been checked for; absent: they have not. */
+  guardrails?: Guardrails
 }
+
+/** The key's confirmed policy has other guardrails than those that the request was checked for. */
+export class GuardrailsChanged extends Error {}

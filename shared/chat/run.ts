@@ -17,10 +17,12 @@ import { ClientGone } from '../engine/failures.ts'
 import { type Bill, failureOutcome, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
+import { isSameGuard } from '../keys/guardrails.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import type { Call, Protocol, Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
+import { asksForRepair } from '../providers/toolkit/request-fields.ts'
 import type { Route } from '../providers/upstreams.ts'
 import type { Features } from '../routing/features.ts'
 import { listedRequest } from '../routing/listed-request.ts'
@@ -43,7 +45,7 @@ import {
   recordOutput,
 } from './reservation-extensions.ts'
 import { restateFailure } from './restate-failure.ts'
-import type { ChatRunInput } from './run-input.ts'
+import { type ChatRunInput, GuardrailsChanged } from './run-input.ts'
 import { hasUnusableCalls, signalsOf } from './signals.ts'
 import { type FoundSession, findStickyTarget, reasoningOf } from './sticky-target.ts'
 import { streamAnswer } from './stream-answer.ts'
@@ -52,9 +54,33 @@ import type { AnswerRelay } from './stream-relay.ts'
 /**
  * Runs one request from admission to settlement: routes, reserves, calls providers until one answers, relays, charges.
  * Throws a GatewayError if nothing was written to the client yet; once a stream has started, a failure is written into
- * it. The reservation is resolved exactly once in every case.
+ * it. The reservation is resolved exactly once in every case. `serve`: how it is run within the guardrails of its key.
  */
-export function run<K extends DirectKind>(
+export async function run<K extends DirectKind>(
+  services: RunServices,
+  input: ChatRunInput<K>,
+  client: ResponseWriter,
+  serve: Serve<K> = runUnguarded,
+): Promise<Report> {
+  const { guardrails, key } = input
+  if (guardrails) return runUnguarded(services, input, client)
+  try {
+    if (key.policy.guardrails === null) return await serve(services, input, client)
+  } catch (error) {
+    if (!(error instanceof GuardrailsChanged)) throw error
+  }
+  const { runGuarded } = await import('./guarded-run.ts')
+  return runGuarded(services, input, client, serve)
+}
+
+/** Runs a request whose texts are checked, or need not be. */
+export type Serve<K extends DirectKind> = (
+  services: RunServices,
+  input: ChatRunInput<K>,
+  client: ResponseWriter,
+) => Promise<Report>
+
+function runUnguarded<K extends DirectKind>(
   services: RunServices,
   input: ChatRunInput<K>,
   client: ResponseWriter,
@@ -85,6 +111,8 @@ class Run<K extends DirectKind> extends BaseRun {
   #sentMs: MonotonicMs | null = null
   /** The bill of a call that was stopped before its client received anything. */
   #stopped: Bill | undefined
+  /** The last answer that was not in the format asked for, and its error. */
+  #violation: { error: unknown; bill: Bill } | undefined
   #extensions: ReservationExtensions | null = null
   /** Whether the current call has reasoning state. */
   #isStateSent = false
@@ -112,13 +140,20 @@ class Run<K extends DirectKind> extends BaseRun {
       } catch (error) {
         const eventOf = (failure: GatewayError, target: Target) =>
           this.#format.failureEvent(this.#streamInfo(target), failure)
-        return this.settleFailure(error, decision, reservation, eventOf, this.#stopped)
+        return this.settleFailure(error, decision, reservation, eventOf, this.#chargedOf(error))
       } finally {
         this.#extensions?.release()
       }
     } catch (error) {
       throw error instanceof GatewayError ? this.toPublicError(error) : error
     }
+  }
+
+  /** The bill of a run that failed with an error, if its caller pays for what it got; undefined: nothing is charged. */
+  #chargedOf(error: unknown): Bill | undefined {
+    if (!this.#violation || error !== this.#violation.error) return this.#stopped
+    if (this.failedAttempts.at(-1)?.error === error) this.failedAttempts.pop()
+    return this.#violation.bill
   }
 
   /** Whether the request has audio or documents, on which its cost depends. */
@@ -136,7 +171,9 @@ class Run<K extends DirectKind> extends BaseRun {
     const inputs = snapshotOf(services, this.marginPpm)
     // A named model needs no explanation.
     const explain = parseModelSelector(services.catalog, body.model, kind).auto ? 'log' : 'no'
+    const { guardrails = null } = this.#input
     const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
+      if (policy.guardrails !== guardrails && !isSameGuard(policy.guardrails, guardrails)) throw new GuardrailsChanged()
       const learned = explain === 'log' ? services.learnedQualities.of(policy) : null
       const seed = session ?? id
       const decision = route(inputs, { policy, kind, request: body, features, sticky, learned, seed }, explain)
@@ -279,7 +316,8 @@ class Run<K extends DirectKind> extends BaseRun {
       passesUnknown: services.config.passUnknownFields,
     }
     const requests = adapter.requests?.(call) ?? [adapter.request(call)]
-    const { dropped = [], adjusted = [] } = dryRun ?? requests[0]!
+    const { dropped = [], adjusted = [], structuredBy } = dryRun ?? requests[0]!
+    this.structured = asksForFormat(features) ? [structuredBy ?? 'native'] : []
     const { reasoningDropped = false, reasoningSent = false, cacheMarked = false } = requests[0]!
     const unsent = withoutServedTier(dropped, target)
     this.dropped = unlisted.length > 0 ? [...new Set([...unlisted, ...unsent])] : unsent
@@ -322,14 +360,36 @@ class Run<K extends DirectKind> extends BaseRun {
     const billed = await this.#cover(uncovered)
     this.upstreamModel = upstreamModel
     if (decision.reason) billed.unusableCalls = hasUnusableCalls(billed, shown)
+    const held = asksForFormat(this.#input.features) ? await this.#holdToFormat(shown, billed) : shown
     const headers = this.headers(call.target, decision, reservation, this.failedAttempts.length + 1)
     headers['x-gateway-cost-usd'] = formatUsd(billed.costNano)
     const { storage, leading, present = (response: object) => response } = this.#input
     const isStored = storage && (!this.client.gone || this.client.hold)
-    const whole = leading ? withLeadingItem(shown as ResponsesObject, leading) : (shown as ResponsesObject)
+    const whole = leading ? withLeadingItem(held as ResponsesObject, leading) : (held as ResponsesObject)
     const answer = isStored ? await storage.store({ ...whole, id: this.id, ...storage.fields }) : present(whole)
     this.client.answer(headers, serializeAnswer(answer, received))
     return this.client.gone ? { ...billed, ...clientLeft } : billed
+  }
+
+  /**
+   * Checks a whole answer against the format that the request asks for, where its caller wants it, or where the model has no
+   * such format. The second answer that is not valid ends the run: each is paid.
+   */
+  async #holdToFormat(shown: object, bill: Bill): Promise<object> {
+    const { kind, body, structuredWish } = this.#input
+    const isEmulated = this.structured[0] !== 'native'
+    const wish = structuredWish ?? (isEmulated || asksForRepair(body as object) ? 'repair' : null)
+    if (!wish || this.policy.environment === 'test') return shown
+    const { holdToFormat } = await import('./structured-answer.ts')
+    try {
+      const held = holdToFormat(kind, body, shown, wish)
+      this.structured = [...this.structured, ...held.marks]
+      return held.shown
+    } catch (thrown) {
+      const error = this.#violation ? this.toPublicError(thrown) : thrown
+      this.#violation = { error, bill }
+      throw error
+    }
   }
 
   /** Answers with a stream. */
@@ -445,6 +505,10 @@ class Run<K extends DirectKind> extends BaseRun {
     const request = { format: this.#format, kind, body, features, failed: this.failedAttempts, catalog }
     return restateFailure(super.toPublicError(error, brokenRoute), request)
   }
+}
+
+function asksForFormat({ jsonSchema, jsonObject }: Features): boolean {
+  return jsonSchema || jsonObject
 }
 
 /** Time per token of a slow model. */

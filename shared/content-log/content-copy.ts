@@ -26,6 +26,9 @@ const maxStreamBytes = 4 * 1024 * 1024
 /** The largest input or output that is kept. */
 export const maxContentBytes = 1024 * 1024
 
+/** The input with its values masked, and the placeholders of these, which the copy of the answer gets as well. */
+export type MaskedContent = { input: Buffer; placeholders: ReadonlyMap<string, string> }
+
 /** A copy of what is sent to a client, for the log of input and output. Bounded; it must be released. */
 export class ContentCopy {
   readonly #held: HeldContent
@@ -37,6 +40,8 @@ export class ContentCopy {
   isTruncated = false
   /** Whether what was sent is a stream of events. */
   isStream = false
+  /** What is logged where guardrails masked texts of the request; null = as it was received and sent. */
+  masked: MaskedContent | null = null
 
   constructor(held: HeldContent, isKept: boolean) {
     this.#held = held

@@ -66,7 +66,7 @@ export class ContentLog {
     const { contentLogging, organisationId, environment } = policy
     const isWanted = contentLogging !== null && (failed || contentLogging.mode !== 'errors')
     if (isWanted && input && typeof id === 'string')
-      this.#add({ ...request, id, input, copy, organisationId, environment })
+      this.#add({ ...request, id, input: copy.masked?.input ?? input, copy, organisationId, environment })
     else copy.release()
   }
 
@@ -122,7 +122,8 @@ export class ContentLog {
     if (!settings) return
     const { copy } = request
     const sent = copy.text()
-    const answer = sent !== null && copy.isStream ? JSON.stringify(await joinStream(kind, sent)) : sent
+    const joined = sent !== null && copy.isStream ? JSON.stringify(await joinStream(kind, sent)) : sent
+    const answer = joined && copy.masked ? masked(joined, copy.masked.placeholders) : joined
     const rules = { emails: settings.contentRedactEmails }
     const text = request.inputTruncated ? withoutLastWord(request.input.toString()) : request.input.toString()
     const input = redact(request.hasFiles ? withoutFiles(text) : text, rules)
@@ -146,5 +147,13 @@ const maxWordCharacters = 4_096
 function withoutLastWord(text: string): string {
   for (let end = text.length; end > text.length - maxWordCharacters && end > 0; end--)
     if (/[\s"]/.test(text.charAt(end - 1))) return text.slice(0, end)
+  return text
+}
+
+/** An answer with the placeholders that its request has in the log. */
+function masked(answer: string, placeholders: ReadonlyMap<string, string>): string {
+  let text = answer
+  for (const [value, placeholder] of placeholders)
+    text = text.replaceAll(JSON.stringify(value).slice(1, -1), () => placeholder)
   return text
 }

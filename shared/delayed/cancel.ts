@@ -95,6 +95,8 @@ const callersFaults: ReadonlySet<ErrorCode> = new Set([
   'insufficient_credits',
   'monthly_spend_cap_reached',
   'quota_exceeded',
+  'guardrail_blocked',
+  'guardrail_unavailable',
 ])
 
 /** The end of a job for which no provider was called. */

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../base/errors.ts'
 import { isOwnTimeout } from '../engine/caller-timeouts.ts'
-import { isBusy } from '../engine/failures.ts'
+import { isBusy, isUncheckedAnswer } from '../engine/failures.ts'
 import type { Job } from '../jobs/jobs.ts'
 import { failuresOf } from './delayed-row.ts'
 
@@ -17,7 +17,8 @@ export type RetryDecision = { pauseMs: number; failures: number }
 export function retryDecisionFor(job: Job, error: GatewayError, random = Math.random()): RetryDecision | null {
   const { status, headers } = error
   const failures = failuresOf(job)
-  if (isOwnTimeout(error)) return null
+  // An answer that a guard did not check was paid for, as the next one would be.
+  if (isOwnTimeout(error) || isUncheckedAnswer(error)) return null
   const isWait = status === 503 || status === 429
   // The sandbox is deterministic: a retry would fail the same way.
   if (!isWait && (status < 500 || job.environment === 'test')) return null

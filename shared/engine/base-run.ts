@@ -83,6 +83,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected dropped: readonly string[] = []
   /** The request fields that were changed to what the provider accepts. */
   protected adjusted: readonly string[] = []
+  /** How the answer is made to hold to its format, and what was done for it; none where no format is asked for. */
+  protected structured: readonly string[] = []
   /** Whether the current call omits reasoning state. */
   protected reasoningDropped = false
   /** Whether the current call has cache marks of the gateway. */
@@ -141,8 +143,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     attempts: number,
   ): Record<string, string> {
     const test = this.policy.environment === 'test'
-    const { id, dropped, adjusted, reasoningDropped, cacheMarked, converted, upstreamModel } = this
-    const sent = { dropped, adjusted, reasoningDropped, cacheMarked, converted, upstreamModel }
+    const { id, dropped, adjusted, structured, reasoningDropped, cacheMarked, converted, upstreamModel } = this
+    const sent = { dropped, adjusted, structured, reasoningDropped, cacheMarked, converted, upstreamModel }
     return answerHeaders({ id, target, mode, reservation, attempts, test, ...sent })
   }
 
@@ -214,9 +216,10 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     if (error instanceof ClientGone) return this.settle(reservation, plan, outcome)
     const failure = this.toPublicError(error)
     const report = this.settle(reservation, plan, { ...outcome, ...failureOutcome(failure) })
-    const target = this.failedAttempts.at(-1)?.target ?? plan.targets[0]!
+    const target = outcome.target ?? this.failedAttempts.at(-1)?.target ?? plan.targets[0]!
     if (!this.#opened) {
-      Object.assign(failure.headers, this.headers(target, plan, reservation, this.failedAttempts.length))
+      const attempts = this.failedAttempts.length + (outcome.target ? 1 : 0)
+      Object.assign(failure.headers, this.headers(target, plan, reservation, attempts))
       throw failure
     }
     this.client.write(eventOf(failure, target), 'utf8')

@@ -149,6 +149,11 @@ export function errorInStream(failure: GatewayError): ErrorBody['error'] {
   return { ...error, message: messageInStream(failure), type }
 }
 
+/** Whether a guard gave no answer about an answer, which was paid for. */
+export function isUncheckedAnswer({ code, headers }: GatewayError): boolean {
+  return code === 'guardrail_unavailable' && headers['x-should-retry'] === 'false'
+}
+
 /** True when all failures were rate limits or overloads, which are transient. */
 export function isBusy({ metadata }: GatewayError): boolean {
   const attempts = (metadata?.attempts ?? []) as { reason: FailureReason }[]

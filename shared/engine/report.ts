@@ -175,6 +175,8 @@ type AnswerInfo = {
   test: boolean
   dropped?: readonly string[]
   adjusted?: readonly string[]
+  /** How the answer holds to the format that was asked for: by what, `validated`, `repaired`. */
+  structured?: readonly string[]
   reasoningDropped?: boolean
   cacheMarked?: boolean
   /** The types that a file was converted from and to. */
@@ -182,6 +184,9 @@ type AnswerInfo = {
   /** The model name in the provider's answer; null if absent. */
   upstreamModel?: string | null
 }
+
+/** The header by which a caller asks for answers that are checked, and that says how an answer holds to its format. */
+export const structuredName = 'x-gateway-structured-output'
 
 const maxNamedFields = 20
 /** Field names come from the caller: names that are invalid in a header are not written to it. */
@@ -197,6 +202,7 @@ export function answerHeaders({
   test,
   dropped = [],
   adjusted = [],
+  structured = [],
   reasoningDropped = false,
   cacheMarked = false,
   converted = null,
@@ -219,6 +225,7 @@ export function answerHeaders({
     headers['x-gateway-max-tokens-clamped'] = String(reservation.outputTokens)
   if (dropped.length > 0) headers['x-gateway-dropped'] = namesOf(dropped)
   if (adjusted.length > 0) headers['x-gateway-adjusted'] = namesOf(adjusted)
+  if (structured.length > 0) headers[structuredName] = structured.join(', ')
   if (reasoningDropped) headers['x-gateway-reasoning-dropped'] = '1'
   if (cacheMarked) headers['x-gateway-cache-marked'] = '1'
   if (converted !== null) headers['x-gateway-converted'] = converted

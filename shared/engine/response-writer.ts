@@ -34,8 +34,13 @@ export type ClientPresence = {
  */
 export type HeldSettlement = { event: UsageEvent | null; settle(): void; release(): void }
 
+/** What the log of input and output has of a request whose texts were masked: its input, and the placeholders of its values. */
+export type MaskedContent = { input: Buffer; placeholders: ReadonlyMap<string, string> }
+
 /** Destination of an answer: an HTTP response, a delayed job or a batch line. */
 export type ResponseWriter = ClientPresence & {
+  /** The copy for the log of input and output; null or absent = not logged. */
+  readonly copy?: { masked: MaskedContent | null } | null
   /** The gateway's own part of the request so far, in milliseconds; null or absent if it is not measured. */
   readonly ownMs?: number | null
   /** Receives settlements instead of executing them, so that the caller can persist the answer first. */

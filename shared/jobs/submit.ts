@@ -6,6 +6,7 @@ import { readTimeouts } from '../engine/caller-timeouts.ts'
 import { dropReferences, stageReferences } from '../files/references.ts'
 import type { TransactionStep } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
+import { assertUnguarded } from '../keys/guardrails.ts'
 import type { OwnKeys } from '../keys/own-keys.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { Policy } from '../keys/policy.ts'
@@ -75,6 +76,7 @@ export async function submitJob(
   const id = newId(row.idPrefix)
   const startedMs = services.clock.now()
   const { reservation, target, quote, input } = await admitRequest(services, key, { id, startedMs }, policy => {
+    assertUnguarded(policy)
     const target = firstOf(services, choose(policy, references))
     const input = row.input(body, target.model, references)
     const quote = row.quote(input, target.deployment, marginAt(target, services.config.marginPpm), references)

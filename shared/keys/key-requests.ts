@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { serviceTiers } from '../base/service-tier.ts'
 import { keyProviderPreferences } from '../catalog/provider-preferences.ts'
+import { guardrailsSetting } from './guardrails.ts'
 import { ownKeyModes } from './own-keys.ts'
 import { modes, scopes } from './policy.ts'
 import { maxOverlapHours } from './replaced-secrets.ts'
@@ -73,6 +74,9 @@ export const keyPolicy = z.strictObject({
   cache: cacheSetting
     .nullish()
     .describe('Whether equal requests are answered from the cache, and for how many seconds; null = they are not.'),
+  guardrails: guardrailsSetting
+    .nullish()
+    .describe('What the texts of its requests and their answers are checked for; null = nothing.'),
   expires_at: time.nullish().describe('Null = never.'),
 })
 

@@ -9,8 +9,10 @@ import { type ApiKey, Prisma, type ProvisioningKey } from '../generated/prisma/c
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { rowsAfter } from '../io/keyset.ts'
+import { assertPublicUrl, type UrlPolicy } from '../io/safe-url.ts'
 import { type ContentColumns, presentContentSetting } from './content-logging.ts'
 import { changeOfState } from './cost-control.ts'
+import { storedGuardrails } from './guardrails.ts'
 import type { KeyPolicy, keyPatch, newKey } from './key-requests.ts'
 import { ownKeyModeOf } from './own-keys.ts'
 import type { Policies } from './policies.ts'
@@ -55,6 +57,7 @@ export function settings(row: ApiKey) {
     provider: storedPreferences(row.provider),
     own_keys: ownKeyModeOf(row),
     cache: row.cacheTtlS === null ? null : { ttl_s: row.cacheTtlS },
+    guardrails: storedGuardrails(row.guardrails),
     expires_at: row.expiresAt?.toISOString() ?? null,
   }
 }
@@ -72,6 +75,7 @@ function columns(policy: KeyPolicy) {
     ...(policy.learning !== undefined && { learning: policy.learning }),
     ...(policy.denied_service_tiers !== undefined && { deniedTiers: [...new Set(policy.denied_service_tiers ?? [])] }),
     ...(policy.cache !== undefined && { cacheTtlS: policy.cache?.ttl_s ?? null }),
+    ...(policy.guardrails !== undefined && { guardrails: policy.guardrails ?? Prisma.DbNull }),
     ...(policy.provider !== undefined && { provider: policy.provider ?? Prisma.DbNull }),
     ...(policy.own_keys !== undefined && { ownKeys: policy.own_keys === 'shared' ? null : policy.own_keys }),
     ...(policy.expires_at !== undefined && { expiresAt: policy.expires_at ? new Date(policy.expires_at) : null }),
@@ -101,6 +105,8 @@ const patchableFields = (row: ApiKey) => ({
   content_logging: presentContentSetting(row),
 })
 
+const guardUrl = 'guardrails.webhook.url'
+
 type Page = { limit: number; after?: string; order?: 'asc' | 'desc' }
 type NewKey = z.output<typeof newKey>
 type RollOptions = {
@@ -119,12 +125,18 @@ export class Keys {
   readonly #policies: Policies
   readonly #clock: Clock
   readonly #testKeys: TestKeyLimit
+  readonly #urlPolicy: UrlPolicy
 
-  constructor(db: Database, policies: Policies, options: { clock: Clock; maxTestKeys: number | null }) {
+  constructor(
+    db: Database,
+    policies: Policies,
+    options: { clock: Clock; maxTestKeys: number | null; urlPolicy: UrlPolicy },
+  ) {
     this.#db = db
     this.#policies = policies
     this.#clock = options.clock
     this.#testKeys = new TestKeyLimit(options.maxTestKeys, options.clock)
+    this.#urlPolicy = options.urlPolicy
   }
 
   /**
@@ -139,6 +151,7 @@ export class Keys {
     given?: Secret,
   ): Promise<CreatedKey> {
     const { environment, expires_in_days: days, ...policy } = input
+    await this.#checkUrl(policy)
     const { secret, ...stored } = given ?? newSecret(`svc_sk_${environment}_`)
     const data = {
       name: `${environment} key`,
@@ -210,8 +223,14 @@ export class Keys {
     actor: Actor,
   ): Promise<ApiKey> {
     const { disabled, ...policy } = input
+    await this.#checkUrl(policy)
     const data = { ...columns(policy), ...(disabled !== undefined && { disabled }) }
     return this.#update(organisationId, hash, data, actor)
+  }
+
+  /** Asserts that the guard of a policy has a public address. Throws 400. */
+  async #checkUrl({ guardrails }: KeyPolicy): Promise<void> {
+    if (guardrails?.webhook) await assertPublicUrl(guardrails.webhook.url, { ...this.#urlPolicy, param: guardUrl })
   }
 
   /** Sets which input and output of a key is logged, effective as `patch`. Throws 404 for a permanently revoked key. */

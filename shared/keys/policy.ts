@@ -5,6 +5,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { type KeyProviderPreferences, storedPreferences } from '../catalog/provider-preferences.ts'
 import type { ApiKey, Budget } from '../generated/prisma/client.ts'
 import { type ContentColumns, type ContentLogging, contentLoggingOf } from './content-logging.ts'
+import { type Guardrails, storedGuardrails } from './guardrails.ts'
 import type { OwnKeys } from './own-keys.ts'
 
 /** From lowest cost to highest quality. */
@@ -51,6 +52,8 @@ export type Policy = {
   ownKeys: OwnKeys | null
   /** Whether its answers are cached, and for how long at most; null = they are not. */
   cache: { ttlS: number } | null
+  /** What the texts of its requests and their answers are checked for; null = nothing. */
+  guardrails: Guardrails | null
   /** Null = all models. */
   allowlist: ReadonlySet<string> | null
   /** The service tiers that its requests may not ask for; null = none. */
@@ -132,6 +135,7 @@ export function policyOf(
     provider: storedPreferences(row.provider),
     ownKeys,
     cache: row.cacheTtlS === null ? null : { ttlS: row.cacheTtlS },
+    guardrails: storedGuardrails(row.guardrails),
     contentLogging: contentLoggingOf(row, row.organisation),
     expiresAtMs: row.expiresAt?.getTime() ?? null,
     state: keyStateOf(row),

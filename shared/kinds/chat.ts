@@ -3,9 +3,8 @@ import { isObject } from '../base/is-object.ts'
 import type { Usage } from '../base/usage.ts'
 import { providerPreferences } from '../catalog/provider-preferences.ts'
 import { cacheControl, marked } from './cache-marks.ts'
-import { openRouterFields, paidFields } from './paid-fields.ts'
+import { openRouterFields, paidFields, webSearchOptions } from './paid-fields.ts'
 import { earlierReasoning, type ReasoningDetail } from './reasoning.ts'
-import { webSearchOptions } from './web-search.ts'
 
 /** The parts of a message's content. */
 

@@ -17,9 +17,28 @@ export const paidFields = {
   mcp_servers: rejectedField(),
 }
 
+/** In chat completions: of models that search by themselves (trait `web_searches`); `false` and `''` ask for nothing. */
+export const webSearchOptions = z
+  .union([
+    z.strictObject({
+      search_context_size: z
+        .enum(['low', 'medium', 'high'])
+        .optional()
+        .describe('How much of the pages found the model reads.'),
+      user_location: z
+        .looseObject({ approximate: z.looseObject({}).optional() })
+        .optional()
+        .describe('Where the user is: `country`, `region`, `city`, here or in `approximate`.'),
+    }),
+    z.literal([false, '']),
+  ])
+  .nullish()
+  .describe('How the model searches the web, if it does so by itself.')
+
 /**
- * OpenRouter's extensions of an answer and its stored settings (@openrouter/sdk, models/chatrequest.ts). They have no effect here:
- * they are not sent, and named in `x-gateway-dropped`, as a client of OpenRouter sends them by habit.
+ * OpenRouter's extensions of an answer and its stored settings (@openrouter/sdk, models/chatrequest.ts). Of these, only the plugin
+ * `response-healing` has an effect here. The others are not sent, and named in `x-gateway-dropped`, as a client of OpenRouter
+ * sends them by habit.
  */
 export const openRouterFields = {
   plugins: z

@@ -1,4 +1,3 @@
-import { z } from 'zod'
 import type { ResponsesRequest } from './responses.ts'
 import { declaredTools, type ResponsesTool } from './responses-tools.ts'
 
@@ -8,24 +7,6 @@ import { declaredTools, type ResponsesTool } from './responses-tools.ts'
 export const maxWebSearches = 20
 /** The most without a limit in the request: agents list the tool in every request and hardly use it. */
 export const usualWebSearches = 5
-
-/** In chat completions: of models that search by themselves (trait `web_searches`); `false` and `''` ask for nothing. */
-export const webSearchOptions = z
-  .union([
-    z.strictObject({
-      search_context_size: z
-        .enum(['low', 'medium', 'high'])
-        .optional()
-        .describe('How much of the pages found the model reads.'),
-      user_location: z
-        .looseObject({ approximate: z.looseObject({}).optional() })
-        .optional()
-        .describe('Where the user is: `country`, `region`, `city`, here or in `approximate`.'),
-    }),
-    z.literal([false, '']),
-  ])
-  .nullish()
-  .describe('How the model searches the web, if it does so by itself.')
 
 /** The types of the tool in Responses. Its older previews have other prices. */
 const types: ReadonlySet<string> = new Set(['web_search', 'web_search_2025_08_26'])

@@ -4,7 +4,7 @@ import { defineScript } from '../io/lua-script.ts'
 import { channelName, openSubscriber, type Redis } from '../io/redis.ts'
 import { initialPauseMs, maxPauseMs } from './limiter-share.ts'
 import { type Permit, type PermitRequest, ProviderLimiter } from './provider-limiter.ts'
-import { leaseMs, type ShareGrant } from './share-lease.ts'
+import { defaultLeaseMs, type ShareGrant } from './share-lease.ts'
 import type { UsageReport } from './usage-report.ts'
 
 export type { Permit, PermitRequest } from './provider-limiter.ts'
@@ -14,6 +14,8 @@ type Options = {
   monotonic: MonotonicClock
   /** Maximum calls in flight at one provider, over all processes. */
   max: number
+  /** Lifetime of a process's share without a renewal. */
+  leaseMs?: number
 }
 
 const channel = 'lanes'
@@ -51,14 +53,14 @@ const exchange = defineScript({
  * A process without delayed work has no timer and no Redis traffic.
  */
 export class ConcurrencyLimiter {
-  readonly #options: Options
+  readonly #options: Required<Options>
   readonly #processId = randomUUID()
   // Bounded by the catalog.
   readonly #limiters = new Map<string, ProviderLimiter>()
   #subscriber: Redis | null = null
 
   constructor(options: Options) {
-    this.#options = options
+    this.#options = { leaseMs: defaultLeaseMs, ...options }
   }
 
   /**
@@ -78,13 +80,18 @@ export class ConcurrencyLimiter {
 
   #createLimiter(provider: string): ProviderLimiter {
     this.#subscribe()
-    const limiter = new ProviderLimiter(this.#options.monotonic, report => this.#exchange(provider, report))
+    const { monotonic, leaseMs } = this.#options
+    const limiter = new ProviderLimiter({
+      monotonic,
+      leaseMs,
+      exchange: report => this.#exchange(provider, report),
+    })
     this.#limiters.set(provider, limiter)
     return limiter
   }
 
   #exchange(provider: string, report: UsageReport): Promise<ShareGrant> {
-    const { redis, max } = this.#options
+    const { redis, max, leaseMs } = this.#options
     const settings = { maxLimit: max, initialLimit: Math.min(initialLimit, max), leaseMs, initialPauseMs, maxPauseMs }
     const names = { stateKey: `lane:${provider}`, channel: channelName(redis, channel) }
     const owner = { ...names, provider, processId: this.#processId }

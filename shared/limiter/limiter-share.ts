@@ -10,8 +10,10 @@ export type ShareHolder = {
   updateCapacity(): void
 }
 
-type Options = {
+export type ShareOptions = {
   monotonic: MonotonicClock
+  /** Lifetime of the share without a renewal. */
+  leaseMs: number
   /** Sends a report and returns the share granted; rejects while Redis is unavailable. */
   exchange: (report: UsageReport) => Promise<ShareGrant>
 }
@@ -39,8 +41,8 @@ const urgentDelayMs = 100
  */
 export class LimiterShare {
   readonly #holder: ShareHolder
-  readonly #options: Options
-  readonly #lease = new ShareLease()
+  readonly #options: ShareOptions
+  readonly #lease: ShareLease
   readonly #timer: ExchangeTimer
   #observations = new CallObservations()
   /** The highest demand since the last exchange, and the demand that was last reported. */
@@ -50,9 +52,10 @@ export class LimiterShare {
   #isExchanging = false
   #isExchangePending = false
 
-  constructor(holder: ShareHolder, options: Options) {
+  constructor(holder: ShareHolder, options: ShareOptions) {
     this.#holder = holder
     this.#options = options
+    this.#lease = new ShareLease(options.leaseMs)
     this.#timer = new ExchangeTimer(() => {
       holder.updateCapacity()
       void this.exchange()

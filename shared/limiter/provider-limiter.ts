@@ -1,9 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import { addMs, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import { FairQueue } from './fair-queue.ts'
-import { LimiterShare, type ShareHolder } from './limiter-share.ts'
-import type { ShareGrant } from './share-lease.ts'
-import type { UsageReport } from './usage-report.ts'
+import { LimiterShare, type ShareHolder, type ShareOptions } from './limiter-share.ts'
 
 /**
  * How a call under a permit ended. `limited`: the provider rate-limited it (429) or sent a `Retry-After`. `overloaded`: the
@@ -37,9 +35,9 @@ export class ProviderLimiter implements ShareHolder {
   #sequence = 0
   #isClosed = false
 
-  constructor(monotonic: MonotonicClock, exchange: (report: UsageReport) => Promise<ShareGrant>) {
-    this.#monotonic = monotonic
-    this.#share = new LimiterShare(this, { monotonic, exchange })
+  constructor(options: ShareOptions) {
+    this.#monotonic = options.monotonic
+    this.#share = new LimiterShare(this, options)
   }
 
   get inFlight(): number {

@@ -11,7 +11,7 @@ export type ShareGrant = [
 ]
 
 /** Lifetime of a share without a renewal; afterwards the process counts as dead and its share is redistributed. */
-export const leaseMs = 3_000
+export const defaultLeaseMs = 3_000
 /** Capacity of a process whose lease expired while Redis is unavailable. */
 const fallbackShare = 2
 
@@ -24,6 +24,7 @@ const fallbackShare = 2
  * - Fallback: `fallbackShare`, when the lease is over and the last exchange failed.
  */
 export class ShareLease {
+  readonly #leaseMs: number
   #share = 0
   #untilMs = longAgo
   #pausedUntilMs = longAgo
@@ -33,6 +34,10 @@ export class ShareLease {
   #isSlowStart = false
   #isBelowFairShare = false
   #isRedisDown = false
+
+  constructor(leaseMs: number) {
+    this.#leaseMs = leaseMs
+  }
 
   get share(): number {
     return this.#share
@@ -96,7 +101,7 @@ export class ShareLease {
     this.#isRedisDown = false
     this.#share = share
     this.#committed = Math.max(share, committed)
-    this.#untilMs = addMs(sentMs, leaseMs)
+    this.#untilMs = addMs(sentMs, this.#leaseMs)
     this.#isSlowStart = isSlowStart === 1
     this.#isBelowFairShare = isBelowFairShare === 1
     const untilMs = pauseMs === 0 ? longAgo : addMs(nowMs, pauseMs)

@@ -11,6 +11,7 @@ import { dropReferences, stageReferences } from '../files/references.ts'
 import { SoundConversion } from '../files/sound-conversion.ts'
 import { sourcesOf } from '../files/sources.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
+import { assertUnguarded } from '../keys/guardrails.ts'
 import type { OwnKeys } from '../keys/own-keys.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
@@ -123,6 +124,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
   }
 
   #choose(policy: Policy, references: References | null): Target[] {
+    assertUnguarded(policy)
     const { kind, body } = this.#input
     return chooseTargets(this.services.catalog, policy, {
       slug: body.model,

@@ -96,6 +96,11 @@ export const definitions = {
     type: 'counter',
     help: 'Live requests that were answered from the response cache.',
   },
+  guards: {
+    name: 'headgate_guardrails_total',
+    type: 'counter',
+    help: 'What guardrails did: values that a detector masked, and requests and answers that it or a webhook decided on.',
+  },
   jobsFinished: { name: 'headgate_jobs_finished_total', type: 'counter', help: 'Finished media and delayed jobs.' },
   deliveries: {
     name: 'headgate_webhook_deliveries_total',

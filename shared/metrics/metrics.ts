@@ -100,6 +100,7 @@ export class Metrics {
   readonly #jobs = SeriesTree.create([{ name: 'kind' }, { name: 'status' }], () => new Count())
   readonly #exportBatches = SeriesTree.create([{ name: 'stream' }, { name: 'outcome' }], () => new Count())
   readonly #exportRows = SeriesTree.create([{ name: 'stream' }], () => new Count())
+  readonly #guards = SeriesTree.create([{ name: 'side' }, { name: 'guard' }, { name: 'outcome' }], () => new Count())
   readonly #deliveries = SeriesTree.create([{ name: 'outcome' }], () => new Count())
   /** Every name that a catalog of this process has had. */
   readonly #models = new Set([''])
@@ -205,6 +206,11 @@ export class Metrics {
     this.#exportRows.child(stream).leaf.value += rows
   }
 
+  /** Counts what a detector or the webhook of guardrails did. */
+  recordGuard(side: string, guard: string, outcome: string, count: number): void {
+    this.#guards.child(side).child(guard).child(outcome).leaf.value += count
+  }
+
   recordScrapeError(store: string): void {
     this.#scrapeErrors.child(store).leaf.value++
   }
@@ -256,6 +262,7 @@ export class Metrics {
       [calls, this.#calls],
       [waived, this.#waived],
       [definitions.cachedAnswers, this.#cachedAnswers],
+      [definitions.guards, this.#guards],
       [jobsFinished, this.#jobs],
       [deliveries, this.#deliveries],
       [exportBatches, this.#exportBatches],

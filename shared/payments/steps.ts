@@ -1,5 +1,5 @@
 import type { TopUp, TopUpStatus } from '../generated/prisma/client.ts'
-import type { PaymentStep } from './facts.ts'
+import type { ChargeStep, PaymentStep } from './facts.ts'
 
 /** A transition of a top-up: the new status, and the ledger entry to book. */
 type Transition = { status: TopUpStatus; credit?: 'card' | 'ach'; reverse?: true }
@@ -8,8 +8,11 @@ const paidByCard: Transition = { status: 'paid', credit: 'card' }
 const debitStarted: Transition = { status: 'processing', credit: 'ach' }
 const paidByDebit: Transition = { status: 'paid', credit: 'ach' }
 
-/** The state machine of top-ups, by payment step and current status. A missing entry changes nothing: the event is a duplicate or out of order. */
-export const transitions: Readonly<Record<PaymentStep, Partial<Record<TopUpStatus, Transition>>>> = {
+/**
+ * The state machine of top-ups, by payment step and current status. A missing entry changes nothing: the event is a duplicate or
+ * out of order. What Stripe says was charged is credited whatever was believed before.
+ */
+export const transitions: Readonly<Record<PaymentStep | ChargeStep, Partial<Record<TopUpStatus, Transition>>>> = {
   paid: { open: paidByCard, expired: paidByCard },
   debit_started: { open: debitStarted, expired: debitStarted },
   debit_succeeded: { open: paidByDebit, expired: paidByDebit, processing: { status: 'paid' } },
@@ -19,6 +22,8 @@ export const transitions: Readonly<Record<PaymentStep, Partial<Record<TopUpStatu
     processing: { status: 'failed', reverse: true },
   },
   expired: { open: { status: 'expired' } },
+  charged: { open: paidByCard, failed: paidByCard, expired: paidByCard },
+  charge_failed: { open: { status: 'failed' } },
 }
 
 /** The status of a top-up after refunds and disputes: a paid top-up is refunded while the whole amount is returned. */

@@ -9,7 +9,10 @@ import type { Connection, Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
 import { type Accounts, bookDeposit, type DepositMethod } from '../wallet/accounts.ts'
 import { topUpCause } from '../wallet/causes.ts'
-import { type Fact, factOf, type PaymentFact, type ReturnFact } from './facts.ts'
+import { AutoCharges } from './auto-charges.ts'
+import { AutoTopUps } from './auto-top-ups.ts'
+import { lockAutoTopUp, noteOutcome } from './charge-outcome.ts'
+import { type ChargeFact, factOf, type PaymentFact, type ReturnFact, type TopUpFact } from './facts.ts'
 import { statusOf, transitions } from './steps.ts'
 import { StripeApi } from './stripe.ts'
 
@@ -28,6 +31,9 @@ export class TopUps {
   readonly #publicUrl: string
   readonly #achHoldMs: number
   readonly #stripe: StripeApi | null
+  /** Settings and charges of automatic top-ups; null when payments are not configured. */
+  readonly automatic: AutoTopUps | null
+  readonly charges: AutoCharges | null
 
   constructor(options: { db: Database; accounts: Accounts; clock: Clock; log: Logger; config: Config }) {
     const { stripe, publicUrl, proxies } = options.config
@@ -38,6 +44,9 @@ export class TopUps {
     this.#publicUrl = publicUrl
     this.#achHoldMs = stripe?.achHoldMs ?? 0
     this.#stripe = stripe && new StripeApi({ ...stripe, proxies })
+    this.automatic = this.#stripe && new AutoTopUps({ ...options, stripe: this.#stripe, publicUrl })
+    this.charges =
+      this.#stripe && new AutoCharges({ ...options, stripe: this.#stripe, apply: fact => this.apply(fact) })
   }
 
   /** Creates a top-up and returns the URL of its checkout page. Throws 404 without payments, 429 above the hourly limit, 502 when Stripe fails. */
@@ -68,7 +77,13 @@ export class TopUps {
   async handleEvent(raw: Buffer, signature: string): Promise<void> {
     const event = await this.#getStripe().readEvent(raw, signature, this.#clock.now())
     const fact = factOf(event)
-    const topUpId = fact && ('topUpId' in fact ? fact.topUpId : await this.#findTopUpId(fact.paymentId))
+    if (fact?.what === 'card_saved') await this.automatic?.saveCard(fact.organisationId, fact.sessionId)
+    else if (fact) await this.apply(fact)
+  }
+
+  /** Books what Stripe says of a payment, by an event or an answer; idempotent. Throws 400 unless it is in US dollars. */
+  async apply(fact: TopUpFact): Promise<void> {
+    const topUpId = 'topUpId' in fact ? fact.topUpId : await this.#findTopUpId(fact.paymentId)
     if (!topUpId) return
     const organisationId = await this.#db.$transaction(tx => this.#apply(tx, topUpId, fact))
     // The entries are committed: if Redis is unavailable, the reconciler copies them later.
@@ -95,16 +110,17 @@ export class TopUps {
   }
 
   /** Returns the organisation whose wallet may have changed; null when the fact belongs to no top-up. */
-  async #apply(tx: Connection, id: string, fact: Fact): Promise<string | null> {
+  async #apply(tx: Connection, id: string, fact: TopUpFact): Promise<string | null> {
+    if ('failure' in fact) await lockAutoTopUp(tx, id)
     await tx.$queryRaw`SELECT 1 FROM top_ups WHERE id = ${id} FOR UPDATE`
     const topUp = await tx.topUp.findUnique({ where: { id } })
-    if (!topUp || ('sessionId' in fact && (topUp.checkoutSessionId ?? fact.sessionId) !== fact.sessionId)) return null
+    if (!topUp || !isOf(topUp, fact)) return null
     if (fact.currency !== 'usd')
       throw new GatewayError('invalid_request', `Top-up ${id} is in US dollars, this event is not.`, {
         param: 'data.object.currency',
       })
     const changes =
-      'sessionId' in fact ? await this.#bookPayment(tx, topUp, fact) : await this.#bookReturn(tx, topUp, fact)
+      'topUpId' in fact ? await this.#bookPayment(tx, topUp, fact) : await this.#bookReturn(tx, topUp, fact)
     const row = { ...topUp, ...changes }
     await tx.topUp.update({ where: { id }, data: { ...changes, status: statusOf(row) } })
     const { what, amountCents } = fact
@@ -112,11 +128,16 @@ export class TopUps {
     return topUp.organisationId
   }
 
-  async #bookPayment(tx: Connection, topUp: TopUp, fact: PaymentFact): Promise<Partial<TopUp>> {
+  async #bookPayment(tx: Connection, topUp: TopUp, fact: PaymentFact | ChargeFact): Promise<Partial<TopUp>> {
     const { id, organisationId } = topUp
     const transition = transitions[fact.what][topUp.status]
     const createdAt = new Date(this.#clock.now())
-    const ids = { checkoutSessionId: fact.sessionId, paymentId: topUp.paymentId ?? fact.paymentId }
+    const ids = {
+      ...('sessionId' in fact && { checkoutSessionId: fact.sessionId }),
+      paymentId: topUp.paymentId ?? fact.paymentId,
+    }
+    if (transition && 'failure' in fact) await noteOutcome(tx, topUp, fact, createdAt)
+    const failure = 'failure' in fact && transition ? { failureCode: fact.failure?.code ?? null } : {}
     if (transition?.credit) {
       if (fact.amountCents === 0)
         throw new GatewayError('invalid_request', `Top-up ${id} cannot be paid with nothing.`, {
@@ -126,7 +147,7 @@ export class TopUps {
       const availableAt = transition.credit === 'ach' ? new Date(createdAt.getTime() + this.#achHoldMs) : null
       const cause = topUpCause(id, 'payment')
       await bookDeposit(tx, { organisationId, amountNano, method: transition.credit, availableAt, cause, createdAt })
-      return { ...ids, amountNano, method: transition.credit, status: transition.status }
+      return { ...ids, ...failure, amountNano, method: transition.credit, status: transition.status }
     }
     if (transition?.reverse) {
       const { amountNano, availableAt } = await tx.ledgerEntry.findUniqueOrThrow({
@@ -135,7 +156,7 @@ export class TopUps {
       const cause = topUpCause(id, 'failed')
       await bookDeposit(tx, { organisationId, amountNano: -amountNano, method: 'ach', availableAt, cause, createdAt })
     }
-    return { ...ids, ...(transition && { status: transition.status }) }
+    return { ...ids, ...failure, ...(transition && { status: transition.status }) }
   }
 
   /** Books a refund or a dispute, and its reversal. A reversal books the return first if it is missing, so the events may arrive in any order. */
@@ -158,4 +179,11 @@ export class TopUps {
     }
     return { returnedNano, paymentId: fact.paymentId }
   }
+}
+
+/** Whether a fact may be about a top-up: charges are of automatic ones, and a checkout's session does not change. */
+function isOf({ automatic, checkoutSessionId }: TopUp, fact: TopUpFact): boolean {
+  if ('failure' in fact) return automatic
+  if ('sessionId' in fact) return !automatic && (checkoutSessionId ?? fact.sessionId) === fact.sessionId
+  return true
 }

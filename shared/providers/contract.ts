@@ -60,6 +60,12 @@ export type Call<K extends DirectKind> = {
 export type Forwarded = { headers: Readonly<Record<string, string>>; query: string; dropped?: readonly string[] }
 
 /**
+ * How a model is made to answer in JSON: by a format of its own, by one tool that it has to call, or by its prompt
+ * (`profile/emulated-format.ts`).
+ */
+export type StructuredBy = 'native' | 'tool' | 'prompt'
+
+/**
  * An HTTP request relative to the provider's base URL. The driver, never an adapter, adds the header with the secret.
  */
 export type UpstreamRequest = {
@@ -69,6 +75,7 @@ export type UpstreamRequest = {
   body: string | Buffer
   dropped?: readonly string[] // request fields that were omitted, by path without indexes
   adjusted?: readonly string[] // request fields that were changed to what the target accepts
+  structuredBy?: StructuredBy | null // how the format of the answer is asked for, where the target has no such format
   cacheMarked?: boolean // whether the gateway added cache marks
   reasoningSent?: boolean // whether the request has reasoning state that the gateway had sealed
   reasoningDropped?: boolean // whether reasoning state was omitted, because another account or model made it

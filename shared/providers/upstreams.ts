@@ -31,7 +31,7 @@ import { type CredentialReport, checkCredential } from './credential-check.ts'
 import type { Figures, Health } from './health.ts'
 import { openConnection } from './open-connection.ts'
 import { OwnAccounts, takesOwnKeys } from './own-accounts.ts'
-import { renamesTools } from './profile/fit-chat.ts'
+import { isRewritten } from './profile/fit-chat.ts'
 import { protocols } from './protocols.ts'
 import { ProviderError } from './provider-error.ts'
 import { type ProviderPauses, pausedCooldownMs } from './provider-pauses.ts'
@@ -39,6 +39,7 @@ import type { RealtimeAdapter } from './realtime-contract.ts'
 import { sandboxCatalog } from './sandbox/media/avatars.ts'
 import { createSandboxProtocol } from './sandbox/media/protocol.ts'
 import { createSandboxSessions, type SandboxSessions } from './sandbox/realtime/sessions.ts'
+import { takesAnswerFormat } from './takes-answer-format.ts'
 import { takesResponses } from './takes-responses.ts'
 import { completionOverChat } from './toolkit/completion-over-chat.ts'
 import { functionsOverTools } from './toolkit/functions-over-tools.ts'
@@ -200,7 +201,7 @@ export class Upstreams {
       return { adapter: overTools as DirectAdapter<DirectKind> as DirectAdapter<K>, protocol }
     }
     // Its events are read then, not passed on as bytes.
-    const isRead = kind === 'chat' && environment === 'live' && body && renamesTools(body as ChatRequest, target)
+    const isRead = kind === 'chat' && environment === 'live' && body && isRewritten(body as ChatRequest, target)
     return { adapter: (isRead ? { ...adapter, native: false } : adapter) as DirectAdapter<K>, protocol }
   }
 
@@ -413,11 +414,14 @@ function directAdapter<K extends DirectKind>(
   const isChatModel = target.model.endpoint !== '/v1/completions'
   const { chat } = direct
   if (kind === 'completion' && isChatModel && chat) return completionOverChat(chat)
-  if (kind === 'messages' && !direct.messages && chat) return messagesOverChat(chat)
-  if (kind === 'generate_content' && !direct.generate_content && chat) return generateContentOverChat(chat)
+  const hasFormat = kind === 'chat' || environment === 'test' || takesAnswerFormat(kind, target, body)
+  if (kind === 'messages' && !(direct.messages && hasFormat) && chat) return messagesOverChat(chat)
+  if (kind === 'generate_content' && !(direct.generate_content && hasFormat) && chat)
+    return generateContentOverChat(chat)
   // The sandbox's upstream has no Responses.
   const isNative = environment === 'live' && servesResponses(target) && direct.responses
-  const isTranslated = kind === 'responses' && !(isNative && takesResponses(target, body as ResponsesRequest))
+  const isTranslated =
+    kind === 'responses' && !(isNative && hasFormat && takesResponses(target, body as ResponsesRequest))
   if (isTranslated && chat) return responsesOverChat(chat)
   return direct[kind]
 }

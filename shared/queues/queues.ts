@@ -48,6 +48,12 @@ export const queues = {
     job: { attempts: 1, ...kept },
     repeat: { alerts: { everyMs: 15_000 }, incidents: { everyMs: 10_000 } },
   },
+  /** Automatic top-ups. A queue of its own, as a payment provider that hangs must hold up neither maintenance nor emails. */
+  payments: {
+    concurrency: () => 1,
+    job: { attempts: 1, ...kept },
+    repeat: { top_ups: { everyMs: 15_000 } },
+  },
   /** Steps of media jobs: `start`, `finish` and `cancel`, each with the id of its job. */
   media: {
     concurrency: max => max,

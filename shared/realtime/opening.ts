@@ -10,6 +10,7 @@ import { ClientGone } from '../engine/failures.ts'
 import { routingRecord } from '../engine/report.ts'
 import type { ClientPresence } from '../engine/response-writer.ts'
 import type { WebSocket } from '../io/socket.ts'
+import { assertUnguarded } from '../keys/guardrails.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { Policy } from '../keys/policy.ts'
 import { canPriceSession, intervalHoldNano } from '../kinds/realtime.ts'
@@ -41,6 +42,7 @@ export function sessionTargets(
   policy: Policy,
   { model: slug, intent, settings }: SessionRequest,
 ): Target[] {
+  assertUnguarded(policy)
   const setting = settings && namedSetting(settings)
   const targets = chooseTargets(catalog, policy, {
     slug: slug ?? undefined,

@@ -83,7 +83,7 @@ export function webSearchesOf(max: number, promptTokens: number, nativeOnly: boo
   return { webSearches: { max, promptTokens: promptTokens * max + (resultTokens * max * (max + 1)) / 2, nativeOnly } }
 }
 
-/** Hidden system text that providers add for tools. */
+/** Hidden system text that providers add for tools, and providers or the gateway for a format of the answer. */
 export const toolOverhead = 1_000
 export const messageOverhead = 64
 
@@ -98,7 +98,7 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
   const tools = (body.tools?.length ?? body.functions?.length ?? 0) > 0
   const outputs = body.modalities ?? []
   return {
-    textTokensBound: textBytes + messageOverhead + (tools ? toolOverhead : 0),
+    textTokensBound: textBytes + messageOverhead + (tools || hasFormat(body) ? toolOverhead : 0),
     media: earlierSounds > 0 ? { ...found.media, earlierSounds } : found.media,
     prompts: 1,
     promptTokensEstimate,
@@ -120,6 +120,10 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
     difficulty: () => difficultyOf(body),
     lastText: () => lastTextOf(body.messages),
   }
+}
+
+function hasFormat({ response_format: format }: ChatRequest): boolean {
+  return format !== undefined && format.type !== 'text'
 }
 
 /** The features of a legacy completion; OpenAI's default of 16 tokens counts as an explicit limit. */
@@ -255,13 +259,17 @@ export type UnmetRequirement = {
   rejected?: 'image_block' | 'document_block' | 'structured_outputs_unsupported' | 'prompt_too_long'
 }
 
-/** The first requirement that a model does not meet; null when it meets all. */
+/** The first requirement that a model which the request names does not meet; null when it meets all. */
 export function unmetRequirement(model: ModelRow, features: Features): UnmetRequirement | null {
-  return unmetCapability(model, features) ?? unmetContext(model, features)
+  return unmetCapability(model, features, true) ?? unmetContext(model, features)
 }
 
-/** The first capability that a model lacks; null when it has all. It depends on what `capabilitiesOf` distinguishes. */
-export function unmetCapability(model: ModelRow, features: Features): UnmetRequirement | null {
+/**
+ * The first capability that a model lacks; null when it has all. It depends on what `capabilitiesOf` distinguishes.
+ * `emulatesFormat`: a format of answers that the model lacks is asked for in another way
+ * (`shared/providers/profile/emulated-format.ts`).
+ */
+export function unmetCapability(model: ModelRow, features: Features, emulatesFormat = false): UnmetRequirement | null {
   const unsupported = (why: string, param: string, rejected?: UnmetRequirement['rejected']): UnmetRequirement => ({
     code: 'unsupported_capability',
     why,
@@ -281,9 +289,10 @@ export function unmetCapability(model: ModelRow, features: Features): UnmetRequi
   if (features.outputs.audio && !features.voice)
     return { code: 'missing_field', why: 'needs `audio` with a voice and a format', param: 'audio' }
   if (features.tools && !supports.includes('tools')) return unsupported('takes no tools', 'tools')
-  if (features.jsonSchema && !supports.includes('structured_outputs'))
+  const isEmulated = emulatesFormat && !features.outputs.image && !features.outputs.audio
+  if (features.jsonSchema && !isEmulated && !supports.includes('structured_outputs'))
     return unsupported('has no structured output by JSON schema', 'response_format', 'structured_outputs_unsupported')
-  if (features.jsonObject && !supports.includes('response_format'))
+  if (features.jsonObject && !isEmulated && !supports.includes('response_format'))
     return unsupported('has no JSON mode', 'response_format')
   if (features.logprobs && model.type === 'chat' && !model.endpoint && !supports.includes('logprobs'))
     return unsupported('gives no logprobs', 'logprobs')

@@ -23,9 +23,11 @@ export function generateContentFeatures(body: GenerateContentRequest, bodyBytes:
   const offered = body.tools ?? []
   const tools = offered.some(({ functionDeclarations }) => functionDeclarations?.length)
   const outputs = new Set(config.responseModalities?.map(modality => modality.toLowerCase()))
+  const format = formatOf(config)
+  const hasFormat = format.jsonSchema || format.jsonObject
   const reads = offered.some(({ urlContext }) => urlContext) ? 1 : 0
   return {
-    textTokensBound: textBytes + messageOverhead + (offered.length > 0 ? toolOverhead : 0),
+    textTokensBound: textBytes + messageOverhead + (offered.length > 0 || hasFormat ? toolOverhead : 0),
     media: found.media,
     prompts: 1,
     promptTokensEstimate,
@@ -37,7 +39,7 @@ export function generateContentFeatures(body: GenerateContentRequest, bodyBytes:
     voice: config.speechConfig != null,
     tools,
     cache1h: false,
-    ...formatOf(config),
+    ...format,
     logprobs: config.responseLogprobs === true,
     ...webSearchesOf(offered.some(({ googleSearch }) => googleSearch) ? usualWebSearches : 0, 0, false),
     ...(offered.some(({ codeExecution }) => codeExecution) && { extendsPrompt: true }),

@@ -28,7 +28,8 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
   const textBytes = found.textBytes(bodyBytes)
   const promptTokensEstimate = Math.ceil(textBytes / 4) + found.tokensEstimate
   const tools = (body.tools?.length ?? 0) > 0
-  const firstPrompt = textBytes + messageOverhead + (tools ? toolOverhead : 0)
+  const jsonSchema = outputFormatOf(body)?.type === 'json_schema'
+  const firstPrompt = textBytes + messageOverhead + (tools || jsonSchema ? toolOverhead : 0)
   const prompts = compacts(body) ? 2 : 1
   const reads = toolReadsOf(body)
   return {
@@ -44,7 +45,7 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
     voice: false,
     tools,
     cache1h: asksFor1hCache(body),
-    jsonSchema: outputFormatOf(body)?.type === 'json_schema',
+    jsonSchema,
     jsonObject: false,
     logprobs: false,
     ...webSearchesOf(webSearchLimit(body), firstPrompt, false),

@@ -67,7 +67,8 @@ export type RoutingContext = {
   readonly request: RoutingRequest
   /** Those of the key's policy and of the request; null = none. */
   readonly preferences: Preferences | null
-  readonly features: Features
+  /** What the request needs of a model. */
+  features: Features
   readonly use: ExpectedUse
   /** What feedback taught about models, for `auto`; null = nothing. */
   readonly learned: QualityOffsets | null
@@ -89,6 +90,8 @@ export type RoutingContext = {
   readonly seed: string
   /** The provider of the first model with one that weights drew; null = none. */
   arm: Arm | null
+  /** Whether targets are considered that lack the format of the answer, which is asked for in another way. */
+  emulatesFormat: boolean
   /** Whether every dialect can express the request, once a dialect has been checked for it. */
   isPlain?: boolean
   /** The request with its texts truncated, set once a dialect has been checked against it. */
@@ -124,6 +127,8 @@ export type Option = Rated & {
   isAutomatic: boolean
   /** Why the provider's dialect cannot express the request; null as far as known. */
   refusal: string | null
+  /** 1 for one that lacks the format of the answer, which is asked for in another way, so that others come first. */
+  emulated: 0 | 1
 }
 
 const unlistedRank = Number.MAX_SAFE_INTEGER
@@ -189,6 +194,7 @@ export function newOption(target: Target, isAutomatic: boolean): Option {
     seconds: 0,
     isAutomatic,
     refusal: null,
+    emulated: 0,
     qualityScore: 0,
     normalisedPrice: 0,
     score: 0,
@@ -208,6 +214,7 @@ export function estimateOption({ inputs, preferences, task, learned, use }: Rout
   option.late = preferences && missesThreshold(preferences, option.figures) ? 1 : 0
   option.seconds = secondsOf(option.figures, use.choiceTokens)
   option.refusal = null
+  option.emulated = 0
   return option
 }
 
@@ -250,9 +257,12 @@ export function markIfUnsupported(context: RoutingContext, option: Option): bool
   context.isPlain ??= requestFormatOf(kind).isPlain?.(request) ?? false
   if (context.isPlain) return false
   context.outline ??= isLong(context.features) ? (outlineOf(request) as RoutingRequest) : request
-  const refusal = unsupportedError(inputs.upstreams, kind, option.target, context.outline)
-  option.refusal = refusal?.message ?? null
-  return refusal !== null
+  const dryRun = dryRunRequest(inputs.upstreams, kind, option.target, context.outline, true)
+  option.refusal = dryRun instanceof GatewayError ? dryRun.message : null
+  if (dryRun instanceof GatewayError || !dryRun?.structuredBy) return option.refusal !== null
+  option.emulated = 1
+  if (!context.emulatesFormat) option.refusal = 'it has no such format of answers'
+  return !context.emulatesFormat
 }
 
 /** The same where every parameter of the request is required: also a provider that would not get one is left out. */
@@ -262,6 +272,7 @@ function markIfIncomplete({ inputs, kind, request, features }: RoutingContext, o
   else {
     const missing = parametersAmong(kind, withoutServedTier(dryRun?.dropped ?? [], option.target))
     if (features.tier && !option.target.tier) missing.push('service_tier')
+    if (dryRun?.structuredBy) missing.push('response_format')
     const why = `it does not take ${formatNames(missing)}`
     option.refusal = missing.length > 0 ? exclusionText({ owner, member: 'require_parameters', why }) : null
   }
@@ -305,7 +316,7 @@ export function unsupportedError(
 
 /**
  * Translates a request into a provider's dialect without sending it: the 400 for an unsupported capability, else the
- * fields that would be dropped and changed. Null for native dialects, which support everything but what the profile of a
+ * fields that would be dropped and changed, and how a format is asked for that the target lacks. Null for native dialects, which support everything but what the profile of a
  * chat model excludes. `onlyRefusal`: only whether it is refused matters.
  */
 export function dryRunRequest(
@@ -314,7 +325,7 @@ export function dryRunRequest(
   target: Target,
   request: RoutingRequest,
   onlyRefusal = false,
-): GatewayError | Pick<UpstreamRequest, 'dropped' | 'adjusted'> | null {
+): GatewayError | Pick<UpstreamRequest, 'dropped' | 'adjusted' | 'structuredBy'> | null {
   const adapter = upstreams.adapter(kind, target, 'live', request as never)?.adapter
   const format = requestFormatOf(kind)
   if (!adapter || (adapter.native && !format.fit)) return null

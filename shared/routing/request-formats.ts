@@ -35,7 +35,7 @@ export type RequestFormat<K extends DirectKind> = {
   /** Whether every provider's dialect can express a request, as far as can be told without translating it. */
   isPlain?(body: DirectKinds[K]['request']): boolean
   /** Fits a request to the profile of its target, also where the provider has the same dialect. */
-  fit?(body: DirectKinds[K]['request'], target: Target): Pick<UpstreamRequest, 'dropped' | 'adjusted'>
+  fit?(body: DirectKinds[K]['request'], target: Target): Pick<UpstreamRequest, 'dropped' | 'adjusted' | 'structuredBy'>
 }
 
 /** Anthropic's words; its clients know the class of a missing capability from them. */

@@ -29,7 +29,9 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
   const promptTokensEstimate = Math.ceil(Math.max(0, textBytes - reasoningCharacters) / 4) + found.tokensEstimate
   const tools = declaredTools(body).some(({ tool }) => callableTools.has(tool.type) || isClientSearch(tool))
   const format = body.text?.format?.type
-  const firstPrompt = textBytes + messageOverhead + (tools ? toolOverhead : 0)
+  const jsonSchema = format === 'json_schema'
+  const jsonObject = format === 'json_object'
+  const firstPrompt = textBytes + messageOverhead + (tools || jsonSchema || jsonObject ? toolOverhead : 0)
   // A provider that compacts the conversation reads it once more.
   const isManaged = asksToManageContext(body)
   const prompts = isManaged && firstPrompt > (compactionThreshold(body) ?? 0) ? 2 : 1
@@ -46,8 +48,8 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
     voice: false,
     tools,
     cache1h: false,
-    jsonSchema: format === 'json_schema',
-    jsonObject: format === 'json_object',
+    jsonSchema,
+    jsonObject,
     ...webSearchesOf(webSearchLimit(body), promptTokensEstimate + toolOverhead, true),
     ...(isManaged && { extendsPrompt: true }),
     logprobs: (body.top_logprobs ?? 0) > 0 || (body.include?.includes('message.output_text.logprobs') ?? false),

@@ -111,6 +111,7 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
     considered: [],
     seed: query.seed ?? '',
     arm: null,
+    emulatesFormat: true,
   }
   const options: Option[] = []
   const selectors = new Map<ModelRow, ModelSelector>()
@@ -215,7 +216,7 @@ function selectPinned(
   const able =
     isOnlyOption && !preferences?.requiresParameters
       ? options
-      : options.filter(option => !markIfUnsupported(context, option))
+      : options.filter(option => !markIfUnsupported(context, option)).sort((a, b) => a.emulated - b.emulated)
   if (only && able.length === 0)
     throw unsupportedError(inputs.upstreams, kind, only.target, request) ?? missingParameterError(options)
   if (preferences?.weights && !preferences.order && sort === 'score' && !stickyOption)
@@ -259,8 +260,38 @@ function joinModels(options: Option[], { joinsModels, sort }: Preferences): void
   options.sort(joinsModels ? compareBy[sort ?? 'score'] : (a, b) => a.late - b.late)
 }
 
-/** The options of an `auto` request. Throws 400 when no model can accept it. */
+/**
+ * The options of an `auto` request. Throws 400 when no model can accept it. Models that have the format of its answer come
+ * before those that are asked for it in another way: only where none can be used are these considered.
+ */
 function selectAutomatically(
+  context: RoutingContext,
+  selector: ModelSelector,
+  sticky: StickyTarget | null,
+): readonly Option[] {
+  const { features } = context
+  if (!features.jsonSchema && !features.jsonObject) return selectAmongAble(context, selector, sticky)
+  const { image, audio } = features.outputs
+  const isEmulated = !image && !audio && !context.preferences?.requiresParameters
+  context.emulatesFormat = false
+  try {
+    const found = selectAmongAble(context, selector, sticky)
+    if (found.length > 0 || !isEmulated) return found
+  } catch (error) {
+    if (!isEmulated || !(error instanceof GatewayError) || error.code !== 'unsupported_capability') throw error
+  } finally {
+    context.emulatesFormat = true
+  }
+  context.features = { ...features, jsonSchema: false, jsonObject: false }
+  if (context.excluded) context.excluded = []
+  try {
+    return selectAmongAble(context, selector, sticky)
+  } finally {
+    context.features = features
+  }
+}
+
+function selectAmongAble(
   context: RoutingContext,
   { sort }: ModelSelector,
   sticky: StickyTarget | null,

@@ -41,9 +41,21 @@ export type RoutingRecord = {
   candidates?: readonly Candidate[]
   attempts?: readonly RoutedAttempt[]
   batch?: string
+  guardrails?: GuardRecord
   /** `stored`: kept for equal requests; `miss`: not, as it was not whole or too large; `bypass`: the cache was not asked. */
   cache?: 'stored' | 'miss' | 'bypass'
 }
+
+/** What guardrails did with the texts of one side; absent members: nothing. */
+export type GuardedSide = {
+  /** How many values were masked. */
+  masked?: number
+  webhook?: 'allowed' | 'replaced' | 'failed_open' | 'failed_closed' | 'blocked'
+  /** The detector that blocked it. */
+  blocked?: string
+}
+/** The sides of a request that guardrails checked. */
+export type GuardRecord = { input?: GuardedSide; output?: GuardedSide }
 
 /** Maximum candidates and attempts that are logged. */
 export const maxCandidates = 8

@@ -12,6 +12,8 @@ export const eventTypes = [
   'budget.spend_alert',
   'key.blocked',
   'wallet.low_balance',
+  'auto_top_up.failed',
+  'auto_top_up.limit_reached',
   'webhook_endpoint.disabled',
   'log_export.paused',
   'log_export.gap',

@@ -136,6 +136,18 @@ const key: Wrong = {
   model_allowlist: ['gpt-4o', [''], [5], [null], {}],
   scopes: ['', 'chat,root', 5, ['chat'], null],
   learning: ['true', 1, null],
+  guardrails: [
+    true,
+    {},
+    { detectors: [], webhook: null, other_kinds: 'refuse' },
+    { detectors: [{ type: 'name', action: 'mask', on: 'input' }], webhook: null, other_kinds: 'refuse' },
+    {
+      detectors: [],
+      webhook: { url: 'https://example.com', on: 'both', timeout_ms: 60_000, on_failure: 'fail_open' },
+      other_kinds: 'refuse',
+    },
+    { detectors: [], webhook: { url: 'https://example.com', on: 'both', timeout_ms: 500 }, other_kinds: 'refuse' },
+  ],
   cache: [true, 60, {}, { ttl_s: 0 }, { ttl_s: 1.5 }, { ttl_s: 2_592_001 }, { ttl_s: 60, mode: 'exact' }],
   denied_service_tiers: ['flex', ['scale'], [5], {}, ['flex', 'flex', 'flex']],
   provider: ['openai', [], { zdr: 1 }, { weights: {} }, { timeout_ms: 5 }],

@@ -18,7 +18,7 @@ import { test } from '../support/test.ts'
 const table: [number, string, string[]][] = [
   [400, 'invalid_request_error', ['invalid_json', 'invalid_request', 'unknown_field', 'missing_field']],
   [400, 'invalid_request_error', ['consent_required', 'context_length_exceeded', 'unsupported_capability']],
-  [400, 'invalid_request_error', ['url_not_allowed']],
+  [400, 'invalid_request_error', ['url_not_allowed', 'guardrail_blocked']],
   [401, 'authentication_error', ['missing_api_key', 'invalid_api_key', 'revoked_api_key', 'expired_api_key']],
   [402, 'billing_error', ['insufficient_credits', 'monthly_spend_cap_reached']],
   [403, 'permission_error', ['insufficient_scope', 'model_not_allowed', 'email_not_verified', 'wrong_key_type']],
@@ -32,7 +32,7 @@ const table: [number, string, string[]][] = [
   [429, 'rate_limit_error', ['rate_limit_exceeded']],
   [500, 'internal_error', ['internal_error']],
   [502, 'upstream_error', ['upstream_error', 'upstream_invalid_response']],
-  [503, 'service_unavailable_error', ['no_provider_available', 'service_unavailable']],
+  [503, 'service_unavailable_error', ['no_provider_available', 'service_unavailable', 'guardrail_unavailable']],
   [504, 'upstream_error', ['upstream_timeout']],
 ]
 /** What only realtime sessions say (docs/decisions/realtime.md). */

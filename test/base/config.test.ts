@@ -7,6 +7,7 @@ import { type Config, ConfigError, loadConfig, nodeFault } from '../../shared/ba
 import { nearMisses } from '../../shared/base/near-misses.ts'
 import { variables } from '../../shared/base/variables.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
+import { fuzzRuns } from '../support/fuzz.ts'
 import { test } from '../support/test.ts'
 import { useFolder } from '../support/use.ts'
 
@@ -107,7 +108,7 @@ test('a name is near exactly when its letters differ by one, or by two in long n
       const meant = known.find(other => difference(given, other) <= (other.length > 12 ? 2 : 1))
       t.deepEqual(nearMisses([given], known, []), meant && meant !== given ? [[given, meant]] : [])
     }),
-    { numRuns: 500 },
+    { numRuns: fuzzRuns(500) },
   )
 })
 

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { findValue, insertMember, replaceValue } from '../../shared/providers/toolkit/json-value.ts'
+import { fuzzRuns } from '../support/fuzz.ts'
 import { test } from '../support/test.ts'
 
 type Json = Record<string, unknown>
@@ -79,7 +80,7 @@ test('a value that is found is the one that JSON.parse has there, and so are its
       t.is(slice.trim(), slice)
       return true
     }),
-    { numRuns: 500 },
+    { numRuns: fuzzRuns(500) },
   )
   t.pass()
 })
@@ -100,7 +101,7 @@ test('a value that is replaced changes nothing else, to the byte', t => {
       const after = bytes.length - found.end
       t.deepEqual(changed.subarray(changed.length - after), bytes.subarray(found.end))
     }),
-    { numRuns: 500 },
+    { numRuns: fuzzRuns(500) },
   )
   t.pass()
 })
@@ -116,7 +117,7 @@ test('a member that is inserted is the only difference', t => {
       ;(at(expected, path) as Json)['new one'] = 'said'
       t.true(isDeepStrictEqual(JSON.parse(changed.toString()), expected), text)
     }),
-    { numRuns: 500 },
+    { numRuns: fuzzRuns(500) },
   )
   t.pass()
 })

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { storable, storableJson } from '../../shared/wallet/storable-json.ts'
+import { fuzzRuns } from '../support/fuzz.ts'
 import { test } from '../support/test.ts'
 
 const text = fc.oneof(
@@ -32,7 +33,7 @@ test('JSON of storable texts is what the replacer makes of it', t => {
       // V8 may list the names of an object in another order when there is a replacer.
       t.deepEqual(JSON.parse(storableJson(events)), JSON.parse(JSON.stringify(events, storable)))
     }),
-    { numRuns: 2_000 },
+    { numRuns: fuzzRuns(2_000) },
   )
   t.pass()
 })
@@ -46,6 +47,6 @@ test('Postgres can store every text and every name in it', t => {
         return member
       })
     }),
-    { numRuns: 500 },
+    { numRuns: fuzzRuns(500) },
   )
 })

@@ -224,3 +224,18 @@ test.serial('held as one sum while a provider has it, and given back', async t =
   await hurried(doorOf(account), id)
   t.is(await chargedNano(world, account), 0)
 })
+
+test.serial('run by the gateway when a line asks for JSON that has to be checked', async t => {
+  const account = await world.gateway.account()
+  const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }
+  const asked = {
+    response_format: { type: 'json_schema', json_schema: { name: 'city', schema } },
+    plugins: [{ id: 'response-healing' }],
+  }
+  const lines = hello(gpt, 2).map(line => ({ ...line, body: { ...line.body, ...asked } }))
+  const { batch, results } = await hurried(doorOf(account), await created(doorOf(account), lines))
+  t.is(batch.provider, null)
+  t.deepEqual(lineFaults(idsOf(lines), results), [])
+  t.is(direct(openai), 2)
+  t.is(await chargedNano(world, account), costNano(results))
+})

@@ -101,7 +101,7 @@ test.serial(
     t.is(dataOf(whole.text).at(-1), '[DONE]')
     t.true(delivered > 0 && (await whole.nano()) > 0)
     const busy = json(200, { error: { message: 'Upstream is busy.', type: 'server_error', code: 'busy' } })
-  world.openai.next(busy, busy, busy)
+    world.openai.next(busy, busy, busy)
     const refused = await ask(path, saying('gpt-4.1', 'Hi', atOpenAi))
     t.is(refused.status, 502, refused.text)
     t.is(await refused.nano(), 0)

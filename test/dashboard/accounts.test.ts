@@ -436,6 +436,8 @@ test.serial('an invitation ends with the role of its author', async t => {
         visitor.json(`${auth}/organization/remove-member`, { body: { ...of, memberIdOrEmail: email } }),
     ],
     ['owner', 'owner', inviter => changeRole(inviter, 'admin')],
+    ['owner', 'billing', inviter => changeRole(inviter, 'admin')],
+    ['admin', 'member', inviter => changeRole(inviter, 'billing')],
     ['admin', 'member', inviter => changeRole(inviter, 'member')],
     ['admin', 'member', inviter => inviter.visitor.json(`${auth}/organization/leave`, { body: of })],
   ]
@@ -460,6 +462,33 @@ test.serial('an invitation ends with the role of its author', async t => {
   await join(gateway, guest.userId, organisationId, 'admin')
   const again = await guest.visitor.fetch(`${auth}/organization/accept-invitation`, { body: { invitationId } })
   t.is(again.status, 400, 'for an existing member')
+})
+
+test.serial('nobody gives a role with permissions that they lack, by change or by invitation', async t => {
+  const { visitor, organisationId } = await signUp(gateway)
+  const of = { organizationId: organisationId }
+  const [admin, payer, member] = [await signUp(gateway), await signUp(gateway), await signUp(gateway)]
+  await join(gateway, admin.userId, organisationId, 'admin')
+  await join(gateway, payer.userId, organisationId, 'billing')
+  await join(gateway, member.userId, organisationId, 'member')
+  const memberId = `mem_${member.userId}_${organisationId}`
+  const give = (giver: Visitor, role: string) =>
+    giver.fetch(`${auth}/organization/update-member-role`, { body: { ...of, memberId, role } })
+  const invite = (giver: Visitor, role: string) =>
+    giver.fetch(`${auth}/organization/invite-member`, { body: { ...of, email: `${role}@example.com`, role } })
+  for (const call of [give, invite]) {
+    t.is((await call(admin.visitor, 'billing')).status, 403)
+    t.is((await call(admin.visitor, 'member')).status, 200)
+    t.is((await call(payer.visitor, 'member')).status, 403)
+    t.is((await call(payer.visitor, 'billing')).status, 403)
+    t.is((await call(visitor, 'billing')).status, 200)
+  }
+  const own = { ...of, memberId: `mem_${admin.userId}_${organisationId}`, role: 'billing' }
+  const toThemselves = await admin.visitor.fetch(`${auth}/organization/update-member-role`, { body: own })
+  t.is(toThemselves.status, 403)
+  t.is((await give(admin.visitor, 'member')).status, 200, 'an admin may take the role away')
+  const { role } = await gateway.services.db.membership.findUniqueOrThrow({ where: { id: memberId } })
+  t.is(role, 'member')
 })
 
 test.serial('an organisation keeps an owner, however many of them leave at a time', async t => {

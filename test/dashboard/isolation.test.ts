@@ -2,6 +2,7 @@
 
 import { dashboardEndpoints } from '../../api/dashboard/routes/index.ts'
 import type { Endpoint } from '../../api/endpoint.ts'
+import { may, type Permission, roles } from '../../shared/base/roles.ts'
 import { errorCode, join, signUp, Visitor } from '../support/dashboard/dashboard.ts'
 import { fill } from '../support/dashboard/fixtures.ts'
 import { test } from '../support/test.ts'
@@ -12,9 +13,10 @@ const owner = use(test, () => signUp(gateway))
 const stranger = use(test, () => signUp(gateway))
 const filled = use(test, () => fill(gateway, owner.organisationId))
 
-const ofOrganisations = dashboardEndpoints.filter(({ access }) => typeof access === 'object' && 'role' in access)
+const ofOrganisations = dashboardEndpoints.filter(({ access }) => typeof access === 'object' && 'permission' in access)
 const ofOperators = dashboardEndpoints.filter(({ access }) => access === 'operator')
 const closed = dashboardEndpoints.filter(({ access }) => access !== 'public' && access !== 'visitor')
+const neededFor = ({ access }: Endpoint) => (access as { permission: Permission }).permission
 const nameOf = ({ method, path }: Endpoint) => `${method.toUpperCase()} ${path}`
 
 /** Calls a route with the ids of what the owner has, and a body that is right. */
@@ -88,16 +90,54 @@ test.serial('no list shows another organisation’s things', async t => {
   }
 })
 
-test.serial('403 below the role that a route needs', async t => {
+test.serial('403 for each role without the permission that a route needs', async t => {
   const { visitor, userId } = await signUp(gateway)
   await join(gateway, userId, owner.organisationId, 'member')
-  const needed = (endpoint: Endpoint) => (endpoint.access as { role: string }).role
-  for (const endpoint of ofOrganisations.filter(endpoint => needed(endpoint) !== 'member'))
-    t.is(await errorCode(await ask(visitor, endpoint, owner.organisationId)), 'insufficient_role', nameOf(endpoint))
   const { membership } = gateway.services.db
-  await membership.updateMany({ where: { userId, organisationId: owner.organisationId }, data: { role: 'admin' } })
-  for (const endpoint of ofOrganisations.filter(endpoint => needed(endpoint) === 'owner'))
-    t.is(await errorCode(await ask(visitor, endpoint, owner.organisationId)), 'insufficient_role', nameOf(endpoint))
+  for (const role of roles) {
+    await membership.updateMany({ where: { userId, organisationId: owner.organisationId }, data: { role } })
+    for (const endpoint of ofOrganisations.filter(endpoint => !may(role, neededFor(endpoint))))
+      t.is(await errorCode(await ask(visitor, endpoint, owner.organisationId)), 'insufficient_role', nameOf(endpoint))
+  }
+})
+
+/** What whoever sees and pays the organisation's money may call: each route is judged here once. */
+const ofMoney = [
+  'DELETE billing/card',
+  'GET billing',
+  'GET billing/auto-top-up',
+  'GET billing/ledger',
+  'GET billing/ledger.csv',
+  'GET billing/statement.pdf',
+  'GET billing/totals',
+  'GET budgets',
+  'GET members',
+  'GET top-ups',
+  'GET top-ups/{id}',
+  'GET usage',
+  'GET usage/groups',
+  'GET usage/groups.csv',
+  'GET usage/groups.jsonl',
+  'POST billing/card',
+  'POST top-ups',
+  'PUT billing/auto-top-up',
+]
+
+test.serial('the billing role sees and does money, and nothing else', async t => {
+  const { visitor, userId } = await signUp(gateway)
+  await join(gateway, userId, owner.organisationId, 'billing')
+  const allowed = ofOrganisations.filter(endpoint => may('billing', neededFor(endpoint)))
+  const shortName = (endpoint: Endpoint) => nameOf(endpoint).replace('/dashboard/api/organisations/{organisation}/', '')
+  t.deepEqual(allowed.map(shortName).sort(), ofMoney)
+  for (const endpoint of allowed.filter(({ method }) => method === 'get')) {
+    const answer = await ask(visitor, endpoint, owner.organisationId)
+    t.is(answer.status, 200, `${nameOf(endpoint)} ${await answer.text()}`)
+  }
+  const secrets = await gateway.services.db.apiKey.findMany({ where: { organisationId: owner.organisationId } })
+  for (const endpoint of allowed.filter(({ method }) => method === 'get')) {
+    const text = await (await ask(visitor, endpoint, owner.organisationId)).text()
+    for (const { hash } of secrets) t.false(text.includes(hash), `${nameOf(endpoint)} shows a key`)
+  }
 })
 
 test.serial('403 for non-operators, on every route of the operator area', async t => {

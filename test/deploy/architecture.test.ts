@@ -20,6 +20,7 @@ const layers: Record<string, number> = {
   'shared/payments': 5,
   'shared/feedback': 5,
   'shared/presets': 5,
+  'shared/guardrails': 5,
   'shared/routing': 6,
   'shared/platform.ts': 7,
   'shared/files': 8,

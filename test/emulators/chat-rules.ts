@@ -338,6 +338,28 @@ const deepseek: Rule[] = [
       tools?.length === 0 &&
       refused("Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead."),
   },
+  {
+    source: 'https://github.com/llm-exe/llm-exe/issues/662, https://github.com/UKGovernmentBEIS/inspect_ai/issues/4916',
+    refusal: ({ response_format: format }) =>
+      format?.type === 'json_schema' && refused('This response_format type is unavailable now'),
+  },
+  {
+    source: 'https://github.com/browserbase/stagehand/issues/1204',
+    refusal: ({ messages, response_format: format }) =>
+      format?.type === 'json_object' &&
+      !/json/i.test(JSON.stringify(messages)) &&
+      refused("Prompt must contain the word 'json' in some form to use 'response_format' of type 'json_object'."),
+  },
+  {
+    source:
+      'https://github.com/deepseek-ai/DeepSeek-V3/issues/1376, https://github.com/BerriAI/litellm/pull/37470: V4 thinks unless it is turned off',
+    refusal: ({ tool_choice: choice, thinking }) =>
+      choice !== undefined &&
+      choice !== 'auto' &&
+      choice !== 'none' &&
+      thinking?.type !== 'disabled' &&
+      refused('Thinking mode does not support this tool_choice'),
+  },
 ]
 
 const xai: Rule[] = [

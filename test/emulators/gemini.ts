@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { Emulator, events, json, type Recorded, type Reply } from './emulator.ts'
 import { generateFault, isSigning, signaturePrefix } from './gemini-rules.ts'
+import { schemaInPrompt } from './openai.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies are validated by the rules before they are read
 type Json = any
@@ -135,6 +136,8 @@ function answerText(body: Json, config: Json): string {
   const { parts } = body.contents.at(-1)
   const results = parts.filter((part: Json) => part.functionResponse).map((part: Json) => part.functionResponse)
   const text = results.length > 0 ? `Results: ${JSON.stringify(results)}` : lastText(body)
+  const asked = schemaInPrompt((body.systemInstruction?.parts ?? []).map((part: Json) => part.text ?? '').join('\n'))
+  if (asked) return JSON.stringify(instance(asked, text))
   if (config.responseMimeType !== 'application/json') return results.length > 0 ? text : `Echo: ${text}`
   const schema = config.responseJsonSchema ?? config.responseSchema
   return JSON.stringify(schema ? instance(schema, text) : { echo: text })

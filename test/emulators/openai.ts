@@ -194,9 +194,15 @@ function toolCalls({ messages, tools }: Body): Body[] | null {
   }))
 }
 
+/** The schema that a system prompt asks to answer by. */
+export function schemaInPrompt(system: string): Body {
+  const [, schema] = /JSON Schema:\n(\{.*\})/.exec(system) ?? []
+  return schema && JSON.parse(schema)
+}
+
 function answerTo(body: Body): Body {
   const calls = toolCalls(body)
-  const schema = body.response_format?.json_schema?.schema
+  const schema = body.response_format?.json_schema?.schema ?? schemaInPrompt(textOf(body.messages[0].content))
   const whole = calls ? '' : schema ? JSON.stringify(fakeInstance(schema)) : echoOf(body.messages)
   const limit = body.max_completion_tokens ?? body.max_tokens
   const text = limit ? whole.slice(0, limit * 4) : whole

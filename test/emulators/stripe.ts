@@ -1,6 +1,14 @@
-import { randomBytes } from 'node:crypto'
 import Stripe from 'stripe'
 import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
+import {
+  type CardBehaviour,
+  metadataOf,
+  newId,
+  type Payment,
+  presentCard,
+  presentPayment,
+  StripeCards,
+} from './stripe-cards.ts'
 
 export const secretKey = 'sk_test_emulated'
 export const webhookSecret = 'whsec_emulated'
@@ -17,29 +25,35 @@ export type Session = {
   paymentId: string
   form: URLSearchParams
 }
-type Payment = { id: string; amount: number; currency: string; metadata: Metadata }
+/** A page at which a card is saved for a customer; `cardId` once it is. */
+export type CardPage = { id: string; url: string; customer: string; metadata: Metadata; cardId: string | null }
 type Method = 'card' | 'us_bank_account'
 export type StripeEvent = { id: string; type: string; data: { object: Record<string, unknown> } }
 
 const known =
   /^(mode|allowed_payment_method_types\[\d\]|payment_method_options\[us_bank_account\]\[verification_method\]|line_items\[0\]\[(quantity|price_data\]\[(currency|unit_amount|product_data\]\[name))\]|adaptive_pricing\[enabled\]|customer_email|client_reference_id|metadata\[\w+\]|payment_intent_data\[(description|metadata\]\[\w+)\]|success_url|cancel_url)$/
+const knownOfCardPages =
+  /^(mode|currency|customer|allowed_payment_method_types\[\d\]|metadata\[\w+\]|setup_intent_data\[metadata\]\[\w+\]|success_url|cancel_url)$/
 const amountField = 'line_items[0][price_data][unit_amount]'
 const currencyField = 'line_items[0][price_data][currency]'
 
-/** Emulates Stripe checkouts: sessions with payments, by id and by idempotency key; and signed events. */
+/** Emulates Stripe: checkouts, saved cards and their charges, by id and by idempotency key; and signed events. */
 export class StripeEmulator {
   readonly sessions = new Map<string, Session>()
+  readonly cardPages = new Map<string, CardPage>()
+  readonly cards: StripeCards
   readonly #payments = new Map<string, Payment>()
   readonly #first = new Map<string, { body: string; answer: Reply }>()
   readonly #emulator: Emulator
 
-  private constructor(emulator: Emulator) {
+  private constructor(emulator: Emulator, now: () => number) {
     this.#emulator = emulator
+    this.cards = new StripeCards(this.#payments, refusal, now)
   }
 
-  static async start(): Promise<StripeEmulator> {
+  static async start(now = Date.now): Promise<StripeEmulator> {
     const emulator = await Emulator.start((request, response) => stripe.#answer(request)(request, response))
-    const stripe: StripeEmulator = new StripeEmulator(emulator)
+    const stripe: StripeEmulator = new StripeEmulator(emulator, now)
     return stripe
   }
 
@@ -54,6 +68,30 @@ export class StripeEmulator {
   /** The session of a top-up of ours. */
   sessionOf(topUpId: string): Session {
     return [...this.sessions.values()].find(({ metadata }) => metadata.top_up === topUpId)!
+  }
+
+  /** What a person does at the latest page of an organisation: saves a card. Returns the event that Stripe sends. */
+  saveCard(organisationId: string, behaviour: CardBehaviour, last4?: string): StripeEvent {
+    const page = [...this.cardPages.values()].findLast(({ metadata }) => metadata.card_of === organisationId)!
+    page.cardId = this.cards.save(page.customer, behaviour, last4).id
+    return event('checkout.session.completed', this.#presentPage(page, false))
+  }
+
+  /** What Stripe tells of a charge as it is now. */
+  chargeEvent(type: 'succeeded' | 'payment_failed' | 'requires_action' | 'canceled', paymentId: string): StripeEvent {
+    return event(`payment_intent.${type}`, structuredClone(presentPayment(this.#payments.get(paymentId)!)))
+  }
+
+  /** A charge that was open, as it ends. */
+  endCharge(paymentId: string, status: 'succeeded' | 'requires_payment_method'): void {
+    const payment = this.#payments.get(paymentId)!
+    payment.status = status
+    payment.amount_received = status === 'succeeded' ? payment.amount : 0
+  }
+
+  /** What Stripe does with idempotency keys after 24 hours at the earliest. */
+  forgetKeys(): void {
+    this.#first.clear()
   }
 
   /** Answers the coming requests otherwise, one each. */
@@ -115,8 +153,18 @@ export class StripeEmulator {
   #answer(request: Recorded): Reply {
     if (request.headers.authorization !== `Bearer ${secretKey}`)
       return refusal(401, { type: 'invalid_request_error', message: 'Invalid API Key provided' })
-    const [, , kind, , id] = /^\/v1\/(checkout\/)?(sessions|payment_intents)(\/(\w+))?$/.exec(request.path) ?? []
-    if (request.method === 'POST' && kind === 'sessions' && !id) return this.#once(request)
+    const [, , kind, , id, , action] =
+      /^\/v1\/(checkout\/)?(sessions|payment_intents|payment_methods|customers)(\/(\w+)(\/(\w+))?)?$/.exec(
+        request.path,
+      ) ?? []
+    if (request.method === 'POST' && (!id || action))
+      return this.#once(request, form => this.#write(form, kind, id, action))
+    if (request.method === 'GET' && kind === 'payment_intents' && !id) return this.cards.list(request.query)
+    const page = kind === 'sessions' ? this.cardPages.get(id!) : undefined
+    if (request.method === 'GET' && page) {
+      const isExpanded = request.query.get('expand[0]') === 'setup_intent.payment_method'
+      return json(200, this.#presentPage(page, isExpanded))
+    }
     const found = kind === 'sessions' ? this.sessions.get(id!) : this.#payments.get(id!)
     if (request.method !== 'GET' || !found)
       return refusal(404, {
@@ -124,19 +172,63 @@ export class StripeEmulator {
         code: 'resource_missing',
         message: `No such ${kind}: '${id}'`,
       })
-    return json(200, 'form' in found ? presented(found as Session) : { object: 'payment_intent', ...found })
+    return json(200, 'form' in found ? presented(found as Session) : presentPayment(found as Payment))
+  }
+
+  #write(form: URLSearchParams, kind?: string, id?: string, action?: string): Reply {
+    if (kind === 'sessions' && !id) return form.get('mode') === 'setup' ? this.#createPage(form) : this.#create(form)
+    if (kind === 'customers' && !id) return this.cards.createCustomer(form)
+    if (kind === 'payment_intents' && !id) return this.cards.charge(form)
+    if (kind === 'payment_intents' && action === 'cancel') return this.cards.cancel(id!)
+    if (kind === 'payment_methods' && action === 'detach') return this.cards.detach(id!)
+    return refusal(404, { type: 'invalid_request_error', message: 'Unrecognized request URL' })
   }
 
   /** Replays the first response to an idempotency key; rejects a different request with the same key. */
-  #once(request: Recorded): Reply {
-    const key = String(request.headers['idempotency-key'])
+  #once(request: Recorded, write: (form: URLSearchParams) => Reply): Reply {
+    const key = request.headers['idempotency-key'] as string | undefined
     const body = request.raw.toString()
+    if (key === undefined) return write(new URLSearchParams(body))
+    const whole = `${request.path}?${body}`
     const first = this.#first.get(key)
-    if (first && first.body !== body)
+    if (first && first.body !== whole)
       return refusal(400, { type: 'idempotency_error', message: 'Keys for idempotent requests can only be used once.' })
-    const answer = first?.answer ?? this.#create(new URLSearchParams(body))
-    this.#first.set(key, { body, answer })
+    const answer = first?.answer ?? write(new URLSearchParams(body))
+    this.#first.set(key, { body: whole, answer })
     return answer
+  }
+
+  #createPage(form: URLSearchParams): Reply {
+    const strange = [...form.keys()].find(field => !knownOfCardPages.test(field))
+    if (strange) return refusal(400, { type: 'invalid_request_error', code: 'parameter_unknown', param: strange })
+    if (!form.has('currency') && !form.has('allowed_payment_method_types[0]'))
+      return refusal(400, { type: 'invalid_request_error', code: 'parameter_missing', param: 'currency' })
+    const customer = form.get('customer')
+    const refused = this.cards.refuseCustomer(customer)
+    if (refused) return refused
+    const id = newId('cs_test')
+    const page = { id, url: `${this.url}/setup/${id}`, customer: customer!, metadata: metadataOf(form, 'metadata') }
+    this.cardPages.set(id, { ...page, cardId: null })
+    return json(200, this.#presentPage(this.cardPages.get(id)!, false))
+  }
+
+  #presentPage({ id, url, customer, metadata, cardId }: CardPage, isExpanded: boolean): Record<string, unknown> {
+    const card = cardId === null ? null : this.cards.cards.get(cardId)!
+    const intent = { id: `seti_${id}`, object: 'setup_intent', payment_method: card && presentCard(card) }
+    return {
+      ...{
+        id,
+        object: 'checkout.session',
+        mode: 'setup',
+        url,
+        customer,
+        metadata,
+        currency: 'usd',
+        amount_total: null,
+      },
+      ...{ payment_intent: null, payment_status: 'no_payment_required', status: card ? 'complete' : 'open' },
+      setup_intent: isExpanded ? intent : intent.id,
+    }
   }
 
   #create(form: URLSearchParams): Reply {
@@ -176,15 +268,6 @@ function presented({ id, url, amount, currency, metadata }: Session) {
 
 function refusal(status: number, error: object): Reply {
   return json(status, { error })
-}
-
-function metadataOf(form: URLSearchParams, field: string): Metadata {
-  const own = [...form].filter(([name]) => name.startsWith(`${field}[`))
-  return Object.fromEntries(own.map(([name, value]) => [name.slice(field.length + 1, -1), value]))
-}
-
-function newId(prefix: string): string {
-  return `${prefix}_${randomBytes(12).toString('hex')}`
 }
 
 /** An event around an object. */

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { type RetryBudget, RetryPlan } from '../../shared/engine/failover.ts'
 import type { Target } from '../../shared/providers/contract.ts'
 import { type FailureReason, ProviderError } from '../../shared/providers/provider-error.ts'
+import { fuzzRuns } from '../support/fuzz.ts'
 import { test } from '../support/test.ts'
 
 const patience: RetryBudget = { attempts: 5, budgetMs: 90_000, pauseMs: 10_000 }
@@ -250,6 +251,6 @@ test('backoff grows, is jittered between half and all of it, and every plan ends
       t.true(attempts >= 1 && attempts <= limits.attempts)
       t.true(pausedMs <= limits.pauseMs)
     }),
-    { numRuns: 500 },
+    { numRuns: fuzzRuns(500) },
   )
 })

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { type Line, splitLines } from '../../shared/io/lines.ts'
+import { fuzzRuns } from '../support/fuzz.ts'
 import { test } from '../support/test.ts'
 
 const max = 1024
@@ -102,7 +103,7 @@ test('however a body is cut, its lines are those of the whole, and each can be b
       t.deepEqual(rest, lines.slice(number))
     }
   })
-  await fc.assert(property, { numRuns: 300 })
+  await fc.assert(property, { numRuns: fuzzRuns(300) })
 })
 
 /** Copies of the parts of a body that is cut at some places. */

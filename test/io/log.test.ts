@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { createLog, requestLogger } from '../../shared/io/log.ts'
+import { fuzzRuns } from '../support/fuzz.ts'
 import { test } from '../support/test.ts'
 
 /** A log whose lines are kept, without their times. */
@@ -40,7 +41,7 @@ test('the line of a request is what the logger writes of it, whatever its fields
     log.info(fields, 'request')
     t.deepEqual([kept.length, kept[0]], [2, kept[1]])
   })
-  fc.assert(property, { numRuns: 3_000 })
+  fc.assert(property, { numRuns: fuzzRuns(3_000) })
 })
 
 test('an error among the fields is reduced to its text, and a circle is written as the logger writes it', t => {

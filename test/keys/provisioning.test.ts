@@ -68,6 +68,7 @@ test('201 with the defaults of every field, and the secret this once', async t =
     scopes: '*',
     learning: true,
     cache: null,
+    guardrails: null,
     denied_service_tiers: null,
     provider: null,
     own_keys: 'shared',

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { soundFormats } from '../../shared/kinds/sound.ts'
 import { awaitFirstFrame } from '../../shared/media/first-frame.ts'
 import { ProviderError } from '../../shared/providers/provider-error.ts'
+import { fuzzRuns } from '../support/fuzz.ts'
 import { sound } from '../support/media/sounds.ts'
 import { test } from '../support/test.ts'
 
@@ -93,7 +94,7 @@ test('a ProviderError for any bytes that are none of the format, and no more tha
           return error instanceof ProviderError && state.closed === 1
         }
       }),
-      { numRuns: 1_000 },
+      { numRuns: fuzzRuns(1_000) },
     ),
   )
   const endless = inPieces(Buffer.concat([Buffer.from('OggS\0'), Buffer.alloc(4 * 1024 * 1024)]), [65_536])

@@ -1,4 +1,19 @@
-import type { NamedTests } from './named.ts'
+/** As failoverbench has them: whole, whole with a flaw, a bounded and clean error, anything else. */
+export type Verdict = 'pass' | 'partial' | 'safe' | 'fail'
+
+/** A fault or a complaint, and the tests that show what becomes of it. */
+export type NamedTests = {
+  name: string
+  /** Where others report it. */
+  seenAt?: string
+  /** What others come to. */
+  peers?: Record<string, Verdict>
+  /** What it comes to when its tests pass, where that is not a pass. */
+  verdict?: Verdict
+  note?: string
+  /** By file, below `test`, and title, in which `*` stands for what differs from case to case. */
+  tests: readonly (readonly [file: string, title: string])[]
+}
 
 const chat = 'chat/complaints.test.ts'
 

@@ -4,26 +4,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { expectedOutcome, tableFaults } from '../support/chat/fault-table.ts'
-import { complaints } from './complaints.ts'
+import { complaints, type NamedTests, type Verdict } from './complaints.ts'
 
 const tests = join(import.meta.dirname, '..')
-
-/** As failoverbench has them: whole, whole with a flaw, a bounded and clean error, anything else. */
-export type Verdict = 'pass' | 'partial' | 'safe' | 'fail'
-
-/** A fault or a complaint, and the tests that show what becomes of it. */
-export type NamedTests = {
-  name: string
-  /** Where others report it. */
-  seenAt?: string
-  /** What others come to. */
-  peers?: Record<string, Verdict>
-  /** What it comes to when its tests pass, where that is not a pass. */
-  verdict?: Verdict
-  note?: string
-  /** By file, below `test`, and title, in which `*` stands for what differs from case to case. */
-  tests: readonly (readonly [file: string, title: string])[]
-}
 
 export type NamedResult = Omit<NamedTests, 'tests'> & { verdict: Verdict; ran: number; failed: string[] }
 

@@ -8,6 +8,7 @@ import type { RealtimeMeter, RealtimeUse, WorkRequest } from '../../shared/provi
 import { delegatedUsage } from '../emulators/openai-live.ts'
 import { usualUsage } from '../emulators/openai-realtime.ts'
 import { monotonicAt } from '../support/clocks/monotonic.ts'
+import { fuzzRuns } from '../support/fuzz.ts'
 import { silence } from '../support/realtime/talks.ts'
 import { test } from '../support/test.ts'
 
@@ -229,7 +230,7 @@ test('any bytes and any events are read without a throw, and nothing absurd come
         t.true((meter.sessionSeconds ?? 0) <= 86_400)
       }
     }),
-    { numRuns: 300 },
+    { numRuns: fuzzRuns(300) },
   )
   t.pass()
 })

@@ -4,6 +4,7 @@ import type { Catalog } from '../../shared/catalog/catalog.ts'
 import { modes } from '../../shared/keys/policy.ts'
 import type { Decision } from '../../shared/routing/router.ts'
 import type { Candidate } from '../../shared/wallet/routing-record.ts'
+import { fuzzRuns } from '../support/fuzz.ts'
 import { anyCase, type Case, catalogOf } from '../support/routing/arbitraries.ts'
 import { decide, idsOf, livingWorld, policyOf, worldWith } from '../support/routing/routing.ts'
 import { test } from '../support/test.ts'
@@ -68,7 +69,7 @@ test('auto: after the first model come the next best by score, each at its best 
       t.deepEqual(scores.slice(0, -1), expected.slice(0, -1))
       if (others.length > 0) t.true(scores.at(-1)! <= expected.at(-1)!)
     }),
-    { numRuns: 400 },
+    { numRuns: fuzzRuns(400) },
   )
 })
 

@@ -210,6 +210,9 @@ test.serial('what is stated of a server is what requests can ask for, and not kn
     const { data } = (await (await first.fetch('/v1/models', { key: live })).json()) as { data: unknown[] }
     return (data as { id: string; provider_terms: object[] }[]).find(({ id }) => id === 'attic-chat')!.provider_terms
   }
+  // The key stays when a command does not give one.
+  const server = { base_url: `${openai.url}/v1`, models: [row], api_key: serverKey }
+  t.is((await fetch('/servers/attic', 'POST', server)).status, 200)
   await add()
   t.deepEqual(await terms(), [{ provider: 'attic', data_collection: null, zdr: null, quantization: 'fp8' }])
   t.is((await ask({ quantizations: ['fp8'] })).status, 200)

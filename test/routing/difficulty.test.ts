@@ -7,6 +7,7 @@ import { type DifficultyWeights, difficultyOf, learnedScore, sumOf } from '../..
 import weights from '../../shared/routing/difficulty-weights.json' with { type: 'json' }
 import { chatFeatures } from '../../shared/routing/features.ts'
 import { cueNames, readPrompt } from '../../shared/routing/prompt-cues.ts'
+import { fuzzRuns } from '../support/fuzz.ts'
 import { test } from '../support/test.ts'
 
 function difficulty(content: unknown, more: object = {}, learned?: DifficultyWeights): number {
@@ -216,7 +217,7 @@ test('between 0 and 1 for any request', t => {
       const value = difficulty('', request)
       t.true(value >= 0 && value <= 1, String(value))
     }),
-    { numRuns: 300 },
+    { numRuns: fuzzRuns(300) },
   )
 })
 

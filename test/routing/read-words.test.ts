@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { type CueName, cueNames, readPrompt, writeCues } from '../../shared/routing/prompt-cues.ts'
 import { takeWords } from '../../shared/routing/read-words.ts'
+import { fuzzRuns } from '../support/fuzz.ts'
 import { test } from '../support/test.ts'
 
 const pieces = [
@@ -48,7 +49,7 @@ test('a text of ASCII is read as by the reader of any text, which a character be
       t.is(sentences, text.match(/[.!?](?=[\s"]|$)/g)?.length ?? 0)
       t.deepEqual([noNames, noSentences], [null, null])
     }),
-    { numRuns: 3_000 },
+    { numRuns: fuzzRuns(3_000) },
   )
 })
 

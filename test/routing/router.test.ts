@@ -59,14 +59,8 @@ const refused: [title: string, body: object, code: string, param: string][] = [
     'tools',
   ],
   [
-    '400 for a schema that the model cannot serve',
-    { model: 'qwen3-32b', response_format: schema },
-    'unsupported_capability',
-    'response_format',
-  ],
-  [
-    '400 for JSON mode that the model cannot serve',
-    { model: 'gemini-3-pro-image', response_format: { type: 'json_object' } },
+    '400 for JSON of a model that is to draw, but has no such format',
+    { model: 'gemini-3-pro-image', modalities: ['image', 'text'], response_format: { type: 'json_object' } },
     'unsupported_capability',
     'response_format',
   ],
@@ -190,6 +184,26 @@ test('auto keeps to the allowlist, to what serves chat and to what the request n
     const allowed = new Set(decide({ mode }, { policy }).targets.map(({ model }) => model.id))
     t.deepEqual([...allowed].sort(), ['claude-haiku-4-5', 'gpt-5-mini'])
   }
+})
+
+test('providers that have the format of the answer precede those that are asked for it in another way', t => {
+  const asked = { model: 'gpt-oss-120b', response_format: schema, provider: { order: ['groq'] } }
+  t.is(decide(asked).targets[0]!.provider.name, 'groq')
+  const streamed = decide({ ...asked, stream: true }).targets.map(({ provider }) => provider.name)
+  t.not(streamed[0], 'groq', 'it streams no answer by a schema')
+  const alone = { ...asked, stream: true, provider: { only: ['groq'] } }
+  t.is(decide(alone).targets[0]!.provider.name, 'groq')
+  t.throws(() => decide({ ...alone, provider: { only: ['groq'], require_parameters: true } }), {
+    message: /require_parameters/,
+  })
+  const policy = policyOf({ allowlist: new Set(['gpt-oss-120b', 'qwen3-32b']) })
+  t.is(decide({ response_format: schema }, { policy }).targets[0]!.model.id, 'gpt-oss-120b')
+  const without = policyOf({ allowlist: new Set(['qwen3-32b']) })
+  t.is(
+    decide({ response_format: schema }, { policy: without }).targets[0]!.model.id,
+    'qwen3-32b',
+    'none has the format',
+  )
 })
 
 test('auto passes over a model whose provider cannot express the request, and says so', t => {

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { allows, authorise, scopes } from '../../shared/keys/policy.ts'
+import { fuzzRuns } from '../support/fuzz.ts'
 import { policyOf } from '../support/routing/routing.ts'
 import { test } from '../support/test.ts'
 
@@ -19,5 +20,5 @@ test('a key is allowed what it would not be refused', t => {
     if (allows(policy, scope, nowMs)) t.notThrows(() => authorise(policy, scope, nowMs))
     else t.throws(() => authorise(policy, scope, nowMs))
   })
-  fc.assert(property, { numRuns: 500 })
+  fc.assert(property, { numRuns: fuzzRuns(500) })
 })

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
+import { may } from '../../../shared/base/roles.ts'
 import type { Platform } from '../../../shared/platform.ts'
-import { hasRole } from '../../auth/roles.ts'
 import type { Validated } from '../../endpoint.ts'
 import { type Keys, readWorkKeys } from '../queries/work.ts'
 import type { WorkKey } from '../wire/jobs.ts'
@@ -22,7 +22,7 @@ export function presentWorkKey(keys: Keys, { keyId }: Pick<Work, 'keyId'>): Work
 /** Administrators may cancel any work; members, the work of test keys and of their own keys. */
 export function mayCancel({ person, role }: Viewer, work: Work, keys: Keys): boolean {
   const isOwn = keys.get(work.keyId)?.createdById === person.id
-  return work.environment === 'test' || isOwn || hasRole(role, 'admin')
+  return work.environment === 'test' || isOwn || may(role, 'manage')
 }
 
 /** Throws 403 unless `mayCancel`. */

@@ -8,7 +8,7 @@ import { readUsageFilter, usageBound, usageFields } from '../queries/usage-filte
 import type { Activity, Periods, UsageEnvironment } from '../wire/usage.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
-const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const shared = { tag: 'Dashboard', access: { permission: 'use' } } as const
 const maxPeriods = 1_000
 
 const activity = endpoint({

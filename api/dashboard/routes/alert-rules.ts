@@ -9,8 +9,8 @@ import { presentDelivery } from '../present/present-delivery.ts'
 import type { AlertRuleAnswer, AlertRulesAnswer, ChannelTestAnswer } from '../wire/alert-rules.ts'
 
 const base = '/dashboard/api/organisations/{organisation}/alerts/rules'
-const forMembers = { tag: 'Dashboard', access: { role: 'member' } } as const
-const forAdmins = { tag: 'Dashboard', access: { role: 'admin' } } as const
+const forMembers = { tag: 'Dashboard', access: { permission: 'use' } } as const
+const forAdmins = { tag: 'Dashboard', access: { permission: 'manage' } } as const
 const defaultMinRequests = 20
 /** Tests by email, which other members get as well, of an organisation. */
 const emailTests = { windowS: 3_600, max: 10 }

@@ -14,7 +14,7 @@ import type { AlertSettings, AlertsAnswer, RaisedAlert } from '../wire/alerts.ts
 const shared = {
   tag: 'Dashboard',
   path: '/dashboard/api/organisations/{organisation}/alerts',
-  access: { role: 'admin' },
+  access: { permission: 'manage' },
 } as const
 
 async function present({ db }: Platform, organisationId: string, fields: AlertFields): Promise<AlertSettings> {
@@ -63,7 +63,7 @@ function presentAlert(alert: Alert, organisation: string): RaisedAlert {
 
 const listAlerts = endpoint({
   ...shared,
-  access: { role: 'member' },
+  access: { permission: 'use' },
   method: 'get',
   path: `${shared.path}/history`,
   summary: 'List the alerts that were raised',

@@ -19,7 +19,7 @@ import { readWorkKeys } from '../queries/work.ts'
 import type { Attention, Notice, OutageNotice } from '../wire/usage.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
-const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const shared = { tag: 'Dashboard', access: { permission: 'use' } } as const
 const hourMs = 3_600_000
 /** Of each kind. */
 const maxNotices = 10

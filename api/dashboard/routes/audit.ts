@@ -12,7 +12,7 @@ import type { AuditAnswer } from '../wire/audit.ts'
 /** An audit log: where its routes are, who may read it, and which entries it has. */
 type Log = {
   base: string
-  access: { role: 'admin' } | 'operator'
+  access: { permission: 'manage' } | 'operator'
   entries: string
   viewer: 'member' | 'operator'
   scopeOf: (request: Pick<Validated<unknown, unknown>, 'organisationId'>) => Prisma.AuditEventWhereInput
@@ -20,7 +20,7 @@ type Log = {
 
 const ofOrganisation: Log = {
   base: '/dashboard/api/organisations/{organisation}',
-  access: { role: 'admin' },
+  access: { permission: 'manage' },
   entries: 'what changed in the organisation',
   viewer: 'member',
   scopeOf: ({ organisationId }) => ({ organisationId }),

@@ -14,7 +14,7 @@ import { findKeyId, readWorkKeys } from '../queries/work.ts'
 import type { BatchDetail, BatchErrors, BatchesPage, BatchFileName } from '../wire/batches.ts'
 
 const base = '/dashboard/api/organisations/{organisation}/batches'
-const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const shared = { tag: 'Dashboard', access: { permission: 'use' } } as const
 const statuses = [...unfinished, 'completed', 'failed', 'cancelled', 'expired'] as const
 /** Bytes of the error file to read for its first lines. */
 const previewBytes = 256 * 1024

@@ -33,9 +33,10 @@ import type {
 } from '../wire/billing.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
-const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
-const minimumUsd = 5
-const maximumUsd = 10_000
+const shared = { tag: 'Dashboard', access: { permission: 'view_money' } } as const
+/** Of one payment. */
+export const minimumUsd = 5
+export const maximumUsd = 10_000
 /** Timeout for adding up a period of many millions of charges. */
 const summing = { ms: 6_000, param: 'from' }
 const maxDays = 366
@@ -62,7 +63,7 @@ const createTopUp = endpoint({
   method: 'post',
   path: `${base}/top-ups`,
   summary: 'Create a top-up',
-  access: { role: 'owner' },
+  access: { permission: 'pay' },
   body: z.strictObject({
     amount_usd: z.number().min(minimumUsd).max(maximumUsd).multipleOf(0.01).describe('In whole cents.'),
   }),
@@ -83,8 +84,8 @@ const listTopUps = endpoint({
   query: z.strictObject(paging),
   answers: { 200: { description: 'A page of top-ups.' } },
   handle({ services, organisationId, query }): Promise<TopUpsPage> {
-    // A payment without a checkout page never started.
-    const where = { organisationId, checkoutSessionId: { not: null } }
+    // One of a person without a checkout page never started.
+    const where = { organisationId, OR: [{ checkoutSessionId: { not: null } }, { automatic: true }] }
     return readPage(
       query,
       ({ limit, order, after }) =>
@@ -130,6 +131,8 @@ async function presentTopUps({ db }: Platform, rows: TopUpRow[]): Promise<TopUp[
     available_at: releases.get(topUpCause(row.id, 'payment'))?.toISOString() ?? null,
     created_at: row.createdAt.toISOString(),
     created_by: emails.get(row.userId ?? '') ?? null,
+    automatic: row.automatic,
+    failure: row.failureCode,
   }))
 }
 

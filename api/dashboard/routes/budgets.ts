@@ -5,13 +5,13 @@ import type { BudgetsAnswer } from '../wire/members.ts'
 const path = '/dashboard/api/organisations/{organisation}/budgets'
 const shared = {
   tag: 'Dashboard',
-  access: { role: 'admin' },
+  access: { permission: 'manage' },
   answers: { 200: { description: 'All budgets.' } },
 } as const
 
 const list = endpoint({
   ...shared,
-  access: { role: 'member' },
+  access: { permission: 'view_money' },
   method: 'get',
   path,
   summary: 'List the budgets of the organisation and its members',

@@ -15,7 +15,7 @@ import type { KeyAnswer } from '../wire/keys.ts'
 import { findKey, presentOne } from './keys.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
-const shared = { tag: 'Dashboard', access: { role: 'admin' } } as const
+const shared = { tag: 'Dashboard', access: { permission: 'manage' } } as const
 
 function present({ sealer }: Platform, fields: ContentSettingsFields): ContentSettings {
   return {

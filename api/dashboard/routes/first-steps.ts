@@ -15,7 +15,7 @@ const createFirstKey = endpoint({
   path: `${base}/first-key`,
   tag: 'Dashboard',
   summary: 'Create the organisation’s first test key, also before the email address is confirmed',
-  access: { role: 'owner' },
+  access: { permission: 'own' },
   answers: { 201: { description: 'The key with its secret, which is shown only once.' } },
   errors: ['email_not_verified', 'quota_exceeded', 'service_unavailable'],
   handle(request): Promise<KeySecretAnswer> {
@@ -40,7 +40,7 @@ const readFirstRequest = endpoint({
   path: `${base}/first-request`,
   tag: 'Dashboard',
   summary: 'Retrieve the latest request, which the first steps wait for',
-  access: { role: 'member' },
+  access: { permission: 'use' },
   answers: { 200: { description: 'The request, or null before the first one.' } },
   async handle({ services: { db }, organisationId }): Promise<FirstRequestAnswer> {
     const row = await db.generation.findFirst({

@@ -4,6 +4,7 @@ import { alertRulesRoutes } from './alert-rules.ts'
 import { alertsRoutes } from './alerts.ts'
 import { attentionRoutes } from './attention.ts'
 import { auditRoutes } from './audit.ts'
+import { autoTopUpRoutes } from './auto-top-up.ts'
 import { batchRoutes } from './batches.ts'
 import { billingRoutes } from './billing.ts'
 import { budgetRoutes } from './budgets.ts'
@@ -51,6 +52,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...memberRoutes,
   ...budgetRoutes,
   ...billingRoutes,
+  ...autoTopUpRoutes,
   ...modelsRoutes,
   ...playgroundRoutes,
   ...presetsRoutes,

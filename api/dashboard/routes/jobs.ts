@@ -16,7 +16,7 @@ import { findKeyId, readWorkKeys } from '../queries/work.ts'
 import type { JobDetail, JobsPage } from '../wire/jobs.ts'
 
 const base = '/dashboard/api/organisations/{organisation}/jobs'
-const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const shared = { tag: 'Dashboard', access: { permission: 'use' } } as const
 const kinds = [...Object.keys(queuedKinds), delayedKind] as const
 const unfinished = ['queued', 'in_progress'] as const
 const statuses = [...unfinished, 'completed', 'failed', 'cancelled', 'expired'] as const

@@ -1,11 +1,11 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
+import { may } from '../../../shared/base/roles.ts'
 import { monthOf } from '../../../shared/base/time.ts'
 import type { ApiKey } from '../../../shared/generated/prisma/client.ts'
 import { presentContentSetting } from '../../../shared/keys/content-logging.ts'
 import { keyPatch, keyRoll, newKey } from '../../../shared/keys/key-requests.ts'
 import type { Platform } from '../../../shared/platform.ts'
-import { hasRole } from '../../auth/roles.ts'
 import { endpoint, type Validated } from '../../endpoint.ts'
 import { keysQuery } from '../../routes/keys.ts'
 import { type Page, readPage } from '../../routes/paging.ts'
@@ -16,7 +16,7 @@ import type { DashboardKey, KeyAnswer, KeySecretAnswer, KeysAnswer } from '../wi
 type Request = Pick<Validated<unknown, unknown>, 'services' | 'organisationId' | 'person' | 'role'>
 
 const base = '/dashboard/api/organisations/{organisation}/keys'
-const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const shared = { tag: 'Dashboard', access: { permission: 'use' } } as const
 const secretOnce = 'The key with its secret, which is shown only once.'
 
 /** Presents keys to a person of their organisation. */
@@ -41,7 +41,7 @@ async function present({ services, person, role }: Request, rows: ApiKey[]): Pro
     content_logging: presentContentSetting(row),
     cap_refused_at: capRefusals.get(row.id)?.toISOString() ?? null,
     cache_hit_share: shares.get(row.id) ?? null,
-    may_manage: role !== null && (row.createdById === person.id || hasRole(role, 'admin')),
+    may_manage: role !== null && (row.createdById === person.id || may(role, 'manage')),
   }))
 }
 
@@ -78,7 +78,7 @@ export function findKey({ services, organisationId, params }: KeyRequest): Promi
 async function findManageable(request: KeyRequest): Promise<string> {
   const { person, role } = request
   const { hash, createdById } = await findKey(request)
-  if (createdById === person.id || hasRole(role, 'admin')) return hash
+  if (createdById === person.id || may(role, 'manage')) return hash
   throw new GatewayError(
     'insufficient_role',
     'Members manage the keys they created. An administrator of the organisation can change this one.',

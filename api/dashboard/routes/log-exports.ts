@@ -18,7 +18,7 @@ type Exporter = { base: string; access: Access; ownerOf(organisationId: string):
 const organisations: Exporter = {
   base: '/dashboard/api/organisations/{organisation}/log-exports',
   // Addresses of receivers may contain secrets.
-  access: { role: 'admin' },
+  access: { permission: 'manage' },
   ownerOf: organisationId => organisationId,
 }
 const operators: Exporter = { base: '/dashboard/api/operator/log-exports', access: 'operator', ownerOf: () => null }

@@ -1,8 +1,8 @@
 import { usdFromNano } from '../../../shared/base/money.ts'
+import { may, type Role } from '../../../shared/base/roles.ts'
 import { monthOf } from '../../../shared/base/time.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { maxMembers } from '../../auth/accounts.ts'
-import { hasRole, type Role } from '../../auth/roles.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { MembersAnswer } from '../wire/members.ts'
 
@@ -12,7 +12,7 @@ const list = endpoint({
   tag: 'Dashboard',
   summary: 'List members with their API keys and what these spent this month',
   description: 'When members were last active and whether they use two factors is for administrators.',
-  access: { role: 'member' },
+  access: { permission: 'view_money' },
   answers: { 200: { description: 'All members, oldest first.' } },
   async handle({ services, organisationId, role: viewer }): Promise<MembersAnswer> {
     const rows = await services.db.membership.findMany({
@@ -21,7 +21,7 @@ const list = endpoint({
       orderBy: [{ createdAt: 'asc' }, { id: 'asc' }],
       take: maxMembers,
     })
-    const mayWatch = hasRole(viewer, 'admin')
+    const mayWatch = may(viewer, 'manage')
     const userIds = rows.map(({ userId }) => userId)
     const [keys, withPassword] = await Promise.all([
       sumKeys(services, organisationId),

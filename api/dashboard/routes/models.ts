@@ -14,7 +14,7 @@ const listModels = endpoint({
   path: '/dashboard/api/organisations/{organisation}/models',
   tag: 'Dashboard',
   summary: 'List models with their providers and availability',
-  access: { role: 'member' },
+  access: { permission: 'use' },
   answers: { 200: { description: 'The models.' } },
   handle({ services }): ModelsAnswer {
     const models = [...services.catalog.models.values()].filter(({ disabled }) => !disabled)

@@ -3,6 +3,7 @@ import type { Endpoint } from '../../endpoint.ts'
 import { findOrganisation } from '../../operator/flags.ts'
 import { activityRoutes } from './activity.ts'
 import { auditRoutes } from './audit.ts'
+import { autoTopUpRoutes } from './auto-top-up.ts'
 import { billingRoutes } from './billing.ts'
 import { keysRoutes } from './keys.ts'
 import { requestListRoutes } from './request-list.ts'
@@ -15,7 +16,14 @@ const ofOperators = '/dashboard/api/operator/organisations/{organisation}'
 
 /** What an operator sees of any organisation (docs/decisions/operator-views.md). */
 const figures = ['activity', 'usage', 'usage/groups', 'usage/groups.csv', 'usage/groups.jsonl']
-const money = ['billing/ledger', 'billing/ledger.csv', 'billing/statement.pdf', 'billing/totals', 'top-ups']
+const money = [
+  'billing/auto-top-up',
+  'billing/ledger',
+  'billing/ledger.csv',
+  'billing/statement.pdf',
+  'billing/totals',
+  'top-ups',
+]
 const records = [
   'keys',
   'keys/{key}',
@@ -30,7 +38,7 @@ const records = [
 const audited = ['requests', 'requests/{id}']
 
 const routes = [
-  ...[activityRoutes, usageRoutes, usageGroupRoutes, billingRoutes],
+  ...[activityRoutes, usageRoutes, usageGroupRoutes, billingRoutes, autoTopUpRoutes],
   ...[keysRoutes, auditRoutes, requestListRoutes, requestsRoutes],
 ].flat()
 

@@ -5,8 +5,8 @@ import { currentVersion, nameOf, presentPreset, presentVersion } from '../../rou
 import type { PresetAnswer, PresetsAnswer, PresetVersionsAnswer } from '../wire/presets.ts'
 
 const base = '/dashboard/api/organisations/{organisation}/presets'
-const forMembers = { tag: 'Dashboard', access: { role: 'member' } } as const
-const forAdmins = { tag: 'Dashboard', access: { role: 'admin' } } as const
+const forMembers = { tag: 'Dashboard', access: { permission: 'use' } } as const
+const forAdmins = { tag: 'Dashboard', access: { permission: 'manage' } } as const
 const onePreset = { 200: { description: 'The preset.' } }
 
 export const presetsRoutes = [

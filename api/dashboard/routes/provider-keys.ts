@@ -3,7 +3,7 @@ import { endpoint } from '../../endpoint.ts'
 import type { ProviderKeyAnswer, ProviderKeysAnswer } from '../wire/provider-keys.ts'
 
 const base = '/dashboard/api/organisations/{organisation}/provider-keys'
-const forAdmins = { tag: 'Dashboard', access: { role: 'admin' } } as const
+const forAdmins = { tag: 'Dashboard', access: { permission: 'manage' } } as const
 const answers = { 200: { description: 'The key, without its secret.' } }
 
 const listKeys = endpoint({

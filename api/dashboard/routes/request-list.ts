@@ -49,7 +49,7 @@ import type { RequestCount, RequestsPage } from '../wire/requests.ts'
  */
 
 const base = '/dashboard/api/organisations/{organisation}'
-const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const shared = { tag: 'Dashboard', access: { permission: 'use' } } as const
 const maxExported = 100_000
 const maxCounted = 10_000
 const maxRead = 100_000

@@ -7,7 +7,7 @@ import type { RequestViews } from '../wire/requests.ts'
 /** The views of the request log that members have saved, each for themselves. */
 
 const base = '/dashboard/api/organisations/{organisation}'
-const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const shared = { tag: 'Dashboard', access: { permission: 'use' } } as const
 const maxViews = 20
 const maxQueryLength = 2_000
 

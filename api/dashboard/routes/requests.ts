@@ -30,7 +30,7 @@ import type { ContentFacts } from '../wire/contents.ts'
 import type { RequestDetail, RequestFeedback, RequestFilters, RequestNeighbours } from '../wire/requests.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
-const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const shared = { tag: 'Dashboard', access: { permission: 'use' } } as const
 const maxChoices = 200
 const maxIdLength = 200
 
@@ -64,6 +64,7 @@ const read = endpoint({
       metadata: row.metadata as RequestDetail['metadata'],
       calls: callsOf(row, record),
       routing: reason === undefined ? null : { reason, candidates: candidates.map(presentCandidate) },
+      guardrails: record.guardrails ?? null,
       cost_parts: costParts(services, row, batchId !== null),
       content: presentContent(await services.contents.find(organisationId, row.id, services.clock.now())),
       response_cache: cached ? 'hit' : (record.cache ?? null),

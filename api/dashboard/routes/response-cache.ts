@@ -3,7 +3,7 @@ import { endpoint } from '../../endpoint.ts'
 
 export const clearCacheRoute = endpoint({
   tag: 'Dashboard',
-  access: { role: 'admin' },
+  access: { permission: 'manage' },
   method: 'delete',
   path: '/dashboard/api/organisations/{organisation}/response-cache',
   summary: 'Clear the response cache',

@@ -11,7 +11,7 @@ import type { ResponseSettings } from '../wire/responses.ts'
 const shared = {
   tag: 'Dashboard',
   path: '/dashboard/api/organisations/{organisation}/responses',
-  access: { role: 'admin' },
+  access: { permission: 'manage' },
 } as const
 
 function present({ config }: Platform, fields: ResponseSettingsFields): ResponseSettings {

@@ -10,7 +10,7 @@ const change = endpoint({
   path: '/dashboard/api/organisations/{organisation}/security',
   tag: 'Dashboard',
   summary: 'Require two-factor sign-in of members, or stop requiring it',
-  access: { role: 'admin' },
+  access: { permission: 'manage' },
   body: z.strictObject({ require_two_factor: z.boolean() }),
   answers: { 200: { description: 'The updated setting.' } },
   async handle({ services: { db }, organisationId, person, actor, body }): Promise<SecurityAnswer> {

@@ -18,7 +18,7 @@ import type { UsageBefore, UsageGroups, UsageRest, UsageRow } from '../wire/usag
 import { presentPeriods, zeroUsage } from './activity.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
-const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const shared = { tag: 'Dashboard', access: { permission: 'view_money' } } as const
 const maxGroups = 50
 /** Rows by period are not ranked, so a page has them all. */
 const maxPeriodRows = 1_000

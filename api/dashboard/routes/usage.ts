@@ -13,12 +13,13 @@ import type { Overview, UsageChart, UsageEnvironment, UsageFigures, UsageSeries 
 import { presentPeriods } from './activity.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
-const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const shared = { tag: 'Dashboard', access: { permission: 'view_money' } } as const
 const environment = z.enum(['live', 'test']).default('live').describe('The environment whose requests are counted.')
 const maxSeries = 8
 
 const overview = endpoint({
   ...shared,
+  access: { permission: 'use' },
   method: 'get',
   path: `${base}/overview`,
   summary: 'Retrieve the wallet, and usage of today and this month',

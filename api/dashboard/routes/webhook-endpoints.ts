@@ -24,8 +24,8 @@ import type { DeliverySentAnswer } from '../wire/webhooks.ts'
 
 const webhooks = '/dashboard/api/organisations/{organisation}/webhooks'
 const base = `${webhooks}/endpoints`
-const forMembers = { tag: 'Dashboard', access: { role: 'member' } } as const
-const forAdmins = { tag: 'Dashboard', access: { role: 'admin' } } as const
+const forMembers = { tag: 'Dashboard', access: { permission: 'use' } } as const
+const forAdmins = { tag: 'Dashboard', access: { permission: 'manage' } } as const
 const secretOnce = 'The endpoint with its secret, which is shown only once.'
 /** Deliveries are kept as long. */
 const resendMs = 30 * dayMs

@@ -7,8 +7,8 @@ import { presentAttempt, presentDelivery } from '../present/present-delivery.ts'
 import type { DeliveriesAnswer, DeliveryAnswer, DeliverySentAnswer, WebhookSecretAnswer } from '../wire/webhooks.ts'
 
 const base = '/dashboard/api/organisations/{organisation}/webhooks'
-const forMembers = { tag: 'Dashboard', access: { role: 'member' } } as const
-const forAdmins = { tag: 'Dashboard', access: { role: 'admin' } } as const
+const forMembers = { tag: 'Dashboard', access: { permission: 'use' } } as const
+const forAdmins = { tag: 'Dashboard', access: { permission: 'manage' } } as const
 
 function presentSecrets({ secret, previousUntil }: WebhookSecrets): WebhookSecretAnswer {
   return { secret, previous_valid_until: previousUntil?.toISOString() ?? null }

@@ -7,12 +7,13 @@ import { usePlace } from './session.tsx'
 const freshMs = 60_000
 
 /** The whole catalog, with the current status of each model’s providers. */
-export function useModels() {
+export function useModels(enabled = true) {
   const { id, base } = usePlace()
   return useQuery({
     queryKey: [id, 'models'],
     queryFn: async ({ signal }) => (await call<ModelsAnswer>(`${base}/models`, { signal })).data,
     staleTime: freshMs,
+    enabled,
   })
 }
 

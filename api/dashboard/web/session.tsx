@@ -1,7 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
 import { createContext, useContext } from 'react'
-import type { Me, MeAnswer, OrganisationSummary, PublicSettings, Role } from '../wire/person.ts'
+import { may, type Permission, type Role } from '../../../shared/base/roles.ts'
+import type { Me, MeAnswer, OrganisationSummary, PublicSettings } from '../wire/person.ts'
 import { ApiError, call } from './api.ts'
+import { pagePermissions } from './shell/page-permissions.ts'
 
 /** The signed-in user. Redirects to the sign-in if there is none. */
 export function useMe() {
@@ -30,11 +32,12 @@ export type Place = Omit<OrganisationSummary, 'role'> & {
   base: string
   /** The base path of its pages in the router: `/<id>`. */
   home: string
-  /** Whether the user has at least a role here. */
-  may(role: Role): boolean
+  /** The user's role here; null for an operator, who looks at it from outside. */
+  role: Role | null
+  may(permission: Permission): boolean
   /** Whether an operator looks at it from outside: nothing can be changed, and only some pages exist. */
   isOperatorView: boolean
-  /** Whether there is a page here, such as "jobs". */
+  /** Whether there is a page here for the user, such as "jobs". */
   has(page: string): boolean
 }
 
@@ -47,17 +50,15 @@ export function usePlace(): Place {
   return place
 }
 
-const roles: Role[] = ['member', 'admin', 'owner']
-
 export function placeOf(organisation: OrganisationSummary, me: Me): Place {
   return {
     ...organisation,
     me,
     base: `/dashboard/api/organisations/${organisation.id}`,
     home: `/${organisation.id}`,
-    may: role => roles.indexOf(organisation.role) >= roles.indexOf(role),
+    may: permission => may(organisation.role, permission),
     isOperatorView: false,
-    has: () => true,
+    has: page => Object.hasOwn(pagePermissions, page) && may(organisation.role, pagePermissions[page]!),
   }
 }
 
@@ -73,6 +74,7 @@ export function operatorPlaceOf(
     name,
     suspended,
     me,
+    role: null,
     require_two_factor: false,
     base: `/dashboard/api/operator/organisations/${id}`,
     home: `/operator/organisations/${id}`,
@@ -85,7 +87,7 @@ export function operatorPlaceOf(
 /** The service as a place: for pages that operators have of it as organisations have their own. */
 export function servicePlaceOf(me: Me): Place {
   return {
-    ...{ id: 'operator', name: 'Operator area', suspended: false, require_two_factor: false, me },
+    ...{ id: 'operator', name: 'Operator area', suspended: false, require_two_factor: false, role: null, me },
     ...{ base: '/dashboard/api/operator', home: '/operator', may: () => true, isOperatorView: false },
     has: page => page === 'log-exports',
   }

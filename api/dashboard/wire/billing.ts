@@ -14,6 +14,30 @@ export type Billing = {
   payments: { minimum_usd: number; maximum_usd: number; ach_hold_days: number } | null
 }
 
+/** GET …/billing/auto-top-up: when the saved card is charged, and how much. */
+export type AutoTopUp = {
+  /** Null if payments are not set up here: then the operator adds credits, and none of this can be changed. */
+  limits: { minimum_usd: number; maximum_usd: number; maximum_month_usd: number } | null
+  enabled: boolean
+  threshold_usd: number
+  amount_usd: number
+  monthly_limit_usd: number
+  /** The automatic top-ups of this UTC month, those in flight included. */
+  spent_month_usd: number
+  /** `expires`: "2031-03". */
+  card: { brand: string; last4: string; expires: string } | null
+  /** Whether a page at which a card is saved has been opened and has not ended. */
+  saving_card: boolean
+  /** Stripe's code of the failure that turned it off. */
+  disabled_reason: string | null
+  /** The earliest time of the next attempt, after one that failed. */
+  retry_at: string | null
+  last: { id: string; status: TopUpStatus; amount_usd: number; failure: string | null; created_at: string } | null
+}
+
+/** POST …/billing/card: the page at which a card is saved. */
+export type StartedCard = { url: string }
+
 /** POST …/top-ups: the checkout page. */
 export type StartedTopUp = { id: string; url: string }
 
@@ -31,8 +55,11 @@ export type TopUp = {
   /** When an ACH payment becomes available. */
   available_at: string | null
   created_at: string
-  /** The email of the person who started it. */
+  /** The email of the person who started it; null if it was automatic. */
   created_by: string | null
+  automatic: boolean
+  /** Stripe's code, if an automatic one failed. */
+  failure: string | null
 }
 
 /** GET …/top-ups */

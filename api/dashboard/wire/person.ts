@@ -1,6 +1,8 @@
 /** Types shared by the dashboard's pages and its routes. */
 
-export type Role = 'member' | 'admin' | 'owner'
+import type { Role } from '../../../shared/base/roles.ts'
+
+export type { Role }
 
 export type OrganisationSummary = {
   id: string

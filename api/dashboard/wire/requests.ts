@@ -1,3 +1,4 @@
+import type { GuardRecord } from '../../../shared/wallet/routing-record.ts'
 import type { ContentFacts } from './contents.ts'
 import type { WorkDelivery, WorkKey } from './jobs.ts'
 import type { RequestCall } from './request-calls.ts'
@@ -115,6 +116,8 @@ export type RequestDetail = RequestRow & {
   calls: RequestCall[]
   /** Null if the request named its model. */
   routing: { reason: string; candidates: RoutingCandidate[] } | null
+  /** What guardrails did with its texts; null = they were not checked. */
+  guardrails: GuardRecord | null
   /** Null if current prices do not add up to the charge, or nothing was charged. */
   cost_parts: CostPart[] | null
   /** What is known of its logged input and output; null if none was logged, or it has expired. */

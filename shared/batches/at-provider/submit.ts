@@ -14,6 +14,7 @@ import type { DirectKind, DirectKinds } from '../../kinds/index.ts'
 import type { Platform } from '../../platform.ts'
 import type { Call } from '../../providers/contract.ts'
 import { ProviderError } from '../../providers/provider-error.ts'
+import { asksForRepair } from '../../providers/toolkit/request-fields.ts'
 import type { Features } from '../../routing/features.ts'
 import { marginOf, maxCostOf, mayExtendPrompt } from '../../routing/pricing.ts'
 import { budgetIds, flatCost, type Reservation } from '../../wallet/reservation.ts'
@@ -64,6 +65,7 @@ async function submitToProvider(services: BatchServices, batch: Batch): Promise<
   const { key } = verdict
   const { policy } = key
   if (policy.ownKeys !== null) throw cannot('its key uses own provider keys')
+  if (policy.guardrails !== null) throw cannot('the guardrails of its key hold for each line')
   if (policy.provider !== null) throw cannot('the preferences of its key in `provider` hold for each line')
   if (policy.rpmLimit !== null || policy.tpmLimit !== null) throw cannot('the limits of its key hold for each line')
   if (allowedModels(services.catalog, policy)?.has(offer.target.model.id) === false)
@@ -147,6 +149,9 @@ async function writeProviderInput(
   const entries = async function* () {
     let lead = before
     for await (const { number, features, call } of readCalls(services, batch, target, kind)) {
+      const asksForJson = features.jsonSchema || features.jsonObject
+      if (asksForJson && (asksForRepair(call.body as object) || direct.request(call).structuredBy))
+        throw cannot(`line ${number} asks for JSON that has to be checked`)
       if (direct.remoteMedia?.(call.body).length) throw cannot(`line ${number} refers to files by URL`)
       holdNano += maxLineNano(services, batch, target, features)
       const part = Buffer.from(lead + adapter.entry(kind, `l${number}`, call))

@@ -8,6 +8,7 @@ import { customArguments } from '../toolkit/custom-tools.ts'
 import { systemReminder } from '../toolkit/over-chat/user-parts.ts'
 import { withDropped } from '../toolkit/request-fields.ts'
 import { CallIds } from './call-ids.ts'
+import { emulationOf, JsonContentDecoder, withEmulatedFormat, withJsonContent } from './emulated-format.ts'
 import { fitSchema } from './fit-schema.ts'
 import { ClientToolsDecoder, fitTools, sentToolName, withClientTools } from './fit-tools.ts'
 import { Fitting, noTools } from './fitting.ts'
@@ -18,9 +19,11 @@ import { Fitting, noTools } from './fitting.ts'
  * `unsupported_capability` that names the field without which the answer would not be the requested one.
  */
 export function fitChat(body: ChatRequest, target: Target): Fitting {
-  const fitting = new Fitting(body, target)
+  const by = body.response_format ? emulationOf(body, target) : null
+  const fitting = new Fitting(by ? withEmulatedFormat(body, by, target) : body, target)
+  fitting.structuredBy = by
   // Tools first: their names occur in messages, and whether there are any decides upon effort and format.
-  if (body.tools?.length) fitTools(fitting)
+  if (fitting.body.tools?.length) fitTools(fitting)
   else removeToolSettings(fitting)
   fitMessages(fitting)
   fitFormat(fitting)
@@ -39,15 +42,9 @@ function removeToolSettings(fitting: Fitting): void {
 
 /** Fits the format of the answer. */
 function fitFormat(fitting: Fitting): void {
-  const { response_format: format, tools, stream } = fitting.body
-  if (!format || format.type === 'text') return
-  const { tools_with_format: withTools, stream_with_format: withStream, schema_format, schema } = fitting.profile
-  if (tools && !withTools) throw fitting.refusal('response_format', 'This model takes no JSON format beside tools.')
-  if (format.type === 'json_schema' && !schema_format)
-    throw fitting.refusal('response_format', 'This model takes no JSON schema for its answer at this provider.')
-  if (stream && !withStream && format.type === 'json_schema')
-    throw fitting.refusal('response_format', 'This model streams no answer by JSON schema.')
-  if (format.type !== 'json_schema' || !format.json_schema.schema) return
+  const { response_format: format } = fitting.body
+  const { schema } = fitting.profile
+  if (format?.type !== 'json_schema' || !format.json_schema.schema) return
   const given = format.json_schema.schema
   // What OpenAI requires of a tool's parameters does not apply to the schema of an answer.
   if (schema === 'with_properties') return
@@ -189,8 +186,9 @@ export function fittedChat(chat: DirectAdapter<'chat'>): DirectAdapter<'chat'> {
   return {
     ...chat,
     request(call) {
-      const { body, dropped, adjusted } = fitChat(call.body, call.target)
-      const request = chat.request(body === call.body ? call : { ...call, body, raw: null })
+      const { body, dropped, adjusted, structuredBy } = fitChat(call.body, call.target)
+      const made = chat.request(body === call.body ? call : { ...call, body, raw: null })
+      const request = structuredBy ? { ...made, structuredBy } : made
       if (dropped.length === 0 && adjusted.length === 0) return request
       return withDropped(adjusted.length > 0 ? { ...request, adjusted } : request, [
         ...dropped,
@@ -199,20 +197,29 @@ export function fittedChat(chat: DirectAdapter<'chat'>): DirectAdapter<'chat'> {
     },
     answer(json, call) {
       const tools = toolsOf(call)
-      const answer = chat.answer(json, call)
-      return tools.size > 0 ? withClientTools(answer, tools) : answer
+      const received = chat.answer(json, call)
+      const answer = tools.size > 0 ? withClientTools(received, tools) : received
+      const by = call.body.response_format ? emulationOf(call.body, call.target) : null
+      return by ? withJsonContent(answer, call.body, by) : answer
     },
     ...(stream && {
       stream(call: Call<'chat'>) {
         const tools = toolsOf(call)
-        return tools.size > 0 ? new ClientToolsDecoder(stream(call), tools) : stream(call)
+        const decoder = tools.size > 0 ? new ClientToolsDecoder(stream(call), tools) : stream(call)
+        const by = call.body.response_format ? emulationOf(call.body, call.target) : null
+        return by ? new JsonContentDecoder(decoder, call.body, by) : decoder
       },
     }),
   }
 }
 
-/** Whether tools of a request are sent under other names, so that its answer cannot be passed on as bytes. */
-export function renamesTools({ tools }: ChatRequest, target: Target): boolean {
+/** Whether the answer to a request differs from what the provider sends, so that it cannot be passed on as bytes. */
+export function isRewritten(body: ChatRequest, target: Target): boolean {
+  return renamesTools(body, target) || (body.response_format !== undefined && emulationOf(body, target) !== null)
+}
+
+/** Whether tools of a request are sent under other names. */
+function renamesTools({ tools }: ChatRequest, target: Target): boolean {
   if (!tools?.length) return false
   const profile = profileOf(target)
   return tools.some(tool => {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { GatewayError } from '../../base/errors.ts'
 import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
+import { canReason } from '../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, ToolCall } from '../../kinds/chat.ts'
 import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
 import { customInput, functionOfCustom } from '../toolkit/custom-tools.ts'
@@ -111,7 +112,7 @@ function fitChoice(fitting: Fitting): void {
     return
   }
   const isForced = choice === 'required' || (isObject(choice) && choice.type !== 'allowed_tools')
-  if (isForced && !fitting.profile.forced_tools) {
+  if (isForced && !canForce(fitting)) {
     const name = nameOfReference(choice)
     fitting.adjust('tool_choice', 'auto')
     fitting.instruct(
@@ -123,6 +124,11 @@ function fitChoice(fitting: Fitting): void {
   }
   const renamed = isObject(choice) ? renamedChoice(choice, fitting) : choice
   if (renamed !== choice) fitting.set({ tool_choice: renamed })
+}
+
+function canForce({ profile, body, target }: Fitting): boolean {
+  if (!profile.forced_tools || profile.forced_tools_while_reasoning) return profile.forced_tools
+  return !canReason(target.deployment) || body.reasoning_effort === 'none'
 }
 
 function renamedChoice(choice: Extract<Choice, object>, { profile, tools }: Fitting): Choice {

@@ -2,7 +2,8 @@ import { GatewayError } from '../../base/errors.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import { profileOf } from '../../catalog/traits.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
-import type { Target } from '../contract.ts'
+import type { StructuredBy, Target } from '../contract.ts'
+import { withSystemLine } from './emulated-format.ts'
 
 /** How the client named a tool that is sent under another name, or as a function although it is a custom tool. */
 export type ClientTool = { name: string; type: 'function' | 'custom' }
@@ -19,6 +20,8 @@ export class Fitting {
   readonly adjusted: string[] = []
   /** The client's tools by the names under which they are sent, as far as they differ. */
   tools: ReadonlyMap<string, ClientTool> = noTools
+  /** How the format of the answer is asked for, where the target has no such format. */
+  structuredBy: Exclude<StructuredBy, 'native'> | null = null
   body: ChatRequest
 
   constructor(body: ChatRequest, target: Target) {
@@ -57,14 +60,6 @@ export class Fitting {
 
   /** Adds a line to the system prompt. */
   instruct(line: string): void {
-    const [first, ...others] = this.body.messages
-    if (first?.role !== 'system' && first?.role !== 'developer') {
-      this.set({ messages: [{ role: 'system', content: line }, ...this.body.messages] })
-      return
-    }
-    const { content } = first
-    const added =
-      typeof content === 'string' ? `${content}\n\n${line}` : [...content, { type: 'text' as const, text: line }]
-    this.set({ messages: [{ ...first, content: added }, ...others] })
+    this.set({ messages: withSystemLine(this.body.messages, line) })
   }
 }

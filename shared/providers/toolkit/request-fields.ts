@@ -167,6 +167,18 @@ class Cleaner {
   }
 }
 
+/**
+ * OpenRouter's plugin that repairs JSON (openrouter.ai/docs/guides/features/plugins/response-healing); the gateway does that
+ * itself (`shared/chat/structured-answer.ts`).
+ */
+const healingPlugin = 'response-healing'
+
+/** Whether a request has that plugin. */
+export function asksForRepair({ plugins }: { plugins?: unknown }): boolean {
+  if (!Array.isArray(plugins)) return false
+  return plugins.some(one => isObject(one) && one.id === healingPlugin && one.enabled !== false)
+}
+
 /** The gateway uses it even where a provider does not support it. */
 const routingField = 'prompt_cache_key'
 /** Values of `service_tier` that name the priced tier. */
@@ -175,7 +187,7 @@ const tierFields = words('service_tier serviceTier')
 
 /** True when the caller may notice that the field was dropped: its value requests something. */
 export function isNoticeable(name: string, value: unknown): boolean {
-  if (ownFields.has(name) || name === routingField || name in paidFields) return false
+  if (ownFields.has(name) || name === routingField || name in paidFields || isOwnPlugins(name, value)) return false
   return !isUsualTier(name, value) && asksForSomething(value)
 }
 
@@ -190,6 +202,12 @@ export function parametersAmong(kind: DirectKind, dropped: readonly string[]): s
 /** Gemini's settings are members of `generationConfig`. */
 function topOf(path: string): string {
   return path.split('.', 1)[0]!
+}
+
+/** Whether plugins are OpenRouter's repair of JSON alone, which the gateway does itself, or are switched off. */
+function isOwnPlugins(name: string, value: unknown): boolean {
+  if (name !== 'plugins' || !Array.isArray(value)) return false
+  return value.every(one => isObject(one) && (one.id === healingPlugin || one.enabled === false))
 }
 
 function isUsualTier(name: string, value: unknown): boolean {
@@ -218,7 +236,8 @@ export function unsentMembers(
     const member = members.get(name)
     if (member ? isSent(member, fields[name]) : passesUnknown) continue
     removed.push(name)
-    if (member?.is !== 'ours' && asksForSomething(fields[name]) && !isUsualTier(name, fields[name])) dropped.push(name)
+    const isNoticed = asksForSomething(fields[name]) && !isUsualTier(name, fields[name])
+    if (member?.is !== 'ours' && isNoticed && !isOwnPlugins(name, fields[name])) dropped.push(name)
   }
   return { removed, dropped }
 }

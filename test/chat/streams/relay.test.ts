@@ -9,6 +9,7 @@ import { protocols } from '../../../shared/providers/protocols.ts'
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
 import { framed } from '../../emulators/emulator.ts'
 import { answers, type Dialect, models, type Payloads } from '../../support/chat/streams.ts'
+import { fuzzRuns } from '../../support/fuzz.ts'
 import { test } from '../../support/test.ts'
 
 const catalog = loadCatalog()
@@ -137,7 +138,7 @@ test('any split of a stream in our dialect gives the same text, finish and usage
       t.true(got.chunks.every(({ choices, vendor }) => choices.length === 1 && vendor.x === 1))
       t.like(got.last, { usage: { cost: 0 }, provider: 'p' })
     }),
-    { numRuns: 500 },
+    { numRuns: fuzzRuns(500) },
   )
 })
 
@@ -207,7 +208,7 @@ test('every chunk has our name of the model, a fingerprint only where there is o
       t.truthy(chunks.at(-1).usage)
       t.true(chunks.slice(0, -1).every(one => 'usage' in one === includeUsage && !one.usage))
     }),
-    { numRuns: 500 },
+    { numRuns: fuzzRuns(500) },
   )
 })
 
@@ -369,7 +370,7 @@ for (const dialect of Object.keys(answers) as Dialect[]) {
         for (const { data } of parseEvents(out)) t.true(Array.isArray(JSON.parse(data).choices))
         t.is(typeof relay.output.text(), 'string')
       }),
-      { numRuns: 1_000, examples: misread[dialect] ?? [] },
+      { numRuns: fuzzRuns(1_000), examples: misread[dialect] ?? [] },
     )
   })
 }

@@ -6,6 +6,7 @@ import type { AnswerRelay, StreamRelay } from '../../../shared/chat/stream-relay
 import type { Call, DirectAdapter } from '../../../shared/providers/contract.ts'
 import { protocols } from '../../../shared/providers/protocols.ts'
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
+import { fuzzRuns } from '../../support/fuzz.ts'
 import { test } from '../../support/test.ts'
 
 const catalog = loadCatalog()
@@ -190,6 +191,7 @@ const note = ':parsed\n'
 const tidy = (out: string) => out.replace(/\n{3,}/g, '\n\n').replace(/^\n+/, '')
 
 test('events that repeat an earlier one come to the same as events that are parsed, however they are cut into packets', t => {
+  const numRuns = fuzzRuns(1_000)
   let repeated = 0
   const stream = fc.record({
     server,
@@ -209,9 +211,9 @@ test('events that repeat an earlier one come to the same as events that are pars
       t.deepEqual({ ...got, out: tidy(got.out) }, { ...parsed, out: tidy(parsed.out.replaceAll(note, '')) })
       if (got.counted.additions > 4) repeated++
     }),
-    { numRuns: 1_000 },
+    { numRuns },
   )
-  t.true(repeated > 150) // Of about 550.
+  t.true(repeated > 0.15 * numRuns) // Of about 0.55.
 })
 
 test('the text of repeated events is counted, and their frame is ours', t => {
@@ -302,6 +304,7 @@ const opening = [
 ]
 
 test('the same holds for the deltas of Messages', t => {
+  const numRuns = fuzzRuns(1_000)
   let repeated = 0
   const stream = fc.record({
     deltas: fc.array(delta, { minLength: 1, maxLength: 14 }),
@@ -319,9 +322,9 @@ test('the same holds for the deltas of Messages', t => {
       t.deepEqual({ ...got, out: tidy(got.out) }, { ...parsed, out: tidy(parsed.out.replaceAll(note, '')) })
       if (got.counted.additions > 4) repeated++
     }),
-    { numRuns: 1_000 },
+    { numRuns },
   )
-  t.true(repeated > 150) // Of about 550.
+  t.true(repeated > 0.15 * numRuns) // Of about 0.55.
 })
 
 test('a repeated delta of Messages is passed on byte for byte and not parsed', t => {

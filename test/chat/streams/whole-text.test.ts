@@ -6,6 +6,7 @@ import { chatFormatOf } from '../../../shared/chat/chat-formats.ts'
 import type { OpenAiKind } from '../../../shared/kinds/index.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
 import { ProviderError } from '../../../shared/providers/provider-error.ts'
+import { fuzzRuns } from '../../support/fuzz.ts'
 import { call } from '../../support/providers/openai-call.ts'
 import { test } from '../../support/test.ts'
 
@@ -232,5 +233,5 @@ test('the text of a member: its value as written; null where the object has it t
       if (found !== null) t.deepEqual(JSON.parse(found), JSON.parse(JSON.stringify(object))[name])
     },
   )
-  fc.assert(property, { numRuns: 2_000 })
+  fc.assert(property, { numRuns: fuzzRuns(2_000) })
 })

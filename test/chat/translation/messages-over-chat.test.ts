@@ -323,11 +323,6 @@ test('400 with the class of what the model does not take', t => {
   const pdf = { type: 'document', source: { type: 'url', url: 'https://x.test/a.pdf' } }
   refuses(t, user(image), 'messages.0.content.0', /\(capability_rejected: image_block\)$/, plain)
   refuses(t, user(pdf), 'messages.0.content.0', /\(capability_rejected: document_block\)$/, plain)
-  const format = { type: 'json_schema', schema: {} }
-  const schemaless = { ...plain, model: { ...plain.model, supported_parameters: [] } }
-  const lacking = /\(capability_rejected: structured_outputs_unsupported\)$/
-  refuses(t, { output_config: { format } }, 'output_config.format', lacking, schemaless)
-  refuses(t, { output_format: format }, 'output_format', lacking, schemaless)
   refuses(
     t,
     user({ type: 'image', source: { type: 'file', file_id: 'f' } }),

@@ -5,6 +5,7 @@ import type { Call } from '../../../shared/providers/contract.ts'
 import { openReasoningSealer, ReasoningSealer } from '../../../shared/providers/toolkit/reasoning-envelope.ts'
 import { DetailSealer, restoreReasoning } from '../../../shared/providers/toolkit/reasoning-state.ts'
 import { thinkingBlocks } from '../../../shared/providers/toolkit/signed-thinking.ts'
+import { fuzzRuns } from '../../support/fuzz.ts'
 import { callOf } from '../../support/providers/anthropic.ts'
 import { test } from '../../support/test.ts'
 
@@ -27,7 +28,7 @@ test('opened: what was sealed, by any process with the secret', t => {
       t.regex(envelope, /^hg1\.[\w-]+$/)
       t.deepEqual(new ReasoningSealer(secret, ours).open(envelope), one)
     }),
-    { numRuns: 300 },
+    { numRuns: fuzzRuns(300) },
   )
 })
 
@@ -46,7 +47,7 @@ test('null: an envelope with any other character in any place, cut short or made
       bytes[seed % bytes.length]! ^= 1 << bit
       t.is(sealer.open(`hg1.${bytes.toString('base64url')}`), null)
     }),
-    { numRuns: 500 },
+    { numRuns: fuzzRuns(500) },
   )
 })
 

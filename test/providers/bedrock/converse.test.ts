@@ -160,7 +160,7 @@ test('an effort is thinking for Claude, a field for OpenAI’s models and for No
   t.deepEqual(nova.adjusted, ['reasoning_effort'])
 })
 
-test('a schema is sent where the model takes one, else refused by its field', t => {
+test('a schema is sent where the model takes one, else told in the system prompt', t => {
   const response_format = {
     type: 'json_schema',
     json_schema: { name: 'a', schema: { type: 'object', properties: {} } },
@@ -168,8 +168,10 @@ test('a schema is sent where the model takes one, else refused by its field', t 
   const { textFormat } = sent('claude-sonnet-4-6', { response_format }).outputConfig
   t.is(textFormat.structure.jsonSchema.name, 'a')
   t.is(JSON.parse(textFormat.structure.jsonSchema.schema).additionalProperties, false)
-  const error = t.throws(() => sent('claude-opus-5', { response_format }))
-  t.like(error, { code: 'unsupported_capability', param: 'response_format' })
+  const asked = sent('claude-opus-5', { response_format })
+  t.is(asked.outputConfig, undefined)
+  t.regex(asked.system[0].text, /valid against this JSON Schema:/)
+  t.is(asked.system.filter(({ text }: { text?: string }) => text).length, 1)
 })
 
 test('marks are cache points, at most four, and only for models with a cache', t => {

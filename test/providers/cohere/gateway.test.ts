@@ -137,15 +137,19 @@ test.serial('200 for chat with Cohere, streamed and whole, without the fields th
   )
 })
 
-test.serial('200 for an answer by a JSON schema, in the form that Cohere has for it; 400 beside tools', async t => {
-  const { live } = await gateway.account()
-  const schema = { type: 'object', properties: { title: { type: 'string' } }, required: ['title'] }
-  const response_format = { type: 'json_schema' as const, json_schema: { name: 'book', schema } }
-  const body = { model: 'command-a-03-2025', messages, response_format }
-  t.is((await gateway.fetch('/v1/chat/completions', { key: live, body })).status, 200)
-  t.deepEqual(cohere.requests[0]!.body.response_format, { type: 'json_object', schema })
-  const tools = [{ type: 'function', function: { name: 'look_up', parameters: { type: 'object', properties: {} } } }]
-  const both = await gateway.fetch('/v1/chat/completions', { key: live, body: { ...body, tools } })
-  t.is(both.status, 400)
-  t.is(cohere.requests.length, 1)
-})
+test.serial(
+  '200 for an answer by a JSON schema, in the form that Cohere has for it; beside tools by the prompt',
+  async t => {
+    const { live } = await gateway.account()
+    const schema = { type: 'object', properties: { title: { type: 'string' } }, required: ['title'] }
+    const response_format = { type: 'json_schema' as const, json_schema: { name: 'book', schema } }
+    const body = { model: 'command-a-03-2025', messages, response_format }
+    t.is((await gateway.fetch('/v1/chat/completions', { key: live, body })).status, 200)
+    t.deepEqual(cohere.requests[0]!.body.response_format, { type: 'json_object', schema })
+    const tools = [{ type: 'function', function: { name: 'look_up', parameters: { type: 'object', properties: {} } } }]
+    const both = await gateway.fetch('/v1/chat/completions', { key: live, body: { ...body, tools } })
+    t.is(both.status, 200)
+    t.is(both.headers.get('x-gateway-structured-output'), 'prompt, validated')
+    t.is(cohere.requests[1]!.body.response_format, undefined)
+  },
+)

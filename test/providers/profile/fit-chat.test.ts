@@ -229,10 +229,26 @@ test('sent: a call that a model cannot be forced to make is asked for in the sys
   t.is(body.tool_choice, 'auto')
   t.regex(String(body.messages[0]!.content), /^S\n\nCall at least one of the tools now/)
   t.deepEqual(adjusted, ['tool_choice'])
-  t.is(
-    fitted('claude-opus-4-6@anthropic', { tools: [tool('w')], tool_choice: 'required' }).body.tool_choice,
-    'required',
-  )
+  const forced = { tools: [tool('w')], tool_choice: 'required' as const }
+  t.is(fitted('claude-opus-4-6@anthropic', forced).body.tool_choice, 'required')
+  t.is(fitted('deepseek-v4-pro@deepseek', forced).body.tool_choice, 'auto', 'it thinks')
+  t.is(fitted('deepseek-v4-pro@deepseek', { ...forced, reasoning_effort: 'none' }).body.tool_choice, 'required')
+})
+
+test('sent: a format that a target lacks, or not beside tools or in streams, in the system prompt', t => {
+  const schema = format(rated)
+  for (const [target, body, mode] of [
+    ['gemini-2.5-flash@gemini', { tools: [tool('w')], response_format: schema }, undefined],
+    ['gpt-oss-120b@groq', { tools: [tool('w')], response_format: { type: 'json_object' } }, undefined],
+    ['gpt-oss-120b@groq', { stream: true, response_format: schema }, { type: 'json_object' }],
+    ['deepseek-v4-pro@deepseek', { response_format: schema }, { type: 'json_object' }],
+  ] as const) {
+    const sent = fitted(target, body as never)
+    t.is(sent.structuredBy, 'prompt')
+    t.deepEqual(sent.body.response_format as unknown, mode)
+    t.regex(String(sent.body.messages[0]!.content), /with one JSON object and nothing else/)
+    if (body.response_format === schema) t.true(String(sent.body.messages[0]!.content).endsWith(JSON.stringify(rated)))
+  }
 })
 
 test('sent: an empty list of tools, and settings without tools, as none', t => {
@@ -344,19 +360,6 @@ test('sent: no more tokens than the model writes, and the digest of a long id', 
 })
 
 for (const [name, target, body, param] of [
-  [
-    'tools beside a JSON format',
-    'gemini-2.5-flash@gemini',
-    { tools: [tool('w')], response_format: format(rated) },
-    'response_format',
-  ],
-  [
-    'tools beside a JSON format',
-    'gpt-oss-120b@groq',
-    { tools: [tool('w')], response_format: { type: 'json_object' } },
-    'response_format',
-  ],
-  ['a streamed JSON schema', 'gpt-oss-120b@groq', { stream: true, response_format: format(rated) }, 'response_format'],
   [
     'an answer to continue',
     'claude-opus-4-6@anthropic',

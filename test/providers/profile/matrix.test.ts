@@ -134,12 +134,12 @@ for (const target of targets)
     },
   )
 
-function isLacking({ modalities, response_format, messages }: ChatRequest, { lacks }: MatrixTarget): boolean {
+function isLacking({ modalities, messages }: ChatRequest, { lacks }: MatrixTarget): boolean {
   const makesImages = modalities?.includes('image') === true
   const shows = messages.some(
     ({ content }) => Array.isArray(content) && content.some(({ type }) => type === 'image_url'),
   )
-  return makesImages || (response_format && lacks?.includes('schema')) || (shows && lacks?.includes('image')) || false
+  return makesImages || (shows && lacks?.includes('image')) || false
 }
 
 function ask(dialect: MatrixDialect, body: object): Promise<Response> {

@@ -225,9 +225,12 @@ const places = [
     'webhooks',
     'alerts',
   ],
-  ...['billing', 'members', 'audit', 'settings', 'playground'],
+  ...['billing', 'members', 'audit', 'settings', 'playground', 'presets', 'log-exports'],
 ].map(path => `~/${path}`)
-const others = ['/account', '/operator', '/operator/providers', '/operator/models', '/operator/organisations']
+const others = [
+  ...['/account', '/operator', '/operator/models', '/operator/organisations'],
+  ...['/operator/providers', '/operator/providers/openai'],
+]
 
 for (const [name, viewport] of [
   ['desktop', desktop],

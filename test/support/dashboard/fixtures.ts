@@ -114,6 +114,9 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
       [`POST ${root}/provider-keys`]: { provider: 'fal', name: 'theirs', secret: 'own-secret-1234' },
       [`POST ${root}/top-ups`]: { amount_usd: 10 },
       [`PUT ${root}/budgets/{scope}`]: { limit_usd: 5 },
+      [`PUT ${root}/billing/auto-top-up`]: {
+        ...{ enabled: false, threshold_usd: 5, amount_usd: 10, monthly_limit_usd: 20 },
+      },
       [`POST ${root}/alerts/rules`]: { name: 'theirs', kind: 'spend', threshold: 5, window: 'day' },
       [`POST ${root}/presets/{name}/current`]: { version: 1 },
       [`POST ${root}/alerts/rules/{rule}/test`]: { channel: 'slack' },

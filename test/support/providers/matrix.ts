@@ -11,7 +11,7 @@ export type MatrixTarget = {
   model: string
   /** The form of the ids of tool calls that it makes. */
   callId: string
-  lacks?: readonly ('image' | 'pdf' | 'schema' | 'tools with schema' | 'streamed schema')[]
+  lacks?: readonly ('image' | 'pdf')[]
 }
 
 export const targets: readonly MatrixTarget[] = [
@@ -25,15 +25,15 @@ export const targets: readonly MatrixTarget[] = [
     model: 'gemini-3.5-flash',
     callId: `ab12cd34__sig__${Buffer.from('thought:x').toString('base64url')}`,
   },
-  { provider: 'gemini', model: 'gemini-2.5-flash', callId: 'call_gemini25', lacks: ['tools with schema'] },
+  { provider: 'gemini', model: 'gemini-2.5-flash', callId: 'call_gemini25' },
   {
     provider: 'groq',
     model: 'gpt-oss-120b',
     callId: 'fc_0b1c2d3e-1111-4222-8333-444455556666',
-    lacks: ['image', 'pdf', 'tools with schema', 'streamed schema'],
+    lacks: ['image', 'pdf'],
   },
   { provider: 'mistral', model: 'mistral-medium-3.5', callId: 'aB3dE5gH7', lacks: ['pdf'] },
-  { provider: 'deepseek', model: 'deepseek-v4-pro', callId: 'call_00_Ab12', lacks: ['image', 'pdf', 'schema'] },
+  { provider: 'deepseek', model: 'deepseek-v4-pro', callId: 'call_00_Ab12', lacks: ['image', 'pdf'] },
   { provider: 'xai', model: 'grok-4.3', callId: 'call_12345678', lacks: ['pdf'] },
   { provider: 'openrouter', model: 'kimi-k2.5', callId: 'functions.weather:0', lacks: ['image', 'pdf'] },
   { provider: 'together', model: 'llama-4-maverick', callId: 'call_ab12cd34ef56', lacks: ['pdf'] },
@@ -296,15 +296,12 @@ export const features: Record<string, Feature> = {
   'a schema': {
     body: (dialect, target) =>
       isNativeClaude(dialect, target) ? null : asking(dialect, target, formatOf(dialect, looseSchema, false)),
-    isRefused: lacks('schema'),
   },
   'a strict schema': {
     body: (dialect, target) => asking(dialect, target, formatOf(dialect, strictSchema, true)),
-    isRefused: lacks('schema'),
   },
   'a streamed schema': {
     body: (dialect, target) => asking(dialect, target, { ...formatOf(dialect, strictSchema, true), stream: true }),
-    isRefused: target => lacks('schema')(target) || lacks('streamed schema')(target),
   },
   'tools and a schema': {
     body: (dialect, target) =>
@@ -312,7 +309,6 @@ export const features: Record<string, Feature> = {
         ...formatOf(dialect, strictSchema, true),
         ...toolsOf(dialect, 'weather', strictSchema),
       }),
-    isRefused: target => lacks('schema')(target) || lacks('tools with schema')(target),
   },
   'an image': { body: (dialect, target) => seeing(dialect, target, 'image'), isRefused: lacks('image') },
   'a PDF': { body: (dialect, target) => seeing(dialect, target, 'pdf'), isRefused: lacks('pdf') },

@@ -70,6 +70,7 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
     allowlist: null,
     deniedTiers: null,
     cache: null,
+    guardrails: null,
     expiresAtMs: null,
   }
   const key = {

@@ -18,16 +18,13 @@ import {
   IconWebhook,
 } from '@tabler/icons-react'
 import { type ComponentType, type LazyExoticComponent, lazy } from 'react'
-import type { Role } from '../../wire/person.ts'
 
 export type NavEntry = {
-  /** The path below the organisation: "keys". The page also handles all paths below it. */
+  /** The path below the organisation: "keys". The page also handles all paths below it. Who sees it: page-permissions.ts. */
   path: string
   label: string
   icon: Icon
   page: LazyExoticComponent<ComponentType>
-  /** The minimum role that can see the page. */
-  role?: Role
 }
 
 /** The pages of an organisation, in the groups of the navigation. */
@@ -47,14 +44,24 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
         icon: IconMessage,
         page: lazy(() => import('../pages/playground/index.tsx')),
       },
-      { path: 'models', label: 'Models', icon: IconBox, page: lazy(() => import('../pages/models/index.tsx')) },
+      {
+        path: 'models',
+        label: 'Models',
+        icon: IconBox,
+        page: lazy(() => import('../pages/models/index.tsx')),
+      },
       {
         path: 'presets',
         label: 'Presets',
         icon: IconAdjustments,
         page: lazy(() => import('../pages/presets/index.tsx')),
       },
-      { path: 'keys', label: 'API keys', icon: IconKey, page: lazy(() => import('../pages/keys/index.tsx')) },
+      {
+        path: 'keys',
+        label: 'API keys',
+        icon: IconKey,
+        page: lazy(() => import('../pages/keys/index.tsx')),
+      },
     ],
   },
   {
@@ -66,16 +73,36 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
         icon: IconActivity,
         page: lazy(() => import('../pages/requests/index.tsx')),
       },
-      { path: 'usage', label: 'Usage', icon: IconChartBar, page: lazy(() => import('../pages/usage/index.tsx')) },
-      { path: 'jobs', label: 'Jobs', icon: IconListDetails, page: lazy(() => import('../pages/jobs/index.tsx')) },
-      { path: 'batches', label: 'Batches', icon: IconStack2, page: lazy(() => import('../pages/batches/index.tsx')) },
+      {
+        path: 'usage',
+        label: 'Usage',
+        icon: IconChartBar,
+        page: lazy(() => import('../pages/usage/index.tsx')),
+      },
+      {
+        path: 'jobs',
+        label: 'Jobs',
+        icon: IconListDetails,
+        page: lazy(() => import('../pages/jobs/index.tsx')),
+      },
+      {
+        path: 'batches',
+        label: 'Batches',
+        icon: IconStack2,
+        page: lazy(() => import('../pages/batches/index.tsx')),
+      },
       {
         path: 'webhooks',
         label: 'Webhooks',
         icon: IconWebhook,
         page: lazy(() => import('../pages/webhooks/index.tsx')),
       },
-      { path: 'alerts', label: 'Alerts', icon: IconBell, page: lazy(() => import('../pages/alerts/index.tsx')) },
+      {
+        path: 'alerts',
+        label: 'Alerts',
+        icon: IconBell,
+        page: lazy(() => import('../pages/alerts/index.tsx')),
+      },
     ],
   },
   {
@@ -87,20 +114,23 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
         icon: IconCreditCard,
         page: lazy(() => import('../pages/billing/index.tsx')),
       },
-      { path: 'members', label: 'Members', icon: IconUsers, page: lazy(() => import('../pages/members/index.tsx')) },
+      {
+        path: 'members',
+        label: 'Members',
+        icon: IconUsers,
+        page: lazy(() => import('../pages/members/index.tsx')),
+      },
       {
         path: 'audit',
         label: 'Audit log',
         icon: IconHistory,
         page: lazy(() => import('../pages/audit/index.tsx')),
-        role: 'admin',
       },
       {
         path: 'log-exports',
         label: 'Log exports',
         icon: IconDatabaseExport,
         page: lazy(() => import('../pages/log-exports/index.tsx')),
-        role: 'admin',
       },
       {
         path: 'settings',

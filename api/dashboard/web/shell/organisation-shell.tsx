@@ -92,7 +92,7 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
                 data={me.organisations.map(({ id, name }) => ({ value: id, label: name }))}
                 value={place?.id ?? null}
                 allowDeselect={false}
-                onChange={id => id && navigate(`/${id}/overview`)}
+                onChange={id => id && navigate(`/${id}`)}
               />
             )}
           </Group>
@@ -145,17 +145,16 @@ function OrganisationPages({ place }: { place: Place | null }) {
     return <Empty title="Organisation not found">It may have been deleted, or you are no longer a member.</Empty>
   if (needsSetUp || settingUp === place.id)
     return <RequiredSetUp me={place.me} name={place.name} onDone={() => setSettingUp(null)} />
+  const visible = navEntries.filter(({ path }) => place.has(path))
   return (
     <Switch>
-      {navEntries
-        .filter(({ role }) => !role || place.may(role))
-        .map(({ path, page: OrganisationPage }) => (
-          <Route key={path} path={`/:organisation/${path}/*?`}>
-            <OrganisationPage key={place.id} />
-          </Route>
-        ))}
+      {visible.map(({ path, page: OrganisationPage }) => (
+        <Route key={path} path={`/:organisation/${path}/*?`}>
+          <OrganisationPage key={place.id} />
+        </Route>
+      ))}
       <Route path="/:organisation">
-        <Redirect to={`${place.home}/overview`} replace />
+        <Redirect to={`${place.home}/${visible[0]!.path}`} replace />
       </Route>
       <Route>
         <Empty title="Page not found">Select a page in the menu.</Empty>
@@ -170,14 +169,18 @@ function Navigation({ me, place, location }: { me: Me; place: Place | null; loca
     <>
       <AppShell.Section grow component={ScrollArea}>
         {place &&
-          navGroups.map(({ label, entries }) => (
-            <Box key={label} mb="sm">
-              <Text size="xs" c="dimmed" fw={600} px="sm" py={4}>
-                {label}
-              </Text>
-              {entries
-                .filter(({ role }) => !role || place.may(role))
-                .map(entry => (
+          navGroups
+            .map(({ label, entries }) => ({
+              label,
+              entries: entries.filter(({ path }) => place.has(path)),
+            }))
+            .filter(({ entries }) => entries.length > 0)
+            .map(({ label, entries }) => (
+              <Box key={label} mb="sm">
+                <Text size="xs" c="dimmed" fw={600} px="sm" py={4}>
+                  {label}
+                </Text>
+                {entries.map(entry => (
                   <NavLink
                     key={entry.path}
                     component={Link}
@@ -189,8 +192,8 @@ function Navigation({ me, place, location }: { me: Me; place: Place | null; loca
                     py={6}
                   />
                 ))}
-            </Box>
-          ))}
+              </Box>
+            ))}
       </AppShell.Section>
       <AppShell.Section>
         {location.startsWith('/operator') && (

@@ -36,17 +36,17 @@ export function useOperatorItems(typed: string): PaletteItem[] {
 /** What matches a text: pages, API keys, models, and the address of an id. */
 export function usePaletteItems(me: Me, place: Place, typed: string): PaletteItem[] {
   const text = withoutSecret(typed.trim())
-  const models = useModels().data ?? []
+  const models = useModels(place.has('models')).data ?? []
   const keys = useQuery({
     queryKey: [place.id, 'keys', 'palette', text],
     queryFn: async ({ signal }) =>
       (await call<KeysAnswer>(`${place.base}/keys${queryText({ search: text, limit: maxPerKind })}`, { signal })).data,
-    enabled: text !== '',
+    enabled: text !== '' && place.has('keys'),
   })
   const has = (...values: string[]) => values.some(value => value.toLowerCase().includes(text.toLowerCase()))
   const pages = pagesOf(me, place).filter(({ label }) => has(label))
   if (text === '') return pages
-  const isId = idPattern.test(text) && !text.startsWith('svc_') && !text.startsWith('file-')
+  const isId = idPattern.test(text) && !text.startsWith('svc_') && !text.startsWith('file-') && place.has('requests')
   const { home } = place
   return [
     ...pages,
@@ -63,7 +63,7 @@ export function usePaletteItems(me: Me, place: Place, typed: string): PaletteIte
 
 function pagesOf(me: Me, place: Place): PaletteItem[] {
   const own = navEntries
-    .filter(({ role }) => !role || place.may(role))
+    .filter(({ path }) => place.has(path))
     .map(({ path, label }): PaletteItem => ({ kind: 'Go to', label, href: `${place.home}/${path}` }))
   const account: PaletteItem = { kind: 'Go to', label: 'Account', href: '/account' }
   const operator: PaletteItem = { kind: 'Go to', label: 'Operator area', href: '/operator' }

@@ -4,7 +4,7 @@ import { GatewayError } from '../../../base/errors.ts'
  * What a target cannot take, in the words that Anthropic's clients look for in the message of a 400: they repeat the
  * request without it.
  */
-export type RejectedCapability = 'image_block' | 'document_block' | 'structured_outputs_unsupported'
+export type RejectedCapability = 'image_block' | 'document_block'
 
 /** A 400 for a malformed request; `param` is the path of the field. */
 export function invalid(param: string, message: string): GatewayError {

@@ -5,7 +5,7 @@ import { asksFor, messagesMembers } from '../../../kinds/request-members.ts'
 import type { Target } from '../../contract.ts'
 import { chatMessages } from './chat-messages.ts'
 import { requestedEffort } from './reasoning.ts'
-import { invalid, rejected, unexpectedTag, unsupported } from './refusals.ts'
+import { invalid, unexpectedTag, unsupported } from './refusals.ts'
 import { chatTools, isStrict } from './tools.ts'
 
 /** The most stop sequences that the chat format has; later ones are left out. */
@@ -31,7 +31,7 @@ export function toChatRequest(body: MessagesRequest, target: Target): ChatReques
     ...stops(body),
     ...chatTools(body),
     ...effort(body),
-    ...responseFormat(body, target),
+    ...responseFormat(body),
     // Never the id itself, which may name a person or a device.
     ...(userId && { safety_identifier: createHash('sha256').update(userId).digest('hex') }),
     ...(typeof prompt_cache_key === 'string' && { prompt_cache_key }),
@@ -56,15 +56,13 @@ function effort(body: MessagesRequest): Pick<ChatRequest, 'reasoning_effort'> {
   return reasoning_effort ? { reasoning_effort } : {}
 }
 
-function responseFormat(body: MessagesRequest, { model }: Target): Pick<ChatRequest, 'response_format'> {
+function responseFormat(body: MessagesRequest): Pick<ChatRequest, 'response_format'> {
   const format = outputFormatOf(body)
   const param = body.output_config?.format ? 'output_config.format' : 'output_format'
   if (!format) return {}
   if (format.type !== 'json_schema') throw unexpectedTag(param, format.type)
   const { schema } = format
   if (!schema) throw invalid(`${param}.schema`, 'Field required')
-  if (!model.supported_parameters.includes('structured_outputs'))
-    throw rejected('structured_outputs_unsupported', param, 'this model has no structured output by JSON schema')
   const json_schema = { name: 'answer', schema, ...(isStrict(schema) && { strict: true }) }
   return { response_format: { type: 'json_schema', json_schema } }
 }

@@ -9,6 +9,7 @@ import { Section } from '../../components/section.tsx'
 import { Failure, Show } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
+import { Together } from '../../components/together.tsx'
 import { useMe } from '../../session.tsx'
 import { browserOf } from './browser.ts'
 import { Passkeys } from './passkeys.tsx'
@@ -25,32 +26,34 @@ export default function Account() {
         </Button>
       }
     >
-      <Show query={me}>
-        {person => (
-          <Stack gap="xl" maw={560}>
-            <Section title="Name">
-              <NameForm name={person.name} />
-            </Section>
-            <Section title="Email">
-              <EmailForm email={person.email} isVerified={person.email_verified} />
-            </Section>
-            {person.has_password && (
-              <Section title="Password">
-                <PasswordForm />
+      <Together gap="xl">
+        <Show query={me}>
+          {person => (
+            <Stack gap="xl" maw={560}>
+              <Section title="Name">
+                <NameForm name={person.name} />
               </Section>
-            )}
-            <Section title="Two-factor sign-in">
-              <TwoFactor me={person} />
-            </Section>
-            <Section title="Passkeys">
-              <Passkeys me={person} />
-            </Section>
-          </Stack>
-        )}
-      </Show>
-      <Section title="Sessions">
-        <Sessions />
-      </Section>
+              <Section title="Email">
+                <EmailForm email={person.email} isVerified={person.email_verified} />
+              </Section>
+              {person.has_password && (
+                <Section title="Password">
+                  <PasswordForm />
+                </Section>
+              )}
+              <Section title="Two-factor sign-in">
+                <TwoFactor me={person} />
+              </Section>
+              <Section title="Passkeys">
+                <Passkeys me={person} />
+              </Section>
+            </Stack>
+          )}
+        </Show>
+        <Section title="Sessions">
+          <Sessions />
+        </Section>
+      </Together>
     </Page>
   )
 }

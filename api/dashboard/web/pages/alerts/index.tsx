@@ -16,7 +16,7 @@ export default function Alerts() {
     >
       <Together gap="xl">
         <Rules />
-        {may('admin') && <Channels />}
+        {may('manage') && <Channels />}
         <Stack gap="sm" component="section" aria-labelledby="history">
           <Title order={2} id="history">
             History

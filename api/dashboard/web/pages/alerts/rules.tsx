@@ -27,7 +27,7 @@ export function Rules() {
         <Title order={2} id="rules">
           Rules
         </Title>
-        {may('admin') && (
+        {may('manage') && (
           <Button
             disabled={suspended}
             leftSection={<IconPlus size={16} aria-hidden />}
@@ -43,7 +43,7 @@ export function Rules() {
             <DataTable
               label="Rules"
               rows={data}
-              columns={columns(home, may('admin'), setEdited, setDeleted)}
+              columns={columns(home, may('manage'), setEdited, setDeleted)}
               rowKey={({ id }) => id}
               minWidth={820}
               empty={

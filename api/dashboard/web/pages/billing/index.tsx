@@ -6,6 +6,7 @@ import { Page } from '../../components/page.tsx'
 import { Show } from '../../components/states.tsx'
 import { Together } from '../../components/together.tsx'
 import { usePlace, usePublicSettings } from '../../session.tsx'
+import { AutoTopUp } from './auto-top-up.tsx'
 import { Ledger } from './ledger.tsx'
 import { Payments } from './payments.tsx'
 import { Returned } from './returned.tsx'
@@ -22,6 +23,7 @@ function OperatorLedger() {
   return (
     <Page title="Ledger" description="What was paid, charged and adjusted. To adjust the balance, open the details.">
       <Ledger title="Entries" />
+      {settings.data?.payments && <AutoTopUp />}
       {settings.data?.payments && <Payments />}
     </Page>
   )
@@ -44,6 +46,7 @@ function OwnBilling() {
                 <WalletCard wallet={wallet} />
                 <TopUpForm payments={payments} />
               </SimpleGrid>
+              {payments && <AutoTopUp />}
               {payments && <Payments />}
             </>
           )}

@@ -94,13 +94,13 @@ function Detail({ line: { kind, event, entries, note, available_at, late_from } 
 
 /** The API key of a charge, and the request, job or payment if the entry has exactly one. */
 function About({ line: { kind, key, reference } }: { line: LedgerLine }) {
-  const { home } = usePlace()
+  const { home, has } = usePlace()
   return (
     <>
       {key && <Text size="sm">{key.name}</Text>}
       {reference !== null && (
         <Text size="xs" ff="monospace" c="dimmed" component="div">
-          {kind === 'charge' || kind === 'excess' ? (
+          {has('requests') && (kind === 'charge' || kind === 'excess') ? (
             <Anchor component={Link} href={`${home}/requests/${reference}`} inherit>
               {reference}
             </Anchor>

@@ -7,6 +7,7 @@ import { Status } from '../../components/status.tsx'
 import { type Column, PagedTable } from '../../components/table.tsx'
 import { moment, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
+import { failureText } from './failures.ts'
 
 const pageSize = 10
 const methods = { card: 'Card', ach: 'ACH' }
@@ -51,7 +52,7 @@ const columns: Column<TopUp>[] = [
       </>
     ),
   },
-  { header: 'By', maxWidth: 320, cell: ({ created_by }) => created_by ?? '–' },
+  { header: 'By', maxWidth: 320, cell: ({ created_by, automatic }) => (automatic ? 'automatic' : (created_by ?? '–')) },
   {
     header: 'Amount',
     kind: 'number',
@@ -69,10 +70,17 @@ const columns: Column<TopUp>[] = [
 ]
 
 /** Details of a payment's status. */
-function Note({ status, available_at }: TopUp) {
+function Note({ status, available_at, failure, automatic }: TopUp) {
   const isCredited = status === 'processing' || status === 'paid'
   const isHeld = isCredited && available_at !== null && Date.parse(available_at) > Date.now()
-  const text = status === 'open' ? 'not paid' : isHeld ? `held until ${moment(available_at)}` : null
+  const open = automatic ? 'under way' : 'not paid'
+  const text = failure
+    ? failureText(failure)
+    : status === 'open'
+      ? open
+      : isHeld
+        ? `held until ${moment(available_at)}`
+        : null
   if (text === null) return null
   return (
     <Text size="xs" c="dimmed">

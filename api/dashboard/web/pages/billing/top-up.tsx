@@ -1,6 +1,7 @@
 import { Card, Chip, Code, Group, List, NumberInput, Stack, Text, Title } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
+import { useSearchParams } from 'wouter'
 import type { Billing, StartedTopUp } from '../../../wire/billing.ts'
 import { call } from '../../api.ts'
 import { Form } from '../../components/form.tsx'
@@ -18,8 +19,8 @@ export function TopUpForm({ payments }: { payments: Billing['payments'] }) {
           Add credits
         </Title>
         {!payments && <Unconfigured />}
-        {payments && !may('owner') && <Text size="sm">Only owners of the organisation can buy credits.</Text>}
-        {payments && may('owner') && <Amount {...payments} />}
+        {payments && !may('pay') && <Text size="sm">Only owners and the billing role can buy credits.</Text>}
+        {payments && may('pay') && <Amount {...payments} />}
       </Stack>
     </Card>
   )
@@ -45,7 +46,8 @@ function Unconfigured() {
         npm run -s operator -- credit add --org {id} --usd 25
       </Code>
       <Text size="sm">
-        To let owners pay by card, set <Code>STRIPE_SECRET_KEY</Code> and <Code>STRIPE_WEBHOOK_SECRET</Code>.
+        To let owners and the billing role pay by card, set <Code>STRIPE_SECRET_KEY</Code> and{' '}
+        <Code>STRIPE_WEBHOOK_SECRET</Code>.
       </Text>
     </>
   )
@@ -53,7 +55,9 @@ function Unconfigured() {
 
 function Amount({ minimum_usd, maximum_usd, ach_hold_days }: NonNullable<Billing['payments']>) {
   const { base } = usePlace()
-  const [amount, setAmount] = useState<number | string>(50)
+  // An email about a payment that failed names its amount.
+  const [address] = useSearchParams()
+  const [amount, setAmount] = useState<number | string>(Number(address.get('amount')) || 50)
   const pay = useMutation({
     mutationFn: () => call<StartedTopUp>(`${base}/top-ups`, { body: { amount_usd: Number(amount) } }),
     onSuccess: ({ url }) => location.assign(url),

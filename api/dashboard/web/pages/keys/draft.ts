@@ -16,6 +16,8 @@ export type Draft = {
   deniedTiers: string[]
   /** '' = answers are not cached. */
   cacheTtlS: number | string
+  /** What its texts are checked for; null = nothing. */
+  guardrails: DashboardKey['guardrails']
   /** Which providers may serve the key; null = all. */
   provider: DashboardKey['provider']
   /** Whose provider keys its requests use. */
@@ -35,6 +37,7 @@ export const emptyDraft: Draft = {
   learning: true,
   deniedTiers: [],
   cacheTtlS: '',
+  guardrails: null,
   provider: null,
   ownKeys: 'shared',
   expires: '',
@@ -52,6 +55,7 @@ export function draftOf(key: DashboardKey): Draft {
     learning: key.learning,
     deniedTiers: key.denied_service_tiers ?? [],
     cacheTtlS: key.cache?.ttl_s ?? '',
+    guardrails: key.guardrails,
     provider: key.provider,
     ownKeys: key.own_keys,
     expires: key.expires_at === null ? '' : localTime(new Date(key.expires_at)),
@@ -74,6 +78,7 @@ export function fieldsOf(draft: Draft): KeyFields {
     denied_service_tiers:
       draft.deniedTiers.length === 0 ? null : (draft.deniedTiers as NonNullable<KeyFields['denied_service_tiers']>),
     cache: draft.cacheTtlS === '' ? null : { ttl_s: Number(draft.cacheTtlS) },
+    guardrails: draft.guardrails,
     provider: draft.provider,
     own_keys: draft.ownKeys,
     expires_at: draft.expires === '' ? null : utcTime(draft.expires),

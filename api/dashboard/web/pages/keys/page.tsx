@@ -22,6 +22,7 @@ import { Tiles } from '../overview/tiles.tsx'
 import { requestsHref, useActivity } from '../usage/queries.ts'
 import { SeriesChart, usualMeasure } from '../usage/series-chart.tsx'
 import { KeyActions, KeyDrawer } from './edit.tsx'
+import { guardrailWords } from './guardrail-fields.tsx'
 import { KeyState } from './key-state.tsx'
 import { KeyLogging } from './logging.tsx'
 import { useKey } from './queries.ts'
@@ -87,7 +88,7 @@ export function KeyPage({ name }: { name: string }) {
 
 function KeyTabs({ apiKey }: { apiKey: DashboardKey }) {
   const { may, isOperatorView } = usePlace()
-  const hasHistory = may('admin') || isOperatorView
+  const hasHistory = may('manage') || isOperatorView
   const [tab, setTab] = useFilter('tab')
   return (
     <Tabs value={tab || 'usage'} onChange={value => setTab(value === 'usage' ? '' : (value ?? ''))} keepMounted={false}>
@@ -95,7 +96,7 @@ function KeyTabs({ apiKey }: { apiKey: DashboardKey }) {
         <Tabs.Tab value="usage">Usage</Tabs.Tab>
         <Tabs.Tab value="policy">Policy</Tabs.Tab>
         {!isOperatorView && <Tabs.Tab value="code">Code</Tabs.Tab>}
-        {may('admin') && <Tabs.Tab value="logging">Logging</Tabs.Tab>}
+        {may('manage') && <Tabs.Tab value="logging">Logging</Tabs.Tab>}
         {hasHistory && <Tabs.Tab value="history">History</Tabs.Tab>}
       </Tabs.List>
       <Tabs.Panel value="usage">
@@ -109,7 +110,7 @@ function KeyTabs({ apiKey }: { apiKey: DashboardKey }) {
       <Tabs.Panel value="code">
         <KeyCode apiKey={apiKey} />
       </Tabs.Panel>
-      {may('admin') && (
+      {may('manage') && (
         <Tabs.Panel value="logging">
           <KeyLogging apiKey={apiKey} />
         </Tabs.Panel>
@@ -185,6 +186,7 @@ function policyOf(key: DashboardKey): (Fact | null)[] {
     key.denied_service_tiers === null ? null : ['Refused service tiers', key.denied_service_tiers.join(', ')],
     key.provider === null ? null : ['Providers', JSON.stringify(key.provider), 'wide'],
     key.cache === null ? null : ['Response cache', `${count(key.cache.ttl_s)} s`],
+    key.guardrails === null ? null : ['Guardrails', guardrailWords(key.guardrails), 'wide'],
     ['Input and output', loggingWords(key.content_logging)],
     key.previous_secret_valid_until === null
       ? null

@@ -18,6 +18,7 @@ import { AllOrOnly } from '../../components/all-or-only.tsx'
 import { typingMs } from '../../components/filters.tsx'
 import { Failure } from '../../components/states.tsx'
 import { type Draft, localTime, missingChoices } from './draft.ts'
+import { GuardrailFields } from './guardrail-fields.tsx'
 import { useKeyNamed } from './queries.ts'
 
 const maxModelsListed = 100
@@ -321,6 +322,7 @@ function Access({ draft, onChange }: Fields) {
           value={draft.cacheTtlS}
           onChange={cacheTtlS => onChange({ ...draft, cacheTtlS })}
         />
+        <GuardrailFields guardrails={draft.guardrails} onChange={guardrails => onChange({ ...draft, guardrails })} />
         <Checkbox
           label="Learn from feedback"
           description="“auto” prefers models whose responses were scored higher."

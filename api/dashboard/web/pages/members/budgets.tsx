@@ -41,7 +41,7 @@ export function OrganisationBudget({ onEdit }: { onEdit: (owner: BudgetOwner) =>
         <Group gap="md">
           <Text size="sm">Monthly budget of the organisation:</Text>
           <BudgetSpend owner={owner} budget={list.find(({ scope }) => scope === owner.scope)} />
-          {may('admin') && <EditButton owner={owner} onEdit={onEdit} />}
+          {may('manage') && <EditButton owner={owner} onEdit={onEdit} />}
         </Group>
       )}
     </Show>

@@ -8,6 +8,7 @@ import { Page } from '../../components/page.tsx'
 import { Failure, Show } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
+import { Together } from '../../components/together.tsx'
 import { count, day, usd } from '../../format.ts'
 import { type Place, usePlace } from '../../session.tsx'
 import { useChange } from '../../use-change.ts'
@@ -22,31 +23,33 @@ type Invitation = { id: string; email: string; role: string; status: string; exp
 export default function Members() {
   const place = usePlace()
   const members = useMembers()
-  const isAdmin = place.may('admin')
+  const isAdmin = place.may('manage')
   const budgets = useBudgets()
   const [owner, setOwner] = useState<BudgetOwner | null>(null)
   return (
     <Page
       title="Members"
-      description="Members can view everything and manage the API keys that they created. Admins manage all API keys, webhooks and members. Owners also manage billing and other owners."
+      description="Members can view everything and manage the API keys that they created. The role billing sees and pays what is spent, and nothing else. Admins manage all API keys, webhooks and members. Owners also manage billing, who has that role, and other owners."
     >
-      <OrganisationBudget onEdit={setOwner} />
-      <Show query={members}>
-        {list => <MemberTable members={list} budgets={budgets.data ?? []} onBudget={setOwner} />}
-      </Show>
+      <Together>
+        <OrganisationBudget onEdit={setOwner} />
+        <Show query={members}>
+          {list => <MemberTable members={list} budgets={budgets.data ?? []} onBudget={setOwner} />}
+        </Show>
+        {isAdmin && (
+          <>
+            <Title order={2}>Invitations</Title>
+            <InviteForm />
+            <Invitations />
+          </>
+        )}
+      </Together>
       {owner && (
         <BudgetDialog
           owner={owner}
           budget={budgets.data?.find(({ scope }) => scope === owner.scope)}
           onClose={() => setOwner(null)}
         />
-      )}
-      {isAdmin && (
-        <>
-          <Title order={2}>Invitations</Title>
-          <InviteForm />
-          <Invitations />
-        </>
       )}
     </Page>
   )
@@ -78,7 +81,7 @@ function columns(
   onRemove: (member: Member) => void,
 ): Column<Member>[] {
   const { me, home } = place
-  const isAdmin = place.may('admin')
+  const isAdmin = place.may('manage')
   const ownerOf = ({ user_id: scope, name }: Member) => ({ scope, name })
   const budgetOf = ({ user_id: id }: Member) => budgets.find(({ scope }) => scope === id)
   return [
@@ -94,12 +97,15 @@ function columns(
       header: 'API keys',
       kind: 'number',
       card: 'labelled',
-      cell: ({ user_id, name, keys }) => (
-        <Anchor component={Link} href={`${home}/keys?member=${user_id}`} size="sm">
-          {count(keys)}
-          <VisuallyHidden> API keys of {name}</VisuallyHidden>
-        </Anchor>
-      ),
+      cell: ({ user_id, name, keys }) =>
+        place.has('keys') ? (
+          <Anchor component={Link} href={`${home}/keys?member=${user_id}`} size="sm">
+            {count(keys)}
+            <VisuallyHidden> API keys of {name}</VisuallyHidden>
+          </Anchor>
+        ) : (
+          count(keys)
+        ),
     },
     {
       header: 'Spend this month',

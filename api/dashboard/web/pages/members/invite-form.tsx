@@ -1,11 +1,11 @@
 import { List, Select, Textarea } from '@mantine/core'
 import { notifications } from '@mantine/notifications'
 import { useState } from 'react'
+import { rolesGivenBy } from '../../../../../shared/base/roles.ts'
 import { callAuth } from '../../api.ts'
 import { RowForm } from '../../components/form.tsx'
 import { usePlace } from '../../session.tsx'
 import { useChange } from '../../use-change.ts'
-import { rolesGivenBy } from './member.ts'
 
 const maxAtOnce = 50
 
@@ -64,7 +64,7 @@ export function InviteForm() {
         label="Role"
         w={120}
         allowDeselect={false}
-        data={rolesGivenBy(place)}
+        data={rolesGivenBy(place.role)}
         value={role}
         onChange={value => setRole(value ?? 'member')}
       />

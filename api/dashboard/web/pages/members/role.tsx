@@ -2,15 +2,21 @@ import { Select, Text } from '@mantine/core'
 import { notifications } from '@mantine/notifications'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { Role } from '../../../wire/person.ts'
+import { type Role, rolesGivenBy } from '../../../../../shared/base/roles.ts'
 import { callAuth } from '../../api.ts'
 import { Confirm } from '../../components/confirm.tsx'
 import { type Place, usePlace } from '../../session.tsx'
-import { type Member, rolesGivenBy } from './member.ts'
+import type { Member } from './member.ts'
 
 /** Only owners can change owners. */
 export function mayChange({ may }: Place, member: Member): boolean {
-  return may(member.role === 'owner' ? 'owner' : 'admin')
+  return may(member.role === 'owner' ? 'own' : 'manage')
+}
+
+/** The roles that the user may give, and the member's own. */
+function choices({ role }: Place, member: Member): Role[] {
+  const given = rolesGivenBy(role)
+  return given.includes(member.role) ? given : [...given, member.role]
 }
 
 /** The role of a member, and its change by those who may. A new owner is confirmed. */
@@ -37,7 +43,7 @@ export function RoleCell({ member }: { member: Member }) {
         size="xs"
         w={120}
         allowDeselect={false}
-        data={rolesGivenBy(place)}
+        data={choices(place, member)}
         value={member.role}
         disabled={change.isPending}
         onChange={role => (role === 'owner' ? setPromoting(true) : role && change.mutate(role as Role))}

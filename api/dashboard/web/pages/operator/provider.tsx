@@ -23,6 +23,7 @@ import { Form } from '../../components/form.tsx'
 import { Page } from '../../components/page.tsx'
 import { SpanPicker, type TimeQuery, useTime } from '../../components/span.tsx'
 import { Empty, Failure, Show } from '../../components/states.tsx'
+import { Together } from '../../components/together.tsx'
 import { duration, moment, shortCount } from '../../format.ts'
 import { ActivityCharts } from '../overview/health.tsx'
 import { Affected } from './affected.tsx'
@@ -61,7 +62,7 @@ export function ProviderPage({ name }: { name: string }) {
       >
         <Show query={provider}>
           {data => (
-            <Stack>
+            <Together gap="md">
               <Now provider={data} />
               <Group justify="flex-end">
                 <SpanPicker time={time} onChange={setTime} />
@@ -72,7 +73,7 @@ export function ProviderPage({ name }: { name: string }) {
               <Keys keys={data.keys} />
               {data.takes_keys && <AddedKeys provider={data} />}
               <Deployments deployments={data.deployments} />
-            </Stack>
+            </Together>
           )}
         </Show>
       </Page>

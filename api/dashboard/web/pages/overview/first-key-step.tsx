@@ -47,7 +47,7 @@ export function FirstKeyStep({ firstKey, keyExists }: { firstKey: FirstKey; keyE
   if (!answer)
     return (
       <Stack gap="xs" align="flex-start">
-        {may('owner') ? (
+        {may('own') ? (
           <Button size="compact-sm" loading={create.isPending} onClick={() => create.mutate()}>
             Create test key
           </Button>

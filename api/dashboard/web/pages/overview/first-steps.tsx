@@ -53,7 +53,7 @@ export function FirstSteps({ steps }: { steps: Overview['first_steps'] }) {
         </Step>
         <Step number={5} title="Add credits and create a live key" done={steps.credits_added}>
           Live keys call the providers and are paid from credits.{' '}
-          {may('owner') ? (
+          {may('pay') ? (
             <Anchor component={Link} href={`${home}/billing`} inherit underline="always">
               Open Billing
             </Anchor>

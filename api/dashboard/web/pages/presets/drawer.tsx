@@ -23,9 +23,9 @@ export function PresetDrawer({ preset: opened, onClose }: { preset: DashboardPre
       size="lg"
     >
       <Stack gap="xl">
-        <Editor key={preset?.version} preset={preset} isReadOnly={!may('admin')} onClose={onClose} />
+        <Editor key={preset?.version} preset={preset} isReadOnly={!may('manage')} onClose={onClose} />
         {preset && <Versions preset={preset} />}
-        {preset && may('admin') && <Deletion name={preset.name} onClose={onClose} />}
+        {preset && may('manage') && <Deletion name={preset.name} onClose={onClose} />}
       </Stack>
     </OpenDrawer>
   )
@@ -126,7 +126,7 @@ function Versions({ preset: { name } }: { preset: DashboardPreset }) {
                 {isCurrent ? (
                   <Badge color="green">in use</Badge>
                 ) : (
-                  may('admin') && (
+                  may('manage') && (
                     <Button size="compact-sm" variant="default" onClick={() => use.mutate(version)}>
                       Use version {version}
                     </Button>

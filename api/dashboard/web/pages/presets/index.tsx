@@ -46,7 +46,7 @@ export default function Presets() {
       title="Presets"
       description="A preset saves a model with its system prompt and settings. Requests name it as their model; what they state themselves wins."
       actions={
-        may('admin') && (
+        may('manage') && (
           <Button
             disabled={suspended}
             leftSection={<IconPlus size={16} aria-hidden />}

@@ -14,6 +14,8 @@ const advice: { [code in ErrorCode]?: Advice } = {
   output_parse_failed: { text: 'The model’s output could not be read: retry, or name more models in `models`.' },
   unsupported_capability: { text: 'Use a model that supports this, or `auto`.', page: 'models' },
   url_not_allowed: { text: 'Use a public URL or a data: URI.' },
+  guardrail_blocked: { text: 'Remove what the message names, or change the guardrails of the key.', page: 'keys' },
+  guardrail_unavailable: { text: 'Make the guard of the key answer, or let the key fail open.', page: 'keys' },
   revoked_api_key: {
     text: 'Enable the key again, use its new secret, or create a key: the message says which.',
     page: 'keys',

@@ -24,7 +24,7 @@ export function useContent({ id, content }: RequestDetail, isWanted: boolean) {
   return useQuery({
     queryKey: [place.id, 'requests', 'content', id],
     queryFn: ({ signal }) => call<RequestContent>(pathOf(place, id), { signal }),
-    enabled: isWanted && content !== null && !content.deleted && place.may('admin'),
+    enabled: isWanted && content !== null && !content.deleted && place.may('manage'),
     // One look is one entry of the audit log.
     staleTime: Number.POSITIVE_INFINITY,
     refetchOnWindowFocus: false,
@@ -61,7 +61,7 @@ function NotLogged({ request: { key_id: key } }: { request: RequestDetail }) {
   return (
     <Text size="sm" c="dimmed">
       The input and output of this request are not logged.{' '}
-      {may('admin') && key !== null ? (
+      {may('manage') && key !== null ? (
         <Anchor component={Link} href={`${home}/keys/${key}?tab=logging`} inherit>
           Log those of this key for a while
         </Anchor>
@@ -91,7 +91,7 @@ function Logged({ content }: { content: ContentFacts }) {
 
 function Access({ request, query, isShown, onShow }: Parameters<typeof Content>[0]) {
   const { may } = usePlace()
-  if (!may('admin'))
+  if (!may('manage'))
     return (
       <Text size="sm" c="dimmed" mt={4}>
         Only admins of the organisation can view them.

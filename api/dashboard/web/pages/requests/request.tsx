@@ -14,6 +14,7 @@ import { requestsHref } from '../usage/queries.ts'
 import { adviceFor } from './advice.ts'
 import { Calls } from './calls.tsx'
 import { Cost } from './cost.tsx'
+import { Guardrails } from './guardrails.tsx'
 import { Routing } from './routing.tsx'
 import { Scores } from './scores.tsx'
 
@@ -42,6 +43,7 @@ export function Request({
         <Asked request={request} />
       </SimpleGrid>
       <Routing request={request} />
+      <Guardrails request={request} />
       {children}
       <Scores request={request} />
     </Stack>

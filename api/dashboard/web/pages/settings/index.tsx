@@ -18,7 +18,7 @@ import { TwoFactorSwitch } from './two-factor-switch.tsx'
 /** The settings of an organisation: admins change them, everyone can leave. */
 export default function Settings() {
   const { id, name, home, may } = usePlace()
-  const isAdmin = may('admin')
+  const isAdmin = may('manage')
   return (
     <Page title="Settings" description="What applies to the whole organisation. Admins and owners can change it.">
       <Together gap="xl">

@@ -33,7 +33,7 @@ export default function InvitationPage() {
     mutationFn: (verb: 'accept' | 'reject') => callAuth(`organization/${verb}-invitation`, { invitationId: id }),
     onSuccess: async (_, verb) => {
       await queries.invalidateQueries({ queryKey: ['me'] })
-      navigate(verb === 'accept' ? `/${invitation.data!.organizationId}/overview` : '/welcome')
+      navigate(verb === 'accept' ? `/${invitation.data!.organizationId}` : '/welcome')
     },
   })
   return (

@@ -27,13 +27,13 @@ export default function Welcome() {
     },
     onSuccess: async id => {
       await queries.invalidateQueries({ queryKey: ['me'] })
-      navigate(`/${id}/overview`)
+      navigate(`/${id}`)
     },
   })
   if (!me.data) return <Pending query={me} rows={3} />
   const { organisations, invitations } = me.data
   if (organisations.length > 0 && !wanted && !create.isSuccess)
-    return <Redirect to={`/${lastVisited(organisations.map(({ id }) => id))}/overview`} replace />
+    return <Redirect to={`/${lastVisited(organisations.map(({ id }) => id))}`} replace />
   return (
     <Stack>
       <Title order={1}>Welcome, {me.data.name}</Title>
@@ -57,7 +57,7 @@ export default function Welcome() {
         />
       </Form>
       {organisations.length > 0 && (
-        <Anchor component={Link} href={`/${organisations[0]!.id}/overview`} size="sm">
+        <Anchor component={Link} href={`/${organisations[0]!.id}`} size="sm">
           Back
         </Anchor>
       )}

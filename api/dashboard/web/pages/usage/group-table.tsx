@@ -179,11 +179,11 @@ function Requests({
   names: string[]
   tag: string
 }) {
-  const { home } = usePlace()
+  const { home, has } = usePlace()
   const filters = Object.fromEntries(names.map((name, i) => [name, row.groups[i]?.id ?? '']))
   const { member, outcome, tag: value, ...known } = filters
   const text = count(row.requests)
-  if (row.isOther) return text
+  if (row.isOther || !has('requests')) return text
   if (!isOfRequests({ key, member: chosen, ...known })) return text
   if (member !== undefined || outcome !== undefined || value === '' || Object.values(known).includes('')) return text
   const time = { from: row.start ?? from, to: row.end ?? to }

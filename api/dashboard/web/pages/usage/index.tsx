@@ -4,6 +4,7 @@ import { Page } from '../../components/page.tsx'
 import { useTime } from '../../components/span.tsx'
 import { Together } from '../../components/together.tsx'
 import { environments, KeyFilter, MemberFilter } from '../../components/work/filters.tsx'
+import { usePlace } from '../../session.tsx'
 import { Breakdown } from './breakdown.tsx'
 import { calendarSpans, PeriodPicker } from './period.tsx'
 import { SeriesChart } from './series-chart.tsx'
@@ -17,6 +18,7 @@ export default function Usage() {
   const [by] = useFilter('by')
   const [rows] = useFilter('rows')
   const [then] = useFilter('then')
+  const { has } = usePlace()
   const usesTag = [by, rows, then].includes('tag')
   const choice = { ...time, environment, key, member }
   return (
@@ -27,7 +29,7 @@ export default function Usage() {
     >
       <FilterPanel names={['key', 'member', 'environment', 'tag']}>
         <Group align="flex-end">
-          <KeyFilter />
+          {has('keys') && <KeyFilter />}
           <MemberFilter />
           <SegmentedControl
             aria-label="Environment"

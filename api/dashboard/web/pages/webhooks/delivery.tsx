@@ -89,7 +89,7 @@ function Fact({ label, children }: { label: string; children: ReactNode }) {
 function Resend({ delivery: { id, status } }: { delivery: Delivery }) {
   const { may } = usePlace()
   const resend = useResend(id)
-  if (!may('admin')) return null
+  if (!may('manage')) return null
   return (
     <Stack gap="xs" align="flex-start">
       <Button variant="default" size="compact-sm" loading={resend.isPending} onClick={() => resend.mutate()}>

@@ -46,7 +46,7 @@ export function EndpointPage({ id }: { id: string }) {
       <Page
         title={endpoint.data?.data.url ?? 'Webhook endpoint'}
         {...(endpoint.data && { description: <EndpointState endpoint={endpoint.data.data} /> })}
-        actions={may('admin') && endpoint.data && <Actions answer={endpoint.data} />}
+        actions={may('manage') && endpoint.data && <Actions answer={endpoint.data} />}
       >
         <Show query={endpoint}>{({ data }) => <EndpointTabs endpoint={data} />}</Show>
       </Page>
@@ -80,12 +80,12 @@ function EndpointTabs({ endpoint }: { endpoint: DashboardEndpoint }) {
       >
         <Tabs.List mb="md">
           <Tabs.Tab value="deliveries">Deliveries</Tabs.Tab>
-          {may('admin') && <Tabs.Tab value="verify">Verify</Tabs.Tab>}
+          {may('manage') && <Tabs.Tab value="verify">Verify</Tabs.Tab>}
         </Tabs.List>
         <Tabs.Panel value="deliveries">
           <DeliveryList endpointId={id} onOpen={open} />
         </Tabs.Panel>
-        {may('admin') && (
+        {may('manage') && (
           <Tabs.Panel value="verify">
             <Verify endpointId={id} />
           </Tabs.Panel>

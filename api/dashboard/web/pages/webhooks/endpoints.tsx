@@ -25,7 +25,7 @@ export function Endpoints() {
     <Show query={endpoints} rows={3}>
       {({ data, requested, patterns }) => (
         <Stack>
-          {may('admin') && (
+          {may('manage') && (
             <Group justify="flex-end">
               <Button
                 disabled={suspended}

@@ -36,7 +36,7 @@ function WebhooksPage() {
       title="Webhooks"
       description="Events sent to your endpoints in the last 30 days: jobs, batches, alerts and tests."
       actions={
-        may('admin') && (
+        may('manage') && (
           <Button leftSection={<IconSend size={16} aria-hidden />} variant="default" onClick={() => setTesting(true)}>
             Send test event
           </Button>
@@ -51,7 +51,7 @@ function WebhooksPage() {
         <Tabs.List mb="md">
           <Tabs.Tab value="deliveries">Deliveries</Tabs.Tab>
           <Tabs.Tab value="endpoints">Endpoints</Tabs.Tab>
-          {may('admin') && <Tabs.Tab value="settings">Signing secret</Tabs.Tab>}
+          {may('manage') && <Tabs.Tab value="settings">Signing secret</Tabs.Tab>}
         </Tabs.List>
         <Tabs.Panel value="deliveries">
           <DeliveryList onOpen={open} />
@@ -59,7 +59,7 @@ function WebhooksPage() {
         <Tabs.Panel value="endpoints">
           <Endpoints />
         </Tabs.Panel>
-        {may('admin') && (
+        {may('manage') && (
           <Tabs.Panel value="settings">
             <Secret />
           </Tabs.Panel>

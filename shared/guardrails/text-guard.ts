@@ -1,0 +1,156 @@
+import { checks, type DetectorType, type Guardrails, type Side } from '../keys/guardrails.ts'
+import { contextLength, findMatches, type Match, tailStart } from './detectors.ts'
+import { Placeholders } from './placeholders.ts'
+
+/** How a text is read: `isJson` = a part of JSON, whose escapes are no text; `isSealed` = its model verifies it when it comes back. */
+export type TextForm = { isJson: boolean; isSealed: boolean }
+
+/** The detectors of one side, and the placeholders that they share with those of the other. */
+export class TextGuard {
+  readonly blocked: ReadonlySet<DetectorType>
+  readonly masked: ReadonlySet<DetectorType>
+  readonly placeholders: Placeholders
+  readonly #types: ReadonlySet<DetectorType>
+  readonly #side: Side
+  /** How many values were masked, by type. */
+  readonly counts = new Map<DetectorType, number>()
+  /** Whether what is masked counts. */
+  #isCounting = true
+
+  constructor({ detectors }: Pick<Guardrails, 'detectors'>, side: Side, placeholders: Placeholders) {
+    const own = detectors.filter(detector => checks(detector, side))
+    const typesOf = (action: string) => new Set(own.filter(one => one.action === action).map(({ type }) => type))
+    this.blocked = typesOf('block')
+    this.masked = typesOf('mask')
+    this.#types = new Set(own.map(({ type }) => type))
+    this.#side = side
+    this.placeholders = placeholders
+  }
+
+  /** Whether it detects anything. */
+  get isOn(): boolean {
+    return this.#types.size > 0
+  }
+
+  /** Whether texts of this side are changed: masked, or given the values of the request back. */
+  get changes(): boolean {
+    return this.masked.size > 0 || (this.#side === 'output' && this.placeholders.values.size > 0)
+  }
+
+  /** The first value that blocks; null = none. */
+  findBlocked(text: string, { isJson }: Pick<TextForm, 'isJson'>): DetectorType | null {
+    if (this.blocked.size === 0) return null
+    // All types: a value that is part of another one does not count.
+    for (const { type } of findMatches(isJson ? withoutEscapes(text) : text, this.#types))
+      if (this.blocked.has(type)) return type
+    return null
+  }
+
+  /** A whole text with its values masked and, of an answer, those of the request restored. */
+  apply(text: string, form: TextForm): string {
+    if (!this.changes) return text
+    return new GuardedText(this, form).push(text, true)
+  }
+
+  /** A whole text with its values masked, as others than its client see it. */
+  mask(text: string, { isJson }: Pick<TextForm, 'isJson'>): string {
+    this.#isCounting = false
+    try {
+      return this.apply(text, { isJson, isSealed: true })
+    } finally {
+      this.#isCounting = true
+    }
+  }
+
+  /** The values in a text as it is read, from `from` on. */
+  matches(read: string, from: number): Iterable<Match> {
+    return this.masked.size > 0 ? findMatches(read, this.#types, from) : []
+  }
+
+  /** What stands in place of a value. */
+  replacement({ type }: Match, written: string, { isJson }: Pick<TextForm, 'isJson'>): string {
+    if (!this.masked.has(type)) return written
+    const { placeholders } = this
+    const value = isJson ? unescaped(written) : written
+    // The caller's own value, which only its answer repeats.
+    if (this.#side === 'output' && placeholders.isOwn(value)) return written
+    if (this.#isCounting) this.counts.set(type, (this.counts.get(type) ?? 0) + 1)
+    return this.#side === 'input' ? placeholders.add(type, value) : placeholders.hide(type, value)
+  }
+
+  /** Text of an answer between the values that were masked. */
+  between(text: string, { isJson, isSealed }: TextForm): string {
+    return this.#side === 'output' && !isSealed ? this.placeholders.restore(text, isJson) : text
+  }
+}
+
+/** A text that comes in parts. What it returns in all is what `TextGuard.apply` returns for the whole. */
+export class GuardedText {
+  readonly #guard: TextGuard
+  readonly #form: TextForm
+  /** The end of what was returned, as it was read: what precedes a value decides whether it is one. */
+  #context = ''
+  #pending = ''
+
+  constructor(guard: TextGuard, form: TextForm) {
+    this.#guard = guard
+    this.#form = form
+  }
+
+  /** Adds a part; returns what is certain. `isLast`: nothing follows. */
+  push(part: string, isLast: boolean): string {
+    const guard = this.#guard
+    const text = this.#pending + part
+    const before = this.#context.length
+    const read = this.#context + (this.#form.isJson ? withoutEscapes(text) : text)
+    const safe = isLast ? text.length : Math.max(0, this.#safeEnd(read) - before)
+    let at = 0
+    let end = safe
+    let out = ''
+    for (const match of guard.matches(read, before)) {
+      const [start, matchEnd] = [match.start - before, match.end - before]
+      if (start >= safe) break
+      if (matchEnd > safe) {
+        // It reaches into what is not certain.
+        end = start
+        break
+      }
+      out += guard.between(text.slice(at, start), this.#form)
+      out += guard.replacement(match, text.slice(start, matchEnd), this.#form)
+      at = matchEnd
+    }
+    out += guard.between(text.slice(at, end), this.#form)
+    this.#context = read.slice(Math.max(0, before + end - contextLength), before + end)
+    this.#pending = text.slice(end)
+    return out
+  }
+
+  /** Up to where the text is certain: before what may become a value, or a placeholder. */
+  #safeEnd(read: string): number {
+    const end = this.#guard.masked.size > 0 ? tailStart(read) : read.length
+    return Math.min(end, Placeholders.begunAt(read.slice(0, end)))
+  }
+}
+
+/** What a part of a string in JSON means: of the values that are found, only private keys have escapes. */
+function unescaped(written: string): string {
+  if (!written.includes('\\')) return written
+  try {
+    return JSON.parse(`"${written}"`)
+  } catch {
+    return written
+  }
+}
+
+/** An escape of JSON; one that is cut off has no end. */
+const escapes = /\\(?:u[\da-fA-F]{0,3}$|$|u[\da-fA-F]{4}|.)/gs
+const cutOff = /^\\(?:u[\da-fA-F]{0,3})?$/
+
+/**
+ * JSON with every escape replaced by as many characters that no value has. An escape that is cut off is replaced by others, which
+ * are held back.
+ */
+function withoutEscapes(json: string): string {
+  if (!json.includes('\\')) return json
+  return json.replace(escapes, found => (cutOff.test(found) ? '\x01' : '\0').repeat(found.length))
+}

@@ -1,0 +1,212 @@
+import { LRUCache } from 'lru-cache'
+import { z } from 'zod'
+import { newId } from '../base/ids.ts'
+import { type Clock, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
+import type { Database } from '../io/db.ts'
+import { collect } from '../io/http.ts'
+import { PinnedPools } from '../io/pinned-pools.ts'
+import { assertPublicUrl, type UrlPolicy } from '../io/safe-url.ts'
+import type { Sealer } from '../io/sealer.ts'
+import type { GuardWebhook, Side } from '../keys/guardrails.ts'
+import { getWebhookSecrets, newestFirst, webhookSignature } from './secrets.ts'
+
+/** A text that a guard is asked about. */
+export type GuardedTextEntry = { id: string; role: string; text: string }
+
+/** What a guard is asked. */
+export type GuardQuestion = {
+  side: Side
+  requestId: string
+  kind: string
+  model: string
+  keyId: string
+  organisationId: string
+  texts: readonly GuardedTextEntry[]
+}
+
+/** What it answered; `replace` has the texts that change, by their id. */
+export type GuardVerdict =
+  | { action: 'allow' }
+  | { action: 'block'; reason: string | null }
+  | { action: 'replace'; texts: ReadonlyMap<string, string> }
+
+/** A guard that gave no valid answer. */
+export class GuardFailed extends Error {
+  override name = 'GuardFailed'
+}
+
+const connectTimeoutMs = 5_000
+/** The texts of one question, and an answer to it. */
+const maxQuestionBytes = 4 * 1024 * 1024
+const maxAnswerBytes = 4 * 1024 * 1024
+const maxReason = 300
+/** Calls of an organisation that a process has under way. */
+const maxCalls = 256
+/** After so many failures in a row a guard is not called for a while. */
+const maxFailures = 5
+const pauseMs = 5_000
+/** A secret that was replaced signs for a day more, so a copy may be a minute old. */
+const secretsTtlMs = 60_000
+const maxOrganisations = 5_000
+
+const answer = z.discriminatedUnion('action', [
+  z.object({ action: z.literal('allow') }),
+  z.object({ action: z.literal('block'), reason: z.string().nullish() }),
+  z.object({
+    action: z.literal('replace'),
+    texts: z.array(z.object({ id: z.string(), text: z.string() })).max(100_000),
+  }),
+])
+
+type Deps = { db: Database; sealer: Sealer; clock: Clock; monotonic: MonotonicClock; urlPolicy: UrlPolicy }
+type State = { calls: number; failures: number; pausedAtMs: MonotonicMs | null }
+type Secrets = { secrets: string[]; readMs: MonotonicMs }
+
+/**
+ * Asks the guards of organisations about texts: a request signed as webhooks are (docs/guardrails.md), to public addresses only,
+ * without redirects. Time, bytes and calls are bounded; a guard that keeps failing is left alone for some seconds.
+ */
+export class GuardCalls {
+  readonly #deps: Deps
+  readonly #pools: PinnedPools
+  /** By organisation and URL. */
+  readonly #states = new LRUCache<string, State>({ max: maxOrganisations })
+  readonly #secrets = new LRUCache<string, Secrets>({ max: maxOrganisations })
+
+  constructor(deps: Deps) {
+    this.#deps = deps
+    this.#pools = new PinnedPools(connectTimeoutMs, deps.urlPolicy.proxies)
+  }
+
+  /** Asks a guard. Rejects with a GuardFailed without a valid answer in time, or when `signal` aborts. */
+  async ask(webhook: GuardWebhook, question: GuardQuestion, signal?: AbortSignal): Promise<GuardVerdict> {
+    const state = this.#stateOf(`${question.organisationId} ${webhook.url}`)
+    if (this.#isPaused(state)) throw new GuardFailed('it failed repeatedly and is not called for a few seconds')
+    if (state.calls >= maxCalls) throw new GuardFailed(`it has ${maxCalls} calls under way`)
+    state.calls++
+    try {
+      const verdict = await this.#call(webhook, question, signal)
+      state.failures = 0
+      return verdict
+    } catch (error) {
+      if (!signal?.aborted && ++state.failures >= maxFailures) state.pausedAtMs = this.#deps.monotonic.now()
+      throw error instanceof GuardFailed ? error : new GuardFailed((error as Error).message, { cause: error })
+    } finally {
+      state.calls--
+    }
+  }
+
+  async #call(webhook: GuardWebhook, question: GuardQuestion, signal?: AbortSignal): Promise<GuardVerdict> {
+    const beganMs = this.#deps.monotonic.now()
+    const body = bodyOf(question)
+    if (Buffer.byteLength(body) > maxQuestionBytes)
+      throw new GuardFailed(`the texts have more than ${maxQuestionBytes} bytes`)
+    const target = await withinMs(
+      webhook.timeout_ms,
+      Promise.all([this.#secretsOf(question.organisationId), assertPublicUrl(webhook.url, this.#deps.urlPolicy)]),
+    )
+    const [secrets, checked] = target
+    const leftMs = Math.max(1, webhook.timeout_ms - elapsedMs(beganMs, this.#deps.monotonic.now()))
+    const timeouts = {
+      connectTimeoutMs: leftMs,
+      firstByteTimeoutMs: leftMs,
+      idleTimeoutMs: leftMs,
+      totalTimeoutMs: leftMs,
+    }
+    const { pathname, search } = checked.url
+    const headers = this.#headers(secrets, body)
+    const request = { method: 'POST', path: pathname + search, headers, body } as const
+    const { status, body: bytes } = await collect(this.#pools.get(checked), request, timeouts, maxAnswerBytes, signal)
+    if (status !== 200) throw new GuardFailed(`it answered with status ${status}`)
+    return verdictOf(bytes, question)
+  }
+
+  #headers(secrets: readonly string[], body: string): Record<string, string> {
+    const id = newId('evt')
+    const timestampS = Math.floor(this.#deps.clock.now() / 1_000)
+    return {
+      'content-type': 'application/json',
+      'user-agent': 'headgate',
+      'webhook-id': id,
+      'webhook-timestamp': String(timestampS),
+      'webhook-signature': webhookSignature(secrets, id, timestampS, body),
+    }
+  }
+
+  async #secretsOf(organisationId: string): Promise<string[]> {
+    const { monotonic, clock } = this.#deps
+    const known = this.#secrets.get(organisationId)
+    if (known && elapsedMs(known.readMs, monotonic.now()) < secretsTtlMs) return known.secrets
+    try {
+      const secrets = newestFirst(await getWebhookSecrets(this.#deps, organisationId, clock.now()))
+      this.#secrets.set(organisationId, { secrets, readMs: monotonic.now() })
+      return secrets
+    } catch (error) {
+      // PostgreSQL may be away.
+      if (known) return known.secrets
+      throw error
+    }
+  }
+
+  #stateOf(name: string): State {
+    const known = this.#states.get(name)
+    if (known) return known
+    const state = { calls: 0, failures: 0, pausedAtMs: null }
+    this.#states.set(name, state)
+    return state
+  }
+
+  #isPaused(state: State): boolean {
+    if (state.pausedAtMs === null) return false
+    if (elapsedMs(state.pausedAtMs, this.#deps.monotonic.now()) < pauseMs) return true
+    // One failure more pauses it again.
+    state.pausedAtMs = null
+    state.failures = maxFailures - 1
+    return false
+  }
+
+  /** Closes the connections to guards. */
+  close(): Promise<void> {
+    return this.#pools.close()
+  }
+}
+
+function bodyOf({ side, requestId, kind, model, keyId, texts }: GuardQuestion): string {
+  return JSON.stringify({ type: `guardrail.${side}`, request_id: requestId, key: keyId, kind, model, texts })
+}
+
+function verdictOf(bytes: Buffer, { texts }: GuardQuestion): GuardVerdict {
+  let json: unknown
+  try {
+    json = JSON.parse(bytes.toString())
+  } catch {
+    throw new GuardFailed('its answer is not JSON')
+  }
+  const { success, data } = answer.safeParse(json)
+  if (!success) throw new GuardFailed('its answer has no valid `action`')
+  if (data.action === 'allow') return data
+  if (data.action === 'block') return { action: 'block', reason: cleanReason(data.reason) }
+  const ids = new Set(texts.map(({ id }) => id))
+  if (!data.texts.every(({ id }) => ids.has(id)))
+    throw new GuardFailed('its answer replaces a text that it was not sent')
+  return { action: 'replace', texts: new Map(data.texts.map(({ id, text }) => [id, text])) }
+}
+
+function cleanReason(reason: string | null | undefined): string | null {
+  return (
+    reason
+      ?.toWellFormed()
+      .replace(/\p{Cc}/gu, ' ')
+      .slice(0, maxReason) || null
+  )
+}
+
+async function withinMs<T>(timeoutMs: number, work: Promise<T>): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new GuardFailed(`no answer within ${timeoutMs} ms`)), timeoutMs)
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}

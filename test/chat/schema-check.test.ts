@@ -1,0 +1,70 @@
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import fc from 'fast-check'
+import { checkText } from '../../shared/chat/schema-check.ts'
+import { fakeInstance } from '../../shared/providers/sandbox/chat/schema-faker.ts'
+import { test } from '../support/test.ts'
+
+const schema = { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'], additionalProperties: false }
+
+test('what is valid passes, what is not says where', t => {
+  t.deepEqual(checkText('{"a":1}', schema, false), { json: '{"a":1}', repaired: false })
+  t.deepEqual(checkText('{"a":"x"}', schema, true), { fault: '`/a` must be integer' })
+  t.deepEqual(checkText('nonsense', schema, true), { fault: 'it is not JSON' })
+  t.deepEqual(checkText('[]', null, false), { fault: 'it must be object' })
+})
+
+test('repairs what is wrong in form alone, and only to what is valid', t => {
+  const repaired = (text: string) => checkText(text, schema, true)
+  for (const text of ['```json\n{"a":1}\n```', 'Here: {"a":1} Bye', '{"a":1,}', '{"a":1', "{'a':1}", '{a:1}'])
+    t.deepEqual(JSON.parse((repaired(text) as { json: string }).json), { a: 1 }, text)
+  t.true('fault' in checkText('```json\n{"a":1}\n```', schema, false)!)
+  t.true('fault' in repaired('{"a":1,"b":')!)
+  t.true('fault' in checkText('I refuse.', { type: 'string' }, true)!, 'prose is not made a JSON text')
+})
+
+test('a schema that cannot be used, or takes too long, is not checked', t => {
+  t.is(checkText('{}', { $ref: 'https://example.com/schema.json' }, true), null)
+  t.is(checkText('{}', { type: 'strange' }, true), null)
+  t.is(checkText('{}', { description: 'x'.repeat(70_000) }, true), null)
+  const slow = { type: 'string', pattern: '^(a+)+$' }
+  t.is(checkText(JSON.stringify(`${'a'.repeat(60)}!`), slow, true), null)
+  const branch = { type: 'object', properties: { x: { $ref: '#/$defs/node' } }, required: ['x'] }
+  const recursive = { $ref: '#/$defs/node', $defs: { node: { anyOf: [branch, branch, { type: 'number' }] } } }
+  const deep = `${'{"x":'.repeat(60)}"end"${'}'.repeat(60)}`
+  t.is(checkText(deep, recursive, false), null)
+  t.deepEqual(checkText('{"x":{"x":1}}', recursive, false), { json: '{"x":{"x":1}}', repaired: false })
+})
+
+const anySchema = fc.letrec(tie => ({
+  schema: fc.oneof(
+    { maxDepth: 4 },
+    fc.constantFrom(
+      { type: 'string' },
+      { type: 'integer' },
+      { type: 'boolean' },
+      { enum: ['a', 'b'] },
+      { type: 'null' },
+    ),
+    fc.record({ type: fc.constant('array'), items: tie('schema') }),
+    fc.dictionary(fc.stringMatching(/^[a-z]{1,5}$/), tie('schema'), { maxKeys: 4 }).map(properties => ({
+      ...{ type: 'object', properties, additionalProperties: false },
+      required: Object.keys(properties),
+    })),
+  ),
+})).schema as fc.Arbitrary<object>
+
+test('agrees with Ajv about any value of any schema, within a fence as well', t => {
+  const ajv = new Ajv2020({ strict: false })
+  fc.assert(
+    fc.property(anySchema, fc.jsonValue(), (given, other) => {
+      const value = fakeInstance(given)
+      for (const candidate of [value, other]) {
+        const text = JSON.stringify(candidate)
+        t.is('json' in checkText(text, given, false)!, ajv.compile(given)(candidate))
+      }
+      const isNested = typeof value === 'object' && value !== null
+      if (isNested) t.true('json' in checkText(`\`\`\`json\n${JSON.stringify(value)}\n\`\`\``, given, true)!)
+    }),
+    { numRuns: 60 },
+  )
+})
