@@ -37,11 +37,11 @@ test.serial('auto asks again for what it found unknown, as soon as any process h
   }
   const [chosen] = decide({}, { world }).targets
   t.is(decide({}, { world }).targets[0], chosen)
-  a!.recordFailure(chosen!, failure('rate_limited', minuteMs), 5, key)
+  a!.recordFailure(chosen!, failure('server_error', minuteMs), 5, key)
   t.is(decide({}, { world }).targets[0], chosen, 'the other process has not told yet')
   await fleet.exchange()
   t.not(decide({}, { world }).targets[0], chosen)
-  b!.recordFailure(chosen!, failure('rate_limited', minuteMs), 5, key)
+  b!.recordFailure(chosen!, failure('server_error', minuteMs), 5, key)
   t.not(decide({}, { world }).targets[0], chosen, 'at once in the process that saw it')
 })
 
