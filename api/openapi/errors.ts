@@ -97,6 +97,8 @@ const examples: { [code in ErrorCode]?: GatewayError | [message: string, details
     'This key may not use the service tier `priority`. Leave `service_tier` out.',
     { param: 'service_tier' },
   ],
+  no_own_key: ['This key uses own provider keys only, and the organisation has none for `provider-a`.'],
+  own_key_refused: ['provider-a refused own key “Production” (…wxyz): replace it.'],
   model_not_found: ['There is no model `gpt-9` on this route. GET /v1/models lists what there is.', { param: 'model' }],
   not_found: ['No such object.', { param: 'id' }],
   context_length_exceeded: [

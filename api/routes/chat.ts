@@ -142,6 +142,8 @@ export const routeDecision = endpoint({
     'context_length_exceeded',
     'unsupported_capability',
     'model_not_allowed',
+    'no_own_key',
+    'own_key_refused',
     'service_tier_not_allowed',
     'model_not_found',
     'no_provider_available',

@@ -45,6 +45,8 @@ const submit = endpoint({
     'insufficient_credits',
     'monthly_spend_cap_reached',
     'model_not_allowed',
+    'no_own_key',
+    'own_key_refused',
     'model_not_found',
     'quota_exceeded',
     'no_provider_available',

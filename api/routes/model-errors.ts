@@ -5,6 +5,8 @@ export const modelErrors = [
   'insufficient_credits',
   'monthly_spend_cap_reached',
   'model_not_allowed',
+  'no_own_key',
+  'own_key_refused',
   'model_not_found',
   'upstream_error',
   'upstream_invalid_response',

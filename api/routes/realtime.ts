@@ -64,6 +64,8 @@ errors, in the format of the model’s protocol.
     'monthly_spend_cap_reached',
     'unsupported_capability',
     'model_not_allowed',
+    'no_own_key',
+    'own_key_refused',
     'model_not_found',
     'no_provider_available',
   ],
