@@ -51,7 +51,7 @@ const read = endpoint({
     const job = await db.job.findFirst({ where: { id: row.id, organisationId }, select: { id: true } })
     const key = await db.apiKey.findFirst({ where: { id: row.keyId, organisationId }, select: { id: true } })
     const providerKey = row.providerKeyId === null ? null : await readProviderKey(services, organisationId, row)
-    const { object: _, cached, ...generation } = presentGeneration(row)
+    const { object: _, ...generation } = presentGeneration(row)
     const scores = await services.feedback.listOf(organisationId, row.id)
     const keys = await readWorkKeys(services, [row, ...scores])
     return {
@@ -67,7 +67,7 @@ const read = endpoint({
       guardrails: record.guardrails ?? null,
       cost_parts: costParts(services, row, batchId !== null),
       content: presentContent(await services.contents.find(organisationId, row.id, services.clock.now())),
-      response_cache: cached ? 'hit' : (record.cache ?? null),
+      response_cache: generation.cached ? 'hit' : (record.cache ?? null),
       provider_key: providerKey,
       key_id: key?.id ?? null,
       delivery: job && (await readDelivery(services, organisationId, { jobId: job.id })),
