@@ -14,8 +14,7 @@ import { AnswerGuard, answerTextsOf, Guard } from './answer-guard.ts'
 import type { StreamInfo } from './chat-format.ts'
 import { chatFormats } from './chat-formats.ts'
 import { GuardedClient, type StreamForm } from './guarded-client.ts'
-import type { Serve } from './run.ts'
-import { type ChatRunInput, GuardrailsChanged, type ResponseStorage } from './run-input.ts'
+import { type ChatRunInput, GuardrailsChanged, type ResponseStorage, type Serve } from './run-input.ts'
 
 /** How often guardrails may change while a request is checked. */
 const maxRounds = 3

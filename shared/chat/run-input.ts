@@ -1,6 +1,8 @@
+import type { RunServices } from '../engine/base-run.ts'
 import type { CallerTimeouts } from '../engine/caller-timeouts.ts'
 import type { BulkContext } from '../engine/failover.ts'
-import type { RequestLabels } from '../engine/report.ts'
+import type { Report, RequestLabels } from '../engine/report.ts'
+import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { Guardrails } from '../keys/guardrails.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
@@ -55,3 +57,10 @@ export type ChatRunInput<K extends DirectKind> = {
 
 /** The key's confirmed policy has other guardrails than those that the request was checked for. */
 export class GuardrailsChanged extends Error {}
+
+/** Runs a request whose texts are checked, or need not be. */
+export type Serve<K extends DirectKind> = (
+  services: RunServices,
+  input: ChatRunInput<K>,
+  client: ResponseWriter,
+) => Promise<Report>

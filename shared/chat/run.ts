@@ -45,7 +45,7 @@ import {
   recordOutput,
 } from './reservation-extensions.ts'
 import { restateFailure } from './restate-failure.ts'
-import { type ChatRunInput, GuardrailsChanged } from './run-input.ts'
+import { type ChatRunInput, GuardrailsChanged, type Serve } from './run-input.ts'
 import { hasUnusableCalls, signalsOf } from './signals.ts'
 import { type FoundSession, findStickyTarget, reasoningOf } from './sticky-target.ts'
 import { streamAnswer } from './stream-answer.ts'
@@ -72,13 +72,6 @@ export async function run<K extends DirectKind>(
   const { runGuarded } = await import('./guarded-run.ts')
   return runGuarded(services, input, client, serve)
 }
-
-/** Runs a request whose texts are checked, or need not be. */
-export type Serve<K extends DirectKind> = (
-  services: RunServices,
-  input: ChatRunInput<K>,
-  client: ResponseWriter,
-) => Promise<Report>
 
 function runUnguarded<K extends DirectKind>(
   services: RunServices,
