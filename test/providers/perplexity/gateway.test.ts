@@ -174,7 +174,6 @@ test.serial('400 for options of a search at a model that does not search, and fo
       'web_search_options.search_context_size',
     ],
     [{ search_recency_filter: 'decade' }, 'invalid_request', 'search_recency_filter'],
-    [{ response_format: { type: 'json_object' } }, 'unsupported_capability', 'response_format'],
     [{ n: 2 }, 'unsupported_capability', 'n'],
     [{ tools: [{ ...weather, function: { name: 'web_search' } }] }, 'unsupported_capability', 'tools.0.function.name'],
     [

@@ -28,7 +28,7 @@ export function callOf(
     max_output_tokens: maxOutputTokens,
     input_modalities: ['text'],
     output_modalities: ['text'],
-    supported_parameters: [],
+    supported_parameters: ['response_format', 'structured_outputs'],
     quality: null,
     expires_on: null,
     price_source: null,

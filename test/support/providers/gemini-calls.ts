@@ -23,7 +23,7 @@ function target(thinking?: Thinking): Target {
     max_output_tokens: null,
     input_modalities: ['text'],
     output_modalities: ['text'],
-    supported_parameters: [],
+    supported_parameters: ['response_format', 'structured_outputs'],
   }
   const rest = { quality: null, expires_on: null, price_source: null, price_as_of: null, providers: [deployment] }
   const model = modelRow.parse({ ...facts, ...limits, ...rest })
