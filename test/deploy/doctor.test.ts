@@ -25,7 +25,9 @@ const requests: IncomingMessage[] = []
 const secret = 'sk-doctor-secret'
 
 const stores = useStores(test)
-const gateway = useGateway(test, {}, { stores })
+/** Redis lists the workers of all its databases: those of other tests have other names. */
+const ownQueues = { REDIS_KEY_PREFIX: 'doctor:' }
+const gateway = useGateway(test, ownQueues, { stores })
 const providers = use(test, () =>
   createServer((request, response) => {
     requests.push(request)
@@ -41,6 +43,7 @@ test.before(async () => {
 
 const env = (more: Record<string, string> = {}) => ({
   ...storesEnv(stores),
+  ...ownQueues,
   ENCRYPTION_KEY: 'x'.repeat(32),
   ALLOW_PRIVATE_URLS: 'true',
   PUBLIC_URL: gateway.url,
