@@ -40,7 +40,7 @@ const noTexts = new Set([
   ],
   ...['modelVersion', 'responseId', 'created_at', 'cache_control', 'prompt_cache_key', 'session_id'],
 ])
-/** Objects of the caller or the model, in which every member is text. */
+/** Objects of the caller or the model, in which every member is text, and so is its name. */
 const freeMembers = new Set([
   'args',
   'arguments',
@@ -78,21 +78,40 @@ export function mapTexts<T extends object>(body: T, visit: Visit): T {
 
 function mapObject(object: Record<string, unknown>, path: string, walk: Walk | null, visit: Visit): object {
   const inner = walk && within(object, walk)
+  const isFree = inner?.isFree ?? false
   let copy: Record<string, unknown> | null = null
+  let renamed: Map<string, string> | null = null
+  let index = -1
   for (const name in object) {
+    index++
+    const segment = isFree && !plainName.test(name) ? `#${index}` : name
+    const place = path === '' ? segment : `${path}.${segment}`
+    if (inner && isFree) {
+      const shown = visit(name, { ...inner, path: `${path}.#${index} (name)`, isContent: false, isJson: false })
+      if (shown !== name) (renamed ??= new Map()).set(name, shown)
+    }
     const value = object[name]
     if (value === null || (typeof value !== 'string' && typeof value !== 'object')) continue
-    const isFree = inner?.isFree ?? false
-    if (!isFree && noTexts.has(name) && !isHeldText(value, name)) continue
+    if (!isFree && noTexts.has(name) && !isHeldText(value, name) && !isTextDocument(object, name)) continue
     const at = inner ?? rootOf(name)
     const free = isFree || (freeMembers.has(name) && walk !== null && !Array.isArray(value))
     const next = { ...at, isFree: free, ...(name === 'functionResponse' && { role: 'tool' as const }) }
-    const replaced = mapValue(value, path === '' ? name : `${path}.${name}`, next, name, visit)
+    const replaced = mapValue(value, place, next, name, visit)
     if (replaced === value) continue
     copy ??= { ...object }
     copy[name] = replaced
   }
-  return copy ?? object
+  const mapped = copy ?? object
+  if (!renamed) return mapped
+  return Object.fromEntries(Object.entries(mapped).map(([name, value]) => [renamed.get(name) ?? name, value]))
+}
+
+/** The names in free objects that paths may show: others, such as an address that is a key, are told by their position. */
+const plainName = /^[A-Za-z_][A-Za-z_-]{0,39}$/
+
+/** Whether a member is the text of a document: https://docs.claude.com/en/api/messages (`PlainTextSource`). */
+function isTextDocument({ type }: Record<string, unknown>, name: string): boolean {
+  return name === 'data' && type === 'text'
 }
 
 /** Members of both meanings: an object or a list of them has texts, a string has none. */
@@ -141,8 +160,9 @@ function isSealed({ type, signature }: Record<string, unknown>): boolean {
   return type === 'thinking' && typeof signature === 'string' && signature !== ''
 }
 
+/** Whether a text is nothing but an encoded file: what only begins as one is read. */
 function isFile(text: string): boolean {
-  return text.startsWith('data:') && /^data:[\w/+.;=-]{0,200},/.test(text)
+  return text.startsWith('data:') && /^data:[\w/+.;=-]{0,200};base64,[\w+/=-]*$/.test(text)
 }
 
 /** Whether a request has texts as numbers of tokens, which cannot be read. */

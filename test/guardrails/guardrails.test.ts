@@ -514,3 +514,65 @@ test.serial('the log of input and output has placeholders', async t => {
   t.true(all.includes('Write to [EMAIL_1]') && all.includes('Pay with [CARD_1]'), all)
   t.false(all.includes(address) || all.includes(card), all)
 })
+
+test.serial('names of members, text documents and texts that begin as a file are masked as well', async t => {
+  const { live } = await accountOf(masking)
+  const source = { type: 'text', media_type: 'text/plain', data: `Mail ${address}` }
+  const told = await post(live, '/v1/messages', {
+    model: claude,
+    max_tokens: 100,
+    messages: [
+      {
+        role: 'user',
+        content: [
+          { type: 'document', source },
+          { type: 'text', text: `data:text/plain,${address}` },
+        ],
+      },
+      {
+        role: 'assistant',
+        content: [
+          { type: 'tool_use', id: 'toolu_1', name: 'find', input: { [address]: 1, plain: [{ [card]: true }] } },
+        ],
+      },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: 'Done' }] },
+    ],
+    tools: [{ name: 'find', input_schema: { type: 'object' } }],
+  })
+  t.is(told.status, 200, told.text)
+  const [first, use] = world.anthropic.requests[0]!.body.messages
+  t.is(first.content[0].source.data, 'Mail [EMAIL_1]')
+  t.is(first.content[1].text, 'data:text/plain,[EMAIL_1]')
+  t.deepEqual(use.content[0].input, { '[EMAIL_1]': 1, plain: [{ '[CARD_1]': true }] })
+
+  const contents = [
+    { role: 'user', parts: [{ text: 'Hi' }] },
+    { role: 'model', parts: [{ functionCall: { name: 'find', args: { q: 'x' } } }] },
+    { role: 'user', parts: [{ functionResponse: { name: 'find', response: { [address]: { age: 7 } } } }] },
+  ]
+  const tools = [{ functionDeclarations: [{ name: 'find', description: 'Finds', parameters: { type: 'OBJECT' } }] }]
+  const asked = await post(live, `/v1beta/models/${gemini}:generateContent`, { contents, tools })
+  t.is(asked.status, 200, asked.text)
+  t.deepEqual(world.gemini.requests[0]!.body.contents[2].parts[0].functionResponse.response, {
+    '[EMAIL_1]': { age: 7 },
+  })
+})
+
+test.serial('400 for a value in the name of a member, which the message does not repeat', async t => {
+  const { live } = await accountOf(rules({ detectors: detect('block') }))
+  const input = { [address]: 'x' }
+  const refused = await post(live, '/v1/messages', {
+    model: claude,
+    max_tokens: 100,
+    messages: [
+      { role: 'user', content: 'Hi' },
+      { role: 'assistant', content: [{ type: 'tool_use', id: 'toolu_1', name: 'find', input }] },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: 'Done' }] },
+    ],
+    tools: [{ name: 'find', input_schema: { type: 'object' } }],
+  })
+  t.is(refused.status, 400, refused.text)
+  t.regex(refused.text, /it has an email address/)
+  t.false(refused.text.includes(address))
+  t.is(sent().length, 0)
+})
