@@ -1,13 +1,16 @@
+import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import { memberText } from '../base/json-member.ts'
 import { ShutdownError } from '../base/shutdown.ts'
+import { canReason } from '../catalog/traits.ts'
 import { ClientGone } from '../engine/failures.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { DisconnectedCalls, Exchange, ResponseHeaders, ResponseSink, TransportFault } from '../io/http.ts'
 import type { DirectKind } from '../kinds/index.ts'
-import type { Call, DirectAdapter, Protocol, UpstreamRequest } from '../providers/contract.ts'
+import type { Call, DirectAdapter, Protocol, Target, UpstreamRequest } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Route, Upstreams } from '../providers/upstreams.ts'
+import type { Features } from '../routing/features.ts'
 import type { ReservationExtensions } from './reservation-extensions.ts'
 
 const maxAnswerBytes = 64 * 1024 * 1024
@@ -46,6 +49,34 @@ export function isStopped({ signal }: { signal: AbortSignal }, error: unknown): 
   const isOurs =
     error instanceof ShutdownError || (error instanceof GatewayError && error.code === 'service_unavailable')
   return signal.aborted && error === signal.reason && !isOurs
+}
+
+/** Time per token of a slow model. */
+const maxMsPerToken = 50
+
+/**
+ * How long to wait for a target's first output when another target is available: in a stream until its first token; for
+ * a complete answer with an output limit until all of it must have been produced. Infinite for models that may work
+ * silently: reasoning, images, audio, and the tier whose requests wait for free capacity.
+ */
+export function firstTokenTimeout(
+  { firstTokenTimeoutMs }: Config['upstream'],
+  { maxTokens, choices, outputs }: Features,
+  stream: boolean,
+): (target: Target) => number {
+  const bufferedTokens = stream ? 0 : (maxTokens || Number.POSITIVE_INFINITY) * choices
+  const maxMs = firstTokenTimeoutMs + bufferedTokens * maxMsPerToken
+  const isSilentWork = outputs.image || outputs.audio
+  return ({ deployment, tier }) =>
+    isSilentWork || tier === 'flex' || canReason(deployment) ? Number.POSITIVE_INFINITY : maxMs
+}
+
+/**
+ * How long a call continues without its client, so that its usage is known. One that reads pages or calls MCP servers continues
+ * to its end: only then is known what they returned, which costs most.
+ */
+export function readOnTime({ readOnMs, upstream }: Config, { toolReads = 0 }: Features): number {
+  return toolReads > 0 ? upstream.totalTimeoutMs : readOnMs
 }
 
 /**

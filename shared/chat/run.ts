@@ -1,4 +1,3 @@
-import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import { statedTierOf } from '../base/service-tier.ts'
 import type { MonotonicMs } from '../base/time.ts'
@@ -31,7 +30,15 @@ import { marginOf, withoutServedTier } from '../routing/pricing.ts'
 import { type Decision, route } from '../routing/router.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { billAborted, unbilled } from './abandoned-usage.ts'
-import { type Attempt, isStopped, type ReceivedAnswer, receiveAnswer, serializeAnswer } from './attempt.ts'
+import {
+  type Attempt,
+  firstTokenTimeout,
+  isStopped,
+  type ReceivedAnswer,
+  readOnTime,
+  receiveAnswer,
+  serializeAnswer,
+} from './attempt.ts'
 import { bill, isBilledAsStated } from './bill.ts'
 import type { Billing, ChatFormat, StreamInfo } from './chat-format.ts'
 import { chatFormats } from './chat-formats.ts'
@@ -47,7 +54,7 @@ import {
 import { restateFailure } from './restate-failure.ts'
 import { type ChatRunInput, GuardrailsChanged, type Serve } from './run-input.ts'
 import { hasUnusableCalls, signalsOf } from './signals.ts'
-import { type FoundSession, findStickyTarget, reasoningOf } from './sticky-target.ts'
+import { type FoundSession, findStickyTarget, isStateRefusal, reasoningOf } from './sticky-target.ts'
 import { streamAnswer } from './stream-answer.ts'
 import type { AnswerRelay } from './stream-relay.ts'
 
@@ -502,43 +509,4 @@ class Run<K extends DirectKind> extends BaseRun {
 
 function asksForFormat({ jsonSchema, jsonObject }: Features): boolean {
   return jsonSchema || jsonObject
-}
-
-/** Time per token of a slow model. */
-const maxMsPerToken = 50
-
-/**
- * How long to wait for a target's first output when another target is available: in a stream until its first token; for
- * a complete answer with an output limit until all of it must have been produced. Infinite for models that may work
- * silently: reasoning, images, audio, and the tier whose requests wait for free capacity.
- */
-function firstTokenTimeout(
-  { firstTokenTimeoutMs }: Config['upstream'],
-  { maxTokens, choices, outputs }: Features,
-  stream: boolean,
-): (target: Target) => number {
-  const bufferedTokens = stream ? 0 : (maxTokens || Number.POSITIVE_INFINITY) * choices
-  const maxMs = firstTokenTimeoutMs + bufferedTokens * maxMsPerToken
-  const isSilentWork = outputs.image || outputs.audio
-  return ({ deployment, tier }) =>
-    isSilentWork || tier === 'flex' || canReason(deployment) ? Number.POSITIVE_INFINITY : maxMs
-}
-
-/**
- * How providers say that they do not accept reasoning state which they made: "Invalid `signature` in `thinking` block",
- * "bound to a different conversation", "Thought signature is not valid", "The encrypted content could not be verified".
- */
-const stateRefusal =
-  /invalid `?(?:signature|data)`?|thought[ _]signature|encrypted[ _]content|redacted_thinking|bound to a different conversation/i
-
-function isStateRefusal(error: unknown): error is ProviderError {
-  return error instanceof ProviderError && error.reason === 'invalid_request' && stateRefusal.test(error.message)
-}
-
-/**
- * How long a call continues without its client, so that its usage is known. One that reads pages or calls MCP servers continues
- * to its end: only then is known what they returned, which costs most.
- */
-function readOnTime({ readOnMs, upstream }: Config, { toolReads = 0 }: Features): number {
-  return toolReads > 0 ? upstream.totalTimeoutMs : readOnMs
 }

@@ -6,6 +6,7 @@ import type { Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Platform } from '../platform.ts'
 import type { Call } from '../providers/contract.ts'
+import { ProviderError } from '../providers/provider-error.ts'
 import { envelopesOf } from '../providers/toolkit/generate-content-over-chat/reasoning-state.ts'
 import { isEnvelope, openReasoningSealer, type ReasoningSealer } from '../providers/toolkit/reasoning-envelope.ts'
 import type { Credential } from '../providers/upstreams.ts'
@@ -213,4 +214,16 @@ function* envelopesIn({ messages = [], input, contents = [] }: Turns): Generator
       }
     }
   }
+}
+
+/**
+ * How providers say that they do not accept reasoning state which they made: "Invalid `signature` in `thinking` block",
+ * "bound to a different conversation", "Thought signature is not valid", "The encrypted content could not be verified".
+ */
+const stateRefusal =
+  /invalid `?(?:signature|data)`?|thought[ _]signature|encrypted[ _]content|redacted_thinking|bound to a different conversation/i
+
+/** Whether a provider does not accept the reasoning state of a request. */
+export function isStateRefusal(error: unknown): error is ProviderError {
+  return error instanceof ProviderError && error.reason === 'invalid_request' && stateRefusal.test(error.message)
 }
