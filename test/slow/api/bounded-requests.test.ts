@@ -5,6 +5,7 @@ import { dashboardEndpoints } from '../../../api/dashboard/routes/index.ts'
 import { openApiDocument } from '../../../api/openapi/document.ts'
 import { endpoints } from '../../../api/routes/index.ts'
 import { SessionEmulator } from '../../emulators/sessions.ts'
+import { StripeEmulator } from '../../emulators/stripe.ts'
 import { provisioningKey, rawCall } from '../../support/api/edge.ts'
 import {
   type Access,
@@ -24,6 +25,7 @@ import { createAccount, type Gateway } from '../../support/gateway.ts'
 import { excessOf, startMeasured } from '../../support/io/measured.ts'
 import { test } from '../../support/test.ts'
 import { use, useStores } from '../../support/use.ts'
+import { paymentEnvironment } from '../../support/wallet/payments.ts'
 
 /**
  * No request, with or without a key, keeps the process busy for long or takes much memory (`measured.ts`). Every operation of
@@ -38,14 +40,14 @@ let live: string
 
 const stores = useStores(test)
 const provider = use(test, () => SessionEmulator.start(() => {}))
+const stripe = use(test, () => StripeEmulator.start())
 const web = use(test, () =>
   startMeasured(stores, {
     OPENAI_API_KEY: 'sk-upstream',
     OPENAI_BASE_URL: `${provider.url}/v1`,
     HEYGEN_API_KEY: 'key',
     HEYGEN_WEBHOOK_SECRET: 'secret',
-    STRIPE_SECRET_KEY: 'sk_test_x',
-    STRIPE_WEBHOOK_SECRET: 'whsec_x',
+    ...paymentEnvironment(stripe),
     TRUSTED_PROXIES: '1',
     LOG_LEVEL: 'warn',
   }),
