@@ -58,7 +58,7 @@ export const createKey = endpoint({
     scopes: 'chat,embeddings',
   },
   answers: { 201: { description: 'The key with its secret, which is returned only once.', schema: withSecret } },
-  errors: ['quota_exceeded'],
+  errors: ['quota_exceeded', 'url_not_allowed'],
   async handle({ services, organisationId, actor, body, keep }) {
     // A new key has not spent anything yet.
     const shown = (made: CreatedKey) => presentNewKey(services, made, 0n)
@@ -89,7 +89,7 @@ export const patchKey = endpoint({
   body: keyPatch,
   example: { rpm_limit: 1200, disabled: false },
   answers: { 200: { description: 'The updated key.', schema: one } },
-  errors: ['not_found', 'quota_exceeded'],
+  errors: ['not_found', 'quota_exceeded', 'url_not_allowed'],
   async handle({ services, organisationId, actor, params, body }) {
     return { data: await presentKey(services, await services.keys.patch(organisationId, params.hash!, body, actor)) }
   },

@@ -95,7 +95,7 @@ const listKeys = endpoint({
     member: z.string().min(1).max(100).optional().describe('The id of a person: only keys that they created.'),
   }),
   answers: { 200: { description: 'A page of keys, newest first.' } },
-  errors: ['not_found'],
+  errors: ['not_found', 'url_not_allowed'],
   handle(request): Promise<KeysAnswer> {
     const { services, organisationId, query } = request
     const { include_revoked: includeRevoked = false, search = '', member: createdById } = query
@@ -133,7 +133,7 @@ const createKey = endpoint({
   summary: 'Create a key',
   body: newKey,
   answers: { 201: { description: secretOnce } },
-  errors: ['email_not_verified', 'quota_exceeded'],
+  errors: ['email_not_verified', 'quota_exceeded', 'url_not_allowed'],
   async handle(request): Promise<KeySecretAnswer> {
     const { person, body } = request
     if (!person.emailVerified)
@@ -160,7 +160,7 @@ const patchKey = endpoint({
   summary: 'Update a key',
   body: keyPatch,
   answers: { 200: { description: 'The updated key.' } },
-  errors: ['email_not_verified', 'quota_exceeded'],
+  errors: ['email_not_verified', 'quota_exceeded', 'url_not_allowed'],
   async handle(request): Promise<KeyAnswer> {
     const { services, organisationId, person, actor, body } = request
     // The limits of the first test key are what bounds an unconfirmed account.
