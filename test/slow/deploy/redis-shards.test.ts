@@ -108,8 +108,8 @@ test.serial(
     const refused = loads.filter(load => load.shots.some(({ status }) => status === 503))
     t.true(refused.length > 0)
 
-    // With their processes end reservations whose release was lost.
-    await Promise.all([web, ...webs].map(process => process.kill()))
+    // With their processes end reservations whose release was lost. They settle what they answered last.
+    await Promise.all([web, ...webs].map(process => process.kill('SIGTERM')))
     await quiet(services, restWithinMs)
     const isExcused = ({ endedMs }: { endedMs: number }) => Math.abs(endedMs - killedMs) < unreplicatedMs
     for (const [index, account] of accounts.entries())
