@@ -19,7 +19,7 @@ import { PinnedPools } from '../shared/io/pinned-pools.ts'
 import { assertPublicUrl } from '../shared/io/safe-url.ts'
 import type { Platform } from '../shared/platform.ts'
 import { failedReply, postWebhook } from '../shared/webhooks/post.ts'
-import { newestFirst, webhookSignature } from '../shared/webhooks/secrets.ts'
+import { newestFirst, signatureHeaders } from '../shared/webhooks/secrets.ts'
 import { type Post, slackMessage } from '../shared/webhooks/slack.ts'
 
 const timeoutMs = 15_000
@@ -141,13 +141,7 @@ function webhook(
       }
     : { object: 'incident', test: true }
   const body = JSON.stringify({ type: `incident.${row.event}`, timestamp: row.createdAt.toISOString(), data })
-  const timestampS = Math.floor(nowMs / 1_000)
-  const headers = {
-    'content-type': 'application/json',
-    'user-agent': 'headgate',
-    'webhook-id': row.id,
-    'webhook-timestamp': String(timestampS),
-    'webhook-signature': webhookSignature(secrets, row.id, timestampS, body),
-  }
+  const signed = signatureHeaders(secrets, row.id, nowMs, body)
+  const headers = { 'content-type': 'application/json', 'user-agent': 'headgate', ...signed }
   return { url, headers, body }
 }

@@ -51,7 +51,7 @@ async function withdrawInvitations({ db }: Platform, { organizationId, userId }:
   })
 }
 
-/** Nobody gives a role with permissions that they lack; the library knows this of owners only. Throws 403. */
+/** Refuses a role with permissions that its giver lacks; the library checks this for owners only. Throws 403. */
 async function assertMayGive({ db }: Platform, organisationId: string, userId: string, role: string) {
   const where = { organisationId_userId: { organisationId, userId } }
   const giver = await db.membership.findUnique({ where, select: { role: true } })

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
-import { parseDeployments } from '../../shared/catalog/regions.ts'
+import { splitList } from '../../shared/base/variable-files.ts'
+import { parseDeployment } from '../../shared/catalog/regions.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { newProviderKey, presentProviderKey } from '../../shared/providers/provider-keys.ts'
 import { findOrganisation, org } from './flags.ts'
@@ -15,8 +16,8 @@ const list = z.string().transform(text =>
 )
 /** As in `AZURE_DEPLOYMENTS`. */
 const deployments = z.string().transform((text, context) => {
-  const found = parseDeployments(text)
-  if (found) return found
+  const found = splitList(text).map(parseDeployment)
+  if (found.length > 0 && !found.includes(null)) return found.map(one => one!)
   context.addIssue('must be a list such as model=deployment,model=deployment@eu')
   return z.NEVER
 })

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { cloudResource } from '../../shared/providers/provider-keys.ts'
 
 /** An own provider key, as every route shows it. */
 export const providerKey = z
@@ -9,19 +10,7 @@ export const providerKey = z
     enabled: z.boolean(),
     models: z.array(z.string()).nullable(),
     key_ids: z.array(z.string()).nullable(),
-    resource: z
-      .strictObject({
-        name: z.string().describe('The name of the resource, which begins its address.'),
-        deployments: z.array(
-          z.strictObject({
-            model: z.string().describe('The id of the model.'),
-            name: z.string().describe('The name of the deployment.'),
-            zone: z.string().optional().describe('The data zone whose prices it has; absent for a global deployment.'),
-          }),
-        ),
-      })
-      .nullable()
-      .describe('Of a key for Azure; null for other providers.'),
+    resource: cloudResource.nullable().describe('Of a key for Azure; null for other providers.'),
     last4: z.string().describe('The end of the secret.'),
     test: z
       .strictObject({

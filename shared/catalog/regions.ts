@@ -161,25 +161,36 @@ function readDeployments(
   faults: string[],
 ): NamedDeployment[] {
   return splitList(DEPLOYMENTS).flatMap(text => {
-    const [, model, name, zone] = namedDeployment.exec(text) ?? []
-    if (model && name) return { model, name, zone }
+    const found = parseDeployment(text)
+    if (found) return found
     addOnce(faults, `${variable}: must be a list such as model=deployment,model=deployment@eu`)
     return []
   })
 }
 
 /** Makes a model's deployment at each place of a provider; none where it is not served. */
-function deployAt(model: ModelRow, { regions, ...offer }: Deployment, faults: string[]) {
+function deployAt(model: ModelRow, offer: Deployment, faults: string[]) {
   return ({ row, variable, deployments }: Place): Deployment[] => {
     const named = deployments?.find(one => one.model === model.id)
     if (deployments && !named) return []
-    const zone = named?.zone ?? row.region ?? ''
-    const differing = differenceIn(regions ?? {}, zone)
-    if (named?.zone !== undefined && named.zone !== globalZone && !differing)
+    if (named && !hasPriceIn(offer, named.zone))
       faults.push(`${variable}: ${model.id} has no price for the zone "${named.zone}"`)
-    if (differing === null) return []
-    return [{ ...offer, ...differing, provider: row.name, ...(named && { upstream_model: named.name }) }]
+    return deploymentIn(offer, named?.zone ?? row.region ?? '', {
+      provider: row.name,
+      ...(named && { upstream_model: named.name }),
+    })
   }
+}
+
+/** Whether the price of a deployment in a zone is known; undefined = it has the price of its region. */
+function hasPriceIn({ regions = {} }: Deployment, zone: string | undefined): boolean {
+  return zone === undefined || zone === globalZone || Boolean(differenceIn(regions, zone))
+}
+
+/** A deployment with what differs in a region or zone; none where it is not served. */
+function deploymentIn({ regions = {}, ...offer }: Deployment, zone: string, named: Partial<Deployment>): Deployment[] {
+  const differing = differenceIn(regions, zone)
+  return differing === null ? [] : [{ ...offer, ...differing, ...named }]
 }
 
 /** What differs in a region: by its name, else by the longest pattern that matches it. */
@@ -242,20 +253,18 @@ export function placeAtResource(
   const offers = named ? (clouds.deployments.get(model) ?? []) : []
   if (!named || offers.length === 0) return []
   const rows = new Map(providersAtResource(clouds, cloud, resource).map(row => [row.name, row]))
-  return offers.flatMap(({ regions = {}, ...offer }) => {
+  return offers.flatMap(offer => {
     const provider = rows.get(offer.provider)
-    const { zone = globalZone } = named
-    const differing = differenceIn(regions, zone)
-    if (!provider || differing === null || (zone !== globalZone && !differing)) return []
-    return [{ deployment: { ...offer, ...differing, upstream_model: named.name }, provider }]
+    if (!provider || !hasPriceIn(offer, named.zone)) return []
+    const placed = deploymentIn(offer, named.zone ?? globalZone, { upstream_model: named.name })
+    return placed.map(deployment => ({ deployment, provider }))
   })
 }
 
-/** Reads a list such as `model=deployment,model=deployment@eu`; null if it is none. */
-export function parseDeployments(text: string): NamedDeployment[] | null {
-  const found = splitList(text).map(item => namedDeployment.exec(item))
-  if (found.length === 0 || found.includes(null)) return null
-  return found.map(match => ({ model: match![1]!, name: match![2]!, ...(match![3] && { zone: match![3] }) }))
+/** Reads a deployment's name and zone, as in `model=deployment` and `model=deployment@eu`; null for any other text. */
+export function parseDeployment(text: string): NamedDeployment | null {
+  const [, model, name, zone] = namedDeployment.exec(text) ?? []
+  return model && name ? { model, name, zone } : null
 }
 
 function isJsonObject(text: string): boolean {

@@ -41,8 +41,7 @@ export async function runCached<K extends DirectKind>(
   client: ResponseWriter,
 ): Promise<Report> {
   const policy = input.key.policy
-  if (wish.use === 'off' || !isCacheable(input))
-    return run(services, input, new RecordedClient(client, 'bypass', () => 'bypass'))
+  if (wish.use === 'off' || !isCacheable(input)) return run(services, input, new RecordedClient(client, 'bypass'))
   const member = memberOf(services, policy, partsOf(input, wish))
   const found = wish.use === 'refresh' ? null : await readAnswer(services, member)
   if (found) {
@@ -197,7 +196,7 @@ const keptHeaders = [
 
 type CacheOutcome = NonNullable<RoutingRecord['cache']>
 
-/** Passes an answer on to its client, keeps a copy of it that is bounded, and notes in the request log what became of that. */
+/** Passes an answer on to its client, keeps a bounded copy of it, and notes in the request log whether the copy was stored. */
 class RecordedClient extends ForwardingWriter {
   readonly #state: 'miss' | 'bypass'
   readonly #outcomeOf: (event: UsageEvent, isKept: boolean) => CacheOutcome
@@ -210,7 +209,7 @@ class RecordedClient extends ForwardingWriter {
   constructor(
     client: ResponseWriter,
     state: 'miss' | 'bypass',
-    outcomeOf: (event: UsageEvent, isKept: boolean) => CacheOutcome,
+    outcomeOf: (event: UsageEvent, isKept: boolean) => CacheOutcome = () => state,
   ) {
     super(client)
     this.#state = state

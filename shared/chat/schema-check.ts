@@ -101,7 +101,7 @@ function compile(schema: unknown): Compiled {
 }
 
 /**
- * Each schema has an Ajv of its own, so that their ids do not meet and all is freed with it. References stay calls: inlined,
+ * Each schema has its own instance of Ajv: ids of schemas do not collide, and all memory is freed with it. References stay calls: inlined,
  * a small schema could become a large program. Formats are not checked, as providers do not hold to them.
  */
 function read(text: string): Compiled {

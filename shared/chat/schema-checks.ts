@@ -11,7 +11,7 @@ const threadMemory = { maxOldGenerationSizeMb: 128 }
 type Answer = { id: number; checked: Checked | null }
 
 /**
- * Checks texts against schemas on a thread of its own: reading a stranger's schema may take seconds, and a web process has one
+ * Checks texts against schemas on a separate thread: reading a stranger's schema may take seconds, and a web process has one
  * thread for all clients. The thread begins with the first check; when it dies, so do the checks that it has.
  */
 class SchemaChecks {

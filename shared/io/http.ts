@@ -47,6 +47,11 @@ export type Timeouts = {
   totalTimeoutMs: number
 }
 
+/** The timeouts of an exchange that has one limit for all of it. */
+export function timeoutsWithin(ms: number): Timeouts {
+  return { connectTimeoutMs: ms, firstByteTimeoutMs: ms, idleTimeoutMs: ms, totalTimeoutMs: ms }
+}
+
 /** Where an exchange failed; determines what the caller may do about it. `coding`: its body cannot be decompressed. */
 export type TransportFault = 'timeout' | 'connection' | 'aborted' | 'coding'
 

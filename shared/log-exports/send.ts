@@ -8,7 +8,7 @@ import { assertPublicUrl, type UrlPolicy } from '../io/safe-url.ts'
 import type { Sealer } from '../io/sealer.ts'
 import type { S3Blobs } from '../io/storage/blobs-s3.ts'
 import { failedReply, type Message, postWebhook, type Reply } from '../webhooks/post.ts'
-import { newestFirst, webhookSignature } from '../webhooks/secrets.ts'
+import { newestFirst, signatureHeaders } from '../webhooks/secrets.ts'
 import type { LogExports } from './log-exports.ts'
 import { presentRow, type RowOf, type Stream, schemaVersion } from './rows.ts'
 import { openCredentials } from './settings.ts'
@@ -92,13 +92,10 @@ function batchHeaders(
   { stream, id, sequence, at, replayId, rows }: Announced,
   body: string,
 ): Record<string, string> {
-  const timestampS = Math.floor(clock.now() / 1_000)
   const secrets = newestFirst(logExports.secretsOf(row)!)
   return {
     'content-type': contentTypeOf(row),
-    'webhook-id': id,
-    'webhook-timestamp': String(timestampS),
-    'webhook-signature': webhookSignature(secrets, id, timestampS, body),
+    ...signatureHeaders(secrets, id, clock.now(), body),
     'headgate-export': row.id,
     'headgate-export-stream': stream,
     'headgate-export-sequence': String(sequence),

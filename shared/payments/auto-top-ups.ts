@@ -16,6 +16,7 @@ const settleAfterMs = minuteMs
 const pageLifeMs = 25 * hourMs
 /** Pages at a time; the next round follows within seconds. */
 const perRound = 50
+const noCard = { paymentMethodId: null, cardBrand: null, cardLast4: null, cardExpires: null }
 /** What is set before anybody chose. */
 const defaults = { thresholdCents: 1_000, amountCents: 5_000, monthlyLimitCents: 50_000 }
 
@@ -38,12 +39,11 @@ export async function viewAutoTopUp(db: Connection, organisationId: string, nowM
 
 /** What an organisation has before its first use of automatic top-ups. */
 function unset(organisationId: string, nowMs: number): AutoTopUpView['settings'] {
-  const card = { paymentMethodId: null, cardBrand: null, cardLast4: null, cardExpires: null }
   const state = { enabled: false, failures: 0, nextAttemptAt: new Date(nowMs), disabledReason: null }
   return {
     organisationId,
     ...defaults,
-    ...card,
+    ...noCard,
     ...state,
     customerId: null,
     setupSessionId: null,
@@ -82,7 +82,7 @@ export class AutoTopUps {
         throw new GatewayError('invalid_request', 'Save a card first: without one nothing can be charged.', {
           param: 'enabled',
         })
-      // Whoever turns it on has seen why it was off.
+      // Billing shows why it was turned off: turning it on again starts the count of failures anew.
       const fresh = wanted.enabled && { failures: 0, nextAttemptAt: now, disabledReason: null }
       await tx.autoTopUp.update({ where: { organisationId }, data: { ...wanted, ...fresh, updatedAt: now } })
       const changes = changesBetween(presentSettings(before), presentSettings(wanted))
@@ -153,8 +153,7 @@ export class AutoTopUps {
     const now = new Date(this.#clock.now())
     const removedId = await this.#db.$transaction(async tx => {
       const before = await lockSettings(tx, organisationId, now)
-      const none = { paymentMethodId: null, cardBrand: null, cardLast4: null, cardExpires: null }
-      const data = { ...none, enabled: false, setupSessionId: null, setupStartedAt: null, updatedAt: now }
+      const data = { ...noCard, enabled: false, setupSessionId: null, setupStartedAt: null, updatedAt: now }
       await tx.autoTopUp.update({ where: { organisationId }, data })
       if (before.paymentMethodId === null) return null
       const changes = { card: [labelOf(before), null] } satisfies Record<string, [unknown, unknown]>

@@ -1,14 +1,20 @@
+import { nanoFromCents } from '../base/money.ts'
 import { monthOf } from '../base/time.ts'
-import { Prisma } from '../generated/prisma/client.ts'
+import { Prisma, type TopUpStatus } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import { heldDeposits } from '../wallet/accounts.ts'
 
 /** Organisations at a time; the next round follows within seconds. */
 const perRound = 50
+const inFlight = ['open', 'processing'] as const
 /** Those that count towards a month: a charge in flight may still succeed, and a refund does not undo that there was one. */
-const counted = ['open', 'processing', 'paid', 'refunded'] as const
-const countedSql = Prisma.sql`t.automatic AND t.status IN ('open', 'processing', 'paid', 'refunded')`
-const nanoPerCent = Prisma.sql`10000000::bigint`
+const counted = [...inFlight, 'paid', 'refunded'] as const
+const nanoPerCent = Prisma.sql`${nanoFromCents(1)}::bigint`
+
+/** Whether a row `t` is an automatic top-up with one of these statuses: literals, by which the partial index is found. */
+function isAutomatic(statuses: readonly TopUpStatus[]): Prisma.Sql {
+  return Prisma.raw(`t.automatic AND t.status IN (${statuses.map(status => `'${status}'`).join(', ')})`)
+}
 
 /** What automatic top-ups of the current UTC month add up to, those in flight included. */
 export async function monthSpendNano(db: Connection, organisationId: string, nowMs: number): Promise<bigint> {
@@ -31,7 +37,7 @@ export function listDue(db: Connection, nowMs: number, organisationId: string | 
       AND (${organisationId}::text IS NULL OR l.organisation_id = ${organisationId})
       AND NOT EXISTS (
         SELECT 1 FROM top_ups t
-        WHERE t.organisation_id = l.organisation_id AND t.automatic AND t.status IN ('open', 'processing'))`,
+        WHERE t.organisation_id = l.organisation_id AND ${isAutomatic(inFlight)})`,
   )
 }
 
@@ -65,7 +71,7 @@ function listLow(db: Connection, nowMs: number, condition: Prisma.Sql): Promise<
         coalesce(w.balance_nano, 0) - (
           SELECT coalesce(sum(amount), 0)::bigint FROM (${heldDeposits(new Date(nowMs))}) held) AS balance,
         (SELECT coalesce(sum(t.amount_nano), 0)::bigint FROM top_ups t
-          WHERE t.organisation_id = o.id AND ${countedSql} AND t.created_at >= ${monthStart(nowMs)}) AS spent
+          WHERE t.organisation_id = o.id AND ${isAutomatic(counted)} AND t.created_at >= ${monthStart(nowMs)}) AS spent
       FROM auto_top_ups a JOIN organisations o ON o.id = a.organisation_id LEFT JOIN wallets w ON w.organisation_id = o.id
       WHERE a.enabled AND a.payment_method_id IS NOT NULL AND a.customer_id IS NOT NULL AND o.suspended_at IS NULL) l
     WHERE l.balance < l.threshold AND ${condition}

@@ -60,7 +60,7 @@ export type Call<K extends DirectKind> = {
 export type Forwarded = { headers: Readonly<Record<string, string>>; query: string; dropped?: readonly string[] }
 
 /**
- * How a model is made to answer in JSON: by a format of its own, by one tool that it has to call, or by its prompt
+ * How a model is made to answer in JSON: by its native format, by one tool that it has to call, or by its prompt
  * (`profile/emulated-format.ts`).
  */
 export type StructuredBy = 'native' | 'tool' | 'prompt'

@@ -32,7 +32,7 @@ const deployment = z.strictObject({
 })
 
 /** The name is a part of host names: nothing in it leaves the cloud's domain. */
-const resource = z
+export const cloudResource = z
   .strictObject({
     name: z
       .string()
@@ -62,14 +62,19 @@ export const newProviderKey = z
   .strictObject({
     provider: z.string().min(1).max(64).describe('The provider as `GET /v1/models` names it, without a region.'),
     secret,
-    resource: resource.optional(),
+    resource: cloudResource.optional(),
     ...fields,
   })
   .meta({ id: 'CreateProviderKeyRequest' })
 
 /** The body of a request that changes one. */
 export const providerKeyPatch = z
-  .strictObject({ ...fields, name: fields.name.optional(), secret: secret.optional(), resource: resource.optional() })
+  .strictObject({
+    ...fields,
+    name: fields.name.optional(),
+    secret: secret.optional(),
+    resource: cloudResource.optional(),
+  })
   .meta({ id: 'UpdateProviderKeyRequest' })
 
 type NewProviderKey = z.output<typeof newProviderKey>

@@ -48,7 +48,7 @@ export const queues = {
     job: { attempts: 1, ...kept },
     repeat: { alerts: { everyMs: 15_000 }, incidents: { everyMs: 10_000 } },
   },
-  /** Automatic top-ups. A queue of its own, as a payment provider that hangs must hold up neither maintenance nor emails. */
+  /** Automatic top-ups. A separate queue: a payment provider that hangs must delay neither maintenance nor emails. */
   payments: {
     concurrency: () => 1,
     job: { attempts: 1, ...kept },

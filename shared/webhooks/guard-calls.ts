@@ -3,12 +3,13 @@ import { z } from 'zod'
 import { newId } from '../base/ids.ts'
 import { type Clock, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
-import { collect } from '../io/http.ts'
+import { collect, timeoutsWithin } from '../io/http.ts'
 import { PinnedPools } from '../io/pinned-pools.ts'
+import { withDeadline } from '../io/retry.ts'
 import { assertPublicUrl, type UrlPolicy } from '../io/safe-url.ts'
 import type { Sealer } from '../io/sealer.ts'
 import type { GuardWebhook, Side } from '../keys/guardrails.ts'
-import { getWebhookSecrets, newestFirst, webhookSignature } from './secrets.ts'
+import { getWebhookSecrets, newestFirst, signatureHeaders } from './secrets.ts'
 
 /** A text that a guard is asked about. */
 export type GuardedTextEntry = { id: string; role: string; text: string }
@@ -101,36 +102,24 @@ export class GuardCalls {
     const body = bodyOf(question)
     if (Buffer.byteLength(body) > maxQuestionBytes)
       throw new GuardFailed(`the texts have more than ${maxQuestionBytes} bytes`)
-    const target = await withinMs(
-      webhook.timeout_ms,
+    const [secrets, checked] = await withDeadline(
       Promise.all([this.#secretsOf(question.organisationId), assertPublicUrl(webhook.url, this.#deps.urlPolicy)]),
+      webhook.timeout_ms,
     )
-    const [secrets, checked] = target
     const leftMs = Math.max(1, webhook.timeout_ms - elapsedMs(beganMs, this.#deps.monotonic.now()))
-    const timeouts = {
-      connectTimeoutMs: leftMs,
-      firstByteTimeoutMs: leftMs,
-      idleTimeoutMs: leftMs,
-      totalTimeoutMs: leftMs,
-    }
     const { pathname, search } = checked.url
-    const headers = this.#headers(secrets, body)
+    const signed = signatureHeaders(secrets, newId('evt'), this.#deps.clock.now(), body)
+    const headers = { 'content-type': 'application/json', 'user-agent': 'headgate', ...signed }
     const request = { method: 'POST', path: pathname + search, headers, body } as const
-    const { status, body: bytes } = await collect(this.#pools.get(checked), request, timeouts, maxAnswerBytes, signal)
+    const { status, body: bytes } = await collect(
+      this.#pools.get(checked),
+      request,
+      timeoutsWithin(leftMs),
+      maxAnswerBytes,
+      signal,
+    )
     if (status !== 200) throw new GuardFailed(`it answered with status ${status}`)
     return verdictOf(bytes, question)
-  }
-
-  #headers(secrets: readonly string[], body: string): Record<string, string> {
-    const id = newId('evt')
-    const timestampS = Math.floor(this.#deps.clock.now() / 1_000)
-    return {
-      'content-type': 'application/json',
-      'user-agent': 'headgate',
-      'webhook-id': id,
-      'webhook-timestamp': String(timestampS),
-      'webhook-signature': webhookSignature(secrets, id, timestampS, body),
-    }
   }
 
   async #secretsOf(organisationId: string): Promise<string[]> {
@@ -199,14 +188,4 @@ function cleanReason(reason: string | null | undefined): string | null {
       .replace(/\p{Cc}/gu, ' ')
       .slice(0, maxReason) || null
   )
-}
-
-async function withinMs<T>(timeoutMs: number, work: Promise<T>): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new GuardFailed(`no answer within ${timeoutMs} ms`)), timeoutMs)
-  try {
-    return await Promise.race([work, promise])
-  } finally {
-    clearTimeout(timer)
-  }
 }

@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { redactMessage } from '../base/redact.ts'
-import { exchange } from '../io/http.ts'
+import { exchange, timeoutsWithin } from '../io/http.ts'
 import type { PinnedPools } from '../io/pinned-pools.ts'
 import type { CheckedUrl } from '../io/safe-url.ts'
 
@@ -28,12 +28,7 @@ export async function postWebhook(
 ): Promise<Reply> {
   const leftMs = timeoutMs - passedMs
   if (leftMs <= 0) return failedReply(new Error(noAnswer(timeoutMs)))
-  const timeouts = {
-    connectTimeoutMs: leftMs,
-    firstByteTimeoutMs: leftMs,
-    idleTimeoutMs: leftMs,
-    totalTimeoutMs: leftMs,
-  }
+  const timeouts = timeoutsWithin(leftMs)
   const { method = 'POST', headers, body } = request
   const path = target.url.pathname + target.url.search
   return new Promise(resolve => {

@@ -116,6 +116,21 @@ export function newestFirst({ secret, previous }: WebhookSecrets): string[] {
   return previous === null ? [secret] : [secret, previous]
 }
 
+/** The headers that sign a message by Standard Webhooks. `secrets`: see `webhookSignature`. */
+export function signatureHeaders(
+  secrets: readonly string[],
+  id: string,
+  nowMs: number,
+  body: string,
+): Record<'webhook-id' | 'webhook-timestamp' | 'webhook-signature', string> {
+  const timestampS = Math.floor(nowMs / 1_000)
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': String(timestampS),
+    'webhook-signature': webhookSignature(secrets, id, timestampS, body),
+  }
+}
+
 /**
  * The `webhook-signature` of a message by Standard Webhooks: one `v1,<base64 HMAC-SHA256>` per secret, separated by
  * spaces. `secrets` are `whsec_` and the key's bytes in base64; `timestampS` is the header's Unix time.

@@ -16,7 +16,7 @@ import { deliveryAttributes } from '../../shared/traces/attributes.ts'
 import { SpanKind } from '../../shared/traces/trace.ts'
 import { failedReply, postWebhook, type Reply } from '../../shared/webhooks/post.ts'
 import { nextPauseMs, retryAfterMs } from '../../shared/webhooks/schedule.ts'
-import { webhookSignature } from '../../shared/webhooks/secrets.ts'
+import { signatureHeaders } from '../../shared/webhooks/secrets.ts'
 import { type Post, slackMessage } from '../../shared/webhooks/slack.ts'
 import type { AttemptResult, Claim } from '../../shared/webhooks/webhooks.ts'
 import { done, type Outcome, retryIn, slotsOf } from '../run-queue.ts'
@@ -235,14 +235,8 @@ export class WebhookDeliveries {
       return slackMessage(slack.url, { subject, text, link })
     }
     const body = JSON.stringify({ type, timestamp: createdAt.toISOString(), data })
-    const timestampS = Math.floor(at.getTime() / 1_000)
-    const headers = {
-      'content-type': 'application/json',
-      'user-agent': 'headgate',
-      'webhook-id': id,
-      'webhook-timestamp': String(timestampS),
-      'webhook-signature': webhookSignature(secrets, id, timestampS, body),
-    }
+    const signed = signatureHeaders(secrets, id, at.getTime(), body)
+    const headers = { 'content-type': 'application/json', 'user-agent': 'headgate', ...signed }
     return { url, headers, body }
   }
 }

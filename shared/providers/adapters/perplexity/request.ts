@@ -33,7 +33,7 @@ type AgentRequest = { body: Record<string, unknown>; dropped: string[] }
 
 /**
  * The body for the Agent API, and the caller's fields that it has no word for. It searches the web as Sonar did: in every request,
- * unless `disable_search` is set or the caller forces a tool of its own. Throws a GatewayError 400 naming what cannot be expressed.
+ * unless `disable_search` is set or the caller forces one of its own tools. Throws a GatewayError 400 naming what cannot be expressed.
  */
 export function agentRequest({ body: given, target, maxTokens }: Call<'chat'>): AgentRequest {
   const { body, dropped } = cleanChat(given, 'none')
