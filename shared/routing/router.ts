@@ -216,7 +216,9 @@ function selectPinned(
   const able =
     isOnlyOption && !preferences?.requiresParameters
       ? options
-      : options.filter(option => !markIfUnsupported(context, option)).sort((a, b) => a.emulated - b.emulated)
+      : options.filter(option => !markIfUnsupported(context, option))
+  // An order that the caller states precedes: `:floor` is the cheapest, native or not.
+  if (sort === 'score' && !preferences?.order) able.sort((a, b) => a.emulated - b.emulated)
   if (only && able.length === 0)
     throw unsupportedError(inputs.upstreams, kind, only.target, request) ?? missingParameterError(options)
   if (preferences?.weights && !preferences.order && sort === 'score' && !stickyOption)
@@ -269,8 +271,9 @@ function selectAutomatically(
   selector: ModelSelector,
   sticky: StickyTarget | null,
 ): readonly Option[] {
-  const { features } = context
+  const { features, compared } = context
   if (!features.jsonSchema && !features.jsonObject) return selectAmongAble(context, selector, sticky)
+  const excluded = context.excluded?.slice() ?? null
   const { image, audio } = features.outputs
   const isEmulated = !image && !audio && !context.preferences?.requiresParameters
   context.emulatesFormat = false
@@ -283,7 +286,8 @@ function selectAutomatically(
     context.emulatesFormat = true
   }
   context.features = { ...features, jsonSchema: false, jsonObject: false }
-  if (context.excluded) context.excluded = []
+  context.compared = compared
+  context.excluded = excluded
   try {
     return selectAmongAble(context, selector, sticky)
   } finally {
@@ -324,6 +328,8 @@ function chooseAmong(
   const able = (option: Option) => !markIfUnsupported(context, option)
   const options = joined(listed)
   if (context.explains) context.compared = context.compared.length > 0 ? context.compared.concat(options) : options
+  // A preview names every target that cannot express the request; otherwise only those are checked that come first.
+  if (context.excluded) for (const option of options) markIfUnsupported(context, option)
   context.difficulty ??= features.difficulty()
   const scale = scaleOf(options, context.difficulty)
   for (const options of listed) rankProviders(context, options, sort, scale)

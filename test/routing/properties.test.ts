@@ -6,6 +6,7 @@ import type { Target } from '../../shared/providers/contract.ts'
 import type { Features } from '../../shared/routing/features.ts'
 import { type Decision, maxTargets } from '../../shared/routing/router.ts'
 import { setPoints } from '../../shared/routing/score.ts'
+import { fuzzRuns } from '../support/fuzz.ts'
 import { anyCase, anyDifficulty, type Case, catalogOf } from '../support/routing/arbitraries.ts'
 import { decide, idsOf, policyOf, worldWith } from '../support/routing/routing.ts'
 import { test } from '../support/test.ts'
@@ -58,7 +59,7 @@ function faultOf({ needs, allowlist, preferences = {}, features, models, world }
   return faults.find(([applies]) => applies)?.[1] ?? null
 }
 
-const settings = { numRuns: 500 }
+const settings = { numRuns: fuzzRuns(2_500) }
 
 /** What a request may name: `auto`, models, suffixes, and models there are not. */
 const anySuffix = fc.constantFrom('', '', ':floor', ':nitro')

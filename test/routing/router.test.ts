@@ -187,11 +187,15 @@ test('auto keeps to the allowlist, to what serves chat and to what the request n
 })
 
 test('providers that have the format of the answer precede those that are asked for it in another way', t => {
-  const asked = { model: 'gpt-oss-120b', response_format: schema, provider: { order: ['groq'] } }
-  t.is(decide(asked).targets[0]!.provider.name, 'groq')
-  const streamed = decide({ ...asked, stream: true }).targets.map(({ provider }) => provider.name)
-  t.not(streamed[0], 'groq', 'it streams no answer by a schema')
-  const alone = { ...asked, stream: true, provider: { only: ['groq'] } }
+  const asked = { model: 'gpt-oss-120b', response_format: schema }
+  const stream = true
+  const only = ['groq', 'together']
+  const firstOf = (more: object) => decide({ ...asked, provider: { only }, ...more }).targets[0]!.provider.name
+  t.is(firstOf({}), 'groq')
+  t.is(firstOf({ stream }), 'together', 'Groq streams no answer by a schema')
+  t.is(firstOf({ stream, provider: { order: ['groq'] } }), 'groq', 'an order that the caller states precedes')
+  t.is(firstOf({ stream, model: 'gpt-oss-120b:floor' }), firstOf({ model: 'gpt-oss-120b:floor' }))
+  const alone = { ...asked, stream, provider: { only: ['groq'] } }
   t.is(decide(alone).targets[0]!.provider.name, 'groq')
   t.throws(() => decide({ ...alone, provider: { only: ['groq'], require_parameters: true } }), {
     message: /require_parameters/,

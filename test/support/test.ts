@@ -1,5 +1,11 @@
 import ava, { type ExecutionContext } from 'ava'
+import fc from 'fast-check'
 import { expectExit } from './expect-exit.ts'
+import { isLongFuzz } from './fuzz.ts'
+
+// `npm test` tries the same random cases each time, so that only a change of the product changes its result. The nightly
+// run draws new ones, and prints the seed of what fails.
+if (!isLongFuzz) fc.configureGlobal({ seed: 1 })
 
 /**
  * Far beyond what passes before a test ends or asserts something, and before a hook ends, also on a machine that has ten times
