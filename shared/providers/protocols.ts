@@ -16,6 +16,7 @@ import { replicate } from './adapters/replicate/protocol.ts'
 import { runway } from './adapters/runway/protocol.ts'
 import { sync } from './adapters/sync/protocol.ts'
 import { vertexAnthropic } from './adapters/vertex/anthropic.ts'
+import { vertexOpenAi } from './adapters/vertex/openai.ts'
 import { vertex } from './adapters/vertex/protocol.ts'
 import type { Protocol } from './contract.ts'
 
@@ -27,6 +28,7 @@ export const protocols: Readonly<Record<string, Protocol>> = {
   bedrock,
   vertex,
   vertex_anthropic: vertexAnthropic,
+  vertex_openai: vertexOpenAi,
   fal,
   replicate,
   kling,
