@@ -1,6 +1,7 @@
 import { anthropicReply } from './anthropic.ts'
 import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
 import { countTokens, geminiError, geminiReply } from './gemini.ts'
+import { answerTo as mediaAnswerTo } from './gemini-media.ts'
 import type { Json } from './slow-work.ts'
 import { openModelReply } from './vertex-open-models.ts'
 
@@ -74,6 +75,9 @@ function route(
   return google(request, { name, model, method }, operations)
 }
 
+/** Gemini's voices are there only (docs.cloud.google.com/gemini-enterprise-agent-platform/models/text-to-speech/overview). */
+const isMultiRegion = /\/locations\/(?:global|us|eu)\//
+
 type Called = { name: string; model: string; method: string }
 
 function google(request: Recorded, { name, model, method }: Called, operations: Map<string, number>): Reply {
@@ -89,6 +93,10 @@ function google(request: Recorded, { name, model, method }: Called, operations: 
   }
   const headers = { ...request.headers, 'x-goog-api-key': 'emulated' }
   const inner = { ...request, path: `/v1beta/models/${model}:${method}`, headers }
+  if (model.endsWith('-tts'))
+    return isMultiRegion.test(name)
+      ? async (_request, response) => (await mediaAnswerTo(inner))(inner, response)
+      : geminiError(404, 'NOT_FOUND', `Publisher Model \`${name}\` was not found.`)
   return (_request, response) => geminiReply(inner, response)
 }
 

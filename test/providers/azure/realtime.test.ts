@@ -35,7 +35,7 @@ test.serial('a session at the deployment that the operator named, charged at the
   await session.close()
   const booked = await bookedSession(gateway, account)
   t.is(booked.chargedNano, millionthsNano([55, 4.4], [64, 0.44], [13, 35.2], [30, 26.4], [91, 70.4]))
-  t.is(booked.provider, 'azure/eastus')
+  t.is(booked.generation.provider, 'azure/eastus')
 })
 
 test.serial('a session at another resource after one whose deployment has another model', async t => {
@@ -46,9 +46,9 @@ test.serial('a session at another resource after one whose deployment has anothe
   session.client.send({ type: 'response.create' })
   await session.heard('response.done')
   await session.close()
-  const { chargedNano, provider } = await bookedSession(gateway, account)
+  const { chargedNano, generation } = await bookedSession(gateway, account)
   t.is(chargedNano, millionthsNano([55, 0.6], [64, 0.06], [13, 10], [30, 2.4], [91, 20]))
-  t.is(provider, 'azure/sweden-central')
+  t.is(generation.provider, 'azure/sweden-central')
 })
 
 test.serial('no session where the deployment is missing, and none that only transcribes', async t => {
