@@ -1,5 +1,6 @@
 import { akool } from './adapters/akool/protocol.ts'
 import { anthropic } from './adapters/anthropic/protocol.ts'
+import { bedrockMantle } from './adapters/bedrock/mantle.ts'
 import { bedrock } from './adapters/bedrock/protocol.ts'
 import { cohere } from './adapters/cohere/protocol.ts'
 import { deepgram } from './adapters/deepgram/protocol.ts'
@@ -26,6 +27,7 @@ export const protocols: Readonly<Record<string, Protocol>> = {
   anthropic,
   gemini,
   bedrock,
+  bedrock_mantle: bedrockMantle,
   vertex,
   vertex_anthropic: vertexAnthropic,
   vertex_openai: vertexOpenAi,
