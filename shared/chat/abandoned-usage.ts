@@ -9,7 +9,7 @@ import { atServedTier, chargeNano, maxMediaTokens, promptTokensBound, withinCont
 import type { Reservation } from '../wallet/admission.ts'
 import { statedUsage } from './bill.ts'
 import type { ChatFormat } from './chat-format.ts'
-import { countUsage, type Delivered, deliveredByAnswer, deliveredByStream } from './delivered-output.ts'
+import { countUsage, type Delivered, deliveredByAnswer, deliveredByStream, hasContent } from './delivered-output.ts'
 import type { ChatRunInput } from './run-input.ts'
 import type { AnswerRelay } from './stream-relay.ts'
 
@@ -33,6 +33,8 @@ type AbandonedCall<K extends DirectKind> = {
   reported: Usage | null
   /** Whether there is output that was not streamed: reasoning, or a buffered answer. */
   hidesOutput: boolean
+  /** The most searches that the model may have made unseen. */
+  searches: number
 }
 
 /** Reads what a call had delivered when it was aborted; `relay` null = its answer was not streamed. */
@@ -47,7 +49,8 @@ async function readDelivered(
 /**
  * Estimates the usage of an abandoned call. Prompt: the provider's count if reported, else our tokenizer's count of the
  * text and the upper bound of everything else. Output: what was delivered; if part of it is hidden, at least what the
- * model produces in the elapsed time, up to the request's limit.
+ * model produces in the elapsed time, up to the request's limit. Searches: those that were seen; all that are reserved where
+ * nothing was seen of an answer whose model searches first.
  */
 export async function estimateAbandonedUsage<K extends DirectKind>(abandoned: AbandonedCall<K>): Promise<Usage> {
   const { format, body, features, target, delivered } = abandoned
@@ -72,13 +75,14 @@ export async function estimateAbandonedUsage<K extends DirectKind>(abandoned: Ab
     reported?.completion_tokens ?? 0,
     hiddenTokens(abandoned),
   )
-  const { completion_tokens_details, web_searches } = estimate
+  const { completion_tokens_details } = estimate
+  const web_searches = estimate.web_searches ?? (hasContent(delivered) ? 0 : abandoned.searches)
   return {
     ...prompt,
     completion_tokens,
     total_tokens: prompt.prompt_tokens + completion_tokens,
     ...(completion_tokens_details && { completion_tokens_details }),
-    ...(web_searches && { web_searches }),
+    ...(web_searches > 0 && { web_searches }),
     ...(reported?.service_tier && { service_tier: reported.service_tier }),
     estimated: true,
   }
@@ -104,6 +108,8 @@ type AbortedCall = {
   sentMs: MonotonicMs
   /** Whether the model reasons unseen. */
   reasons: boolean
+  /** The most searches that it makes by itself. */
+  searches: number
   /** What it delivered; null = it was not streamed. */
   relay: AnswerRelay | null
   /** The service tier that its headers stated. */
@@ -115,7 +121,7 @@ export async function billAborted<K extends DirectKind>(
   services: Pick<RunServices, 'monotonic' | 'upstreams'>,
   format: ChatFormat<K>,
   { body, features }: ChatRunInput<K>,
-  { target, reservation, marginPpm, sentMs, reasons, relay, statedTier }: AbortedCall,
+  { target, reservation, marginPpm, sentMs, reasons, searches, relay, statedTier }: AbortedCall,
 ): Promise<Bill> {
   const estimate = await estimateAbandonedUsage({
     format,
@@ -127,6 +133,7 @@ export async function billAborted<K extends DirectKind>(
     maxOutputTokens: reservation.outputTokens * features.choices,
     ...(await readDelivered(relay)),
     hidesOutput: relay === null || reasons,
+    searches,
   })
   const usage = atServedTier(estimate, target, statedTier)
   const costNano = chargeNano(target, usage, marginPpm)

@@ -26,7 +26,7 @@ import type { Route } from '../providers/upstreams.ts'
 import type { Features } from '../routing/features.ts'
 import { listedRequest } from '../routing/listed-request.ts'
 import { dryRunRequest, parseModelSelector, snapshotOf } from '../routing/options.ts'
-import { marginOf, withoutServedTier } from '../routing/pricing.ts'
+import { marginOf, ownSearches, withoutServedTier } from '../routing/pricing.ts'
 import { type Decision, route } from '../routing/router.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { billAborted, unbilled } from './abandoned-usage.ts'
@@ -255,6 +255,7 @@ class Run<K extends DirectKind> extends BaseRun {
       client: this.client,
       disconnectedCalls: services.disconnectedCalls,
       reasons: canReason(target.deployment),
+      searches: ownSearches(target, this.#input.features) ?? 0,
       readOnMs: policy.environment === 'live' ? readOnTime(services.config, this.#input.features) : 0,
       signal: this.abortController.signal,
       onSent: () => void (this.#sentMs ??= services.monotonic.now()),
@@ -461,7 +462,7 @@ class Run<K extends DirectKind> extends BaseRun {
 
   /** The estimated bill of an aborted call. */
   async #estimate(attempt: RunAttempt<K>, relay: AnswerRelay | null): Promise<Bill> {
-    const { reservation, reasons } = attempt
+    const { reservation, reasons, searches } = attempt
     const { target } = attempt.call
     const free = this.policy.environment === 'test' || this.client.leaving === 'unbilled'
     if (free || this.#sentMs === null) return unbilled(target)
@@ -471,6 +472,7 @@ class Run<K extends DirectKind> extends BaseRun {
       marginPpm: this.marginPpm,
       sentMs: this.#sentMs,
       reasons,
+      searches,
       relay,
       statedTier: this.#billing.statedTier,
     }

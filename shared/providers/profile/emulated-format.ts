@@ -188,6 +188,10 @@ export class JsonContentDecoder implements StreamDecoder<ChatChunk> {
     return this.#decoder.over === true
   }
 
+  get webSearches(): number | undefined {
+    return this.#decoder.webSearches
+  }
+
   push(event: SseEvent, part?: number): ChatChunk[] {
     return this.#decoder.push(event, part).map(chunk => this.#read(chunk))
   }

@@ -202,6 +202,10 @@ export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
     return this.#decoder.over === true
   }
 
+  get webSearches(): number | undefined {
+    return this.#decoder.webSearches
+  }
+
   push(event: SseEvent, part?: number): ChatChunk[] {
     const chunks = this.#decoder.push(event, part).map(chunk => this.#restore(chunk))
     if (chunks.length > 0) this.#last = chunks.at(-1)!
