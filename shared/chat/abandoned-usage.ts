@@ -4,7 +4,7 @@ import { clientLeft, noOutcome, type RunServices } from '../engine/base-run.ts'
 import type { Bill } from '../engine/report.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
-import type { Features } from '../routing/features.ts'
+import { type Features, webSearchesOf } from '../routing/features.ts'
 import { atServedTier, chargeNano, maxMediaTokens, promptTokensBound, withinContext } from '../routing/pricing.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { statedUsage } from './bill.ts'
@@ -56,14 +56,18 @@ export async function estimateAbandonedUsage<K extends DirectKind>(abandoned: Ab
   const { format, body, features, target, delivered } = abandoned
   const reported = statedUsage(abandoned.reported, abandoned)
   const estimate = await countUsage(format.countPrompt(body), delivered)
+  const web_searches = estimate.web_searches ?? (hasContent(delivered) ? 0 : abandoned.searches)
   const { images, sound } = maxMediaTokens(features.media, target)
   const { audio_tokens = 0, image_tokens = 0 } = estimate.prompt_tokens_details ?? {}
   const textTokens = estimate.prompt_tokens - audio_tokens - image_tokens
+  const searchesItself = abandoned.searches > 0 ? webSearchesOf(web_searches, textTokens, false) : null
+  const readByOwnSearches = searchesItself?.webSearches.promptTokens ?? 0
   const bound = {
-    prompt_tokens: promptTokensBound(
-      { textTokensBound: textTokens, media: features.media, prompts: features.prompts },
-      target,
-    ),
+    prompt_tokens:
+      promptTokensBound(
+        { textTokensBound: textTokens, media: features.media, prompts: features.prompts, disablesSearch: true },
+        target,
+      ) + readByOwnSearches,
     prompt_tokens_details: {
       audio_tokens: withinContext(sound, target),
       image_tokens: Number.isFinite(images) ? images : withinContext(images, target),
@@ -76,7 +80,6 @@ export async function estimateAbandonedUsage<K extends DirectKind>(abandoned: Ab
     hiddenTokens(abandoned),
   )
   const { completion_tokens_details } = estimate
-  const web_searches = estimate.web_searches ?? (hasContent(delivered) ? 0 : abandoned.searches)
   return {
     ...prompt,
     completion_tokens,

@@ -1,13 +1,13 @@
 import Anthropic from '@anthropic-ai/sdk'
 import { GoogleGenAI } from '@google/genai'
 import OpenAI from 'openai'
-import { startAnthropic } from '../../emulators/anthropic.ts'
+import { startAnthropicEmulator } from '../../emulators/anthropic.ts'
 import { startPerplexity } from '../../emulators/perplexity.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
 const perplexity = use(test, startPerplexity)
-const anthropic = use(test, startAnthropic)
+const anthropic = use(test, startAnthropicEmulator)
 const gateway = useGateway(test, () => ({
   PERPLEXITY_API_KEY: 'pplx-secret',
   PERPLEXITY_BASE_URL: perplexity.url,
