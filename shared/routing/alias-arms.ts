@@ -46,9 +46,10 @@ export function isShared(catalog: Catalog, slug: string): boolean {
   return catalog.arms.size > 0 && armsOf(catalog, slug) !== null
 }
 
-/** The draw with the model that serves: another one where the drawn model cannot. */
-export function servedBy(draw: AliasDraw, arms: Catalog['arms'], model: string): AliasDraw {
-  return { ...draw, model, percent: shareOf(model, arms.get(draw.name) ?? []) }
+/** The draw with the model that serves, where that is one of the alias: another one if the drawn model cannot. */
+export function servedBy({ name }: AliasDraw, arms: Catalog['arms'], model: string): { alias?: AliasDraw } {
+  const percent = shareOf(model, arms.get(name) ?? [])
+  return percent > 0 ? { alias: { name, model, percent } } : {}
 }
 
 function shareOf(model: string, arms: readonly AliasArm[]): number {

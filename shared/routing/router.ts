@@ -97,7 +97,7 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
   assertTierAllowed(policy, features)
   const mode = request.mode ?? policy.mode
   const preferences = policy.provider || request.provider ? preferencesOf(policy.provider, request.provider) : null
-  const only = explain === 'no' ? onlyTarget(inputs, { ...query, request, preferences }) : null
+  const only = explain === 'no' && !draw ? onlyTarget(inputs, { ...query, preferences }) : null
   if (only) return { mode, reason: '', targets: [only], candidates: [], overflow: null }
   const context: RoutingContext = {
     inputs,
@@ -149,7 +149,7 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
   const chosen = excludeCoolingDown(context, keepTier(options, features)).slice(0, maxTargets)
   const targets = chosen.map(({ target }) => target)
   const arm = context.arm && targets[0]!.provider.name === context.arm.provider ? { arm: context.arm } : {}
-  const drawn = { ...arm, ...(draw && { alias: servedBy(draw, inputs.catalog.arms, targets[0]!.model.id) }) }
+  const drawn = { ...arm, ...(draw && servedBy(draw, inputs.catalog.arms, targets[0]!.model.id)) }
   if (explain === 'no') return { mode, reason: '', targets, candidates: [], overflow, ...drawn }
   const reason = reasonOf(context, selectors.get(targets[0]!.model)!, chosen, sticky)
   return {

@@ -118,6 +118,11 @@ const columns = (onOpen: (id: string) => void): Column<OperatorModel>[] => [
             also {model.aliases.join(', ')}
           </Text>
         )}
+        {model.shared_aliases.length > 0 && (
+          <Text size="xs" c="dimmed">
+            shares {model.shared_aliases.map(({ name }) => name).join(', ')}
+          </Text>
+        )}
       </>
     ),
   },
