@@ -62,6 +62,11 @@ export class DeliveredOutput {
     this.#add(text)
   }
 
+  /** Notes how often the model has searched so far, where the decoder of its stream counts it. */
+  noteSearches({ webSearches = 0 }: { webSearches?: number | undefined }): void {
+    if (webSearches > this.webSearches) this.webSearches = webSearches
+  }
+
   /** All delivered text, in no particular order: content, reasoning, refusals and tool arguments. '' = none. */
   text(): string {
     this.#text += this.#parts.join('')

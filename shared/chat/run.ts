@@ -23,10 +23,11 @@ import type { Call, Protocol, Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { asksForRepair } from '../providers/toolkit/request-fields.ts'
 import type { Route } from '../providers/upstreams.ts'
+import { isShared } from '../routing/alias-arms.ts'
 import type { Features } from '../routing/features.ts'
 import { listedRequest } from '../routing/listed-request.ts'
 import { dryRunRequest, parseModelSelector, snapshotOf } from '../routing/options.ts'
-import { marginOf, withoutServedTier } from '../routing/pricing.ts'
+import { marginOf, ownSearches, withoutServedTier } from '../routing/pricing.ts'
 import { type Decision, route } from '../routing/router.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { billAborted, unbilled } from './abandoned-usage.ts'
@@ -170,13 +171,16 @@ class Run<K extends DirectKind> extends BaseRun {
     const { sticky } = this.#session
     const inputs = snapshotOf(services, this.marginPpm)
     // A named model needs no explanation.
-    const explain = parseModelSelector(services.catalog, body.model, kind).auto ? 'log' : 'no'
+    const { catalog } = services
+    const isChosen = parseModelSelector(catalog, body.model, kind).auto || isShared(catalog, body.model)
+    const explain = isChosen ? 'log' : 'no'
     const { guardrails = null } = this.#input
     const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
       if (policy.guardrails !== guardrails && !isSameGuard(policy.guardrails, guardrails)) throw new GuardrailsChanged()
       const learned = explain === 'log' ? services.learnedQualities.of(policy) : null
       const seed = session ?? id
-      const decision = route(inputs, { policy, kind, request: body, features, sticky, learned, seed }, explain)
+      const asking = { policy, kind, request: body, features, sticky, learned, seed, session }
+      const decision = route(inputs, asking, explain)
       return { decision, maxCost: maxCostOfRun(services, policy, this.#input, decision.targets, this.marginPpm) }
     })
     this.policy = key.policy
@@ -255,6 +259,7 @@ class Run<K extends DirectKind> extends BaseRun {
       client: this.client,
       disconnectedCalls: services.disconnectedCalls,
       reasons: canReason(target.deployment),
+      searches: ownSearches(target, this.#input.features) ?? 0,
       readOnMs: policy.environment === 'live' ? readOnTime(services.config, this.#input.features) : 0,
       signal: this.abortController.signal,
       onSent: () => void (this.#sentMs ??= services.monotonic.now()),
@@ -461,7 +466,7 @@ class Run<K extends DirectKind> extends BaseRun {
 
   /** The estimated bill of an aborted call. */
   async #estimate(attempt: RunAttempt<K>, relay: AnswerRelay | null): Promise<Bill> {
-    const { reservation, reasons } = attempt
+    const { reservation, reasons, searches } = attempt
     const { target } = attempt.call
     const free = this.policy.environment === 'test' || this.client.leaving === 'unbilled'
     if (free || this.#sentMs === null) return unbilled(target)
@@ -471,6 +476,7 @@ class Run<K extends DirectKind> extends BaseRun {
       marginPpm: this.marginPpm,
       sentMs: this.#sentMs,
       reasons,
+      searches,
       relay,
       statedTier: this.#billing.statedTier,
     }

@@ -32,6 +32,7 @@ export function streamAnswer<K extends DirectKind>(
     client,
     disconnectedCalls,
     reasons,
+    searches,
     readOnMs,
     signal,
     onSent,
@@ -121,7 +122,7 @@ export function streamAnswer<K extends DirectKind>(
       () => {
         // No `drain` event follows once the client has disconnected.
         exchange.resume()
-        if (!reasons && !client.awaitsUsage) return 0
+        if (!reasons && searches === 0 && !client.awaitsUsage) return 0
         return answered ? Math.min(readOnMs, maxShownReadOnMs) : readOnMs
       },
       () => exchange.abort(),

@@ -38,6 +38,8 @@ export type Features = {
   logprobs: boolean
   /** Whether it says how the model is to search the web by itself; absent = it does not. */
   searchOptions?: boolean
+  /** Whether a model that searches by itself is not to search. */
+  disablesSearch?: boolean
   /** The searches of the web by the provider's own tool; absent = it is not asked for. */
   webSearches?: WebSearches
   /**
@@ -114,6 +116,7 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
     jsonObject: body.response_format?.type === 'json_object',
     logprobs: body.logprobs === true,
     ...(body.web_search_options && { searchOptions: true }),
+    ...((body as { disable_search?: unknown }).disable_search === true && { disablesSearch: true }),
     signedThinking: false,
     ...(unlisted.length > 0 && { unlisted }),
     // Only `auto` reads it. Not a getter: V8 creates and keeps a hidden class for each object literal with a getter.

@@ -107,8 +107,8 @@ function listedPico(price: TokenPrice, usage: Usage): bigint {
 }
 
 /** What the number of searches of the web depends on. */
-type Searching = Pick<Features, 'webSearches' | 'textTokensBound'>
-type Bounded = Pick<Features, 'textTokensBound' | 'media' | 'prompts' | 'webSearches' | 'toolReads'>
+type Searching = Pick<Features, 'webSearches' | 'textTokensBound' | 'disablesSearch'>
+type Bounded = Searching & Pick<Features, 'media' | 'prompts' | 'toolReads'>
 
 type Stated = Searching & Pick<Features, 'media' | 'prompts' | 'choices' | 'toolReads' | 'extendsPrompt'>
 
@@ -179,11 +179,21 @@ export function promptTokensBound(features: Bounded, target: Target): number {
 }
 
 /** The web searches that a target may make: its own, or those that the request asks for, all or none (null). */
-function webSearchesAt(target: Target, { webSearches: asked, textTokensBound }: Searching): WebSearches | null {
-  const own = target.deployment.traits?.web_searches
-  if (own !== undefined) return webSearchesOf(own, textTokensBound, false)!.webSearches
+function webSearchesAt(target: Target, features: Searching): WebSearches | null {
+  const { webSearches: asked } = features
+  const own = ownSearches(target, features)
+  if (own !== null) return webSearchesOf(own, features.textTokensBound, false)?.webSearches ?? null
   if (asked === undefined || !hasWebSearchPrice(target.deployment)) return null
   return asked.nativeOnly && !servesResponses(target) ? null : asked
+}
+
+/** The most searches of a model that searches by itself; null for others. */
+export function ownSearches(
+  { deployment }: Target,
+  { disablesSearch }: Pick<Features, 'disablesSearch'>,
+): number | null {
+  const own = deployment.traits?.web_searches
+  return own === undefined ? null : disablesSearch ? 0 : own
 }
 
 /** Whether a target may read more than the request, so that no bound covers its prompt. */

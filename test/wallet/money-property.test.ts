@@ -25,6 +25,7 @@ import {
   chargeNano,
   maxCostOf,
   mayExtendPrompt,
+  ownSearches,
   promptTokensBound,
   reasoningExtensionTokens,
   targetOf,
@@ -191,6 +192,7 @@ test(`charged at least the provider's price and margin, and within the reservati
         ...{ format: chatFormatOf(kind), body, features, target },
         ...{ elapsedMs, tokensPerSecond: null, maxOutputTokens: bound.outputTokens * features.choices },
         ...{ delivered: deliveredByAnswer([], 0), reported: null, hidesOutput: true },
+        searches: ownSearches(target, features) ?? 0,
       })
       const costNano = chargeNano(target, atServedTier(estimate, target, usage.service_tier), marginPpm)
       if (costNano > reservedNano) throw new Error(`${costNano} estimated, ${reservedNano} reserved`)

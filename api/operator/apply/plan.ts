@@ -75,7 +75,10 @@ function planCatalog(planning: Planning): CatalogStep[] {
   const models = Object.entries(file.models)
   const added = models.flatMap(([id, model]) => ('providers' in model ? [[id, rowOf(id, model)] as const] : []))
   const changed = models.filter(([, model]) => !('providers' in model))
-  const aliases = Object.entries(file.aliases).map(([alias, model]) => [alias.toLowerCase(), { model }] as const)
+  const aliases = Object.entries(file.aliases).map(
+    ([alias, target]) =>
+      [alias.toLowerCase(), typeof target === 'string' ? { model: target } : { arms: target }] as const,
+  )
   return [
     ...of('provider', 'providers', file.providers),
     ...of('row', 'models', Object.fromEntries(added)),
