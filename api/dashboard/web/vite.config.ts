@@ -24,7 +24,9 @@ export default defineConfig({
         codeSplitting: {
           groups: [
             // React changes with few releases: browsers keep it.
-            { name: 'react', test: /node_modules\/(?:react|react-dom|scheduler)\//, priority: 1 },
+            { name: 'react', test: /node_modules\/(?:react|react-dom|scheduler)\//, priority: 2 },
+            // What every page waits for, before it is known which one it is.
+            { name: 'application', tags: ['$initial'], priority: 1 },
             // Without it, a page has some seventy files, each of a component or an icon: a browser loads six at a time over HTTP/1.1.
             { name: 'shared', minShareCount: pagesThatShare },
           ],
