@@ -26,7 +26,7 @@ import type { Route } from '../providers/upstreams.ts'
 import type { Features } from '../routing/features.ts'
 import { listedRequest } from '../routing/listed-request.ts'
 import { dryRunRequest, parseModelSelector, snapshotOf } from '../routing/options.ts'
-import { marginOf, withoutServedTier } from '../routing/pricing.ts'
+import { coversCall, isExtensible, marginOf, maxCostOfRun, withoutServedTier } from '../routing/pricing.ts'
 import { type Decision, route } from '../routing/router.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { billAborted, unbilled } from './abandoned-usage.ts'
@@ -39,24 +39,20 @@ import {
   receiveAnswer,
   serializeAnswer,
 } from './attempt.ts'
-import { bill, isBilledAsStated } from './bill.ts'
+import { bill } from './bill.ts'
 import type { Billing, ChatFormat, StreamInfo } from './chat-format.ts'
 import { chatFormats } from './chat-formats.ts'
 import { withLeadingItem } from './leading-item.ts'
 import { measureIfAllowed } from './measure-request.ts'
 import { fetchMedia, noMedia } from './remote-media.ts'
-import {
-  maxCostOfRun,
-  openReservationExtensions,
-  type ReservationExtensions,
-  recordOutput,
-} from './reservation-extensions.ts'
+import { openReservationExtensions, type ReservationExtensions } from './reservation-extensions.ts'
 import { restateFailure } from './restate-failure.ts'
 import { type ChatRunInput, GuardrailsChanged, type Serve } from './run-input.ts'
 import { hasUnusableCalls, signalsOf } from './signals.ts'
 import { type FoundSession, findStickyTarget, isStateRefusal, reasoningOf } from './sticky-target.ts'
-import { streamAnswer } from './stream-answer.ts'
+import { streamAnswer, streamInfoOf } from './stream-answer.ts'
 import type { AnswerRelay } from './stream-relay.ts'
+import type { StructuredAnswers } from './structured-answers.ts'
 
 /**
  * Runs one request from admission to settlement: routes, reserves, calls providers until one answers, relays, charges.
@@ -111,8 +107,8 @@ class Run<K extends DirectKind> extends BaseRun {
   #sentMs: MonotonicMs | null = null
   /** The bill of a call that was stopped before its client received anything. */
   #stopped: Bill | undefined
-  /** The last answer that was not in the format asked for, and its error. */
-  #violation: { error: unknown; bill: Bill } | undefined
+  /** Holds its answers to the format that it asks for; null until one is. */
+  #structuredAnswers: StructuredAnswers | null = null
   #extensions: ReservationExtensions | null = null
   /** Whether the current call has reasoning state. */
   #isStateSent = false
@@ -151,9 +147,9 @@ class Run<K extends DirectKind> extends BaseRun {
 
   /** The bill of a run that failed with an error, if its caller pays for what it got; undefined: nothing is charged. */
   #chargedOf(error: unknown): Bill | undefined {
-    if (!this.#violation || error !== this.#violation.error) return this.#stopped
-    if (this.failedAttempts.at(-1)?.error === error) this.failedAttempts.pop()
-    return this.#violation.bill
+    const paid = this.#structuredAnswers?.billOf(error)
+    if (paid && this.failedAttempts.at(-1)?.error === error) this.failedAttempts.pop()
+    return paid ?? this.#stopped
   }
 
   /** Whether the request has audio or documents, on which its cost depends. */
@@ -266,7 +262,13 @@ class Run<K extends DirectKind> extends BaseRun {
     this.firstByteMs = monitor.firstByteMs
     if (bill.errorCode) return bill
     monitor.recordSuccess(bill.usage.completion_tokens, { streamed: this.#input.stream })
-    recordOutput(services, policy, this.#input, bill)
+    // The next answer is likely to be as long.
+    if (isExtensible(this.#input))
+      services.outputHistory.record(
+        policy.keyId,
+        target.model.id,
+        bill.usage.completion_tokens / this.#input.features.choices,
+      )
     const { sessionKey } = this.#session
     if (sessionKey) {
       const sticky = { model: target.model.id, provider: target.provider.name, credentialId: credential?.id ?? null }
@@ -337,6 +339,8 @@ class Run<K extends DirectKind> extends BaseRun {
   /** Reserves in increments while a call runs that can cost more than its reservation. */
   #openExtensions(target: Target, reservation: Reservation): void {
     this.#extensions?.release()
+    this.#extensions = null
+    if (coversCall(reservation, target, this.#input.features)) return
     this.#extensions = openReservationExtensions(this.services, this.#input, target, this.marginPpm, {
       reservation,
       id: `${reservation.id}.${this.failedAttempts.length}`,
@@ -371,25 +375,17 @@ class Run<K extends DirectKind> extends BaseRun {
     return this.client.gone ? { ...billed, ...clientLeft } : billed
   }
 
-  /**
-   * Checks a whole answer against the format that the request asks for, where its caller wants it, or where the model has no
-   * such format. The second answer that is not valid ends the run: each is paid.
-   */
+  /** Holds a whole answer to the format that the request asks for, where its caller wants it, or the model has no such format. */
   async #holdToFormat(shown: object, bill: Bill): Promise<object> {
     const { kind, body, structuredWish } = this.#input
     const isEmulated = this.structured[0] !== 'native'
     const wish = structuredWish ?? (isEmulated || asksForRepair(body as object) ? 'repair' : null)
     if (!wish || this.policy.environment === 'test') return shown
-    const { holdToFormat } = await import('./structured-answer.ts')
-    try {
-      const held = await holdToFormat(kind, body, shown, wish)
-      this.structured = [...this.structured, ...held.marks]
-      return held.shown
-    } catch (thrown) {
-      const error = this.#violation ? this.toPublicError(thrown) : thrown
-      this.#violation = { error, bill }
-      throw error
-    }
+    const { StructuredAnswers } = await import('./structured-answers.ts')
+    this.#structuredAnswers ??= new StructuredAnswers(kind, body, error => this.toPublicError(error))
+    const held = await this.#structuredAnswers.hold(shown, wish, bill)
+    this.structured = [...this.structured, ...held.marks]
+    return held.shown
   }
 
   /** Answers with a stream. */
@@ -478,19 +474,7 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   #streamInfo(target: Target): StreamInfo<K> {
-    const { features, includeUsage, requestId, body, storage, leading } = this.#input
-    return {
-      id: this.id,
-      created: Math.floor(this.startedMs / 1000),
-      model: target.model.id,
-      choices: features.choices,
-      includeUsage,
-      requestId,
-      request: body,
-      isBilled: (stated, written, bill) => isBilledAsStated(stated, written, { target, features }, bill),
-      ...(storage && { fields: storage.fields }),
-      ...(leading && { leading }),
-    }
+    return streamInfoOf(this.#input, target, this.id, this.startedMs)
   }
 
   protected override settle(reservation: Reservation, plan: RoutingPlan, outcome: RunOutcome): Report {

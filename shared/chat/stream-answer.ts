@@ -1,10 +1,13 @@
 import type { ResponseHeaders, ResponseSink } from '../io/http.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
 import type { DirectKind } from '../kinds/index.ts'
-import type { UpstreamRequest } from '../providers/contract.ts'
+import type { Target, UpstreamRequest } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
 import { type Attempt, abortOnSignal, maxErrorBytes, sendParts, transportError } from './attempt.ts'
+import { isBilledAsStated } from './bill.ts'
+import type { StreamInfo } from './chat-format.ts'
+import type { ChatRunInput } from './run-input.ts'
 import type { AnswerRelay } from './stream-relay.ts'
 
 /** Once the answer is being streamed, its reasoning has ended: the rest is not awaited for long. */
@@ -127,6 +130,27 @@ export function streamAnswer<K extends DirectKind>(
       () => exchange.abort(),
     )
   }).finally(() => unwatch?.())
+}
+
+/** What the format of the streamed answer of a run depends on. */
+export function streamInfoOf<K extends DirectKind>(
+  { features, includeUsage, requestId, body, storage, leading }: ChatRunInput<K>,
+  target: Target,
+  id: string,
+  startedMs: number,
+): StreamInfo<K> {
+  return {
+    id,
+    created: Math.floor(startedMs / 1000),
+    model: target.model.id,
+    choices: features.choices,
+    includeUsage,
+    requestId,
+    request: body,
+    isBilled: (stated, written, bill) => isBilledAsStated(stated, written, { target, features }, bill),
+    ...(storage && { fields: storage.fields }),
+    ...(leading && { leading }),
+  }
 }
 
 /** Starts the timer for the first token of a stream, if its route has a limit. */

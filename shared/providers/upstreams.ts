@@ -96,7 +96,7 @@ export class Upstreams {
   readonly #config: Config
   readonly #timeouts: Timeouts
   readonly #health: Health
-  readonly #pauses: Pick<ProviderPauses, 'isPaused' | 'revision'>
+  readonly #pauses: Pick<ProviderPauses, 'any' | 'isPaused' | 'revision'>
   readonly #clock: Clock
   readonly #connections: Connections
   readonly #credentials: CredentialSelector
@@ -109,7 +109,7 @@ export class Upstreams {
     catalog: Catalog
     config: Config
     health: Health
-    pauses: Pick<ProviderPauses, 'isPaused' | 'revision'>
+    pauses: Pick<ProviderPauses, 'any' | 'isPaused' | 'revision'>
     sandbox: Dispatcher
     clock: Clock
     sealer: Sealer
@@ -238,6 +238,7 @@ export class Upstreams {
 
   /** Whether an operator has paused a provider, or the region of one. */
   isPaused(provider: string): boolean {
+    if (!this.#pauses.any) return false
     if (this.#pauses.isPaused(provider)) return true
     if (!provider.includes('/')) return false
     return valueFor(provider, name => this.#pauses.isPaused(name) || undefined) ?? false
