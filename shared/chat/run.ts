@@ -23,7 +23,7 @@ import type { Call, Protocol, Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { asksForRepair } from '../providers/toolkit/request-fields.ts'
 import type { Route } from '../providers/upstreams.ts'
-import type { Features } from '../routing/features.ts'
+import { asksForFormat } from '../routing/features.ts'
 import { listedRequest } from '../routing/listed-request.ts'
 import { dryRunRequest, parseModelSelector, snapshotOf } from '../routing/options.ts'
 import { coversCall, isExtensible, marginOf, maxCostOfRun, withoutServedTier } from '../routing/pricing.ts'
@@ -50,7 +50,7 @@ import { restateFailure } from './restate-failure.ts'
 import { type ChatRunInput, GuardrailsChanged, type Serve } from './run-input.ts'
 import { hasUnusableCalls, signalsOf } from './signals.ts'
 import { type FoundSession, findStickyTarget, isStateRefusal, reasoningOf } from './sticky-target.ts'
-import { streamAnswer, streamInfoOf } from './stream-answer.ts'
+import { streamAnswer, streamInfoOf, writeEnding, writeFailure } from './stream-answer.ts'
 import type { AnswerRelay } from './stream-relay.ts'
 import type { StructuredAnswers } from './structured-answers.ts'
 
@@ -90,12 +90,11 @@ function runUnguarded<K extends DirectKind>(
 /** A request translated for its target. */
 type PreparedCall<K extends DirectKind> = Pick<Attempt<K>, 'adapter' | 'protocol' | 'call' | 'requests'>
 
-/** A call to a provider, with the decision and the reservation that it belongs to. */
-type RunAttempt<K extends DirectKind> = Attempt<K> & {
-  monitor: CallMonitor
-  decision: Decision
-  reservation: Reservation
-}
+/** What was chosen and reserved for a run. */
+type Admitted = { decision: Decision; reservation: Reservation }
+
+/** A call to a provider, with what it belongs to. */
+type RunAttempt<K extends DirectKind> = Attempt<K> & Admitted & { monitor: CallMonitor }
 
 class Run<K extends DirectKind> extends BaseRun {
   readonly #format: ChatFormat<K>
@@ -129,9 +128,10 @@ class Run<K extends DirectKind> extends BaseRun {
         this.#input = await measureIfAllowed(this.services, this.#format, this.#input, this.marginPpm)
       const found = findStickyTarget(this.services, this.policy, this.#input)
       this.#session = found instanceof Promise ? await found : found
-      const { decision, reservation } = await this.#admit()
+      const admitted = await this.#admit()
+      const { decision, reservation } = admitted
       try {
-        const bill = await this.#serve(decision, reservation)
+        const bill = await this.#serve(admitted)
         return this.settle(reservation, decision, bill)
       } catch (error) {
         const eventOf = (failure: GatewayError, target: Target) =>
@@ -160,7 +160,7 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   /** Chooses the targets and reserves the maximum cost at them, under the key's current policy. */
-  async #admit(): Promise<{ decision: Decision; reservation: Reservation }> {
+  async #admit(): Promise<Admitted> {
     const { services, id, startedMs } = this
     const { kind, body, features, key, session } = this.#input
     const { sticky } = this.#session
@@ -180,7 +180,8 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   /** Calls the targets in order until one answers its client. */
-  #serve(decision: Decision, reservation: Reservation): Promise<Bill> {
+  #serve(admitted: Admitted): Promise<Bill> {
+    const { decision, reservation } = admitted
     const { bulk, features, stream, timeouts } = this.#input
     const { beganMs, client, failedAttempts, services } = this
     const options = {
@@ -200,7 +201,7 @@ class Run<K extends DirectKind> extends BaseRun {
     if (other) this.streamType = other.contentType
     const { keepAliveFrame } = other ?? this.#format
     const heartbeat = stream ? this.createHeartbeat(decision, reservation, keepAliveFrame) : null
-    const call = (monitor: CallMonitor) => this.#callWithState(monitor, decision, reservation, heartbeat)
+    const call = (monitor: CallMonitor) => this.#callWithState(monitor, admitted, heartbeat)
     const serve = () => this.withinTimeout(timeouts?.totalMs, () => failover(services, options, call))
     return heartbeat ? this.serveStream(heartbeat, this.#input.key, serve) : this.abortOnRestart(serve)
   }
@@ -209,42 +210,31 @@ class Run<K extends DirectKind> extends BaseRun {
    * Makes a call, and makes it once more without reasoning state if the provider refuses the state in it: the client would
    * otherwise repeat the refused history at every turn.
    */
-  async #callWithState(
-    monitor: CallMonitor,
-    decision: Decision,
-    reservation: Reservation,
-    heartbeat: Heartbeat | null,
-  ): Promise<Bill> {
+  async #callWithState(monitor: CallMonitor, admitted: Admitted, heartbeat: Heartbeat | null): Promise<Bill> {
     try {
-      return await this.#call(monitor, decision, reservation, heartbeat, false)
+      return await this.#call(monitor, admitted, heartbeat)
     } catch (error) {
       if (!this.#isStateSent || !isStateRefusal(error)) throw error
       const timing = timingOf(monitor)
       this.failedAttempts.push({ target: monitor.route.target, error, durationMs: monitor.elapsedMs, ...timing })
-      return this.#call(monitor, decision, reservation, heartbeat, true)
+      return this.#call(monitor, admitted, heartbeat, true)
     }
   }
 
-  /** Makes one call to a provider: translates the request, sends it, and answers the client. */
-  async #call(
-    monitor: CallMonitor,
-    decision: Decision,
-    reservation: Reservation,
-    heartbeat: Heartbeat | null,
-    isStateRefused: boolean,
-  ): Promise<Bill> {
+  /** Makes one call to a provider: translates the request, sends it, answers the client. `refused`: its reasoning state was. */
+  async #call(monitor: CallMonitor, admitted: Admitted, heartbeat: Heartbeat | null, refused = false): Promise<Bill> {
     const { services, policy } = this
+    const { reservation } = admitted
     const { target, credential } = monitor.route
     this.monitor = monitor
     this.upstreamModel = null
-    const prepared = await this.#prepare(monitor.route, reservation, isStateRefused)
+    const prepared = await this.#prepare(monitor.route, reservation, refused)
     this.#sentMs = null
     this.#billing.statedTier = undefined
     if (policy.environment === 'live') this.#openExtensions(target, reservation)
     const attempt: RunAttempt<K> = {
+      ...admitted,
       monitor,
-      decision,
-      reservation,
       upstreams: services.upstreams,
       route: monitor.route,
       ...prepared,
@@ -261,14 +251,12 @@ class Run<K extends DirectKind> extends BaseRun {
     const bill = await (heartbeat ? this.#stream(attempt, heartbeat) : this.#fetch(attempt))
     this.firstByteMs = monitor.firstByteMs
     if (bill.errorCode) return bill
-    monitor.recordSuccess(bill.usage.completion_tokens, { streamed: this.#input.stream })
+    const { completion_tokens: tokens } = bill.usage
+    const { features, stream } = this.#input
+    monitor.recordSuccess(tokens, { streamed: stream })
     // The next answer is likely to be as long.
     if (isExtensible(this.#input))
-      services.outputHistory.record(
-        policy.keyId,
-        target.model.id,
-        bill.usage.completion_tokens / this.#input.features.choices,
-      )
+      services.outputHistory.record(policy.keyId, target.model.id, tokens / features.choices)
     const { sessionKey } = this.#session
     if (sessionKey) {
       const sticky = { model: target.model.id, provider: target.provider.name, credentialId: credential?.id ?? null }
@@ -281,34 +269,25 @@ class Run<K extends DirectKind> extends BaseRun {
    * Translates the request for the target of a route, with the files and the reasoning state that it needs. Throws a
    * GatewayError 400 naming the field that the target cannot express, and what fetching a file throws.
    */
-  async #prepare(
-    { target, credential }: Route,
-    reservation: Reservation,
-    isStateRefused: boolean,
-  ): Promise<PreparedCall<K>> {
+  async #prepare(route: Route, reservation: Reservation, refused: boolean): Promise<PreparedCall<K>> {
+    const { target, credential } = route
     const { services, policy } = this
     const { environment } = policy
     const { kind, forwarded, features } = this.#input
-    const {
-      body: listed,
-      raw,
-      dropped: unlisted,
-    } = features.unlisted
-      ? listedRequest(this.#input, features)
-      : { body: this.#input.body, raw: this.#input.raw, dropped: [] }
-    const body = this.#format.complete?.(listed) ?? listed
+    const listed = features.unlisted ? listedRequest(this.#input, features) : this.#input
+    const body = this.#format.complete?.(listed.body) ?? listed.body
     this.#format.noteUnknown?.(this.#input.body, forwarded)
     // The sandbox supports everything; the emulated provider may not.
     const dryRun = environment === 'test' ? dryRunRequest(services.upstreams, kind, target, body) : null
     if (dryRun instanceof GatewayError) throw dryRun
     const { adapter, protocol } = services.upstreams.adapter(kind, target, environment, body)!
     const media = adapter.remoteMedia ? await fetchMedia(services, adapter, body) : noMedia
-    const reasoning = reasoningOf(services, policy, { kind, credential, refused: isStateRefused })
+    const reasoning = reasoningOf(services, policy, { kind, credential, refused })
     const maxTokens = reservation.clamped ? reservation.outputTokens : null
     const call: Call<K> = {
       target,
       body,
-      raw: body === listed ? raw : null,
+      raw: body === listed.body ? listed.raw : null,
       // What is reserved may allow more than this model, of several, takes.
       maxTokens: maxTokens && Math.min(maxTokens, target.model.max_output_tokens ?? maxTokens),
       media,
@@ -322,7 +301,7 @@ class Run<K extends DirectKind> extends BaseRun {
     this.structured = asksForFormat(features) ? [structuredBy ?? 'native'] : []
     const { reasoningDropped = false, reasoningSent = false, cacheMarked = false } = requests[0]!
     const unsent = withoutServedTier(dropped, target)
-    this.dropped = unlisted.length > 0 ? [...new Set([...unlisted, ...unsent])] : unsent
+    this.dropped = 'dropped' in listed ? [...new Set([...listed.dropped, ...unsent])] : unsent
     this.adjusted = adjusted
     this.reasoningDropped = reasoningDropped
     this.#isStateSent = reasoningSent
@@ -412,11 +391,8 @@ class Run<K extends DirectKind> extends BaseRun {
     }
     if (error) return { ...billed, ...(await this.#endBroken(monitor, relay, withoutSecret(error, monitor.route))) }
     open()
-    relay.restate?.(billed.shownUsage)
-    const stored = await this.#store(relay)
-    const ending = { usage: billed.shownUsage, provider: target.provider.name, ...(stored && { response: stored }) }
-    this.client.write(relay.formatEnding(ending), relay.encoding)
-    this.client.end()
+    const ending = { usage: billed.shownUsage, provider: target.provider.name }
+    await writeEnding(this.client, relay, ending, this.#input.storage)
     return billed
   }
 
@@ -425,17 +401,8 @@ class Run<K extends DirectKind> extends BaseRun {
     if (error instanceof ProviderError) monitor.recordFailure(error)
     else monitor.recordAbandonment()
     const failure = this.toPublicError(error, monitor.route)
-    const stored = await this.#store(relay, failure)
-    this.client.write(relay.formatFailure(failure, stored), relay.encoding)
-    this.client.end()
+    await writeFailure(this.client, relay, failure, this.#input.storage)
     return { ...failureOutcome(failure), finishReason: 'error' }
-  }
-
-  /** Stores the response of a stream, as it failed if it did; returns it as the client is to see it, if that differs. */
-  async #store(relay: AnswerRelay, failure?: GatewayError): Promise<ResponsesObject | undefined> {
-    const { storage } = this.#input
-    const response = storage && relay.response?.(failure)
-    return response ? storage.store(response) : undefined
   }
 
   /** The bill of a call, whose cost is reserved. */
@@ -457,19 +424,10 @@ class Run<K extends DirectKind> extends BaseRun {
 
   /** The estimated bill of an aborted call. */
   async #estimate(attempt: RunAttempt<K>, relay: AnswerRelay | null): Promise<Bill> {
-    const { reservation, reasons } = attempt
     const { target } = attempt.call
     const free = this.policy.environment === 'test' || this.client.leaving === 'unbilled'
     if (free || this.#sentMs === null) return unbilled(target)
-    const call = {
-      target,
-      reservation,
-      marginPpm: this.marginPpm,
-      sentMs: this.#sentMs,
-      reasons,
-      relay,
-      statedTier: this.#billing.statedTier,
-    }
+    const call = { ...attempt, target, ...this.#billing, sentMs: this.#sentMs, relay }
     return this.#cover(await billAborted(this.services, this.#format, this.#input, call))
   }
 
@@ -484,13 +442,8 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   protected override toPublicError(error: unknown, brokenRoute?: Route): GatewayError {
-    const { kind, body, features } = this.#input
     const { catalog } = this.services
-    const request = { format: this.#format, kind, body, features, failed: this.failedAttempts, catalog }
+    const request = { ...this.#input, format: this.#format, failed: this.failedAttempts, catalog }
     return restateFailure(super.toPublicError(error, brokenRoute), request)
   }
-}
-
-function asksForFormat({ jsonSchema, jsonObject }: Features): boolean {
-  return jsonSchema || jsonObject
 }

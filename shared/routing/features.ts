@@ -77,6 +77,11 @@ type Asked = { webSearches: WebSearches }
 /** Tokens that the results of one search usually add to the prompt. */
 const resultTokens = 5_000
 
+/** Whether a request says in which JSON its answer is to be. */
+export function asksForFormat({ jsonSchema, jsonObject }: Features): boolean {
+  return jsonSchema || jsonObject
+}
+
 /** The searches of a request, whose prompt is read again after each as `promptTokens`; null for none. */
 export function webSearchesOf(max: number, promptTokens: number, nativeOnly: boolean): Asked | null {
   if (max === 0) return null
