@@ -128,7 +128,7 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
 }
 
 /** Of requests without cache marks. */
-export const never = () => false
+export const noMarks = () => false
 
 function hasFormat({ response_format: format }: ChatRequest): boolean {
   return format !== undefined && format.type !== 'text'
@@ -176,7 +176,7 @@ function plain(bodyBytes: number, prompts: readonly Prompt[]): Features {
     outputs: { image: false, audio: false },
     voice: false,
     tools: false,
-    cache1h: never,
+    cache1h: noMarks,
     jsonSchema: false,
     jsonObject: false,
     logprobs: false,

@@ -4,7 +4,7 @@ import { generateContentMemberTables } from '../kinds/generate-content-members.t
 import { type MemberVisitor, readMembers } from '../kinds/member-reader.ts'
 import { usualWebSearches } from '../kinds/web-search.ts'
 import { difficultyOf } from './difficulty.ts'
-import { type Features, FoundFiles, messageOverhead, never, toolOverhead, webSearchesOf } from './features.ts'
+import { type Features, FoundFiles, messageOverhead, noMarks, toolOverhead, webSearchesOf } from './features.ts'
 import { lastTextOf } from './last-text.ts'
 
 /** The features of a request in Google's form whose JSON body has `bodyBytes` bytes. */
@@ -40,7 +40,7 @@ export function generateContentFeatures(body: GenerateContentRequest, bodyBytes:
     outputs: { image: outputs.has('image'), audio: outputs.has('audio') },
     voice: config.speechConfig != null,
     tools,
-    cache1h: never,
+    cache1h: noMarks,
     ...format,
     logprobs: config.responseLogprobs === true,
     ...webSearchesOf(offered.some(({ googleSearch }) => googleSearch) ? usualWebSearches : 0, 0, false),

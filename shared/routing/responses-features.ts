@@ -12,7 +12,7 @@ import { responsesMemberTables } from '../kinds/responses-members.ts'
 import { declaredTools, isClientSearch } from '../kinds/responses-tools.ts'
 import { webSearchLimit } from '../kinds/web-search.ts'
 import { difficultyOf } from './difficulty.ts'
-import { type Features, FoundFiles, messageOverhead, never, toolOverhead, webSearchesOf } from './features.ts'
+import { type Features, FoundFiles, messageOverhead, noMarks, toolOverhead, webSearchesOf } from './features.ts'
 import { lastTextOf } from './last-text.ts'
 
 /** The features of a Responses request whose JSON body has `bodyBytes` bytes. */
@@ -49,7 +49,7 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
     outputs: { image: false, audio: false },
     voice: false,
     tools,
-    cache1h: never,
+    cache1h: noMarks,
     jsonSchema,
     jsonObject,
     ...webSearchesOf(webSearchLimit(body), promptTokensEstimate + toolOverhead, true),
