@@ -76,6 +76,17 @@ export type Gateway = {
 }
 
 /**
+ * How long gateways in this process wait for a connection to the tests' own PostgreSQL, which is always there: tests that have
+ * many of them on a busy machine do not fail for the 4 s after which a request gives up.
+ */
+const patientMs = 60_000
+
+/** Whether a database is one of the tests' own server, and reached directly: not one that a test stops, nor through a proxy. */
+function isShared({ databaseUrl }: Stores): boolean {
+  return new URL(databaseUrl).host === new URL(process.env.TEST_DATABASE_URL ?? databaseUrl).host
+}
+
+/**
  * `env` adds configuration, e.g. OPENAI_API_KEY and OPENAI_BASE_URL of an emulator. Its PUBLIC_URL is its own address, its
  * storage a folder that goes when it closes. When a test's `clock` is advanced, time passes, unless it has a `monotonic`
  * clock as well: then its dates change, as when the clock of a machine is set.
@@ -107,7 +118,8 @@ export async function startGateway(
     // "http://localhost:0" is its own address under that name: browsers have passkeys there.
     PUBLIC_URL: env.PUBLIC_URL?.replace(/:0$/, `:${new URL(url).port}`) ?? url,
   })
-  const services = await openServices(config, createLog(config.logLevel), { clock: clock ?? undefined, monotonic })
+  const options = { clock: clock ?? undefined, monotonic, connectTimeoutMs: isShared(stores) ? patientMs : undefined }
+  const services = await openServices(config, createLog(config.logLevel), options)
   await services.admission.start()
   const { health, providerPauses, reservationFactors } = services
   await Promise.all([health, providerPauses, reservationFactors].map(service => service.start()))
