@@ -121,7 +121,10 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   const { monotonic = systemMonotonic, statementTimeoutMs = requestStatementMs } = options
   const catalog = new LiveCatalog(openCatalog(config))
   const tracing = await openTracing(config.tracing, config.proxies)
-  const { db, pool, rawPool, redis, queueRedis, clockSkew } = await openStores(config, log, { ...options, statementTimeoutMs })
+  const { db, pool, rawPool, redis, queueRedis, clockSkew } = await openStores(config, log, {
+    ...options,
+    statementTimeoutMs,
+  })
   const clock = options.clock ?? clockSkew
   const scripts = loadScripts(redis)
   const accounts = new Accounts({ db, redis, scripts, clock, log })
