@@ -23,17 +23,6 @@ const failed = 1
 const createPartitionsWithinMs = 30_000
 /** Node's flags for AVA's processes. Most of what tests allocate dies young: a large nursery is collected less often. */
 const forTests = [...shortLived, '--min-semi-space-size=16', '--max-semi-space-size=32']
-/**
- * Settings of PostgreSQL that are only speed: the data need not survive a power failure, nobody replicates it, and a database
- * lives for seconds. A killed server still finds all of it.
- */
-const quickServer = {
-  fsync: 'off',
-  full_page_writes: 'off',
-  wal_level: 'minimal',
-  max_wal_senders: '0',
-  autovacuum: 'off',
-}
 const dataDir = await makeScratchDir()
 const cleanups: (() => Promise<void>)[] = [() => rm(dataDir, { recursive: true, force: true })]
 const aborted = Promise.withResolvers<number>()
@@ -50,8 +39,9 @@ for (const cleanup of cleanups.reverse()) await cleanup().catch(console.error)
 process.exit(exitCode)
 
 async function runTests(args: string[]): Promise<number> {
+  // The first two are only speed: this data need not survive a power failure. A killed server still finds all of it.
   // Servers have the time zone of the machine on which they were created: nothing may depend on it.
-  const settings = { ...quickServer, max_connections: '400', timezone: 'America/Los_Angeles' }
+  const settings = { fsync: 'off', full_page_writes: 'off', max_connections: '400', timezone: 'America/Los_Angeles' }
   const postgres = await stoppedAtEnd(startPostgres({ dataDir, settings }))
   const redis = await stoppedAtEnd(startRedis({ dataDir, binaryDir: redisBinaryDir }))
   const urls = { TEST_DATABASE_URL: postgres.url, TEST_REDIS_URL: redis.url }

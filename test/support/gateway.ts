@@ -17,10 +17,13 @@ import { loadConfig } from '../../shared/base/config.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
 import type { Clock, MonotonicClock } from '../../shared/base/time.ts'
-import { operatorActor } from '../../shared/io/audit.ts'
+import type { Prisma } from '../../shared/generated/prisma/client.ts'
+import { changesBetween, operatorActor } from '../../shared/io/audit.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { openWorkerRedis } from '../../shared/io/redis.ts'
 import { newKey } from '../../shared/keys/key-requests.ts'
+import { settings } from '../../shared/keys/keys.ts'
+import { newSecret } from '../../shared/keys/secret.ts'
 import { openServices, type Services } from '../../shared/open-services.ts'
 import { checkLedger } from '../../shared/wallet/check.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
@@ -167,24 +170,61 @@ export async function startGateway(
   }
 }
 
-/** Creates an organisation with credits and its first live and test key. */
+/**
+ * Creates an organisation with credits and its first live and test key. Tests create thousands: unless the keys have options, all
+ * is written as the services would write it, but in 3 statements where these send 16.
+ */
 export async function createAccount(
   services: Services,
   { usd = '25', ...options }: KeyOptions & { usd?: string } = {},
 ): Promise<Account> {
   const organisationId = newId('org')
-  // One statement, where the client would send six: tests create thousands.
-  await services.db.$executeRaw`
-    WITH organisation AS (
-      INSERT INTO organisations (id, name, slug) VALUES (${organisationId}, 'Test organisation', ${randomUUID()}) RETURNING id
-    ) INSERT INTO wallets (organisation_id) SELECT id FROM organisation`
-  if (Number(usd) > 0)
-    await services.accounts.deposit({ organisationId, amountNano: nanoFromUsd(usd), method: 'grant' })
+  await createOrganisation(services, organisationId, nanoFromUsd(usd))
+  if (Object.keys(options).length === 0)
+    return { organisationId, ...(await createDefaultKeys(services, organisationId)) }
   const [live, test] = await Promise.all([
     createKey(services, organisationId, 'live', options),
     createKey(services, organisationId, 'test', options),
   ])
   return { organisationId, live, test }
+}
+
+/** Creates an organisation and its wallet, with a deposit unless that is nothing. */
+async function createOrganisation({ db, clock, accounts }: Services, id: string, nano: bigint): Promise<void> {
+  const version = nano > 0n ? 1n : 0n
+  await db.$executeRaw`
+    WITH organisation AS (
+      INSERT INTO organisations (id, name, slug) VALUES (${id}, 'Test organisation', ${randomUUID()}) RETURNING id
+    ), wallet AS (
+      INSERT INTO wallets (organisation_id, balance_nano, version) SELECT id, ${nano}, ${version} FROM organisation
+    ) INSERT INTO ledger_entries (organisation_id, kind, amount_nano, method, cause, created_at)
+      SELECT id, 'deposit', ${nano}, 'grant', ${`deposit:${newId('dep')}`}, ${new Date(clock.now())}
+      FROM organisation WHERE ${nano > 0n}`
+  if (nano > 0n) await accounts.install(id).catch(() => {})
+}
+
+async function createDefaultKeys({ db }: Services, organisationId: string): Promise<Pick<Account, 'live' | 'test'>> {
+  const secrets = { live: newSecret('svc_sk_live_'), test: newSecret('svc_sk_test_') }
+  const data = Object.entries(secrets).map(([environment, { secret: _, ...stored }]) => ({
+    ...stored,
+    id: newId('key'),
+    organisationId,
+    name: `${environment} key`,
+    environment: environment as keyof typeof secrets,
+  }))
+  const keys = await db.apiKey.createManyAndReturn({ data })
+  const events = keys.map(key => ({
+    id: newId('aud'),
+    organisationId,
+    actorKind: operatorActor.kind,
+    actorName: operatorActor.name,
+    action: 'key.created',
+    targetId: key.id,
+    targetName: key.name,
+    changes: changesBetween({}, settings(key)) as Prisma.InputJsonObject,
+  }))
+  await db.auditEvent.createMany({ data: events })
+  return { live: secrets.live.secret, test: secrets.test.secret }
 }
 
 async function createKey(
