@@ -157,16 +157,35 @@ export async function startGateway(
     key: (organisationId, environment, options) => createKey(services, organisationId, environment, options),
     account: options => createAccount(services, options),
     fetch: (path, options) => call(url, path, options),
-    async settled() {
+    settled: shareNext(async () => {
       await services.admission.flush()
       await untilBooked(services)
       const invariants = await checkLedger(ledgerReader.db, services.redis, services.clock.now())
       return invariants.flatMap(({ name, breaches }) => breaches.map(breach => `${name}: ${breach}`))
-    },
+    }),
     close() {
       closed ??= close()
       return closed
     },
+  }
+}
+
+/**
+ * Runs something once at a time, for all who asked before it began: the ledger's check reads what all tests of a gateway booked, and
+ * tests that run beside each other ask for many.
+ */
+function shareNext<T>(run: () => Promise<T>): () => Promise<T> {
+  let current: Promise<unknown> = Promise.resolve()
+  let next: Promise<T> | null = null
+  const begin = () => {
+    next = null
+    const begun = run()
+    current = begun
+    return begun
+  }
+  return () => {
+    next ??= current.then(begin, begin)
+    return next
   }
 }
 
