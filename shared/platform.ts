@@ -132,7 +132,7 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   const onSettled = metrics ? (event: UsageEvent) => metrics.recordUsage(event) : undefined
   const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: requestDeadlineMs(config), onSettled })
   const refusalLog = new RefusalLog({ rawPool, clock, log })
-  const validSince = (shard: Shard) => accounts.generations.of(shard).validSince
+  const validSince = (shard: Shard) => accounts.generations.known[shard.index]!.validSince
   const reader = new PolicyReader(pool, clock)
   const policies = new Policies({ db, reader, redis, clock, testLimits: config.quotas.testKey, validSince })
   const keyWatch = new KeyWatch({ policies, clock, log })

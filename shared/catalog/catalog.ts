@@ -35,6 +35,9 @@ export class CatalogError extends Error {
 /** A model at a provider. */
 export type CatalogTarget = { deployment: Deployment; provider: ProviderRow }
 
+/** A model that serves a part of the requests of an alias. */
+export type AliasArm = { model: string; percent: number }
+
 export type Catalog = {
   models: ReadonlyMap<string, ModelRow>
   providers: ReadonlyMap<string, ProviderRow>
@@ -42,7 +45,12 @@ export type Catalog = {
   retired: ReadonlyMap<string, RetiredNames>
   /** What own keys of organisations reach at resources of theirs. */
   namedClouds: NamedClouds
-  /** Finds the row of a client's slug: an id or alias, optionally prefixed with `owned_by/`, case-insensitive. */
+  /** What shares the requests of an alias, by the alias in lower case. */
+  arms: ReadonlyMap<string, readonly AliasArm[]>
+  /**
+   * Finds the row of a client's slug: an id or alias, optionally prefixed with `owned_by/`, case-insensitive. An alias that several
+   * models share stands for the first, where a request is not routed.
+   */
   find(slug: string): ModelRow | undefined
   /** The providers of a model, in the row's order. */
   targets(model: ModelRow): readonly CatalogTarget[]
@@ -277,8 +285,10 @@ export function buildCatalog(
   providers: ReadonlyMap<string, ProviderRow>,
   retired: Catalog['retired'],
   namedClouds: NamedClouds = { providers: new Map(), deployments: new Map() },
+  arms: Catalog['arms'] = new Map(),
 ): Catalog {
   const bySlug = new Map<string, ModelRow>()
+  for (const [alias, [first]] of arms) bySlug.set(alias, models.get(first!.model)!)
   for (const row of models.values()) for (const name of namesOf(row).aliases) bySlug.set(name, row)
   for (const row of models.values()) for (const name of namesOf(row).own) bySlug.set(name, row)
   // Ids take precedence: an operator's row may use another row's `vendor/id` as its own id.
@@ -295,6 +305,7 @@ export function buildCatalog(
     providers,
     retired,
     namedClouds,
+    arms,
     find: slug => models.get(slug) ?? bySlug.get(slug.toLowerCase()),
     targets: model => targets.get(model) ?? [],
   }
@@ -331,6 +342,10 @@ export class LiveCatalog implements Catalog {
 
   get namedClouds(): NamedClouds {
     return this.#current.namedClouds
+  }
+
+  get arms(): Catalog['arms'] {
+    return this.#current.arms
   }
 
   find(slug: string): ModelRow | undefined {
