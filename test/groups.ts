@@ -170,6 +170,11 @@ export function avaArguments(args: string[]): string[] {
   ]
 }
 
+/** Whether some of AVA's arguments are files that open the pages of the documentation, which take half a minute to build. */
+export function opensDocumentation(args: string[]): boolean {
+  return args.some(arg => /^(\.\/)?test\/(\*|(\.groups\/)?(api|dashboard|deploy|nightly|slow)\b)/.test(arg))
+}
+
 /** The files of `npm test`. */
 function quickSet(): string[] {
   const files = globSync('**/*.test.ts', { cwd: tests, exclude: ['clients/**', 'nightly/**', `${slow}/**`] })
