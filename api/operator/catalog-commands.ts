@@ -77,11 +77,13 @@ export const catalogCommands: Command[] = [
     summary: 'Sets the state and prices of a model back to those of the catalog file.',
     help: '--model M',
     flags: z.strictObject({ model: name }),
-    run(services, { model }) {
+    async run(services, { model }) {
       const id = modelId(services, model)
       const stored = services.catalogOverrides.current.overrides.find(one => one.kind === 'model' && one.name === id)
       const prices = stored?.kind === 'model' ? Object.keys(stored.value.prices ?? {}) : []
-      return change(services, id, { disabled: null, prices: Object.fromEntries(prices.map(one => [one, null])) })
+      const patch = { disabled: null, prices: Object.fromEntries(prices.map(one => [one, null])) }
+      const { data } = await change(services, id, patch)
+      return { data, text: `${id} is as the catalog file has it` }
     },
   }),
   command({

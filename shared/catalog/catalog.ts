@@ -80,12 +80,9 @@ export function loadCatalog(
   settings: Config['providers'] | null = null,
   read: ReadVariable | null = null,
 ): Catalog {
-  const faults: string[] = []
-  const shipped = readdirSync(shippedFolder)
-    .filter(name => name.endsWith('.json'))
-    .sort()
-    .map(name => readCatalogFile(join(shippedFolder, name), faults))
-  const shippedRows = mergeRows(shipped, faults)
+  shipped ??= readShipped()
+  const faults = [...shipped.faults]
+  const shippedRows = mergeRows(shipped.files, faults)
   const extraRows = mergeRows(extraFile === undefined ? [] : [readCatalogFile(extraFile, faults)], faults)
   const providers = new Map([...shippedRows.providers, ...extraRows.providers])
   addDeployments(shippedRows.models, shippedRows.deployments, faults)
@@ -122,6 +119,16 @@ type CatalogFileRows = {
   models: ModelRow[]
   deployments: Added[]
   retired: RetiredNames[]
+}
+
+type Shipped = { files: CatalogFileRows[]; faults: string[] }
+/** What the shipped files have. They do not change while a process runs, and validating them takes most of the time of a load. */
+let shipped: Shipped | undefined
+
+function readShipped(): Shipped {
+  const faults: string[] = []
+  const names = readdirSync(shippedFolder).filter(name => name.endsWith('.json'))
+  return { files: names.sort().map(name => readCatalogFile(join(shippedFolder, name), faults)), faults }
 }
 
 function rowsOf<Row>(found: Map<string, SourceRow<Row>>): Map<string, Row> {

@@ -220,13 +220,6 @@ export async function countUsage(
 type Message = Record<string, unknown>
 type Answer = { choices?: unknown }
 
-/** Whether an answer has images. */
-export function hasImages({ choices }: Answer): boolean {
-  if (!Array.isArray(choices)) return false
-  for (const { message } of choices) if (Array.isArray(message?.images) && message.images.length > 0) return true
-  return false
-}
-
 /**
  * Removes undecodable images from a complete answer and returns their number. Throws a ProviderError `invalid_response`
  * when nothing else was in the answer.

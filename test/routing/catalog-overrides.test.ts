@@ -319,7 +319,7 @@ test.serial('changes are audited without secrets, and by command', async t => {
     '--price',
     '{"unit":"token","input":"3","output":"4"}',
   )
-  t.is((await run('model', 'reset', '--model', model)).text, `${model} is enabled`)
+  t.is((await run('model', 'reset', '--model', model)).text, `${model} is as the catalog file has it`)
   const { db } = first.services
   const events = await db.auditEvent.findMany({ where: { organisationId: null, action: { startsWith: 'catalog_' } } })
   const actions = new Set(events.map(({ action }) => action))

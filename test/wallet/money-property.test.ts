@@ -152,7 +152,7 @@ function usageOf(it: Given, text: number, outputLimit: number, work: WorkCase): 
   const completion_tokens = Math.floor((outputLimit + beside) * it.features.choices * output)
   const cached_tokens = Math.floor(prompt_tokens * cached)
   const cache_write_tokens = Math.floor((prompt_tokens - cached_tokens) * written)
-  const asks1h = it.features.cache1h
+  const asks1h = it.features.cache1h()
   const cache_write_1h_tokens = asks1h ? Math.floor(cache_write_tokens * writtenFor1h) : 0
   return {
     prompt_tokens,
