@@ -168,7 +168,8 @@ class Run<K extends DirectKind> extends BaseRun {
     const inputs = snapshotOf(services, this.marginPpm)
     // A named model needs no explanation.
     const { catalog } = services
-    const isChosen = parseModelSelector(catalog, body.model, kind).auto || isShared(catalog, body.model)
+    const isChosen =
+      parseModelSelector(catalog, body.model, kind).auto || (catalog.arms.size > 0 && isShared(catalog, body.model))
     const explain = isChosen ? 'log' : 'no'
     const { guardrails = null } = this.#input
     const admitted = await admitRequest(services, key, { id, startedMs }, policy => {

@@ -12,10 +12,10 @@ import { type Figures, unknownFigures } from '../providers/health.ts'
 import { parametersAmong } from '../providers/toolkit/request-fields.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
-import type { AliasDraw } from './alias-arms.ts'
 import type { Features } from './features.ts'
 import { type ExpectedUse, estimateNano, keepTier, priceStepsAt, targetOf, withoutServedTier } from './pricing.ts'
 import {
+  type AliasDraw,
   type Arm,
   exclusionOf,
   exclusionText,

@@ -7,7 +7,7 @@ import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import { isOwnKeyId } from '../providers/own-accounts.ts'
 import { type Candidate, maxCandidates } from '../wallet/routing-record.ts'
-import { type AliasDraw, servedBy, withDrawnModels } from './alias-arms.ts'
+import { servedBy, withDrawnModels } from './alias-arms.ts'
 import { listAvailableOptions, listEligibleModels } from './available-options.ts'
 import { reasonOf, topCandidates } from './explain.ts'
 import { type Features, type UnmetRequirement, unmetRequirement } from './features.ts'
@@ -29,7 +29,14 @@ import {
   unsupportedError,
 } from './options.ts'
 import { assertTierAllowed, expectedUse, keepTier, targetOf } from './pricing.ts'
-import { type Arm, drawArm, type Preferences, preferencesOf, type Sort } from './provider-preferences.ts'
+import {
+  type AliasDraw,
+  type Arm,
+  drawArm,
+  type Preferences,
+  preferencesOf,
+  type Sort,
+} from './provider-preferences.ts'
 import { breakTie, bringForward, byCooldown, compareBy, joined, rankProviders } from './rank-providers.ts'
 import { requestFormats } from './request-formats.ts'
 import { chooseBest, scaleOf } from './score.ts'
