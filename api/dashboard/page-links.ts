@@ -31,6 +31,7 @@ const keyChoices = 'keys?limit=100&include_revoked=true'
 const firstReads: Record<string, readonly string[]> = {
   overview: ['overview', 'activity?span=7d', 'attention?span=7d', 'usage?span=7d&by=model&measure=cost'],
   playground: ['models', 'keys?limit=100'],
+  'playground/{id}': ['models', 'keys?limit=100'],
   models: ['models'],
   'models/{id}': ['models'],
   presets: ['presets'],
@@ -55,6 +56,7 @@ const firstReads: Record<string, readonly string[]> = {
   members: ['members', 'budgets'],
   audit: ['audit?limit=50'],
   'log-exports': ['log-exports'],
+  'log-exports/{id}': ['log-exports/{id}'],
   settings: ['members'],
 }
 /** What operators, who look at an organisation from outside, do not read of it. */
@@ -71,6 +73,7 @@ const operatorReads: Record<string, readonly string[]> = {
     'usage?span=24h&provider={id}&by=model&measure=requests',
     'usage?span=24h&provider={id}&by=model&measure=errors',
   ],
+  'incidents/{id}': ['incidents/{id}'],
   models: ['models'],
   servers: ['servers'],
   queues: ['queues'],
@@ -78,6 +81,7 @@ const operatorReads: Record<string, readonly string[]> = {
   people: ['people?limit=25'],
   notifications: ['notifications'],
   'log-exports': ['log-exports'],
+  'log-exports/{id}': ['log-exports/{id}'],
   audit: ['audit?limit=50'],
 }
 const accountReads = ['passkey/list-user-passkeys', 'get-session', 'list-sessions']
