@@ -20,6 +20,8 @@ const sharedPages: Record<string, string> = {
   operator: 'pages/operator/index.tsx',
   welcome: 'pages/sign-in/welcome.tsx',
 }
+/** The tabs of the playground whose source has another name. */
+const tabSources: Record<string, string> = { sfx: 'sound-effects', lipsync: 'lip-sync', face_swap: 'face-swap' }
 /** The layout of all pages behind the sign-in. */
 const shell = 'shell/organisation-shell.tsx'
 /** In `requests` and others: the newest keys, for the filter by key. */
@@ -121,7 +123,7 @@ function sourcesOf(path: string): string[] {
     return [...shared, `pages/operator/${page}.tsx`, ...ofItem, `pages/${viewed}/index.tsx`]
   }
   if (page !== 'playground') return shared.length > 0 ? shared : [`pages/${page}/index.tsx`]
-  const tab = (third || 'chat').replaceAll('_', '-')
+  const tab = Object.hasOwn(tabSources, third) ? tabSources[third] : third || 'chat'
   return ['pages/playground/index.tsx', `pages/playground/${tab}.tsx`, `pages/playground/${tab}/index.tsx`]
 }
 
