@@ -18,14 +18,16 @@ const maxAnswerBytes = 64 * 1_024
 const example = JSON.stringify({ model: 'auto', messages: [{ role: 'user', content: 'Write a short greeting.' }] })
 
 /**
- * Runs parts of a chat request before the port is opened, so that no client waits while they are compiled: the request's schema and
- * a decision, and a request to a server of this process through the client that calls providers. Nothing is stored, and no provider
- * called. Then returns to the system what loading has left in the heap.
+ * Returns to the system what loading has left in the heap, and runs parts of a chat request before the port is opened, so that no
+ * client waits while they are compiled: reading the signing secret, by which sessions are named, and with it the database client; the
+ * request's schema and a decision; a request to a server of this process through the client that calls providers.
  */
 export async function warmUp(services: Platform, handle: RequestListener): Promise<void> {
+  collectGarbage()
+  // Without PostgreSQL, the first request that needs it reads it.
+  await services.signingSecret.get().catch(() => {})
   decide(services)
   await exchangeWithSelf(services.config, handle)
-  collectGarbage()
 }
 
 function decide(services: Platform): void {

@@ -59,7 +59,13 @@ async function measure(name: string): Promise<Figures> {
   const pssAtReady = proportionalKib(pids) / 1_024
   const millis = await sendSingly(subject)
   const afterSingle = residentKib(pids) / 1_024
-  const load = await drive(rig, subject, 'closed', { body }, { warm: options.requests, 'warm-seconds': 120, seconds: 0 })
+  const load = await drive(
+    rig,
+    subject,
+    'closed',
+    { body },
+    { warm: options.requests, 'warm-seconds': 120, seconds: 0 },
+  )
   await sleep(1_000)
   const afterLoad = residentKib(pids) / 1_024
   const cpuUsPerRequest = await cpuOf(subject)
@@ -146,7 +152,9 @@ function printFootprint(title: string, { spaces, usage, mallocedBytes, scripts }
   const mb = (bytes: number) => (bytes / mib).toFixed(1).padStart(7)
   for (const { name, usedBytes, bytes } of spaces)
     if (bytes > 0) console.log(`${mb(usedBytes)} of ${mb(bytes)} MB ${name}`)
-  console.log(`${mb(usage.rss)} MB RSS; external ${mb(usage.external)}, array buffers ${mb(usage.arrayBuffers)}, malloced by V8 ${mb(mallocedBytes)}`)
+  console.log(
+    `${mb(usage.rss)} MB RSS; external ${mb(usage.external)}, array buffers ${mb(usage.arrayBuffers)}, malloced by V8 ${mb(mallocedBytes)}`,
+  )
   const owners = new Map<string, { count: number; length: number }>()
   for (const { url, length } of scripts) {
     const sum = owners.get(ownerOf(url)) ?? { count: 0, length: 0 }
