@@ -1,11 +1,12 @@
-import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { freePort } from '../dev/ports.ts'
 import { cpuSeconds, tree } from './lib/proc.ts'
-import { answersOk, commandOf, listens, output, type Running, root, start, untilReady } from './lib/processes.ts'
-import type { Behaviour } from './lib/request.ts'
+import { answersOk, commandOf, listens, type Running, root, start, untilReady } from './lib/processes.ts'
+import { type Behaviour, slugOf } from './lib/request.ts'
+import type { Launch } from './peers/peer.ts'
+import { peers } from './peers/peers.ts'
 import { openStores, type Stores } from './stores.ts'
 
 /** A running thing to measure. `headers` are the lines its requests need. */
@@ -20,16 +21,6 @@ export type RigOptions = {
   /** A module that gateways load before their own. */
   preload?: string
 }
-
-type Launch = {
-  command: string[]
-  env?: NodeJS.ProcessEnv
-  headers?: string[]
-  readyPath?: string
-}
-
-const portkeyFolder = join(root, 'bench/peers/portkey')
-const portkeyServer = join(portkeyFolder, 'node_modules/@portkey-ai/gateway/build/start-server.js')
 
 /** Whether a subject of this name is the gateway, of whatever checkout. */
 export function isGateway(name: string): boolean {
@@ -76,12 +67,13 @@ export class Rig {
   async start(name: string): Promise<Subject> {
     await this.open()
     const port = await freePort()
-    const { command, env, headers = [], readyPath } = await this.#launch(name, port)
+    const { command, env, headers = [], readyPath, prepare } = await this.#launch(name, port)
     const logFile = join(this.folder, `${name.replaceAll(/\W/g, '_')}.log`)
     const running = start(command, { logFile, processors: this.#options.subjectProcessors, ...(env && { env }) })
     await untilReady(running, logFile, () =>
       readyPath ? answersOk(`http://127.0.0.1:${port}${readyPath}`) : listens(port),
     )
+    await prepare?.()
     const stop = async () => {
       this.#subjects.delete(name)
       await running.stop()
@@ -125,21 +117,21 @@ export class Rig {
           headers: [`authorization: Bearer ${key}`],
           readyPath: '/readyz',
         }
-      case 'portkey':
-        return {
-          command: [process.execPath, portkeyServer, '--headless', `--port=${port}`],
-          env: { ...process.env, NODE_ENV: 'production' },
-          headers: [
-            'authorization: Bearer upstream',
-            'x-portkey-provider: openai',
-            `x-portkey-custom-host: ${this.#upstreamUrl}/v1`,
-          ],
-        }
       default:
-        throw new Error(
-          `unknown subject ${name}: bare, lean, portkey, gateway[@<web processes>][:<checkout>[:<flag of node>…]]`,
-        )
+        return this.#launchPeer(name, port)
     }
+  }
+
+  async #launchPeer(name: string, port: number): Promise<Launch> {
+    const peer = peers[name]
+    if (!peer) {
+      const known = ['bare', 'lean', ...Object.keys(peers), 'gateway[@<web processes>][:<checkout>[:<flag of node>…]]']
+      throw new Error(`unknown subject ${name}: ${known.join(', ')}`)
+    }
+    const { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl } = this.stores!.env
+    const models = [...new Set(this.#options.behaviours.map(slugOf))]
+    const stores = { databaseUrl: databaseUrl!, redisUrl: redisUrl! }
+    return peer.launch({ port, upstreamUrl: this.#upstreamUrl, models, ...stores, folder: this.folder })
   }
 
   /** As the package.json of the checkout starts it; further flags overrule. */
@@ -151,13 +143,6 @@ export class Rig {
     const server = join(checkout, command.pop()!)
     return [...command, ...flags, ...(preload ? ['--import', preload] : []), server]
   }
-}
-
-/** Fetches the Portkey gateway into bench/peers/portkey unless it is there. Throws an Error when npm cannot. */
-export async function installPortkey(): Promise<void> {
-  if (existsSync(portkeyServer)) return
-  console.error('installing the portkey peer into bench/peers/portkey')
-  await output(['npm', 'install', '--prefix', portkeyFolder, '--no-package-lock', '--no-audit', '--no-fund'])
 }
 
 /** CPU seconds a subject has used so far. */

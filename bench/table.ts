@@ -9,14 +9,16 @@ import { latency } from './measurements/latency.ts'
 import type { Measurement } from './measurements/measurement.ts'
 import { messages } from './measurements/messages.ts'
 import { auto, bodies, connections, dialects, images, keys } from './measurements/more.ts'
+import { peers as peerRow } from './measurements/peers.ts'
 import { memory, start } from './measurements/processes.ts'
 import { batches, json } from './measurements/programs.ts'
 import { streams } from './measurements/streams.ts'
+import { peers as known } from './peers/peers.ts'
 import { type Row, targetTable } from './report.ts'
-import { installPortkey, Rig } from './rig.ts'
+import { Rig } from './rig.ts'
 
 const usual: Record<string, Measurement> = { chat, latency, streams, messages, memory, start, batches, json }
-const more: Record<string, Measurement> = { connections, keys, bodies, auto, dialects, images }
+const more: Record<string, Measurement> = { connections, keys, bodies, auto, dialects, images, peers: peerRow }
 
 /** They have processes of their own: they are measured first, while no other subject runs. */
 const alone = ['batches', 'json', 'start', 'memory']
@@ -49,7 +51,8 @@ if (options.print) {
   print(kept())
   process.exit(0)
 }
-if (!['portkey', ''].includes(options.peers)) fail('--peers takes portkey, or nothing')
+const wantedPeers = options.peers === 'all' ? Object.keys(known) : options.peers.split(',').filter(Boolean)
+for (const name of wantedPeers) if (!(name in known)) fail(`--peers takes all, or of ${Object.keys(known).join(', ')}`)
 const unknown = names.filter(name => !(name in all))
 if (unknown.length > 0) fail(`unknown rows ${unknown.join(', ')}: there are ${Object.keys(all).join(', ')}`)
 if (process.platform !== 'linux') fail('the benchmark reads /proc and pins processes: it runs on Linux only')
@@ -104,16 +107,16 @@ async function measure(): Promise<boolean> {
   return isWhole
 }
 
-/** The peers that `chat` compares with, less those that cannot be installed. */
+/** The peers to compare with, less those that cannot be installed. */
 async function availablePeers(): Promise<string[]> {
-  if (options.peers !== 'portkey' || !names.includes('chat')) return []
-  return installPortkey().then(
-    () => [options.peers],
-    error => {
-      console.error(`without ${options.peers}: ${(error as Error).message}`)
-      return []
-    },
-  )
+  const available: string[] = []
+  if (!names.includes('chat') && !names.includes('peers')) return available
+  for (const name of wantedPeers)
+    await known[name]!.install().then(
+      () => available.push(name),
+      error => console.error(`without ${name}: ${(error as Error).message}`),
+    )
+  return available
 }
 
 /** What the runs so far measured last, by measurement. */

@@ -77,6 +77,7 @@ const policy: RoutingPolicy = {
   deniedTiers: null,
   provider: null,
   ownKeys: null,
+  keyId: '',
 }
 
 /** Every provider that takes a key is configured, and nothing is known yet of how any of them does. */

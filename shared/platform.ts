@@ -109,6 +109,8 @@ export type PlatformOptions = {
   monotonic?: MonotonicClock | undefined
   /** The maximum duration of a statement; by default that of a request. */
   statementTimeoutMs?: number | undefined
+  /** The maximum wait for a connection to PostgreSQL; by default that of a request. */
+  connectTimeoutMs?: number | undefined
 }
 
 /**
@@ -119,7 +121,10 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   const { monotonic = systemMonotonic, statementTimeoutMs = requestStatementMs } = options
   const catalog = new LiveCatalog(openCatalog(config))
   const tracing = await openTracing(config.tracing, config.proxies)
-  const { db, pool, rawPool, redis, queueRedis, clockSkew } = await openStores(config, log, statementTimeoutMs)
+  const { db, pool, rawPool, redis, queueRedis, clockSkew } = await openStores(config, log, {
+    ...options,
+    statementTimeoutMs,
+  })
   const clock = options.clock ?? clockSkew
   const scripts = loadScripts(redis)
   const accounts = new Accounts({ db, redis, scripts, clock, log })
@@ -127,7 +132,7 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   const onSettled = metrics ? (event: UsageEvent) => metrics.recordUsage(event) : undefined
   const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: requestDeadlineMs(config), onSettled })
   const refusalLog = new RefusalLog({ rawPool, clock, log })
-  const validSince = (shard: Shard) => accounts.generations.of(shard).validSince
+  const validSince = (shard: Shard) => accounts.generations.known[shard.index]!.validSince
   const reader = new PolicyReader(pool, clock)
   const policies = new Policies({ db, reader, redis, clock, testLimits: config.quotas.testKey, validSince })
   const keyWatch = new KeyWatch({ policies, clock, log })
@@ -215,12 +220,14 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   }
 }
 
+type StoreTimeouts = { statementTimeoutMs: number; connectTimeoutMs?: number | undefined }
+
 /** Connects to PostgreSQL and Redis, and checks what each must be. */
-async function openStores(config: Config, log: Logger, statementTimeoutMs: number) {
-  const { databaseUrl, databasePool, databasePooler } = config
-  const pool = openPool(databaseUrl, { connections: databasePool, statementTimeoutMs, pooler: databasePooler })
+async function openStores(config: Config, log: Logger, { statementTimeoutMs, connectTimeoutMs }: StoreTimeouts) {
+  const { databaseUrl, databasePool, databasePooler: pooler } = config
+  const pool = openPool(databaseUrl, { connections: databasePool, statementTimeoutMs, connectTimeoutMs, pooler })
   const db = openDatabaseOver(pool)
-  const rawPool = new RawPool(databaseUrl, databasePooler)
+  const rawPool = new RawPool(databaseUrl, { connectTimeoutMs, pooler })
   const redis = openRequestRedis(config)
   const queueRedis = config.redisKeyPrefix === '' ? redis : openRequestRedis(queueAddress(config))
   const connecting = [...new Set([redis, queueRedis])].map(connection => {

@@ -4,6 +4,8 @@ import { join } from 'node:path'
 
 const tests = import.meta.dirname
 const root = join(tests, '..')
+/** The folder, and in front of the groups, of what `npm run test:slow` runs. */
+const slow = 'slow'
 /** AVA starts a process per file, so each group has a file, which runs the others. */
 const entries = 'test/.groups'
 
@@ -21,8 +23,9 @@ const groups: Record<string, string[]> = {
   'chat-translation': ['chat/translation'],
   dashboard: ['content-log', 'dashboard'],
   delayed: ['delayed', 'queues'],
+  deploy: ['deploy'],
   files: ['files'],
-  foundation: ['base', 'catalog', 'deploy', 'io', 'sandbox'],
+  foundation: ['base', 'catalog', 'io', 'sandbox'],
   jobs: ['jobs'],
   media: ['media'],
   'media-providers': [
@@ -49,6 +52,7 @@ const groups: Record<string, string[]> = {
     'providers/gemini',
     'providers/identities',
     'providers/open-weights',
+    'providers/perplexity',
     'providers/profile',
     'providers/vertex',
   ],
@@ -56,6 +60,7 @@ const groups: Record<string, string[]> = {
   realtime: ['realtime'],
   responses: ['responses'],
   routing: ['feedback', 'limiter', 'routing'],
+  'slow-dashboard': ['slow/dashboard'],
   wallet: ['wallet'],
   'wallet-ledger': ['wallet/ledger'],
   webhooks: ['guardrails', 'log-exports', 'webhooks'],
@@ -71,16 +76,18 @@ const alone = new Set([
   'dashboard/accounts-guard.test.ts',
   'dashboard/accounts.test.ts',
   'deploy/docs.test.ts',
-  'deploy/doctor.test.ts',
-  'deploy/migrations.test.ts',
-  'deploy/operator.test.ts',
-  'deploy/rotation.test.ts',
-  'deploy/shutdown.test.ts',
   'deploy/stack.test.ts',
   'io/image-bombs.test.ts',
   'io/storage.test.ts',
-  'queues/redis-shards.test.ts',
   'routing/tokenizer.test.ts',
+  // So long that others must run beside them.
+  'slow/dashboard/mishaps.test.ts',
+  'slow/dashboard/pages.test.ts',
+  'slow/dashboard/reach.test.ts',
+  'slow/dashboard/request-content.test.ts',
+  'slow/dashboard/story.test.ts',
+  'slow/dashboard/traps.test.ts',
+  'slow/dashboard/walks.test.ts',
 ])
 
 /** What takes longest begins first, or the run would end with one process and an idle machine. */
@@ -101,19 +108,21 @@ const longest = [
   'delayed',
   'foundation',
   'dashboard',
+  'deploy',
   'deploy/docs.test.ts',
   'wallet',
   'webhooks',
   // `npm run test:slow`
+  'slow-dashboard',
   'slow/docs/site.test.ts',
   'slow/dashboard/pages.test.ts',
   'slow/dashboard/reach.test.ts',
   'slow/deploy/previous-release.test.ts',
-  'slow/api/hostile-bytes.test.ts',
   'slow/deploy/rolling-restart.test.ts',
   'slow/dashboard/mishaps.test.ts',
   'slow/dashboard/walks.test.ts',
   'slow/dashboard/request-content.test.ts',
+  'slow/dashboard/traps.test.ts',
   'slow/dashboard/story.test.ts',
   'slow/deploy/operator-path.test.ts',
   'slow/deploy/redis-shards.test.ts',
@@ -140,25 +149,44 @@ export function filesOf(group: string): string[] {
   return files.filter(file => !alone.has(file))
 }
 
-/** AVA's arguments for those of the command line, where a group may be named as a file; without a file they are all. */
+/**
+ * AVA's arguments for those of the command line, where a group may be named as a file, and `slow` for all of
+ * `npm run test:slow`; without a file they are all of `npm test`.
+ */
 export function avaArguments(args: string[]): string[] {
   const further: string[] = []
   for (const [i, arg] of args.entries()) {
     // In a group, a title begins with its file.
     if (arg === '-m' || arg === '--match') further.push(arg, `* › ${args[i + 1]}`)
   }
-  if (!args.some(arg => Object.hasOwn(groups, arg) || /^(\.\/)?test\/|\.ts$/.test(arg))) further.push(...quickSet())
-  return [...args.map(arg => (Object.hasOwn(groups, arg) ? entryOf(arg) : arg)), ...further]
+  const isNamed = (arg: string) => arg === slow || Object.hasOwn(groups, arg) || /^(\.\/)?test\/|\.ts$/.test(arg)
+  if (!args.some(isNamed)) further.push(...quickSet())
+  return [
+    ...args.flatMap(arg => (arg === slow ? slowSet() : Object.hasOwn(groups, arg) ? entryOf(arg) : arg)),
+    ...further,
+  ]
 }
 
-/** The files of `npm test` for AVA: one for each group, and those with a process of their own. */
+/** The files of `npm test`. */
 function quickSet(): string[] {
-  const grouped = new Set(Object.keys(groups).flatMap(filesOf))
-  const all = globSync('**/*.test.ts', { cwd: tests, exclude: ['clients/**', 'nightly/**', 'slow/**'] })
-  return [
-    ...Object.keys(groups).map(entryOf),
-    ...all.filter(file => !grouped.has(file)).map(file => join('test', file)),
-  ]
+  const files = globSync('**/*.test.ts', { cwd: tests, exclude: ['clients/**', 'nightly/**', `${slow}/**`] })
+  return inGroups(group => !isSlow(group), files)
+}
+
+/** The files of `npm run test:slow`. */
+function slowSet(): string[] {
+  return inGroups(isSlow, globSync(`${slow}/**/*.test.ts`, { cwd: tests }))
+}
+
+/** A set of files for AVA: one for each group, and those with a process of their own. */
+function inGroups(isOfSet: (group: string) => boolean, files: string[]): string[] {
+  const names = Object.keys(groups).filter(isOfSet)
+  const grouped = new Set(names.flatMap(filesOf))
+  return [...names.map(entryOf), ...files.filter(file => !grouped.has(file)).map(file => join('test', file))]
+}
+
+function isSlow(group: string): boolean {
+  return group.startsWith(`${slow}-`)
 }
 
 /** Writes the file of each group. They are the same for every run. */

@@ -3,7 +3,7 @@ import type { User } from '../../shared/generated/prisma/client.ts'
 import { type Actor, audit, operatorActor } from '../../shared/io/audit.ts'
 import type { Platform } from '../../shared/platform.ts'
 
-/** Of the test key that an unconfirmed account gets: enough to try everything by hand, and little for a script. */
+/** The limits of the test key that an unconfirmed account gets: enough to try everything by hand, and little for a script. */
 export const firstKeyLimits = { rpm_limit: 20, tpm_limit: 40_000 } as const
 
 /**

@@ -51,7 +51,7 @@ export function dashboard(services: Platform): Koa.Middleware<State> {
 
 /** Serves the built pages. A path that is not a file belongs to the client-side router, except below assets. */
 function openPages(services: Platform): RequestHandler {
-  const linksOf = openPageLinks(builtPages)
+  const linksOf = openPageLinks(builtPages, services.clock)
   return sirv(builtPages, {
     single: true,
     ignores: [/^\/assets\//],

@@ -26,7 +26,7 @@ const aliases: Record<string, string> = { '/llms.txt': '/docs/llms.txt', '/llms-
 
 /** Serves the documentation under /docs, and its lists for language models. */
 export function docsSite(services: Platform): Koa.Middleware<State> {
-  const serve = existsSync(join(builtDocs, 'built')) ? openSite() : null
+  const serve = existsSync(join(builtDocs, 'built')) ? (site ??= openSite()) : null
   return async (ctx, next) => {
     const path = aliases[ctx.path] ?? ctx.path
     if ((path !== '/docs' && !path.startsWith('/docs/')) || !['GET', 'HEAD'].includes(ctx.method)) return next()
@@ -57,6 +57,9 @@ export function docsSite(services: Platform): Koa.Middleware<State> {
 function isPage({ path, req }: Koa.Context): boolean {
   return !path.startsWith('/docs/assets/') && /\btext\/html\b/.test(req.headers.accept ?? '')
 }
+
+/** Of this process: listing its files takes longer than anything else in opening an application, and tests open many. */
+let site: ReturnType<typeof openSite> | undefined
 
 function openSite() {
   const hashes: string[] = JSON.parse(readFileSync(join(builtDocs, 'inline-scripts.json'), 'utf8'))

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import {
   type AliasOverride,
+  type aliasArms,
   type ModelOverride,
   type ServerOverride,
   serverOverride,
@@ -48,15 +49,28 @@ export async function patchModel(
   await services.catalogOverrides.change<ModelOverride>({ kind: 'model', name: id, update }, actor)
 }
 
-/** Makes a name an alias of a model; `model` null removes it. Throws 400, 404. */
-export function setAlias(
-  { catalogOverrides }: Platform,
+/** What an alias is to stand for, as an input states it. Throws 400 unless it has a model or arms. */
+export function aliasTarget(model: string | undefined, arms: z.output<typeof aliasArms> | undefined): AliasOverride {
+  if (model !== undefined && arms === undefined) return { model }
+  if (model === undefined && arms !== undefined) return { arms }
+  throw new GatewayError('invalid_request', 'Give either a model or arms.', { param: 'model' })
+}
+
+/** Makes a name an alias of models, each by any of its names; `target` null removes it. Throws 400, 404. */
+export async function setAlias(
+  services: Platform,
   alias: string,
-  model: string | null,
+  target: AliasOverride | null,
   actor: Actor,
 ): Promise<void> {
-  const update = () => (model === null ? null : { model })
+  const { catalogOverrides } = services
+  const update = () => target && aliasOf(services, target)
   return catalogOverrides.change<AliasOverride>({ kind: 'alias', name: alias.toLowerCase(), update }, actor)
+}
+
+function aliasOf(services: Platform, target: AliasOverride): AliasOverride {
+  if ('model' in target) return { model: modelId(services, target.model) }
+  return { arms: target.arms.map(arm => ({ ...arm, model: modelId(services, arm.model) })) }
 }
 
 /** Adds or replaces a server; null removes it. Throws 400, 404. */

@@ -2,13 +2,24 @@ import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { validate } from '../../shared/base/validate.ts'
+import { aliasArms } from '../../shared/catalog/overrides.ts'
 import type { Price } from '../../shared/catalog/schema.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import type { Platform } from '../../shared/platform.ts'
-import { modelId, modelPatch, newServer, patchModel, setAlias, setServer } from './catalog-changes.ts'
+import { aliasTarget, modelId, modelPatch, newServer, patchModel, setAlias, setServer } from './catalog-changes.ts'
 import { type Command, command } from './parse.ts'
 
 const name = z.string().min(1).max(100)
+/** `gpt-5-mini=90,claude-haiku-4-5=10` */
+const armsText = z
+  .string()
+  .transform(text =>
+    text.split(',').map(arm => {
+      const [model = '', percent = ''] = arm.split('=')
+      return { model: model.trim(), percent: percent.trim() === '' ? Number.NaN : Number(percent) }
+    }),
+  )
+  .pipe(aliasArms)
 const json = z.string().transform((text, ctx): unknown => {
   try {
     return JSON.parse(text)
@@ -66,24 +77,37 @@ export const catalogCommands: Command[] = [
     summary: 'Sets the state and prices of a model back to those of the catalog file.',
     help: '--model M',
     flags: z.strictObject({ model: name }),
-    run(services, { model }) {
+    async run(services, { model }) {
       const id = modelId(services, model)
       const stored = services.catalogOverrides.current.overrides.find(one => one.kind === 'model' && one.name === id)
       const prices = stored?.kind === 'model' ? Object.keys(stored.value.prices ?? {}) : []
-      return change(services, id, { disabled: null, prices: Object.fromEntries(prices.map(one => [one, null])) })
+      const patch = { disabled: null, prices: Object.fromEntries(prices.map(one => [one, null])) }
+      const { data } = await change(services, id, patch)
+      return { data, text: `${id} is as the catalog file has it` }
     },
   }),
   command({
     name: 'model alias',
-    summary: 'Makes a name another name of a model, or removes it.',
-    help: '--alias A [--model M] [--remove]',
-    flags: z.strictObject({ alias: name, model: name.optional(), remove: z.boolean().default(false) }),
-    async run(services, { alias, model, remove }) {
-      if ((model === undefined) !== remove)
-        throw new GatewayError('invalid_request', 'Give either --model or --remove.', { param: 'model' })
-      const id = model === undefined ? null : modelId(services, model)
-      await setAlias(services, alias, id, operatorActor)
-      return { data: { alias, model: id }, text: id === null ? `${alias} is removed` : `${alias} names ${id}` }
+    summary: 'Makes a name another name of a model, or one whose requests several models share, or removes it.',
+    help: '--alias A [--model M] [--arms M=PERCENT,M=PERCENT] [--remove]',
+    flags: z.strictObject({
+      alias: name,
+      model: name.optional(),
+      arms: armsText.optional(),
+      remove: z.boolean().default(false),
+    }),
+    async run(services, { alias, model, arms, remove }) {
+      if (remove && (model !== undefined || arms !== undefined))
+        throw new GatewayError('invalid_request', 'Give --model, --arms or --remove.', { param: 'model' })
+      const target = remove ? null : aliasTarget(model, arms)
+      await setAlias(services, alias, target, operatorActor)
+      if (target === null) return { data: { alias, model: null }, text: `${alias} is removed` }
+      if ('model' in target) {
+        const id = modelId(services, target.model)
+        return { data: { alias, model: id }, text: `${alias} names ${id}` }
+      }
+      const shares = target.arms.map(({ model, percent }) => `${modelId(services, model)} ${percent} %`)
+      return { data: { alias, ...target }, text: `${alias} is shared: ${shares.join(', ')}` }
     },
   }),
   command({

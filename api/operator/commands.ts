@@ -19,6 +19,7 @@ import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
 import { presentKey, presentKeys } from '../routes/present-key.ts'
 import { adjustments } from './adjustments.ts'
 import { apply } from './apply/apply.ts'
+import { autoTopUps } from './auto-top-ups.ts'
 import { cacheCommands } from './cache-commands.ts'
 import { catalogCommands } from './catalog-commands.ts'
 import { catalogDiff } from './catalog-diff.ts'
@@ -375,6 +376,7 @@ const maintenance: Command[] = [
 export const commands: readonly Command[] = [
   ...organisations,
   ...adjustments,
+  ...autoTopUps,
   ...keys,
   ...budgets,
   ...users,

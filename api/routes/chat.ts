@@ -158,8 +158,8 @@ export const routeDecision = endpoint({
     const inputs = snapshotOf(services, services.config.marginPpm)
     const learned = await services.learnedQualities.read(policy)
     const seed = session ?? requestId
-    const asking = { policy, kind: 'chat', request: body, features, sticky, learned, seed } as const
-    const { mode, reason, targets, candidates, arm } = route(inputs, asking, 'preview')
+    const asking = { policy, kind: 'chat', request: body, features, sticky, learned, seed, session } as const
+    const { mode, reason, targets, candidates, arm, alias } = route(inputs, asking, 'preview')
     const [first, ...rest] = targets
     const chosen = candidates.find(
       candidate => candidate.model === first!.model.id && candidate.provider === first!.provider.name,
@@ -173,6 +173,7 @@ export const routeDecision = endpoint({
       mode,
       reason,
       ...(arm && { arm }),
+      ...(alias && { alias }),
       estimated_cost_usd: (chosen?.estimatedCostNano ?? 0) / 1e9,
       candidates: candidates.map(presentCandidate),
       fallbacks: rest.map(({ model, provider }) => `${model.id}@${provider.name}`),

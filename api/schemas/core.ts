@@ -259,6 +259,16 @@ export const routingDecision = z
       .strictObject({ provider: z.string(), percent: z.number().describe('Its share of those that could be drawn.') })
       .optional()
       .describe('The provider that the weights of the key’s policy drew; absent without weights.'),
+    alias: z
+      .strictObject({
+        name: z.string(),
+        model: z.string(),
+        percent: z.number().describe('The share of this model in the requests of the alias.'),
+      })
+      .optional()
+      .describe(
+        'The alias that the request names and that several models share, and the model that serves; absent for other names.',
+      ),
     estimated_cost_usd: usd,
     candidates: z.array(
       z.strictObject({

@@ -9,7 +9,7 @@ import { dieWithParent, endOf } from '../../dev/daemon.ts'
 
 const run = promisify(execFile)
 export const root = join(import.meta.dirname, '../..')
-const readyWithinMs = 30_000
+const readyWithinMs = 180_000
 const stopWithinMs = 30_000
 const pollMs = 5
 const maxOutputBytes = 16 * 1024 * 1024
@@ -67,7 +67,7 @@ export async function commandOf(script: string, profileFolder: string | null, ch
   return [process.execPath, ...(profileFolder ? ['--cpu-prof', `--cpu-prof-dir=${profileFolder}`] : []), ...args]
 }
 
-/** Waits until `isReady`. Throws an Error with the end of the log when the program ends first, or after 30 s. */
+/** Waits until `isReady`. Throws an Error with the end of the log when the program ends first, or after three minutes. */
 export async function untilReady({ child }: Running, logFile: string, isReady: () => Promise<boolean>): Promise<void> {
   for (const deadline = Date.now() + readyWithinMs; Date.now() < deadline; await sleep(pollMs)) {
     if (await isReady()) return

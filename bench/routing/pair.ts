@@ -76,6 +76,7 @@ export function pairOf(rows: Row[], qualities = accuraciesOf(rows), strongPrice 
     providers: new Map([[provider.name, provider]]),
     retired: new Map(),
     namedClouds: { providers: new Map(), deployments: new Map() },
+    arms: new Map(),
     find: slug => models.get(slug),
     targets: model => model.providers.map(deployment => ({ deployment, provider })),
   }

@@ -1,4 +1,4 @@
-/** The error table (docs/errors.md): code → status, type. The one middleware in api/ writes the body. */
+/** The error table (docs/errors.md): code → status, type. `api/error-response.ts` writes the body. */
 const table = {
   invalid_json: [400, 'invalid_request_error'],
   invalid_request: [400, 'invalid_request_error'],

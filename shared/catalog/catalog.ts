@@ -35,6 +35,9 @@ export class CatalogError extends Error {
 /** A model at a provider. */
 export type CatalogTarget = { deployment: Deployment; provider: ProviderRow }
 
+/** A model that serves a part of the requests of an alias. */
+export type AliasArm = { model: string; percent: number }
+
 export type Catalog = {
   models: ReadonlyMap<string, ModelRow>
   providers: ReadonlyMap<string, ProviderRow>
@@ -42,7 +45,12 @@ export type Catalog = {
   retired: ReadonlyMap<string, RetiredNames>
   /** What own keys of organisations reach at resources of theirs. */
   namedClouds: NamedClouds
-  /** Finds the row of a client's slug: an id or alias, optionally prefixed with `owned_by/`, case-insensitive. */
+  /** What shares the requests of an alias, by the alias in lower case. */
+  arms: ReadonlyMap<string, readonly AliasArm[]>
+  /**
+   * Finds the row of a client's slug: an id or alias, optionally prefixed with `owned_by/`, case-insensitive. An alias that several
+   * models share stands for the first, where a request is not routed.
+   */
   find(slug: string): ModelRow | undefined
   /** The providers of a model, in the row's order. */
   targets(model: ModelRow): readonly CatalogTarget[]
@@ -72,12 +80,9 @@ export function loadCatalog(
   settings: Config['providers'] | null = null,
   read: ReadVariable | null = null,
 ): Catalog {
-  const faults: string[] = []
-  const shipped = readdirSync(shippedFolder)
-    .filter(name => name.endsWith('.json'))
-    .sort()
-    .map(name => readCatalogFile(join(shippedFolder, name), faults))
-  const shippedRows = mergeRows(shipped, faults)
+  shipped ??= readShipped()
+  const faults = [...shipped.faults]
+  const shippedRows = mergeRows(shipped.files, faults)
   const extraRows = mergeRows(extraFile === undefined ? [] : [readCatalogFile(extraFile, faults)], faults)
   const providers = new Map([...shippedRows.providers, ...extraRows.providers])
   addDeployments(shippedRows.models, shippedRows.deployments, faults)
@@ -114,6 +119,16 @@ type CatalogFileRows = {
   models: ModelRow[]
   deployments: Added[]
   retired: RetiredNames[]
+}
+
+type Shipped = { files: CatalogFileRows[]; faults: string[] }
+/** What the shipped files have. They do not change while a process runs, and validating them takes most of the time of a load. */
+let shipped: Shipped | undefined
+
+function readShipped(): Shipped {
+  const faults: string[] = []
+  const names = readdirSync(shippedFolder).filter(name => name.endsWith('.json'))
+  return { files: names.sort().map(name => readCatalogFile(join(shippedFolder, name), faults)), faults }
 }
 
 function rowsOf<Row>(found: Map<string, SourceRow<Row>>): Map<string, Row> {
@@ -270,8 +285,10 @@ export function buildCatalog(
   providers: ReadonlyMap<string, ProviderRow>,
   retired: Catalog['retired'],
   namedClouds: NamedClouds = { providers: new Map(), deployments: new Map() },
+  arms: Catalog['arms'] = new Map(),
 ): Catalog {
   const bySlug = new Map<string, ModelRow>()
+  for (const [alias, [first]] of arms) bySlug.set(alias, models.get(first!.model)!)
   for (const row of models.values()) for (const name of namesOf(row).aliases) bySlug.set(name, row)
   for (const row of models.values()) for (const name of namesOf(row).own) bySlug.set(name, row)
   // Ids take precedence: an operator's row may use another row's `vendor/id` as its own id.
@@ -288,6 +305,7 @@ export function buildCatalog(
     providers,
     retired,
     namedClouds,
+    arms,
     find: slug => models.get(slug) ?? bySlug.get(slug.toLowerCase()),
     targets: model => targets.get(model) ?? [],
   }
@@ -324,6 +342,10 @@ export class LiveCatalog implements Catalog {
 
   get namedClouds(): NamedClouds {
     return this.#current.namedClouds
+  }
+
+  get arms(): Catalog['arms'] {
+    return this.#current.arms
   }
 
   find(slug: string): ModelRow | undefined {

@@ -88,8 +88,8 @@ export const chatProfile = z
     max_id_characters: z.int().min(64),
     /** The values of `reasoning_effort`; absent: `none` to `high` where the model has the setting. */
     efforts: z.array(z.enum([...efforts, 'default'])).min(1),
-    /** How reasoning is turned off: by the effort `none`, or by `thinking: {"type": "disabled"}`. */
-    effort_off: z.enum(['effort', 'thinking']),
+    /** How reasoning is turned off: by the effort `none`, by `thinking: {"type": "disabled"}`, or by `enable_thinking: false`. */
+    effort_off: z.enum(['effort', 'thinking', 'enable_thinking']),
     /** The only effort at which the model takes tools. */
     tools_effort: z.enum(efforts),
   })

@@ -13,7 +13,7 @@ const chatTraits = {
   thinking: z
     .enum(['adaptive', 'budget', 'level'])
     .describe('How it takes an effort: Anthropic `adaptive` or `budget`, Gemini `budget` or `level`.'),
-  thinking_off: flag.describe('False: its thinking cannot be turned off (Anthropic).'),
+  thinking_off: flag.describe('False: its thinking cannot be turned off.'),
   min_thinking: z.literal('low').describe('The lowest level of its thinking (Gemini).'),
   min_thinking_budget: z.int().positive().describe('The lowest budget of its thinking, in tokens (Gemini).'),
   effort: flag.describe('True: it takes `output_config.effort` (Anthropic).'),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { namesOf } from './aliases.ts'
-import { buildCatalog, type Catalog } from './catalog.ts'
+import { type AliasArm, buildCatalog, type Catalog } from './catalog.ts'
 import { type ProviderQuirks, servedTraits } from './provider-quirks.ts'
 import { namesProvider, valueFor } from './regions.ts'
 import {
@@ -28,8 +28,20 @@ export const modelOverride = z.strictObject({
   requests: z.record(z.string(), deployment.pick({ headers: true, parameters: true })).optional(),
 })
 
-/** A further name of a model. */
-export const aliasOverride = z.strictObject({ model: row.id })
+const maxArms = 10
+/** The models that share the requests of an alias, by id; their percentages make 100. */
+export const aliasArms = z
+  .array(z.strictObject({ model: row.id, percent: z.number().positive().max(100) }))
+  .min(2)
+  .max(maxArms)
+  .superRefine((arms, context) => {
+    const sum = arms.reduce((total, { percent }) => total + percent, 0)
+    if (Math.abs(sum - 100) > 0.001)
+      context.addIssue({ code: 'custom', message: `The percentages make ${sum}, not 100.` })
+  })
+
+/** A further name of a model, or a name whose requests several models share. */
+export const aliasOverride = z.union([z.strictObject({ model: row.id }), z.strictObject({ arms: aliasArms })])
 
 /** A model of a server that was added at run time. */
 export const serverModel = z.strictObject({
@@ -113,7 +125,7 @@ export function applyOverrides(
   base: Base,
   overrides: readonly Override[],
 ): { catalog: Catalog; faults: OverrideFault[] } {
-  const state = { models: new Map(base.models), providers: new Map(base.providers) }
+  const state: State = { models: new Map(base.models), providers: new Map(base.providers), arms: new Map() }
   const faults: OverrideFault[] = []
   for (const kind of Object.keys(overrideSchemas)) {
     for (const override of overrides) {
@@ -122,10 +134,15 @@ export function applyOverrides(
       if (fault) faults.push({ kind, name: override.name, field: fault[0], message: fault[1] })
     }
   }
-  return { catalog: buildCatalog(state.models, state.providers, base.retired, base.namedClouds), faults }
+  const { models, providers, arms } = state
+  return { catalog: buildCatalog(models, providers, base.retired, base.namedClouds, arms), faults }
 }
 
-type State = { models: Map<string, ModelRow>; providers: Map<string, ProviderRow> }
+type State = {
+  models: Map<string, ModelRow>
+  providers: Map<string, ProviderRow>
+  arms: Map<string, readonly AliasArm[]>
+}
 /** The field and what is wrong with it. */
 type Fault = [field: string, message: string]
 
@@ -143,7 +160,9 @@ function applyOne(state: State, override: Override): Fault | null {
     case 'model':
       return changeModel(state, override.name, override.value)
     case 'alias':
-      return addAlias(state, override.name, override.value.model)
+      return 'arms' in override.value
+        ? shareAlias(state, override.name, override.value.arms)
+        : addAlias(state, override.name, override.value.model)
   }
 }
 
@@ -255,14 +274,34 @@ function changeModel(
 }
 
 function addAlias({ models }: State, alias: string, id: string): Fault | null {
-  if (!row.id.safeParse(alias).success) return ['alias', 'must be a model slug']
   const target = models.get(id)
   if (!target) return ['model', `There is no model "${id}". An alias names a model by its id.`]
-  const slug = alias.toLowerCase()
-  const owner = slug === 'auto' ? 'the router' : namesTaken(models).get(slug)
-  if (owner !== undefined) return ['alias', `"${alias}" already names ${owner}.`]
+  const fault = aliasFault(models, alias)
+  if (fault) return fault
   models.set(id, { ...target, aliases: [...target.aliases, alias] })
   return null
+}
+
+/** Only requests of chat models are routed, so only these can be shared. */
+function shareAlias({ models, arms: shared }: State, alias: string, arms: readonly AliasArm[]): Fault | null {
+  for (const [index, { model }] of arms.entries()) {
+    const type = models.get(model)?.type
+    if (type === 'chat') continue
+    const why = type === undefined ? `There is no model "${model}".` : `"${model}" is no chat model.`
+    return [`arms.${index}.model`, why]
+  }
+  if (new Set(arms.map(({ model }) => model)).size < arms.length) return ['arms', 'Each model may be named once.']
+  const fault = aliasFault(models, alias)
+  if (fault) return fault
+  shared.set(alias.toLowerCase(), arms)
+  return null
+}
+
+function aliasFault(models: ReadonlyMap<string, ModelRow>, alias: string): Fault | null {
+  if (!row.id.safeParse(alias).success) return ['alias', 'must be a model slug']
+  const slug = alias.toLowerCase()
+  const owner = slug === 'auto' ? 'the router' : namesTaken(models).get(slug)
+  return owner === undefined ? null : ['alias', `"${alias}" already names ${owner}.`]
 }
 
 /** Every name that selects a model, in lower case, with the model's id. */

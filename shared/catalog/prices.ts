@@ -155,13 +155,16 @@ class TokenSplit {
   }
 }
 
-/** The classes beside text that a call can use. `cache1h`: it may write to a cache that lives for one hour. */
+/**
+ * The classes beside text that a call can use. `cache1h`: whether it may write to a cache that lives for one hour, which is asked
+ * where that has a price of its own.
+ */
 export type UsedClasses = {
   audioIn?: boolean
   imageIn?: boolean
   audioOut?: boolean
   imageOut?: boolean
-  cache1h?: boolean
+  cache1h?: () => boolean
 }
 
 /**
@@ -180,7 +183,7 @@ export function maxTokenRates(
   for (const { rates } of above && promptTokens > above.tokens ? [base, above] : [base]) {
     input = maxOf(input, rates.input, rates.cachedInput, rates.cacheWrite)
     output = maxOf(output, rates.output)
-    if (used.cache1h) input = maxOf(input, rates.cacheWrite1h)
+    if (rates.cacheWrite1h > input && used.cache1h?.()) input = rates.cacheWrite1h
     if (used.audioIn) input = maxOf(input, rates.audioInput, rates.cachedAudioInput)
     if (used.imageIn) input = maxOf(input, rates.imageInput)
     if (used.audioOut) output = maxOf(output, rates.audioOutput)

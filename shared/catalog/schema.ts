@@ -209,7 +209,7 @@ export const providerRow = z.strictObject({
   identity: z.enum(['entra', 'google', 'aws']).optional(),
   /** Regions with another base URL; null = it is not there. */
   regions: z.record(z.string(), z.strictObject({ base_url: z.string() }).nullable()).optional(),
-  /** True: of a part of a cloud that is enabled by its own variable alone, `BEDROCK_GLOBAL_REGIONS`. */
+  /** True: of a part of a cloud that is enabled by its own variable alone, such as `BEDROCK_GLOBAL_REGIONS`. */
   own_regions: z.boolean().optional(),
   /** True: a model is served where `<PROVIDER>_DEPLOYMENTS` names its deployment. */
   named_deployments: z.boolean().optional(),

@@ -4,12 +4,12 @@ import { clientLeft, noOutcome, type RunServices } from '../engine/base-run.ts'
 import type { Bill } from '../engine/report.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
-import type { Features } from '../routing/features.ts'
+import { type Features, webSearchesOf } from '../routing/features.ts'
 import { atServedTier, chargeNano, maxMediaTokens, promptTokensBound, withinContext } from '../routing/pricing.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { statedUsage } from './bill.ts'
 import type { ChatFormat } from './chat-format.ts'
-import { countUsage, type Delivered, deliveredByAnswer, deliveredByStream } from './delivered-output.ts'
+import { countUsage, type Delivered, deliveredByAnswer, deliveredByStream, hasContent } from './delivered-output.ts'
 import type { ChatRunInput } from './run-input.ts'
 import type { AnswerRelay } from './stream-relay.ts'
 
@@ -33,6 +33,8 @@ type AbandonedCall<K extends DirectKind> = {
   reported: Usage | null
   /** Whether there is output that was not streamed: reasoning, or a buffered answer. */
   hidesOutput: boolean
+  /** The most searches that the model may have made unseen. */
+  searches: number
 }
 
 /** Reads what a call had delivered when it was aborted; `relay` null = its answer was not streamed. */
@@ -47,20 +49,25 @@ async function readDelivered(
 /**
  * Estimates the usage of an abandoned call. Prompt: the provider's count if reported, else our tokenizer's count of the
  * text and the upper bound of everything else. Output: what was delivered; if part of it is hidden, at least what the
- * model produces in the elapsed time, up to the request's limit.
+ * model produces in the elapsed time, up to the request's limit. Searches: those that were seen; all that are reserved where
+ * nothing was seen of an answer whose model searches first.
  */
 export async function estimateAbandonedUsage<K extends DirectKind>(abandoned: AbandonedCall<K>): Promise<Usage> {
   const { format, body, features, target, delivered } = abandoned
   const reported = statedUsage(abandoned.reported, abandoned)
   const estimate = await countUsage(format.countPrompt(body), delivered)
+  const web_searches = estimate.web_searches ?? (hasContent(delivered) ? 0 : abandoned.searches)
   const { images, sound } = maxMediaTokens(features.media, target)
   const { audio_tokens = 0, image_tokens = 0 } = estimate.prompt_tokens_details ?? {}
   const textTokens = estimate.prompt_tokens - audio_tokens - image_tokens
+  const searchesItself = abandoned.searches > 0 ? webSearchesOf(web_searches, textTokens, false) : null
+  const readByOwnSearches = searchesItself?.webSearches.promptTokens ?? 0
   const bound = {
-    prompt_tokens: promptTokensBound(
-      { textTokensBound: textTokens, media: features.media, prompts: features.prompts },
-      target,
-    ),
+    prompt_tokens:
+      promptTokensBound(
+        { textTokensBound: textTokens, media: features.media, prompts: features.prompts, disablesSearch: true },
+        target,
+      ) + readByOwnSearches,
     prompt_tokens_details: {
       audio_tokens: withinContext(sound, target),
       image_tokens: Number.isFinite(images) ? images : withinContext(images, target),
@@ -72,13 +79,13 @@ export async function estimateAbandonedUsage<K extends DirectKind>(abandoned: Ab
     reported?.completion_tokens ?? 0,
     hiddenTokens(abandoned),
   )
-  const { completion_tokens_details, web_searches } = estimate
+  const { completion_tokens_details } = estimate
   return {
     ...prompt,
     completion_tokens,
     total_tokens: prompt.prompt_tokens + completion_tokens,
     ...(completion_tokens_details && { completion_tokens_details }),
-    ...(web_searches && { web_searches }),
+    ...(web_searches > 0 && { web_searches }),
     ...(reported?.service_tier && { service_tier: reported.service_tier }),
     estimated: true,
   }
@@ -104,6 +111,8 @@ type AbortedCall = {
   sentMs: MonotonicMs
   /** Whether the model reasons unseen. */
   reasons: boolean
+  /** The most searches that it makes by itself. */
+  searches: number
   /** What it delivered; null = it was not streamed. */
   relay: AnswerRelay | null
   /** The service tier that its headers stated. */
@@ -115,7 +124,7 @@ export async function billAborted<K extends DirectKind>(
   services: Pick<RunServices, 'monotonic' | 'upstreams'>,
   format: ChatFormat<K>,
   { body, features }: ChatRunInput<K>,
-  { target, reservation, marginPpm, sentMs, reasons, relay, statedTier }: AbortedCall,
+  { target, reservation, marginPpm, sentMs, reasons, searches, relay, statedTier }: AbortedCall,
 ): Promise<Bill> {
   const estimate = await estimateAbandonedUsage({
     format,
@@ -127,6 +136,7 @@ export async function billAborted<K extends DirectKind>(
     maxOutputTokens: reservation.outputTokens * features.choices,
     ...(await readDelivered(relay)),
     hidesOutput: relay === null || reasons,
+    searches,
   })
   const usage = atServedTier(estimate, target, statedTier)
   const costNano = chargeNano(target, usage, marginPpm)

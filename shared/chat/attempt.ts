@@ -29,6 +29,8 @@ export type Attempt<K extends DirectKind> = {
   disconnectedCalls: DisconnectedCalls
   /** Whether the answer contains hidden output that only the provider's usage reports. */
   reasons: boolean
+  /** Searches that the model may make by itself, which only the usage counts. */
+  searches: number
   /** How long to read on for the usage after the client disconnected; 0 = abort at once. */
   readOnMs: number
   /** Aborted with the GatewayError that ends the call while its client is still connected. */

@@ -1,6 +1,6 @@
 import { plausibleUsage, type ShownUsage, statesCounts, type Usage } from '../base/usage.ts'
 import type { Bill } from '../engine/report.ts'
-import type { DirectKind, DirectKinds } from '../kinds/index.ts'
+import type { DirectKind, DirectKinds, OpenAiKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import {
@@ -17,6 +17,7 @@ import {
   countUsage,
   deliveredByAnswer,
   deliveredByStream,
+  dropUndecodableImages,
   hasContent,
   includesLostMedia,
   subtractLostMedia,
@@ -136,13 +137,17 @@ function resolveOutcome<K extends DirectKind>(finished: FinishedCall<K>, check: 
   if (finished.answer.data) return embeddingOutcome(finished, check)
   const { format, body, answer, lostImages } = finished
   const choices = (answer.choices ?? []) as AnswerChoice[]
+  const finishReason = choices[0]?.finish_reason ?? null
+  const reported = check(answer.usage as Usage | undefined)
+  // The usual case: none of what the provider states was lost, so that the answer need not be looked through.
+  if (reported?.completion_tokens && lostImages === 0 && !reported.completion_tokens_details?.audio_tokens)
+    return { usage: reported, produced: true, finishReason }
   const delivered = deliveredByAnswer(choices, lostImages)
   const outcomeOf = (usage: Usage) => ({
     usage,
     produced: usage.completion_tokens > 0 || hasContent(delivered),
-    finishReason: choices[0]?.finish_reason ?? null,
+    finishReason,
   })
-  const reported = check(answer.usage as Usage | undefined)
   if (!reported) return countUsage(format.countPrompt(body), delivered).then(outcomeOf)
   return includesLostMedia(reported, delivered)
     ? subtractLostMedia(reported, delivered).then(outcomeOf)
@@ -185,6 +190,50 @@ function withPrompt(estimate: Usage, reported: Usage | null): Usage {
 }
 
 const zero: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
+
+type AnswerFields = {
+  id?: string
+  model: string
+  system_fingerprint?: unknown
+  usage?: unknown
+  provider?: string
+  choices?: unknown
+  data?: unknown
+}
+
+/**
+ * Bills a complete answer with choices or vectors, and shows it with our id, our name of the model and our usage: the
+ * `billAnswer` of OpenAI's older endpoints.
+ */
+export async function billChoices<K extends OpenAiKind>(
+  this: ChatFormat<K>,
+  { adapter, call, json, id }: ProviderAnswer<K>,
+  terms: Omit<Billing, 'target'>,
+): Promise<BilledAnswer> {
+  const { target, body } = call
+  // The adapter's result is a new object for this call, except below its first level.
+  const answer: AnswerFields = understood(() => adapter.answer(json, call))
+  const lostImages = hasImages(answer) ? await dropUndecodableImages(answer) : 0
+  // A modified list must not be copied from the received text.
+  if (lostImages > 0) answer.choices = [...(answer.choices as unknown[])]
+  const upstreamId = answer.id ?? null
+  const billing = bill({ target, ...terms }, { format: this, body, answer, lostImages, upstreamId })
+  const billed = billing instanceof Promise ? await billing : billing
+  const upstreamModel = answer.model || null
+  if (!adapter.native && 'id' in answer) answer.id = id
+  answer.model = target.model.id
+  if (this.countsOutput) answer.system_fingerprint ??= null
+  answer.provider = target.provider.name
+  answer.usage = billed.shownUsage
+  return { billed, shown: answer, upstreamModel }
+}
+
+/** Whether an answer has images. */
+function hasImages({ choices }: AnswerFields): boolean {
+  if (!Array.isArray(choices)) return false
+  for (const { message } of choices) if (Array.isArray(message?.images) && message.images.length > 0) return true
+  return false
+}
 
 type ReadAnswer = { usage: Usage | null | undefined; texts: readonly string[]; finishReason: string | null | undefined }
 

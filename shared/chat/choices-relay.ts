@@ -70,7 +70,9 @@ class TranslatingRelay extends StreamRelay {
 
   #accept(event: ServerSentEvent, part: number): void {
     // Its chunks have many tokens each, so a missing one could not be detected.
-    for (const chunk of this.decode(event, () => this.#decoder.push(event, part), false)) {
+    const chunks = this.decode(event, () => this.#decoder.push(event, part), false)
+    this.output.noteSearches(this.#decoder)
+    for (const chunk of chunks) {
       this.recordSource(chunk)
       this.accept({ ...chunk, id: this.#id })
     }

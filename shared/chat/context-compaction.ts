@@ -75,7 +75,7 @@ async function firstTarget(services: RunServices, input: Input): Promise<Target 
   const { sticky } = await findStickyTarget(services, policy, input)
   const inputs = snapshotOf(services, marginOf(services.config, kind, 0n))
   try {
-    const asking = { policy, kind, request: body, features, sticky, seed: session ?? requestId }
+    const asking = { policy, kind, request: body, features, sticky, seed: session ?? requestId, session }
     return route(inputs, asking, 'no').targets[0] ?? null
   } catch (error) {
     if (error instanceof GatewayError) return null

@@ -114,6 +114,7 @@ async function countAtProvider<K extends CountedKind>(
         requests: [adapter.countTokens(call)],
         disconnectedCalls,
         reasons: canReason(target.deployment),
+        searches: 0,
         readOnMs: 0,
         signal: new AbortController().signal,
         onSent: () => {},

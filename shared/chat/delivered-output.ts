@@ -62,6 +62,11 @@ export class DeliveredOutput {
     this.#add(text)
   }
 
+  /** Notes how often the model has searched so far, where the decoder of its stream counts it. */
+  noteSearches({ webSearches = 0 }: { webSearches?: number | undefined }): void {
+    if (webSearches > this.webSearches) this.webSearches = webSearches
+  }
+
   /** All delivered text, in no particular order: content, reasoning, refusals and tool arguments. '' = none. */
   text(): string {
     this.#text += this.#parts.join('')
@@ -214,13 +219,6 @@ export async function countUsage(
 
 type Message = Record<string, unknown>
 type Answer = { choices?: unknown }
-
-/** Whether an answer has images. */
-export function hasImages({ choices }: Answer): boolean {
-  if (!Array.isArray(choices)) return false
-  for (const { message } of choices) if (Array.isArray(message?.images) && message.images.length > 0) return true
-  return false
-}
 
 /**
  * Removes undecodable images from a complete answer and returns their number. Throws a ProviderError `invalid_response`

@@ -36,6 +36,10 @@ export class LeadingItemDecoder implements StreamDecoder<ResponsesEvent> {
     return this.#decoder.usage
   }
 
+  get webSearches(): number | undefined {
+    return this.#decoder.webSearches
+  }
+
   push(event: SseEvent): ResponsesEvent[] {
     return this.#decoder.push(event).flatMap(one => this.#shift(one))
   }

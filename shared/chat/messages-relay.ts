@@ -262,7 +262,9 @@ class TranslatingMessagesRelay extends MessagesRelay {
   }
 
   #accept(event: ServerSentEvent, part: number): void {
-    for (const one of this.decoder.push(event, part)) this.#write(one)
+    const events = this.decoder.push(event, part)
+    this.output.noteSearches(this.decoder)
+    for (const one of events) this.#write(one)
   }
 
   #write(event: MessageEvent): void {

@@ -2,60 +2,15 @@ import { GatewayError } from '../base/errors.ts'
 import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import { canReason, reasonsBesideLimit } from '../catalog/traits.ts'
 import type { RunServices } from '../engine/base-run.ts'
-import type { EngineServices } from '../engine/engine-services.ts'
 import type { Bill } from '../engine/report.ts'
 import { storeUnavailable } from '../io/outage.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
-import type { Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
-import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
-import { maxCostOf, maxPicoPerOutputToken, mayExtendPrompt, reasoningExtensionTokens } from '../routing/pricing.ts'
-import type { MaxCost, Reservation } from '../wallet/admission.ts'
+import { maxPicoPerOutputToken, mayExtendPrompt, reasoningExtensionTokens } from '../routing/pricing.ts'
+import type { Reservation } from '../wallet/admission.ts'
 import type { DeliveredOutput } from './delivered-output.ts'
 import type { ChatRunInput } from './run-input.ts'
-
-/** A wallet that cannot pay an explicit limit lowers it, but not below this number of tokens. */
-const minLimitTokens = 4_096
-
-type History = Pick<EngineServices, 'outputHistory'>
-type Learned = History & Pick<Platform, 'reservationFactors'>
-type Input = Pick<ChatRunInput<DirectKind>, 'bulk' | 'features' | 'stream'>
-
-/**
- * The maximum cost of a chat run at its targets. Unlike bulk work, a live request with a large limit is served by a
- * small wallet: the limit is lowered to what the wallet can pay, and a stream reserves the output that is likely, and
- * the rest while it runs. docs/decisions/likely-output.md
- */
-export function maxCostOfRun(
-  { outputHistory, reservationFactors }: Learned,
-  { keyId, organisationId }: Policy,
-  input: Input,
-  targets: readonly Target[],
-  marginPpm: bigint,
-): MaxCost {
-  const maxCost = maxCostOf(targets, input.features, marginPpm)
-  maxCost.factor = reservationFactors.of(organisationId, targets)
-  if (input.bulk !== null || maxCost.outputTokens <= minLimitTokens) return maxCost
-  if (maxCost.explicit) maxCost.minTokens = minLimitTokens
-  if (isExtensible(input)) maxCost.likelyTokens = outputHistory.likelyTokens(keyId, targets[0]!.model.id)
-  return maxCost
-}
-
-/** Learns from the answer to a request how long the next one is likely to be. */
-export function recordOutput({ outputHistory }: History, { keyId }: Policy, input: Input, bill: Bill): void {
-  if (!bill.target || !isExtensible(input)) return
-  outputHistory.record(keyId, bill.target.model.id, bill.usage.completion_tokens / input.features.choices)
-}
-
-/**
- * Whether output can be reserved while it is delivered. The tokens of sound and images cannot be told from what was
- * delivered. A small limit is reserved as a whole.
- */
-function isExtensible({ bulk, features: { maxTokens, outputs }, stream }: Input): boolean {
-  const isLarge = maxTokens === null || maxTokens > minLimitTokens
-  return stream && isLarge && bulk === null && !outputs.audio && !outputs.image
-}
 
 /**
  * Reserves `nano` in addition to the reservation of a running request of this month, under a separate id. Throws 401,
@@ -85,21 +40,16 @@ const tickMs = 1_000
 /** Pause between a refusal and the next attempt to reserve. */
 const retryMs = 1_000
 
-/**
- * Creates the incremental reservations of a call to `target`; their ids begin with `id`. Null when the request's own
- * reservation covers all that the call can cost.
- */
+/** Creates the incremental reservations of a call to `target` that can cost more than its own one; their ids begin with `id`. */
 export function openReservationExtensions(
   services: RunServices,
   { key, features }: Pick<ChatRunInput<DirectKind>, 'key' | 'features'>,
   target: Target,
   marginPpm: bigint,
   { id, ...ends }: { id: string } & Pick<ExtensionOptions, 'reservation' | 'release' | 'end'>,
-): ReservationExtensions | null {
+): ReservationExtensions {
   const { reservedTokens, outputTokens } = ends.reservation
   const unlimited = reasonsBesideLimit(target)
-  const coversAll = mayExtendPrompt(target, features)
-  if (!unlimited && !coversAll && reservedTokens === outputTokens) return null
   return new ReservationExtensions({
     ...ends,
     reservedTokens: reservedTokens + (unlimited ? reasoningExtensionTokens : 0),
@@ -107,7 +57,7 @@ export function openReservationExtensions(
     extensionTokens: unlimited ? reasoningExtensionTokens : outputExtensionTokens,
     hidesOutput: unlimited || canReason(target.deployment),
     choices: features.choices,
-    coversAll,
+    coversAll: mayExtendPrompt(target, features),
     picoPerToken: maxPicoPerOutputToken(target, features, marginPpm) * (ends.reservation.factor ?? 1),
     nowMs: () => services.monotonic.now(),
     reserve: (nano, number) => extendReservation(services, key, `${id}.${number}`, nano, ends.reservation.month),

@@ -233,7 +233,9 @@ class TranslatingResponsesRelay extends ResponsesRelay {
   }
 
   #accept(event: ServerSentEvent): void {
-    for (const one of this.decoder.push(event)) this.#write(one)
+    const events = this.decoder.push(event)
+    this.output.noteSearches(this.decoder)
+    for (const one of events) this.#write(one)
   }
 
   #write(event: ResponsesEvent): void {

@@ -9,7 +9,7 @@ import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { ResponsesObject, ResponsesOutputItem } from '../kinds/responses-answer.ts'
 import type { Forwarded } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
-import type { StructuredWish } from './structured-answer.ts'
+import type { StructuredWish } from './structured-answers.ts'
 
 /** Stores the response of a run, before its client receives the end of it. */
 export type ResponseStorage = {

@@ -23,10 +23,11 @@ import type { Call, Protocol, Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { asksForRepair } from '../providers/toolkit/request-fields.ts'
 import type { Route } from '../providers/upstreams.ts'
-import type { Features } from '../routing/features.ts'
+import { isShared } from '../routing/alias-arms.ts'
+import { asksForFormat } from '../routing/features.ts'
 import { listedRequest } from '../routing/listed-request.ts'
 import { dryRunRequest, parseModelSelector, snapshotOf } from '../routing/options.ts'
-import { marginOf, withoutServedTier } from '../routing/pricing.ts'
+import { coversCall, isExtensible, marginOf, maxCostOfRun, ownSearches, withoutServedTier } from '../routing/pricing.ts'
 import { type Decision, route } from '../routing/router.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { billAborted, unbilled } from './abandoned-usage.ts'
@@ -39,24 +40,20 @@ import {
   receiveAnswer,
   serializeAnswer,
 } from './attempt.ts'
-import { bill, isBilledAsStated } from './bill.ts'
+import { bill } from './bill.ts'
 import type { Billing, ChatFormat, StreamInfo } from './chat-format.ts'
 import { chatFormats } from './chat-formats.ts'
 import { withLeadingItem } from './leading-item.ts'
 import { measureIfAllowed } from './measure-request.ts'
 import { fetchMedia, noMedia } from './remote-media.ts'
-import {
-  maxCostOfRun,
-  openReservationExtensions,
-  type ReservationExtensions,
-  recordOutput,
-} from './reservation-extensions.ts'
+import { openReservationExtensions, type ReservationExtensions } from './reservation-extensions.ts'
 import { restateFailure } from './restate-failure.ts'
 import { type ChatRunInput, GuardrailsChanged, type Serve } from './run-input.ts'
 import { hasUnusableCalls, signalsOf } from './signals.ts'
 import { type FoundSession, findStickyTarget, isStateRefusal, reasoningOf } from './sticky-target.ts'
-import { streamAnswer } from './stream-answer.ts'
+import { streamAnswer, streamInfoOf, writeEnding, writeFailure } from './stream-answer.ts'
 import type { AnswerRelay } from './stream-relay.ts'
+import type { StructuredAnswers } from './structured-answers.ts'
 
 /**
  * Runs one request from admission to settlement: routes, reserves, calls providers until one answers, relays, charges.
@@ -94,12 +91,11 @@ function runUnguarded<K extends DirectKind>(
 /** A request translated for its target. */
 type PreparedCall<K extends DirectKind> = Pick<Attempt<K>, 'adapter' | 'protocol' | 'call' | 'requests'>
 
-/** A call to a provider, with the decision and the reservation that it belongs to. */
-type RunAttempt<K extends DirectKind> = Attempt<K> & {
-  monitor: CallMonitor
-  decision: Decision
-  reservation: Reservation
-}
+/** What was chosen and reserved for a run. */
+type Admitted = { decision: Decision; reservation: Reservation }
+
+/** A call to a provider, with what it belongs to. */
+type RunAttempt<K extends DirectKind> = Attempt<K> & Admitted & { monitor: CallMonitor }
 
 class Run<K extends DirectKind> extends BaseRun {
   readonly #format: ChatFormat<K>
@@ -111,8 +107,8 @@ class Run<K extends DirectKind> extends BaseRun {
   #sentMs: MonotonicMs | null = null
   /** The bill of a call that was stopped before its client received anything. */
   #stopped: Bill | undefined
-  /** The last answer that was not in the format asked for, and its error. */
-  #violation: { error: unknown; bill: Bill } | undefined
+  /** Holds its answers to the format that it asks for; null until one is. */
+  #structuredAnswers: StructuredAnswers | null = null
   #extensions: ReservationExtensions | null = null
   /** Whether the current call has reasoning state. */
   #isStateSent = false
@@ -133,9 +129,10 @@ class Run<K extends DirectKind> extends BaseRun {
         this.#input = await measureIfAllowed(this.services, this.#format, this.#input, this.marginPpm)
       const found = findStickyTarget(this.services, this.policy, this.#input)
       this.#session = found instanceof Promise ? await found : found
-      const { decision, reservation } = await this.#admit()
+      const admitted = await this.#admit()
+      const { decision, reservation } = admitted
       try {
-        const bill = await this.#serve(decision, reservation)
+        const bill = await this.#serve(admitted)
         return this.settle(reservation, decision, bill)
       } catch (error) {
         const eventOf = (failure: GatewayError, target: Target) =>
@@ -151,9 +148,9 @@ class Run<K extends DirectKind> extends BaseRun {
 
   /** The bill of a run that failed with an error, if its caller pays for what it got; undefined: nothing is charged. */
   #chargedOf(error: unknown): Bill | undefined {
-    if (!this.#violation || error !== this.#violation.error) return this.#stopped
-    if (this.failedAttempts.at(-1)?.error === error) this.failedAttempts.pop()
-    return this.#violation.bill
+    const paid = this.#structuredAnswers?.billOf(error)
+    if (paid && this.failedAttempts.at(-1)?.error === error) this.failedAttempts.pop()
+    return paid ?? this.#stopped
   }
 
   /** Whether the request has audio or documents, on which its cost depends. */
@@ -164,19 +161,22 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   /** Chooses the targets and reserves the maximum cost at them, under the key's current policy. */
-  async #admit(): Promise<{ decision: Decision; reservation: Reservation }> {
+  async #admit(): Promise<Admitted> {
     const { services, id, startedMs } = this
     const { kind, body, features, key, session } = this.#input
     const { sticky } = this.#session
     const inputs = snapshotOf(services, this.marginPpm)
     // A named model needs no explanation.
-    const explain = parseModelSelector(services.catalog, body.model, kind).auto ? 'log' : 'no'
+    const { catalog } = services
+    const isChosen = parseModelSelector(catalog, body.model, kind).auto || isShared(catalog, body.model)
+    const explain = isChosen ? 'log' : 'no'
     const { guardrails = null } = this.#input
     const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
       if (policy.guardrails !== guardrails && !isSameGuard(policy.guardrails, guardrails)) throw new GuardrailsChanged()
       const learned = explain === 'log' ? services.learnedQualities.of(policy) : null
       const seed = session ?? id
-      const decision = route(inputs, { policy, kind, request: body, features, sticky, learned, seed }, explain)
+      const asking = { policy, kind, request: body, features, sticky, learned, seed, session }
+      const decision = route(inputs, asking, explain)
       return { decision, maxCost: maxCostOfRun(services, policy, this.#input, decision.targets, this.marginPpm) }
     })
     this.policy = key.policy
@@ -184,7 +184,8 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   /** Calls the targets in order until one answers its client. */
-  #serve(decision: Decision, reservation: Reservation): Promise<Bill> {
+  #serve(admitted: Admitted): Promise<Bill> {
+    const { decision, reservation } = admitted
     const { bulk, features, stream, timeouts } = this.#input
     const { beganMs, client, failedAttempts, services } = this
     const options = {
@@ -204,7 +205,7 @@ class Run<K extends DirectKind> extends BaseRun {
     if (other) this.streamType = other.contentType
     const { keepAliveFrame } = other ?? this.#format
     const heartbeat = stream ? this.createHeartbeat(decision, reservation, keepAliveFrame) : null
-    const call = (monitor: CallMonitor) => this.#callWithState(monitor, decision, reservation, heartbeat)
+    const call = (monitor: CallMonitor) => this.#callWithState(monitor, admitted, heartbeat)
     const serve = () => this.withinTimeout(timeouts?.totalMs, () => failover(services, options, call))
     return heartbeat ? this.serveStream(heartbeat, this.#input.key, serve) : this.abortOnRestart(serve)
   }
@@ -213,48 +214,38 @@ class Run<K extends DirectKind> extends BaseRun {
    * Makes a call, and makes it once more without reasoning state if the provider refuses the state in it: the client would
    * otherwise repeat the refused history at every turn.
    */
-  async #callWithState(
-    monitor: CallMonitor,
-    decision: Decision,
-    reservation: Reservation,
-    heartbeat: Heartbeat | null,
-  ): Promise<Bill> {
+  async #callWithState(monitor: CallMonitor, admitted: Admitted, heartbeat: Heartbeat | null): Promise<Bill> {
     try {
-      return await this.#call(monitor, decision, reservation, heartbeat, false)
+      return await this.#call(monitor, admitted, heartbeat)
     } catch (error) {
       if (!this.#isStateSent || !isStateRefusal(error)) throw error
       const timing = timingOf(monitor)
       this.failedAttempts.push({ target: monitor.route.target, error, durationMs: monitor.elapsedMs, ...timing })
-      return this.#call(monitor, decision, reservation, heartbeat, true)
+      return this.#call(monitor, admitted, heartbeat, true)
     }
   }
 
-  /** Makes one call to a provider: translates the request, sends it, and answers the client. */
-  async #call(
-    monitor: CallMonitor,
-    decision: Decision,
-    reservation: Reservation,
-    heartbeat: Heartbeat | null,
-    isStateRefused: boolean,
-  ): Promise<Bill> {
+  /** Makes one call to a provider: translates the request, sends it, answers the client. `refused`: its reasoning state was. */
+  async #call(monitor: CallMonitor, admitted: Admitted, heartbeat: Heartbeat | null, refused = false): Promise<Bill> {
     const { services, policy } = this
+    const { reservation } = admitted
     const { target, credential } = monitor.route
     this.monitor = monitor
     this.upstreamModel = null
-    const prepared = await this.#prepare(monitor.route, reservation, isStateRefused)
+    const prepared = await this.#prepare(monitor.route, reservation, refused)
     this.#sentMs = null
     this.#billing.statedTier = undefined
     if (policy.environment === 'live') this.#openExtensions(target, reservation)
     const attempt: RunAttempt<K> = {
+      ...admitted,
       monitor,
-      decision,
-      reservation,
       upstreams: services.upstreams,
       route: monitor.route,
       ...prepared,
       client: this.client,
       disconnectedCalls: services.disconnectedCalls,
       reasons: canReason(target.deployment),
+      searches: ownSearches(target, this.#input.features) ?? 0,
       readOnMs: policy.environment === 'live' ? readOnTime(services.config, this.#input.features) : 0,
       signal: this.abortController.signal,
       onSent: () => void (this.#sentMs ??= services.monotonic.now()),
@@ -265,8 +256,12 @@ class Run<K extends DirectKind> extends BaseRun {
     const bill = await (heartbeat ? this.#stream(attempt, heartbeat) : this.#fetch(attempt))
     this.firstByteMs = monitor.firstByteMs
     if (bill.errorCode) return bill
-    monitor.recordSuccess(bill.usage.completion_tokens, { streamed: this.#input.stream })
-    recordOutput(services, policy, this.#input, bill)
+    const { completion_tokens: tokens } = bill.usage
+    const { features, stream } = this.#input
+    monitor.recordSuccess(tokens, { streamed: stream })
+    // The next answer is likely to be as long.
+    if (isExtensible(this.#input))
+      services.outputHistory.record(policy.keyId, target.model.id, tokens / features.choices)
     const { sessionKey } = this.#session
     if (sessionKey) {
       const sticky = { model: target.model.id, provider: target.provider.name, credentialId: credential?.id ?? null }
@@ -279,34 +274,25 @@ class Run<K extends DirectKind> extends BaseRun {
    * Translates the request for the target of a route, with the files and the reasoning state that it needs. Throws a
    * GatewayError 400 naming the field that the target cannot express, and what fetching a file throws.
    */
-  async #prepare(
-    { target, credential }: Route,
-    reservation: Reservation,
-    isStateRefused: boolean,
-  ): Promise<PreparedCall<K>> {
+  async #prepare(route: Route, reservation: Reservation, refused: boolean): Promise<PreparedCall<K>> {
+    const { target, credential } = route
     const { services, policy } = this
     const { environment } = policy
     const { kind, forwarded, features } = this.#input
-    const {
-      body: listed,
-      raw,
-      dropped: unlisted,
-    } = features.unlisted
-      ? listedRequest(this.#input, features)
-      : { body: this.#input.body, raw: this.#input.raw, dropped: [] }
-    const body = this.#format.complete?.(listed) ?? listed
+    const listed = features.unlisted ? listedRequest(this.#input, features) : this.#input
+    const body = this.#format.complete?.(listed.body) ?? listed.body
     this.#format.noteUnknown?.(this.#input.body, forwarded)
     // The sandbox supports everything; the emulated provider may not.
     const dryRun = environment === 'test' ? dryRunRequest(services.upstreams, kind, target, body) : null
     if (dryRun instanceof GatewayError) throw dryRun
     const { adapter, protocol } = services.upstreams.adapter(kind, target, environment, body)!
     const media = adapter.remoteMedia ? await fetchMedia(services, adapter, body) : noMedia
-    const reasoning = reasoningOf(services, policy, { kind, credential, refused: isStateRefused })
+    const reasoning = reasoningOf(services, policy, { kind, credential, refused })
     const maxTokens = reservation.clamped ? reservation.outputTokens : null
     const call: Call<K> = {
       target,
       body,
-      raw: body === listed ? raw : null,
+      raw: body === listed.body ? listed.raw : null,
       // What is reserved may allow more than this model, of several, takes.
       maxTokens: maxTokens && Math.min(maxTokens, target.model.max_output_tokens ?? maxTokens),
       media,
@@ -320,7 +306,7 @@ class Run<K extends DirectKind> extends BaseRun {
     this.structured = asksForFormat(features) ? [structuredBy ?? 'native'] : []
     const { reasoningDropped = false, reasoningSent = false, cacheMarked = false } = requests[0]!
     const unsent = withoutServedTier(dropped, target)
-    this.dropped = unlisted.length > 0 ? [...new Set([...unlisted, ...unsent])] : unsent
+    this.dropped = 'dropped' in listed ? [...new Set([...listed.dropped, ...unsent])] : unsent
     this.adjusted = adjusted
     this.reasoningDropped = reasoningDropped
     this.#isStateSent = reasoningSent
@@ -337,6 +323,8 @@ class Run<K extends DirectKind> extends BaseRun {
   /** Reserves in increments while a call runs that can cost more than its reservation. */
   #openExtensions(target: Target, reservation: Reservation): void {
     this.#extensions?.release()
+    this.#extensions = null
+    if (coversCall(reservation, target, this.#input.features)) return
     this.#extensions = openReservationExtensions(this.services, this.#input, target, this.marginPpm, {
       reservation,
       id: `${reservation.id}.${this.failedAttempts.length}`,
@@ -371,25 +359,17 @@ class Run<K extends DirectKind> extends BaseRun {
     return this.client.gone ? { ...billed, ...clientLeft } : billed
   }
 
-  /**
-   * Checks a whole answer against the format that the request asks for, where its caller wants it, or where the model has no
-   * such format. The second answer that is not valid ends the run: each is paid.
-   */
+  /** Holds a whole answer to the format that the request asks for, where its caller wants it, or the model has no such format. */
   async #holdToFormat(shown: object, bill: Bill): Promise<object> {
     const { kind, body, structuredWish } = this.#input
     const isEmulated = this.structured[0] !== 'native'
     const wish = structuredWish ?? (isEmulated || asksForRepair(body as object) ? 'repair' : null)
     if (!wish || this.policy.environment === 'test') return shown
-    const { holdToFormat } = await import('./structured-answer.ts')
-    try {
-      const held = await holdToFormat(kind, body, shown, wish)
-      this.structured = [...this.structured, ...held.marks]
-      return held.shown
-    } catch (thrown) {
-      const error = this.#violation ? this.toPublicError(thrown) : thrown
-      this.#violation = { error, bill }
-      throw error
-    }
+    const { StructuredAnswers } = await import('./structured-answers.ts')
+    this.#structuredAnswers ??= new StructuredAnswers(kind, body, error => this.toPublicError(error))
+    const held = await this.#structuredAnswers.hold(shown, wish, bill)
+    this.structured = [...this.structured, ...held.marks]
+    return held.shown
   }
 
   /** Answers with a stream. */
@@ -416,11 +396,8 @@ class Run<K extends DirectKind> extends BaseRun {
     }
     if (error) return { ...billed, ...(await this.#endBroken(monitor, relay, withoutSecret(error, monitor.route))) }
     open()
-    relay.restate?.(billed.shownUsage)
-    const stored = await this.#store(relay)
-    const ending = { usage: billed.shownUsage, provider: target.provider.name, ...(stored && { response: stored }) }
-    this.client.write(relay.formatEnding(ending), relay.encoding)
-    this.client.end()
+    const ending = { usage: billed.shownUsage, provider: target.provider.name }
+    await writeEnding(this.client, relay, ending, this.#input.storage)
     return billed
   }
 
@@ -429,17 +406,8 @@ class Run<K extends DirectKind> extends BaseRun {
     if (error instanceof ProviderError) monitor.recordFailure(error)
     else monitor.recordAbandonment()
     const failure = this.toPublicError(error, monitor.route)
-    const stored = await this.#store(relay, failure)
-    this.client.write(relay.formatFailure(failure, stored), relay.encoding)
-    this.client.end()
+    await writeFailure(this.client, relay, failure, this.#input.storage)
     return { ...failureOutcome(failure), finishReason: 'error' }
-  }
-
-  /** Stores the response of a stream, as it failed if it did; returns it as the client is to see it, if that differs. */
-  async #store(relay: AnswerRelay, failure?: GatewayError): Promise<ResponsesObject | undefined> {
-    const { storage } = this.#input
-    const response = storage && relay.response?.(failure)
-    return response ? storage.store(response) : undefined
   }
 
   /** The bill of a call, whose cost is reserved. */
@@ -461,36 +429,15 @@ class Run<K extends DirectKind> extends BaseRun {
 
   /** The estimated bill of an aborted call. */
   async #estimate(attempt: RunAttempt<K>, relay: AnswerRelay | null): Promise<Bill> {
-    const { reservation, reasons } = attempt
     const { target } = attempt.call
     const free = this.policy.environment === 'test' || this.client.leaving === 'unbilled'
     if (free || this.#sentMs === null) return unbilled(target)
-    const call = {
-      target,
-      reservation,
-      marginPpm: this.marginPpm,
-      sentMs: this.#sentMs,
-      reasons,
-      relay,
-      statedTier: this.#billing.statedTier,
-    }
+    const call = { ...attempt, target, ...this.#billing, sentMs: this.#sentMs, relay }
     return this.#cover(await billAborted(this.services, this.#format, this.#input, call))
   }
 
   #streamInfo(target: Target): StreamInfo<K> {
-    const { features, includeUsage, requestId, body, storage, leading } = this.#input
-    return {
-      id: this.id,
-      created: Math.floor(this.startedMs / 1000),
-      model: target.model.id,
-      choices: features.choices,
-      includeUsage,
-      requestId,
-      request: body,
-      isBilled: (stated, written, bill) => isBilledAsStated(stated, written, { target, features }, bill),
-      ...(storage && { fields: storage.fields }),
-      ...(leading && { leading }),
-    }
+    return streamInfoOf(this.#input, target, this.id, this.startedMs)
   }
 
   protected override settle(reservation: Reservation, plan: RoutingPlan, outcome: RunOutcome): Report {
@@ -500,13 +447,8 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   protected override toPublicError(error: unknown, brokenRoute?: Route): GatewayError {
-    const { kind, body, features } = this.#input
     const { catalog } = this.services
-    const request = { format: this.#format, kind, body, features, failed: this.failedAttempts, catalog }
+    const request = { ...this.#input, format: this.#format, failed: this.failedAttempts, catalog }
     return restateFailure(super.toPublicError(error, brokenRoute), request)
   }
-}
-
-function asksForFormat({ jsonSchema, jsonObject }: Features): boolean {
-  return jsonSchema || jsonObject
 }

@@ -8,7 +8,7 @@ import type { Platform } from '../platform.ts'
 import type { Call } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { envelopesOf } from '../providers/toolkit/generate-content-over-chat/reasoning-state.ts'
-import { isEnvelope, openReasoningSealer, type ReasoningSealer } from '../providers/toolkit/reasoning-envelope.ts'
+import { isEnvelope, openReasoningSealer, ReasoningSealer } from '../providers/toolkit/reasoning-envelope.ts'
 import type { Credential } from '../providers/upstreams.ts'
 import { parseModelSelector, type RoutingRequest } from '../routing/options.ts'
 import { requestFormats } from '../routing/request-formats.ts'
@@ -83,9 +83,31 @@ export function reasoningOf(
   // The sandbox has no state, but its responses can be compacted.
   if (!requestFormats[kind].isConversation || (policy.environment === 'test' && kind !== 'responses')) return {}
   const credentialId = credential?.id ?? null
-  const reasoning = (sealer: ReasoningSealer | null) => (sealer ? { reasoning: { sealer, credentialId, refused } } : {})
-  const sealer = openReasoningSealer(signingSecret, policy)
-  return sealer instanceof Promise ? sealer.then(reasoning) : reasoning(sealer)
+  const reasoning = (secret: string) => {
+    const open = () => new ReasoningSealer(secret, policy, signingSecret.older)
+    return { reasoning: new CarriedReasoning(open, credentialId, refused) }
+  }
+  const { current } = signingSecret
+  return current === null ? signingSecret.get().then(reasoning, () => ({})) : reasoning(current)
+}
+
+/** How one call carries reasoning state: its sealer is opened when there is some, as in hardly any call. */
+class CarriedReasoning {
+  readonly credentialId: string | null
+  readonly refused: boolean
+  readonly #open: () => ReasoningSealer
+  #sealer: ReasoningSealer | null = null
+
+  constructor(open: () => ReasoningSealer, credentialId: string | null, refused: boolean) {
+    this.#open = open
+    this.credentialId = credentialId
+    this.refused = refused
+  }
+
+  get sealer(): ReasoningSealer {
+    this.#sealer ??= this.#open()
+    return this.#sealer
+  }
 }
 
 /** How much of its first message identifies a conversation. */

@@ -1,11 +1,17 @@
+import type { GatewayError } from '../base/errors.ts'
+import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { ResponseHeaders, ResponseSink } from '../io/http.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
 import type { DirectKind } from '../kinds/index.ts'
-import type { UpstreamRequest } from '../providers/contract.ts'
+import type { ResponsesObject } from '../kinds/responses-answer.ts'
+import type { Target, UpstreamRequest } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
 import { type Attempt, abortOnSignal, maxErrorBytes, sendParts, transportError } from './attempt.ts'
-import type { AnswerRelay } from './stream-relay.ts'
+import { isBilledAsStated } from './bill.ts'
+import type { StreamInfo } from './chat-format.ts'
+import type { ChatRunInput, ResponseStorage } from './run-input.ts'
+import type { AnswerRelay, StreamEnding } from './stream-relay.ts'
 
 /** Once the answer is being streamed, its reasoning has ended: the rest is not awaited for long. */
 const maxShownReadOnMs = 2_000
@@ -32,6 +38,7 @@ export function streamAnswer<K extends DirectKind>(
     client,
     disconnectedCalls,
     reasons,
+    searches,
     readOnMs,
     signal,
     onSent,
@@ -121,12 +128,68 @@ export function streamAnswer<K extends DirectKind>(
       () => {
         // No `drain` event follows once the client has disconnected.
         exchange.resume()
-        if (!reasons && !client.awaitsUsage) return 0
+        if (!reasons && searches === 0 && !client.awaitsUsage) return 0
         return answered ? Math.min(readOnMs, maxShownReadOnMs) : readOnMs
       },
       () => exchange.abort(),
     )
   }).finally(() => unwatch?.())
+}
+
+/** Ends a stream whose answer is whole, and stores the response if it is to be stored. */
+export async function writeEnding(
+  client: ResponseWriter,
+  relay: AnswerRelay,
+  ending: StreamEnding,
+  storage: ResponseStorage | undefined,
+): Promise<void> {
+  relay.restate?.(ending.usage)
+  const response = await store(relay, storage)
+  client.write(relay.formatEnding({ ...ending, ...(response && { response }) }), relay.encoding)
+  client.end()
+}
+
+/** Ends a stream with its failure, and stores the failed response if it is to be stored. */
+export async function writeFailure(
+  client: ResponseWriter,
+  relay: AnswerRelay,
+  failure: GatewayError,
+  storage: ResponseStorage | undefined,
+): Promise<void> {
+  const response = await store(relay, storage, failure)
+  client.write(relay.formatFailure(failure, response), relay.encoding)
+  client.end()
+}
+
+/** Stores the response of a stream; returns it as the client is to see it, if that differs. */
+async function store(
+  relay: AnswerRelay,
+  storage: ResponseStorage | undefined,
+  failure?: GatewayError,
+): Promise<ResponsesObject | undefined> {
+  const response = storage && relay.response?.(failure)
+  return response ? storage.store(response) : undefined
+}
+
+/** What the format of the streamed answer of a run depends on. */
+export function streamInfoOf<K extends DirectKind>(
+  { features, includeUsage, requestId, body, storage, leading }: ChatRunInput<K>,
+  target: Target,
+  id: string,
+  startedMs: number,
+): StreamInfo<K> {
+  return {
+    id,
+    created: Math.floor(startedMs / 1000),
+    model: target.model.id,
+    choices: features.choices,
+    includeUsage,
+    requestId,
+    request: body,
+    isBilled: (stated, written, bill) => isBilledAsStated(stated, written, { target, features }, bill),
+    ...(storage && { fields: storage.fields }),
+    ...(leading && { leading }),
+  }
 }
 
 /** Starts the timer for the first token of a stream, if its route has a limit. */

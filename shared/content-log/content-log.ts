@@ -11,7 +11,7 @@ import { joinStream } from './join-stream.ts'
 
 /** A request whose input and output is to be stored. */
 export type LoggedRequest = FileOwner & {
-  /** That of its generation. */
+  /** The id of its generation. */
   id: string
   kind: string
   startedMs: number

@@ -9,7 +9,7 @@ import type { End, Job } from '../jobs/jobs.ts'
 import { refusesKey } from '../keys/policy.ts'
 import { ownKeyMarginPpm } from '../providers/own-accounts.ts'
 import type { ResponseServices } from '../responses/response-services.ts'
-import { chargeNano, marginOf } from '../routing/pricing.ts'
+import { chargeNano, marginOf, ownSearches } from '../routing/pricing.ts'
 import {
   callOf,
   type DelayedInput,
@@ -132,6 +132,7 @@ async function endOf(services: ResponseServices, job: Job): Promise<End> {
     delivered: { text: () => shown, audioTokens: 0, images: 0, lostImages: 0 },
     reported: null,
     hidesOutput: !isStreamed || canReason(target.deployment),
+    searches: ownSearches(target, features) ?? 0,
   })
   const marginPpm = marginOf(config, kind, BigInt(discountPpm))
   const own = call.isOwn ? { marginPpm: ownKeyMarginPpm(config) } : undefined

@@ -68,7 +68,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected readonly services: S
   protected readonly client: ResponseWriter
   protected readonly id: string
-  /** Its date. */
+  /** When it started, by the wall clock, for the log. */
   protected readonly startedMs: number
   /** When it began, to measure how long it takes. */
   protected readonly beganMs: MonotonicMs

@@ -62,7 +62,7 @@ type FinishedRun = {
   model: string
   provider: string | null
   attempts: number
-  /** Its date. */
+  /** When it started, by the wall clock, for the log. */
   startedMs: number
   firstByteMs: number | null
   durationMs: number

@@ -2,8 +2,9 @@ import { type DetectorType, detectorTypes } from '../keys/guardrails.ts'
 
 const names = detectorTypes.map(type => type.toUpperCase()).join('|')
 const placeholders = new RegExp(String.raw`\[(?:${names})_\d{1,6}\]`, 'g')
+const maxNameLength = Math.max(...detectorTypes.map(type => type.length))
 /** The beginning of a placeholder at the end of a text. */
-const begun = /\[(?:[A-Z]{0,6}|[A-Z]{1,6}_\d{0,6})$/
+const begun = new RegExp(String.raw`\[(?:[A-Z_]{0,${maxNameLength}}|[A-Z_]{1,${maxNameLength}}_\d{0,6})$`)
 
 /**
  * The placeholders of one request: each value has one, numbered in the order in which the values occur, so that a conversation

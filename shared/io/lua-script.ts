@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { keyPrefixOf, type Redis } from './redis.ts'
+import type { Shard, Shards } from './redis-shards.ts'
 
 type Type = 'text' | 'number'
 type Fields = { readonly [name: string]: Type }
@@ -79,6 +80,15 @@ export function defineScript<const Key extends string = never, const Args extend
     const defined = redis as unknown as Record<string, (...args: string[]) => Promise<unknown>>
     return defined[commands[form]]!(...pack(values, tag))
   }
+}
+
+/** A script on a connection. Each call is about one of its shards, which must be named where there are several. */
+export function bindScript<Values>(
+  script: (redis: Redis, values: Values, tag: string) => Promise<unknown>,
+  redis: Redis,
+  shards: Shards,
+): (values: Values, shard?: Shard) => Promise<unknown> {
+  return (values, shard = shards.only) => script(redis, values, shard.tag)
 }
 
 function textOf(value: unknown, argument: string, script: string): string {

@@ -10,12 +10,13 @@ export type PoolOptions = {
    * applied on our side alone, by closing the connection.
    */
   pooler?: boolean
+  /** Maximum wait for a connection, new or released by another request; default 4 s. */
+  connectTimeoutMs?: number | undefined
 }
 
 /** After a statement timeout the server still replies; if it stays silent for this much longer, it is dead. */
 const silenceLeewayMs = 1_000
-/** Maximum wait for a connection, new or released by another request. */
-const connectTimeoutMs = 4_000
+const defaultConnectTimeoutMs = 4_000
 const idleTimeoutMs = 30_000
 const keepAliveAfterMs = 10_000
 
@@ -25,7 +26,8 @@ const keepAliveAfterMs = 10_000
  * sends nothing at all. Sessions are in UTC, whatever the server's time zone is: Prisma's adapter reads and writes
  * times without their offset. Close it with `end`.
  */
-export function openPool(url: string, { connections, statementTimeoutMs, pooler = false }: PoolOptions): pg.Pool {
+export function openPool(url: string, options: PoolOptions): pg.Pool {
+  const { connections, statementTimeoutMs, pooler = false, connectTimeoutMs = defaultConnectTimeoutMs } = options
   const pool = new pg.Pool({
     connectionString: url,
     max: connections,
@@ -34,7 +36,7 @@ export function openPool(url: string, { connections, statementTimeoutMs, pooler 
     ...(!pooler && { statement_timeout: statementTimeoutMs }),
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveAfterMs,
-    onConnect: client => prepareSession(client as pg.PoolClient),
+    onConnect: client => prepareSession(client as pg.PoolClient, connectTimeoutMs),
   })
   // A broken idle connection has already left the pool.
   pool.on('error', ignore)
@@ -63,7 +65,7 @@ export function openPool(url: string, { connections, statementTimeoutMs, pooler 
  * Prepares a new connection before its first user. A statement, unlike a start-up parameter, is accepted by poolers in
  * transaction mode too; PgBouncer restores the time zone of each client.
  */
-async function prepareSession(client: pg.PoolClient): Promise<void> {
+async function prepareSession(client: pg.PoolClient, connectTimeoutMs: number): Promise<void> {
   // A connection error also fails the running statement. Without this listener it would be an uncaught error while
   // the connection is between the pool and its user.
   client.on('error', ignore)

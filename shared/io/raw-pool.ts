@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import type { Prisma } from '../generated/prisma/client.ts'
-import { openPool } from './postgres.ts'
+import { openPool, type PoolOptions } from './postgres.ts'
 
 /** Runs one statement of a transaction; returns its rows. */
 export type RunSql = <Row extends object = object>(sql: Prisma.Sql) => Promise<Row[]>
@@ -16,8 +16,8 @@ const statementTimeoutMs = 30_000
 export class RawPool {
   readonly #pool: Pool
 
-  constructor(url: string, pooler = false) {
-    this.#pool = openPool(url, { connections: maxConnections, statementTimeoutMs, pooler })
+  constructor(url: string, options: Pick<PoolOptions, 'pooler' | 'connectTimeoutMs'> = {}) {
+    this.#pool = openPool(url, { ...options, connections: maxConnections, statementTimeoutMs })
   }
 
   /**

@@ -33,7 +33,7 @@ export type JobInput = {
   references: References
   /** What the job is estimated to cost, where more is held: what it costs if nothing else is known. */
   quotedNano?: string
-  /** That it runs with own provider keys of its organisation and costs their fee, and what it costs at the provider. */
+  /** Set if it runs with own provider keys of its organisation and costs their fee: what it costs at the provider. */
   own?: { upstreamNano: string }
   /** How long the caller gives it, if shorter than the gateway does. */
   timeoutMs?: number

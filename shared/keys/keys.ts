@@ -62,6 +62,23 @@ export function settings(row: ApiKey) {
   }
 }
 
+/** The settings of a key of which nothing was said. */
+export const defaultSettings: Omit<ReturnType<typeof settings>, 'name' | 'environment'> = {
+  mode: 'balanced',
+  rpm_limit: null,
+  tpm_limit: null,
+  monthly_spend_cap_usd: null,
+  model_allowlist: null,
+  scopes: '*',
+  learning: true,
+  denied_service_tiers: null,
+  provider: null,
+  own_keys: 'shared',
+  cache: null,
+  guardrails: null,
+  expires_at: null,
+}
+
 function columns(policy: KeyPolicy) {
   const cap = policy.monthly_spend_cap_usd
   return {

@@ -10,8 +10,8 @@ type Waiting = { hash: string; resolve(read: ReadPolicy | null): void; reject(er
 const maxPerStatement = 256
 
 /**
- * One statement: an ORM would spend most of the time of a cold key. It is not a named one: its columns change with the table,
- * under the connections of processes of the previous release, and poolers serve each statement by another session.
+ * One statement: an ORM would spend most of the time of a cold key. It is not a prepared one: migrations change the
+ * columns of `k.*` while processes of the previous release are connected, and poolers serve each statement by another session.
  */
 const statement = `
   SELECT k.*, o.suspended_at AS "organisation.suspended_at", o.content_mode AS "organisation.content_mode",

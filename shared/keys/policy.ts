@@ -252,7 +252,9 @@ export function allowedModels(catalog: Catalog, { allowlist }: Pick<Policy, 'all
   const { models } = catalog
   const resolved = idsByAllowlist.get(allowlist)
   if (resolved?.models === models) return resolved.ids
-  const ids = new Set([...allowlist].map(slug => catalog.find(slug)?.id ?? slug))
+  const idsOf = (slug: string) =>
+    catalog.arms.get(slug.toLowerCase())?.map(({ model }) => model) ?? [catalog.find(slug)?.id ?? slug]
+  const ids = new Set([...allowlist].flatMap(idsOf))
   idsByAllowlist.set(allowlist, { models, ids })
   return ids
 }

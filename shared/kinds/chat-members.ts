@@ -1,7 +1,4 @@
-import type { ChatRequest } from './chat.ts'
-import { alike, MemberReader, type MemberVisitor, members, Objects, type Unlisted } from './member-reader.ts'
-
-/** The members of chat messages and their parts that may be sent, and what a provider reads in each. */
+import { alike, type MemberTables, members, Objects } from './member-reader.ts'
 
 const texts = new Objects().add('text', members('type text')).add('refusal', members('type refusal'))
 const answerTexts = new Objects()
@@ -41,11 +38,5 @@ const tools = alike('type', {
   custom: alike('name description', { format: 'json' }),
 })
 
-/** Reads a request by these tables. Returns the members that may not be sent. */
-export function readChatMembers(body: ChatRequest, visitor: MemberVisitor): Unlisted[] {
-  const reader = new MemberReader(visitor)
-  reader.read('messages', body.messages, messages)
-  reader.read('prediction', body.prediction, prediction)
-  reader.read('tools', body.tools, tools)
-  return reader.unlisted
-}
+/** The members of chat messages and their parts that may be sent, and what a provider reads in each. */
+export const chatMemberTables: MemberTables = { messages, prediction, tools }

@@ -1,5 +1,4 @@
-import type { GenerateContentRequest } from './generate-content.ts'
-import { alike, type FileRule, MemberReader, type MemberVisitor, type Rule, type Unlisted } from './member-reader.ts'
+import { alike, type FileRule, type MemberTables, type Rule } from './member-reader.ts'
 
 /**
  * The members of contents and parts that may be sent, and what a provider reads in each: the types of Google's SDK
@@ -72,17 +71,4 @@ const tools = alike('', {
   computerUse: 'json',
 })
 
-type Read = Pick<GenerateContentRequest, 'contents' | 'systemInstruction' | 'tools'>
-
-/** Reads a request by these tables. Returns the members that may not be sent. */
-export function readGenerateContentMembers(
-  { contents: conversation, systemInstruction, tools: offered }: Read,
-  visitor: MemberVisitor,
-  dialect: string | null = 'generate_content',
-): Unlisted[] {
-  const reader = new MemberReader(visitor, dialect)
-  reader.read('systemInstruction', systemInstruction, contents)
-  reader.read('contents', conversation, contents)
-  reader.read('tools', offered, tools)
-  return reader.unlisted
-}
+export const generateContentMemberTables: MemberTables = { systemInstruction: contents, contents, tools }

@@ -197,12 +197,22 @@ export type GeminiAnswerPart = {
   functionCall?: { id: string; name: string; args: object }
 }
 
+/** What an answer rests on; places are in bytes of a part. Google's own have the queries, which it bills. */
+export type GeminiGrounding = {
+  webSearchQueries?: unknown
+  groundingChunks?: { web: { uri: string; title: string } }[]
+  groundingSupports?: {
+    segment: { partIndex?: number; startIndex: number; endIndex: number; text: string }
+    groundingChunkIndices: number[]
+  }[]
+}
+
 export type GeminiCandidate = {
   index: number
   content?: { role: 'model'; parts?: GeminiAnswerPart[] }
   finishReason?: string
   logprobsResult?: object
-  groundingMetadata?: { webSearchQueries?: unknown }
+  groundingMetadata?: GeminiGrounding
 }
 
 /** An answer, or an event of a streamed one. Those of Google's own API may have more. */

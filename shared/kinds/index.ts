@@ -21,7 +21,7 @@ import { type SpeechInput, speech } from './speech.ts'
 import { type TranscriptionInput, type TranscriptionOutput, transcription } from './transcription.ts'
 import { type VideoInput, video } from './video.ts'
 
-/** Synchronous kinds: request, response and stream chunk of each. */
+/** Kinds of text: the request, the answer and the stream chunk of each. Adapters call them directly. */
 export type DirectKinds = {
   chat: { request: ChatRequest; answer: ChatCompletion; chunk: ChatChunk }
   completion: { request: CompletionRequest; answer: Completion; chunk: Completion }

@@ -94,20 +94,34 @@ export type MemberVisitor = {
   object?(value: Json): void
 }
 
+/** The objects of a dialect, by the members of a request that hold them. */
+export type MemberTables = { readonly [member: string]: Objects }
+
 /**
- * Reads a request once by the tables of its dialect: reports every file that a provider reads in it, and lists the
+ * Reads a request once by the tables of its dialect: reports every file that a provider reads in it, and returns the
  * members that may not be sent. Members that are in no table pass unless they look like a file: text costs no more than
- * its bytes, which are counted, and clients use members that are newer than any table.
+ * its bytes, which are counted, and clients use members that are newer than any table. `dialect`: under which names that
+ * are in no table are noted; null = they are not.
  */
-export class MemberReader {
+export function readMembers(
+  request: object,
+  tables: MemberTables,
+  visitor: MemberVisitor,
+  dialect: string | null = null,
+): Unlisted[] {
+  const reader = new MemberReader(visitor, dialect)
+  for (const name in tables) reader.read(name, (request as Json)[name], tables[name]!)
+  return reader.unlisted
+}
+
+class MemberReader {
   readonly unlisted: Unlisted[] = []
   readonly #visitor: MemberVisitor
   readonly #dialect: string | null
   readonly #path: (string | number)[] = []
   #refused = 0
 
-  /** `dialect`: under which names that are in no table are noted; null = they are not. */
-  constructor(visitor: MemberVisitor, dialect: string | null = null) {
+  constructor(visitor: MemberVisitor, dialect: string | null) {
     this.#visitor = visitor
     this.#dialect = dialect
   }

@@ -1,11 +1,11 @@
 import {
   alike,
   type FileRule,
-  MemberReader,
+  type MemberTables,
   type MemberVisitor,
   members,
   Objects,
-  type Unlisted,
+  readMembers,
 } from './member-reader.ts'
 import type { MessagesRequest } from './messages.ts'
 
@@ -117,26 +117,13 @@ const blocks: Objects = new Objects()
 
 const messages = alike('role clear_at', { content: blocks })
 
-/**
- * Reads a request by these tables. Returns the members that may not be sent. Names that are in no table are noted under
- * `dialect`, if it is not null.
- */
-export function readMessagesMembers(
-  { messages: conversation, system, tools: offered }: Pick<MessagesRequest, 'messages' | 'system' | 'tools'>,
-  visitor: MemberVisitor,
-  dialect: string | null = 'messages',
-): Unlisted[] {
-  const reader = new MemberReader(visitor, dialect)
-  reader.read('system', system, blocks)
-  reader.read('messages', conversation, messages)
-  reader.read('tools', offered, tools)
-  return reader.unlisted
-}
+export const messagesMemberTables: MemberTables = { system: blocks, messages, tools }
 
 /** How many documents a request has that are files, wherever they are. */
 export function countDocuments(request: Pick<MessagesRequest, 'messages' | 'system' | 'tools'>): number {
   let count = 0
-  readMessagesMembers(request, { file: ({ file }) => void (count += file === 'document' ? 1 : 0) }, null)
+  const visitor: MemberVisitor = { file: ({ file }) => void (count += file === 'document' ? 1 : 0) }
+  readMembers(request, messagesMemberTables, visitor)
   return count
 }
 

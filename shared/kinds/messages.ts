@@ -220,6 +220,18 @@ export type MessagesStopReason =
   | 'refusal'
   | 'model_context_window_exceeded'
 
+/**
+ * A page that a text cites. Anthropic's own have an `encrypted_index`, by which its API finds what it quoted; those that the gateway
+ * translated have none, and `cited_text` only where the provider states it.
+ */
+export type MessagesCitation = {
+  type: 'web_search_result_location'
+  url: string
+  title: string | null
+  cited_text: string
+  encrypted_index: string
+}
+
 /** A block of an answer. Blocks of other types come from Anthropic's own API only. */
 export type MessagesAnswerBlock =
   | { type: 'text'; text: string; citations?: unknown }
@@ -246,6 +258,7 @@ export type MessagesDelta =
   | { type: 'input_json_delta'; partial_json: string }
   | { type: 'thinking_delta'; thinking: string }
   | { type: 'signature_delta'; signature: string }
+  | { type: 'citations_delta'; citation: MessagesCitation }
 
 /** An event of a streamed answer. The usage of `message_delta` is cumulative and replaces that of `message_start`. */
 export type MessageEvent =

@@ -14,6 +14,14 @@ export type ResponsesStatus = 'queued' | 'in_progress' | 'completed' | 'incomple
 /** Of an item. */
 export type ResponsesItemStatus = 'in_progress' | 'completed' | 'incomplete'
 
+/** A place of a text, and the page that it cites. */
+export type ResponsesUrlCitation = {
+  type: 'url_citation'
+  start_index: number
+  end_index: number
+  url: string
+  title: string
+}
 export type ResponsesOutputText = { type: 'output_text'; text: string; annotations: unknown[]; logprobs: unknown[] }
 export type ResponsesOutputPart = ResponsesOutputText | { type: 'refusal'; refusal: string }
 export type ResponsesReasoningText = { type: 'reasoning_text'; text: string }
@@ -131,6 +139,11 @@ export type UnnumberedResponsesEvent =
       part: ResponsesOutputPart | ResponsesReasoningText
     })
   | (AtPart & { type: 'response.output_text.delta'; delta: string; logprobs: unknown[] })
+  | (AtPart & {
+      type: 'response.output_text.annotation.added'
+      annotation_index: number
+      annotation: ResponsesUrlCitation
+    })
   | (AtPart & { type: 'response.output_text.done'; text: string; logprobs: unknown[] })
   | (AtPart & { type: 'response.refusal.delta' | 'response.reasoning_text.delta'; delta: string })
   | (AtPart & { type: 'response.refusal.done'; refusal: string })

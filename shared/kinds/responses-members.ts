@@ -1,14 +1,4 @@
-import {
-  alike,
-  type FileRule,
-  MemberReader,
-  type MemberVisitor,
-  members,
-  Objects,
-  type Rule,
-  type Unlisted,
-} from './member-reader.ts'
-import type { ResponsesRequest } from './responses.ts'
+import { alike, type FileRule, type MemberTables, members, Objects, type Rule } from './member-reader.ts'
 
 /**
  * The members of input items that may be sent, and what a provider reads in each: the input types of OpenAI's SDK
@@ -109,10 +99,4 @@ export function isListedItem(type: unknown): boolean {
   return items.knows(type)
 }
 
-/** Reads a request by these tables. Returns the members that may not be sent. */
-export function readResponsesMembers({ input, tools: offered }: ResponsesRequest, visitor: MemberVisitor): Unlisted[] {
-  const reader = new MemberReader(visitor, 'responses')
-  reader.read('input', input, items)
-  reader.read('tools', offered, tools)
-  return reader.unlisted
-}
+export const responsesMemberTables: MemberTables = { input: items, tools }

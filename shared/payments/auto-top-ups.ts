@@ -51,6 +51,27 @@ function unset(organisationId: string, nowMs: number): AutoTopUpView['settings']
   }
 }
 
+/**
+ * Turns the automatic top-ups of an organisation off, also where payments are off; its settings and its saved card stay, and a
+ * charge in flight ends as it does. Returns whether they were on.
+ */
+export async function turnOffAutoTopUp(
+  db: Database,
+  organisationId: string,
+  nowMs: number,
+  actor: Actor,
+): Promise<boolean> {
+  return db.$transaction(async tx => {
+    const before = await lockSettings(tx, organisationId, new Date(nowMs))
+    if (!before.enabled) return false
+    const data = { enabled: false, updatedAt: new Date(nowMs) }
+    await tx.autoTopUp.update({ where: { organisationId }, data })
+    const changes = { enabled: [true, false] } satisfies Record<string, [unknown, unknown]>
+    await audit(tx, { organisationId, actor, action: 'auto_top_up.changed', changes })
+    return true
+  })
+}
+
 /** What organisations set for automatic top-ups, and their saved cards; the charges are in `AutoCharges`. */
 export class AutoTopUps {
   readonly #db: Database

@@ -1,5 +1,6 @@
 import { akool } from './adapters/akool/protocol.ts'
 import { anthropic } from './adapters/anthropic/protocol.ts'
+import { bedrockMantle } from './adapters/bedrock/mantle.ts'
 import { bedrock } from './adapters/bedrock/protocol.ts'
 import { cohere } from './adapters/cohere/protocol.ts'
 import { deepgram } from './adapters/deepgram/protocol.ts'
@@ -16,6 +17,7 @@ import { replicate } from './adapters/replicate/protocol.ts'
 import { runway } from './adapters/runway/protocol.ts'
 import { sync } from './adapters/sync/protocol.ts'
 import { vertexAnthropic } from './adapters/vertex/anthropic.ts'
+import { vertexOpenAi } from './adapters/vertex/openai.ts'
 import { vertex } from './adapters/vertex/protocol.ts'
 import type { Protocol } from './contract.ts'
 
@@ -25,8 +27,10 @@ export const protocols: Readonly<Record<string, Protocol>> = {
   anthropic,
   gemini,
   bedrock,
+  bedrock_mantle: bedrockMantle,
   vertex,
   vertex_anthropic: vertexAnthropic,
+  vertex_openai: vertexOpenAi,
   fal,
   replicate,
   kling,

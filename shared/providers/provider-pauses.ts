@@ -35,6 +35,8 @@ export class ProviderPauses {
   readonly #log: Logger
   /** The paused providers, and until when; null = until resumed. */
   #paused: ReadonlyMap<string, number | null> = new Map()
+  /** Whether there are any. */
+  any = false
   #revision = 0
   #subscriber: Redis | null = null
   #timer: NodeJS.Timeout | null = null
@@ -130,5 +132,6 @@ export class ProviderPauses {
     const rows = await this.#db.providerPause.findMany({ select: { provider: true, pausedUntil: true } })
     this.#revision++
     this.#paused = new Map(rows.map(({ provider, pausedUntil }) => [provider, pausedUntil?.getTime() ?? null]))
+    this.any = rows.length > 0
   }
 }

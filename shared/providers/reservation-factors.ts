@@ -27,8 +27,9 @@ export class ReservationFactors {
   readonly #db: Database
   readonly #clock: Clock
   readonly #log: Logger
-  /** Empty most of the time. */
   #learned: ReadonlyMap<string, LearnedFactors> = new Map()
+  /** Whether there are any: most of the time there are none. */
+  any = false
   #timer: NodeJS.Timeout | null = null
 
   constructor({ db, clock, log }: { db: Database; clock: Clock; log: Logger }) {
@@ -51,7 +52,6 @@ export class ReservationFactors {
   /** The factor of a request that may be sent to any of `targets`. At least 1; from memory. */
   of(organisationId: string, targets: readonly Target[]): number {
     let factor = 1
-    if (this.#learned.size === 0) return factor
     for (const { provider, model } of targets) {
       const learned = this.#learned.get(nameOf(provider.name, model.id))
       if (learned) factor = Math.max(factor, learned.others, learned.own.get(organisationId) ?? 1)
@@ -129,6 +129,7 @@ export class ReservationFactors {
       factors.others = Math.max(factors.others, Math.min(factor, maxFactorOfOthers))
     }
     this.#learned = learned
+    this.any = learned.size > 0
   }
 
   #forgottenAt(): Date {

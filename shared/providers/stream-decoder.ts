@@ -14,9 +14,10 @@ export type NativeEvent = {
  * event reports an error or is malformed. `done`: the provider has marked the response complete; a stream that closes
  * before was truncated. `over`: the final event has arrived, in dialects that have one; nothing follows. `part`: which
  * of the call's requests an event belongs to, where there are several. `usage`: the usage so far in our shape, for kinds
- * whose chunks have another, undefined until it is whole; `promptUsage`: that of the prompt, which comes first. `end` returns the
- * last chunks of a response whose connection has closed. `passes`: whether a native event that only adds to its choices
- * can be forwarded as received; it is recorded if so, and must be pushed if not.
+ * whose chunks have another, undefined until it is whole; `promptUsage`: that of the prompt, which comes first; `webSearches`:
+ * how often the model has searched so far, where the chunks do not show it. `end` returns the last chunks of a response
+ * whose connection has closed. `passes`: whether a native event that only adds to its choices can be forwarded as
+ * received; it is recorded if so, and must be pushed if not.
  */
 export type StreamDecoder<C> = {
   push(event: SseEvent, part?: number): C[]
@@ -24,6 +25,7 @@ export type StreamDecoder<C> = {
   readonly over?: boolean
   readonly usage?: Usage | undefined
   readonly promptUsage?: Usage | undefined
+  readonly webSearches?: number | undefined
   end?(): C[]
   passes?(event: NativeEvent): boolean
 }

@@ -9,7 +9,7 @@ import { servesResponses } from '../catalog/traits.ts'
 import { uncompressed } from '../io/content-coding.ts'
 import { type Dispatcher, type Exchange, exchange, type ResponseSink, type Timeouts } from '../io/http.ts'
 import type { Sealer } from '../io/sealer.ts'
-import { openSocket, type SocketAddress, SocketRefused, SocketTimeout, type WebSocket } from '../io/socket.ts'
+import type { WebSocket } from '../io/socket.ts'
 import type { OwnKey, OwnKeys } from '../keys/own-keys.ts'
 import { type ChatRequest, hasFunctions } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds, QueuedKind, SyncKind } from '../kinds/index.ts'
@@ -17,6 +17,7 @@ import type { ResponsesRequest } from '../kinds/responses.ts'
 import type { Credential, OwnAccount } from './access.ts'
 import { chat as unfittedChat } from './adapters/openai/chat.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
+import { connectSession } from './connect-session.ts'
 import { authHeader, authorize, Connections, CredentialSelector, exchangeAuthorized } from './connections.ts'
 import type {
   DirectAdapter,
@@ -33,7 +34,6 @@ import { openConnection } from './open-connection.ts'
 import { OwnAccounts, takesOwnKeys } from './own-accounts.ts'
 import { isRewritten } from './profile/fit-chat.ts'
 import { protocols } from './protocols.ts'
-import { ProviderError } from './provider-error.ts'
 import { type ProviderPauses, pausedCooldownMs } from './provider-pauses.ts'
 import type { RealtimeAdapter } from './realtime-contract.ts'
 import { sandboxCatalog } from './sandbox/media/avatars.ts'
@@ -96,7 +96,7 @@ export class Upstreams {
   readonly #config: Config
   readonly #timeouts: Timeouts
   readonly #health: Health
-  readonly #pauses: Pick<ProviderPauses, 'isPaused' | 'revision'>
+  readonly #pauses: Pick<ProviderPauses, 'any' | 'isPaused' | 'revision'>
   readonly #clock: Clock
   readonly #connections: Connections
   readonly #credentials: CredentialSelector
@@ -109,7 +109,7 @@ export class Upstreams {
     catalog: Catalog
     config: Config
     health: Health
-    pauses: Pick<ProviderPauses, 'isPaused' | 'revision'>
+    pauses: Pick<ProviderPauses, 'any' | 'isPaused' | 'revision'>
     sandbox: Dispatcher
     clock: Clock
     sealer: Sealer
@@ -238,6 +238,7 @@ export class Upstreams {
 
   /** Whether an operator has paused a provider, or the region of one. */
   isPaused(provider: string): boolean {
+    if (!this.#pauses.any) return false
     if (this.#pauses.isPaused(provider)) return true
     if (!provider.includes('/')) return false
     return valueFor(provider, name => this.#pauses.isPaused(name) || undefined) ?? false
@@ -424,33 +425,4 @@ function directAdapter<K extends DirectKind>(
     kind === 'responses' && !(isNative && hasFormat && takesResponses(target, body as ResponsesRequest))
   if (isTranslated && chat) return responsesOverChat(chat)
   return direct[kind]
-}
-
-/**
- * Opens a session's socket; `protocol` classifies its failures. Rejects with a ProviderError, or the signal's reason
- * once it is aborted.
- */
-async function connectSession(
-  address: SocketAddress,
-  protocol: Pick<Protocol, 'failure'> | null,
-  signal: AbortSignal,
-): Promise<WebSocket> {
-  try {
-    return await openSocket(address, signal)
-  } catch (error) {
-    if (signal.aborted) throw error
-    throw failureOf(error as Error, protocol)
-  }
-}
-
-function failureOf(cause: Error, protocol: Pick<Protocol, 'failure'> | null): ProviderError {
-  if (cause instanceof SocketTimeout)
-    return new ProviderError('timeout', 'the provider did not open the session in time', { cause })
-  if (!(cause instanceof SocketRefused))
-    return new ProviderError('connection', 'the connection to the provider failed', { cause })
-  const { status, headers, body } = cause
-  // A success status without an upgrade is a failure too.
-  if (!protocol || status < 400)
-    return new ProviderError('invalid_response', 'the provider did not open the session', { status, cause })
-  return protocol.failure(status, headers, body)
 }

@@ -51,7 +51,8 @@ export function sessionTargets(
     targets: model =>
       upstreams
         .targets(model, policy.environment, policy.ownKeys)
-        .filter(target => canPriceSession(target.deployment.price) && upstreams.realtime(target, policy.environment)),
+        .filter(target => canPriceSession(target.deployment.price) && upstreams.realtime(target, policy.environment))
+        .filter(({ deployment }) => intent === null || deployment.traits?.transcription),
     check: model => checkIntent(model, intent),
     preferences: preferencesOf(policy.provider, undefined),
     marginPpm: config.marginPpm,
@@ -66,7 +67,7 @@ export function sessionTargets(
 
 /** A transcription session belongs to the provider; the model only determines its reservation. */
 function checkIntent({ id, providers }: ModelRow, intent: SessionRequest['intent']): void {
-  if (intent === null || providers.every(({ traits }) => traits?.transcription)) return
+  if (intent === null || providers.some(({ traits }) => traits?.transcription)) return
   const message = `\`${id}\` has no sessions that only write down what is said: leave \`intent\` out, or leave \`model\` out to have one that can.`
   throw new GatewayError('unsupported_capability', message, { param: 'intent' })
 }

@@ -23,7 +23,7 @@ const taskNames: Record<RatedTask, string> = {
 
 /** A sentence that explains the first target of a routing decision. */
 export function reasonOf(
-  { mode, task, difficulty, compared, request, preferences, overflow, arm }: RoutingContext,
+  { mode, task, difficulty, compared, request, preferences, overflow, arm, draw }: RoutingContext,
   { auto, slug, sort }: ModelSelector,
   chosen: readonly Option[],
   sticky: { model: string; provider: string; madeState?: true } | null,
@@ -38,7 +38,9 @@ export function reasonOf(
   const usd = `$${(costNano / 1e9).toPrecision(2)}`
   const isSticky = sticky?.model === model.id && sticky.provider === provider.name
   const place = `${model.id} at ${provider.name}`
-  const prefix = slug === request.model ? '' : `fallback, as ${fallbackReason(request.model, overflow !== null)}; `
+  const share = draw && `the alias ${draw.name} gives ${draw.percent} % of its requests to ${draw.model}; `
+  const fallback = slug === request.model ? '' : `fallback, as ${fallbackReason(request.model, overflow !== null)}; `
+  const prefix = (share ?? '') + fallback
   const cooldownSuffix =
     figures.cooldownMs > 0
       ? ` Every provider is in cooldown; ${place} is available first, in ${formatSeconds(figures.cooldownMs)}.`

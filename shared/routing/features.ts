@@ -4,10 +4,10 @@ import type { ModelRow } from '../catalog/schema.ts'
 import type { DocumentSize } from '../io/media/pdf.ts'
 import { asksFor1hCache } from '../kinds/cache-marks.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
-import { readChatMembers } from '../kinds/chat-members.ts'
+import { chatMemberTables } from '../kinds/chat-members.ts'
 import type { CompletionRequest } from '../kinds/completion.ts'
 import type { EmbeddingRequest } from '../kinds/embedding.ts'
-import type { FileKind, FileRule, Unlisted } from '../kinds/member-reader.ts'
+import { type FileKind, type FileRule, readMembers, type Unlisted } from '../kinds/member-reader.ts'
 import { difficultyOf } from './difficulty.ts'
 import { lastTextOf } from './last-text.ts'
 
@@ -32,12 +32,14 @@ export type Features = {
   voice: boolean
   tools: boolean
   /** Whether a cache mark asks for one hour, whose writes may have a price of their own. */
-  cache1h: boolean
+  cache1h(): boolean
   jsonSchema: boolean
   jsonObject: boolean
   logprobs: boolean
   /** Whether it says how the model is to search the web by itself; absent = it does not. */
   searchOptions?: boolean
+  /** Whether a model that searches by itself is not to search. */
+  disablesSearch?: boolean
   /** The searches of the web by the provider's own tool; absent = it is not asked for. */
   webSearches?: WebSearches
   /**
@@ -77,6 +79,11 @@ type Asked = { webSearches: WebSearches }
 /** Tokens that the results of one search usually add to the prompt. */
 const resultTokens = 5_000
 
+/** Whether a request says in which JSON its answer is to be. */
+export function asksForFormat({ jsonSchema, jsonObject }: Features): boolean {
+  return jsonSchema || jsonObject
+}
+
 /** The searches of a request, whose prompt is read again after each as `promptTokens`; null for none. */
 export function webSearchesOf(max: number, promptTokens: number, nativeOnly: boolean): Asked | null {
   if (max === 0) return null
@@ -90,7 +97,7 @@ export const messageOverhead = 64
 /** The features of a chat request whose JSON body has `bodyBytes` bytes. */
 export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
   const found = new FoundFiles()
-  const unlisted = readChatMembers(body, found)
+  const unlisted = readMembers(body, chatMemberTables, found)
   const textBytes = found.textBytes(bodyBytes)
   const { earlierSounds, reasoningCharacters } = earlierIn(body)
   // Providers count reasoning of earlier turns little or not at all.
@@ -109,11 +116,12 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
     outputs: { image: outputs.includes('image'), audio: outputs.includes('audio') },
     voice: body.audio != null,
     tools,
-    cache1h: asksFor1hCache(body),
+    cache1h: () => asksFor1hCache(body),
     jsonSchema: body.response_format?.type === 'json_schema',
     jsonObject: body.response_format?.type === 'json_object',
     logprobs: body.logprobs === true,
     ...(body.web_search_options && { searchOptions: true }),
+    ...((body as { disable_search?: unknown }).disable_search === true && { disablesSearch: true }),
     signedThinking: false,
     ...(unlisted.length > 0 && { unlisted }),
     // Only `auto` reads it. Not a getter: V8 creates and keeps a hidden class for each object literal with a getter.
@@ -121,6 +129,9 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
     lastText: () => lastTextOf(body.messages),
   }
 }
+
+/** Of requests without cache marks. */
+export const noMarks = () => false
 
 function hasFormat({ response_format: format }: ChatRequest): boolean {
   return format !== undefined && format.type !== 'text'
@@ -168,7 +179,7 @@ function plain(bodyBytes: number, prompts: readonly Prompt[]): Features {
     outputs: { image: false, audio: false },
     voice: false,
     tools: false,
-    cache1h: false,
+    cache1h: noMarks,
     jsonSchema: false,
     jsonObject: false,
     logprobs: false,

@@ -1,9 +1,10 @@
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
 import { type GenerateContentRequest, type GenerationConfig, geminiTexts } from '../kinds/generate-content.ts'
-import { readGenerateContentMembers } from '../kinds/generate-content-members.ts'
+import { generateContentMemberTables } from '../kinds/generate-content-members.ts'
+import { type MemberVisitor, readMembers } from '../kinds/member-reader.ts'
 import { usualWebSearches } from '../kinds/web-search.ts'
 import { difficultyOf } from './difficulty.ts'
-import { type Features, FoundFiles, messageOverhead, toolOverhead, webSearchesOf } from './features.ts'
+import { type Features, FoundFiles, messageOverhead, noMarks, toolOverhead, webSearchesOf } from './features.ts'
 import { lastTextOf } from './last-text.ts'
 
 /** The features of a request in Google's form whose JSON body has `bodyBytes` bytes. */
@@ -11,12 +12,13 @@ export function generateContentFeatures(body: GenerateContentRequest, bodyBytes:
   const found = new FoundFiles()
   /** Characters of thought signatures, which count little or not at all. */
   let signatureCharacters = 0
-  const unlisted = readGenerateContentMembers(body, {
+  const visitor: MemberVisitor = {
     file: (rule, characters) => found.file(rule, characters),
     object({ thoughtSignature: state }) {
       if (typeof state === 'string') signatureCharacters += state.length
     },
-  })
+  }
+  const unlisted = readMembers(body, generateContentMemberTables, visitor, 'generate_content')
   const config = body.generationConfig ?? {}
   const textBytes = found.textBytes(bodyBytes)
   const promptTokensEstimate = Math.ceil(Math.max(0, textBytes - signatureCharacters) / 4) + found.tokensEstimate
@@ -38,7 +40,7 @@ export function generateContentFeatures(body: GenerateContentRequest, bodyBytes:
     outputs: { image: outputs.has('image'), audio: outputs.has('audio') },
     voice: config.speechConfig != null,
     tools,
-    cache1h: false,
+    cache1h: noMarks,
     ...format,
     logprobs: config.responseLogprobs === true,
     ...webSearchesOf(offered.some(({ googleSearch }) => googleSearch) ? usualWebSearches : 0, 0, false),

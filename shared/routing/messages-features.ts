@@ -1,5 +1,6 @@
 import { asksFor1hCache } from '../kinds/cache-marks.ts'
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
+import { type MemberVisitor, readMembers } from '../kinds/member-reader.ts'
 import {
   isBlock,
   type MessagesBlock,
@@ -7,7 +8,7 @@ import {
   type MessagesResultBlock,
   outputFormatOf,
 } from '../kinds/messages.ts'
-import { readMessagesMembers } from '../kinds/messages-members.ts'
+import { messagesMemberTables } from '../kinds/messages-members.ts'
 import { maxWebSearches } from '../kinds/web-search.ts'
 import { isEnvelope } from '../providers/toolkit/reasoning-envelope.ts'
 import { difficultyOf } from './difficulty.ts'
@@ -18,13 +19,14 @@ import { lastTextOf } from './last-text.ts'
 export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Features {
   const found = new FoundFiles()
   let signedThinking = false
-  const unlisted = readMessagesMembers(body, {
+  const visitor: MemberVisitor = {
     file: (rule, characters) => found.file(rule, characters),
     object({ type, signature, data }) {
       if (type === 'thinking') signedThinking ||= isForeign(signature)
       else if (type === 'redacted_thinking') signedThinking ||= isForeign(data)
     },
-  })
+  }
+  const unlisted = readMembers(body, messagesMemberTables, visitor, 'messages')
   const textBytes = found.textBytes(bodyBytes)
   const promptTokensEstimate = Math.ceil(textBytes / 4) + found.tokensEstimate
   const tools = (body.tools?.length ?? 0) > 0
@@ -44,7 +46,7 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
     outputs: { image: false, audio: false },
     voice: false,
     tools,
-    cache1h: asksFor1hCache(body),
+    cache1h: () => asksFor1hCache(body),
     jsonSchema,
     jsonObject: false,
     logprobs: false,

@@ -12,6 +12,7 @@ import { type Figures, unknownFigures } from '../providers/health.ts'
 import { parametersAmong } from '../providers/toolkit/request-fields.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
+import type { AliasDraw } from './alias-arms.ts'
 import type { Features } from './features.ts'
 import { type ExpectedUse, estimateNano, keepTier, priceStepsAt, targetOf, withoutServedTier } from './pricing.ts'
 import {
@@ -29,7 +30,10 @@ import { type Rated, secondsOf } from './score.ts'
 import type { Task } from './task.ts'
 
 /** What routing reads of a key's policy. */
-export type RoutingPolicy = Pick<Policy, 'environment' | 'mode' | 'allowlist' | 'deniedTiers' | 'provider' | 'ownKeys'>
+export type RoutingPolicy = Pick<
+  Policy,
+  'environment' | 'mode' | 'allowlist' | 'deniedTiers' | 'provider' | 'ownKeys' | 'keyId'
+>
 
 /** A request body, of which the router reads the model and the routing fields. */
 export type RoutingRequest = DirectKinds[DirectKind]['request'] & {
@@ -90,6 +94,8 @@ export type RoutingContext = {
   readonly seed: string
   /** The provider of the first model with one that weights drew; null = none. */
   arm: Arm | null
+  /** The model that was drawn for an alias which several share; null = the request names none. */
+  readonly draw: AliasDraw | null
   /** Whether targets are considered that lack the format of the answer, which is asked for in another way. */
   emulatesFormat: boolean
   /** Whether every dialect can express the request, once a dialect has been checked for it. */

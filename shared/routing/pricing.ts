@@ -27,8 +27,10 @@ import {
 import type { Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
-import type { MaxCost } from '../wallet/admission.ts'
+import type { ReservationFactors } from '../providers/reservation-factors.ts'
+import type { MaxCost, Reservation } from '../wallet/admission.ts'
 import { type Features, type PromptMedia, type WebSearches, webSearchesOf } from './features.ts'
+import type { OutputHistory } from './output-history.ts'
 
 const million = 1_000_000n
 /** Assumed output when the request sets no limit, and the maximum assumed output when it does. */
@@ -107,8 +109,8 @@ function listedPico(price: TokenPrice, usage: Usage): bigint {
 }
 
 /** What the number of searches of the web depends on. */
-type Searching = Pick<Features, 'webSearches' | 'textTokensBound'>
-type Bounded = Pick<Features, 'textTokensBound' | 'media' | 'prompts' | 'webSearches' | 'toolReads'>
+type Searching = Pick<Features, 'webSearches' | 'textTokensBound' | 'disablesSearch'>
+type Bounded = Searching & Pick<Features, 'media' | 'prompts' | 'toolReads'>
 
 type Stated = Searching & Pick<Features, 'media' | 'prompts' | 'choices' | 'toolReads' | 'extendsPrompt'>
 
@@ -179,11 +181,21 @@ export function promptTokensBound(features: Bounded, target: Target): number {
 }
 
 /** The web searches that a target may make: its own, or those that the request asks for, all or none (null). */
-function webSearchesAt(target: Target, { webSearches: asked, textTokensBound }: Searching): WebSearches | null {
-  const own = target.deployment.traits?.web_searches
-  if (own !== undefined) return webSearchesOf(own, textTokensBound, false)!.webSearches
+function webSearchesAt(target: Target, features: Searching): WebSearches | null {
+  const { webSearches: asked } = features
+  const own = ownSearches(target, features)
+  if (own !== null) return webSearchesOf(own, features.textTokensBound, false)?.webSearches ?? null
   if (asked === undefined || !hasWebSearchPrice(target.deployment)) return null
   return asked.nativeOnly && !servesResponses(target) ? null : asked
+}
+
+/** The most searches of a model that searches by itself; null for others. */
+export function ownSearches(
+  { deployment }: Target,
+  { disablesSearch }: Pick<Features, 'disablesSearch'>,
+): number | null {
+  const own = deployment.traits?.web_searches
+  return own === undefined ? null : disablesSearch ? 0 : own
 }
 
 /** Whether a target may read more than the request, so that no bound covers its prompt. */
@@ -239,6 +251,53 @@ export function maxCostOf(targets: readonly Target[], features: Features, genera
   const minTokens = explicit ? outputTokens : 1
   const cost = { fixedNano, picoPerOutputToken, outputTokens }
   return { estimatedTokens, ...cost, explicit, minTokens, likelyTokens: 0, factor: 1 }
+}
+
+/** A wallet that cannot pay an explicit limit lowers it, but not below this number of tokens. */
+const minLimitTokens = 4_096
+
+/** What the reservation of a chat run depends on beside its targets. `bulk`: null for a live request. */
+type ChatRun = { bulk: object | null; features: Features; stream: boolean }
+
+/** What earlier requests have shown. */
+type Learned = { outputHistory: OutputHistory; reservationFactors: Pick<ReservationFactors, 'any' | 'of'> }
+
+/**
+ * The maximum cost of a chat run at its targets. Unlike bulk work, a live request with a large limit is served by a
+ * small wallet: the limit is lowered to what the wallet can pay, and a stream reserves the output that is likely, and
+ * the rest while it runs. docs/decisions/likely-output.md
+ */
+export function maxCostOfRun(
+  { outputHistory, reservationFactors }: Learned,
+  { keyId, organisationId }: Pick<Policy, 'keyId' | 'organisationId'>,
+  run: ChatRun,
+  targets: readonly Target[],
+  marginPpm: bigint,
+): MaxCost {
+  const maxCost = maxCostOf(targets, run.features, marginPpm)
+  if (reservationFactors.any) maxCost.factor = reservationFactors.of(organisationId, targets)
+  if (run.bulk !== null || maxCost.outputTokens <= minLimitTokens) return maxCost
+  if (maxCost.explicit) maxCost.minTokens = minLimitTokens
+  if (isExtensible(run)) maxCost.likelyTokens = outputHistory.likelyTokens(keyId, targets[0]!.model.id)
+  return maxCost
+}
+
+/**
+ * Whether output of a chat run can be reserved while it is delivered. The tokens of sound and images cannot be told from
+ * what was delivered. A small limit is reserved as a whole.
+ */
+export function isExtensible({ bulk, features: { maxTokens, outputs }, stream }: ChatRun): boolean {
+  const isLarge = maxTokens === null || maxTokens > minLimitTokens
+  return stream && isLarge && bulk === null && !outputs.audio && !outputs.image
+}
+
+/** Whether a reservation covers all that a call to a target can cost, so that nothing is reserved while it runs. */
+export function coversCall(
+  { reservedTokens, outputTokens }: Pick<Reservation, 'reservedTokens' | 'outputTokens'>,
+  target: Target,
+  features: Features,
+): boolean {
+  return reservedTokens === outputTokens && !reasonsBesideLimit(target) && !mayExtendPrompt(target, features)
 }
 
 /** The maximum provider cost of a request's web searches at a target, in pico-dollars. */

@@ -160,19 +160,29 @@ export type Arm = { provider: string; percent: number }
  */
 export function drawArm(names: readonly string[], weights: ReadonlyMap<string, number>, seed: string): Arm | null {
   const keys = names.map(provider => valueFor(canonicalName(provider), name => (weights.has(name) ? name : undefined)))
-  let drawn: { provider: string; weight: number; distance: number } | null = null
-  let total = 0
-  for (const [index, provider] of names.entries()) {
+  const choices = names.flatMap((name, index) => {
     const key = keys[index]
-    if (key === undefined) continue
     // The regions of a cloud share the weight of its name.
-    const weight = weights.get(key)! / keys.filter(one => one === key).length
+    return key === undefined ? [] : { name, weight: weights.get(key)! / keys.filter(one => one === key).length }
+  })
+  const drawn = drawWeighted(choices, seed)
+  return drawn && { provider: drawn.name, percent: drawn.percent }
+}
+
+/** Draws one of several names by weight, as `drawArm` does. */
+export function drawWeighted(
+  choices: readonly { name: string; weight: number }[],
+  seed: string,
+): { name: string; percent: number } | null {
+  let drawn: { name: string; weight: number; distance: number } | null = null
+  let total = 0
+  for (const { name, weight } of choices) {
     if (weight === 0) continue
     total += weight
-    const distance = -Math.log(fractionOf(`${seed}\n${provider}`)) / weight
-    if (!drawn || distance < drawn.distance) drawn = { provider, weight, distance }
+    const distance = -Math.log(fractionOf(`${seed}\n${name}`)) / weight
+    if (!drawn || distance < drawn.distance) drawn = { name, weight, distance }
   }
-  return drawn && { provider: drawn.provider, percent: Math.round((drawn.weight / total) * 10_000) / 100 }
+  return drawn && { name: drawn.name, percent: Math.round((drawn.weight / total) * 10_000) / 100 }
 }
 
 const hashBytes = 6

@@ -1,4 +1,5 @@
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
+import { type MemberVisitor, readMembers } from '../kinds/member-reader.ts'
 import {
   asksToManageContext,
   compactionThreshold,
@@ -7,11 +8,11 @@ import {
   type ResponsesPart,
   type ResponsesRequest,
 } from '../kinds/responses.ts'
-import { readResponsesMembers } from '../kinds/responses-members.ts'
+import { responsesMemberTables } from '../kinds/responses-members.ts'
 import { declaredTools, isClientSearch } from '../kinds/responses-tools.ts'
 import { webSearchLimit } from '../kinds/web-search.ts'
 import { difficultyOf } from './difficulty.ts'
-import { type Features, FoundFiles, messageOverhead, toolOverhead, webSearchesOf } from './features.ts'
+import { type Features, FoundFiles, messageOverhead, noMarks, toolOverhead, webSearchesOf } from './features.ts'
 import { lastTextOf } from './last-text.ts'
 
 /** The features of a Responses request whose JSON body has `bodyBytes` bytes. */
@@ -19,12 +20,13 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
   const found = new FoundFiles()
   /** Characters of encrypted reasoning, which providers count little or not at all. */
   let reasoningCharacters = 0
-  const unlisted = readResponsesMembers(body, {
+  const visitor: MemberVisitor = {
     file: (rule, characters) => found.file(rule, characters),
     object({ type, encrypted_content: state }) {
       if (type === 'reasoning' && typeof state === 'string') reasoningCharacters += state.length
     },
-  })
+  }
+  const unlisted = readMembers(body, responsesMemberTables, visitor, 'responses')
   const textBytes = found.textBytes(bodyBytes)
   const promptTokensEstimate = Math.ceil(Math.max(0, textBytes - reasoningCharacters) / 4) + found.tokensEstimate
   const tools = declaredTools(body).some(({ tool }) => callableTools.has(tool.type) || isClientSearch(tool))
@@ -47,7 +49,7 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
     outputs: { image: false, audio: false },
     voice: false,
     tools,
-    cache1h: false,
+    cache1h: noMarks,
     jsonSchema,
     jsonObject,
     ...webSearchesOf(webSearchLimit(body), promptTokensEstimate + toolOverhead, true),

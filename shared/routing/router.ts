@@ -7,6 +7,7 @@ import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import { isOwnKeyId } from '../providers/own-accounts.ts'
 import { type Candidate, maxCandidates } from '../wallet/routing-record.ts'
+import { type AliasDraw, servedBy, withDrawnModels } from './alias-arms.ts'
 import { listAvailableOptions, listEligibleModels } from './available-options.ts'
 import { reasonOf, topCandidates } from './explain.ts'
 import { type Features, type UnmetRequirement, unmetRequirement } from './features.ts'
@@ -52,6 +53,8 @@ export type Decision = {
   overflow: GatewayError | null
   /** The provider that the weights of the key's policy drew, and its share in percent; absent without weights. */
   arm?: Arm
+  /** The alias that the request names, and which of the models that share it serves; absent for other names. */
+  alias?: AliasDraw
 }
 
 /** Maximum targets of a request including the first, and maximum targets of one named model. */
@@ -77,6 +80,8 @@ type RoutingQuery = {
   learned?: QualityOffsets | null
   /** By which weights draw: the session, so that it stays with its share, or a name of the request alone. */
   seed?: string
+  /** By which an alias draws its model; without it, the caller does. */
+  session?: string | null
 }
 
 /**
@@ -86,11 +91,13 @@ type RoutingQuery = {
  * can serve it now.
  */
 export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Explain = 'no'): Decision {
-  const { policy, kind, request, features, sticky = null, learned = null } = query
+  const { policy, kind, features, sticky = null, learned = null } = query
+  const split = inputs.catalog.arms.size > 0 ? withDrawnModels(inputs.catalog, query) : null
+  const { request, draw } = split ?? { request: query.request, draw: null }
   assertTierAllowed(policy, features)
   const mode = request.mode ?? policy.mode
   const preferences = policy.provider || request.provider ? preferencesOf(policy.provider, request.provider) : null
-  const only = explain === 'no' ? onlyTarget(inputs, { ...query, preferences }) : null
+  const only = explain === 'no' && !draw ? onlyTarget(inputs, { ...query, preferences }) : null
   if (only) return { mode, reason: '', targets: [only], candidates: [], overflow: null }
   const context: RoutingContext = {
     inputs,
@@ -111,10 +118,12 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
     considered: [],
     seed: query.seed ?? '',
     arm: null,
+    draw,
     emulatesFormat: true,
   }
   const options: Option[] = []
   const selectors = new Map<ModelRow, ModelSelector>()
+  let refusal: GatewayError | null = null
   for (const slug of request.models ? new Set([request.model, ...request.models]) : [request.model]) {
     try {
       const selector = preferredSelector(parseModelSelector(inputs.catalog, slug, kind), preferences)
@@ -128,17 +137,20 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
       if (!(error instanceof GatewayError)) throw error
       // A fallback model that cannot accept the request is skipped; the first model's error is reported.
       if (slug !== request.model) continue
-      if (error.code !== 'context_length_exceeded') throw error
-      context.overflow = error
+      if (error.code === 'context_length_exceeded') context.overflow = error
+      // The other models of an alias serve what the drawn one cannot.
+      else if (draw) refusal = error
+      else throw error
     }
   }
   if (preferences && request.models) joinModels(options, preferences)
   const { overflow } = context
-  if (options.length === 0) throw overflow ?? noTargetError(context)
+  if (options.length === 0) throw overflow ?? refusal ?? noTargetError(context)
   const chosen = excludeCoolingDown(context, keepTier(options, features)).slice(0, maxTargets)
   const targets = chosen.map(({ target }) => target)
   const arm = context.arm && targets[0]!.provider.name === context.arm.provider ? { arm: context.arm } : {}
-  if (explain === 'no') return { mode, reason: '', targets, candidates: [], overflow, ...arm }
+  const drawn = { ...arm, ...(draw && servedBy(draw, inputs.catalog.arms, targets[0]!.model.id)) }
+  if (explain === 'no') return { mode, reason: '', targets, candidates: [], overflow, ...drawn }
   const reason = reasonOf(context, selectors.get(targets[0]!.model)!, chosen, sticky)
   return {
     mode,
@@ -146,7 +158,7 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
     targets,
     candidates: topCandidates(context, chosen, explain === 'log' ? maxCandidates : Number.POSITIVE_INFINITY),
     overflow,
-    ...arm,
+    ...drawn,
   }
 }
 

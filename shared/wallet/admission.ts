@@ -246,7 +246,7 @@ export class Admission {
     const head = { nowMs: this.#clock.now(), instance: this.instance, maxDurationMs: this.#deadlineMs, maxBacklog }
     let replies: Reply[]
     try {
-      const values = { ...head, ...this.#accounts.generations.of(shard), requests: requests.map(argumentsOf) }
+      const values = { ...head, ...this.#accounts.generations.known[shard.index]!, requests: requests.map(argumentsOf) }
       replies = (await this.#scripts.admit(values, shard)) as Reply[]
     } catch (error) {
       for (const request of requests) {

@@ -103,10 +103,9 @@ async function checkTotals(db: Database, redis: Redis, nowMs: number): Promise<I
     for await (const [{ tag }, page] of scanShards(redis, pattern)) {
       const keys = page.filter(key => !seen.has(tag + key) && seen.add(tag + key))
       const posted = await readPosted(db, keys, nowMs)
-      for (const key of keys) {
-        const found = await redis.hgetall(tag + key)
-        breaches.push(...compareTotals(tag + key, found, sums.get(tag + key), posted.get(key), nowMs))
-      }
+      const found = await readHashes(redis, tag, keys)
+      for (const [i, key] of keys.entries())
+        breaches.push(...compareTotals(tag + key, found[i]!, sums.get(tag + key), posted.get(key), nowMs))
     }
   }
   for (const [key, { unposted, reserved }] of sums)
@@ -114,6 +113,17 @@ async function checkTotals(db: Database, redis: Redis, nowMs: number): Promise<I
       breaches.push(`${key}: is missing, should have ${unposted} unposted, ${reserved} reserved, in nano-dollars`)
   const name = 'Redis’ wallets and spends agree with the stream, the open reservations and Postgres'
   return { name, checked: seen.size, breaches: breaches.slice(0, invariants.maxBreaches) }
+}
+
+/** Reads hashes of one shard, in their order. */
+async function readHashes(redis: Redis, tag: string, keys: string[]): Promise<Record<string, string>[]> {
+  const pipeline = redis.pipeline()
+  for (const key of keys) pipeline.hgetall(tag + key)
+  const replies = (await pipeline.exec()) ?? []
+  return replies.map(([error, fields]) => {
+    if (error) throw error
+    return fields as Record<string, string>
+  })
 }
 
 function compareTotals(

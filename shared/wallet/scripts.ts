@@ -1,4 +1,4 @@
-import { defineScript } from '../io/lua-script.ts'
+import { bindScript, defineScript } from '../io/lua-script.ts'
 import type { Redis } from '../io/redis.ts'
 import { type Shard, type Shards, shardsOf } from '../io/redis-shards.ts'
 
@@ -143,13 +143,13 @@ export function loadScripts(redis: Redis): Scripts {
   const shards = shardsOf(redis)
   return {
     shards,
-    admit: (values, { tag } = shards.only) => admit(redis, values, tag),
-    settle: (values, { tag } = shards.only) => settle(redis, values, tag),
-    post: (values, { tag } = shards.only) => post(redis, values, tag),
-    forget: (values, { tag } = shards.only) => forget(redis, values, tag),
-    sweep: (values, { tag } = shards.only) => sweep(redis, values, tag),
-    hold: (values, { tag } = shards.only) => hold(redis, values, tag),
-    beat: (values, { tag } = shards.only) => beat(redis, values, tag),
-    generation: (values, { tag } = shards.only) => generation(redis, values, tag),
+    admit: bindScript(admit, redis, shards),
+    settle: bindScript(settle, redis, shards),
+    post: bindScript(post, redis, shards),
+    forget: bindScript(forget, redis, shards),
+    sweep: bindScript(sweep, redis, shards),
+    hold: bindScript(hold, redis, shards),
+    beat: bindScript(beat, redis, shards),
+    generation: bindScript(generation, redis, shards),
   }
 }

@@ -26,6 +26,8 @@ export class StoreGenerations {
   readonly #scripts: Scripts
   readonly #onRestored: () => void
   readonly #known: StoreGeneration[]
+  /** What this process knows, by the index of the shard; Redis compares it with each admission. */
+  readonly known: readonly Readonly<StoreGeneration>[]
   readonly #comparing = new Map<Shard, Promise<void>>()
 
   /** `onRestored`: called when this process is the one to notice it. */
@@ -35,11 +37,7 @@ export class StoreGenerations {
     this.#onRestored = options.onRestored
     // No Redis has this number: nothing is admitted before the stores were compared.
     this.#known = options.scripts.shards.all.map(() => ({ atLeast: never, validSince: 0 }))
-  }
-
-  /** What this process knows; Redis compares it with each admission. */
-  of({ index }: Shard): StoreGeneration {
-    return this.#known[index]!
+    this.known = this.#known
   }
 
   /** Compares the stores, once for all concurrent calls. Throws what they throw. */
@@ -58,7 +56,7 @@ export class StoreGenerations {
   }
 
   async #compare(shard: Shard): Promise<void> {
-    const known = this.of(shard)
+    const known = this.#known[shard.index]!
     const isFirst = known.atLeast === never
     let state = await this.#count(shard, { atLeast: isFirst ? 0 : known.atLeast, advanceAfterMs })
     const isKnown = !isFirst && state.validSince === known.validSince

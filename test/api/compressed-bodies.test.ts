@@ -200,5 +200,5 @@ test('200 for compressed forms, 400 for damaged ones, 413 by the limit of the fi
   const whole = gzipSync(form)
   await answersError(t, await send('gzip', whole.subarray(0, -1)), 'invalid_request', 'content-encoding')
   await answersError(t, await send('compress', whole), 'unsupported_media_type')
-  t.deepEqual(gunzipSync(whole), form)
+  t.true(gunzipSync(whole).equals(form))
 })

@@ -215,7 +215,11 @@ test('reserved: no usage of the classes in play costs more than the dearest rate
       const { unit: _, ...upper } = base
       const price: TokenPrice = { ...lower, above: { tokens: 200_000, ...upper } }
       const usage = report({ ...c, ...(media ? {} : notUsed), ...(cache1h ? {} : { write1h: 0 }) })
-      const max = maxTokenRates(price, { ...(media ? audioAndImages : {}), cache1h }, usage.prompt_tokens)
+      const max = maxTokenRates(
+        price,
+        { ...(media ? audioAndImages : {}), cache1h: () => cache1h },
+        usage.prompt_tokens,
+      )
       const ceiling = BigInt(usage.prompt_tokens) * max.input + BigInt(usage.completion_tokens) * max.output
       return tokenCost(price, usage) <= ceiling
     }),

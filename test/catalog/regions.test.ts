@@ -89,6 +89,10 @@ test('the hosts and prices of locations, and only those that have a price', t =>
   t.is(url('vertex/us-east5/anthropic'), 'https://us-east5-aiplatform.googleapis.com/v1/projects/p/locations/us-east5')
   t.is(url('vertex/express'), 'https://aiplatform.googleapis.com/v1beta1')
   t.false(providers.has('vertex/express/anthropic'))
+  t.is(
+    url('vertex/us-east5/openai'),
+    'https://us-east5-aiplatform.googleapis.com/v1/projects/p/locations/us-east5/endpoints/openapi',
+  )
   const at = (model: string) => offersOf(env, model).filter(([provider]) => namesProvider('vertex', String(provider)))
   t.deepEqual(
     at('gemini-3.1-pro-preview').map(([provider]) => provider),
@@ -98,6 +102,10 @@ test('the hosts and prices of locations, and only those that have a price', t =>
     at('claude-haiku-4-5').map(([, , input]) => input),
     ['1', '1.1', '1.1'],
   )
+  t.deepEqual(at('llama-4-maverick'), [
+    ['vertex/us-east5/openai', 'meta/llama-4-maverick-17b-128e-instruct-maas', '0.35'],
+  ])
+  t.deepEqual(at('gpt-oss-120b'), [['vertex/global/openai', 'openai/gpt-oss-120b-maas', '0.09']])
 })
 
 for (const [title, env, fault] of [

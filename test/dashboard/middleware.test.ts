@@ -80,14 +80,34 @@ test.serial('the document of a page names its scripts, the person and its first 
   const scripts = requests.filter(({ kind }) => kind === 'modulepreload')
   t.true(scripts.length > 5)
   for (const { url } of scripts) t.is((await get(url)).status, 200, url)
-  // What is read depends on the filters, on the one request, or on who is signed in.
-  for (const path of ['/org_x/requests?status=ok', '/org_x/requests/req_1', '/account', '/operator', '/', '/org_x'])
+  const first = async (path: string) => data(await linked(path)).slice(1)
+  const place = '/dashboard/api/organisations/org_x'
+  t.deepEqual(await first('/org_x/jobs/job_1'), [`${place}/jobs/job_1`])
+  const month = new Date(gateway.services.clock.now()).toISOString().slice(0, 7)
+  t.true((await first('/org_x/billing'))[1]!.startsWith(`${place}/billing/totals?from=${month}-01&to=${month}-`))
+  // In the operator area, from the routes of operators: what they see of an organisation as well.
+  t.deepEqual(await first('/operator/audit'), ['/dashboard/api/operator/audit?limit=50'])
+  const seen = '/dashboard/api/operator/organisations/org_x'
+  t.deepEqual(await first('/operator/organisations/org_x'), [seen])
+  t.deepEqual(await first('/operator/organisations/org_x/jobs/job_1/more'), [seen])
+  t.deepEqual(
+    (await first('/operator/organisations/org_x/keys')).map(url => url.slice(seen.length)),
+    ['', '/keys?limit=50&include_revoked=false'],
+  )
+  // What is read depends on the filters, or on who is signed in.
+  for (const path of ['/org_x/requests?status=ok', '/org_x/requests/req_1/more', '/account/x', '/', '/org_x'])
     t.deepEqual(data(await linked(path)), ['/dashboard/api/me'], path)
   for (const path of ['/sign-in', '/sign-up', '/invitations/x', '/outbox']) {
     const links = await linked(path)
     t.deepEqual([data(links), links.length > 0], [[], true], path)
   }
-  for (const path of ['/%3E%2C%3Cx/requests', '/a%0d%0ab/requests', '/constructor/__proto__', '/x/constructor'])
+  for (const path of [
+    '/%3E%2C%3Cx/requests',
+    '/a%0d%0ab/requests',
+    '/constructor/__proto__',
+    '/x/constructor',
+    '/operator/constructor',
+  ])
     t.deepEqual(data(await linked(path)), ['/dashboard/api/me'], path)
 })
 

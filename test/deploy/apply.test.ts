@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { takeLease } from '../../api/operator/apply/lease.ts'
+import { settings } from '../../shared/keys/keys.ts'
 import { newSecret } from '../../shared/keys/secret.ts'
 import { Emulator } from '../emulators/emulator.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
@@ -156,7 +157,22 @@ test.serial('exit 0 a second time, without changes: no row and no version differ
 test.serial('what differs alone is changed, also what somebody changed by hand', async t => {
   const { db, keys } = gateway.services
   const [ci] = await db.apiKey.findMany({ where: { name: 'ci' } })
-  await keys.patch(null, ci!.hash, { rpm_limit: 5 }, { kind: 'operator', id: null, name: 'by hand' })
+  const byHand = {
+    rpm_limit: 5,
+    tpm_limit: 7,
+    denied_service_tiers: ['flex' as const],
+    provider: { only: ['lab'] },
+    own_keys: 'own' as const,
+    cache: { ttl_s: 60 },
+    guardrails: {
+      detectors: [{ type: 'card' as const, action: 'block' as const, on: 'both' as const }],
+      webhook: null,
+      other_kinds: 'refuse' as const,
+    },
+    learning: false,
+    expires_at: '2099-01-01T00:00:00.000Z',
+  }
+  await keys.patch(null, ci!.hash, byHand, { kind: 'operator', id: null, name: 'by hand' })
   const before = await contents()
   const changed = whole().replace('input: 3,', 'input: 3.5,').replace('0.3, system', '0.5, system')
   const { exitCode, stdout } = await apply(changed, '--yes')
@@ -170,7 +186,8 @@ test.serial('what differs alone is changed, also what somebody changed by hand',
   t.deepEqual(kinds(after.overrides), kinds(before.overrides))
   t.is(after.presets[0]!.current, 2)
   t.is(after.presets[0]!.versions.length, 2)
-  t.is((await db.apiKey.findUniqueOrThrow({ where: { id: ci!.id } })).rpmLimit, 60)
+  const again = await db.apiKey.findUniqueOrThrow({ where: { id: ci!.id } })
+  t.deepEqual(settings(again), settings(ci!), 'what the file does not say is its default')
   await apply(whole(), '--yes')
 })
 

@@ -5,7 +5,7 @@ import { symlink, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { stripTypeScriptTypes } from 'node:module'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { parseApplyFile } from '../../api/operator/apply/apply-file.ts'
@@ -264,6 +264,18 @@ test('ok: docs/ARCHITECTURE.md and CONTRIBUTING.md name files and folders that e
     paths.filter(path => !existsSync(join(root, path))),
     [],
   )
+})
+
+test('ok: each section of docs/ARCHITECTURE.md names files of the folders that it names', t => {
+  const missing = readPage('docs/ARCHITECTURE.md')
+    .text.split(/^## /m)
+    .flatMap(section => {
+      const paths = [...section.matchAll(/`((?:[\w.-]+\/)+)(?:[\w.-]+)?`/g)].map(([, folder]) => join(root, folder!))
+      const folders = [root, ...paths, ...paths.map(path => dirname(path)), join(root, 'api/dashboard')]
+      const bare = [...section.matchAll(/`((?:[\w-]+\/)*[\w.-]+\.(?:ts|tsx|lua|json))`/g)].map(([, name]) => name!)
+      return bare.filter(name => !folders.some(folder => existsSync(join(folder, name))))
+    })
+  t.deepEqual([...new Set(missing)], [])
 })
 
 test('ok: the index of decisions links every one of them, once', t => {

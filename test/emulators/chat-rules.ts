@@ -6,7 +6,7 @@ import { effortsOf, isReasoner } from './openai-responses.ts'
  * What providers of OpenAI's dialect refuse, in their words. Each rule has the public report, error text or SDK type in
  * which it was seen; none is taken from the gateway's own profiles.
  */
-export type ChatProvider = 'openai' | 'groq' | 'mistral' | 'deepseek' | 'xai' | 'lenient'
+export type ChatProvider = 'openai' | 'groq' | 'mistral' | 'deepseek' | 'xai' | 'moonshot' | 'alibaba' | 'lenient'
 
 // biome-ignore lint/suspicious/noExplicitAny: request bodies of every shape
 type Any = any
@@ -35,6 +35,7 @@ const idsOf = ({ tool_calls: calls, tool_call_id: id }: Any): string[] => [
   ...(calls ?? []).map((call: Any) => call.id),
   ...(id === undefined ? [] : [id]),
 ]
+const isForced = (choice: Any) => choice !== undefined && choice !== 'auto' && choice !== 'none'
 const maxOf = ({ max_completion_tokens: newer, max_tokens: older }: Any): number | undefined => newer ?? older
 const tooLong = (name: string, { length }: string, max: number): Reply =>
   refused(
@@ -354,11 +355,32 @@ const deepseek: Rule[] = [
     source:
       'https://github.com/deepseek-ai/DeepSeek-V3/issues/1376, https://github.com/BerriAI/litellm/pull/37470: V4 thinks unless it is turned off',
     refusal: ({ tool_choice: choice, thinking }) =>
-      choice !== undefined &&
-      choice !== 'auto' &&
-      choice !== 'none' &&
-      thinking?.type !== 'disabled' &&
-      refused('Thinking mode does not support this tool_choice'),
+      isForced(choice) && thinking?.type !== 'disabled' && refused('Thinking mode does not support this tool_choice'),
+  },
+]
+
+const moonshot: Rule[] = [
+  {
+    source:
+      'https://github.com/can1357/oh-my-pi/issues/1077; java.agentscope.io/v2/en/integration/model/kimi: K3 and K2.7 Code always think',
+    refusal: ({ model, tool_choice: choice, thinking }) =>
+      isForced(choice) &&
+      (thinking?.type !== 'disabled' || /k3|k2\.7-code/.test(model)) &&
+      refused('tool_choice specified is incompatible with thinking enabled'),
+  },
+]
+
+const alibaba: Rule[] = [
+  {
+    source: 'https://github.com/cloudwego/eino/issues/994, https://github.com/QwenLM/qwen-code/issues/7659',
+    refusal: ({ tool_choice: choice, enable_thinking }) =>
+      isForced(choice) &&
+      enable_thinking !== false &&
+      refused(
+        '<400> InternalError.Algo.InvalidParameter: The tool_choice parameter does not support being set to required or object in thinking mode',
+        null,
+        'invalid_parameter_error',
+      ),
   },
 ]
 
@@ -397,7 +419,10 @@ const xai: Rule[] = [
 ]
 
 /** What each provider refuses in a chat request. */
-export const chatRules: Record<ChatProvider, readonly Rule[]> = { openai, groq, mistral, deepseek, xai, lenient: [] }
+export const chatRules: Record<ChatProvider, readonly Rule[]> = {
+  ...{ openai, groq, mistral, deepseek, xai, moonshot, alibaba },
+  lenient: [],
+}
 
 /** A provider of OpenAI's dialect that refuses what the real one refuses, and answers as OpenAI does. */
 export function startChatProvider(provider: ChatProvider): Promise<Emulator> {

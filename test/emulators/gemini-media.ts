@@ -49,7 +49,8 @@ function keyFault({ headers }: Recorded): Reply | null {
   return key === 'invalid' ? invalidApiKey : null
 }
 
-async function answerTo(request: Recorded): Promise<Reply> {
+/** What the Gemini API answers for media, once the caller is known. */
+export async function answerTo(request: Recorded): Promise<Reply> {
   const { method, path, body } = request
   if (method === 'POST' && /^\/v1(?:beta)?\/interactions$/.test(path)) return interact(request)
   const [, model = '', verb = ''] =

@@ -28,7 +28,8 @@ const fields = {
   content: ['role', 'parts'],
 }
 const partData = ['text', 'inlineData', 'fileData', 'functionCall', 'functionResponse']
-const partFields = [...partData, 'thought', 'thoughtSignature']
+/** `speechMetadata`: `Part` of `@google/genai` 3.1. */
+const partFields = [...partData, 'thought', 'thoughtSignature', 'speechMetadata']
 
 /** Gemini 3 and newer: thinking levels, call ids and thought signatures. */
 export function isSigning(model: string): boolean {

@@ -115,6 +115,8 @@ export type AgentOptions = {
   status?: 'completed' | 'incomplete' | 'failed'
   /** Break the connection after this many events. */
   cutAfter?: number
+  /** Send nothing more after this many events, and leave the connection open. */
+  hangAfter?: number
 }
 
 /** Answers a run, whole or streamed as the request asks. */
@@ -125,6 +127,7 @@ export function agentReply(options: AgentOptions = {}): Reply {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     for (const [number, event] of eventsOf(answer).entries()) {
       if (number === options.cutAfter) return void response.destroy()
+      if (number === options.hangAfter) return
       // Without the names of events.
       await new Promise(resolve => response.write(`data: ${JSON.stringify(event)}\n\n`, resolve))
       await turn()

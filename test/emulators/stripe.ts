@@ -42,6 +42,8 @@ export class StripeEmulator {
   readonly sessions = new Map<string, Session>()
   readonly cardPages = new Map<string, CardPage>()
   readonly cards: StripeCards
+  /** Answers a request otherwise where it returns a reply: for faults that are no matter of the next requests only. */
+  intercept: ((request: Recorded) => Reply | null) | null = null
   readonly #payments = new Map<string, Payment>()
   readonly #first = new Map<string, { body: string; answer: Reply }>()
   readonly #emulator: Emulator
@@ -52,7 +54,9 @@ export class StripeEmulator {
   }
 
   static async start(now = Date.now): Promise<StripeEmulator> {
-    const emulator = await Emulator.start((request, response) => stripe.#answer(request)(request, response))
+    const emulator = await Emulator.start((request, response) =>
+      (stripe.intercept?.(request) ?? stripe.#answer(request))(request, response),
+    )
     const stripe: StripeEmulator = new StripeEmulator(emulator, now)
     return stripe
   }

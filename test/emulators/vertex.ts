@@ -1,7 +1,9 @@
 import { anthropicReply } from './anthropic.ts'
 import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
 import { countTokens, geminiError, geminiReply } from './gemini.ts'
+import { answerTo as mediaAnswerTo } from './gemini-media.ts'
 import type { Json } from './slow-work.ts'
+import { openModelReply } from './vertex-open-models.ts'
 
 /** A project at Vertex AI. */
 export type VertexOptions = {
@@ -15,8 +17,9 @@ export type VertexOptions = {
 }
 
 /**
- * Google's Vertex AI on a local port: Gemini, embeddings and Veo at `publishers/google`, Claude at `publishers/anthropic`. The forms of
- * requests are those of `@google/genai` with `vertexai: true` and of `@anthropic-ai/vertex-sdk`.
+ * Google's Vertex AI on a local port: Gemini, embeddings and Veo at `publishers/google`, Claude at `publishers/anthropic`, open
+ * models and Grok at `endpoints/openapi`. The forms of requests are those of `@google/genai` with `vertexai: true` and of
+ * `@anthropic-ai/vertex-sdk`.
  */
 export function startVertex(options: VertexOptions): Promise<Emulator> {
   const anthropic = anthropicReply()
@@ -30,8 +33,16 @@ const unauthenticated = geminiError(
   'Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid authentication credential. See https://developers.google.com/identity/sign-in/web/devconsole-project.',
 )
 
+const denied = (name: string) =>
+  geminiError(
+    403,
+    'PERMISSION_DENIED',
+    `Permission 'aiplatform.endpoints.predict' denied on resource '//aiplatform.googleapis.com/${name}' (or it may not exist).`,
+  )
+
 const place =
   /^\/(v1|v1beta1)(?:\/projects\/([^/]+)\/locations\/([^/]+))?\/publishers\/(google|anthropic)\/models\/([^/:]+):(\w+)$/
+const openPlace = /^\/v1(?:beta1)?\/projects\/([^/]+)\/locations\/([^/]+)\/endpoints\/openapi\/chat\/completions$/
 
 function route(
   request: Recorded,
@@ -39,19 +50,19 @@ function route(
   anthropic: Reply,
   operations: Map<string, number>,
 ): Reply {
+  const token = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '')?.[1]
+  const [, ofOpen, openLocation = ''] = openPlace.exec(request.path) ?? []
+  if (ofOpen !== undefined && request.method === 'POST') {
+    if (!(token && acceptsToken(token))) return unauthenticated
+    return ofOpen === project ? openModelReply({ project, location: openLocation }) : denied(`projects/${ofOpen}`)
+  }
   const found = place.exec(request.path)
   if (!found || request.method !== 'POST') return geminiError(404, 'NOT_FOUND', 'Not Found')
   const [, version, ofProject, location = 'global', publisher, model = '', method = ''] = found
-  const token = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '')?.[1]
   const isExpress = ofProject === undefined && apiKey !== undefined && request.headers['x-goog-api-key'] === apiKey
   if (!isExpress && !(token && acceptsToken(token))) return unauthenticated
   const name = `projects/${ofProject}/locations/${location}/publishers/${publisher}/models/${model}`
-  if (ofProject !== undefined && ofProject !== project)
-    return geminiError(
-      403,
-      'PERMISSION_DENIED',
-      `Permission 'aiplatform.endpoints.predict' denied on resource '//aiplatform.googleapis.com/${name}' (or it may not exist).`,
-    )
+  if (ofProject !== undefined && ofProject !== project) return denied(name)
   const [, served = null] = Object.entries(locations).find(([prefix]) => model.startsWith(prefix)) ?? []
   if (served && !served.includes(location))
     return geminiError(
@@ -63,6 +74,9 @@ function route(
   if (version !== 'v1beta1') return geminiError(404, 'NOT_FOUND', 'Not Found')
   return google(request, { name, model, method }, operations)
 }
+
+/** Gemini's voices are there only (docs.cloud.google.com/gemini-enterprise-agent-platform/models/text-to-speech/overview). */
+const isMultiRegion = /\/locations\/(?:global|us|eu)\//
 
 type Called = { name: string; model: string; method: string }
 
@@ -79,6 +93,10 @@ function google(request: Recorded, { name, model, method }: Called, operations: 
   }
   const headers = { ...request.headers, 'x-goog-api-key': 'emulated' }
   const inner = { ...request, path: `/v1beta/models/${model}:${method}`, headers }
+  if (model.endsWith('-tts'))
+    return isMultiRegion.test(name)
+      ? async (_request, response) => (await mediaAnswerTo(inner))(inner, response)
+      : geminiError(404, 'NOT_FOUND', `Publisher Model \`${name}\` was not found.`)
   return (_request, response) => geminiReply(inner, response)
 }
 

@@ -94,7 +94,7 @@ const speaksMessages = ({ protocol }: ProviderRow) => protocol === 'anthropic' |
 
 test('every provider of chat is held to it', t => {
   const names =
-    'openai anthropic gemini openrouter groq together mistral deepseek xai fireworks ollama own azure azure/anthropic vertex vertex/anthropic bedrock bedrock/anthropic bedrock/global bedrock/openai moonshot zai alibaba minimax cerebras sambanova deepinfra nebius novita huggingface byteplus cohere voyage jina perplexity'.split(
+    'openai anthropic gemini openrouter groq together mistral deepseek xai fireworks ollama own azure azure/anthropic vertex vertex/anthropic vertex/openai bedrock bedrock/anthropic bedrock/global bedrock/openai bedrock/mantle moonshot zai alibaba minimax cerebras sambanova deepinfra nebius novita huggingface byteplus cohere voyage jina perplexity'.split(
       ' ',
     )
   t.deepEqual(providers.map(({ name }) => name).sort(), names.sort())

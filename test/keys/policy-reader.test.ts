@@ -23,6 +23,9 @@ const everything = {
   learning: false,
   deniedTiers: ['priority'],
   provider: { only: ['openai'] },
+  ownKeys: 'own_then_shared',
+  cacheTtlS: 60,
+  guardrails: { detectors: [], webhook: null, other_kinds: 'refuse' },
   expiresAt: new Date('2030-01-01T00:00:00.123Z'),
   revokedAt: new Date('2029-01-01T00:00:00.456Z'),
   disabled: true,
@@ -32,6 +35,23 @@ const everything = {
   contentUntil: new Date('2028-01-01T00:00:00.789Z'),
 }
 
+/** What every key has from its creation or its use. */
+const neverSet = new Set([
+  ...[
+    'id',
+    'organisationId',
+    'hash',
+    'prefix',
+    'last4',
+    'name',
+    'environment',
+    'createdAt',
+    'updatedAt',
+    'createdById',
+  ],
+  ...['mode', 'version', 'excessCountsFrom', 'lastUsedAt'],
+])
+
 test('a row read by the raw statement is the row that Prisma reads, whatever its columns hold', async t => {
   const { db } = gateway.services
   const reader = new PolicyReader(pool, systemClock)
@@ -39,6 +59,9 @@ test('a row read by the raw statement is the row that Prisma reads, whatever its
   const { organisationId } = account
   const [plain, full] = await db.apiKey.findMany({ where: { organisationId } })
   await db.apiKey.update({ where: { id: full!.id }, data: everything })
+  const unset = await db.apiKey.findUniqueOrThrow({ where: { id: plain!.id } })
+  const settable = Object.keys(unset).filter(name => !neverSet.has(name))
+  t.deepEqual(settable.toSorted(), Object.keys(everything).toSorted(), 'a new column has a value here')
   await db.organisation.update({ where: { id: organisationId }, data: { suspendedAt: new Date(), contentMode: 'all' } })
   for (const { hash } of [plain!, full!]) {
     const expected = await db.apiKey.findUnique({ where: { hash }, ...policyRow })

@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises'
 import { join as joinPath } from 'node:path'
 import { Webhook } from 'standardwebhooks'
 import type { ShownExport, ShownReplay } from '../../api/routes/present-log-export.ts'
+import { generation } from '../../api/schemas/core.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
@@ -425,6 +426,15 @@ test.serial('a test sends a sample and tells what the destination answered', asy
   t.like((await call('POST', `/${data.id}/test`)).body, { delivered: false, status: 401, response: 'no' })
   t.like((await call('POST', `/${data.id}/test`)).body, { delivered: true, status: 200, error: null })
   t.is(destination.rows('test')[1]!.object, 'test')
+})
+
+test('exported requests have every field of GET /v1/generation', t => {
+  const { object: _, usage, ...shape } = generation.shape
+  const exported = new Set<string>(['id', 'created_at', ...fieldNames.requests])
+  t.deepEqual(
+    [...Object.keys(shape), ...Object.keys(usage.shape)].filter(name => !exported.has(name)),
+    [],
+  )
 })
 
 test('the documentation has every field of every stream', async t => {

@@ -14,6 +14,7 @@ import { startGateway } from '../support/gateway.ts'
 import { MailServer, type ReceivedMail } from '../support/io/mail-server.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
 import { use, useGateway, useStores } from '../support/use.ts'
+import { operator } from '../support/wallet/money.ts'
 import { deliver, paymentEnvironment, take } from '../support/wallet/payments.ts'
 
 const minuteMs = 60_000
@@ -341,6 +342,39 @@ test.serial(
     }
   },
 )
+
+test.serial('an operator sees automatic top-ups, and turns them off; the organisation sees who did', async t => {
+  const person = await saver(t)
+  const ask = (...words: string[]) => operator(gateway.services, ...words, '--org', person.organisationId)
+  await run()
+  const shown = await ask('auto-top-up', 'show')
+  t.like(shown.data, {
+    data: { enabled: true, card: { last4: '4242' }, last: { status: 'paid' }, spent_month_usd: 50 },
+  })
+  t.is(
+    shown.text.replace(/ on \d{4}-\S+,/, ','),
+    [
+      'on: below $10.00, $50.00 are charged',
+      'card: visa …4242, expires 2031-03',
+      'charged this month: $50.00 of $120.00',
+      'last attempt: $50.00, paid',
+    ].join('\n'),
+  )
+  t.is((await ask('auto-top-up', 'off')).text, 'turned off')
+  t.is((await ask('auto-top-up', 'off')).text, 'already off')
+  t.like(await person.read(), { enabled: false, card: { last4: '4242' } })
+  await spend(person, '45')
+  t.is(await run(), 0)
+  const [entry] = await gateway.services.db.auditEvent.findMany({
+    where: { organisationId: person.organisationId, action: 'auto_top_up.changed' },
+    orderBy: { id: 'desc' },
+  })
+  t.like(entry, { actorName: 'operator', changes: { enabled: [true, false] } })
+  const nobody = await signUp(gateway)
+  const unset = await operator(gateway.services, 'auto-top-up', 'show', '--org', nobody.organisationId)
+  t.true(unset.text.startsWith('off\nno card is saved\n'))
+  await t.throwsAsync(operator(gateway.services, 'auto-top-up', 'off', '--org', 'org_none'), { message: /org_none/ })
+})
 
 test.serial('suspended organisations, and those that turned it off, are not charged', async t => {
   const suspended = await saver(t)

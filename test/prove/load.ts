@@ -75,10 +75,9 @@ export class Load {
       for (let i = 0; i < directWorks[kind].clients; i++) this.#running.push(this.#client(kind, this.#keyOf(kind)))
   }
 
-  /** Adds clients of a further key, which ask for chat as fast as they are answered. */
-  addClients(account: string, key: string, clients: number): void {
-    for (let i = 0; i < clients; i++)
-      this.#running.push(this.#client(i % 2 === 0 ? 'chat' : 'stream', { account, key }))
+  /** Adds clients of a further key, which ask for these kinds in turn as fast as they are answered. */
+  addClients(account: string, key: string, clients: number, kinds: readonly DirectKind[] = ['chat', 'stream']): void {
+    for (let i = 0; i < clients; i++) this.#running.push(this.#client(kinds[i % kinds.length]!, { account, key }))
   }
 
   /** Stops sending and waits for the answers to what was sent. */

@@ -39,6 +39,12 @@ export const mutations: readonly Mutation[] = [
     from: '  local over = log[1] + amount - window.limit\n',
     to: '  local over = log[1] + amount - window.limit - 1\n',
   },
+  {
+    name: 'a saved card is charged once more than the limit of its month allows',
+    file: 'shared/payments/due-top-ups.ts',
+    from: 'l.spent + l.amount <= l.bound',
+    to: 'l.spent < l.bound + l.amount',
+  },
 ]
 
 const repository = join(import.meta.dirname, '../..')

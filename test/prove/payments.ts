@@ -12,6 +12,9 @@ const toldWithinMs = 120_000
 /** How often each event is delivered at the same time: providers of payments promise once or more. */
 const copies = 3
 
+/** Delivers an event; whether it was taken. */
+export type Tell = (event: StripeEvent) => Promise<boolean>
+
 /** Top-ups of an organisation of their own, whose events are delivered several times until they are taken. */
 export class Payments {
   readonly organisationId = newId('org')
@@ -63,13 +66,17 @@ export class Payments {
     await Promise.all(open)
   }
 
+  /** Delivers an event several times at once. Returns whether each was taken. */
+  async tell(event: StripeEvent): Promise<boolean> {
+    const taken = await Promise.all(Array.from({ length: copies }, () => this.#tell(event)))
+    return taken.every(Boolean)
+  }
+
   async #topUp(): Promise<void> {
     const session = await this.#checkout().catch(() => null)
     // A store was away: nobody has paid.
     if (!session) return
-    const event = this.#stripe.sessionEvent(session, 'completed', 'card')
-    const taken = await Promise.all(Array.from({ length: copies }, () => this.#tell(event)))
-    this.#untaken += taken.filter(isTaken => !isTaken).length
+    if (!(await this.tell(this.#stripe.sessionEvent(session, 'completed', 'card')))) this.#untaken++
     this.#paid.push(session.metadata.top_up!)
   }
 

@@ -23,6 +23,7 @@ type Report = Made & {
   outcomes: Record<string, number>
   submissions: number
   payments: number
+  charges: number
   webhooks: number
   faults: Record<string, number>
   breaches: string[]
@@ -136,6 +137,7 @@ async function reportOf(results: readonly SeedResult[]): Promise<Report> {
     outcomes,
     submissions: total(({ submissions }) => submissions),
     payments: total(({ payments }) => payments),
+    charges: total(({ charges }) => charges),
     webhooks: total(({ webhooks }) => webhooks),
     faults: Object.fromEntries(faults.map(({ name }) => [name, injected.filter(it => it === name).length])),
     breaches: results.flatMap(({ seed, breaches }) => breaches.map(breach => `seed ${seed}: ${breach}`)),
@@ -174,6 +176,7 @@ function tableOf(report: Report): string {
     ...Object.entries(report.outcomes).map(([name, number]) => `| … ${name} | ${count(number)} |`),
     `| Jobs and batches | ${count(report.submissions)} |`,
     `| Top-ups, each told of three times | ${count(report.payments)} |`,
+    `| Charges of a saved card | ${count(report.charges)} |`,
     `| Webhooks received | ${count(report.webhooks)} |`,
     `| Faults | ${count(Object.values(report.faults).reduce((sum, number) => sum + number, 0))} |`,
     `| **Breaches** | **${report.breaches.length}** |`,

@@ -1,4 +1,4 @@
-import { StripeEmulator } from '../emulators/stripe.ts'
+import { StripeEmulator, type StripeEvent } from '../emulators/stripe.ts'
 import { createAccount } from '../support/gateway.ts'
 import { startSentinels } from '../support/io/sentinel.ts'
 import { paymentEnvironment } from '../support/wallet/payments.ts'
@@ -9,6 +9,7 @@ import { type Direct, Load } from './load.ts'
 import { Payments } from './payments.ts'
 import { goodMood, type Providers, startProviders } from './providers.ts'
 import { seededRandom } from './random.ts'
+import { SavedCard } from './saved-card.ts'
 import {
   type Accounts,
   fewRequestsPerMinute,
@@ -30,6 +31,8 @@ export type SeedResult = {
   requests: Record<string, number>
   submissions: number
   payments: number
+  /** Of a saved card, by automatic top-ups. */
+  charges: number
   webhooks: number
   faults: string[]
   breaches: string[]
@@ -127,33 +130,41 @@ async function proveWorld(proof: Proof): Promise<Omit<SeedResult, 'seed' | 'seco
   for (const name of ['small wallet', 'small cap', 'few requests'] as const)
     load.addClients(name, accounts[name]!.live, 4)
   const payments = new Payments(world, stripe, random)
+  const tell = (event: StripeEvent) => payments.tell(event)
+  const card = await SavedCard.open({ world, stripe, random, tell })
+  load.addClients('saved card', card.live, 2, ['image', 'chat'])
+  const allAccounts = { ...accounts, 'saved card': card }
   const lossyMs: number[] = []
   const stage = { world, providers, sentinels, random, log, lossyMs }
   const faults = await injectFaults(stage, Date.now() + loadMs)
   providers.setMood(goodMood)
   await world.allUp()
+  card.heal()
   await Promise.all([load.stop(), payments.stop()])
   const { tookMs, left } = await rest(world.services, restWithinMs)
+  await card.stop()
   const isAtRest = Object.values(left).every(count => count === 0)
   log(`${isAtRest ? 'at rest' : `not at rest: ${JSON.stringify(left)}`} after ${(tookMs / 1_000).toFixed(1)} s`)
   const isExcused = ({ endedMs }: Direct) => lossyMs.some(atMs => Math.abs(endedMs - atMs) < unreplicatedMs)
   const breaches = [
     ...(isAtRest ? [] : [`not at rest after ${restWithinMs} ms: ${JSON.stringify(left)}`]),
-    ...(await findBreaches(world, accounts, load, receiver, providers, isExcused)),
+    ...(await findBreaches(world, allAccounts, load, receiver, providers, isExcused)),
     ...(await payments.findBreaches()),
+    ...(await card.findBreaches()),
     ...(await findLeftovers(world, atStart)),
   ]
   return {
     requests: summarise(load),
     submissions: load.submissions.length,
     payments: payments.count,
+    charges: card.count,
     webhooks: receiver.received.length,
     faults,
     breaches,
   }
 }
 
-async function openAccounts({ services }: World): Promise<Required<Accounts>> {
+async function openAccounts({ services }: World): Promise<Accounts> {
   const account = await createAccount(services, { usd: '5000' })
   const where = { id: account.organisationId }
   await services.db.organisation.update({ where, data: { keepResponses: true } })

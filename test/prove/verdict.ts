@@ -14,10 +14,10 @@ import type { Providers } from './providers.ts'
 import { isProvider, type Supervised, type World } from './world.ts'
 
 export type Account = { organisationId: string; live: string }
-/** By their names: `account`, `agents`, and those whose wallet, cap or rate limit is small. */
+/** By their names: `account`, `agents`, and those whose wallet, cap or rate limit is small or whose card is charged. */
 export type Accounts = Record<'account' | 'agents', Account> & Partial<Record<LimitedAccount, Account>>
 
-const limitedAccounts = ['small wallet', 'small cap', 'few requests'] as const
+const limitedAccounts = ['small wallet', 'small cap', 'few requests', 'saved card'] as const
 export type LimitedAccount = (typeof limitedAccounts)[number]
 
 function isLimited(account: string): boolean {
@@ -25,7 +25,7 @@ function isLimited(account: string): boolean {
 }
 
 /** What is still under way, by name; all zero at rest. */
-export type UnderWay = Record<'jobs' | 'batches' | 'webhooks' | 'reservations' | 'usageEvents', number>
+export type UnderWay = Record<'jobs' | 'batches' | 'webhooks' | 'reservations' | 'usageEvents' | 'charges', number>
 
 const terminalJobs = ['completed', 'failed', 'cancelled', 'expired'] as const
 const pollMs = 250
@@ -40,14 +40,15 @@ export async function rest(services: Services, withinMs: number): Promise<{ took
 }
 
 async function underWay({ db, redis }: Services): Promise<UnderWay> {
-  const [jobs, batches, webhooks, reservations, usageEvents] = await Promise.all([
+  const [jobs, batches, webhooks, reservations, usageEvents, charges] = await Promise.all([
     db.job.count({ where: { status: { notIn: [...terminalJobs] } } }),
     db.batch.count({ where: { status: { notIn: [...terminalJobs] } } }),
     db.webhookDelivery.count({ where: { status: 'pending' } }),
     openReservations(redis),
     countEvents(redis),
+    db.topUp.count({ where: { automatic: true, status: 'open' } }),
   ])
-  return { jobs, batches, webhooks, reservations: reservations.length, usageEvents: usageEvents.waiting }
+  return { jobs, batches, webhooks, reservations: reservations.length, usageEvents: usageEvents.waiting, charges }
 }
 
 /** Everything that must hold after a run, one line per breach. */

@@ -132,6 +132,19 @@ test.serial('an alias works in /v1/models, /v1/route, chat, allowlists and batch
   })
   t.is(batch.status, 200, await batch.clone().text())
   await eventually(async () => (await chat(second, live, 'house-model')).ok, 'the other process knows')
+  const arms = [
+    { model: 'openai/gpt-4o', percent: 12.5 },
+    { model, percent: 87.5 },
+  ]
+  const split = await fetch('/aliases', 'POST', { alias: 'Split', arms })
+  const known = [{ name: 'split', arms: [{ model: 'gpt-4o', percent: 12.5 }, arms[1]] }]
+  t.like(await split.json(), { id: 'gpt-4o', aliases: [], shared_aliases: known })
+  const { data } = await operator.visitor.json<OperatorModels>(`${base}/models`)
+  t.deepEqual(data.find(({ id }) => id === model)?.shared_aliases, known as never)
+  t.is((await chat(first, live, 'split')).status, 200)
+  for (const wrong of [{}, { model, arms }, { arms: arms.slice(1) }, { arms: [arms[0], arms[0]] }])
+    t.is((await fetch('/aliases', 'POST', { alias: 'wrong', ...wrong })).status, 400)
+  t.is((await fetch('/aliases/split', 'DELETE')).status, 200)
   for (const alias of [model, `openai/${model}`, 'auto', 'gpt-4o'])
     t.is((await fetch('/aliases', 'POST', { alias, model: 'gpt-4o' })).status, 400, alias)
   t.is((await fetch('/aliases', 'POST', { alias: 'x', model: 'house-model' })).status, 200, 'it names the model behind')
@@ -306,7 +319,7 @@ test.serial('changes are audited without secrets, and by command', async t => {
     '--price',
     '{"unit":"token","input":"3","output":"4"}',
   )
-  t.is((await run('model', 'reset', '--model', model)).text, `${model} is enabled`)
+  t.is((await run('model', 'reset', '--model', model)).text, `${model} is as the catalog file has it`)
   const { db } = first.services
   const events = await db.auditEvent.findMany({ where: { organisationId: null, action: { startsWith: 'catalog_' } } })
   const actions = new Set(events.map(({ action }) => action))

@@ -17,10 +17,13 @@ import { loadConfig } from '../../shared/base/config.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
 import type { Clock, MonotonicClock } from '../../shared/base/time.ts'
-import { operatorActor } from '../../shared/io/audit.ts'
+import type { Prisma } from '../../shared/generated/prisma/client.ts'
+import { changesBetween, operatorActor } from '../../shared/io/audit.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { openWorkerRedis } from '../../shared/io/redis.ts'
 import { newKey } from '../../shared/keys/key-requests.ts'
+import { settings } from '../../shared/keys/keys.ts'
+import { newSecret } from '../../shared/keys/secret.ts'
 import { openServices, type Services } from '../../shared/open-services.ts'
 import { checkLedger } from '../../shared/wallet/check.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
@@ -76,6 +79,17 @@ export type Gateway = {
 }
 
 /**
+ * How long gateways in this process wait for a connection to the tests' own PostgreSQL, which is always there: tests that have
+ * many of them on a busy machine do not fail for the 4 s after which a request gives up.
+ */
+const patientMs = 60_000
+
+/** Whether a database is one of the tests' own server, and reached directly: not one that a test stops, nor through a proxy. */
+function isShared({ databaseUrl }: Stores): boolean {
+  return new URL(databaseUrl).host === new URL(process.env.TEST_DATABASE_URL ?? databaseUrl).host
+}
+
+/**
  * `env` adds configuration, e.g. OPENAI_API_KEY and OPENAI_BASE_URL of an emulator. Its PUBLIC_URL is its own address, its
  * storage a folder that goes when it closes. When a test's `clock` is advanced, time passes, unless it has a `monotonic`
  * clock as well: then its dates change, as when the clock of a machine is set.
@@ -107,7 +121,8 @@ export async function startGateway(
     // "http://localhost:0" is its own address under that name: browsers have passkeys there.
     PUBLIC_URL: env.PUBLIC_URL?.replace(/:0$/, `:${new URL(url).port}`) ?? url,
   })
-  const services = await openServices(config, createLog(config.logLevel), { clock: clock ?? undefined, monotonic })
+  const options = { clock: clock ?? undefined, monotonic, connectTimeoutMs: isShared(stores) ? patientMs : undefined }
+  const services = await openServices(config, createLog(config.logLevel), options)
   await services.admission.start()
   const { health, providerPauses, reservationFactors } = services
   await Promise.all([health, providerPauses, reservationFactors].map(service => service.start()))
@@ -142,12 +157,12 @@ export async function startGateway(
     key: (organisationId, environment, options) => createKey(services, organisationId, environment, options),
     account: options => createAccount(services, options),
     fetch: (path, options) => call(url, path, options),
-    async settled() {
+    settled: shareNext(async () => {
       await services.admission.flush()
       await untilBooked(services)
       const invariants = await checkLedger(ledgerReader.db, services.redis, services.clock.now())
       return invariants.flatMap(({ name, breaches }) => breaches.map(breach => `${name}: ${breach}`))
-    },
+    }),
     close() {
       closed ??= close()
       return closed
@@ -155,24 +170,80 @@ export async function startGateway(
   }
 }
 
-/** Creates an organisation with credits and its first live and test key. */
+/**
+ * Runs something once at a time, for all who asked before it began: the ledger's check reads what all tests of a gateway booked, and
+ * tests that run beside each other ask for many.
+ */
+function shareNext<T>(run: () => Promise<T>): () => Promise<T> {
+  let current: Promise<unknown> = Promise.resolve()
+  let next: Promise<T> | null = null
+  const begin = () => {
+    next = null
+    const begun = run()
+    current = begun
+    return begun
+  }
+  return () => {
+    next ??= current.then(begin, begin)
+    return next
+  }
+}
+
+/**
+ * Creates an organisation with credits and its first live and test key. Tests create thousands: unless the keys have options, all
+ * is written as the services would write it, but in 3 statements where these send 16.
+ */
 export async function createAccount(
   services: Services,
   { usd = '25', ...options }: KeyOptions & { usd?: string } = {},
 ): Promise<Account> {
   const organisationId = newId('org')
-  // One statement, where the client would send six: tests create thousands.
-  await services.db.$executeRaw`
-    WITH organisation AS (
-      INSERT INTO organisations (id, name, slug) VALUES (${organisationId}, 'Test organisation', ${randomUUID()}) RETURNING id
-    ) INSERT INTO wallets (organisation_id) SELECT id FROM organisation`
-  if (Number(usd) > 0)
-    await services.accounts.deposit({ organisationId, amountNano: nanoFromUsd(usd), method: 'grant' })
+  await createOrganisation(services, organisationId, nanoFromUsd(usd))
+  if (Object.keys(options).length === 0)
+    return { organisationId, ...(await createDefaultKeys(services, organisationId)) }
   const [live, test] = await Promise.all([
     createKey(services, organisationId, 'live', options),
     createKey(services, organisationId, 'test', options),
   ])
   return { organisationId, live, test }
+}
+
+/** Creates an organisation and its wallet, with a deposit unless that is nothing. */
+async function createOrganisation({ db, clock, accounts }: Services, id: string, nano: bigint): Promise<void> {
+  const version = nano > 0n ? 1n : 0n
+  await db.$executeRaw`
+    WITH organisation AS (
+      INSERT INTO organisations (id, name, slug) VALUES (${id}, 'Test organisation', ${randomUUID()}) RETURNING id
+    ), wallet AS (
+      INSERT INTO wallets (organisation_id, balance_nano, version) SELECT id, ${nano}, ${version} FROM organisation
+    ) INSERT INTO ledger_entries (organisation_id, kind, amount_nano, method, cause, created_at)
+      SELECT id, 'deposit', ${nano}, 'grant', ${`deposit:${newId('dep')}`}, ${new Date(clock.now())}
+      FROM organisation WHERE ${nano > 0n}`
+  if (nano > 0n) await accounts.install(id).catch(() => {})
+}
+
+async function createDefaultKeys({ db }: Services, organisationId: string): Promise<Pick<Account, 'live' | 'test'>> {
+  const secrets = { live: newSecret('svc_sk_live_'), test: newSecret('svc_sk_test_') }
+  const data = Object.entries(secrets).map(([environment, { secret: _, ...stored }]) => ({
+    ...stored,
+    id: newId('key'),
+    organisationId,
+    name: `${environment} key`,
+    environment: environment as keyof typeof secrets,
+  }))
+  const keys = await db.apiKey.createManyAndReturn({ data })
+  const events = keys.map(key => ({
+    id: newId('aud'),
+    organisationId,
+    actorKind: operatorActor.kind,
+    actorName: operatorActor.name,
+    action: 'key.created',
+    targetId: key.id,
+    targetName: key.name,
+    changes: changesBetween({}, settings(key)) as Prisma.InputJsonObject,
+  }))
+  await db.auditEvent.createMany({ data: events })
+  return { live: secrets.live.secret, test: secrets.test.secret }
 }
 
 async function createKey(

@@ -25,6 +25,7 @@ import {
   chargeNano,
   maxCostOf,
   mayExtendPrompt,
+  ownSearches,
   promptTokensBound,
   reasoningExtensionTokens,
   targetOf,
@@ -151,7 +152,7 @@ function usageOf(it: Given, text: number, outputLimit: number, work: WorkCase): 
   const completion_tokens = Math.floor((outputLimit + beside) * it.features.choices * output)
   const cached_tokens = Math.floor(prompt_tokens * cached)
   const cache_write_tokens = Math.floor((prompt_tokens - cached_tokens) * written)
-  const asks1h = it.features.cache1h
+  const asks1h = it.features.cache1h()
   const cache_write_1h_tokens = asks1h ? Math.floor(cache_write_tokens * writtenFor1h) : 0
   return {
     prompt_tokens,
@@ -191,6 +192,7 @@ test(`charged at least the provider's price and margin, and within the reservati
         ...{ format: chatFormatOf(kind), body, features, target },
         ...{ elapsedMs, tokensPerSecond: null, maxOutputTokens: bound.outputTokens * features.choices },
         ...{ delivered: deliveredByAnswer([], 0), reported: null, hidesOutput: true },
+        searches: ownSearches(target, features) ?? 0,
       })
       const costNano = chargeNano(target, atServedTier(estimate, target, usage.service_tier), marginPpm)
       if (costNano > reservedNano) throw new Error(`${costNano} estimated, ${reservedNano} reserved`)

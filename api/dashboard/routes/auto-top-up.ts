@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
-import { nanoFromCents, usdFromNano } from '../../../shared/base/money.ts'
 import type { Services } from '../../../shared/open-services.ts'
-import { type AutoTopUps, viewAutoTopUp } from '../../../shared/payments/auto-top-ups.ts'
+import type { AutoTopUps } from '../../../shared/payments/auto-top-ups.ts'
 import { assertRateLimit } from '../../auth/limits.ts'
 import { endpoint } from '../../endpoint.ts'
+import { presentAutoTopUp } from '../present/auto-top-up.ts'
 import type { AutoTopUp, StartedCard } from '../wire/billing.ts'
 import { maximumUsd, minimumUsd } from './billing.ts'
 
@@ -98,45 +98,13 @@ function centsOf(amountUsd: number): number {
   return Math.round(amountUsd * 100)
 }
 
-function usdOf(cents: number): number {
-  return usdFromNano(nanoFromCents(cents))
-}
-
-async function present({ db, topUps, clock }: Services, organisationId: string): Promise<AutoTopUp> {
-  const nowMs = clock.now()
-  const { settings, spentCents, last } = await viewAutoTopUp(db, organisationId, nowMs)
-  const isDelayed = settings.enabled && settings.failures > 0 && settings.nextAttemptAt.getTime() > nowMs
-  return {
-    limits: topUps.automatic && {
-      minimum_usd: minimumUsd,
-      maximum_usd: maximumUsd,
-      maximum_month_usd: maximumMonthUsd,
-    },
-    enabled: settings.enabled,
-    threshold_usd: usdOf(settings.thresholdCents),
-    amount_usd: usdOf(settings.amountCents),
-    monthly_limit_usd: usdOf(settings.monthlyLimitCents),
-    spent_month_usd: usdOf(spentCents),
-    card: settings.cardLast4 === null ? null : cardOf(settings),
-    saving_card: settings.setupSessionId !== null,
-    disabled_reason: settings.disabledReason,
-    retry_at: isDelayed ? settings.nextAttemptAt.toISOString() : null,
-    last: last && {
-      id: last.id,
-      status: last.status,
-      amount_usd: usdFromNano(last.amountNano),
-      failure: last.failureCode,
-      created_at: last.createdAt.toISOString(),
-    },
+async function present(services: Services, organisationId: string): Promise<AutoTopUp> {
+  const limits = services.topUps.automatic && {
+    minimum_usd: minimumUsd,
+    maximum_usd: maximumUsd,
+    maximum_month_usd: maximumMonthUsd,
   }
-}
-
-function cardOf({
-  cardBrand,
-  cardLast4,
-  cardExpires,
-}: { [name in 'cardBrand' | 'cardLast4' | 'cardExpires']: string | null }) {
-  return { brand: cardBrand ?? '', last4: cardLast4 ?? '', expires: cardExpires ?? '' }
+  return { limits, ...(await presentAutoTopUp(services, organisationId)) }
 }
 
 export const autoTopUpRoutes = [read, change, createCard, removeCard]

@@ -1,12 +1,20 @@
 import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
 import type { StoredOverride } from '../../../shared/catalog/catalog-overrides.ts'
-import { serverOverride } from '../../../shared/catalog/overrides.ts'
+import { aliasArms, serverOverride } from '../../../shared/catalog/overrides.ts'
 import { type ModelRow, modelRow, providerRow } from '../../../shared/catalog/schema.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { listServerModels } from '../../../shared/providers/list-server-models.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
-import { modelId, modelPatch, newServer, patchModel, setAlias, setServer } from '../../operator/catalog-changes.ts'
+import {
+  aliasTarget,
+  modelId,
+  modelPatch,
+  newServer,
+  patchModel,
+  setAlias,
+  setServer,
+} from '../../operator/catalog-changes.ts'
 import type {
   OperatorModel,
   OperatorModels,
@@ -34,7 +42,14 @@ function presentModel({ catalogOverrides, upstreams }: Platform, row: ModelRow):
   const { overrides } = catalogOverrides.current
   const file = catalogOverrides.base.models.get(row.id)
   const server = overrides.find(one => one.kind === 'server' && row.providers[0]?.provider === one.name)
-  const aliases = overrides.flatMap(one => (one.kind === 'alias' && one.value.model === row.id ? one.name : []))
+  const aliases = overrides.flatMap(one =>
+    one.kind === 'alias' && 'model' in one.value && one.value.model === row.id ? one.name : [],
+  )
+  const shared_aliases = overrides.flatMap(one =>
+    one.kind === 'alias' && 'arms' in one.value && one.value.arms.some(({ model }) => model === row.id)
+      ? { name: one.name, arms: one.value.arms }
+      : [],
+  )
   return {
     id: row.id,
     name: row.name,
@@ -43,6 +58,7 @@ function presentModel({ catalogOverrides, upstreams }: Platform, row: ModelRow):
     // A change back to what the files say is none.
     state_changed: row.disabled !== (file?.disabled ?? false),
     aliases,
+    shared_aliases,
     server: server?.name ?? null,
     offers: row.providers.map(({ provider, upstream_model, price }, index) => {
       const filePrice = file?.providers[index]?.price ?? null
@@ -76,13 +92,20 @@ const addAlias = endpoint({
   ...shared,
   method: 'post',
   path: `${base}/aliases`,
-  summary: 'Add an alias of a model',
-  body: z.strictObject({ alias: modelRow.shape.id, model: z.string().min(1).max(200) }),
+  summary: 'Add an alias of a model, or one that several models share',
+  body: z.strictObject({
+    alias: modelRow.shape.id,
+    model: z.string().min(1).max(200).optional().describe('The model that it names.'),
+    arms: aliasArms
+      .optional()
+      .describe('The models that share its requests, and their percentages, instead of `model`.'),
+  }),
   answers: { 200: { description: 'The model.' } },
   errors: ['not_found', 'quota_exceeded'],
   async handle({ services, body, actor }): Promise<OperatorModel> {
-    const id = modelId(services, body.model)
-    await setAlias(services, body.alias, id, actor)
+    const { alias, model, arms } = body
+    await setAlias(services, alias, aliasTarget(model, arms), actor)
+    const id = modelId(services, model ?? arms![0]!.model)
     return presentModel(services, services.catalog.models.get(id)!)
   },
 })

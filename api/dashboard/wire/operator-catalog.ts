@@ -24,6 +24,8 @@ export type OperatorModel = {
   state_changed: boolean
   /** The names that were added at run time. */
   aliases: string[]
+  /** The aliases whose requests it shares with other models. */
+  shared_aliases: { name: string; arms: { model: string; percent: number }[] }[]
   /** The server that was added at run time, if it is one of its models. */
   server: string | null
   offers: CatalogOffer[]

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { isObject } from '../../../shared/base/is-object.ts'
 import { issueText, keyText } from '../../../shared/base/issue-text.ts'
 import { nearestName } from '../../../shared/base/near-misses.ts'
-import { modelOverride, providerOverride, serverProtocol } from '../../../shared/catalog/overrides.ts'
+import { aliasArms, modelOverride, providerOverride, serverProtocol } from '../../../shared/catalog/overrides.ts'
 import { resolveReferences } from '../../../shared/catalog/request-additions.ts'
 import { deployment, modelRow } from '../../../shared/catalog/schema.ts'
 import { keyPolicy } from '../../../shared/keys/key-requests.ts'
@@ -89,7 +89,7 @@ const applyFile = z.strictObject({
   providers: z.record(z.string(), newProvider).default({}),
   provider_keys: z.record(z.string(), z.array(secret).min(1).max(20)).default({}),
   models: z.record(row.id, z.union([newModel, modelChange])).default({}),
-  aliases: z.record(row.id, row.id).default({}),
+  aliases: z.record(row.id, z.union([row.id, aliasArms])).default({}),
   organisations: z.record(address, organisation).default({}),
 })
 

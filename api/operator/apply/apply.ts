@@ -27,7 +27,7 @@ import { Secret } from './secret.ts'
 import { SecretsOutput } from './secrets-output.ts'
 
 const maxWaitMs = 60_000
-/** As of `catalog diff`: there are differences. */
+/** The exit code where there are differences, as that of `catalog diff`. */
 const differencesFound = 2
 
 type Applying = {

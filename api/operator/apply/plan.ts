@@ -3,7 +3,7 @@ import { isObject } from '../../../shared/base/is-object.ts'
 import type { OverrideKind } from '../../../shared/catalog/overrides.ts'
 import { modelRow } from '../../../shared/catalog/schema.ts'
 import type { ApiKey, AppliedObject } from '../../../shared/generated/prisma/client.ts'
-import { settings } from '../../../shared/keys/keys.ts'
+import { defaultSettings, settings } from '../../../shared/keys/keys.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
 import type { Services } from '../../../shared/open-services.ts'
 import type { PresetConfig } from '../../../shared/presets/preset-config.ts'
@@ -75,7 +75,10 @@ function planCatalog(planning: Planning): CatalogStep[] {
   const models = Object.entries(file.models)
   const added = models.flatMap(([id, model]) => ('providers' in model ? [[id, rowOf(id, model)] as const] : []))
   const changed = models.filter(([, model]) => !('providers' in model))
-  const aliases = Object.entries(file.aliases).map(([alias, model]) => [alias.toLowerCase(), { model }] as const)
+  const aliases = Object.entries(file.aliases).map(
+    ([alias, target]) =>
+      [alias.toLowerCase(), typeof target === 'string' ? { model: target } : { arms: target }] as const,
+  )
   return [
     ...of('provider', 'providers', file.providers),
     ...of('row', 'models', Object.fromEntries(added)),
@@ -195,24 +198,20 @@ async function planKey(planning: Planning, place: Place, name: string, wanted: A
 const isKeySecret = (text: string, environment: string) =>
   new RegExp(`^svc_sk_${environment}_[0-9A-Za-z]{32,128}$`).test(text)
 
-const nullable = ['rpm_limit', 'tpm_limit', 'monthly_spend_cap_usd', 'model_allowlist', 'denied_service_tiers']
-
 /** The settings of a key that the file states, with the defaults of those that it does not. */
 export function wantedKey({ secret, scopes, ...policy }: ApplyKey): Record<string, unknown> {
-  const stated = Object.fromEntries(Object.entries(policy).map(([name, value]) => [name, value || null]))
-  const empty = Object.fromEntries([...nullable, 'provider', 'expires_at'].map(name => [name, null]))
+  const stated = Object.entries(policy).filter(([, value]) => (value ?? 0) !== 0 && !isEmptyList(value))
   return {
-    ...empty,
-    ...stated,
-    mode: policy.mode ?? 'balanced',
-    scopes: (scopes ?? ['*']).join(','),
-    learning: policy.learning ?? true,
+    ...defaultSettings,
+    ...Object.fromEntries(stated),
+    ...(scopes && { scopes: scopes.join(',') }),
     disabled: policy.disabled ?? false,
-    expires_at: policy.expires_at ? new Date(policy.expires_at).toISOString() : null,
-    ...(policy.denied_service_tiers?.length === 0 && { denied_service_tiers: null }),
+    ...(policy.expires_at && { expires_at: new Date(policy.expires_at).toISOString() }),
     ...(secret && { secret }),
   }
 }
+
+const isEmptyList = (value: unknown) => Array.isArray(value) && value.length === 0
 
 /** What a key is, of the fields that are compared. */
 function storedKey(row: ApiKey, { secret, ...wanted }: ApplyKey): Record<string, unknown> {

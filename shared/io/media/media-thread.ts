@@ -20,7 +20,7 @@ export type FromThread =
   | { kind: 'piece'; job: number; bytes: Uint8Array }
   | { kind: 'done'; job: number; result: Result }
 
-/** That of a conversion is sent in pieces before. */
+/** What a job found. The bytes of a conversion are sent in pieces before it. */
 type Result = MediaLength | DocumentSize | 'converted' | Exclude<Conversion, object> | null
 
 /**

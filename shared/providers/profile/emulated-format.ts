@@ -36,16 +36,38 @@ export function takesFormat(
 
 /**
  * Whether one tool can be forced on a model. While they reason, many refuse that: Claude (`toolkit/claude-thinking.ts`),
- * DeepSeek (deepseek-ai/DeepSeek-V3#1376), Qwen (duolahypercho/codex-router#106).
+ * DeepSeek (deepseek-ai/DeepSeek-V3#1376), Qwen (cloudwego/eino#994), Kimi (can1357/oh-my-pi#1077).
  */
 function canForceTool({ response_format: format, tools, tool_choice: choice, ...body }: ChatRequest, target: Target) {
-  const { forced_tools: canForce, max_tools: maxTools = Number.POSITIVE_INFINITY } = profileOf(target)
+  const profile = profileOf(target)
+  const { forced_tools: canForce, forced_tools_while_reasoning: whileReasoning } = profile
+  const { max_tools: maxTools = Number.POSITIVE_INFINITY } = profile
   if (!canForce || !target.model.supported_parameters.includes('tools')) return false
-  if (canReason(target.deployment) && body.reasoning_effort !== 'none') return false
+  if (
+    canReason(target.deployment) &&
+    !(whileReasoning ? body.reasoning_effort === 'none' : turnsThinkingOff(body, target))
+  )
+    return false
   if (body.functions?.length || (tools?.length ?? 0) >= maxTools) return false
   // What the client itself forces is a call of its tools, not an answer.
   if (tools?.length && choice !== undefined && choice !== 'auto' && choice !== 'none') return false
   return rootOf(format) === 'object' && schemaOf(format) !== null
+}
+
+/** What says in a provider's own words whether a model thinks. */
+type Thinking = { thinking?: { type?: unknown } | null; enable_thinking?: unknown }
+
+/** Whether a request turns the thinking of its model off, which some models do not allow. */
+export function turnsThinkingOff(body: Pick<ChatRequest, 'reasoning_effort'>, { deployment }: Target): boolean {
+  const { thinking, enable_thinking } = body as Thinking
+  const isOff = body.reasoning_effort === 'none' || thinking?.type === 'disabled' || enable_thinking === false
+  return isOff && deployment.traits?.thinking_off !== false
+}
+
+/** Whether a request asks its model to think. */
+export function asksForThinking({ reasoning_effort: effort, ...body }: ChatRequest): boolean {
+  const { thinking, enable_thinking } = body as Thinking
+  return (effort != null && effort !== 'none') || thinking?.type === 'enabled' || enable_thinking === true
 }
 
 function schemaOf(format: Format | undefined): Schema | null {
@@ -186,6 +208,10 @@ export class JsonContentDecoder implements StreamDecoder<ChatChunk> {
 
   get over(): boolean {
     return this.#decoder.over === true
+  }
+
+  get webSearches(): number | undefined {
+    return this.#decoder.webSearches
   }
 
   push(event: SseEvent, part?: number): ChatChunk[] {

@@ -88,7 +88,7 @@ function nearestEffort(
 }
 
 function fitEffort(fitting: Fitting): void {
-  const { tools_effort: toolsEffort, effort_off: off } = fitting.profile
+  const { tools_effort: toolsEffort } = fitting.profile
   const { reasoning_effort: wanted } = fitting.body
   if (toolsEffort !== undefined && fitting.body.tools) {
     if (wanted == null) fitting.set({ reasoning_effort: toolsEffort })
@@ -98,9 +98,9 @@ function fitEffort(fitting: Fitting): void {
   if (wanted == null) return
   const accepted = effortsOf(fitting)
   const sent = accepted && nearestEffort(wanted, accepted)
-  if (!accepted) fitting.drop('reasoning_effort')
-  else if (sent === 'none' && off === 'thinking')
-    fitting.set({ reasoning_effort: undefined, thinking: { type: 'disabled' } } as Partial<ChatRequest>)
+  const off = wanted === 'none' && (!accepted || sent === 'none') ? fitting.thinkingOff : null
+  if (off) fitting.set({ reasoning_effort: undefined, ...off })
+  else if (!accepted) fitting.drop('reasoning_effort')
   else if (sent === undefined) fitting.set({ reasoning_effort: undefined })
   else if (sent !== wanted) fitting.adjust('reasoning_effort', sent)
 }

@@ -6,6 +6,7 @@ import { canReason } from '../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, ToolCall } from '../../kinds/chat.ts'
 import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
 import { customInput, functionOfCustom } from '../toolkit/custom-tools.ts'
+import { asksForThinking, turnsThinkingOff } from './emulated-format.ts'
 import { fitSchema } from './fit-schema.ts'
 import type { ClientTool, Fitting } from './fitting.ts'
 
@@ -112,7 +113,9 @@ function fitChoice(fitting: Fitting): void {
     return
   }
   const isForced = choice === 'required' || (isObject(choice) && choice.type !== 'allowed_tools')
-  if (isForced && !canForce(fitting)) {
+  const off = isForced ? switchOff(fitting) : null
+  if (off) fitting.set(off)
+  else if (isForced && !canForce(fitting)) {
     const name = nameOfReference(choice)
     fitting.adjust('tool_choice', 'auto')
     fitting.instruct(
@@ -128,7 +131,17 @@ function fitChoice(fitting: Fitting): void {
 
 function canForce({ profile, body, target }: Fitting): boolean {
   if (!profile.forced_tools || profile.forced_tools_while_reasoning) return profile.forced_tools
-  return !canReason(target.deployment) || body.reasoning_effort === 'none'
+  return !canReason(target.deployment) || turnsThinkingOff(body, target)
+}
+
+/**
+ * The members that turn thinking off, for a tool that can be forced only without: a forced call is what the caller asks for. Null
+ * where it can be forced anyway, where there is no such switch, and where the caller asks for thinking as well.
+ */
+function switchOff(fitting: Fitting): Partial<ChatRequest> | null {
+  const { profile, body } = fitting
+  if (!profile.forced_tools || canForce(fitting) || asksForThinking(body)) return null
+  return fitting.thinkingOff
 }
 
 function renamedChoice(choice: Extract<Choice, object>, { profile, tools }: Fitting): Choice {
@@ -200,6 +213,10 @@ export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
 
   get over(): boolean {
     return this.#decoder.over === true
+  }
+
+  get webSearches(): number | undefined {
+    return this.#decoder.webSearches
   }
 
   push(event: SseEvent, part?: number): ChatChunk[] {

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../base/errors.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
-import { profileOf } from '../../catalog/traits.ts'
+import { canReason, profileOf } from '../../catalog/traits.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 import type { StructuredBy, Target } from '../contract.ts'
 import { withSystemLine } from './emulated-format.ts'
@@ -28,6 +28,20 @@ export class Fitting {
     this.body = body
     this.target = target
     this.profile = profileOf(target)
+  }
+
+  /** The members that turn the model's thinking off; null where it does not think, or has no such switch. */
+  get thinkingOff(): Partial<ChatRequest> | null {
+    const { deployment } = this.target
+    if (!canReason(deployment) || deployment.traits?.thinking_off === false) return null
+    switch (this.profile.effort_off) {
+      case 'thinking':
+        return { thinking: { type: 'disabled' } } as Partial<ChatRequest>
+      case 'enable_thinking':
+        return { enable_thinking: false } as Partial<ChatRequest>
+      default:
+        return null
+    }
   }
 
   /** Remembers how the client named a tool. */

@@ -72,6 +72,10 @@ class PartsDecoder implements StreamDecoder<Completion> {
     return this.#decoders.every(({ done }) => done)
   }
 
+  get webSearches(): number {
+    return this.#decoders.reduce((sum, { webSearches = 0 }) => sum + webSearches, 0)
+  }
+
   get over(): boolean {
     return this.#decoders.every(({ over }) => over === true)
   }

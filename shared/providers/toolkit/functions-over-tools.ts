@@ -48,6 +48,10 @@ class FunctionDecoder implements StreamDecoder<ChatChunk> {
     return this.#decoder.over === true
   }
 
+  get webSearches(): number | undefined {
+    return this.#decoder.webSearches
+  }
+
   push(event: SseEvent): ChatChunk[] {
     return this.#decoder.push(event).map(chunkWithFunction)
   }

@@ -53,6 +53,10 @@ class SealingDecoder implements StreamDecoder<ChatChunk> {
     return this.#decoder.over === true
   }
 
+  get webSearches(): number | undefined {
+    return this.#decoder.webSearches
+  }
+
   passes(event: NativeEvent): boolean {
     return this.#decoder.passes?.(event) ?? true
   }

@@ -43,14 +43,16 @@ export function refusal(
 }
 
 /**
- * What Amazon Bedrock says of a model that a region or an account does not have, in all its APIs and with statuses of other faults: "The
+ * What clouds say of a model that a region or an account does not have, with statuses of other faults. Amazon Bedrock, in all its APIs: "The
  * provided model identifier is invalid." (anomalyco/opencode#16747), "Invocation of model ID … with on-demand throughput isn’t
  * supported." (anthropics/anthropic-sdk-python#894), "model `…` isn't supported on this route" (AWS' page on the Responses API), "You
  * don't have access to the model with the specified model ID." (andrewyng/aisuite#174), "Model access is denied due to …"
- * (ministryofjustice/modernisation-platform-environments#18302).
+ * (ministryofjustice/modernisation-platform-environments#18302), "The model '…' does not support the '/v1/chat/completions' API"
+ * (enricoros/big-AGI#1167). Vertex AI: "Project … is not allowed to use Publisher Model …"
+ * (langchain-ai/langchain-google#593), "Malformed publisher model name" (Ikalus1988/MisakaNet#1472).
  */
 const absentModel =
-  /model identifier is invalid|on-demand throughput isn.t supported|isn.t supported on this route|access to the model with the specified model id|^model access is denied/i
+  /model identifier is invalid|on-demand throughput isn.t supported|isn.t supported on this route|does not support the '\/v1\/\S+' api|access to the model with the specified model id|^model access is denied|not allowed to use publisher model|malformed publisher model name/i
 
 /** Whether a provider's message says that it does not serve the model to this account. */
 export function isAbsentModel(message: string): boolean {

@@ -169,7 +169,7 @@ class Cleaner {
 
 /**
  * OpenRouter's plugin that repairs JSON (openrouter.ai/docs/guides/features/plugins/response-healing); the gateway does that
- * itself (`shared/chat/structured-answer.ts`).
+ * itself (`shared/chat/structured-answers.ts`).
  */
 const healingPlugin = 'response-healing'
 

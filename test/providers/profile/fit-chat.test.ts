@@ -231,8 +231,34 @@ test('sent: a call that a model cannot be forced to make is asked for in the sys
   t.deepEqual(adjusted, ['tool_choice'])
   const forced = { tools: [tool('w')], tool_choice: 'required' as const }
   t.is(fitted('claude-opus-4-6@anthropic', forced).body.tool_choice, 'required')
-  t.is(fitted('deepseek-v4-pro@deepseek', forced).body.tool_choice, 'auto', 'it thinks')
-  t.is(fitted('deepseek-v4-pro@deepseek', { ...forced, reasoning_effort: 'none' }).body.tool_choice, 'required')
+})
+
+test('sent: a forced tool without thinking, where a model takes no other, unless the caller asks for thinking or it cannot be turned off', t => {
+  const forced = { tools: [tool('w')], tool_choice: 'required' as const }
+  const off = { thinking: { type: 'disabled' } }
+  const switches = {
+    'deepseek-v4-pro@deepseek': off,
+    'kimi-k2.5@moonshot': off,
+    'glm-5.2@alibaba': { enable_thinking: false },
+  }
+  for (const [target, members] of Object.entries(switches)) {
+    for (const more of [{}, { reasoning_effort: 'none' as const }, members]) {
+      const { body, adjusted } = fitted(target, { ...forced, ...more })
+      t.like(body, { tool_choice: 'required', ...members }, target)
+      t.is(body.reasoning_effort, undefined)
+      t.deepEqual(adjusted, [])
+    }
+    const asked = fitted(target, { ...forced, reasoning_effort: 'high' })
+    t.is(asked.body.tool_choice, 'auto', target)
+    t.regex(String(asked.body.messages[0]!.content), /^Call at least one of the tools now/)
+    t.deepEqual(asked.adjusted, ['tool_choice'])
+    t.is(fitted(target, { ...forced, ...members, tool_choice: 'auto' }).body.tool_choice, 'auto')
+    t.like(fitted(target, { reasoning_effort: 'none' }).body, members)
+  }
+  const always = fitted('kimi-k3@moonshot', { ...forced, reasoning_effort: 'none' })
+  t.is(always.body.tool_choice, 'auto')
+  t.false('thinking' in always.body)
+  t.deepEqual(always.adjusted, ['tool_choice'])
 })
 
 test('sent: a format that a target lacks, or not beside tools or in streams, in the system prompt', t => {

@@ -23,6 +23,8 @@ const kinds: Record<string, ChatProvider | 'anthropic' | 'gemini'> = {
   mistral: 'mistral',
   deepseek: 'deepseek',
   xai: 'xai',
+  moonshot: 'moonshot',
+  alibaba: 'alibaba',
   openrouter: 'lenient',
   together: 'lenient',
   fireworks: 'lenient',

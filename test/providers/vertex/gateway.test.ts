@@ -2,7 +2,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Anthropic from '@anthropic-ai/sdk'
 import { GoogleGenAI } from '@google/genai'
-import { geminiError, rateLimited } from '../../emulators/gemini.ts'
+import { countTokens, geminiError, rateLimited } from '../../emulators/gemini.ts'
+import { tokensPerSecond } from '../../emulators/gemini-interactions.ts'
 import { federatedCredentials, startTokenServices } from '../../emulators/token-services.ts'
 import { startVertex } from '../../emulators/vertex.ts'
 import { chargedNano, dataOf, saying } from '../../support/chat/gateway.ts'
@@ -202,6 +203,28 @@ test.serial('200 for embeddings, one request for each text', async t => {
   }
 })
 
+test.serial('200 for speech, with its instructions as metadata of the text', async t => {
+  const account = await gateway.account()
+  const body = { model: 'gemini-3.8-flash-tts', input: 'Hello there', voice: 'Kore', instructions: 'Whisper' }
+  const response = await gateway.fetch('/v1/audio/speech', {
+    key: account.live,
+    body: { ...body, response_format: 'wav' },
+  })
+  const sound = Buffer.from(await response.arrayBuffer())
+  t.is(response.status, 200, sound.toString('latin1', 0, 300))
+  t.is(response.headers.get('x-gateway-provider'), 'vertex/global')
+  t.is(sound.toString('latin1', 0, 4), 'RIFF')
+  const [request] = vertex.requests
+  t.is(
+    request!.path,
+    `/v1beta1/projects/${project}/locations/global/publishers/google/models/gemini-3.8-flash-tts:streamGenerateContent`,
+  )
+  t.deepEqual(request!.body.contents[0].parts, [{ text: 'Hello there', speechMetadata: { style: 'Whisper' } }])
+  const tokens = Math.ceil(('Hello there'.length / 15) * tokensPerSecond)
+  const used = { prompt_tokens: countTokens('Hello there'), completion_tokens: tokens }
+  t.is(await chargedNano({ gateway }, account), nano(used, 1, 18))
+})
+
 test.serial('200 with a new token after a 401 for a revoked one', async t => {
   const account = await gateway.account()
   const only = { provider: { only: ['vertex/europe-west1'] } }
@@ -252,6 +275,15 @@ test.serial('the emulator accepts and refuses what Vertex AI does, asked by Goog
   t.is(said.text, 'Echo: Hello')
   const vectors = await authorized('global').models.embedContent({ model: 'gemini-embedding-001', contents: 'Hello' })
   t.is(vectors.embeddings!.length, 1)
+  const spoken = await authorized('global').models.generateContent({
+    model: 'gemini-3.8-flash-tts',
+    contents: [{ role: 'user', parts: [{ text: 'Hello', speechMetadata: { style: 'Whisper' } }] }],
+    config: {
+      responseModalities: ['AUDIO'],
+      speechConfig: { voiceConfig: { prebuiltVoiceConfig: { voiceName: 'Kore' } } },
+    },
+  })
+  t.truthy(spoken.data)
   const express = await clientOf({ apiKey: expressKey }).models.generateContent({
     model: 'gemini-3.5-flash',
     contents: 'Hi',

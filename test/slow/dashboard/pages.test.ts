@@ -1,9 +1,13 @@
 // Every page of the dashboard as it is loaded, seen and read out: weight, accessibility, narrow screens, both colour schemes.
 import { statSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AxeBuilder } from '@axe-core/playwright'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { builtPages } from '../../../api/dashboard/middleware.ts'
+import type { IncidentsPage } from '../../../api/dashboard/wire/operator-home.ts'
+import { groupIncidents } from '../../../shared/alerts/incident-groups.ts'
+import { reconcileIncidents } from '../../../shared/alerts/incidents.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import { fill } from '../../support/dashboard/fixtures.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
@@ -11,10 +15,12 @@ import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
 const maxGzippedBytes = 300_000
-/** To visit and examine some sixty pages, on a busy machine. */
+/** To visit and examine some seventy pages, on a busy machine. */
 const maxVisitsMs = 360_000
 /** The addresses in the navigation, and the tabs of the operator area. */
 let listed: string[]
+/** The id of an incident of a provider. */
+let incident: string
 
 const gateway = useGateway(test, { ALLOW_PRIVATE_URLS: 'true', DEV_OUTBOX: 'true' })
 const owner = use(test, () => signUp(gateway))
@@ -24,6 +30,13 @@ test.before(async () => {
 const filled = use(test, () => fill(gateway, owner.organisationId))
 const browser = use(test, startBrowser)
 test.before(async () => {
+  const { services } = gateway
+  const failing = { kind: 'circuit', subject: 'openai|gpt-5', provider: 'openai', model: 'gpt-5' } as const
+  await reconcileIncidents(services, ['failing'], [{ ...failing, message: 'HTTP 500: down' }])
+  await groupIncidents(services)
+  const { visitor } = owner
+  const { data } = await visitor.json<IncidentsPage>('/dashboard/api/operator/incidents?limit=1')
+  incident = data[0]!.id
   listed = await listPages()
 })
 
@@ -51,7 +64,7 @@ function addresses(): string[] {
   const { organisationId } = owner
   const id = (part: string) => Object.values(filled.ids.find(([sort]) => sort === part)![1])[0]!
   const tabs = [
-    ...['chat', 'completions', 'embeddings', 'image', 'speech', 'transcription', 'music', 'sfx', 'video'],
+    ...['chat', 'compare', 'completions', 'embeddings', 'image', 'speech', 'transcription', 'music', 'sfx', 'video'],
     ...['lipsync', 'face_swap', 'avatar', 'mesh', 'realtime'],
   ]
   return [
@@ -65,6 +78,11 @@ function addresses(): string[] {
     `/${organisationId}/batches/${id('/batches/')}`,
     `/${organisationId}/keys/${id('/keys/')}`,
     `/${organisationId}/models/gpt-5-mini`,
+    `/${organisationId}/webhooks/endpoints/${id('/endpoints/')}`,
+    `/${organisationId}/log-exports/${id('/log-exports/')}`,
+    `/operator/log-exports/${id('/operator/log-exports/')}`,
+    '/operator/providers/openai',
+    `/operator/incidents/${incident}`,
     ...['', '/usage', '/requests', '/keys', '/billing', '/audit'].map(
       path => `/operator/organisations/${organisationId}${path}`,
     ),
@@ -80,6 +98,7 @@ const forVisitors = [
   '/forgot-password',
   '/reset-password?token=x',
   '/verify-email?token=x',
+  '/invitations/x',
   '/outbox',
 ]
 
@@ -184,6 +203,34 @@ test.serial('a first visit leaves nothing in the console', async t => {
 test.serial('the navigation lists every page', t => {
   t.true(listed.length > 12, listed.join(' '))
   t.true(listed.includes('/operator/providers'))
+})
+
+test.serial('every route of the pages is among those that are examined', async t => {
+  const web = join(builtPages, '../web')
+  const files = await readdir(web, { recursive: true })
+  const sources = await Promise.all(
+    files
+      .filter(file => file.endsWith('.tsx'))
+      .map(async file => [file, await readFile(join(web, file), 'utf8')] as const),
+  )
+  const routes = sources.flatMap(([file, text]) => [
+    ...[...text.matchAll(/<Route path=(?:"([^"]+)"|\{`([^`]+)`\})/g)].map(([, plain, made]) => plain ?? made!),
+    ...(file === 'app.tsx' ? [...text.matchAll(/\{ path: '([^']+)', page/g)].map(([, path]) => path!) : []),
+    ...[...text.matchAll(/\{ path: '(\w+)', label: '[^']*', tab/g)].map(
+      ([, tab]) => `/:organisation/playground/${tab}`,
+    ),
+  ])
+  t.true(routes.length > 30, routes.join(' '))
+  const examined = [...forVisitors, ...addresses()].map(address => address.replace(/\?.*/, ''))
+  const missing = routes.filter(route => {
+    const pattern = route
+      .replace(/^\$\{home\}/, '/:organisation')
+      .replace(/\/\*\??$/, '(?:/.*)?')
+      .replace(/:\w+/g, '[^/]+')
+    return !examined.some(address => new RegExp(`^${pattern}$`).test(address))
+  })
+  // It only leads to another page.
+  t.deepEqual(missing, ['/'])
 })
 
 test.serial('no page has a barrier', async t => {

@@ -164,6 +164,34 @@ test.serial('lead: can I have that as a file?', async t => {
   t.true(clicks <= maxClicks)
 })
 
+test.serial(
+  'finance: what was paid and used, from balance to balance, by key and member, on paper and as a file?',
+  async t => {
+    await standOn('~/billing')
+    await click(page.getByRole('combobox', { name: 'Period (UTC)' }))
+    await click(page.getByRole('option', { name: 'Last 12 months' }))
+    for (const name of ['Opening balance', 'Payments and credits', 'Usage', 'Closing balance'])
+      await main().getByText(name, { exact: true }).first().waitFor()
+    await page.getByRole('table', { name: 'Ledger' }).getByRole('columnheader', { name: 'Balance' }).waitFor()
+    t.true(clicks <= maxClicks)
+
+    clicks = 0
+    await click(main().getByText('Usage by member'))
+    t.regex(await page.getByRole('table', { name: 'Usage by member' }).innerText(), /Ada[\s\S]*\$\d/)
+    t.true(clicks <= maxClicks)
+
+    for (const [name, ending] of [
+      ['Export PDF', 'pdf'],
+      ['Export CSV', 'csv'],
+    ] as const) {
+      const [download] = await Promise.all([page.waitForEvent('download'), click(link(name))])
+      t.regex(download.suggestedFilename(), new RegExp(`ada.*\\d{4}-\\d{2}.*\\.${ending}$`, 'i'))
+      const bytes = await readFile(await download.path())
+      t.true(ending === 'pdf' ? bytes.subarray(0, 5).toString() === '%PDF-' : bytes.toString().includes('currency'))
+    }
+  },
+)
+
 test.serial('shown to a lead: alerts before it gets expensive', async t => {
   const rule = { name: 'Spend of the month', kind: 'spend', threshold: 1, window: 'month', email: 'owners' }
   await owner.visitor.json(`${owner.base}/alerts/rules`, { body: rule })

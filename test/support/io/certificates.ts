@@ -6,8 +6,8 @@ import { run } from '../../../dev/run.ts'
 /** PEM texts, and the files that have them. */
 export type Certificate = { cert: string; key: string; certFile: string; keyFile: string }
 export type Authority = Certificate & {
-  /** A certificate for the loopback address, signed by this authority. */
-  issue(name: string): Promise<Certificate>
+  /** A certificate for the loopback address and further hosts, signed by this authority. */
+  issue(name: string, hosts?: readonly string[]): Promise<Certificate>
   remove(): Promise<void>
 }
 
@@ -25,8 +25,9 @@ export async function createAuthority(): Promise<Authority> {
   await openssl('req', '-x509', ...newKey, '-subj', '/CN=authority', '-keyout', 'ca.key', '-out', 'ca.pem')
   return {
     ...(await read('ca')),
-    async issue(name) {
-      await writeFile(at(`${name}.ext`), 'subjectAltName=IP:127.0.0.1,DNS:localhost\n')
+    async issue(name, hosts = []) {
+      const names = ['localhost', ...hosts].map(host => `DNS:${host}`)
+      await writeFile(at(`${name}.ext`), `subjectAltName=IP:127.0.0.1,${names.join(',')}\n`)
       await openssl('req', ...newKey, '-subj', `/CN=${name}`, '-keyout', `${name}.key`, '-out', `${name}.csr`)
       const signed = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-extfile', `${name}.ext`, '-days', '2']
       await openssl('x509', '-req', '-in', `${name}.csr`, ...signed, '-out', `${name}.pem`)

@@ -36,7 +36,7 @@ export function worldWith(providers = names, from: Catalog = catalog, env: Recor
   // No calls are made here: the only live figures are those a test sets.
   const clock = { now: () => 0 }
   const health = new Health({ defineCommand() {} } as unknown as Redis, { clock, monotonic: monotonicOf(clock) })
-  const pauses = { isPaused: () => false, revision: 0 }
+  const pauses = { any: false, isPaused: () => false, revision: 0 }
   const upstreams = new Upstreams({
     catalog: from,
     config,

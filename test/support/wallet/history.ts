@@ -76,6 +76,12 @@ export class Truth {
     return sum(released, it => it.amount) - this.charged(organisation) - this.reserved(organisation)
   }
 
+  /** As PostgreSQL has it, without what is held. */
+  balance(organisation: string, nowMs: number): number {
+    const released = this.deposits.filter(it => it.organisation === organisation && it.releasedAtMs <= nowMs)
+    return sum(released, it => it.amount) - this.charged(organisation, true)
+  }
+
   charged(organisation: string, bookedOnly = false): number {
     const own = [...this.charges.values()].filter(it => it.organisation === organisation && (it.booked || !bookedOnly))
     return sum(own, it => it.cost)
@@ -181,6 +187,13 @@ export class World {
       await this.#key(poor, 25_000_000, ofAll),
       await this.#key(rich, null, ofMember),
     ]
+  }
+
+  /** A further organisation with an empty wallet, and a key of it without limits. */
+  async addAccount(): Promise<string> {
+    const id = await this.#organisation()
+    this.billingContexts.push(await this.#key(id, null))
+    return id
   }
 
   async close(): Promise<void> {

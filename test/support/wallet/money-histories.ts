@@ -9,13 +9,16 @@ import type { Test } from '../test.ts'
 import { use, useStores } from '../use.ts'
 import { fixedNano, picoPerOutputToken, price, spendsOf, type Wanted, World } from './history.ts'
 import { spendKinds } from './money.ts'
+import { SavedCards } from './saved-cards.ts'
 
 const endOfTime = Date.parse('9999-12-31T00:00:00Z')
 
 let world: World
+let cards: SavedCards
 
 const small = fc.nat(1_000)
-const which = fc.nat(3)
+/** A key; the last is that of the organisation with a saved card. */
+const which = fc.nat(4)
 const kind = <K extends string>(name: K) => ({ kind: fc.constant(name) })
 const hourMs = 3_600_000
 
@@ -44,6 +47,10 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record(kind('wipe')) },
   { weight: 2, arbitrary: fc.record({ ...kind('advance'), hours: fc.constantFrom(1, 20, 800) }) },
   { weight: 1, arbitrary: fc.record(kind('reconcile')) },
+  { weight: 5, arbitrary: fc.record({ ...kind('top up'), fault: fc.constantFrom('none', 'none', 'none', 'lost', 'away', 'declined'), workers: fc.constantFrom(1, 2) }) },
+  { weight: 4, arbitrary: fc.record({ ...kind('withdraw'), amount: fc.integer({ min: 1, max: 900_000_000 }) }) },
+  { weight: 2, arbitrary: fc.record({ ...kind('tell'), which: fc.nat(9) }) },
+  { weight: 1, arbitrary: fc.record(kind('turn on')) },
 ) // biome-ignore format: one kind of step per line
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never
 
@@ -89,10 +96,27 @@ async function take(step: Step): Promise<void> {
       return world.wipe()
     case 'advance':
       clock.advance(step.hours * hourMs)
+      cards.pass(step.hours * hourMs)
       return maintainPartitions(world.db, clock.now(), 13)
     case 'reconcile':
       await reconcile(world.db, world.redis, world.scripts, clock.now())
+      return
+    case 'top up':
+      return cards.run(step.fault, step.workers)
+    case 'withdraw':
+      return withdraw(step.amount)
+    case 'tell':
+      return cards.tell(step.which)
+    case 'turn on':
+      return cards.turnOn()
   }
+}
+
+/** Takes credits from the organisation with a saved card, also those that requests have reserved. */
+async function withdraw(amount: number): Promise<void> {
+  const { organisationId } = cards
+  world.truth.allowOverdraft(organisationId, amount)
+  await world.deposit(organisationId, -amount, 0)
 }
 
 /** A running request of a living process. */
@@ -170,6 +194,7 @@ function grant(billing: BillingContext, wanted: Wanted, available: number, room:
 
 async function invariants(): Promise<void> {
   const { truth, clock, db, accounts } = world
+  await cards.invariants()
   for (const id of new Set(world.billingContexts.map(billing => billing.organisationId))) {
     const { balanceNano } = await db.wallet.findUniqueOrThrow({ where: { organisationId: id } })
     const { _sum } = await db.ledgerEntry.aggregate({ where: { organisationId: id }, _sum: { amountNano: true } })
@@ -225,6 +250,7 @@ async function end(): Promise<void> {
     await world.book(batch, false)
   lags = false
   await world.sweep()
+  await cards.end()
   await invariants()
   const open = await openReservations(world.redis)
   if (open.length > 0) throw new Error(`left open: ${JSON.stringify(open)}`)
@@ -239,12 +265,14 @@ async function end(): Promise<void> {
 export function declareMoneyHistories(test: Test, numRuns: number, enoughMs: number): void {
   const stores = useStores(test)
   world = use(test, () => new World(stores))
+  cards = use(test, () => SavedCards.open(world, stores))
   test('200 or 402, and every nano-dollar accounted for, in random histories', async t => {
     t.timeout(120_000)
     const startedMs = Date.now()
     const property = fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 70, size: 'max' }), async history => {
       if (Date.now() - startedMs > enoughMs) return
       await world.begin()
+      await cards.begin()
       lags = false
       await world.deposit(world.billingContexts[0]!.organisationId, 100_000_000, 0)
       await world.deposit(world.billingContexts[2]!.organisationId, 30_000_000, 0)

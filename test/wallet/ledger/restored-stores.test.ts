@@ -43,7 +43,7 @@ const burst = async (key: string, to = gateway) => [
 async function outdate(...processes: Gateway[]): Promise<void> {
   const number = Number(await redis.hget('generation', 'number'))
   const knows = ({ services: { accounts, scripts } }: Gateway) =>
-    accounts.generations.of(scripts.shards.only).atLeast > number
+    accounts.generations.known[scripts.shards.only.index]!.atLeast > number
   await eventually(() => processes.every(knows), 'the processes know a later number')
 }
 

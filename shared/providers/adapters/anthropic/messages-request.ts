@@ -1,4 +1,5 @@
 import { GatewayError } from '../../../base/errors.ts'
+import { isObject } from '../../../base/is-object.ts'
 import { editBody, memberText } from '../../../base/json-member.ts'
 import { hasWebSearchPrice, profileOf } from '../../../catalog/traits.ts'
 import { asksFor1hCache } from '../../../kinds/cache-marks.ts'
@@ -45,7 +46,7 @@ export function editedBody(
   if (maxTokens !== null && maxTokens < body.max_tokens) Object.assign(changes, limitsOf(body, maxTokens))
   if (body.thinking?.type === 'enabled' && continuesWithoutThinking(body, ownThinking))
     Object.assign(changes, disabledThinking(body))
-  const fitted = withFittedEnd(withFittedIds(body.messages, target), target)
+  const fitted = withFittedEnd(withFittedBlocks(body.messages, target), target)
   if (fitted !== body.messages || ownThinking.size > 0) changes.messages = withoutOwnThinking(fitted, ownThinking)
   // Where only thinking is removed, all other characters stay.
   const isCut = raw && ownThinking.size > 0 && fitted === body.messages
@@ -54,22 +55,37 @@ export function editedBody(
   return { body: editBody(raw, body, changes, new Map(cut ? [['messages', cut]] : [])), dropped }
 }
 
-/** The messages with ids of tool calls that the API accepts: other models may have made them. The same list if all are. */
-function withFittedIds(messages: readonly MessagesMessage[], target: Target): readonly MessagesMessage[] {
+/**
+ * The messages with ids of tool calls that the API accepts, and without citations that it cannot know: other models may have made
+ * them. The same list if all are.
+ */
+function withFittedBlocks(messages: readonly MessagesMessage[], target: Target): readonly MessagesMessage[] {
   // Ids that recur are refused or not by the API itself.
   const ids = new CallIds({ ...profileOf(target), unique_call_ids: false })
-  const isFitted = (block: MessagesBlock) =>
-    isBlock(block, 'tool_use')
-      ? ids.ofCall(block.id) === block.id
-      : !isBlock(block, 'tool_result') || ids.ofResult(block.tool_use_id) === block.tool_use_id
+  const isFitted = (block: MessagesBlock) => {
+    if (isBlock(block, 'tool_use')) return ids.ofCall(block.id) === block.id
+    if (isBlock(block, 'text')) return !Array.isArray(block.citations) || !block.citations.some(isTranslated)
+    return !isBlock(block, 'tool_result') || ids.ofResult(block.tool_use_id) === block.tool_use_id
+  }
   if (messages.every(({ content }) => typeof content === 'string' || content.every(isFitted))) return messages
   const fittedBlock = (block: MessagesBlock): MessagesBlock => {
     if (isBlock(block, 'tool_use')) return { ...block, id: ids.ofCall(block.id) }
+    if (isBlock(block, 'text')) return withoutTranslated(block)
     return isBlock(block, 'tool_result') ? { ...block, tool_use_id: ids.ofResult(block.tool_use_id) } : block
   }
   return messages.map(message =>
     typeof message.content === 'string' ? message : { ...message, content: message.content.map(fittedBlock) },
   )
+}
+
+/** Whether a citation comes from an answer that the gateway translated: it lacks the index by which the API finds the page. */
+function isTranslated(citation: unknown): boolean {
+  return isObject(citation) && citation.type === 'web_search_result_location' && citation.encrypted_index === ''
+}
+
+function withoutTranslated({ citations, ...text }: Extract<MessagesBlock, { type: 'text' }>): MessagesBlock {
+  const own = Array.isArray(citations) ? citations.filter(citation => !isTranslated(citation)) : []
+  return own.length > 0 ? { ...text, citations: own } : text
 }
 
 /** The messages whose last one, if it is an answer to continue, ends as the API accepts. The same list if it does. */

@@ -3,7 +3,7 @@ import { type FailureReason, ProviderError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
 import { type Headers, readOptionalNumber, readOptionalText } from '../../toolkit/json-fields.ts'
-import { refusal } from '../../toolkit/refusal.ts'
+import { isAbsentModel, refusal } from '../../toolkit/refusal.ts'
 
 const reported = z.object({
   error: z.object({
@@ -94,6 +94,7 @@ function reasonOf(status: number, error: Reported): FailureReason {
       error.details.some(detail => detail.reason === 'API_KEY_INVALID') ||
       /API key (not valid|expired)/i.test(error.message)
     if (ours) return 'auth'
+    if (isAbsentModel(error.message)) return 'model_unavailable'
     // Free tier not offered at our location, billing not enabled: these concern our account, not the caller's input.
     if (error.status === 'FAILED_PRECONDITION') return /billing/i.test(error.message) ? 'quota' : 'auth'
     if (isContextOverflow(error.message)) return 'context_length'

@@ -13,22 +13,30 @@ import { type Generated, readGenerated } from './wire.ts'
 
 /** Streamed audio, and its usage once complete. */
 type StreamedSpeech = { pieces: AsyncIterable<SoundPiece>; usage(): Usage | null }
+type MakeSpeech = (call: SyncCall<'speech'>, connection: ProviderConnection) => Promise<StreamedSpeech>
 
 /**
  * Gemini's voices, streamed: by interactions where the deployment's trait `api` says so, otherwise by
  * `streamGenerateContent`, as models before Gemini 3.8 require. They have no speed.
  */
-export const speech: SyncAdapter<'speech'> = {
-  async make(call, connection): Promise<SoundOutput> {
-    const { input, target } = call
-    const format = sampleFormat(call)
-    if (input.speed !== 1) throw unsupported(target.model, 'speed', 'takes no `speed` at this provider')
-    const makeSpeech = target.deployment.traits?.api === 'interactions' ? byInteraction : byGeneration
-    const { pieces, usage } = await makeSpeech(call, connection).catch(error => {
-      throw assignVoiceParam(error)
-    })
-    return { sound: { stream: encodeSamples(pieces, format) }, usage }
-  },
+export const speech = speechAdapter((call, connection) => {
+  const makeSpeech = call.target.deployment.traits?.api === 'interactions' ? byInteraction : byEarlierGeneration
+  return makeSpeech(call, connection)
+})
+
+/** Gemini's voices by one of its APIs. */
+export function speechAdapter(makeSpeech: MakeSpeech): SyncAdapter<'speech'> {
+  return {
+    async make(call, connection): Promise<SoundOutput> {
+      const { input, target } = call
+      const format = sampleFormat(call)
+      if (input.speed !== 1) throw unsupported(target.model, 'speed', 'takes no `speed` at this provider')
+      const { pieces, usage } = await makeSpeech(call, connection).catch(error => {
+        throw assignVoiceParam(error)
+      })
+      return { sound: { stream: encodeSamples(pieces, format) }, usage }
+    },
+  }
 }
 
 /** Assigns a refusal that mentions the voice to that field. */
@@ -67,17 +75,24 @@ async function byInteraction(
 }
 
 /** These models take no system instruction: text before the transcript is the style instruction. */
-async function byGeneration(
+function byEarlierGeneration(call: SyncCall<'speech'>, connection: ProviderConnection): Promise<StreamedSpeech> {
+  const { text, instructions } = call.input
+  return byGeneration(call, connection, {
+    text: instructions === null ? text : `${instructions}\n\n#### TRANSCRIPT\n${text}`,
+  })
+}
+
+/** Speech by `streamGenerateContent`. */
+export async function byGeneration(
   { input, target, signal }: SyncCall<'speech'>,
   connection: ProviderConnection,
+  part: object,
 ): Promise<StreamedSpeech> {
-  const { text, voice, instructions } = input
-  const prompt = instructions === null ? text : `${instructions}\n\n#### TRANSCRIPT\n${text}`
   const json = {
-    contents: [{ role: 'user', parts: [{ text: prompt }] }],
+    contents: [{ role: 'user', parts: [part] }],
     generationConfig: {
       responseModalities: ['AUDIO'],
-      speechConfig: { voiceConfig: { prebuiltVoiceConfig: { voiceName: voice } } },
+      speechConfig: { voiceConfig: { prebuiltVoiceConfig: { voiceName: input.voice } } },
     },
   }
   const path = `/v1beta/models/${target.deployment.upstream_model}:streamGenerateContent?alt=sse`

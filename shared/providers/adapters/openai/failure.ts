@@ -38,6 +38,8 @@ const byCode = new Map<string, FailureReason>([
   // Azure: a deployment that is not there, or is of a model without this route.
   ['DeploymentNotFound', 'model_unavailable'],
   ['OperationNotSupported', 'model_unavailable'],
+  // As Azure spells it for sessions (learn.microsoft.com/en-us/answers/a/12820829).
+  ['OpperationNotSupported', 'model_unavailable'],
   ['rate_limit_exceeded', 'rate_limited'],
   ['rate_limit_error', 'rate_limited'],
   ['provider_overloaded', 'overloaded'],

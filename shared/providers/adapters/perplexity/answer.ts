@@ -91,7 +91,8 @@ export function toolCallFrom(item: Json): ToolCall[] {
   return [{ id, type: 'function', function: { name, arguments: typeof args === 'string' && args ? args : '{}' } }]
 }
 
-function resultsOf({ results }: Json): SearchResult[] {
+/** The pages of an item `search_results`. */
+export function resultsOf({ results }: Json): SearchResult[] {
   if (!Array.isArray(results)) return []
   return results.flatMap(result => {
     if (!isObject(result) || typeof result.url !== 'string') return []

@@ -1,12 +1,12 @@
 import { isObject } from '../../../base/is-object.ts'
 import { unixNow } from '../../../base/time.ts'
-import type { ChatChunk, ChatDelta, FinishReason, ToolCall } from '../../../kinds/chat.ts'
+import type { ChatChunk, ChatDelta, FinishReason, SearchResult, ToolCall } from '../../../kinds/chat.ts'
 import type { Call, Target } from '../../contract.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
 import { reportedFailure } from '../openai/failure.ts'
 import { invalidResponse, type Json } from '../openai/json.ts'
 import { failureOfResponse, responseFrom } from '../openai/responses-answer.ts'
-import { citationsIn, partsOf, sourcesOf, toolCallFrom } from './answer.ts'
+import { citationsIn, partsOf, resultsOf, sourcesOf, toolCallFrom } from './answer.ts'
 
 /**
  * Decodes the events of a run to chat chunks. They have no names, only a `type`, and no `[DONE]`; unknown types are ignored, as the API
@@ -14,11 +14,15 @@ import { citationsIn, partsOf, sourcesOf, toolCallFrom } from './answer.ts'
  */
 export class AgentDecoder implements StreamDecoder<ChatChunk> {
   done = false
+  webSearches = 0
   readonly #target: Target
   #head: Pick<ChatChunk, 'id' | 'object' | 'created' | 'model'>
   #hasBegun = false
   #text = ''
   readonly #calls = new Set<string>()
+  #results: SearchResult[] = []
+  /** How many marks of the text were told as citations. */
+  #cited = 0
 
   constructor({ target }: Call<'chat'>) {
     this.#target = target
@@ -40,7 +44,7 @@ export class AgentDecoder implements StreamDecoder<ChatChunk> {
       case 'response.output_text.delta':
         return typeof event.delta === 'string' && event.delta !== '' ? this.#addText(event.delta) : []
       case 'response.output_item.done':
-        return isObject(event.item) ? toolCallFrom(event.item).flatMap(call => this.#addCall(call)) : []
+        return isObject(event.item) ? this.#addItem(event.item) : []
       case 'response.completed':
       case 'response.incomplete':
         return this.#finish(event.response)
@@ -67,20 +71,38 @@ export class AgentDecoder implements StreamDecoder<ChatChunk> {
     return [this.#chunk({ content: text })]
   }
 
+  #addItem(item: Json): ChatChunk[] {
+    if (item.type === 'search_results') {
+      this.webSearches++
+      this.#results.push(...resultsOf(item))
+    }
+    return toolCallFrom(item).flatMap(call => this.#addCall(call))
+  }
+
+  /** Citations of the text so far that were not told. */
+  #newCitations(): Pick<ChatDelta, 'annotations'> {
+    const annotations = citationsIn(this.#text, this.#results).slice(this.#cited)
+    this.#cited += annotations.length
+    return annotations.length > 0 ? { annotations } : {}
+  }
+
   #addCall({ id, function: called }: ToolCall): ChatChunk[] {
     if (this.#calls.has(id)) return []
     const index = this.#calls.size
     this.#calls.add(id)
-    return [this.#chunk({ tool_calls: [{ index, id, type: 'function', function: called }] })]
+    // The text ends here in formats that have calls and texts as blocks.
+    const cited = this.#newCitations()
+    const chunk = this.#chunk({ tool_calls: [{ index, id, type: 'function', function: called }] })
+    return [...(cited.annotations ? [this.#chunk(cited)] : []), chunk]
   }
 
   #finish(given: unknown): ChatChunk[] {
     const response = responseFrom(given)
     const { text, toolCalls, results, finishReason, usage } = partsOf(response, this.#target.provider)
     const rest = text.startsWith(this.#text) ? text.slice(this.#text.length) : ''
+    this.#results = results
     const chunks = [...(rest ? this.#addText(rest) : []), ...toolCalls.flatMap(call => this.#addCall(call))]
-    const annotations = citationsIn(this.#text, results)
-    const last = this.#chunk(annotations.length > 0 ? { annotations } : {}, finishReason)
+    const last = this.#chunk(this.#newCitations(), finishReason)
     this.done = true
     if (typeof response.model === 'string') last.model = response.model
     return [...chunks, { ...last, ...sourcesOf(results), ...(usage && { usage }) }]

@@ -1,13 +1,11 @@
-import { isObject } from '../../../base/is-object.ts'
 import { editBody } from '../../../base/json-member.ts'
 import type { Protocol, UpstreamRequest } from '../../contract.ts'
 import { fittedChat } from '../../profile/fit-chat.ts'
 import { imageUrls } from '../../toolkit/image-urls.ts'
-import { parseJsonOrNull } from '../../toolkit/json-fields.ts'
 import { chat } from '../anthropic/chat.ts'
-import { failure as anthropicFailure } from '../anthropic/failure.ts'
+import { failure } from '../anthropic/failure.ts'
 import { messages } from '../anthropic/messages.ts'
-import { failure as googleFailure } from '../gemini/failure.ts'
+import { partnerFailure } from './failure.ts'
 
 const modelsPath = '/publishers/anthropic/models/'
 const version = 'vertex-2023-10-16'
@@ -31,12 +29,7 @@ export const vertexAnthropic: Protocol = {
       countTokens: call => countAtVertex(messages.countTokens!(call)),
     },
   },
-  failure(status, headers, body) {
-    // What Google itself refuses has Google's form.
-    const { error } = Object(parseJsonOrNull(body)) as { error?: unknown }
-    const isGoogles = isObject(error) && typeof error.status === 'string'
-    return isGoogles ? googleFailure(status, headers, body) : anthropicFailure(status, headers, body)
-  },
+  failure: partnerFailure(failure),
 }
 
 function atVertex(request: UpstreamRequest, model: string, isStreamed: boolean): UpstreamRequest {

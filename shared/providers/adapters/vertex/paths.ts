@@ -11,8 +11,13 @@ export function atVertex(request: UpstreamRequest): UpstreamRequest {
 
 /** A connection to Vertex AI for requests of the Gemini API. */
 export function connectionAtVertex(connection: ProviderConnection): ProviderConnection {
+  const moved = <Request extends { path: string }>(request: Request): Request => ({
+    ...request,
+    path: request.path.replace(ofGemini, modelsPath),
+  })
   return {
     ...connection,
-    send: request => connection.send({ ...request, path: request.path.replace(ofGemini, modelsPath) }),
+    send: request => connection.send(moved(request)),
+    stream: request => connection.stream(moved(request)),
   }
 }

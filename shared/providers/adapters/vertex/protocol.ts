@@ -10,6 +10,7 @@ import { chatStream } from '../gemini/stream.ts'
 import { embedding } from './embedding.ts'
 import { generateContent } from './generate-content.ts'
 import { atVertex, connectionAtVertex } from './paths.ts'
+import { speech } from './speech.ts'
 import { video } from './video.ts'
 
 /**
@@ -32,6 +33,9 @@ export const vertex: Protocol = {
     embedding,
   },
   queued: { video },
-  synchronous: { image: { ...image, make: (call, connection) => image.make(call, connectionAtVertex(connection)) } },
+  synchronous: {
+    image: { ...image, make: (call, connection) => image.make(call, connectionAtVertex(connection)) },
+    speech,
+  },
   failure,
 }

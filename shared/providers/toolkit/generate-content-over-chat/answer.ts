@@ -7,6 +7,7 @@ import {
   geminiUsage,
 } from '../../../kinds/generate-content.ts'
 import { readDataUri } from '../data-uri.ts'
+import { citationsOf } from '../over-chat/citations.ts'
 import { signatureOf } from './reasoning-state.ts'
 
 type Choice = ChatCompletion['choices'][number]
@@ -42,6 +43,11 @@ function candidateOf(choice: Choice, answerId: string, showsThoughts: boolean): 
     content: { role: 'model', parts: parts.length > 0 ? parts : [{ text: '' }] },
     finishReason: finishReasonOf(finish_reason, refusal ?? ''),
     ...logprobsOf(logprobs),
+    ...groundingOf(
+      message.annotations,
+      text,
+      parts.findIndex(part => part.text === text && !part.thought),
+    ),
   }
 }
 
@@ -81,6 +87,27 @@ export function finishReasonOf(reason: FinishReason, refusal: string): string {
   if (refusal !== '' || reason === 'content_filter') return 'SAFETY'
   if (reason === 'length') return 'MAX_TOKENS'
   return reason === 'error' ? 'OTHER' : 'STOP'
+}
+
+/** The citations of a text in Google's form. `partIndex`: where the text is. */
+export function groundingOf(
+  annotations: unknown,
+  text: string,
+  partIndex = 0,
+): Pick<GeminiCandidate, 'groundingMetadata'> {
+  const citations = text === '' ? [] : citationsOf(annotations)
+  if (citations.length === 0) return {}
+  const indexOf = new Map<string, number>()
+  const groundingChunks: { web: { uri: string; title: string } }[] = []
+  const groundingSupports = citations.map(({ start, end, url, title }) => {
+    const index = indexOf.get(url) ?? groundingChunks.push({ web: { uri: url, title } }) - 1
+    indexOf.set(url, index)
+    const startIndex = Buffer.byteLength(text.slice(0, start))
+    const cited = text.slice(start, end)
+    const segment = { startIndex, endIndex: startIndex + Buffer.byteLength(cited), text: cited }
+    return { segment: { ...(partIndex > 0 && { partIndex }), ...segment }, groundingChunkIndices: [index] }
+  })
+  return { groundingMetadata: { groundingChunks, groundingSupports } }
 }
 
 type Entry = { token: string; logprob: number; top_logprobs?: readonly { token: string; logprob: number }[] | null }

@@ -6,8 +6,9 @@ import {
   type GeminiCandidate,
   geminiUsage,
 } from '../../../kinds/generate-content.ts'
+import { maxCitations } from '../over-chat/citations.ts'
 import { textTokens } from '../over-chat/estimate.ts'
-import { callPart, finishReasonOf, imagePart, logprobsOf } from './answer.ts'
+import { callPart, finishReasonOf, groundingOf, imagePart, logprobsOf } from './answer.ts'
 import { type CarriedReasoning, signatureOf } from './reasoning-state.ts'
 
 type EncoderOptions = {
@@ -25,6 +26,9 @@ class OpenChoice {
   readonly calls: StreamedCall[] = []
   readonly reasoning: CarriedReasoning = { text: '', details: [] }
   refusal = ''
+  annotations: NonNullable<ChatDelta['annotations']> = []
+  /** The whole text, kept only for the places of citations. */
+  text = ''
   finish: FinishReason | null = null
   /** The latest call of each index. */
   readonly #latest = new Map<number, StreamedCall>()
@@ -106,6 +110,9 @@ export class GeminiEventEncoder {
     const thoughts = delta.reasoning_content ?? (details ?? []).map(({ text }) => text ?? '').join('')
     const text = (content ?? '') + (refusal ?? '')
     choice.refusal += refusal ?? ''
+    choice.text += text
+    if (Array.isArray(delta.annotations))
+      choice.annotations.push(...delta.annotations.slice(0, maxCitations - choice.annotations.length))
     choice.reasoning.text += thoughts
     if (details) choice.reasoning.details.push(...details)
     for (const call of calls ?? []) choice.addCall(call)
@@ -118,7 +125,7 @@ export class GeminiEventEncoder {
     ]
   }
 
-  #ended(index: number, { calls, reasoning, refusal, finish }: OpenChoice): GeminiCandidate {
+  #ended(index: number, { calls, reasoning, refusal, finish, annotations, text }: OpenChoice): GeminiCandidate {
     const signature = calls.length > 0 ? signatureOf(reasoning) : undefined
     const parts = calls.map((call, position) =>
       callPart(call, position === 0 ? signature : undefined, `${this.#head.responseId}_${position}`),
@@ -128,6 +135,7 @@ export class GeminiEventEncoder {
       // Clients refuse a content without parts.
       content: { role: 'model', parts: parts.length > 0 ? parts : [{ text: '' }] },
       finishReason: finishReasonOf(finish ?? 'stop', refusal),
+      ...groundingOf(annotations, text),
     }
   }
 

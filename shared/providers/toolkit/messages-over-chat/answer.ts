@@ -1,7 +1,8 @@
 import { isObject } from '../../../base/is-object.ts'
 import type { ChatCompletion, FinishReason } from '../../../kinds/chat.ts'
-import type { Message, MessagesStopReason, MessagesUsage } from '../../../kinds/messages.ts'
+import type { Message, MessagesCitation, MessagesStopReason, MessagesUsage } from '../../../kinds/messages.ts'
 import { messagesUsage } from '../../../kinds/messages-usage.ts'
+import { citationsOf, snippetsOf } from '../over-chat/citations.ts'
 import { thinkingBlocks } from './reasoning-state.ts'
 
 /** The end of an answer: as in `Message` and in the last `message_delta`. */
@@ -30,7 +31,8 @@ export function toMessage(answer: ChatCompletion, stopSequences: readonly string
   const { content, refusal, tool_calls: calls } = choice?.message ?? {}
   const text = (content ?? '') + (refusal ?? '')
   const { first: blocks, beforeCalls } = thinkingBlocks(choice?.message ?? {})
-  if (isVisible(text)) blocks.push({ type: 'text', text })
+  const citations = messagesCitations(choice?.message.annotations, answer.search_results)
+  if (isVisible(text)) blocks.push({ type: 'text', text, ...(citations.length > 0 && { citations }) })
   if (calls?.length) blocks.push(...beforeCalls)
   for (const [index, { id, function: fn }] of (calls ?? []).entries())
     blocks.push({ type: 'tool_use', id: id || callId(answer.id, index), name: fn.name, input: inputOf(fn.arguments) })
@@ -45,6 +47,20 @@ export function toMessage(answer: ChatCompletion, stopSequences: readonly string
     content: blocks,
     ...stopOf(finish),
   }
+}
+
+/** The citations of a text, in the order of their places. `results`: what the provider's search has found. */
+export function messagesCitations(annotations: unknown, results: unknown): MessagesCitation[] {
+  const citations = citationsOf(annotations)
+  if (citations.length === 0) return []
+  const snippets = snippetsOf(results)
+  return citations.map(({ url, title }) => ({
+    type: 'web_search_result_location',
+    url,
+    title: title || null,
+    cited_text: snippets.get(url) ?? '',
+    encrypted_index: '',
+  }))
 }
 
 /** A message without content, as `message_start` has it. */

@@ -1,10 +1,11 @@
-import type { MessageEvent, MessagesAnswerBlock, MessagesDelta } from '../../../kinds/messages.ts'
+import type { MessageEvent, MessagesAnswerBlock, MessagesCitation, MessagesDelta } from '../../../kinds/messages.ts'
+import { maxCitations } from '../over-chat/citations.ts'
 import type { SealedState } from '../over-chat/sealed-states.ts'
 import { isVisible } from './answer.ts'
 import { emptyEnvelope } from './reasoning-state.ts'
 
 /** A block of the answer. `pending` arrived but was not written yet. */
-type TextBlock = { type: 'text'; pending: string; isOpen: boolean }
+type TextBlock = { type: 'text'; pending: string; citations: MessagesCitation[]; isOpen: boolean }
 type ThinkingBlock = { type: 'thinking'; pending: string; signature: string | null; isOpen: boolean }
 type RedactedBlock = { type: 'redacted_thinking'; pending: ''; data: string; isOpen: boolean }
 export type ToolBlock = { type: 'tool_use'; id: string; name: string; json: string; pending: string; isOpen: boolean }
@@ -27,9 +28,15 @@ export class BlockQueue {
   addText(text: string): MessageEvent[] {
     if (text === '') return []
     const last = this.#blocks.at(-1)
-    if (last?.type !== 'text') return this.#begin({ type: 'text', pending: text, isOpen: false })
+    if (last?.type !== 'text') return this.#begin({ type: 'text', pending: text, citations: [], isOpen: false })
     last.pending += text
     return this.#write(false)
+  }
+
+  /** Adds what the last text cites; a text that has ended keeps what it has. */
+  addCitations(citations: readonly MessagesCitation[]): void {
+    const text = this.#blocks.findLast(({ type }) => type === 'text') as TextBlock | undefined
+    text?.citations.push(...citations.slice(0, maxCitations - text.citations.length))
   }
 
   /** Adds to the thinking. A block that has its signature is whole. */
@@ -126,6 +133,10 @@ export class BlockQueue {
     if (!block.isOpen) return []
     const index = this.#index++
     const stop: MessageEvent = { type: 'content_block_stop', index }
+    if (block.type === 'text') {
+      const cited = block.citations.map(citation => ({ type: 'citations_delta' as const, citation }))
+      return [...cited.map(delta => ({ type: 'content_block_delta' as const, index, delta })), stop]
+    }
     if (block.type !== 'thinking') return [stop]
     const signature = block.signature ?? emptyEnvelope
     return [{ type: 'content_block_delta', index, delta: { type: 'signature_delta', signature } }, stop]

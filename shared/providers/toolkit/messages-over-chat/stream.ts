@@ -4,7 +4,7 @@ import type { MessageEvent } from '../../../kinds/messages.ts'
 import { messagesUsage } from '../../../kinds/messages-usage.ts'
 import { textTokens } from '../over-chat/estimate.ts'
 import { sealedStates } from '../over-chat/sealed-states.ts'
-import { callId, matchedStop, messageHead, stopOf } from './answer.ts'
+import { callId, matchedStop, messageHead, messagesCitations, stopOf } from './answer.ts'
 import { BlockQueue, type ToolBlock } from './block-queue.ts'
 import { thinkingOf } from './reasoning-state.ts'
 
@@ -60,6 +60,8 @@ export class MessageEventEncoder {
     for (const choice of chunk.choices) {
       if (choice.index !== 0) continue
       events.push(...this.#add(choice.delta))
+      const { annotations } = choice.delta
+      if (annotations) this.#blocks.addCitations(messagesCitations(annotations, chunk.search_results))
       if (choice.finish_reason) this.#finish = choice.finish_reason
       this.#matchedStop ??= matchedStop(choice, this.#options.stopSequences ?? [])
     }

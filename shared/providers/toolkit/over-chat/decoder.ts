@@ -34,6 +34,10 @@ export class OverChatDecoder<Event> implements StreamDecoder<Event> {
     return this.#encoder.usage
   }
 
+  get webSearches(): number | undefined {
+    return this.#chat.webSearches
+  }
+
   push(event: SseEvent, part?: number): Event[] {
     return this.#chat.push(event, part).flatMap(chunk => this.#encoder.push(chunk))
   }

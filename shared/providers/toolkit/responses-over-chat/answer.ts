@@ -30,12 +30,24 @@ export function toResponse(
 }
 
 /** The reasoning first, each state with the text that it belongs to; then the rest. */
-function deltasOf({ reasoning_content, reasoning_details, content, refusal, tool_calls }: Message): ChatDelta[] {
+function deltasOf({
+  reasoning_content,
+  reasoning_details,
+  content,
+  refusal,
+  tool_calls,
+  annotations,
+}: Message): ChatDelta[] {
   const details = reasoning_details ?? []
   const isTextInDetails = details.some(({ text }) => text)
   return [
     ...(isTextInDetails ? [] : [{ reasoning_content }]),
     ...details.map(detail => ({ reasoning_content: detail.text ?? '', reasoning_details: [detail] })),
-    { content, refusal, tool_calls: tool_calls?.map((call, index) => ({ index, ...call })) },
+    {
+      content,
+      ...(annotations && { annotations }),
+      refusal,
+      tool_calls: tool_calls?.map((call, index) => ({ index, ...call })),
+    },
   ]
 }

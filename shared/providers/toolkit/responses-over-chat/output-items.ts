@@ -1,17 +1,22 @@
 import type {
   ResponsesOutputItem,
   ResponsesOutputPart,
+  ResponsesOutputText,
   ResponsesReasoningText,
   ResponsesSummaryText,
+  ResponsesUrlCitation,
   UnnumberedResponsesEvent,
 } from '../../../kinds/responses-answer.ts'
 import { customInput } from '../custom-tools.ts'
+import { type Citation, maxCitations } from '../over-chat/citations.ts'
 import { callItem, idPrefixes, isJsonObject, jsonObjectIn, type OpenCall } from './open-call.ts'
 
 type Message = Extract<ResponsesOutputItem, { type: 'message' }>
 type Reasoning = Extract<ResponsesOutputItem, { type: 'reasoning' }>
 type OpenMessage = { item: Message; index: number }
 type OpenReasoning = { item: Reasoning; index: number }
+/** A part of the text, and where it begins in the whole. */
+type TextPart = { part: ResponsesOutputText; start: number }
 type Events = UnnumberedResponsesEvent[]
 
 /** Where reasoning is shown: as a summary, if the client asks for one, or as the reasoning itself. */
@@ -30,6 +35,9 @@ export class OutputItems {
   #message: OpenMessage | null = null
   #reasoning: OpenReasoning | null = null
   #calls: OpenCall[] = []
+  #textLength = 0
+  readonly #textParts: TextPart[] = []
+  #citations: Citation[] = []
 
   constructor(idSuffix: string, form: ReasoningForm) {
     this.#idSuffix = idSuffix
@@ -40,6 +48,8 @@ export class OutputItems {
     if (text === '') return []
     const { events, at, part } = this.#openPart('output_text')
     if (part.type !== 'output_text') return events
+    if (part.text === '') this.#textParts.push({ part, start: this.#textLength })
+    this.#textLength += text.length
     part.text += text
     part.logprobs.push(...logprobs)
     return [...events, { type: 'response.output_text.delta', ...at, delta: text, logprobs: [...logprobs] }]
@@ -51,6 +61,11 @@ export class OutputItems {
     if (part.type !== 'refusal') return events
     part.refusal += text
     return [...events, { type: 'response.refusal.delta', ...at, delta: text }]
+  }
+
+  /** Adds what the text cites. It is told at the end of the text, and only in the whole answer if the text has ended before. */
+  addCitations(citations: readonly Citation[]): void {
+    this.#citations.push(...citations.slice(0, maxCitations - this.#citations.length))
   }
 
   addReasoning(text: string): Events {
@@ -98,6 +113,7 @@ export class OutputItems {
     ]
     for (const call of this.#calls) events.push(...this.#closeCall(call, isCut))
     this.#calls = []
+    for (const { part } of this.#textParts) this.#annotate(part)
     return events
   }
 
@@ -156,12 +172,28 @@ export class OutputItems {
     const part = item.content.at(-1)
     if (!part) return []
     const at = { item_id: item.id, output_index: index, content_index: item.content.length - 1 }
-    return [
-      part.type === 'refusal'
-        ? { type: 'response.refusal.done', ...at, refusal: part.refusal }
-        : { type: 'response.output_text.done', ...at, text: part.text, logprobs: part.logprobs },
-      { type: 'response.content_part.done', ...at, part },
-    ]
+    const done: UnnumberedResponsesEvent = { type: 'response.content_part.done', ...at, part }
+    if (part.type === 'refusal') return [{ type: 'response.refusal.done', ...at, refusal: part.refusal }, done]
+    const { text, logprobs } = part
+    const added = this.#annotate(part).map((annotation, annotation_index) => {
+      return { type: 'response.output_text.annotation.added' as const, ...at, annotation_index, annotation }
+    })
+    return [...added, { type: 'response.output_text.done', ...at, text, logprobs }, done]
+  }
+
+  /** Adds to a part the citations of its text that it does not have yet; returns these. */
+  #annotate(part: ResponsesOutputText): ResponsesUrlCitation[] {
+    const own = this.#textParts.find(one => one.part === part)
+    if (!own) return []
+    const isOwn = ({ start }: Citation) => this.#textParts.findLast(one => one.start <= start) === own
+    const within = (place: number) => Math.min(place - own.start, part.text.length)
+    const annotations = this.#citations.filter(isOwn).map(({ start, end, url, title }) => {
+      const place = { start_index: within(start), end_index: within(end) }
+      return { type: 'url_citation' as const, ...place, url, title }
+    })
+    this.#citations = this.#citations.filter(citation => !isOwn(citation))
+    part.annotations.push(...annotations)
+    return annotations
   }
 
   #closeMessage(isCut: boolean): Events {

@@ -4,6 +4,7 @@ import { newResponse } from '../../../kinds/response-object.ts'
 import type { ResponsesRequest } from '../../../kinds/responses.ts'
 import type { ResponsesEvent, ResponsesObject, UnnumberedResponsesEvent } from '../../../kinds/responses-answer.ts'
 import { responsesUsage } from '../../../kinds/responses-usage.ts'
+import { citationsOf } from '../over-chat/citations.ts'
 import { textTokens } from '../over-chat/estimate.ts'
 import { sealedStates } from '../over-chat/sealed-states.ts'
 import type { OpenCall } from './open-call.ts'
@@ -119,6 +120,7 @@ export class ResponseEventEncoder {
   #add(output: OutputItems, delta: ChatDelta, logprobs: unknown): UnnumberedResponsesEvent[] {
     const { reasoning_content: reasoning, content, refusal, tool_calls: calls } = delta
     const states = sealedStates(delta)
+    if (delta.annotations) output.addCitations(citationsOf(delta.annotations))
     this.#outputTokens += textTokens(`${reasoning ?? ''}${content ?? ''}${refusal ?? ''}`)
     return [
       ...output.addReasoning(reasoning ?? ''),

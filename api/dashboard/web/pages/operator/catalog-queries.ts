@@ -46,8 +46,10 @@ export const usePatchModel = (id: string, onDone?: () => void) =>
     onDone,
   )
 
-export const useAddAlias = (model: string, alias: string, onDone: () => void) =>
-  useCatalogChange(() => call(`${base}/aliases`, { body: { alias, model } }), onDone)
+export type Arm = { model: string; percent: number }
+/** Adds an alias of a model, or one that several models share. */
+export const useAddAlias = (body: { alias: string } & ({ model: string } | { arms: Arm[] }), onDone: () => void) =>
+  useCatalogChange(() => call(`${base}/aliases`, { body }), onDone)
 
 export const useRemoveAlias = () =>
   useCatalogChange<string>(alias => call(`${base}/aliases/${encodeURIComponent(alias)}`, { method: 'DELETE' }))

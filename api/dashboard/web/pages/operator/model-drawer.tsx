@@ -7,6 +7,7 @@ import { Form } from '../../components/form.tsx'
 import { Failure } from '../../components/states.tsx'
 import { useAddAlias, usePatchModel, useRemoveAlias } from './catalog-queries.ts'
 import { draftOf, PriceField, priceOfDraft } from './price-field.tsx'
+import { SharedAliases } from './shared-aliases.tsx'
 
 /** A price in one line, in USD. */
 export function offerText(price: Price): string {
@@ -27,6 +28,7 @@ export function ModelDrawer({ model, onClose }: { model: OperatorModel; onClose:
           <OfferForm key={`${offer.provider} ${JSON.stringify(offer.price)}`} model={model} offer={offer} />
         ))}
         <Aliases model={model} />
+        {model.type === 'chat' && <SharedAliases model={model} />}
         {reset.error && <Failure error={reset.error} />}
         {(model.state_changed || changed.length > 0) && (
           <Button
@@ -77,7 +79,7 @@ function OfferForm({ model, offer }: { model: OperatorModel; offer: CatalogOffer
 
 function Aliases({ model }: { model: OperatorModel }) {
   const [alias, setAlias] = useState('')
-  const add = useAddAlias(model.id, alias, () => setAlias(''))
+  const add = useAddAlias({ alias, model: model.id }, () => setAlias(''))
   const remove = useRemoveAlias()
   return (
     <Stack gap="xs" component="section" aria-label="Aliases">

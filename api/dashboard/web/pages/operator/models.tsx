@@ -19,12 +19,22 @@ const states = [
 
 const pageSize = 50
 
-const isChanged = ({ state_changed, aliases, server, offers }: OperatorModel) =>
-  state_changed || aliases.length > 0 || server !== null || offers.some(({ file_price }) => file_price !== null)
+const isChanged = ({ state_changed, aliases, shared_aliases, server, offers }: OperatorModel) =>
+  state_changed ||
+  aliases.length > 0 ||
+  shared_aliases.length > 0 ||
+  server !== null ||
+  offers.some(({ file_price }) => file_price !== null)
 
 /** Whether the filters show a model. */
 function matches(model: OperatorModel, search: string, state: string): boolean {
-  const text = [model.id, model.name, ...model.aliases, ...model.offers.map(({ provider }) => provider)].join(' ')
+  const text = [
+    model.id,
+    model.name,
+    ...model.aliases,
+    ...model.shared_aliases.map(({ name }) => name),
+    ...model.offers.map(({ provider }) => provider),
+  ].join(' ')
   if (!text.toLowerCase().includes(search.toLowerCase())) return false
   if (state === 'changed') return isChanged(model)
   return state === '' || model.disabled === (state === 'disabled')
@@ -106,6 +116,11 @@ const columns = (onOpen: (id: string) => void): Column<OperatorModel>[] => [
         {model.aliases.length > 0 && (
           <Text size="xs" c="dimmed">
             also {model.aliases.join(', ')}
+          </Text>
+        )}
+        {model.shared_aliases.length > 0 && (
+          <Text size="xs" c="dimmed">
+            shares {model.shared_aliases.map(({ name }) => name).join(', ')}
           </Text>
         )}
       </>

@@ -1,4 +1,5 @@
 import { isObject } from '../base/is-object.ts'
+import type { Bill } from '../engine/report.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
 import type { GenerateContentRequest } from '../kinds/generate-content.ts'
 import type { DirectKind } from '../kinds/index.ts'
@@ -19,16 +20,45 @@ type Json = Record<string, unknown>
 type AnswerText = { text: string; replace(json: string): void }
 
 /**
+ * Holds the whole answers of one run to the format that its request asks for. The second answer that is not valid ends the run:
+ * each is paid.
+ */
+export class StructuredAnswers {
+  readonly #kind: DirectKind
+  readonly #body: object
+  readonly #toPublicError: (error: unknown) => Error
+  /** The last answer that was not valid: its error, and what it costs. */
+  #violation: { error: unknown; bill: Bill } | null = null
+
+  constructor(kind: DirectKind, body: object, toPublicError: (error: unknown) => Error) {
+    this.#kind = kind
+    this.#body = body
+    this.#toPublicError = toPublicError
+  }
+
+  /** Checks the answer of a call with this bill. Throws a ProviderError `model_fault`, upon which another target is called; then its public form. */
+  async hold(shown: object, wish: StructuredWish, bill: Bill): Promise<HeldAnswer> {
+    try {
+      return await holdToFormat(this.#kind, this.#body, shown, wish)
+    } catch (thrown) {
+      const error = this.#violation ? this.#toPublicError(thrown) : thrown
+      this.#violation = { error, bill }
+      throw error
+    }
+  }
+
+  /** The bill of the answer that a run failed with; undefined if it failed with something else. */
+  billOf(error: unknown): Bill | undefined {
+    return this.#violation?.error === error ? this.#violation?.bill : undefined
+  }
+}
+
+/**
  * Checks a whole answer against the format that its request asks for (docs/decisions/structured-output.md). A refusal, a
  * call of the client's tools, and an answer that reached its limit are no answers in that format. Throws a ProviderError
  * `model_fault` for one that is not valid.
  */
-export async function holdToFormat(
-  kind: DirectKind,
-  body: object,
-  shown: object,
-  wish: StructuredWish,
-): Promise<HeldAnswer> {
+async function holdToFormat(kind: DirectKind, body: object, shown: object, wish: StructuredWish): Promise<HeldAnswer> {
   const schema = schemaIn(kind, body)
   const held = { shown, marks: new Set<string>() }
   for (const [index, { text }] of textsOf(kind, shown).entries()) {
