@@ -24,10 +24,14 @@ const example = JSON.stringify({ model: 'auto', messages: [{ role: 'user', conte
  */
 export async function warmUp(services: Platform, handle: RequestListener): Promise<void> {
   collectGarbage()
-  // Without PostgreSQL, the first request that needs it reads it.
-  await services.signingSecret.get().catch(() => {})
-  decide(services)
-  await exchangeWithSelf(services.config, handle)
+  try {
+    await services.signingSecret.get()
+    decide(services)
+    await exchangeWithSelf(services.config, handle)
+  } catch (error) {
+    // The first requests do the same, or are refused for the same reason.
+    services.log.warn({ err: error }, 'warm-up')
+  }
 }
 
 function decide(services: Platform): void {

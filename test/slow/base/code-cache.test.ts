@@ -9,10 +9,11 @@ import { useFolder } from '../../support/use.ts'
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '../../..')
 const folder = useFolder(test)
+const caching = ['--import', './shared/base/code-cache.js']
 
 /** The operator's help, which loads most of the product and needs no store. */
 async function help(env: Record<string, string> = {}): Promise<string> {
-  const { stdout, stderr } = await run(process.execPath, ['api/operator.ts', 'help'], {
+  const { stdout, stderr } = await run(process.execPath, [...caching, 'api/operator.ts', 'help'], {
     cwd: root,
     // The tests' own processes share a folder.
     env: { ...inherited, NODE_COMPILE_CACHE: undefined, ...env },
