@@ -9,7 +9,7 @@ import { collect, openPool, timeoutsWithin } from '../shared/io/http.ts'
 import { directKinds } from '../shared/kinds/index.ts'
 import type { Platform } from '../shared/platform.ts'
 import { chatFeatures } from '../shared/routing/features.ts'
-import { snapshotOf } from '../shared/routing/options.ts'
+import { type RoutingPolicy, snapshotOf } from '../shared/routing/options.ts'
 import { route } from '../shared/routing/router.ts'
 import { createHttpServer } from './http-server.ts'
 
@@ -38,9 +38,17 @@ function decide(services: Platform): void {
   const request = directKinds.chat.parse(JSON.parse(example))
   const features = chatFeatures(request, example.length)
   const inputs = snapshotOf(services, services.config.marginPpm)
-  const policy = { environment: 'test', mode: 'balanced', allowlist: null, deniedTiers: null, provider: null } as const
+  const policy: RoutingPolicy = {
+    keyId: 'warm-up',
+    environment: 'test',
+    mode: 'balanced',
+    allowlist: null,
+    deniedTiers: null,
+    provider: null,
+    ownKeys: null,
+  }
   try {
-    route(inputs, { policy: { ...policy, ownKeys: null }, kind: 'chat', request, features }, 'log')
+    route(inputs, { policy, kind: 'chat', request, features }, 'log')
   } catch (error) {
     // No provider is configured.
     if (!(error instanceof GatewayError)) throw error

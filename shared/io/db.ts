@@ -24,7 +24,7 @@ export function openDatabase(url: string, options: PoolOptions): Database {
 export function openDatabaseOver(pool: Pool): Database {
   const adapter = new PrismaPg(pool, { disposeExternalPool: true })
   const options = { adapter, transactionOptions: { maxWait: 5_000, timeout: 15_000 } }
-  return new PrismaClient({ ...options, ...compilerFromFile })
+  return new PrismaClient({ ...options, ...compilerFromFile } as typeof options)
 }
 
 /**
@@ -39,6 +39,9 @@ const compilerFromFile = {
     },
   },
 }
+
+// Of the language's global, TypeScript's library for Node has the types only.
+declare const WebAssembly: { compile(bytes: Uint8Array): Promise<WebAssembly.Module> }
 
 async function readCompiler(build: string): Promise<WebAssembly.Module> {
   const module = import.meta.resolve(`@prisma/client/runtime/${build}.postgresql.wasm-base64.mjs`)
