@@ -17,6 +17,8 @@ const plain = { latencyMs: 0, chunks: 1, intervalMs: 0 }
 const body = chatBody(plain, false)
 const singleRequests = 100
 const writtenWithinMs = 60_000
+/** A request is settled after its answer. */
+const settledAfterMs = 20
 const mib = 1_024 * 1_024
 
 type Figures = Record<string, number>
@@ -31,7 +33,7 @@ try {
   const rounds: Record<string, Figures[]> = {}
   for (let round = 0; round < options.rounds; round++)
     for (const name of subjects) (rounds[name] ??= []).push(await measure(name))
-  console.table(Object.fromEntries(Object.entries(rounds).map(([name, figures]) => [name, medians(figures)])))
+  printTable(rounds)
   await inspected.open()
   for (const name of subjects) await inspect(name)
 } finally {
@@ -40,13 +42,17 @@ try {
 }
 process.exit(0)
 
-function medians(rounds: Figures[]): Record<string, string> {
-  const median = (name: string) => {
-    const { median, lower, upper } = quartiles(rounds.map(figures => figures[name]!))
+/** Medians and quartiles: a line per figure, a column per subject. */
+function printTable(rounds: Record<string, Figures[]>): void {
+  const names = Object.keys(rounds)
+  const figures = Object.keys(rounds[names[0]!]![0]!)
+  const cell = (name: string, figure: string) => {
+    const { median, lower, upper } = quartiles(rounds[name]!.map(own => own[figure]!))
     const decimals = Math.abs(median) < 10 ? 2 : 0
     return `${median.toFixed(decimals)} (${lower.toFixed(decimals)}–${upper.toFixed(decimals)})`
   }
-  return Object.fromEntries(Object.keys(rounds[0]!).map(name => [name, median(name)]))
+  const lines = figures.map(figure => [figure, Object.fromEntries(names.map(name => [name, cell(name, figure)]))])
+  console.table(Object.fromEntries(lines))
 }
 
 async function measure(name: string): Promise<Figures> {
@@ -57,8 +63,7 @@ async function measure(name: string): Promise<Figures> {
   const cpuS = cpuUse(pids).seconds
   const rssAtReady = residentKib(pids) / 1_024
   const pssAtReady = proportionalKib(pids) / 1_024
-  const millis = await sendSingly(subject)
-  const afterSingle = residentKib(pids) / 1_024
+  const { millis, cpuMs } = await sendSingly(subject)
   const load = await drive(
     rig,
     subject,
@@ -75,13 +80,12 @@ async function measure(name: string): Promise<Figures> {
     'RSS MB ready': rssAtReady,
     'PSS MB ready': pssAtReady,
     'first ms': millis[0]!,
-    'second ms': millis[1]!,
-    'third to tenth ms': quartiles(millis.slice(2, 10)).median,
+    'first CPU ms': cpuMs[0]!,
     '91st to 100th ms': quartiles(millis.slice(-10)).median,
-    'RSS MB 100': afterSingle,
-    'RSS MB load': afterLoad,
+    '91st to 100th CPU ms': quartiles(cpuMs.slice(-10)).median,
+    'RSS MB after load': afterLoad,
     'max RSS MB': maxResidentKib(pids) / 1_024,
-    'CPU us': cpuUsPerRequest,
+    'CPU us a request': cpuUsPerRequest,
     failed: load.failed!,
   }
   await subject.stop()
@@ -93,26 +97,28 @@ async function cpuOf(subject: Subject): Promise<number> {
   return cpuUsPerRequest!
 }
 
-/** Milliseconds of each of the first requests, one after the other. */
-async function sendSingly({ port, headers }: Subject): Promise<number[]> {
+/** Milliseconds, and those of processor time, of each of the first requests, one after the other. */
+async function sendSingly({ port, headers, pids }: Subject): Promise<{ millis: number[]; cpuMs: number[] }> {
   const url = `http://127.0.0.1:${port}${chatPath}`
   const lines = headers.map(line => line.split(': ') as [string, string])
-  const send = async () => {
-    const response = await fetch(url, {
-      method: 'POST',
-      headers: { ...Object.fromEntries(lines), 'content-type': 'application/json' },
-      body,
-    })
-    const text = await response.text()
-    if (response.status !== 200) throw new Error(text)
+  const request = {
+    method: 'POST',
+    headers: { ...Object.fromEntries(lines), 'content-type': 'application/json' },
+    body,
   }
   const millis: number[] = []
+  const cpuMs: number[] = []
   for (let i = 0; i < singleRequests; i++) {
+    const before = cpuUse(pids()).seconds
     const fromMs = performance.now()
-    await send()
+    const response = await fetch(url, request)
+    const text = await response.text()
+    if (response.status !== 200) throw new Error(text)
     millis.push(performance.now() - fromMs)
+    await sleep(settledAfterMs)
+    cpuMs.push((cpuUse(pids()).seconds - before) * 1_000)
   }
-  return millis
+  return { millis, cpuMs }
 }
 
 function proportionalKib(pids: number[]): number {
