@@ -42,3 +42,13 @@ test.serial('a start without a place to keep compiled code is as any other', asy
   t.deepEqual(filesIn(off), [])
   t.is(await help({ NODE_COMPILE_CACHE: '/dev/null/none' }), text)
 })
+
+test.serial('a start from what was kept does not load the parser that strips types', async t => {
+  await help()
+  const list =
+    'process.on("exit", () => console.log(process.moduleLoadList.filter(name => name.includes("amaro")).length))'
+  const flags = [...caching, '--import', `data:text/javascript,${list}`]
+  const options = { cwd: root, env: { ...inherited, NODE_COMPILE_CACHE: undefined } }
+  const { stdout } = await run(process.execPath, [...flags, 'api/operator.ts', 'help'], options)
+  t.is(stdout.trim().split('\n').at(-1), '0')
+})
