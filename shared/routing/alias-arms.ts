@@ -1,10 +1,7 @@
 import type { AliasArm, Catalog } from '../catalog/catalog.ts'
 import { allowedModels } from '../keys/policy.ts'
-import type { RoutingPolicy, RoutingRequest } from './options.ts'
+import type { AliasDraw, RoutingPolicy, RoutingRequest } from './options.ts'
 import { drawWeighted } from './provider-preferences.ts'
-
-/** An alias that several models share, the model that serves, and its share in percent. */
-export type AliasDraw = { name: string; model: string; percent: number }
 
 type Query = {
   policy: RoutingPolicy
@@ -43,7 +40,7 @@ export function withDrawnModels(
 
 /** Whether a request names an alias that several models share. */
 export function isShared(catalog: Catalog, slug: string): boolean {
-  return catalog.arms.size > 0 && armsOf(catalog, slug) !== null
+  return armsOf(catalog, slug) !== null
 }
 
 /** The draw with the model that serves, where that is one of the alias: another one if the drawn model cannot. */

@@ -149,7 +149,8 @@ test.serial(
     for (const emulator of [openai, anthropic]) emulator.reset()
     openai.next(...Array.from({ length: 10 }, () => failing))
     anthropic.next(...Array.from({ length: 10 }, () => failing))
-    const down = await gateway.fetch('/v1/chat/completions', { key: account.live, body: saying('house', 'Hi') })
+    const only = { provider: { only: ['openai', 'anthropic'] } }
+    const down = await gateway.fetch('/v1/chat/completions', { key: account.live, body: saying('house', 'Hi', only) })
     t.true(down.status >= 500)
     t.true(openai.requests.length > 0 && anthropic.requests.length > 0, 'both were tried')
     await t.throwsAsync(async () => run('model', 'alias', '--alias', 'z', '--arms', `${most}=50,${few}=40`), {

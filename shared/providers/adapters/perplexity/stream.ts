@@ -14,7 +14,8 @@ import { citationsIn, partsOf, resultsOf, sourcesOf, toolCallFrom } from './answ
  */
 export class AgentDecoder implements StreamDecoder<ChatChunk> {
   done = false
-  webSearches = 0
+  /** Searches whose results came in events, and those that came as items, which may come later. */
+  readonly #searches = { told: 0, whole: 0 }
   readonly #target: Target
   #head: Pick<ChatChunk, 'id' | 'object' | 'created' | 'model'>
   #hasBegun = false
@@ -34,6 +35,10 @@ export class AgentDecoder implements StreamDecoder<ChatChunk> {
     }
   }
 
+  get webSearches(): number {
+    return Math.max(this.#searches.told, this.#searches.whole)
+  }
+
   /** Throws a ProviderError when the event reports an error or is malformed. */
   push({ data }: SseEvent): ChatChunk[] {
     if (this.done || data === '' || data === '[DONE]') return []
@@ -43,6 +48,9 @@ export class AgentDecoder implements StreamDecoder<ChatChunk> {
         return this.#begin(event.response)
       case 'response.output_text.delta':
         return typeof event.delta === 'string' && event.delta !== '' ? this.#addText(event.delta) : []
+      case 'response.reasoning.search_results':
+        this.#searches.told++
+        return []
       case 'response.output_item.done':
         return isObject(event.item) ? this.#addItem(event.item) : []
       case 'response.completed':
@@ -73,7 +81,7 @@ export class AgentDecoder implements StreamDecoder<ChatChunk> {
 
   #addItem(item: Json): ChatChunk[] {
     if (item.type === 'search_results') {
-      this.webSearches++
+      this.#searches.whole++
       this.#results.push(...resultsOf(item))
     }
     return toolCallFrom(item).flatMap(call => this.#addCall(call))
