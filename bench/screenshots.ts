@@ -23,7 +23,7 @@ const { values: options } = readOptions({ only: '', requests: 20_000, cpus: '0-1
 
 const folder = join(import.meta.dirname, '../docs/images/dashboard')
 const quality = 82
-const desktop = { width: 1280, height: 860 }
+const desktop = { width: 1440, height: 900 }
 const phone = { width: 390, height: 844 }
 const person = { name: 'Ada', email: 'ada@example.com', password: 'correct horse battery' }
 const month = 30
@@ -50,6 +50,7 @@ const pictures: Picture[] = [
   { name: 'audit', path: '~/audit' },
   { name: 'settings', path: '~/settings' },
   { name: 'operator-home', path: '/operator' },
+  { name: 'operator-incident', path: '/operator', open: openIncident },
   { name: 'operator-provider', path: '/operator/providers/mistral' },
   { name: 'phone', path: '~/requests', isPhone: true },
 ]
@@ -172,6 +173,17 @@ async function ask(page: Page): Promise<void> {
   await page.getByRole('textbox', { name: 'Message' }).fill('How does a lock gate work?')
   await page.getByRole('button', { name: 'Send' }).click()
   await page.getByText('Completed').first().waitFor({ state: 'attached' })
+}
+
+/** The banner leads to it. */
+async function openIncident(page: Page): Promise<void> {
+  await page
+    .getByRole('status')
+    .getByRole('link', { name: /mistral/ })
+    .first()
+    .click()
+  await page.waitForURL(/\/incidents\/\w+$/)
+  await settled(page)
 }
 
 async function openFirst(page: Page): Promise<void> {

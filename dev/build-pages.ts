@@ -7,12 +7,17 @@ const root = join(import.meta.dirname, '..')
 const buildWithinMs = 180_000
 
 /**
- * Builds the pages of the dashboard and of the documentation if they are missing or older than their sources. Throws an Error
- * with the builder's output.
+ * Builds the pages of the dashboard and, unless nobody will read them, of the documentation, if they are missing or older than
+ * their sources. Throws an Error with the builder's output.
  */
-export async function buildPages(): Promise<void> {
+export async function buildPages({ documentation = true } = {}): Promise<void> {
   await buildIfOlder('dashboard', 'api/dashboard', ['api/dashboard/{web,wire}/**/*.*', 'api/dashboard/build.ts'])
-  await buildIfOlder('documentation', 'api/docs-site', ['docs/**/*.*', 'docs/.vitepress/*.*', 'api/docs-site/build.ts'])
+  if (documentation)
+    await buildIfOlder('documentation', 'api/docs-site', [
+      'docs/**/*.*',
+      'docs/.vitepress/*.*',
+      'api/docs-site/build.ts',
+    ])
 }
 
 async function buildIfOlder(name: string, folder: string, patterns: string[]): Promise<void> {

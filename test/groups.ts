@@ -98,12 +98,15 @@ const longest = [
   'realtime',
   'chat-streams',
   'api',
+  'accounts',
   'openai',
   'responses',
   'chat',
   'media',
   'routing',
   'chat-faults',
+  'media-providers',
+  'model-providers',
   'batches',
   'delayed',
   'foundation',
@@ -165,6 +168,11 @@ export function avaArguments(args: string[]): string[] {
     ...args.flatMap(arg => (arg === slow ? slowSet() : Object.hasOwn(groups, arg) ? entryOf(arg) : arg)),
     ...further,
   ]
+}
+
+/** Whether some of AVA's arguments are files that open the pages of the documentation, which take half a minute to build. */
+export function opensDocumentation(args: string[]): boolean {
+  return args.some(arg => /^(\.\/)?test\/(\*|(\.groups\/)?(api|dashboard|deploy|nightly|slow)\b)/.test(arg))
 }
 
 /** The files of `npm test`. */

@@ -14,7 +14,7 @@ import { signalProcess } from '../dev/processes.ts'
 import { startRedis } from '../dev/redis.ts'
 import { openDatabase } from '../shared/io/db.ts'
 import { maintainPartitions } from '../shared/wallet/partitions.ts'
-import { avaArguments, writeEntries } from './groups.ts'
+import { avaArguments, opensDocumentation, writeEntries } from './groups.ts'
 import { makeScratchDir } from './support/scratch.ts'
 import { redisBinaryDir, setLedgerTime, shortLived, templateDatabase } from './support/stack.ts'
 
@@ -48,7 +48,8 @@ async function runTests(args: string[]): Promise<number> {
   // What the tests leave behind goes with the folder.
   const env = { ...process.env, ...urls, TMPDIR: dataDir, NODE_COMPILE_CACHE: join(dataDir, 'compiled') }
   // Once, before several test files want the pages or the compiled product at the same time.
-  const preparing = [makeTemplate(postgres.url), buildPages(), compileProduct(env), writeEntries()]
+  const building = buildPages({ documentation: opensDocumentation(args) })
+  const preparing = [makeTemplate(postgres.url), building, compileProduct(env), writeEntries()]
   const [checked] = await Promise.all([hasChecks ? check() : 0, ...preparing])
   if (checked !== 0) return checked
   const ava = join(root, 'node_modules/ava/entrypoints/cli.mjs')

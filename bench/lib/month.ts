@@ -69,7 +69,9 @@ export async function fillMonth(
     if (inserted !== perDay) throw new Error('some of the requests were not inserted')
     await db.query(chargesOfDay, [from])
   }
-  await db.query(`${sumsOf(funds.depositUsd)}; ALTER TABLE ledger_entries ENABLE TRIGGER date_entry`)
+  // Paid before anything is spent, so that no balance of the statement is below zero.
+  const paidAt = new Date(nowMs - days * 86_400_000 - 60_000)
+  await db.query(`${sumsOf(funds.depositUsd, paidAt)}; ALTER TABLE ledger_entries ENABLE TRIGGER date_entry`)
   await fillOthers(db, organisationId, keyIds[0]!)
   await db.query('VACUUM ANALYZE')
   return { keyIds, organisationId }
@@ -172,9 +174,10 @@ const chargesOfDay = `
   FROM generations WHERE created_at >= $1 AND created_at < $1::timestamptz + interval '1 day' AND cost_nano > 0 ORDER BY created_at`
 
 /** Deposits, balances and the months of keys, such that the ledger check holds. */
-const sumsOf = (depositUsd: number) => `
+const sumsOf = (depositUsd: number, paidAt: Date) => `
   INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, method, created_at)
-    SELECT id, 'deposit', ${depositUsd}::bigint * 1000000000, 'deposit:' || id, 'grant', now() FROM organisations;
+    SELECT id, 'deposit', ${depositUsd}::bigint * 1000000000, 'deposit:' || id, 'grant', '${paidAt.toISOString()}'::timestamptz
+    FROM organisations;
   INSERT INTO wallets (organisation_id, balance_nano, version)
     SELECT organisation_id, sum(amount_nano), 1 FROM ledger_entries GROUP BY 1
     ON CONFLICT (organisation_id) DO UPDATE SET balance_nano = excluded.balance_nano, version = 1;

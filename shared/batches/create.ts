@@ -66,7 +66,9 @@ export async function createBatch(
       beside,
     )
     .catch(async error => {
-      if (inline) await files.remove([inline]).catch(() => {}) // It expires.
+      // Of a store that failed it is not known whether the batch is there, which would need its input. A file that stays expires.
+      const isRefused = error instanceof GatewayError && error.status < 500
+      if (inline && isRefused) await files.remove([inline]).catch(() => {})
       throw error
     })
   await batchWakes

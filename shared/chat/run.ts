@@ -23,12 +23,11 @@ import type { Call, Protocol, Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { asksForRepair } from '../providers/toolkit/request-fields.ts'
 import type { Route } from '../providers/upstreams.ts'
-import { isShared } from '../routing/alias-arms.ts'
 import { asksForFormat } from '../routing/features.ts'
 import { listedRequest } from '../routing/listed-request.ts'
-import { dryRunRequest, parseModelSelector, snapshotOf } from '../routing/options.ts'
+import { dryRunRequest, snapshotOf } from '../routing/options.ts'
 import { coversCall, isExtensible, marginOf, maxCostOfRun, ownSearches, withoutServedTier } from '../routing/pricing.ts'
-import { type Decision, route } from '../routing/router.ts'
+import { choosesModel, type Decision, route } from '../routing/router.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { billAborted, unbilled } from './abandoned-usage.ts'
 import {
@@ -163,20 +162,15 @@ class Run<K extends DirectKind> extends BaseRun {
   /** Chooses the targets and reserves the maximum cost at them, under the key's current policy. */
   async #admit(): Promise<Admitted> {
     const { services, id, startedMs } = this
-    const { kind, body, features, key, session } = this.#input
+    const { kind, body, features, key, session, guardrails = null } = this.#input
     const { sticky } = this.#session
     const inputs = snapshotOf(services, this.marginPpm)
     // A named model needs no explanation.
-    const { catalog } = services
-    const isChosen =
-      parseModelSelector(catalog, body.model, kind).auto || (catalog.arms.size > 0 && isShared(catalog, body.model))
-    const explain = isChosen ? 'log' : 'no'
-    const { guardrails = null } = this.#input
+    const explain = choosesModel(services.catalog, body.model, kind) ? 'log' : 'no'
     const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
       if (policy.guardrails !== guardrails && !isSameGuard(policy.guardrails, guardrails)) throw new GuardrailsChanged()
       const learned = explain === 'log' ? services.learnedQualities.of(policy) : null
-      const seed = session ?? id
-      const asking = { policy, kind, request: body, features, sticky, learned, seed, session }
+      const asking = { policy, kind, request: body, features, sticky, learned, seed: session ?? id, session }
       const decision = route(inputs, asking, explain)
       return { decision, maxCost: maxCostOfRun(services, policy, this.#input, decision.targets, this.marginPpm) }
     })

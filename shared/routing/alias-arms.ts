@@ -1,7 +1,7 @@
 import type { AliasArm, Catalog } from '../catalog/catalog.ts'
 import { allowedModels } from '../keys/policy.ts'
-import type { RoutingPolicy, RoutingRequest } from './options.ts'
-import { type AliasDraw, drawWeighted } from './provider-preferences.ts'
+import type { AliasDraw, RoutingPolicy, RoutingRequest } from './options.ts'
+import { drawWeighted } from './provider-preferences.ts'
 
 type Query = {
   policy: RoutingPolicy

@@ -15,7 +15,6 @@ import type { Candidate } from '../wallet/routing-record.ts'
 import type { Features } from './features.ts'
 import { type ExpectedUse, estimateNano, keepTier, priceStepsAt, targetOf, withoutServedTier } from './pricing.ts'
 import {
-  type AliasDraw,
   type Arm,
   exclusionOf,
   exclusionText,
@@ -28,6 +27,9 @@ import {
 import { requestFormatOf, requestFormats } from './request-formats.ts'
 import { type Rated, secondsOf } from './score.ts'
 import type { Task } from './task.ts'
+
+/** An alias that several models share, the model that serves, and its share in percent. */
+export type AliasDraw = { name: string; model: string; percent: number }
 
 /** What routing reads of a key's policy. */
 export type RoutingPolicy = Pick<

@@ -151,8 +151,6 @@ export function missesThreshold(
   return minTokensPerSecond !== null && (tokensPerSecond ?? usual.tokensPerSecond) < minTokensPerSecond
 }
 
-/** An alias that several models share, the model that serves, and its share in percent. */
-export type AliasDraw = { name: string; model: string; percent: number }
 /** A provider that was drawn by weight, and its share in percent of those that could be drawn. */
 export type Arm = { provider: string; percent: number }
 

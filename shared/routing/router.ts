@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import { modelNotFoundError } from '../catalog/model-not-found.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
@@ -7,13 +8,14 @@ import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import { isOwnKeyId } from '../providers/own-accounts.ts'
 import { type Candidate, maxCandidates } from '../wallet/routing-record.ts'
-import { servedBy, withDrawnModels } from './alias-arms.ts'
+import { isShared, servedBy, withDrawnModels } from './alias-arms.ts'
 import { listAvailableOptions, listEligibleModels } from './available-options.ts'
 import { reasonOf, topCandidates } from './explain.ts'
 import { type Features, type UnmetRequirement, unmetRequirement } from './features.ts'
 import { addLargerContext } from './larger-context.ts'
 import { noTargetError, noTargetNowError } from './no-target-errors.ts'
 import {
+  type AliasDraw,
   exclusionReason,
   listOptions,
   type ModelSelector,
@@ -29,14 +31,7 @@ import {
   unsupportedError,
 } from './options.ts'
 import { assertTierAllowed, expectedUse, keepTier, targetOf } from './pricing.ts'
-import {
-  type AliasDraw,
-  type Arm,
-  drawArm,
-  type Preferences,
-  preferencesOf,
-  type Sort,
-} from './provider-preferences.ts'
+import { type Arm, drawArm, type Preferences, preferencesOf, type Sort } from './provider-preferences.ts'
 import { breakTie, bringForward, byCooldown, compareBy, joined, rankProviders } from './rank-providers.ts'
 import { requestFormats } from './request-formats.ts'
 import { chooseBest, scaleOf } from './score.ts'
@@ -89,6 +84,11 @@ type RoutingQuery = {
   seed?: string
   /** By which an alias draws its model; without it, the caller does. */
   session?: string | null
+}
+
+/** Whether a request leaves the choice of its model to the gateway, which then says why: `auto`, or an alias that several share. */
+export function choosesModel(catalog: Catalog, slug: string, kind: DirectKind): boolean {
+  return parseModelSelector(catalog, slug, kind).auto || (catalog.arms.size > 0 && isShared(catalog, slug))
 }
 
 /**

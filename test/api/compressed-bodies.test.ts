@@ -24,17 +24,20 @@ test.after.always('nothing of a body is held', async () => {
 
 type Compress = (bytes: Buffer) => Buffer
 
+/** At a quality that takes milliseconds for a megabyte, in place of a second. */
+const brotli: Compress = bytes => brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 5 } })
+
 const codings: [coding: string, compress: Compress][] = [
   ['gzip', gzipSync],
   ['x-gzip', gzipSync],
   ['GZip', gzipSync],
   ['deflate', deflateSync],
   ['deflate', deflateRawSync],
-  ['br', brotliCompressSync],
+  ['br', brotli],
   ['zstd', zstdCompressSync],
   ['identity, zstd', zstdCompressSync],
   ['gzip, zstd', bytes => zstdCompressSync(gzipSync(bytes))],
-  ['deflate , br,gzip', bytes => gzipSync(brotliCompressSync(deflateSync(bytes)))],
+  ['deflate , br,gzip', bytes => gzipSync(brotli(deflateSync(bytes)))],
 ]
 
 const chat = '/v1/chat/completions'

@@ -66,12 +66,12 @@ test('JSON that is read is compressed as the client asks', async t => {
     const plain = await get(path, { authorization, 'accept-encoding': 'identity' })
     t.is(plain.status, 200)
     t.is(plain.headers.get('content-encoding'), null)
-    const document = await plain.json()
+    const document = await plain.text()
     for (const encoding of ['br', 'gzip']) {
       const response = await get(path, { authorization, 'accept-encoding': encoding })
       t.is(response.headers.get('content-encoding'), encoding)
       t.regex(response.headers.get('vary')!, /accept-encoding/i)
-      t.deepEqual(await response.json(), document)
+      t.is(await response.text(), document)
     }
   }
   const small = await get('/healthz', { 'accept-encoding': 'gzip' })

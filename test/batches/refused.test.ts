@@ -136,3 +136,23 @@ test.serial('pages of the list miss none and give none twice while batches are b
   t.is(new Set(seen).size, seen.length)
   for (const id of first) t.true(seen.includes(id))
 })
+
+test.serial('503 when the store fails as a batch is committed: its input stays, as it may be there', async t => {
+  const { db } = world.gateway.services
+  const own = await world.gateway.account()
+  await db.$executeRawUnsafe(
+    `CREATE FUNCTION fail_batch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'full' USING ERRCODE = '53100'; END $$`,
+  )
+  await db.$executeRawUnsafe(
+    `CREATE CONSTRAINT TRIGGER fail_batch AFTER INSERT ON batches DEFERRABLE INITIALLY DEFERRED
+       FOR EACH ROW EXECUTE FUNCTION fail_batch()`,
+  )
+  try {
+    t.like(await refusal({ requests }, own.live), [503, 'service_unavailable'])
+  } finally {
+    await db.$executeRawUnsafe('DROP FUNCTION fail_batch CASCADE')
+  }
+  const { organisationId } = own
+  t.is(await db.batch.count({ where: { organisationId } }), 0)
+  t.is(await db.file.count({ where: { organisationId, purpose: 'batch', deletedAt: null } }), 1)
+})

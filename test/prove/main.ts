@@ -76,7 +76,8 @@ async function proveSeed(seed: number, codeFolder?: string): Promise<SeedResult>
   console.log(`seed ${seed}`)
   const result = await runSeed(seed, { loadMs, log, ...(codeFolder !== undefined && { codeFolder }) })
   for (const [name, count] of Object.entries(result.requests)) console.log(`  ${name}: ${count}`)
-  const { breaches, seconds } = result
+  const { breaches, seconds, payments, charges } = result
+  console.log(`  top-ups: ${payments}, charges of the saved card: ${charges}`)
   const end = breaches.length === 0 ? 'passed' : `failed with ${breaches.length} breaches`
   console.log(`seed ${seed} ${end} after ${seconds} s`)
   return result

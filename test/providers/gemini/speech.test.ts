@@ -29,10 +29,10 @@ const say = (input?: Partial<SpeechInput>, way?: Way) => made('speech', emulator
 for (const way of ways) {
   test.serial(`200 by ${way}: wav and pcm that decode, with exact usage`, async t => {
     const wav = await heard(await say({ format: 'wav' }, way), 'wav')
-    t.deepEqual(wav.bytes, Buffer.concat([waveHeader(24_000, null), await sound('pcm', textSeconds)]))
+    t.true(wav.bytes.equals(Buffer.concat([waveHeader(24_000, null), await sound('pcm', textSeconds)])))
     t.true(Math.abs((await decodedSeconds(wav.bytes)) - textSeconds) < 0.01)
     const pcm = await heard(await say({ format: 'pcm' }, way), 'pcm')
-    t.deepEqual(pcm.bytes, await sound('pcm', textSeconds))
+    t.true(pcm.bytes.equals(await sound('pcm', textSeconds)))
     const tokens = Math.ceil(textSeconds * tokensPerSecond)
     for (const { usage } of [wav, pcm])
       t.like(usage, {
