@@ -12,7 +12,8 @@ RUN apt-get update \
   && apt-get install --yes --no-install-recommends tini \
   && rm -rf /var/lib/apt/lists/* \
   && mkdir /data && chown node:node /data
-ENV NODE_ENV=production DATA_DIR=/data PORT=3000
+# Two arenas of the C library in place of eight for each processor: 10 MB less.
+ENV NODE_ENV=production DATA_DIR=/data PORT=3000 MALLOC_ARENA_MAX=2
 WORKDIR /app
 COPY --from=build /app ./
 # The code belongs to root, so the process cannot change it. It writes to /data only, and there only without a bucket.

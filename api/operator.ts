@@ -1,5 +1,3 @@
-import { enableCodeCache } from '../shared/base/code-cache.ts'
+import { runEntryPoint } from '../shared/base/run-entry-point.ts'
 
-enableCodeCache()
-const { runEntryPoint } = await import('../shared/base/run-entry-point.ts')
 await runEntryPoint(async () => (await import('./operator/main.ts')).main(process.argv.slice(2)))

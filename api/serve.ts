@@ -16,6 +16,7 @@ import { directDispatch } from './request-lifecycle.ts'
 import { fixedPathEndpoints } from './route-table.ts'
 import { UpgradeServer } from './sockets/upgrade.ts'
 import { startWarnings } from './start-warnings.ts'
+import { warmUp } from './warm-up.ts'
 
 /** Part of the grace period: sessions are closed, then terminated, before it ends. */
 const sessionReserveMs = 7_000
@@ -30,14 +31,13 @@ export async function serve(config: Config): Promise<void> {
     const started = [health, providerPauses, reservationFactors].map(service => service.start())
     await Promise.all([startWithRetry(() => admission.start()), ...started])
     startReportingKeys(services, admission.instance)
-    const { server, connections } = createHttpServer(
-      config,
-      directDispatch(services, createApp(services).callback(), fixedPathEndpoints('POST')!),
-    )
+    const dispatch = directDispatch(services, createApp(services).callback(), fixedPathEndpoints('POST')!)
+    const { server, connections } = createHttpServer(config, dispatch)
     const housekeepingWatch = new HousekeepingWatch(services)
     const upgrades = new UpgradeServer(services)
     server.on('upgrade', (request, socket, head) => void upgrades.upgrade(request, socket, head))
     const scrapes = services.metrics && (await openMetrics(config, services.metrics))
+    await warmUp(services, dispatch)
     await listen(server, config)
     housekeepingWatch.start()
     log.info({ port: config.port }, 'listening')

@@ -1,15 +1,12 @@
 import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { enableCodeCache } from '../shared/base/code-cache.ts'
-import type { Config } from '../shared/base/config.ts'
+import { type Config, ConfigError, loadConfigOrExit, printFaults } from '../shared/base/config.ts'
+import { runEntryPoint } from '../shared/base/run-entry-point.ts'
 import type { ScrapeServer } from '../shared/metrics/scrape-server.ts'
 
 const startAgainAfterMs = 1_000
 
-enableCodeCache()
-const { loadConfigOrExit } = await import('../shared/base/config.ts')
-const { runEntryPoint } = await import('../shared/base/run-entry-point.ts')
 const config = loadConfigOrExit()
 if (config.webConcurrency > 1 && cluster.isPrimary) supervise(config, await openMetrics(config))
 else await runEntryPoint(async () => (await import('./serve.ts')).serve(config))
@@ -52,7 +49,6 @@ async function openMetrics({ metrics }: Config): Promise<ScrapeServer | null> {
   if (!metrics) return null
   const { ClusterMetrics } = await import('./cluster-metrics.ts')
   const { openScrapeServer } = await import('../shared/metrics/scrape-server.ts')
-  const { ConfigError, printFaults } = await import('../shared/base/config.ts')
   const all = new ClusterMetrics()
   try {
     return await openScrapeServer(metrics, () => all.render())

@@ -21,7 +21,7 @@ export type AppProcess = {
 /** Starts `node <file>` of this project. Its log is JSON, and text on a terminal, where a person reads it. */
 export function startApp(name: string, file: string, env: NodeJS.ProcessEnv): AppProcess {
   // Its own process group: Ctrl-C reaches it once, through us, and not a second time from the terminal.
-  const child = spawn(process.execPath, [join(root, file)], {
+  const child = spawn(process.execPath, ['--import', './shared/base/code-cache.js', join(root, file)], {
     cwd: root,
     env,
     detached: true,

@@ -112,6 +112,7 @@ async function areActive(connectionString: string, keys: string[]): Promise<bool
 async function operator<T>({ databaseUrl, redisUrl, dataDir }: DemoStack, ...command: string[]): Promise<T> {
   const env = { ...process.env, DATABASE_URL: databaseUrl, REDIS_URL: redisUrl, DATA_DIR: dataDir }
   const options = { cwd: root, env, timeout: commandTimeoutMs }
-  const { stdout } = await run(process.execPath, [join(root, 'api/operator.ts'), ...command, '--json'], options)
+  const program = ['--import', './shared/base/code-cache.js', 'api/operator.ts']
+  const { stdout } = await run(process.execPath, [...program, ...command, '--json'], options)
   return JSON.parse(stdout)
 }

@@ -3,9 +3,9 @@
 # sh, is run as it is.
 set -eu
 case ${1:-web} in
-  web) exec node --max-semi-space-size=32 --no-allocation-site-pretenuring api/server.ts ;;
-  worker) exec node --max-semi-space-size=16 --no-allocation-site-pretenuring --max-old-space-size=1024 workers/main.ts ;;
+  web) exec node --max-semi-space-size=16 --no-allocation-site-pretenuring --import ./shared/base/code-cache.js api/server.ts ;;
+  worker) exec node --max-semi-space-size=16 --no-allocation-site-pretenuring --max-old-space-size=1024 --import ./shared/base/code-cache.js workers/main.ts ;;
   migrate) shift && exec node prisma/migrate.ts "$@" ;;
-  operator) shift && exec node api/operator.ts "$@" ;;
+  operator) shift && exec node --import ./shared/base/code-cache.js api/operator.ts "$@" ;;
   *) exec "$@" ;;
 esac

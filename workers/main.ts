@@ -1,7 +1,5 @@
-import { enableCodeCache } from '../shared/base/code-cache.ts'
+import { loadConfigOrExit } from '../shared/base/config.ts'
+import { runEntryPoint } from '../shared/base/run-entry-point.ts'
 
-enableCodeCache()
-const { loadConfigOrExit } = await import('../shared/base/config.ts')
-const { runEntryPoint } = await import('../shared/base/run-entry-point.ts')
 const config = loadConfigOrExit()
 await runEntryPoint(async () => (await import('./work.ts')).startWorker(config))

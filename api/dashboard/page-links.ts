@@ -20,6 +20,8 @@ const sharedPages: Record<string, string> = {
   operator: 'pages/operator/index.tsx',
   welcome: 'pages/sign-in/welcome.tsx',
 }
+/** The tabs of the playground whose source has another name. */
+const tabSources: Record<string, string> = { sfx: 'sound-effects', lipsync: 'lip-sync', face_swap: 'face-swap' }
 /** The layout of all pages behind the sign-in. */
 const shell = 'shell/organisation-shell.tsx'
 /** In `requests` and others: the newest keys, for the filter by key. */
@@ -31,6 +33,7 @@ const keyChoices = 'keys?limit=100&include_revoked=true'
 const firstReads: Record<string, readonly string[]> = {
   overview: ['overview', 'activity?span=7d', 'attention?span=7d', 'usage?span=7d&by=model&measure=cost'],
   playground: ['models', 'keys?limit=100'],
+  'playground/{id}': ['models', 'keys?limit=100'],
   models: ['models'],
   'models/{id}': ['models'],
   presets: ['presets'],
@@ -55,6 +58,7 @@ const firstReads: Record<string, readonly string[]> = {
   members: ['members', 'budgets'],
   audit: ['audit?limit=50'],
   'log-exports': ['log-exports'],
+  'log-exports/{id}': ['log-exports/{id}'],
   settings: ['members'],
 }
 /** What operators, who look at an organisation from outside, do not read of it. */
@@ -71,6 +75,7 @@ const operatorReads: Record<string, readonly string[]> = {
     'usage?span=24h&provider={id}&by=model&measure=requests',
     'usage?span=24h&provider={id}&by=model&measure=errors',
   ],
+  'incidents/{id}': ['incidents/{id}'],
   models: ['models'],
   servers: ['servers'],
   queues: ['queues'],
@@ -78,6 +83,7 @@ const operatorReads: Record<string, readonly string[]> = {
   people: ['people?limit=25'],
   notifications: ['notifications'],
   'log-exports': ['log-exports'],
+  'log-exports/{id}': ['log-exports/{id}'],
   audit: ['audit?limit=50'],
 }
 const accountReads = ['passkey/list-user-passkeys', 'get-session', 'list-sessions']
@@ -117,7 +123,7 @@ function sourcesOf(path: string): string[] {
     return [...shared, `pages/operator/${page}.tsx`, ...ofItem, `pages/${viewed}/index.tsx`]
   }
   if (page !== 'playground') return shared.length > 0 ? shared : [`pages/${page}/index.tsx`]
-  const tab = (third || 'chat').replaceAll('_', '-')
+  const tab = Object.hasOwn(tabSources, third) ? tabSources[third] : third || 'chat'
   return ['pages/playground/index.tsx', `pages/playground/${tab}.tsx`, `pages/playground/${tab}/index.tsx`]
 }
 

@@ -14,7 +14,7 @@ export type QueueRow = {
   repeat?: Record<string, { everyMs: number }>
 }
 
-const kept = { removeOnComplete: { count: 1_000 }, removeOnFail: { count: 5_000 } }
+const kept = { removeOnComplete: { count: 100 }, removeOnFail: { count: 1_000 } }
 /** For queues whose state is in a table: removes ended entries, so that the same id can be added again at any time. */
 const forgotten = { removeOnComplete: true, removeOnFail: true }
 

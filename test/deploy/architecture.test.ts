@@ -109,7 +109,7 @@ test('every import resolves to a file', t => {
   t.deepEqual(missing, [])
 })
 
-/** Packages that are loaded by the first request that needs them, or where they are configured (shared/base/code-cache.ts). */
+/** Packages that are loaded by the first request that needs them, or where they are configured (shared/base/code-cache.js). */
 const deferred =
   /^(?:@?better-auth|stripe|pdfkit|sharp|unpdf|mediabunny|nodemailer|@aws-sdk|prom-client|@opentelemetry|gpt-tokenizer)(?:\/|$)/
 

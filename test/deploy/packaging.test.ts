@@ -12,10 +12,11 @@ const templates = ['_helpers.tpl', 'deployments.yaml', 'migrate.yaml'].map(
   file => `ops/helm/headgate/templates/${file}`,
 )
 
-/** What platforms, images and Node itself read. */
+/** What platforms, images, Node itself and the C library read. */
 const others = new Set([
   'PGSSLMODE',
   'NODE_ENV',
+  'MALLOC_ARENA_MAX',
   'BIND',
   'CMD_SHELL',
   'POSTGRES_USER',

@@ -9,10 +9,11 @@ import { useFolder } from '../../support/use.ts'
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '../../..')
 const folder = useFolder(test)
+const caching = ['--import', './shared/base/code-cache.js']
 
 /** The operator's help, which loads most of the product and needs no store. */
 async function help(env: Record<string, string> = {}): Promise<string> {
-  const { stdout, stderr } = await run(process.execPath, ['api/operator.ts', 'help'], {
+  const { stdout, stderr } = await run(process.execPath, [...caching, 'api/operator.ts', 'help'], {
     cwd: root,
     // The tests' own processes share a folder.
     env: { ...inherited, NODE_COMPILE_CACHE: undefined, ...env },
@@ -40,4 +41,14 @@ test.serial('a start without a place to keep compiled code is as any other', asy
   t.is(await help({ NODE_COMPILE_CACHE: off, NODE_DISABLE_COMPILE_CACHE: '1' }), text)
   t.deepEqual(filesIn(off), [])
   t.is(await help({ NODE_COMPILE_CACHE: '/dev/null/none' }), text)
+})
+
+test.serial('a start from what was kept does not load the parser that strips types', async t => {
+  await help()
+  const list =
+    'process.on("exit", () => console.log(process.moduleLoadList.filter(name => name.includes("amaro")).length))'
+  const flags = [...caching, '--import', `data:text/javascript,${list}`]
+  const options = { cwd: root, env: { ...inherited, NODE_COMPILE_CACHE: undefined } }
+  const { stdout } = await run(process.execPath, [...flags, 'api/operator.ts', 'help'], options)
+  t.is(stdout.trim().split('\n').at(-1), '0')
 })
