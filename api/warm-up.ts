@@ -73,10 +73,13 @@ async function exchangeWithSelf(config: Config, handle: RequestListener): Promis
 
 /**
  * Collects all garbage and gives the memory back: a third of a process that has just loaded its modules, which would stay resident
- * until V8's next full collection, after minutes or hours. It takes a quarter of a second, so it comes before the first request.
+ * until V8's next full collection, after minutes or hours. It takes a quarter of a second, so it comes before the first request. The
+ * bytecode stays, because requests need it.
  */
 function collectGarbage(): void {
   setFlagsFromString('--expose-gc')
+  setFlagsFromString('--no-flush-bytecode')
   const collectAll = runInNewContext('gc') as NodeJS.GCFunction
   collectAll({ type: 'major', flavor: 'last-resort' })
+  setFlagsFromString('--flush-bytecode')
 }

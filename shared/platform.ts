@@ -111,6 +111,8 @@ export type PlatformOptions = {
   statementTimeoutMs?: number | undefined
   /** The maximum wait for a connection to PostgreSQL; by default that of a request. */
   connectTimeoutMs?: number | undefined
+  /** The maximum wait for Redis to reply; by default that of a request. */
+  redisTimeoutMs?: number | undefined
 }
 
 /**
@@ -220,16 +222,17 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   }
 }
 
-type StoreTimeouts = { statementTimeoutMs: number; connectTimeoutMs?: number | undefined }
+type StoreTimeouts = PlatformOptions & { statementTimeoutMs: number }
 
 /** Connects to PostgreSQL and Redis, and checks what each must be. */
-async function openStores(config: Config, log: Logger, { statementTimeoutMs, connectTimeoutMs }: StoreTimeouts) {
+async function openStores(config: Config, log: Logger, timeouts: StoreTimeouts) {
+  const { statementTimeoutMs, connectTimeoutMs, redisTimeoutMs } = timeouts
   const { databaseUrl, databasePool, databasePooler: pooler } = config
   const pool = openPool(databaseUrl, { connections: databasePool, statementTimeoutMs, connectTimeoutMs, pooler })
   const db = openDatabaseOver(pool)
   const rawPool = new RawPool(databaseUrl, { connectTimeoutMs, pooler })
-  const redis = openRequestRedis(config)
-  const queueRedis = config.redisKeyPrefix === '' ? redis : openRequestRedis(queueAddress(config))
+  const redis = openRequestRedis(config, redisTimeoutMs)
+  const queueRedis = config.redisKeyPrefix === '' ? redis : openRequestRedis(queueAddress(config), redisTimeoutMs)
   const connecting = [...new Set([redis, queueRedis])].map(connection => {
     onConnectionError(connection, error => log.warn({ err: error }, 'Redis connection'))
     return Promise.race([waitUntilReady(connection, 10_000), rejectOnAuthFailure(connection)])

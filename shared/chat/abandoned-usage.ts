@@ -62,12 +62,13 @@ export async function estimateAbandonedUsage<K extends DirectKind>(abandoned: Ab
   const textTokens = estimate.prompt_tokens - audio_tokens - image_tokens
   const searchesItself = abandoned.searches > 0 ? webSearchesOf(web_searches, textTokens, false) : null
   const readByOwnSearches = searchesItself?.webSearches.promptTokens ?? 0
+  const read = { textTokensBound: textTokens, media: features.media, prompts: features.prompts }
   const bound = {
-    prompt_tokens:
-      promptTokensBound(
-        { textTokensBound: textTokens, media: features.media, prompts: features.prompts, disablesSearch: true },
-        target,
-      ) + readByOwnSearches,
+    // No more than with all searches, which is what was reserved.
+    prompt_tokens: Math.min(
+      promptTokensBound({ ...read, disablesSearch: true }, target) + readByOwnSearches,
+      promptTokensBound({ ...read, ...(features.disablesSearch && { disablesSearch: true }) }, target),
+    ),
     prompt_tokens_details: {
       audio_tokens: withinContext(sound, target),
       image_tokens: Number.isFinite(images) ? images : withinContext(images, target),

@@ -1,7 +1,4 @@
-import { readFile } from 'node:fs/promises'
-import { basename } from 'node:path'
 import { PrismaPg } from '@prisma/adapter-pg'
-import type { GetPrismaClientConfig } from '@prisma/client/runtime/client'
 import type { Pool } from 'pg'
 import { ConfigError } from '../base/config.ts'
 import { PrismaClient } from '../generated/prisma/client.ts'
@@ -23,30 +20,7 @@ export function openDatabase(url: string, options: PoolOptions): Database {
 /** Opens a Prisma client over a connection pool, which it closes. */
 export function openDatabaseOver(pool: Pool): Database {
   const adapter = new PrismaPg(pool, { disposeExternalPool: true })
-  const options = { adapter, transactionOptions: { maxWait: 5_000, timeout: 15_000 } }
-  return new PrismaClient({ ...options, ...compilerFromFile } as typeof options)
-}
-
-/**
- * Reads the query compiler from the file of its module. Imported, as the generated client does it, its 2.3 MB of base64 stay in
- * memory three times: as source, as constant and in Node's compile cache.
- */
-const compilerFromFile = {
-  __internal: {
-    configOverride({ compilerWasm, ...config }: GetPrismaClientConfig): GetPrismaClientConfig {
-      const build = basename(compilerWasm!.importName, '.js')
-      return { ...config, compilerWasm: { ...compilerWasm!, getQueryCompilerWasmModule: () => readCompiler(build) } }
-    },
-  },
-}
-
-// Of the language's global, TypeScript's library for Node has the types only.
-declare const WebAssembly: { compile(bytes: Uint8Array): Promise<WebAssembly.Module> }
-
-async function readCompiler(build: string): Promise<WebAssembly.Module> {
-  const module = import.meta.resolve(`@prisma/client/runtime/${build}.postgresql.wasm-base64.mjs`)
-  const text = await readFile(new URL(module), 'latin1')
-  return WebAssembly.compile(Buffer.from(text.slice(text.indexOf('"') + 1, text.lastIndexOf('"')), 'base64'))
+  return new PrismaClient({ adapter, transactionOptions: { maxWait: 5_000, timeout: 15_000 } })
 }
 
 /** A pooler may serve each of several statements by another session. */

@@ -125,18 +125,22 @@ test.serial('the address and the universe that an account names are not followed
   t.false(vertex.requests.some(({ path }) => path === '/token' || path === '/auth'))
 })
 
-test.serial('400 with the answer of Google, and nothing stored, where it does not know the account’s key', async t => {
-  const { privateKey } = generateKeyPairSync('rsa', {
-    modulusLength: 2048,
-    publicKeyEncoding: { type: 'spki', format: 'pem' },
-    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
-  })
-  const { stored, ask } = await organisation(fileOf({ ...first, privateKey }))
-  t.is(stored.status, 400, stored.text)
-  t.regex(stored.text, /Invalid JWT Signature/)
-  t.false(stored.text.includes('PRIVATE KEY'))
-  const { status, text } = await ask('gemini-3.5-flash')
-  t.is(status, 403, text)
-  t.is(JSON.parse(text).error.code, 'no_own_key')
-  t.is(vertex.requests.length, 0)
-})
+test.serial(
+  '403 without the words of Google where it does not know the account’s key, whose test told them',
+  async t => {
+    const { privateKey } = generateKeyPairSync('rsa', {
+      modulusLength: 2048,
+      publicKeyEncoding: { type: 'spki', format: 'pem' },
+      privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+    })
+    const { stored, ask } = await organisation(fileOf({ ...first, privateKey }))
+    t.is(stored.status, 201, stored.text)
+    t.is(JSON.parse(stored.text).data.test.outcome, 'failed')
+    t.false(stored.text.includes('PRIVATE KEY'))
+    const { status, text } = await ask('gemini-3.5-flash')
+    t.is(status, 403, text)
+    t.is(JSON.parse(text).error.code, 'own_key_refused')
+    t.false(text.includes('Words of the service'))
+    t.is(vertex.requests.length, 0)
+  },
+)

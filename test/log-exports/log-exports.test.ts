@@ -251,7 +251,11 @@ test.serial('a worker killed between sending and storing it repeats the batch, a
   await gateway.services.db.logExport.updateMany({ data: { dueAt: new Date(0) } })
   await gateway.services.db.logExportCursor.updateMany({ data: { nextAttemptAt: new Date(0) } })
   destination.once(() => child.kill('SIGKILL'))
-  await eventually(() => destination.received.length === 1 && child.killed, 'it was killed with the batch sent')
+  await eventually(
+    () => destination.received.length === 1 && child.killed,
+    'it was killed with the batch sent',
+    120_000,
+  )
   await deliverUntil(() => destination.received.length === 2, 'another worker takes over')
   const [lost, repeated] = destination.received
   t.is(repeated!.headers['webhook-id'], lost!.headers['webhook-id'])

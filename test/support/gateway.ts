@@ -79,14 +79,19 @@ export type Gateway = {
 }
 
 /**
- * How long gateways in this process wait for a connection to the tests' own PostgreSQL, which is always there: tests that have
- * many of them on a busy machine do not fail for the 4 s after which a request gives up.
+ * How long gateways in this process wait for the tests' own stores, which are always there: tests that have many of them on a
+ * busy machine do not fail for the seconds after which a request gives up.
  */
 const patientMs = 60_000
 
-/** Whether a database is one of the tests' own server, and reached directly: not one that a test stops, nor through a proxy. */
-function isShared({ databaseUrl }: Stores): boolean {
-  return new URL(databaseUrl).host === new URL(process.env.TEST_DATABASE_URL ?? databaseUrl).host
+/** Patience for each store that is one of the tests' own, and reached directly: not one that a test stops, nor through a proxy. */
+function patienceWith({ databaseUrl, redisUrl }: Stores) {
+  const { TEST_DATABASE_URL: database = '', TEST_REDIS_URL: redis = '' } = process.env
+  const waitMs = (url: string, server: string) => (server && url.startsWith(`${server}/`) ? patientMs : undefined)
+  return {
+    connectTimeoutMs: waitMs(databaseUrl, database.slice(0, database.lastIndexOf('/'))),
+    redisTimeoutMs: waitMs(redisUrl, redis),
+  }
 }
 
 /**
@@ -121,7 +126,7 @@ export async function startGateway(
     // "http://localhost:0" is its own address under that name: browsers have passkeys there.
     PUBLIC_URL: env.PUBLIC_URL?.replace(/:0$/, `:${new URL(url).port}`) ?? url,
   })
-  const options = { clock: clock ?? undefined, monotonic, connectTimeoutMs: isShared(stores) ? patientMs : undefined }
+  const options = { clock: clock ?? undefined, monotonic, ...patienceWith(stores) }
   const services = await openServices(config, createLog(config.logLevel), options)
   await services.admission.start()
   const { health, providerPauses, reservationFactors } = services
