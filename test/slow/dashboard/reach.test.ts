@@ -308,6 +308,7 @@ test.serial('the values of a chart are shown as a table', async t => {
 /** What pages ask for only once the person or earlier data is known: a third trip, for what is not there for everybody. */
 const later: readonly [path: RegExp, reads: RegExp][] = [
   [/\?/, /./],
+  [/\/requests$/, /\/request-count\?/],
   [/\/usage$/, /\/keys\?limit=100&include_revoked=true$/],
   [/\/settings$/, /\/(responses|provider-keys|content-settings)$/],
   [/\/members$/, /\/list-invitations\?/],
