@@ -52,7 +52,8 @@ export function sessionTargets(
       upstreams
         .targets(model, policy.environment, policy.ownKeys)
         .filter(target => canPriceSession(target.deployment.price) && upstreams.realtime(target, policy.environment))
-        .filter(({ deployment }) => intent === null || deployment.traits?.transcription),
+        // A model without any is refused by the check, with the reason.
+        .filter(({ deployment }) => intent === null || deployment.traits?.transcription || !transcribes(model)),
     check: model => checkIntent(model, intent),
     preferences: preferencesOf(policy.provider, undefined),
     marginPpm: config.marginPpm,
@@ -65,9 +66,14 @@ export function sessionTargets(
   return targets
 }
 
+/** Whether a provider of the model has sessions that only write down what is said. */
+function transcribes({ providers }: Pick<ModelRow, 'providers'>): boolean {
+  return providers.some(({ traits }) => traits?.transcription)
+}
+
 /** A transcription session belongs to the provider; the model only determines its reservation. */
 function checkIntent({ id, providers }: ModelRow, intent: SessionRequest['intent']): void {
-  if (intent === null || providers.some(({ traits }) => traits?.transcription)) return
+  if (intent === null || transcribes({ providers })) return
   const message = `\`${id}\` has no sessions that only write down what is said: leave \`intent\` out, or leave \`model\` out to have one that can.`
   throw new GatewayError('unsupported_capability', message, { param: 'intent' })
 }
