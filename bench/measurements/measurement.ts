@@ -60,6 +60,8 @@ export function rowOf(slices: Slice[], subject: string, of: Column['of'], row: O
 }
 
 function progress({ subject, which, round, own, noise }: Slice): void {
-  const figures = Object.entries(own).map(([figure, value]) => `${figure} ${Number(value.toPrecision(4))}`)
+  const figures = Object.entries(own).map(
+    ([figure, value]) => `${figure} ${Number((value ?? Number.NaN).toPrecision(4))}`,
+  )
   console.error(`${subject}, ${which}, round ${round + 1}: ${figures.join(', ')}, noise ${noise.toFixed(2)}`)
 }

@@ -6,7 +6,7 @@ import type { Column, Mode } from '../rounds.ts'
 import { added, type Bench, type Measurement, own, paired, plain, ratio, rowOf } from './measurement.ts'
 import { behaviourOf } from './streams.ts'
 
-const closedShape = { connections: 64, seconds: 1 }
+const closedShape = { connections: 64, seconds: 3 }
 const openShape = { rate: 50, seconds: 4 }
 const streamShape = { streams: 20, interval: 100, chunks: 30, seconds: 3 }
 const which = 'chat and streams'

@@ -81,6 +81,14 @@ async function book(organisationId: string, count = 1, fields: object = {}, held
   return events.map(({ id }) => id)
 }
 
+/** Whether every transaction that is as old as those of the requests is over. */
+async function isPast(ids: string[]): Promise<boolean> {
+  const [row] = await gateway.services.db.$queryRaw<{ past: boolean }[]>`
+    SELECT bool_and(written_xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint) AS past
+    FROM generations WHERE id = ANY(${ids})`
+  return row!.past
+}
+
 /** Gives exports their turns until something is true: other databases of the server may have transactions that hold them back. */
 async function deliverUntil(is: () => boolean | Promise<boolean>, what: string): Promise<void> {
   await eventually(async () => {
@@ -288,6 +296,10 @@ test.serial('only one worker delivers an export, and a lost lease writes nothing
 test.serial('a replay delivers a window once more beside the live stream, and ends', async t => {
   const { organisationId, destination, create, show, call } = await world(t)
   const before = await book(organisationId, 3)
+  await eventually(
+    () => isPast(before),
+    'no older transaction of another database is open: the live stream begins after the rows',
+  )
   advance(60_000)
   const to = new Date(now()).toISOString()
   advance(1_000)
