@@ -74,7 +74,7 @@ export class DeployUnderLoad {
     await this.load.stop()
     await this.proxy.close()
     const { left } = await rest(this.#world.services, restWithinMs)
-    t.deepEqual(left, { jobs: 0, batches: 0, webhooks: 0, reservations: 0, usageEvents: 0 })
+    t.deepEqual(left, { jobs: 0, batches: 0, webhooks: 0, reservations: 0, usageEvents: 0, charges: 0 })
     t.log(summarise(this.load))
     const { directs, submissions } = this.load
     t.deepEqual(

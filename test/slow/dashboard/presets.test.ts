@@ -78,6 +78,7 @@ test.serial('an API key of a provider is refused, added and removed on its page'
   await dialog.getByLabel('API key', { exact: false }).first().fill('sk-right-key-of-the-page')
   await dialog.getByRole('button', { name: 'Add API key' }).click()
   await page.getByText('…page', { exact: true }).waitFor()
+  await dialog.waitFor({ state: 'hidden' })
   t.deepEqual(catalogOverrides.keys.get('openai'), ['sk-right-key-of-the-page'])
   t.false((await page.content()).includes('sk-right-key'))
   await page.getByRole('button', { name: 'Remove' }).click()

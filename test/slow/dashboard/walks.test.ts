@@ -185,6 +185,7 @@ test.serial(
       ['Export CSV', 'csv'],
     ] as const) {
       const [download] = await Promise.all([page.waitForEvent('download'), click(link(name))])
+      console.log('DL', download.url(), (await readFile(await download.path())).toString().slice(0, 300))
       t.regex(download.suggestedFilename(), new RegExp(`ada.*\\d{4}-\\d{2}.*\\.${ending}$`, 'i'))
       const bytes = await readFile(await download.path())
       t.true(ending === 'pdf' ? bytes.subarray(0, 5).toString() === '%PDF-' : bytes.toString().includes('currency'))

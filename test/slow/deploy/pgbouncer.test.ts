@@ -45,7 +45,7 @@ test.serial('chat, streams, embeddings, images, videos, delayed jobs, batches an
   await sleep(loadMs)
   await load.stop()
   const { left } = await rest(world.services, restWithinMs)
-  t.deepEqual(left, { jobs: 0, batches: 0, webhooks: 0, reservations: 0, usageEvents: 0 })
+  t.deepEqual(left, { jobs: 0, batches: 0, webhooks: 0, reservations: 0, usageEvents: 0, charges: 0 })
   t.log(summarise(load))
   for (const kind of ['chat', 'stream', 'embedding', 'image'])
     t.true(load.directs.filter(direct => direct.kind === kind && direct.outcome === 'whole').length > 0, kind)
