@@ -149,7 +149,10 @@ const replayColumns = (exportId: string): Column<ExportReplay>[] => [
   { header: 'Progress', kind: 'number', cell: ({ progress }) => percent(progress) },
   { header: 'Rows', kind: 'number', cell: ({ rows }) => count(rows) },
   { header: 'Last error', maxWidth: 240, cell: ({ last_error }) => last_error ?? '–' },
-  { header: 'Actions', cell: replay => replay.status === 'running' && <CancelReplay exportId={exportId} id={replay.id} /> },
+  {
+    header: 'Actions',
+    cell: replay => replay.status === 'running' && <CancelReplay exportId={exportId} id={replay.id} />,
+  },
 ]
 
 function CancelReplay({ exportId, id }: { exportId: string; id: string }) {
