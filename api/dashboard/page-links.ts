@@ -104,21 +104,20 @@ export function openPageLinks(folder: string, clock: Clock): (path: string, sear
     ]),
   )
   return (path, search) => {
-    const [first = ''] = path.split('/').filter(Boolean)
+    const parts = path.split('/').filter(Boolean)
+    const [first = ''] = parts
     const visited = Object.hasOwn(visitorPages, first) ? visitorPages[first] : undefined
     if (visited) return (links.get(visited) ?? []).join(', ')
-    const reads = ['/dashboard/api/me', ...(search === '' ? readsOf(path, clock.now()) : [])]
-    const files = new Set([shell, ...sourcesOf(path)].flatMap(source => links.get(source) ?? []))
+    const reads = ['/dashboard/api/me', ...(search === '' ? readsOf(parts, clock.now()) : [])]
+    const files = new Set([shell, ...sourcesOf(parts)].flatMap(source => links.get(source) ?? []))
     return [...reads.map(read => `<${read}>; rel=preload; as=fetch; crossorigin`), ...files].join(', ')
   }
 }
 
-/** The scripts of a page: those of them that exist. */
-function sourcesOf(path: string): string[] {
-  const [first = '', page = 'overview', third = ''] = path.split('/').filter(Boolean)
+/** The sources of a page by the parts of its path; some may not exist. */
+function sourcesOf([first = '', page = 'overview', third = '', viewed]: string[]): string[] {
   const shared = Object.hasOwn(sharedPages, first) ? [sharedPages[first]!] : []
   if (first === 'operator') {
-    const [, , , viewed] = path.split('/').filter(Boolean)
     const ofItem = page === 'incidents' ? ['pages/operator/incident.tsx'] : []
     return [...shared, `pages/operator/${page}.tsx`, ...ofItem, `pages/${viewed}/index.tsx`]
   }
@@ -127,9 +126,8 @@ function sourcesOf(path: string): string[] {
   return ['pages/playground/index.tsx', `pages/playground/${tab}.tsx`, `pages/playground/${tab}/index.tsx`]
 }
 
-/** The routes that a page reads first. */
-function readsOf(path: string, nowMs: number): string[] {
-  const parts = path.split('/').filter(Boolean)
+/** The routes that a page reads first, by the parts of its path. */
+function readsOf(parts: string[], nowMs: number): string[] {
   const [first = '', ...own] = parts
   // Ids have no characters that a header or its syntax could not take.
   if (!parts.every(part => /^[\w-]+$/.test(part))) return []

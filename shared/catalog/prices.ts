@@ -156,8 +156,8 @@ class TokenSplit {
 }
 
 /**
- * The classes beside text that a call can use. `cache1h`: whether it may write to a cache that lives for one hour, which is asked
- * where that has a price of its own.
+ * The classes beside text that a call can use. `cache1h`: whether it may write to a cache that lives for one hour; called only
+ * where such writes cost more.
  */
 export type UsedClasses = {
   audioIn?: boolean

@@ -200,6 +200,7 @@ const isKeySecret = (text: string, environment: string) =>
 
 /** The settings of a key that the file states, with the defaults of those that it does not. */
 export function wantedKey({ secret, scopes, ...policy }: ApplyKey): Record<string, unknown> {
+  // 0 and an empty list mean what null does: the default.
   const stated = Object.entries(policy).filter(([, value]) => (value ?? 0) !== 0 && !isEmptyList(value))
   return {
     ...defaultSettings,

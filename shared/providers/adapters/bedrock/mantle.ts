@@ -9,7 +9,7 @@ import { failure } from '../openai/failure.ts'
  */
 const onSecondRoute = /^(?:openai\.gpt-\d|xai\.|google\.gemma-4)/
 
-/** Bedrock's second host, `bedrock-mantle`: OpenAI's chat completions in the region itself, with quotas of its own. */
+/** Bedrock's second host, `bedrock-mantle`: OpenAI's chat completions, served in the region itself, with separate quotas. */
 export const bedrockMantle: Protocol = {
   direct: {
     chat: fittedChat({

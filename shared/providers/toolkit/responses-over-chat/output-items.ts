@@ -63,7 +63,7 @@ export class OutputItems {
     return [...events, { type: 'response.refusal.delta', ...at, delta: text }]
   }
 
-  /** Adds what the text cites. It is told at the end of the text, and only in the whole answer if the text has ended before. */
+  /** Adds citations. They are sent at the end of the text; those that come after its end are only in the whole answer. */
   addCitations(citations: readonly Citation[]): void {
     this.#citations.push(...citations.slice(0, maxCitations - this.#citations.length))
   }

@@ -1,4 +1,4 @@
-import { Button, Group, Pill, Stack, Text, TextInput, Title } from '@mantine/core'
+import { Button, Group, Stack, Text, TextInput, Title } from '@mantine/core'
 import { useState } from 'react'
 import type { CatalogOffer, OperatorModel, Price } from '../../../wire/operator-catalog.ts'
 import { priceText } from '../../catalog.ts'
@@ -7,7 +7,7 @@ import { Form } from '../../components/form.tsx'
 import { Failure } from '../../components/states.tsx'
 import { useAddAlias, usePatchModel, useRemoveAlias } from './catalog-queries.ts'
 import { draftOf, PriceField, priceOfDraft } from './price-field.tsx'
-import { SharedAliases } from './shared-aliases.tsx'
+import { AliasPill, SharedAliases } from './shared-aliases.tsx'
 
 /** A price in one line, in USD. */
 export function offerText(price: Price): string {
@@ -88,14 +88,7 @@ function Aliases({ model }: { model: OperatorModel }) {
       </Title>
       <Group gap="xs">
         {model.aliases.map(name => (
-          <Pill
-            key={name}
-            withRemoveButton
-            onRemove={() => remove.mutate(name)}
-            removeButtonProps={{ 'aria-label': `Remove ${name}`, 'aria-hidden': false, tabIndex: 0 }}
-          >
-            {name}
-          </Pill>
+          <AliasPill key={name} name={name} remove={remove.mutate} />
         ))}
       </Group>
       {remove.error && <Failure error={remove.error} />}

@@ -8,6 +8,19 @@ import { type Arm, useAddAlias, useRemoveAlias } from './catalog-queries.ts'
 const maxArms = 10
 const shareText = (arms: readonly Arm[]) => arms.map(({ model, percent }) => `${model} ${percent} %`).join(', ')
 
+/** An alias with a button that removes it. */
+export function AliasPill({ name, remove }: { name: string; remove: (name: string) => void }) {
+  return (
+    <Pill
+      withRemoveButton
+      onRemove={() => remove(name)}
+      removeButtonProps={{ 'aria-label': `Remove ${name}`, 'aria-hidden': false, tabIndex: 0 }}
+    >
+      {name}
+    </Pill>
+  )
+}
+
 /** The aliases whose requests a model shares with others, and a form for a further one. */
 export function SharedAliases({ model }: { model: OperatorModel }) {
   const remove = useRemoveAlias()
@@ -18,13 +31,7 @@ export function SharedAliases({ model }: { model: OperatorModel }) {
       </Title>
       {model.shared_aliases.map(({ name, arms }) => (
         <Group key={name} gap="xs">
-          <Pill
-            withRemoveButton
-            onRemove={() => remove.mutate(name)}
-            removeButtonProps={{ 'aria-label': `Remove ${name}`, 'aria-hidden': false, tabIndex: 0 }}
-          >
-            {name}
-          </Pill>
+          <AliasPill name={name} remove={remove.mutate} />
           <Text size="sm" c="dimmed">
             {shareText(arms)}
           </Text>
@@ -46,9 +53,10 @@ function NewSharedAlias({ model }: { model: OperatorModel }) {
   const change = (index: number, arm: Partial<Arm>) =>
     setArms(arms.map((one, at) => (at === index ? { ...one, ...arm } : one)))
   const sum = arms.reduce((total, { percent }) => total + percent, 0)
-  const isWhole = alias.trim() !== '' && arms.every(one => one.model.trim() !== '') && Math.abs(sum - 100) < 0.001
+  const isWhole = Math.abs(sum - 100) < 0.001
+  const isComplete = alias.trim() !== '' && arms.every(one => one.model.trim() !== '') && isWhole
   return (
-    <Form mutation={add} submit="Add shared alias" variant="default" disabled={!isWhole}>
+    <Form mutation={add} submit="Add shared alias" variant="default" disabled={!isComplete}>
       <TextInput
         label="New shared alias"
         description="Each session stays with one of the models; without a session, each caller does."
@@ -86,7 +94,7 @@ function NewSharedAlias({ model }: { model: OperatorModel }) {
         >
           Add a model
         </Button>
-        <Text size="sm" c={Math.abs(sum - 100) < 0.001 ? 'dimmed' : 'red'}>
+        <Text size="sm" c={isWhole ? 'dimmed' : 'red'}>
           {`${sum} % of 100 %`}
         </Text>
       </Group>
