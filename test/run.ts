@@ -16,7 +16,7 @@ import { openDatabase } from '../shared/io/db.ts'
 import { maintainPartitions } from '../shared/wallet/partitions.ts'
 import { avaArguments, opensDocumentation, writeEntries } from './groups.ts'
 import { makeScratchDir } from './support/scratch.ts'
-import { redisBinaryDir, setLedgerTime, shortLived, templateDatabase } from './support/stack.ts'
+import { neverWaitsForDisk, redisBinaryDir, setLedgerTime, shortLived, templateDatabase } from './support/stack.ts'
 
 const root = join(import.meta.dirname, '..')
 const failed = 1
@@ -39,9 +39,8 @@ for (const cleanup of cleanups.reverse()) await cleanup().catch(console.error)
 process.exit(exitCode)
 
 async function runTests(args: string[]): Promise<number> {
-  // The first two are only speed: this data need not survive a power failure. A killed server still finds all of it.
   // Servers have the time zone of the machine on which they were created: nothing may depend on it.
-  const settings = { fsync: 'off', full_page_writes: 'off', max_connections: '400', timezone: 'America/Los_Angeles' }
+  const settings = { ...neverWaitsForDisk, max_connections: '400', timezone: 'America/Los_Angeles' }
   const postgres = await stoppedAtEnd(startPostgres({ dataDir, settings }))
   const redis = await stoppedAtEnd(startRedis({ dataDir, binaryDir: redisBinaryDir }))
   const urls = { TEST_DATABASE_URL: postgres.url, TEST_REDIS_URL: redis.url }

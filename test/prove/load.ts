@@ -13,6 +13,8 @@ export type Direct = {
   /** `whole`: a complete answer. */
   outcome: 'whole' | 'refused' | 'error event' | 'cut' | 'cancelled' | 'no answer'
   code: string | null
+  /** Why it was refused, as the client was told. */
+  message: string | null
   /** What a whole answer says that it costs; null = it does not say. */
   costNano: number | null
   sentMs: number
@@ -117,6 +119,7 @@ export class Load {
       status: 0,
       outcome: 'no answer',
       code: null,
+      message: null,
       costNano: null,
       sentMs: Date.now(),
       respondedMs: 0,
@@ -134,7 +137,7 @@ export class Load {
       if (account === 'agents' && this.#random() < cancelledShare) return await cancelled(direct, response)
       const text = await response.text()
       if (response.status === 200) Object.assign(direct, directWorks[kind].read(text, response.headers))
-      else Object.assign(direct, { outcome: 'refused', code: codeOf(JSON.parse(text)) })
+      else Object.assign(direct, { outcome: 'refused', ...refusalOf(JSON.parse(text)) })
     } catch {
       // Cut off: `outcome` tells how far it came.
     }
@@ -175,9 +178,11 @@ export class Load {
 }
 
 /** The code of a refusal, in the shape of any dialect. */
-function codeOf({ error }: { error: { code?: unknown; status?: string; type?: string } }): string | null {
-  const { code, status, type } = error
-  return typeof code === 'string' ? code : (status ?? type ?? null)
+type ErrorBody = { error: { code?: unknown; status?: string; type?: string; message?: string } }
+
+function refusalOf({ error }: ErrorBody): Pick<Direct, 'code' | 'message'> {
+  const { code, status, type, message = null } = error
+  return { code: typeof code === 'string' ? code : (status ?? type ?? null), message }
 }
 
 /** Leaves once the first bytes have come. */

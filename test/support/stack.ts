@@ -27,6 +27,9 @@ export const inherited: NodeJS.ProcessEnv = {
  */
 export const shortLived = ['--liftoff-only']
 
+/** PostgreSQL: the data of tests need not survive a power failure. A killed server still finds all of it. */
+export const neverWaitsForDisk = { fsync: 'off', full_page_writes: 'off' }
+
 const sourceInUse = '55006'
 const maxCopies = 50
 const copyAgainAfterMs = 100
@@ -96,9 +99,12 @@ export type PrivateServer = {
   stop(): Promise<void>
 }
 
-/** Its own Redis. Every write is on disk before it is acknowledged, so that tests do not depend on the time of a kill. */
+/**
+ * Its own Redis. Every write is in its file before it is acknowledged, so that tests do not depend on the time of a kill.
+ * It never waits for the disk: a killed server finds what it wrote, and a busy disk would be an outage of Redis.
+ */
 export async function privateRedis(furtherFlags: string[] = [], env: NodeJS.ProcessEnv = {}): Promise<PrivateServer> {
-  const flags = ['--appendfsync', 'always', ...furtherFlags]
+  const flags = ['--appendfsync', 'no', ...furtherFlags]
   return privateServer('redis', dataDir => startRedis({ dataDir, binaryDir: redisBinaryDir, flags, env }))
 }
 
@@ -133,7 +139,7 @@ export async function clusterReady(redis: Redis): Promise<void> {
 
 /** Its own PostgreSQL, empty: `migrate` of dev/migrate.ts brings the tables. */
 export async function privatePostgres(env: NodeJS.ProcessEnv = {}): Promise<PrivateServer> {
-  return privateServer('postgres', dataDir => startPostgres({ dataDir, env }))
+  return privateServer('postgres', dataDir => startPostgres({ dataDir, settings: neverWaitsForDisk, env }))
 }
 
 async function privateServer(
