@@ -54,10 +54,13 @@ await withOwnStores(
         ...tree(Number(readFileSync(join(stores.folder, 'postgres/postmaster.pid'), 'utf8').split('\n')[0])),
       ])
       const opened = options.opens > 0 ? await openPages(session, pagesOf(ids), options.opens) : []
-      for (const { page, cold, readyMs, longTasksMs, kB } of opened)
+      for (const { page, cold, usableMs, dataMs, longTasksMs, kB } of opened) {
+        const [usable, data, tasks] = [usableMs, dataMs, longTasksMs].map(ms => ms.toFixed(0).padStart(5))
+        const temperature = cold ? 'cold' : 'warm'
         console.log(
-          `${readyMs.toFixed(0).padStart(5)} ms, long tasks ${longTasksMs.toFixed(0).padStart(4)} ms ${kB.toFixed(0).padStart(4)} kB ${cold ? 'cold' : 'warm'} ${page}`,
+          `usable${usable} ms, data${data} ms, long tasks${tasks} ms ${kB.toFixed(0).padStart(4)} kB ${temperature} ${page}`,
         )
+      }
       keepResults('pages', { options, routes, opened })
     } finally {
       await web.stop()
