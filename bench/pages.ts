@@ -3,8 +3,10 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import pg from 'pg'
 import { freePort } from '../dev/ports.ts'
-import { openDatabase } from '../shared/io/db.ts'
+import { systemClock, systemMonotonic } from '../shared/base/time.ts'
+import { type Database, openDatabase } from '../shared/io/db.ts'
 import { maintainPartitions } from '../shared/wallet/partitions.ts'
+import { sumDurations } from '../shared/wallet/sketches.ts'
 import { BrowserSession } from './lib/browser-session.ts'
 import { fillMonth } from './lib/month.ts'
 import { readOptions } from './lib/options.ts'
@@ -106,12 +108,12 @@ async function openMonth({ folder, databaseUrl }: OwnStores, session: BrowserSes
   const prisma = openDatabase(databaseUrl, { connections: 2, statementTimeoutMs: 60_000 })
   // The partitions of the month that has ended, too.
   for (const at of [nowMs - 31 * dayMs, nowMs]) await maintainPartitions(prisma, at, retentionMonths)
-  await prisma.$disconnect()
   const db = new pg.Client({ connectionString: databaseUrl })
   await db.connect()
   try {
     const { rows: people } = await db.query('UPDATE users SET operator = true, email_verified = true RETURNING id')
     await fillMonth(db, organisation, people[0].id, options.requests, nowMs)
+    await sumDurationsOfMonth(prisma)
     const { rows } = await db.query(
       `SELECT id AS request, request_id AS "requestId", upstream_id AS "upstreamId",
          (SELECT hash FROM api_keys WHERE id = 'key_month0') AS "keyHash",
@@ -124,7 +126,23 @@ async function openMonth({ folder, databaseUrl }: OwnStores, session: BrowserSes
     return ids
   } finally {
     await db.end()
+    await prisma.$disconnect()
   }
+}
+
+/** Sums up the durations of hours and days that are over, as workers do within minutes of their ends; a run has a bounded time. */
+async function sumDurationsOfMonth(db: Database): Promise<void> {
+  for (let before = -1, left = await countOpen(db); left !== before; left = await countOpen(db)) {
+    before = left
+    await sumDurations({ db, clock: systemClock, monotonic: systemMonotonic })
+  }
+}
+
+async function countOpen(db: Database): Promise<number> {
+  const [row] = await db.$queryRaw<{ open: bigint }[]>`
+    SELECT (SELECT count(*) FROM usage_hours WHERE latency_sketch IS NULL AND outcome = 'ok')
+      + (SELECT count(*) FROM usage_day_details WHERE latency_sketch IS NULL AND outcome = 'ok') AS open`
+  return Number(row!.open)
 }
 
 /** Calls each route several times in a row. */
