@@ -50,7 +50,7 @@ export class HttpResponse implements ResponseWriter {
   gone = false
   /** Receives a complete response instead of sending it: the idempotency guard stores it first. */
   onAnswer: ((status: number, headers: Record<string, string>, body: string | Buffer) => void) | null = null
-  hold: ResponseWriter['hold'] = null
+  defer: ResponseWriter['defer'] = null
   /** Measures the gateway's own time; null = not measured. */
   time: OwnTime | null = null
   /** The trace of the request; null = none. */

@@ -302,8 +302,8 @@ async function handleOnce(endpoint: Endpoint, state: State, key: string): Promis
     sealWith: provisioning || endpoint.secret ? parseBearer(authorizationOf(endpoint, state.request)!) : null,
     collect: bytes => client.collect(bytes),
   }
-  const { answer, replayed } = await runOnce(services, request, (lease, hold) => {
-    client.hold = hold
+  const { answer, replayed } = await runOnce(services, request, (lease, defer) => {
+    client.defer = defer
     state.keep = (tx, body, headers) => {
       const answer = jsonAnswer(state, statusOf(endpoint), body)
       return lease.storeInTransaction(tx, { ...answer, headers: { ...answer.headers, ...headers } })

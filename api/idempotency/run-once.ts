@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { GatewayError } from '../../shared/base/errors.ts'
-import type { HeldSettlement } from '../../shared/engine/response-writer.ts'
+import type { DeferredSettlement } from '../../shared/engine/response-writer.ts'
 import type { FileServices } from '../../shared/files/file-services.ts'
 import type { IdempotencyKey } from '../../shared/generated/prisma/client.ts'
 import type { Platform } from '../../shared/platform.ts'
@@ -39,13 +39,13 @@ export function idempotencyKeyOf(header: string | string[] | undefined): string 
 
 /**
  * Runs a request once per organisation and key: replays the first response if there is one, otherwise runs `work` and
- * stores its response before it is sent and charged. `work` passes its settlement to `hold`. Failed requests store
+ * stores its response before it is sent and charged. `work` passes its settlement to `defer`. Failed requests store
  * nothing and can be retried; so can those whose `work` returns null. Throws 409 (docs/decisions/idempotency.md).
  */
 export async function runOnce(
   services: FileServices,
   request: IdempotentRequest,
-  work: (lease: Lease, hold: (settlement: HeldSettlement) => void) => Promise<StoredAnswer | null>,
+  work: (lease: Lease, defer: (settlement: DeferredSettlement) => void) => Promise<StoredAnswer | null>,
 ): Promise<{ answer: StoredAnswer | null; replayed: boolean }> {
   const answerOwner = answerOwnerOf(request)
   const bodyHash = hash('sha256', Buffer.concat(request.content), 'hex')
@@ -53,14 +53,14 @@ export async function runOnce(
   const claimed = await claimKey(services, answerOwner, bodyHash)
   if (!(claimed instanceof Lease))
     return { answer: await replay(services, claimed, answerOwner, repeated), replayed: true }
-  const held: HeldSettlement[] = []
+  const deferred: DeferredSettlement[] = []
   const resolve = (how: 'settle' | 'release') => {
-    for (const settlement of held.splice(0)) settlement[how]()
+    for (const settlement of deferred.splice(0)) settlement[how]()
   }
   try {
-    const answer = await work(claimed, settlement => held.push(settlement))
+    const answer = await work(claimed, settlement => deferred.push(settlement))
     if (!answer) await claimed.release()
-    else if (!(await storeAnswer(services, claimed, answer, held))) {
+    else if (!(await storeAnswer(services, claimed, answer, deferred))) {
       // The lease was lost: the response of its new holder counts, and is charged.
       resolve('release')
       const row = await findKey(services, answerOwner)
@@ -87,9 +87,9 @@ async function storeAnswer(
   services: Platform,
   lease: Lease,
   answer: StoredAnswer,
-  held: readonly HeldSettlement[],
+  deferred: readonly DeferredSettlement[],
 ): Promise<boolean> {
-  const event = held.find(({ event }) => event !== null)?.event ?? null
+  const event = deferred.find(({ event }) => event !== null)?.event ?? null
   try {
     return await lease.store(answer, event)
   } catch (error) {

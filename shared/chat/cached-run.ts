@@ -4,7 +4,7 @@ import { HeldContent } from '../content-log/content-copy.ts'
 import { admitRequest, type RunServices } from '../engine/base-run.ts'
 import { ForwardingWriter } from '../engine/forwarding-writer.ts'
 import { factsOf, type Report, reportOf, usageEvent } from '../engine/report.ts'
-import type { Encoding, HeldSettlement, ResponseWriter } from '../engine/response-writer.ts'
+import type { DeferredSettlement, Encoding, ResponseWriter } from '../engine/response-writer.ts'
 import type { Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Platform } from '../platform.ts'
@@ -178,7 +178,7 @@ async function replay<K extends DirectKind>(
     ...(spendsMoney && { waiver: 'cached' as const }),
   }
   const settle = () => admission.settle(reservation, 0, 0, event)
-  if (client.hold) client.hold({ event, settle, release: () => admission.release(reservation) })
+  if (client.defer) client.defer({ event, settle, release: () => admission.release(reservation) })
   else settle()
   if (stream) {
     client.open(headers)
@@ -228,13 +228,13 @@ class RecordedClient extends ForwardingWriter {
     this.#parts = null
   }
 
-  override hold(settlement: HeldSettlement): void {
+  override defer(settlement: DeferredSettlement): void {
     const { event } = settlement
     if (event) {
       event.routing = { ...event.routing, cache: this.#outcomeOf(event, this.#parts !== null) }
       this.event = event
     }
-    super.hold(settlement)
+    super.defer(settlement)
   }
 
   override answer(headers: Record<string, string>, body: string): void {

@@ -61,7 +61,8 @@ export type BilledAnswer = { billed: Bill; shown: object; upstreamModel: string 
 
 /**
  * One dialect of the API: everything in which a run, a delayed job or a line of a batch differs by the format of its request.
- * Each dialect has one object (`chat-formats.ts`); nothing else tells the kinds apart.
+ * Each dialect has one object (`chat-formats.ts`). Which adapter serves a kind is in `shared/providers/upstreams.ts`; what only
+ * some requests load are tables by kind beside their use: `structured-answers.ts`, `shared/guardrails/stream-texts.ts`.
  */
 export type ChatFormat<K extends DirectKind> = RequestFormat<K> & {
   /** Prefix of the ids of answers. */

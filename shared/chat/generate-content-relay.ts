@@ -81,14 +81,14 @@ type HeldEvent = { answer: GeminiAnswer; text(): string; sound(): string }
 
 /**
  * Relays the events of a stream in Google's form. Nothing is written before there is output, until which another provider can
- * still take over. There is no event of the end, so the one that ends the answer is held until the answer is billed.
+ * still take over. There is no event of the end, so the one that ends the answer is kept back until the answer is billed.
  */
 abstract class GenerateContentRelay extends EventRelay {
   protected readonly decoder: StreamDecoder<GeminiAnswer>
   protected readonly framing: Framing
   readonly #info: Info
   /** What follows once the answer is billed. */
-  #held = ''
+  #pending = ''
   /** The last event, whose usage may be replaced. */
   #ending: HeldEvent | null = null
   #hasCalls = false
@@ -115,11 +115,11 @@ abstract class GenerateContentRelay extends EventRelay {
     if (!this.#ending) return
     const { answer, text } = this.#ending
     const isBilled = this.#info.isBilled(this.usage, answer.usageMetadata, billed)
-    this.#held += isBilled ? text() : this.#format({ ...answer, usageMetadata: geminiUsage(billed) })
+    this.#pending += isBilled ? text() : this.#format({ ...answer, usageMetadata: geminiUsage(billed) })
   }
 
   formatEnding(): string {
-    return this.#held + this.framing.end()
+    return this.#pending + this.framing.end()
   }
 
   formatFailure(failure: GatewayError): string {
@@ -136,7 +136,7 @@ abstract class GenerateContentRelay extends EventRelay {
     const sound = isSound ? text : () => this.#format(rest)
     if (this.finishReason === null) this.pass(sound())
     else {
-      if (this.#ending) this.#held += this.#ending.sound()
+      if (this.#ending) this.#pending += this.#ending.sound()
       this.#ending = { answer, text, sound }
     }
   }
@@ -144,7 +144,7 @@ abstract class GenerateContentRelay extends EventRelay {
   /** Writes what is no event of the answer, or holds it once the answer is complete. */
   protected addText(text: string): void {
     if (this.finishReason === null) this.pass(text)
-    else this.#held += text
+    else this.#pending += text
   }
 
   #format(event: object): string {

@@ -3,16 +3,16 @@ import { GatewayError } from '../base/errors.ts'
 import { elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import { ForwardingWriter } from '../engine/forwarding-writer.ts'
 import { formatUsd } from '../engine/report.ts'
-import type { Encoding, HeldSettlement, ResponseWriter } from '../engine/response-writer.ts'
+import type { DeferredSettlement, Encoding, ResponseWriter } from '../engine/response-writer.ts'
 import { readStreamEvent } from '../guardrails/stream-texts.ts'
 import type { GuardedText } from '../guardrails/text-guard.ts'
 import { EventCutter, parseEvent, splitEvents } from '../io/sse.ts'
 import type { DirectKind } from '../kinds/index.ts'
-import { type AnswerGuard, answerTextsOf, type NamedText } from './answer-guard.ts'
+import { type AnswerGuard, answerTextsOf, type NamedText } from './guard.ts'
 
 /** Longer answers of streams cannot be checked as a whole. */
-const maxHeldCharacters = 16 * 1024 * 1024
-/** How long a client hears nothing while its answer is held. */
+const maxPendingCharacters = 16 * 1024 * 1024
+/** How long a client hears nothing while its answer is kept back. */
 const maxSilenceMs = 10_000
 
 /** How a stream is written to its client. */
@@ -49,15 +49,15 @@ export class GuardedClient extends ForwardingWriter {
   #answer: { headers: Record<string, string>; body: string } | null = null
   #headers: Record<string, string> | null = null
   #isOpened = false
-  #held: string[] = []
-  #heldCharacters = 0
+  #pending: string[] = []
+  #pendingCharacters = 0
   #overflow: GatewayError | null = null
   #hasEnded = false
   #sentMs: MonotonicMs
   /** Events that were added to the stream. */
   #added = 0
   #hasItems = false
-  readonly #settlements: HeldSettlement[] = []
+  readonly #settlements: DeferredSettlement[] = []
   #isSettled = false
 
   constructor(client: ResponseWriter, answerGuard: AnswerGuard, form: StreamForm, monotonic: MonotonicClock) {
@@ -68,17 +68,17 @@ export class GuardedClient extends ForwardingWriter {
     this.#sentMs = monotonic.now()
   }
 
-  override hold(settlement: HeldSettlement): void {
+  override defer(settlement: DeferredSettlement): void {
     if (this.#isSettled || !this.#isPending) this.#settle(settlement)
     else this.#settlements.push(settlement)
   }
 
   /** Whether the outcome of the request depends on a check that is still to come. */
   get #isPending(): boolean {
-    return this.#answerGuard.holds || this.#answer !== null
+    return this.#answerGuard.needsWhole || this.#answer !== null
   }
 
-  #settle(settlement: HeldSettlement, failure: GatewayError | null = null): void {
+  #settle(settlement: DeferredSettlement, failure: GatewayError | null = null): void {
     const { event } = settlement
     if (event) {
       const { guard, texts } = this.#answerGuard
@@ -86,7 +86,7 @@ export class GuardedClient extends ForwardingWriter {
       event.routing = { ...event.routing, guardrails: guard.record }
       if (failure) Object.assign(event, { status: failure.status, errorCode: failure.code })
     }
-    super.hold(settlement)
+    super.defer(settlement)
   }
 
   override answer(headers: Record<string, string>, body: string): void {
@@ -96,7 +96,7 @@ export class GuardedClient extends ForwardingWriter {
   override open(headers: Record<string, string>): void {
     const { arrayType } = this.#form
     this.#headers = arrayType === null ? headers : { ...headers, 'content-type': arrayType }
-    if (!this.#answerGuard.holds) this.#openNow()
+    if (!this.#answerGuard.needsWhole) this.#openNow()
   }
 
   #openNow(): void {
@@ -114,7 +114,7 @@ export class GuardedClient extends ForwardingWriter {
     if (text === this.#form.keepAliveFrame) return this.#keepAlive()
     const events = this.#cutter.push(encoding === 'latin1' ? this.#decoder.write(Buffer.from(text, encoding)) : text)
     if (events === '') return true
-    return this.#answerGuard.holds ? this.#hold(events) : this.#send(this.#relay(events))
+    return this.#answerGuard.needsWhole ? this.#buffer(events) : this.#send(this.#relay(events))
   }
 
   #keepAlive(): boolean {
@@ -123,14 +123,14 @@ export class GuardedClient extends ForwardingWriter {
     return super.write(this.#form.shownKeepAlive, 'utf8')
   }
 
-  #hold(events: string): boolean {
+  #buffer(events: string): boolean {
     if (this.#overflow) return true
     this.client.collect(events.length)
-    this.#heldCharacters += events.length
-    this.#held.push(events)
-    if (this.#heldCharacters > maxHeldCharacters) {
-      this.#held = []
-      const message = `The answer is too long to be checked by the guardrails of this key (${maxHeldCharacters} characters).`
+    this.#pendingCharacters += events.length
+    this.#pending.push(events)
+    if (this.#pendingCharacters > maxPendingCharacters) {
+      this.#pending = []
+      const message = `The answer is too long to be checked by the guardrails of this key (${maxPendingCharacters} characters).`
       const metadata = { guardrail: { side: 'output', guard: 'length' } }
       this.#overflow = new GatewayError('guardrail_blocked', message, { metadata })
     }
@@ -140,20 +140,20 @@ export class GuardedClient extends ForwardingWriter {
 
   override end(): void {
     this.#hasEnded = true
-    if (this.#answerGuard.holds) return
+    if (this.#answerGuard.needsWhole) return
     this.#send(this.#relay(this.#cutter.rest()) + this.#restOfAll() + this.#framingEnd())
     super.end()
   }
 
   /**
-   * Sends what was held, once its run is over, and settles. Throws the GatewayError of an answer that is refused, unless its
+   * Sends what was kept back, once its run is over, and settles. Throws the GatewayError of an answer that is refused, unless its
    * stream has begun; then that tells the client. Returns that error; null = the answer was sent.
    */
   async finish(): Promise<GatewayError | null> {
     let failure: GatewayError | null = null
     try {
       if (this.#answer) await this.#sendAnswer(this.#answer)
-      else if (this.#answerGuard.holds && this.#hasEnded && !this.client.gone) await this.#sendStream()
+      else if (this.#answerGuard.needsWhole && this.#hasEnded && !this.client.gone) await this.#sendStream()
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error
       failure = this.#refused(error)
@@ -190,7 +190,7 @@ export class GuardedClient extends ForwardingWriter {
     const answerGuard = this.#answerGuard
     if (answerGuard.isOff || this.#form.kind === 'embedding') return super.answer(this.#named(headers), body)
     const json = JSON.parse(body)
-    if (answerGuard.holds) await answerGuard.check(answerTextsOf(json))
+    if (answerGuard.needsWhole) await answerGuard.check(answerTextsOf(json))
     const shown = answerGuard.presentObject(json)
     answerGuard.guard.noteMasked('output', answerGuard.texts.counts)
     super.answer(this.#named(headers), shown === json ? body : JSON.stringify(shown))
@@ -198,8 +198,8 @@ export class GuardedClient extends ForwardingWriter {
 
   async #sendStream(): Promise<void> {
     if (this.#overflow) throw this.#overflow
-    const events = splitEvents(this.#held.join('') + this.#cutter.rest())
-    this.#held = []
+    const events = splitEvents(this.#pending.join('') + this.#cutter.rest())
+    this.#pending = []
     await this.#answerGuard.check(this.#textsOf(events))
     if (this.client.gone) return
     this.#openNow()
@@ -228,7 +228,7 @@ export class GuardedClient extends ForwardingWriter {
     return [...texts, ...repeated]
   }
 
-  /** The whole texts of a held stream, by their channel. */
+  /** The whole texts of a stream that was kept back, by their channel. */
   #streamed = new Map<string, string>()
 
   /** Complete events as the client is to see them. */

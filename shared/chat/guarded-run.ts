@@ -10,9 +10,9 @@ import { TextGuard } from '../guardrails/text-guard.ts'
 import { hasTokenInput, mapTexts, type Place } from '../guardrails/texts.ts'
 import { type DetectorType, type Guardrails, notCovered } from '../keys/guardrails.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
-import { AnswerGuard, answerTextsOf, Guard } from './answer-guard.ts'
 import type { StreamInfo } from './chat-format.ts'
 import { chatFormats } from './chat-formats.ts'
+import { AnswerGuard, answerTextsOf, Guard } from './guard.ts'
 import { GuardedClient, type StreamForm } from './guarded-client.ts'
 import { type ChatRunInput, GuardrailsChanged, type ResponseStorage, type Serve } from './run-input.ts'
 
@@ -208,7 +208,7 @@ function guardedStorage(storage: ResponseStorage, answerGuard: AnswerGuard): Res
     fields: storage.fields,
     async store(response) {
       try {
-        if (answerGuard.holds) await answerGuard.check(answerTextsOf(response))
+        if (answerGuard.needsWhole) await answerGuard.check(answerTextsOf(response))
         return await storage.store(answerGuard.presentObject(response))
       } catch (error) {
         if (!(error instanceof GatewayError)) throw error

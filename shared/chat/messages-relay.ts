@@ -39,18 +39,18 @@ export function messagesRelayFor(
 
 /**
  * Relays the events of a Messages stream. Nothing is written before the first content block, until which another
- * provider can still take over; `message_stop` is held until the answer is billed, and so are the last counts where they may
+ * provider can still take over; `message_stop` is kept back until the answer is billed, and so are the last counts where they may
  * not be what is billed.
  */
 abstract class MessagesRelay extends EventRelay {
-  /** Whether the last counts are always held: where they are passed as they came, only those that cannot be true are. */
-  protected abstract readonly holdsCounts: boolean
+  /** Whether the last counts are always kept back: where they are passed as they came, only those that cannot be true are. */
+  protected abstract readonly delaysCounts: boolean
   protected readonly decoder: StreamDecoder<MessageEvent>
   readonly #info: Info
   readonly #openBlocks = new Set<number>()
   #lastUsage: Partial<Parameters<typeof usageOfMessages>[0]> = {}
   /** The end of a message whose counts may be replaced. */
-  #held: MessageDelta | null = null
+  #pending: MessageDelta | null = null
 
   constructor(decoder: StreamDecoder<MessageEvent>, info: Info) {
     super()
@@ -72,11 +72,11 @@ abstract class MessagesRelay extends EventRelay {
     return this.usage ?? this.decoder.promptUsage ?? null
   }
 
-  /** Writes the held counts, as they are billed. */
+  /** Writes the counts that were kept back, as they are billed. */
   restate(billed: ShownUsage): void {
-    if (!this.#held) return
+    if (!this.#pending) return
     const isBilled = this.#info.isBilled(this.#counted, this.#lastUsage, billed)
-    this.passEvent(isBilled ? this.#held : { ...this.#held, usage: messagesUsage(billed) })
+    this.passEvent(isBilled ? this.#pending : { ...this.#pending, usage: messagesUsage(billed) })
   }
 
   formatEnding(): string {
@@ -87,7 +87,7 @@ abstract class MessagesRelay extends EventRelay {
     return this.encode(messagesErrorEvent(failure, this.#info.requestId))
   }
 
-  /** The event as it is written: without counts that cannot be true; null if it is held until the answer is billed. */
+  /** The event as it is written: without counts that cannot be true; null if it is kept back until the answer is billed. */
   protected restated(event: MessageEvent): MessageEvent | null {
     if (event.type === 'message_start') {
       const { usage } = event.message
@@ -96,8 +96,8 @@ abstract class MessagesRelay extends EventRelay {
       return { ...event, message: { ...event.message, usage: messagesUsage(null) } }
     }
     if (event.type !== 'message_delta') return event
-    if (!this.holdsCounts && !this.#held && this.#info.isBilled(this.#counted, this.#lastUsage)) return event
-    this.#held = { ...event, delta: { ...this.#held?.delta, ...event.delta } }
+    if (!this.delaysCounts && !this.#pending && this.#info.isBilled(this.#counted, this.#lastUsage)) return event
+    this.#pending = { ...event, delta: { ...this.#pending?.delta, ...event.delta } }
     return null
   }
 
@@ -154,7 +154,7 @@ abstract class MessagesRelay extends EventRelay {
  */
 class PassingMessagesRelay extends MessagesRelay {
   readonly encoding = 'latin1'
-  protected readonly holdsCounts = false
+  protected readonly delaysCounts = false
   readonly #cutter = new EventCutter()
   readonly #repeats = new DeltaRepeats()
 
@@ -221,7 +221,7 @@ class PassingMessagesRelay extends MessagesRelay {
 /** For translated answers: writes the events that the decoder makes. */
 class TranslatingMessagesRelay extends MessagesRelay {
   readonly encoding = 'utf8'
-  protected readonly holdsCounts = true
+  protected readonly delaysCounts = true
   readonly #parsers: SseParser[]
   readonly #id: string
   readonly #model: string

@@ -50,7 +50,7 @@ export function failedStream(info: ResponseInfo, failure: GatewayError): string 
 
 /**
  * Relays the events of a response. Nothing is written before the first item, until which another provider can still
- * take over; the last event is held until the answer is billed.
+ * take over; the last event is kept back until the answer is billed.
  */
 abstract class ResponsesRelay extends EventRelay {
   protected readonly decoder: StreamDecoder<ResponsesEvent>

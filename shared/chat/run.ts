@@ -343,28 +343,28 @@ class Run<K extends DirectKind> extends BaseRun {
     const billed = await this.#cover(uncovered)
     this.upstreamModel = upstreamModel
     if (decision.reason) billed.unusableCalls = hasUnusableCalls(billed, shown)
-    const held = asksForFormat(this.#input.features) ? await this.#holdToFormat(shown, billed) : shown
+    const formatted = asksForFormat(this.#input.features) ? await this.#enforceFormat(shown, billed) : shown
     const headers = this.headers(call.target, decision, reservation, this.failedAttempts.length + 1)
     headers['x-gateway-cost-usd'] = formatUsd(billed.costNano)
     const { storage, leading, present = (response: object) => response } = this.#input
-    const isStored = storage && (!this.client.gone || this.client.hold)
-    const whole = leading ? withLeadingItem(held as ResponsesObject, leading) : (held as ResponsesObject)
+    const isStored = storage && (!this.client.gone || this.client.defer)
+    const whole = leading ? withLeadingItem(formatted as ResponsesObject, leading) : (formatted as ResponsesObject)
     const answer = isStored ? await storage.store({ ...whole, id: this.id, ...storage.fields }) : present(whole)
     this.client.answer(headers, serializeAnswer(answer, received))
     return this.client.gone ? { ...billed, ...clientLeft } : billed
   }
 
   /** Holds a whole answer to the format that the request asks for, where its caller wants it, or the model has no such format. */
-  async #holdToFormat(shown: object, bill: Bill): Promise<object> {
+  async #enforceFormat(shown: object, bill: Bill): Promise<object> {
     const { kind, body, structuredWish } = this.#input
     const isEmulated = this.structured[0] !== 'native'
     const wish = structuredWish ?? (isEmulated || asksForRepair(body as object) ? 'repair' : null)
     if (!wish || this.policy.environment === 'test') return shown
     const { StructuredAnswers } = await import('./structured-answers.ts')
     this.#structuredAnswers ??= new StructuredAnswers(kind, body, error => this.toPublicError(error))
-    const held = await this.#structuredAnswers.hold(shown, wish, bill)
-    this.structured = [...this.structured, ...held.marks]
-    return held.shown
+    const formatted = await this.#structuredAnswers.enforce(shown, wish, bill)
+    this.structured = [...this.structured, ...formatted.marks]
+    return formatted.shown
   }
 
   /** Answers with a stream. */

@@ -50,7 +50,7 @@ export const maxOpeningCharacters = 16 * 1024
 
 /**
  * Relays a stream from a provider to the client. `feed` takes the provider's bytes, `flush` returns the text to write
- * now; the finishing chunk is held until its usage is known and comes with `formatEnding`.
+ * now; the finishing chunk is kept back until its usage is known and comes with `formatEnding`.
  */
 export abstract class StreamRelay {
   /** Encoding for writing the text: latin1 for bytes forwarded unchanged. */
@@ -73,7 +73,7 @@ export abstract class StreamRelay {
   readonly #includeUsage: boolean
   #pendingText = ''
   #shape: ChunkHead
-  #heldChunk: Chunk | null = null
+  #pendingChunk: Chunk | null = null
   #usage: Usage | null = null
   #lengthAtUsage = 0
 
@@ -128,15 +128,15 @@ export abstract class StreamRelay {
   /** The end of a complete answer: the finishing chunk, the usage if requested, and the terminator. */
   formatEnding({ usage, provider }: StreamEnding): string {
     const last = this.#includeUsage
-      ? formatEvent(this.#heldChunk) + formatEvent({ ...this.#shape, choices: [], provider, usage })
-      : formatEvent({ ...this.#heldChunk, provider, usage })
+      ? formatEvent(this.#pendingChunk) + formatEvent({ ...this.#shape, choices: [], provider, usage })
+      : formatEvent({ ...this.#pendingChunk, provider, usage })
     return this.encode(`${last}data: [DONE]\n\n`)
   }
 
-  /** The end of an answer that failed after its first byte: the held chunk, then the error. */
+  /** The end of an answer that failed after its first byte: the chunk that was kept back, then the error. */
   formatFailure(failure: GatewayError): string {
     return this.encode(
-      (this.#heldChunk ? formatEvent(withoutFinish(this.#heldChunk)) : '') + errorEvent(this.#shape, failure),
+      (this.#pendingChunk ? formatEvent(withoutFinish(this.#pendingChunk)) : '') + errorEvent(this.#shape, failure),
     )
   }
 
@@ -199,12 +199,12 @@ export abstract class StreamRelay {
    * An answer with skipped events is complete if they cannot have contained part of it.
    */
   protected assertComplete(isDeclaredDone: boolean): void {
-    const { fault, mayHoldAnswer } = this.#skipped
+    const { fault, mayContainAnswer } = this.#skipped
     if (this.choices.areComplete(isDeclaredDone)) {
       if (this.#isIncomplete) throw fault
       return
     }
-    const isImplied = isDeclaredDone && this.output.length > 0 && !mayHoldAnswer
+    const isImplied = isDeclaredDone && this.output.length > 0 && !mayContainAnswer
     const choices = isImplied ? this.choices.impliedFinishes(this.#shape.object) : []
     if (choices.length === 0)
       throw fault ?? (this.hasChunks ? truncatedError() : invalidResponse('the provider sent no answer'))
@@ -213,28 +213,28 @@ export abstract class StreamRelay {
 
   /** Whether part of the answer may be lost: fewer chunks arrived than tokens were counted. */
   get #isIncomplete(): boolean {
-    if (!this.#skipped.mayHoldAnswer) return false
+    if (!this.#skipped.mayContainAnswer) return false
     const counted = this.#usage?.completion_tokens ?? 0
     return counted === 0 || this.output.additions < counted
   }
 
   #write(chunk: Chunk): void {
-    const heldChunk = this.#heldChunk
-    const isLate = heldChunk && chunk.choices.some(({ index }) => this.choices.hasFinished(index))
+    const pendingChunk = this.#pendingChunk
+    const isLate = pendingChunk && chunk.choices.some(({ index }) => this.choices.hasFinished(index))
     const out = chunk.choices.some(isFinishing)
       ? { ...chunk, choices: chunk.choices.map(choice => this.choices.finish(choice)) }
       : chunk
     const finish = out.choices.find(isFinishing)
     if (finish) {
-      if (heldChunk) this.pass(this.encode(formatEvent(heldChunk)))
-      this.#heldChunk = out
+      if (pendingChunk) this.pass(this.encode(formatEvent(pendingChunk)))
+      this.#pendingChunk = out
       this.finishReason = finish.finish_reason!
       return
     }
     if (isLate) {
       // Output of a choice after its finish must follow the output sent with the finish.
-      this.pass(this.encode(formatEvent(withoutFinish(heldChunk))))
-      this.#heldChunk = onlyFinish(heldChunk)
+      this.pass(this.encode(formatEvent(withoutFinish(pendingChunk))))
+      this.#pendingChunk = onlyFinish(pendingChunk)
     }
     this.pass(this.encode(formatEvent(out)))
   }
@@ -273,17 +273,17 @@ class SkippedEvents {
   /** The error of the first skipped event; null = none. */
   fault: ProviderError | null = null
   /** Whether a skipped event may have contained part of the answer. */
-  mayHoldAnswer = false
+  mayContainAnswer = false
   #events = 0
 
   /** Skips an event that could not be read because of `error`; throws the error if the event must not be lost. */
   skip({ event, data }: ServerSentEvent, error: unknown, canProveWhole: boolean): void {
-    const holdsAnswer = partOfObject.test(data)
+    const containsAnswer = partOfObject.test(data)
     const isMalformed = error instanceof ProviderError && error.reason === 'invalid_response' && !isJsonObject(data)
-    const isLost = event === 'error' || (holdsAnswer && !canProveWhole)
+    const isLost = event === 'error' || (containsAnswer && !canProveWhole)
     if (!isMalformed || isLost || ++this.#events > maxEvents) throw error
     this.fault ??= error
-    this.mayHoldAnswer ||= holdsAnswer
+    this.mayContainAnswer ||= containsAnswer
   }
 }
 

@@ -1,10 +1,7 @@
 import { isObject } from '../base/is-object.ts'
 import type { Bill } from '../engine/report.ts'
-import type { ChatRequest } from '../kinds/chat.ts'
-import type { GenerateContentRequest } from '../kinds/generate-content.ts'
-import type { DirectKind } from '../kinds/index.ts'
-import { type MessagesRequest, outputFormatOf } from '../kinds/messages.ts'
-import type { ResponsesRequest } from '../kinds/responses.ts'
+import type { DirectKind, DirectKinds } from '../kinds/index.ts'
+import { outputFormatOf } from '../kinds/messages.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { jsonSchemaOf } from '../providers/toolkit/generate-content-over-chat/schema.ts'
 import { schemaChecks } from './schema-checks.ts'
@@ -13,7 +10,7 @@ import { schemaChecks } from './schema-checks.ts'
 export type StructuredWish = 'validate' | 'repair'
 
 /** An answer that holds to its format, and what was done: `validated`, `repaired`. */
-type HeldAnswer = { shown: object; marks: string[] }
+type FormattedAnswer = { shown: object; marks: string[] }
 
 type Json = Record<string, unknown>
 /** A text of an answer, and how another takes its place. */
@@ -37,9 +34,9 @@ export class StructuredAnswers {
   }
 
   /** Checks the answer of a call with this bill. Throws a ProviderError `model_fault`, upon which another target is called; then its public form. */
-  async hold(shown: object, wish: StructuredWish, bill: Bill): Promise<HeldAnswer> {
+  async enforce(shown: object, wish: StructuredWish, bill: Bill): Promise<FormattedAnswer> {
     try {
-      return await holdToFormat(this.#kind, this.#body, shown, wish)
+      return await enforceFormat(this.#kind, this.#body, shown, wish)
     } catch (thrown) {
       const error = this.#violation ? this.#toPublicError(thrown) : thrown
       this.#violation = { error, bill }
@@ -58,10 +55,16 @@ export class StructuredAnswers {
  * call of the client's tools, and an answer that reached its limit are no answers in that format. Throws a ProviderError
  * `model_fault` for one that is not valid.
  */
-async function holdToFormat(kind: DirectKind, body: object, shown: object, wish: StructuredWish): Promise<HeldAnswer> {
-  const schema = schemaIn(kind, body)
-  const held = { shown, marks: new Set<string>() }
-  for (const [index, { text }] of textsOf(kind, shown).entries()) {
+async function enforceFormat(
+  kind: DirectKind,
+  body: object,
+  shown: object,
+  wish: StructuredWish,
+): Promise<FormattedAnswer> {
+  const { schemaOf, textsOf }: StructuredFormat<DirectKind> = structuredFormats[kind]
+  const schema = schemaOf(body as DirectKinds[DirectKind]['request'])
+  const formatted = { shown, marks: new Set<string>() }
+  for (const [index, { text }] of textsOf(shown as Json).entries()) {
     const checked = await schemaChecks.check(text, schema, wish === 'repair')
     if (!checked) return { shown, marks: [] }
     if ('fault' in checked) {
@@ -70,34 +73,45 @@ async function holdToFormat(kind: DirectKind, body: object, shown: object, wish:
         modelFault: { code: 'json_validate_failed', generation: text.slice(0, maxGenerationCharacters) },
       })
     }
-    held.marks.add('validated')
+    formatted.marks.add('validated')
     if (!checked.repaired) continue
-    held.marks.add('repaired')
+    formatted.marks.add('repaired')
     // What the provider sent stays as it is: its text may be passed on.
-    if (held.shown === shown) held.shown = structuredClone(shown)
-    textsOf(kind, held.shown)[index]!.replace(checked.json)
+    if (formatted.shown === shown) formatted.shown = structuredClone(shown)
+    textsOf(formatted.shown as Json)[index]!.replace(checked.json)
   }
-  return { shown: held.shown, marks: [...held.marks] }
+  return { shown: formatted.shown, marks: [...formatted.marks] }
 }
 
 const maxGenerationCharacters = 64 * 1024
 
-/** The JSON Schema of an answer; null if any JSON object is asked for. */
-function schemaIn(kind: DirectKind, body: object): unknown {
-  if (kind === 'messages') return outputFormatOf(body as MessagesRequest)?.schema ?? null
-  if (kind === 'responses') return ((body as ResponsesRequest).text?.format as Json | undefined)?.schema ?? null
-  if (kind === 'generate_content') {
-    const { responseSchema, responseJsonSchema } = (body as GenerateContentRequest).generationConfig ?? {}
-    return responseJsonSchema ?? (responseSchema ? jsonSchemaOf(responseSchema) : null)
-  }
-  const { response_format: format } = body as ChatRequest
-  return (format?.type === 'json_schema' && format.json_schema.schema) || null
+/** Where a dialect has its structured answers. */
+type StructuredFormat<K extends DirectKind> = {
+  /** The JSON Schema of the answer to a request; null if any JSON object is asked for. */
+  schemaOf(body: DirectKinds[K]['request']): unknown
+  /** The texts of a whole answer that are in that format. */
+  textsOf(answer: Json): AnswerText[]
 }
 
-function textsOf(kind: DirectKind, answer: object): AnswerText[] {
-  if (kind === 'messages') return messageTexts(answer as Json)
-  if (kind === 'responses') return responseTexts(answer as Json)
-  return kind === 'generate_content' ? contentTexts(answer as Json) : choiceTexts(answer as Json)
+/** Beside the dialects' `ChatFormat`, and not part of it: few requests ask for a format, and only those load this. */
+const structuredFormats: { readonly [K in DirectKind]: StructuredFormat<K> } = {
+  chat: {
+    schemaOf: ({ response_format: format }) => (format?.type === 'json_schema' && format.json_schema.schema) || null,
+    textsOf: choiceTexts,
+  },
+  completion: { schemaOf: () => null, textsOf: choiceTexts },
+  embedding: { schemaOf: () => null, textsOf: () => [] },
+  messages: { schemaOf: body => outputFormatOf(body)?.schema ?? null, textsOf: messageTexts },
+  responses: {
+    schemaOf: ({ text }) => (text?.format as Json | undefined)?.schema ?? null,
+    textsOf: responseTexts,
+  },
+  generate_content: {
+    schemaOf({ generationConfig: { responseSchema, responseJsonSchema } = {} }) {
+      return responseJsonSchema ?? (responseSchema ? jsonSchemaOf(responseSchema) : null)
+    },
+    textsOf: contentTexts,
+  },
 }
 
 function choiceTexts({ choices }: Json): AnswerText[] {

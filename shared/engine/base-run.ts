@@ -41,7 +41,7 @@ import {
   routingRecord,
   usageEvent,
 } from './report.ts'
-import type { HeldSettlement, ResponseWriter } from './response-writer.ts'
+import type { DeferredSettlement, ResponseWriter } from './response-writer.ts'
 
 /** The services that a run depends on. */
 export type RunServices = Omit<EngineServices, 'admission'> & { admission: AdmissionGate }
@@ -268,12 +268,17 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
       this.services.statedCosts.record(outcome.target, listedNano(outcome.target.deployment, usage), stated)
     const event = usageEvent(run, reservation, outcome)
     if (this.client.trace) recordRun(this.client.trace, event, outcome.target !== null)
-    if (this.client.hold) this.client.hold(this.#heldSettlement(reservation, costNano, tokens, event))
+    if (this.client.defer) this.client.defer(this.#deferredSettlement(reservation, costNano, tokens, event))
     else this.services.admission.settle(reservation, costNano, tokens, event)
     return reportOf(run, outcome)
   }
 
-  #heldSettlement(reservation: Reservation, costNano: number, tokens: number, event: UsageEvent): HeldSettlement {
+  #deferredSettlement(
+    reservation: Reservation,
+    costNano: number,
+    tokens: number,
+    event: UsageEvent,
+  ): DeferredSettlement {
     const { admission } = this.services
     return {
       event,
@@ -285,7 +290,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   /** Releases an additional reservation of the run, but not before the run is settled. */
   protected release(extra: Reservation): void {
     const release = () => this.services.admission.release(extra)
-    if (this.client.hold) this.client.hold({ event: null, settle: release, release })
+    if (this.client.defer) this.client.defer({ event: null, settle: release, release })
     else release()
   }
 }

@@ -1,4 +1,4 @@
-import type { Encoding, HeldSettlement, ResponseWriter } from './response-writer.ts'
+import type { DeferredSettlement, Encoding, ResponseWriter } from './response-writer.ts'
 
 /** Passes everything on to another writer; its subclasses look at what they pass. */
 export class ForwardingWriter implements ResponseWriter {
@@ -32,8 +32,8 @@ export class ForwardingWriter implements ResponseWriter {
     return this.client.awaitsUsage ?? false
   }
 
-  hold(settlement: HeldSettlement): void {
-    if (this.client.hold) this.client.hold(settlement)
+  defer(settlement: DeferredSettlement): void {
+    if (this.client.defer) this.client.defer(settlement)
     else settlement.settle()
   }
 

@@ -32,7 +32,7 @@ export type ClientPresence = {
  * A deferred settlement: either charge the usage or release the reservation. `event` is its request-log entry; null for
  * an additional reservation.
  */
-export type HeldSettlement = { event: UsageEvent | null; settle(): void; release(): void }
+export type DeferredSettlement = { event: UsageEvent | null; settle(): void; release(): void }
 
 /** What the log of input and output has of a request whose texts were masked: its input, and the placeholders of its values. */
 export type MaskedContent = { input: Buffer; placeholders: ReadonlyMap<string, string> }
@@ -44,7 +44,7 @@ export type ResponseWriter = ClientPresence & {
   /** The gateway's own part of the request so far, in milliseconds; null or absent if it is not measured. */
   readonly ownMs?: number | null
   /** Receives settlements instead of executing them, so that the caller can persist the answer first. */
-  readonly hold?: ((settlement: HeldSettlement) => void) | null
+  readonly defer?: ((settlement: DeferredSettlement) => void) | null
   /**
    * Accounts for bytes of a buffered answer until the client has received it; 0 only checks for room. Throws 503 or 429
    * when the buffer budget is exhausted.

@@ -43,17 +43,17 @@ function isMarked({ cache_control }: Marked): boolean {
 /** Whether a mark asks for one hour: at the top level of a request, in a tool, its system prompt, a message or a part. */
 export function asksFor1hCache(request: MarkedRequest): boolean {
   const { messages, tools, system } = request
-  const isAround = isFor1h(request) || (tools?.some(isFor1h) ?? false) || holdsMarkFor1h(system)
+  const isAround = isFor1h(request) || (tools?.some(isFor1h) ?? false) || anyHasMarkFor1h(system)
   return isAround || messages.some(hasMarkFor1h)
 }
 
 function hasMarkFor1h(message: MarkedMessage): boolean {
-  return isFor1h(message) || nested.some(name => holdsMarkFor1h(message[name]))
+  return isFor1h(message) || nested.some(name => anyHasMarkFor1h(message[name]))
 }
 
-/** A part may itself hold parts, such as the result of a tool, or a document of blocks. */
-function holdsMarkFor1h(parts: unknown): boolean {
-  if (Array.isArray(parts)) return parts.some(holdsMarkFor1h)
+/** A part may itself contain parts, such as the result of a tool, or a document of blocks. */
+function anyHasMarkFor1h(parts: unknown): boolean {
+  if (Array.isArray(parts)) return parts.some(anyHasMarkFor1h)
   return typeof parts === 'object' && parts !== null && hasMarkFor1h(parts)
 }
 

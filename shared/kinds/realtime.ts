@@ -53,7 +53,7 @@ export const clientSecretRequest = z
 export type ClientSecretRequest = z.infer<typeof clientSecretRequest>
 
 /** The reservation for the next interval of a session: tokens of a few minutes of conversation, or one minute. */
-const heldInterval = { inputTokens: 4_000n, outputTokens: 2_000n, ms: 60_000 }
+const reservedInterval = { inputTokens: 4_000n, outputTokens: 2_000n, ms: 60_000 }
 /** Used if audio is priced per token and only its length is known. */
 const tokensPerSecond = 10
 const roundingToleranceMs = 1e-6
@@ -94,9 +94,9 @@ export function intervalHoldNano(price: Price, marginPpm: bigint): number {
 }
 
 function intervalHoldPico(price: Price): bigint {
-  if (price.unit !== 'token') return durationCostPico(price, heldInterval.ms)
+  if (price.unit !== 'token') return durationCostPico(price, reservedInterval.ms)
   const { input, output } = maxTokenRates(price, { audioIn: true, imageIn: true, audioOut: true })
-  return input * heldInterval.inputTokens + output * heldInterval.outputTokens
+  return input * reservedInterval.inputTokens + output * reservedInterval.outputTokens
 }
 
 /** Whether a session is billed by time. */

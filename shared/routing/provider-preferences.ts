@@ -3,8 +3,8 @@ import { GatewayError } from '../base/errors.ts'
 import { withMargin } from '../base/money.ts'
 import { formatNames } from '../base/names.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
+import openRouterNames from '../catalog/openrouter-names.json' with { type: 'json' }
 import { priceAt, tokenRates } from '../catalog/prices.ts'
-import openRouterNames from '../catalog/provider-names.json' with { type: 'json' }
 import type { KeyProviderPreferences, ProviderPreferences } from '../catalog/provider-preferences.ts'
 import { namesProvider, valueFor } from '../catalog/regions.ts'
 import type { Price } from '../catalog/schema.ts'

@@ -52,7 +52,7 @@ class ConversationBuilder {
   #openCalls: readonly ToolUse[] = []
   #openCallsParam = ''
   /** System texts that came between tool calls and their results: chat permits no message there. */
-  #heldSystemTexts: string[] = []
+  #pendingSystemTexts: string[] = []
 
   constructor(target: Target) {
     this.#target = target
@@ -90,7 +90,7 @@ class ConversationBuilder {
     })
     const text = texts.filter(one => one.trim() !== '').join('\n\n')
     if (text === '') return
-    if (this.#openCalls.length > 0) this.#heldSystemTexts.push(text)
+    if (this.#openCalls.length > 0) this.#pendingSystemTexts.push(text)
     else pushLaterSystem(this.#messages, text, this.#target)
   }
 
@@ -140,7 +140,7 @@ class ConversationBuilder {
     }
     this.#openCalls = []
     pushUserParts(this.#messages, attachments)
-    for (const text of this.#heldSystemTexts.splice(0)) pushLaterSystem(this.#messages, text, this.#target)
+    for (const text of this.#pendingSystemTexts.splice(0)) pushLaterSystem(this.#messages, text, this.#target)
     pushUserParts(
       this.#messages,
       others.flatMap(other => userParts(other, this.#target)),

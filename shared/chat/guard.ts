@@ -139,17 +139,17 @@ export class AnswerGuard {
     this.guard = guard
     this.texts = new TextGuard(guard.guardrails, 'output', placeholders)
     this.#webhook = guard.webhookOf('output')
-    if (this.holds || this.texts.masked.size > 0) guard.record.output = {}
+    if (this.needsWhole || this.texts.masked.size > 0) guard.record.output = {}
   }
 
   /** Whether nothing may be sent before the whole answer was checked. */
-  get holds(): boolean {
+  get needsWhole(): boolean {
     return this.#webhook !== null || this.texts.blocked.size > 0
   }
 
   /** Whether answers are neither checked nor changed. */
   get isOff(): boolean {
-    return !this.holds && !this.texts.changes
+    return !this.needsWhole && !this.texts.changes
   }
 
   /** Checks whole texts of the answer, each once. Throws a GatewayError that refuses the answer. */
@@ -197,13 +197,13 @@ export class AnswerGuard {
   presentObject<T extends object>(answer: T): T {
     const shown = mapTexts(answer, (text, place) => {
       const presented = this.present(text, place)
-      if (this.holds) {
+      if (this.needsWhole) {
         this.#checked.add(presented)
         if (presented !== text) this.#replaced.set(presented, presented)
       }
       return presented
     })
-    return this.holds || this.texts.masked.size > 0 ? withoutLogprobs(shown) : shown
+    return this.needsWhole || this.texts.masked.size > 0 ? withoutLogprobs(shown) : shown
   }
 }
 
