@@ -35,9 +35,34 @@ type Made = { date: string; version: string }
 type NamedReport = Made & { scenarios: NamedResult[]; complaints: NamedResult[] }
 type FuzzReport = Made & FuzzResult
 
-/** Publishes the runs of seeds. */
+/** Publishes the runs of seeds, together with those of other seeds that were published of the same version and machine. */
 export async function publish(results: readonly SeedResult[]): Promise<void> {
-  await write({ faults: await reportOf(results) })
+  const report = await reportOf(results)
+  const { faults: before } = await readResults()
+  await write({ faults: before && isSameTree(before, report) ? addUp(before, report) : report })
+}
+
+function isSameTree(before: Report, report: Report): boolean {
+  const isSame = (['version', 'node', 'machine'] as const).every(name => before[name] === report[name])
+  return isSame && !report.seeds.some(seed => before.seeds.includes(seed))
+}
+
+function addUp(before: Report, report: Report): Report {
+  const sum = (name: 'minutes' | 'requests' | 'submissions' | 'payments' | 'charges' | 'webhooks') =>
+    before[name] + report[name]
+  return {
+    ...report,
+    seeds: [...before.seeds, ...report.seeds],
+    minutes: sum('minutes'),
+    requests: sum('requests'),
+    outcomes: sumOf([before.outcomes, report.outcomes]),
+    submissions: sum('submissions'),
+    payments: sum('payments'),
+    charges: sum('charges'),
+    webhooks: sum('webhooks'),
+    faults: sumOf([before.faults, report.faults]),
+    breaches: [...before.breaches, ...report.breaches],
+  }
 }
 
 /** Publishes a run of the named tests. */
