@@ -101,7 +101,7 @@ export class Rig {
   async #launch(name: string, port: number): Promise<Launch> {
     const { env, key } = this.stores!
     const toUpstream = ['--port', String(port), '--upstream', this.#upstreamUrl]
-    const [kind = '', ...rest] = name.split(/(?=[@:])/)
+    const [kind = '', ...rest] = name.split(/(?=[@+:])/)
     switch (kind) {
       case 'bare':
         return { command: [process.execPath, 'bench/subjects/bare.ts', ...toUpstream] }
@@ -113,7 +113,12 @@ export class Rig {
       case 'gateway':
         return {
           command: await this.#gatewayCommand(rest),
-          env: { ...env, PORT: String(port), WEB_CONCURRENCY: /@(\d+)/.exec(name)?.[1] ?? '1' },
+          env: {
+            ...env,
+            ...this.#catalogEnv(name),
+            PORT: String(port),
+            WEB_CONCURRENCY: /@(\d+)/.exec(name)?.[1] ?? '1',
+          },
           headers: [`authorization: Bearer ${key}`],
           readyPath: '/readyz',
         }
@@ -122,10 +127,21 @@ export class Rig {
     }
   }
 
+  /** The catalog with another number of models that `auto` chooses among, as the name of a subject says. */
+  #catalogEnv(name: string): NodeJS.ProcessEnv {
+    const models = /\+(\d+)/.exec(name)?.[1]
+    return models === undefined ? {} : { MODEL_CATALOG: this.stores!.writeCatalog(Number(models)) }
+  }
+
   async #launchPeer(name: string, port: number): Promise<Launch> {
     const peer = peers[name]
     if (!peer) {
-      const known = ['bare', 'lean', ...Object.keys(peers), 'gateway[@<web processes>][:<checkout>[:<flag of node>…]]']
+      const known = [
+        'bare',
+        'lean',
+        ...Object.keys(peers),
+        'gateway[@<web processes>][+<models>][:<checkout>[:<flag of node>…]]',
+      ]
       throw new Error(`unknown subject ${name}: ${known.join(', ')}`)
     }
     const { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl } = this.stores!.env

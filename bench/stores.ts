@@ -15,6 +15,10 @@ export type Stores = {
   env: NodeJS.ProcessEnv
   key: string
   organisationId: string
+  /** Writes a catalog in which `auto` chooses among so many models; gives its file. */
+  writeCatalog(models: number): string
+  /** Creates a live key with these options of the command line; gives its secret. */
+  createKey(options: readonly string[]): Promise<string>
   /** Starts the ledger worker, on this process's processors. */
   startWorker(): Running
   /** As the function below. */
@@ -27,11 +31,17 @@ const maxPerMinute = '2000000000'
 const bookedWithinMs = 600_000
 const provider = 'bench'
 const auths: Record<Dialect, string> = { openai: 'bearer', anthropic: 'x-api-key', gemini: 'x-goog-api-key' }
-/** What `auto` chooses among, about as many as the shipped catalog has at three providers; the better, the dearer. */
-const rated = Array.from({ length: 40 }, (_, i) => {
-  const inputUsd = 0.05 * 1.12 ** i
-  return { quality: 50 + i, prices: [inputUsd.toFixed(4), (4 * inputUsd).toFixed(4)] }
-})
+/** What `auto` chooses among, about as many as the shipped catalog has at three providers. */
+const usualModels = 40
+
+/** Models that `auto` chooses among; the better, the dearer. */
+function ratedModels(count: number) {
+  return Array.from({ length: count }, (_, i) => {
+    const part = (i / count) * usualModels
+    const inputUsd = 0.05 * 1.12 ** part
+    return { id: `rated-${i}`, quality: 50 + part, prices: [inputUsd.toFixed(4), (4 * inputUsd).toFixed(4)] }
+  })
+}
 
 /** Starts PostgreSQL and Redis in `folder` and prepares an organisation whose live key has every kind of limit. */
 export async function openStores(folder: string, upstreamUrl: string, behaviours: Behaviour[]): Promise<Stores> {
@@ -40,8 +50,11 @@ export async function openStores(folder: string, upstreamUrl: string, behaviours
   const stop = async () => {
     await Promise.all([postgres.stop(), redis.stop()])
   }
-  const catalogFile = join(folder, 'catalog.json')
-  writeFileSync(catalogFile, JSON.stringify(catalog(behaviours)))
+  const writeCatalog = (models: number) => {
+    const file = join(folder, `catalog-${models}.json`)
+    writeFileSync(file, JSON.stringify(catalog(behaviours, models)))
+    return file
+  }
   const env = {
     PATH: process.env.PATH,
     HOME: process.env.HOME,
@@ -49,7 +62,7 @@ export async function openStores(folder: string, upstreamUrl: string, behaviours
     HOST: '127.0.0.1',
     DATABASE_URL: postgres.url,
     REDIS_URL: redis.url,
-    MODEL_CATALOG: catalogFile,
+    MODEL_CATALOG: writeCatalog(usualModels),
     ...Object.fromEntries(
       dialects.flatMap(dialect => [
         [`${providerOf(dialect)}_API_KEY`.toUpperCase(), 'upstream'],
@@ -61,7 +74,9 @@ export async function openStores(folder: string, upstreamUrl: string, behaviours
     start([process.execPath, 'workers/main.ts'], { logFile: join(folder, 'worker.log'), env, processors: null })
   try {
     await migrate(postgres.url)
-    return { env, ...(await makeKey(env)), startWorker, booked: () => booked(env), stop }
+    const made = await makeKey(env)
+    const createKey = (options: readonly string[]) => newKey(env, made.organisationId, options)
+    return { env, ...made, writeCatalog, createKey, startWorker, booked: () => booked(env), stop }
   } catch (error) {
     await stop()
     throw error
@@ -81,7 +96,7 @@ function providerOf(dialect: Dialect): string {
  * One row per behaviour of the emulated upstream and dialect, at the price of a small model, so that money moves; and of the
  * first behaviour some rows of which `auto` can choose one.
  */
-function catalog(behaviours: Behaviour[]) {
+function catalog(behaviours: Behaviour[], models: number) {
   const slugs = [...new Set(behaviours.map(slugOf))]
   const distinct = slugs.map(slug => behaviours.find(behaviour => slugOf(behaviour) === slug)!)
   const fixed = dialects.flatMap(dialect =>
@@ -89,7 +104,7 @@ function catalog(behaviours: Behaviour[]) {
   )
   const chosen = slugs
     .slice(0, 1)
-    .flatMap(slug => rated.map(({ quality, prices }) => row(`rated-${quality}`, quality, prices, 'openai', slug)))
+    .flatMap(slug => ratedModels(models).map(({ id, quality, prices }) => row(id, quality, prices, 'openai', slug)))
   return {
     providers: dialects.map(dialect => ({
       name: providerOf(dialect),
@@ -130,9 +145,15 @@ async function operator<T>(env: NodeJS.ProcessEnv, ...command: string[]): Promis
 async function makeKey(env: NodeJS.ProcessEnv): Promise<Pick<Stores, 'key' | 'organisationId'>> {
   const { id } = await operator<{ id: string }>(env, 'org', 'create', '--name', 'Benchmark')
   await operator(env, 'credit', 'add', '--org', id, '--usd', creditUsd, '--method', 'grant')
+  return { key: await newKey(env, id, []), organisationId: id }
+}
+
+/** Creates a live key with every limit, none of which is reached, and further options; gives its secret. */
+async function newKey(env: NodeJS.ProcessEnv, organisationId: string, options: readonly string[]): Promise<string> {
   const limits = ['--rpm-limit', maxPerMinute, '--tpm-limit', maxPerMinute, '--monthly-spend-cap-usd', creditUsd]
-  const { key } = await operator<{ key: string }>(env, 'key', 'create', '--org', id, '--env', 'live', ...limits)
-  return { key, organisationId: id }
+  const of = ['--org', organisationId, '--env', 'live']
+  const { key } = await operator<{ key: string }>(env, 'key', 'create', ...of, ...limits, ...options)
+  return key
 }
 
 /** Waits until every usage event is in Postgres and checks the books. Gives the events booked; throws an Error on a breach. */

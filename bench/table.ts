@@ -5,6 +5,7 @@ import { join, relative } from 'node:path'
 import { readOptions } from './lib/options.ts'
 import { has, pinSelf, root } from './lib/processes.ts'
 import { chat } from './measurements/chat.ts'
+import { catalogs, organisations, policies } from './measurements/growth.ts'
 import { latency } from './measurements/latency.ts'
 import type { Measurement } from './measurements/measurement.ts'
 import { messages } from './measurements/messages.ts'
@@ -18,7 +19,17 @@ import { type Row, targetTable } from './report.ts'
 import { Rig } from './rig.ts'
 
 const usual: Record<string, Measurement> = { chat, latency, streams, messages, memory, start, batches, json }
-const more: Record<string, Measurement> = { connections, keys, bodies, auto, dialects, images, peers: peerRow }
+const growth = { catalogs, organisations, policies }
+const more: Record<string, Measurement> = {
+  connections,
+  keys,
+  bodies,
+  auto,
+  dialects,
+  images,
+  ...growth,
+  peers: peerRow,
+}
 
 /** They have processes of their own: they are measured first, while no other subject runs. */
 const alone = ['batches', 'json', 'start', 'memory']

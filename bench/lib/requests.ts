@@ -2,12 +2,12 @@ import { readFileSync } from 'node:fs'
 import { secretOf } from './many-keys.ts'
 import { postRequest } from './request.ts'
 
-/** What a driver sends, in a file of JSON: one body to one path, under the subject's headers or under so many keys in turn. */
-export type RequestSet = { path: string; headers: string[]; body: string; keys: number }
+/** What a driver sends, in a file of JSON: one body to one path, under the subject's headers or under so many keys in turn, from `firstKey` on. */
+export type RequestSet = { path: string; headers: string[]; body: string; keys: number; firstKey?: number }
 
 /** Reads a file of requests; gives what makes the next request's text. */
 export function readRequests(file: string): () => string {
-  const { path, headers, body, keys } = JSON.parse(readFileSync(file, 'utf8')) as RequestSet
+  const { path, headers, body, keys, firstKey = 0 } = JSON.parse(readFileSync(file, 'utf8')) as RequestSet
   if (keys === 0) {
     const text = postRequest(path, headers, body)
     return () => text
@@ -16,7 +16,7 @@ export function readRequests(file: string): () => string {
   // Every run begins elsewhere: short ones would use the same few keys again and again.
   let number = Math.floor(Math.random() * keys)
   return () => {
-    const secret = secretOf(number)
+    const secret = secretOf(firstKey + number)
     number = (number + 1) % keys
     return before + secret + after
   }

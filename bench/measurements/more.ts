@@ -1,4 +1,4 @@
-import { drive } from '../drive.ts'
+import { type Call, drive } from '../drive.ts'
 import { makeManyKeys } from '../lib/many-keys.ts'
 import { chatBody } from '../lib/request.ts'
 import type { Row } from '../report.ts'
@@ -9,7 +9,7 @@ import { type Bench, divided, type Measurement, paired, plain, rowOf } from './m
 import { behaviourOf, streamColumns } from './streams.ts'
 
 /** A way to load the gateway, and `bare` beside it; where the two differ, `bare` gets `plainBody`. */
-type Case = { name: string; body: string; plainBody?: string; connections?: number; keys?: number; seconds?: number }
+export type Case = Call & { name: string; connections?: number; seconds?: number }
 
 const usualConnections = 64
 const seconds = 1
@@ -101,7 +101,7 @@ export const dialects: Measurement = {
 }
 
 /** A measurement of cases by a closed loop, with rows of its own beside those of each case. */
-function closed(
+export function closed(
   title: string,
   casesOf: (bench: Bench) => Promise<Case[]>,
   moreRows: (slices: Slice[], subject: string) => Row[] = () => [],
