@@ -1,6 +1,6 @@
 /**
  * The kinds of alert rules: what each measures, in which terms, and how alerts and the dashboard's form put it. A new kind is
- * added here, and its heading in docs/webhooks.md. The dashboard's pages load this file too: it has no I/O.
+ * added here, and its row in docs/webhooks.md. The dashboard's pages load this file too: it has no I/O.
  */
 
 import { formatCents, type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
