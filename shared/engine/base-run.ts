@@ -268,17 +268,12 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
       this.services.statedCosts.record(outcome.target, listedNano(outcome.target.deployment, usage), stated)
     const event = usageEvent(run, reservation, outcome)
     if (this.client.trace) recordRun(this.client.trace, event, outcome.target !== null)
-    if (this.client.defer) this.client.defer(this.#deferredSettlement(reservation, costNano, tokens, event))
+    if (this.client.defer) this.client.defer(this.#settlementOf(reservation, costNano, tokens, event))
     else this.services.admission.settle(reservation, costNano, tokens, event)
     return reportOf(run, outcome)
   }
 
-  #deferredSettlement(
-    reservation: Reservation,
-    costNano: number,
-    tokens: number,
-    event: UsageEvent,
-  ): DeferredSettlement {
+  #settlementOf(reservation: Reservation, costNano: number, tokens: number, event: UsageEvent): DeferredSettlement {
     const { admission } = this.services
     return {
       event,
