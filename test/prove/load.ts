@@ -7,6 +7,8 @@ export type Direct = {
   kind: DirectKind
   /** The name of the account that asked. */
   account: string
+  /** The web process that was asked. */
+  url: string
   requestId: string
   generationId: string | null
   status: number
@@ -114,6 +116,7 @@ export class Load {
     const direct: Direct = {
       kind,
       account,
+      url: this.#url(),
       requestId: `client-${mark}`,
       generationId: null,
       status: 0,
@@ -129,7 +132,7 @@ export class Load {
     try {
       const signal = AbortSignal.timeout(this.#answerWithinMs)
       const headers = { 'x-request-id': direct.requestId }
-      const response = await call(this.#url(), path, { key, body, headers, signal })
+      const response = await call(direct.url, path, { key, body, headers, signal })
       direct.status = response.status
       direct.respondedMs = Date.now()
       direct.generationId = response.headers.get('x-generation-id')

@@ -48,11 +48,13 @@ const sentinelEvery = 4
 /** Replication is asynchronous: what the primary acknowledged last may be lost with it. */
 const unreplicatedMs = 1_500
 
-/** So that calls of providers that hang end within the run. */
+/** So that calls of providers that hang end within the run, whole answers too, and idle connections of clients before its end. */
 const shortTimeouts = {
+  KEEP_ALIVE_TIMEOUT_MS: '5000',
   UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '8000',
   UPSTREAM_FIRST_TOKEN_TIMEOUT_MS: '8000',
   UPSTREAM_IDLE_TIMEOUT_MS: '8000',
+  UPSTREAM_TOTAL_TIMEOUT_MS: '30000',
   UPSTREAM_RETRY_BUDGET_MS: '20000',
 }
 

@@ -22,6 +22,8 @@ export class Supervised {
   readonly ownEnds: string[] = []
   /** The last output of its processes that have ended. */
   readonly outputs: string[] = []
+  /** When its processes were killed. */
+  readonly killedMs: number[] = []
   /** How wrong the wall clock of its next process is, in milliseconds. */
   skewMs = 0
   process: Process | null = null
@@ -47,6 +49,7 @@ export class Supervised {
   /** Ends the process at once; the supervisor starts the next one. */
   async kill(): Promise<void> {
     this.#isExpected = true
+    this.killedMs.push(Date.now())
     await this.process?.kill('SIGKILL')
   }
 
