@@ -17,11 +17,11 @@ export function copyContent({ services, endpoint, apiKey, client }: State): void
 
 /** Logs the input and output of a request that is over. `refusalId`: its id in the request log, if it was refused. */
 export function logContent(state: State, copy: ContentCopy, status: number, refusalId: string | null): void {
-  const { services, endpoint, apiKey, wide, failure, startedMs, response } = state
+  const { services, endpoint, apiKey, logFields, failure, startedMs, response } = state
   const named = failure?.headers['x-generation-id'] ?? response.getHeader('x-generation-id')
-  const id = wide.generationId ?? named ?? refusalId
+  const id = logFields.generationId ?? named ?? refusalId
   const kind = kindOf(endpoint)!
-  const failed = status >= 400 || wide.errorCode != null
+  const failed = status >= 400 || logFields.errorCode != null
   const input = inputOf(state)
   services.contentLog.addWanted(copy, {
     policy: apiKey.policy,

@@ -111,7 +111,7 @@ export type Validated<Body, Query> = {
   requestId: string
   /** What queued work that it creates keeps of it. */
   origin: Origin
-  wide: Record<string, unknown>
+  logFields: Record<string, unknown>
   keep: Keep
   ctx: Context
 }

@@ -70,9 +70,9 @@ export function openRequest(
  * already is sent as it is; one that has only begun is cut off.
  */
 export function failRequest(state: State, error: unknown): void {
-  const { services, client, response, requestId, wide, path } = state
+  const { services, client, response, requestId, logFields, path } = state
   const failure = logFailure(services, requestId, error)
-  wide.errorCode = failure.code
+  logFields.errorCode = failure.code
   state.failure = failure
   if (client.isComplete) return
   if (response.headersSent) response.destroy()
@@ -111,7 +111,7 @@ export function publicError(error: unknown): GatewayError {
 
 /** Ends the lifecycle of a request with its one log line. `status`: of a response that was not sent yet. */
 export function closeRequest(state: State, status: number): void {
-  const { services, client, response, held, requestId, method, path, beganMs, wide } = state
+  const { services, client, response, held, requestId, method, path, beganMs, logFields } = state
   releaseWhenSent(client, held)
   if (path === '/healthz' || path === '/readyz') return
   const sent = response.headersSent ? response.statusCode : status
@@ -121,7 +121,7 @@ export function closeRequest(state: State, status: number): void {
   if (client.copy) logContent(state, client.copy, received, refusalId)
   if (services.metrics) recordRequest(state, received, durationMs)
   if (client.trace) endTrace(state, client.trace, received)
-  requestLogger(services.log)({ requestId, method, path, status: received, durationMs, ...wide })
+  requestLogger(services.log)({ requestId, method, path, status: received, durationMs, ...logFields })
 }
 
 /**
@@ -214,7 +214,7 @@ async function usePreset(dialect: PresetDialect, state: State, value: unknown): 
   // What Google's paths add to a body is not in its text.
   const { model, stream, alt, ...rest } = body
   state.raw = Buffer.from(JSON.stringify(dialect.startsWith('generate_content') ? rest : body))
-  state.wide.preset = preset
+  state.logFields.preset = preset
   state.client.baseHeaders['x-gateway-preset'] = preset
   return body
 }
@@ -260,8 +260,8 @@ function identify(endpoint: Endpoint, state: State): Promise<void> | null {
 
 function setKey(state: State, apiKey: ResolvedKey): void {
   state.apiKey = apiKey
-  state.wide.organisation = apiKey.policy.organisationId
-  state.wide.key = apiKey.policy.keyId
+  state.logFields.organisation = apiKey.policy.organisationId
+  state.logFields.key = apiKey.policy.keyId
   if (apiKey.policy.contentLogging) copyContent(state)
 }
 
@@ -273,7 +273,7 @@ async function identifyOrganisation(state: State, authorization: string): Promis
   )
   state.organisationId = organisationId
   state.actor = actor
-  state.wide.organisation = organisationId
+  state.logFields.organisation = organisationId
 }
 
 /** Throws 401 or 403 if a cached standard key no longer allows the request. */

@@ -18,8 +18,8 @@ const noEndpoint = 'other'
 
 /** Counts a finished request. `status`: what was sent; that of a run, which also covers streams, takes precedence. */
 export function recordRequest(state: State, status: number, durationMs: number): void {
-  const { services, wide, endpoint, apiKey, body, failure, client } = state
-  const run = wide as Partial<FinishedRequest>
+  const { services, logFields, endpoint, apiKey, body, failure, client } = state
+  const run = logFields as Partial<FinishedRequest>
   services.metrics?.recordRequest({
     endpoint: endpoint ? labelOf(endpoint) : noEndpoint,
     model: run.model ?? failure?.headers['x-gateway-model'] ?? '',
@@ -40,16 +40,16 @@ const socketEndpoints: Record<string, string> = {
 }
 
 /**
- * Counts a realtime session or a turn of a WebSocket that is over, or an upgrade that was refused. `wide`: its log line, with
+ * Counts a realtime session or a turn of a WebSocket that is over, or an upgrade that was refused. `logFields`: its log line, with
  * the outcome.
  */
 export function recordOnSocket(
   metrics: Metrics,
-  wide: Record<string, unknown>,
+  logFields: Record<string, unknown>,
   ended: Pick<FinishedRequest, 'status' | 'environment' | 'durationMs'> & { path: string },
 ): void {
   const { path, ...rest } = ended
-  const { model = '', provider = '', errorCode, status = ended.status } = wide as Partial<FinishedRequest>
+  const { model = '', provider = '', errorCode, status = ended.status } = logFields as Partial<FinishedRequest>
   const outcome = { model, provider: provider ?? '', errorCode: errorCode ?? '', status }
   const endpoint = socketEndpoints[path] ?? noEndpoint
   metrics.recordRequest({ endpoint, streamed: true, ownMs: null, ...rest, ...outcome })

@@ -13,8 +13,8 @@ export function beginTrace(state: State, tracing: Tracing): void {
 
 /** Ends the trace of a request. `status`: what the client received; that of a run, which also covers streams, takes precedence. */
 export function endTrace(state: State, trace: Trace, status: number): void {
-  const { endpoint, method, path, requestId, request, apiKey, wide } = state
-  const run = wide as { status?: number; errorCode?: string | null }
+  const { endpoint, method, path, requestId, request, apiKey, logFields } = state
+  const run = logFields as { status?: number; errorCode?: string | null }
   const errorCode = run.errorCode ?? null
   if (endpoint) trace.root.name = `${method} ${endpoint.path}`
   const served = run.status ?? status
@@ -44,13 +44,13 @@ type SocketRun = {
   provider?: string | null
 }
 
-/** Ends the trace of a realtime session or a turn of a WebSocket. `wide`: its log line, with the outcome. */
+/** Ends the trace of a realtime session or a turn of a WebSocket. `logFields`: its log line, with the outcome. */
 export function endSocketTrace(
   trace: Trace,
-  wide: Record<string, unknown>,
+  logFields: Record<string, unknown>,
   { requestId, path, status }: { requestId: string; path: string; status: number },
 ): void {
-  const run = wide as SocketRun
+  const run = logFields as SocketRun
   const served = run.status ?? status
   const errorCode = run.errorCode ?? null
   trace.root.set(

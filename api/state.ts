@@ -57,7 +57,7 @@ export class State {
   /** The part of it for the body, once one is read. */
   heldBody: HeldBytes | null = null
   /** Fields for the one log line of this request. */
-  readonly wide: Record<string, unknown> = {}
+  readonly logFields: Record<string, unknown> = {}
   /** The endpoint that serves it, and the error that it failed with. */
   endpoint: ServedEndpoint | null = null
   failure: GatewayError | null = null

@@ -31,7 +31,7 @@ export async function authenticateSession(access: SessionAccess, ctx: Context): 
     name: person.email,
     client: clientOf(req, state.services.config.trustedProxies),
   }
-  state.wide.person = person.id
+  state.logFields.person = person.id
   if (access === 'operator' && !person.operator)
     throw new GatewayError('insufficient_role', 'This page is restricted to operators of the service.')
   if (typeof access !== 'object') return
@@ -45,7 +45,7 @@ export async function authenticateSession(access: SessionAccess, ctx: Context): 
     throw new GatewayError('two_factor_required', secondFactorRequiredMessage)
   state.organisationId = organisationId
   state.role = membership.role as Role
-  state.wide.organisation = organisationId
+  state.logFields.organisation = organisationId
   if (!may(state.role, access.permission))
     throw new GatewayError(
       'insufficient_role',

@@ -34,12 +34,12 @@ const soundAnswer = {
 
 /** Generates audio and streams it. */
 async function createSound(kind: SoundKind, request: RequestWithoutKoa<Body>, asEvents = false): Promise<void> {
-  const { services, apiKey, body, requestId, client, headers, wide } = request
+  const { services, apiKey, body, requestId, client, headers, logFields } = request
   const labels = labelsOf(headers)
   const timeouts = timeoutsOf(headers, body, services)
   const input = { kind, key: apiKey, requestId, body, labels, timeouts, stream: true, events: asEvents }
   const report = await runMedia(services, { ...input, deliver: delivery => deliverSound(delivery, asEvents) }, client)
-  Object.assign(wide, report)
+  Object.assign(logFields, report)
 }
 
 const createSpeech = endpointWithoutKoa({
@@ -151,7 +151,7 @@ const createTranslation = endpointWithoutKoa({
 
 /** Transcribes audio and responds with the transcript. */
 async function transcribe(
-  { services, apiKey, requestId, client, headers, wide }: RequestWithoutKoa<unknown>,
+  { services, apiKey, requestId, client, headers, logFields }: RequestWithoutKoa<unknown>,
   body: TranscriptionRequest,
 ): Promise<void> {
   const events = body.stream === true
@@ -166,7 +166,7 @@ async function transcribe(
     events,
   }
   const report = await runMedia(services, { ...input, deliver: deliverTranscript }, client)
-  Object.assign(wide, report)
+  Object.assign(logFields, report)
 }
 
 const createMusic = endpointWithoutKoa({

@@ -18,7 +18,7 @@ export async function createBackground(
   request: RequestWithoutKoa<ResponsesRequest>,
   held: HeldBytes,
 ): Promise<Created> {
-  const { services, apiKey, body: sent, raw, origin, headers: sentHeaders, keep, wide } = request
+  const { services, apiKey, body: sent, raw, origin, headers: sentHeaders, keep, logFields } = request
   const session = sessionOf(sentHeaders, sent)
   const { raw: _, ...turn } = await openBackground(services, apiKey, { body: sent, raw }, { held, session })
   const id = newId('resp')
@@ -33,7 +33,7 @@ export async function createBackground(
       await keep(tx, queued, headers)
     },
   )
-  Object.assign(wide, { generationId: id })
+  Object.assign(logFields, { generationId: id })
   return { response, headers }
 }
 

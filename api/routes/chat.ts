@@ -229,13 +229,13 @@ function withPreset(labels: RequestLabels | null, preset: unknown): RequestLabel
 /** What a run needs of its request. */
 export type RunRequest<Body> = Pick<
   RequestWithoutKoa<Body>,
-  'services' | 'apiKey' | 'body' | 'raw' | 'requestId' | 'headers' | 'wide'
+  'services' | 'apiKey' | 'body' | 'raw' | 'requestId' | 'headers' | 'logFields'
 > & { client: ResponseWriter }
 
 /** Runs a validated request; the run responds through the request's own client. */
 export async function runDirect<K extends DirectKind>(
   kind: K,
-  { services, apiKey, body: sent, raw, requestId, client, headers, wide }: RunRequest<DirectKinds[K]['request']>,
+  { services, apiKey, body: sent, raw, requestId, client, headers, logFields }: RunRequest<DirectKinds[K]['request']>,
   features: Features,
   { naming = sent as NamingBody, begins = false, forwarded, turn, storage, present }: OwnInput<K> = {},
 ): Promise<void> {
@@ -251,7 +251,7 @@ export async function runDirect<K extends DirectKind>(
     session: sessionOf(headers, naming),
     begins,
     marksCache: chatFormats[kind].marksCache && allowsCacheMarks(headers) && services.config.cacheMarks,
-    labels: withPreset(labelsOf(headers), wide.preset),
+    labels: withPreset(labelsOf(headers), logFields.preset),
     timeouts: timeoutsOf(headers, sent, services),
     structuredWish: structuredWishOf(headers),
     stream: stream === true,
@@ -262,7 +262,7 @@ export async function runDirect<K extends DirectKind>(
     bulk: null,
   }
   const serve = apiKey.policy.cache ? serveFromCache<K>(services, headers) : undefined
-  Object.assign(wide, await run(services, input, client, serve))
+  Object.assign(logFields, await run(services, input, client, serve))
 }
 
 /** Serves requests of a key whose policy has the response cache on. */

@@ -46,7 +46,7 @@ export const compactResponse = endpointWithoutKoa({
   },
   errors: [...responseErrors],
   async handle(request) {
-    const { services, apiKey, body, raw, requestId, headers, client, wide } = request
+    const { services, apiKey, body, raw, requestId, headers, client, logFields } = request
     refusePrompt({ ...body, input: body.input ?? [] })
     await withMemory(request, async held => {
       const sent = { body: { ...body, input: body.input ?? [] }, raw }
@@ -54,7 +54,7 @@ export const compactResponse = endpointWithoutKoa({
       const items = inputItems(whole.body)
       if (items.length === 0) throw new GatewayError('missing_field', '`input` is required.', { param: 'input' })
       const turn = withTrigger(whole, items)
-      const asked = { services, apiKey, ...turn, requestId, headers, client, wide }
+      const asked = { services, apiKey, ...turn, requestId, headers, client, logFields }
       await runDirect('responses', asked, responsesFeatures(turn.body, turn.raw.length), {
         naming: body,
         turn,

@@ -89,8 +89,8 @@ async function embed(
 }
 
 /** What a run needs of a request: its state has getters, which a copy would lose. */
-function pick({ services, apiKey, requestId, headers, wide, client }: RequestWithoutKoa<unknown>) {
-  return { services, apiKey, requestId, headers, wide, client }
+function pick({ services, apiKey, requestId, headers, logFields, client }: RequestWithoutKoa<unknown>) {
+  return { services, apiKey, requestId, headers, logFields, client }
 }
 
 function embeddingRequestOf(model: string, asked: readonly Asked[], at: 'content' | 'requests'): EmbeddingRequest {

@@ -12,7 +12,7 @@ import { mediaModelList } from './model-list.ts'
 import { labelsOf, timeoutHeader, timeoutsOf } from './request-headers.ts'
 
 async function createImages(request: RequestWithoutKoa<ImageRequest>): Promise<void> {
-  const { services, apiKey, body, requestId, client, headers, wide } = request
+  const { services, apiKey, body, requestId, client, headers, logFields } = request
   const input = {
     kind: 'image' as const,
     key: apiKey,
@@ -27,7 +27,7 @@ async function createImages(request: RequestWithoutKoa<ImageRequest>): Promise<v
     deliver: (delivery: Delivery<'image'>) => deliverImages(delivery, body),
   }
   const names: Record<string, string> = body.images ? { input_references: 'images' } : {}
-  Object.assign(wide, await withFieldNames(names, () => runMedia(services, input, client)))
+  Object.assign(logFields, await withFieldNames(names, () => runMedia(services, input, client)))
 }
 
 /** OpenAI's multipart form: the images to edit are files. */

@@ -27,7 +27,7 @@ export const readDocument = endpointWithoutKoa({
   },
   answers: { 200: { description: 'The pages.', schema: ocrAnswer, headers: generationHeaders } },
   errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
-  async handle({ services, apiKey, requestId, body, headers, client, wide }) {
+  async handle({ services, apiKey, requestId, body, headers, client, logFields }) {
     const dropped = noticeableFieldsExcept(body, ocrFields)
     const input = {
       kind: 'ocr' as const,
@@ -39,6 +39,6 @@ export const readDocument = endpointWithoutKoa({
       timeouts: timeoutsOf(headers, body, services),
     }
     const report = await runMedia(services, { ...input, stream: false, events: false, deliver: deliverOcr }, client)
-    Object.assign(wide, report)
+    Object.assign(logFields, report)
   },
 })

@@ -29,7 +29,7 @@ export const createRanking = endpointWithoutKoa({
   },
   answers: { 200: { description: 'The results, best first.', schema: rankingAnswer, headers: generationHeaders } },
   errors: [...modelErrors],
-  async handle({ services, apiKey, requestId, body, headers, client, wide }) {
+  async handle({ services, apiKey, requestId, body, headers, client, logFields }) {
     const dropped = noticeableFieldsExcept(body, rerankFields)
     const input = {
       kind: 'rerank' as const,
@@ -45,7 +45,7 @@ export const createRanking = endpointWithoutKoa({
       { ...input, stream: false, events: false, deliver: delivery => deliverRanking(delivery, body) },
       client,
     )
-    Object.assign(wide, report)
+    Object.assign(logFields, report)
   },
 })
 
@@ -63,7 +63,7 @@ export const createModeration = endpointWithoutKoa({
   example: { model: 'omni-moderation-latest', input: 'I want to bake a cake.' },
   answers: { 200: { description: 'A result for each input.', schema: moderationAnswer, headers: generationHeaders } },
   errors: [...modelErrors],
-  async handle({ services, apiKey, requestId, body, headers, client, wide }) {
+  async handle({ services, apiKey, requestId, body, headers, client, logFields }) {
     const dropped = noticeableFieldsExcept(body, moderationFields)
     const input = {
       kind: 'moderation' as const,
@@ -79,6 +79,6 @@ export const createModeration = endpointWithoutKoa({
       { ...input, stream: false, events: false, deliver: deliverModeration },
       client,
     )
-    Object.assign(wide, report)
+    Object.assign(logFields, report)
   },
 })

@@ -113,7 +113,7 @@ export class UpgradeServer {
     request.url = withSingleSlashes(request.url ?? '/')
     const path = request.url.split('?', 1)[0]!
     const upgrade: Upgrade = { request, socket, head, path, requestId, key: undefined, model: undefined }
-    const wide: Record<string, unknown> = {}
+    const logFields: Record<string, unknown> = {}
     const client = trackPresence(socket)
     // The turns of a connection for responses have traces of their own.
     const trace = path === realtimePath ? tracing?.begin(request.headers, `GET ${path}`, SpanKind.SERVER) : null
@@ -121,12 +121,12 @@ export class UpgradeServer {
     let failure: GatewayError | null = null
     this.#pending.add(socket)
     try {
-      const opened = await this.#open(upgrade, client, wide).finally(() => {
+      const opened = await this.#open(upgrade, client, logFields).finally(() => {
         this.#pending.delete(socket)
         client.answered()
       })
-      this.#start(opened, upgrade, String(wide.organisation))
-      Object.assign(wide, await opened.over)
+      this.#start(opened, upgrade, String(logFields.organisation))
+      Object.assign(logFields, await opened.over)
     } catch (error) {
       if (error instanceof ClientGone) {
         status = 499
@@ -134,7 +134,7 @@ export class UpgradeServer {
       } else {
         failure = publicError(error)
         status = failure.status
-        wide.errorCode = failure.code
+        logFields.errorCode = failure.code
         if (status >= 500) log.error({ requestId, code: failure.code, err: failure.cause ?? error }, failure.message)
         rejectUpgrade(socket, failure, path, requestId)
       }
@@ -148,12 +148,12 @@ export class UpgradeServer {
     // The turns of a connection for responses are counted one by one.
     const environment = upgrade.key?.policy.environment ?? ''
     if (metrics && (path === realtimePath || status !== 101))
-      recordOnSocket(metrics, wide, { path, status, environment, durationMs })
-    if (trace) endSocketTrace(trace, wide, { requestId, path, status })
-    log.info({ requestId, method: request.method, path, ...wide, status, durationMs }, 'request')
+      recordOnSocket(metrics, logFields, { path, status, environment, durationMs })
+    if (trace) endSocketTrace(trace, logFields, { requestId, path, status })
+    log.info({ requestId, method: request.method, path, ...logFields, status, durationMs }, 'request')
   }
 
-  async #open(upgrade: Upgrade, client: ClientPresence, wide: Record<string, unknown>): Promise<Opened> {
+  async #open(upgrade: Upgrade, client: ClientPresence, logFields: Record<string, unknown>): Promise<Opened> {
     const { request, socket, path, requestId } = upgrade
     const { headers } = request
     // Clients that try a WebSocket first fall back to plain HTTP immediately on 426, and only on that status.
@@ -165,10 +165,10 @@ export class UpgradeServer {
     const query = Object.fromEntries(new URLSearchParams(request.url!.slice(path.length)))
     const authorization = authorizationOf(request)
     if (path === responsesPath)
-      return this.#connections.open({ authorization, headers, requestId }, socket, client, wide)
+      return this.#connections.open({ authorization, headers, requestId }, socket, client, logFields)
     const { apiKey, secret } = await resolveSessionKey(this.#services, authorization)
-    wide.organisation = apiKey.policy.organisationId
-    wide.key = apiKey.policy.keyId
+    logFields.organisation = apiKey.policy.organisationId
+    logFields.key = apiKey.policy.keyId
     upgrade.key = apiKey
     upgrade.model = query.model
     const asked = parseSessionRequest(this.#services.catalog, validate(realtimeQuery, query), secret)

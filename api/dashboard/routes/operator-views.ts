@@ -52,9 +52,9 @@ function forOperators(path: string): Endpoint {
     access: 'operator',
     errors: [...new Set([...(route.errors ?? []), 'not_found' as const])],
     async handle(request) {
-      const { services, actor, params, wide } = request
+      const { services, actor, params, logFields } = request
       const { id: organisationId } = await findOrganisation(services, params.organisation!)
-      wide.organisation = organisationId
+      logFields.organisation = organisationId
       if (audited.includes(path)) {
         const entry = { organisationId, actor, action: 'request_log.viewed' }
         await auditHourly(services.db, entry, services.clock.now())

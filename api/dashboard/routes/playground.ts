@@ -19,10 +19,10 @@ const createSecret = endpoint({
   answers: { 201: { description: 'The secret, which is shown only once.' } },
   errors: ['not_found', 'rate_limit_exceeded'],
   async handle(request): Promise<PlaygroundSecretAnswer> {
-    const { services, organisationId, person, role, wide } = request
+    const { services, organisationId, person, role, logFields } = request
     const { redis, clock } = services
     const row = await findKey(request)
-    wide.key = row.id
+    logFields.key = row.id
     const isForAll = row.environment === 'test' || row.createdById === person.id
     if (!isForAll && !may(role, 'manage'))
       throw new GatewayError('insufficient_role', 'Members can use test keys, and the live keys that they created.')

@@ -34,22 +34,22 @@ export class ResponsesConnections {
   }
 
   /**
-   * Opens a connection for a key that may use chat models. `wide` receives fields for the log. Throws the GatewayError
+   * Opens a connection for a key that may use chat models. `logFields` receives fields for the log. Throws the GatewayError
    * to answer the upgrade with, or ClientGone.
    */
   async open(
     request: ConnectionRequest,
     connection: Duplex,
     client: ClientPresence,
-    wide: Record<string, unknown>,
+    logFields: Record<string, unknown>,
   ): Promise<ResponsesConnection> {
     const services = this.#services
     if (this.#isDraining) throw drainingError()
     const apiKey = await resolveStandardKey(services, request.authorization, 'chat')
     await confirmKey({ services, apiKey })
     const { organisationId, keyId } = apiKey.policy
-    wide.organisation = organisationId
-    wide.key = keyId
+    logFields.organisation = organisationId
+    logFields.key = keyId
     const slot = { organisationId, id: newId('req') }
     if (this.#slots.max === 0 || !(await this.#slots.acquire(slot))) throw noConnectionError(this.#slots.max)
     if (client.gone || this.#isDraining) {

@@ -46,7 +46,7 @@ export type TurnContext = {
 export type WaitingTurn = { frame: Buffer; held: HeldBytes }
 
 /** What reading a turn needs besides. */
-type ReadContext = TurnContext & { apiKey: ResolvedKey; held: HeldBytes; wide: Record<string, unknown> }
+type ReadContext = TurnContext & { apiKey: ResolvedKey; held: HeldBytes; logFields: Record<string, unknown> }
 
 /** A turn as the client asked for it; `continued`: with the whole conversation. */
 type AskedTurn = ResponsesTurn & { generate: boolean; continued: OpenTurn; input: Input }
@@ -64,28 +64,28 @@ export async function serveTurn(
   const { services, authorization } = context
   const { requestId } = writer
   const [startedMs, beganMs] = [services.clock.now(), services.monotonic.now()]
-  const wide: Record<string, unknown> = {}
+  const logFields: Record<string, unknown> = {}
   writer.trace = services.tracing?.begin(context.headers, `WS ${responsesPath}`, SpanKind.SERVER) ?? null
   let failure: GatewayError | null = null
   let key: ResolvedKey | undefined
   let asked: AskedTurn | undefined
   try {
     const apiKey = await resolveStandardKey(services, authorization, 'chat')
-    wide.organisation = apiKey.policy.organisationId
-    wide.key = apiKey.policy.keyId
+    logFields.organisation = apiKey.policy.organisationId
+    logFields.key = apiKey.policy.keyId
     key = apiKey
     const { contentLogging } = apiKey.policy
     writer.copy = contentLogging && services.contentLog.open(contentLogging, { withOutput: true })
-    asked = await readTurn({ ...context, apiKey, held, wide }, frame, writer).catch(async error => {
+    asked = await readTurn({ ...context, apiKey, held, logFields }, frame, writer).catch(async error => {
       // A revoked key is reported before any fault of the request.
       await confirmKey({ services, apiKey })
       throw error
     })
-    if (asked.generate) await answerTurn(context, asked, { apiKey, writer, wide })
+    if (asked.generate) await answerTurn(context, asked, { apiKey, writer, logFields })
     else await warmUp(context, asked, apiKey, writer)
   } catch (error) {
     failure = logFailure(services, requestId, error)
-    wide.errorCode = failure.code
+    logFields.errorCode = failure.code
     writer.writeObject(errorFrame(failure, requestId))
   }
   const status = failure?.status ?? 200
@@ -95,13 +95,14 @@ export async function serveTurn(
   const refusal = { kind: 'responses', requestId, startedMs, status, durationMs }
   const refusalId = failure && logRefusal(services, refused, { ...refusal, failure })
   if (writer.copy) {
-    const id = wide.generationId ?? failure?.headers['x-generation-id'] ?? refusalId
-    const turn = { policy: key!.policy, kind: 'responses', id, failed: wide.errorCode != null, startedMs }
+    const id = logFields.generationId ?? failure?.headers['x-generation-id'] ?? refusalId
+    const turn = { policy: key!.policy, kind: 'responses', id, failed: logFields.errorCode != null, startedMs }
     services.contentLog.addWanted(writer.copy, { ...turn, input: asked?.raw ?? frame, hasFiles: false })
   }
-  if (services.metrics) recordOnSocket(services.metrics, wide, { path: responsesPath, status, environment, durationMs })
-  if (writer.trace) endSocketTrace(writer.trace, wide, { requestId, path: responsesPath, status })
-  requestLogger(services.log)({ requestId, method: 'WS', path: responsesPath, status, durationMs, ...wide })
+  if (services.metrics)
+    recordOnSocket(services.metrics, logFields, { path: responsesPath, status, environment, durationMs })
+  if (writer.trace) endSocketTrace(writer.trace, logFields, { requestId, path: responsesPath, status })
+  requestLogger(services.log)({ requestId, method: 'WS', path: responsesPath, status, durationMs, ...logFields })
   return failure
 }
 
@@ -128,7 +129,7 @@ async function readTurn(context: ReadContext, frame: Buffer, writer: TurnWriter)
     const used = await applyPreset(context.services.presets, organisationId, 'responses', Object(value))
     value = used.body
     raw = Buffer.from(JSON.stringify(value))
-    context.wide.preset = used.preset
+    context.logFields.preset = used.preset
   }
   if (raw.length > largeBytes) await setImmediate()
   const { body: created, raw: text } = validateRequest(responseCreate, value, raw, 'The frame')
@@ -205,15 +206,15 @@ function checkInput({ body: { input }, raw }: ResponsesTurn, generate: boolean):
     })
 }
 
-type RunningTurn = { apiKey: ResolvedKey; writer: TurnWriter; wide: Record<string, unknown> }
+type RunningTurn = { apiKey: ResolvedKey; writer: TurnWriter; logFields: Record<string, unknown> }
 
 async function answerTurn(
   { services, headers, recent }: TurnContext,
   { body, raw, continued, input }: AskedTurn,
-  { apiKey, writer, wide }: RunningTurn,
+  { apiKey, writer, logFields }: RunningTurn,
 ): Promise<void> {
   const { requestId } = writer
-  await runResponse({ services, apiKey, body, raw, requestId, client: writer, headers, wide }, continued)
+  await runResponse({ services, apiKey, body, raw, requestId, client: writer, headers, logFields }, continued)
   const { ended } = writer
   if (ended) recent.add(ended.id, input, ended.output, ended.isStored)
 }
