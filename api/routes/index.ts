@@ -18,7 +18,7 @@ import { imageRoutes } from './images.ts'
 import { jobRoutes } from './jobs.ts'
 import { createKey, deleteKey, listKeys, patchKey, readKey, rollKey } from './keys.ts'
 import { logExportRoutes } from './log-exports.ts'
-import { mediaRoutes } from './media.ts'
+import { mediaJobRoutes } from './media-jobs.ts'
 import { countTokens, createMessage } from './messages.ts'
 import { listModels, readModel } from './models.ts'
 import { readDocument } from './ocr.ts'
@@ -62,7 +62,7 @@ export const endpoints: readonly Endpoint[] = [
   readModel,
   ...imageRoutes,
   ...audioRoutes,
-  ...mediaRoutes,
+  ...mediaJobRoutes,
   listAvatars,
   listVoices,
   ...realtimeRoutes,

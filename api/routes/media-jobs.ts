@@ -279,4 +279,7 @@ function noVariantError(variant: string, files: Output[]): GatewayError {
   })
 }
 
-export const mediaRoutes: Endpoint[] = [...(Object.keys(queuedKinds) as QueuedKind[]).flatMap(kindRoutes), videoContent]
+export const mediaJobRoutes: Endpoint[] = [
+  ...(Object.keys(queuedKinds) as QueuedKind[]).flatMap(kindRoutes),
+  videoContent,
+]
