@@ -25,8 +25,8 @@ function extendReservation(
 ): Promise<Reservation> {
   // The policy was read when the request started.
   key.forget()
-  return services.policies.decide(key, (policy, generation) =>
-    services.admission.extend(policy, generation, id, nano, month),
+  return services.policies.decide(key, (policy, readToken) =>
+    services.admission.extend(policy, readToken, id, nano, month),
   )
 }
 

@@ -36,7 +36,7 @@ export class HoldAdmission implements AdmissionGate {
 
   async admit(
     billing: BillingContext,
-    generation: string,
+    readToken: string,
     id: string,
     maxCost: MaxCost,
   ): Promise<Reservation | StalePolicy> {
@@ -44,7 +44,7 @@ export class HoldAdmission implements AdmissionGate {
     const reservedNano = Number(this.#job.holdNano)
     const maxNano = costWithOutput(maxCost, outputTokens)
     if (billing.spendsMoney && maxNano > reservedNano) {
-      const extra = await this.extend(billing, generation, id, maxNano - reservedNano)
+      const extra = await this.extend(billing, readToken, id, maxNano - reservedNano)
       if ('stale' in extra) return extra
     }
     return {
@@ -66,13 +66,13 @@ export class HoldAdmission implements AdmissionGate {
 
   async extend(
     billing: BillingContext,
-    generation: string,
+    readToken: string,
     id: string,
     nano: number,
   ): Promise<Reservation | StalePolicy> {
     const extraId = `${id}.${this.#extras.length}`
     const { month } = this.#job
-    const reservation = await this.#services.admission.extend(billing, generation, extraId, nano, month)
+    const reservation = await this.#services.admission.extend(billing, readToken, extraId, nano, month)
     if ('stale' in reservation) return reservation
     this.#extras.push(reservation)
     this.extraNano += reservation.reservedNano

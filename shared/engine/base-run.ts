@@ -438,9 +438,9 @@ export function admitRequest<T extends { maxCost: MaxCost }>(
   billing: (context: BillingContext) => BillingContext = context => context,
 ): Promise<T & { reservation: Reservation }> {
   const month = startedMs === undefined ? '' : monthOf(startedMs)
-  return policies.decide<T & { reservation: Reservation }>(key, async (policy, generation) => {
+  return policies.decide<T & { reservation: Reservation }>(key, async (policy, readToken) => {
     const chosen = choose(policy)
-    const reservation = await admission.admit(billing(policy), generation, id, chosen.maxCost, month)
+    const reservation = await admission.admit(billing(policy), readToken, id, chosen.maxCost, month)
     return 'stale' in reservation ? reservation : { ...chosen, reservation }
   })
 }

@@ -21,9 +21,9 @@ export type ClientPresence = {
    * also where all output is delivered.
    */
   readonly awaitsUsage?: boolean
-  /** Called around the times in which the gateway waits for a provider, or before a retry. */
   /** The trace of the request; absent = none. */
   readonly trace?: Trace | null
+  /** Called around the times in which the gateway waits for a provider, or before a retry. */
   beginWait?(): void
   endWait?(): void
 }

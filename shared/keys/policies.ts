@@ -22,46 +22,46 @@ import {
 import type { PolicyReader } from './policy-reader.ts'
 import { findReplacedSecret, overlapEnd } from './replaced-secrets.ts'
 
-/** In place of a generation token: the policy was just read, but not under a token that Redis can confirm. */
+/** In place of a read token: the policy was just read, but not under a token that Redis can confirm. */
 const unconfirmed = 'unconfirmed'
-/** In place of a generation token: the row is read for its organisation alone. */
+/** In place of a read token: the row is read for its organisation alone. */
 const anyGeneration = 'any'
 
 /** The key of a request with its policy, which is updated in place when it is stale. */
 export class ResolvedKey {
   policy: Policy
-  /** The generation token under which the policy was just read from PostgreSQL; '' for a cached policy. */
-  generation: string
+  /** The token under which the policy was just read from PostgreSQL; '' for a cached policy. */
+  readToken: string
   /** The scope that the request needs. */
   readonly scope: Scope | null
 
-  constructor(policy: Policy, generation: string, scope: Scope | null) {
+  constructor(policy: Policy, readToken: string, scope: Scope | null) {
     this.policy = policy
-    this.generation = generation
+    this.readToken = readToken
     this.scope = scope
   }
 
   /** True while the policy is a cached one, which must not be used until Redis has confirmed its version. */
   get isCached(): boolean {
-    return this.generation === ''
+    return this.readToken === ''
   }
 
   /** Marks the policy as cached. Call it when time has passed since the policy was read. */
   forget(): void {
-    this.generation = ''
+    this.readToken = ''
   }
 }
 
-/** The admission script's verdict on an outdated policy: read it again under this generation token. */
+/** The admission script's verdict on an outdated policy: read it again under this token. */
 type Stale = { stale: string }
 
 /** Several times the longest duration of a commit: when a tombstone expires, its transaction has ended. */
 const tombstoneSeconds = 300
-const generationSeconds = 3_600
+const readTokenSeconds = 3_600
 const maxCached = 20_000
 const maxCachedSlugs = 500_000
 const maxRounds = 3
-/** Keys whose generations one Redis transaction renews. */
+/** Keys whose read tokens one Redis transaction renews. */
 const maxRenewals = 500
 
 type RedisTransaction = ReturnType<Redis['multi']>
@@ -80,7 +80,7 @@ type PoliciesOptions = {
 /**
  * Reads policies for requests. Each process caches policies, and uses a cached one only after Redis has confirmed its version
  * (`keyversion:<hash>`; the admission script does so itself). A change of a key takes three steps: set a tombstone and a new
- * generation, commit in Postgres, set a new generation and remove the tombstone. While a tombstone exists, or after a crash
+ * read token, commit in Postgres, set another read token and remove the tombstone. While a tombstone exists, or after a crash
  * between the steps, no version is confirmed and every request reads Postgres. The policy of a replaced secret that still works is
  * cached under that secret, but confirmed under the current one: a change of the key ends both.
  */
@@ -177,13 +177,13 @@ export class Policies {
    */
   async decide<T extends object>(
     key: ResolvedKey,
-    decision: (policy: Policy, generation: string) => T | Stale | Promise<T | Stale>,
+    decision: (policy: Policy, readToken: string) => T | Stale | Promise<T | Stale>,
   ): Promise<T> {
     for (let round = 0; round < maxRounds; round++) {
-      const { policy, generation } = key
+      const { policy, readToken } = key
       try {
         authorise(policy, key.scope, this.#clock.now())
-        const result = await decision(policy, generation)
+        const result = await decision(policy, readToken)
         if (!('stale' in result)) return result
         await this.#refresh(key, result.stale)
       } catch (error) {
@@ -245,7 +245,7 @@ export class Policies {
     return result
   }
 
-  /** Sets new generations and deletes the confirmed versions of keys, each with a further `step` in one transaction. */
+  /** Sets new read tokens and deletes the confirmed versions of keys, each with a further `step` in one transaction. */
   async #renewGenerations(
     { tag, hashes }: { tag: string; hashes: readonly string[] },
     step: (transaction: RedisTransaction, hash: string) => RedisTransaction = transaction => transaction,
@@ -253,33 +253,33 @@ export class Policies {
     for (let first = 0; first < hashes.length; first += maxRenewals) {
       const transaction = this.#redis.multi()
       for (const hash of hashes.slice(first, first + maxRenewals)) {
-        const [generation, version] = [`${tag}keygeneration:${hash}`, `${tag}keyversion:${hash}`]
-        transaction.set(generation, randomUUID(), 'EX', generationSeconds).del(version)
+        const [tokenKey, versionKey] = [`${tag}keygeneration:${hash}`, `${tag}keyversion:${hash}`]
+        transaction.set(tokenKey, randomUUID(), 'EX', readTokenSeconds).del(versionKey)
         step(transaction, hash)
       }
       await transaction.exec()
     }
   }
 
-  async #refresh(key: ResolvedKey, generation?: string): Promise<ResolvedKey> {
-    const current = await this.#read(key.policy.secretHash, key.scope, generation)
+  async #refresh(key: ResolvedKey, readToken?: string): Promise<ResolvedKey> {
+    const current = await this.#read(key.policy.secretHash, key.scope, readToken)
     key.policy = current.policy
-    key.generation = current.generation
+    key.readToken = current.readToken
     return key
   }
 
-  /** Reads the current policy from Postgres. `generation` is the token from Redis, if the caller has one already. */
-  async #read(hash: string, scope: Scope | null, generation?: string): Promise<ResolvedKey> {
+  /** Reads the current policy from Postgres. `readToken` is the token from Redis, if the caller has one already. */
+  async #read(hash: string, scope: Scope | null, readToken?: string): Promise<ResolvedKey> {
     try {
-      const current = generation ?? (await this.#readGeneration(hash)) ?? '-'
+      const current = readToken ?? (await this.#readToken(hash)) ?? '-'
       return new ResolvedKey(await this.#readOnce(hash, current), current, scope)
     } catch (error) {
       throw error instanceof GatewayError ? error : storeUnavailable(error)
     }
   }
 
-  /** The generation token of a key is in the shard of its organisation. Throws 401 for an unknown or replaced secret. */
-  async #readGeneration(hash: string): Promise<string | null> {
+  /** The read token of a key is in the shard of its organisation. Throws 401 for an unknown or replaced secret. */
+  async #readToken(hash: string): Promise<string | null> {
     const { all } = this.#shards
     const { tag } = all.length === 1 ? all[0]! : this.#shards.of(await this.#findOrganisation(hash))
     return this.#redis.get(`${tag}keygeneration:${hash}`)
@@ -291,9 +291,9 @@ export class Policies {
     return policy.organisationId
   }
 
-  /** Coalesces concurrent reads under the same generation token: a change completed before one of the requests arrived would have changed the token. */
-  #readOnce(hash: string, generation: string): Promise<Policy> {
-    const name = `${hash} ${generation}`
+  /** Coalesces concurrent reads under the same read token: a change completed before one of the requests arrived would have changed the token. */
+  #readOnce(hash: string, readToken: string): Promise<Policy> {
+    const name = `${hash} ${readToken}`
     const read = this.#reads.get(name) ?? this.#readRow(hash).finally(() => this.#reads.delete(name))
     this.#reads.set(name, read)
     return read

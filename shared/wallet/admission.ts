@@ -35,7 +35,7 @@ export type AdmissionGate = Pick<Admission, 'admit' | 'settle' | 'extend' | 'rel
 
 type PendingAdmission = {
   billing: BillingContext
-  generation: string
+  readToken: string
   id: string
   month: string
   maxCost: MaxCost
@@ -131,19 +131,19 @@ export class Admission {
   }
 
   /**
-   * Admits a request and reserves its maximum cost, or returns `StalePolicy`. `generation` is the generation token under which the
+   * Admits a request and reserves its maximum cost, or returns `StalePolicy`. `readToken` is the token under which the
    * policy was just read from Postgres, '' for a cached policy. `month`: whose cap it counts against, '' for the current one.
    * Throws a GatewayError: 401 expired, 402, 429, 503.
    */
   admit(
     billing: BillingContext,
-    generation: string,
+    readToken: string,
     id: string,
     maxCost: MaxCost,
     month = '',
   ): Promise<Reservation | StalePolicy> {
     return new Promise((resolve, reject) =>
-      this.#enqueue({ billing, generation, id, month, maxCost, loads: 0, resolve, reject }),
+      this.#enqueue({ billing, readToken, id, month, maxCost, loads: 0, resolve, reject }),
     )
   }
 
@@ -153,12 +153,12 @@ export class Admission {
    */
   extend(
     billing: BillingContext,
-    generation: string,
+    readToken: string,
     id: string,
     nano: number,
     month = '',
   ): Promise<Reservation | StalePolicy> {
-    return this.admit({ ...billing, rpmLimit: null, tpmLimit: null }, generation, id, flatCost(nano), month)
+    return this.admit({ ...billing, rpmLimit: null, tpmLimit: null }, readToken, id, flatCost(nano), month)
   }
 
   /**
@@ -297,12 +297,12 @@ export class Admission {
 
 /** The script arguments of one request. */
 function argumentsOf(request: PendingAdmission): ScriptArguments['admit']['requests'][number] {
-  const { billing, generation, month, id, maxCost } = request
+  const { billing, readToken, month, id, maxCost } = request
   const explicit = maxCost.explicit ? 1 : 0
   // Only what was just read: Redis may have lost what a cached policy was read with.
   const { monthSpend } = billing
-  const spend = generation !== '' && monthSpend?.month === month ? monthSpend.figures : ''
-  return { ...reservableCost(maxCost), key: packKey(billing), generation, month, spend, id, explicit }
+  const spend = readToken !== '' && monthSpend?.month === month ? monthSpend.figures : ''
+  return { ...reservableCost(maxCost), key: packKey(billing), readToken, month, spend, id, explicit }
 }
 
 /** The settlement of one admitted request. */

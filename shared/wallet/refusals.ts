@@ -4,7 +4,7 @@ import { type Nano, usdFromNano } from '../base/money.ts'
 import { nextMonthStart } from '../base/time.ts'
 import { type BillingContext, rateFigures, rateHeaders, type SpendBudget } from './reservation.ts'
 
-/** The key's policy changed since it was read: read it again under this generation token and retry. */
+/** The key's policy changed since it was read: read it again under this token and retry. */
 export type StalePolicy = { stale: string }
 
 /** Returns `StalePolicy` or throws the GatewayError of a verdict of `admit.lua`. */

@@ -27,7 +27,7 @@ const admit = defineScript({
     reservationsPrefix,
     windowPrefix,
     versionPrefix: 'keyversion:',
-    generationPrefix: 'keygeneration:',
+    readTokenPrefix: 'keygeneration:',
     tombstonePrefix: 'keytombstone:',
   },
   args: {
@@ -39,7 +39,7 @@ const admit = defineScript({
     validSince: 'number',
     requests: {
       key: 'text',
-      generation: 'text',
+      readToken: 'text',
       month: 'text',
       spend: 'text',
       id: 'text',

@@ -5,7 +5,7 @@
 --     5 expires_ms ('')  6 rpm (0 = none)  7 tpm (0 = none)  8 cap nano ('')  9 spends money (0|1)  10 rate key: id of its windows
 --     of a key that shares limits with others also: 11 rate key of these ('')  12 their rpm  13 their tpm (0 = none)
 --     of a key with budgets also, for each: its account, its limit in nano
---   generation ('' = cached policy | generation token under which the policy was just read from Postgres)
+--   read_token ('' = cached policy | token under which the policy was just read from Postgres)
 --   spend ('' = not read | nano and version of the key's month, which were read with the policy)
 --   explicit (1: the client requested that number of output tokens)
 --   min_tokens: the wallet does not lower the output tokens below this number
@@ -201,13 +201,13 @@ local function note_cap(account, month, cap, spent)
 end
 
 local function admit(request)
-  local key, generation, amount = key_of(request.key), request.generation, request.estimated_tokens
+  local key, read_token, amount = key_of(request.key), request.read_token, request.estimated_tokens
   local hash, version, rpm, tpm = key.hash, key.version, key.rpm, key.tpm
-  if generation == '' then
+  if read_token == '' then
     if version_of(hash) ~= version .. version_suffix then
-      return { 'stale', call('GET', generation_prefix .. hash) or '-' }
+      return { 'stale', call('GET', read_token_prefix .. hash) or '-' }
     end
-  elseif (call('GET', generation_prefix .. hash) or '-') == generation and call('EXISTS', tombstone_prefix .. hash) == 0 then
+  elseif (call('GET', read_token_prefix .. hash) or '-') == read_token and call('EXISTS', tombstone_prefix .. hash) == 0 then
     versions[hash] = version .. version_suffix
     call('SET', version_prefix .. hash, versions[hash], 'EX', 3600)
   end
