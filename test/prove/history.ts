@@ -3,7 +3,7 @@ import type { World } from './world.ts'
 const idPattern = /\b[a-z]{2,8}[_-][0-9a-z]{20,}\b/g
 const maxIds = 3
 const maxLogLines = 40
-const maxLineChars = 600
+const maxLineChars = 2_000
 
 /** What the stores and the logs of the processes say of the things that a breach names, one line each. */
 export async function historyOf({ services: { db }, webs, workers }: World, breach: string): Promise<string[]> {

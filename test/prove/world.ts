@@ -22,8 +22,9 @@ export class Supervised {
   readonly ownEnds: string[] = []
   /** The last output of its processes that have ended. */
   readonly outputs: string[] = []
-  /** When its processes were killed. */
+  /** When its processes were killed, and when they were frozen. */
   readonly killedMs: number[] = []
+  readonly frozenMs: number[] = []
   /** How wrong the wall clock of its next process is, in milliseconds. */
   skewMs = 0
   process: Process | null = null
@@ -54,6 +55,7 @@ export class Supervised {
   }
 
   freeze(): void {
+    this.frozenMs.push(Date.now())
     this.process?.child.kill('SIGSTOP')
   }
 
