@@ -12,6 +12,7 @@ import {
   booked,
   clip,
   dataUri,
+  ended,
   image,
   over,
   rowOf,
@@ -176,8 +177,7 @@ test('mesh: a flat price once, for both parts of the work', async t => {
     await gateway.services.pollSchedule.wake(job.id, 0)
     return parts().length === 2 && (await rowOf(gateway, job.id)).stage === 'running'
   }, 'the second part runs')
-  meshy.finish()
-  const completed = await over(gateway, account.live, '/v1/meshes', job.id)
+  const completed = await ended(gateway, account.live, '/v1/meshes', job.id, () => meshy.finish())
   t.like(completed, { status: 'completed', cost_usd: 0.525 })
   t.regex(completed.mesh.glb, /^http/)
   t.true(completed.mesh.textures.length > 0)
