@@ -161,9 +161,9 @@ export class Load {
         const signal = AbortSignal.timeout(this.#answerWithinMs)
         const headers = { 'idempotency-key': mark }
         const response = await call(this.#url(), path, { key: this.#keys.key, body: submitted, headers, signal })
-        const answer = (await response.json()) as { id: string; error?: { code: string } }
-        submission.answers.push(`${response.status} ${answer.error?.code ?? ''}`)
-        if (response.ok) submission.id = answer.id
+        const { id, error } = (await response.json()) as { id: string; error?: { code: string; message: string } }
+        submission.answers.push(error ? `${response.status} ${error.code}: ${error.message}` : `${response.status}`)
+        if (response.ok) submission.id = id
       } catch {
         submission.answers.push('no answer')
       }
