@@ -213,11 +213,22 @@ export class Files {
 
   /** Removes the input of a batch that is over, if the file has expired or was deleted. */
   async releaseInput(fileId: string): Promise<void> {
-    await this.remove(await this.#ended(this.#clock.now(), fileId))
+    await this.#erase(await this.#ended(this.#clock.now(), fileId))
   }
 
-  /** Removes files and their bytes before they expire. */
+  /**
+   * Removes files and their bytes before they expire. Their rows expire first: while the database is away the bytes stay as well,
+   * and the maintenance task repeats what was interrupted.
+   */
   async remove(files: readonly { fileId: string; storageKey: string }[]): Promise<void> {
+    if (files.length === 0) return
+    const where = { id: { in: files.map(({ fileId }) => fileId) } }
+    await this.#db.file.updateMany({ where, data: { expiresAt: new Date(this.#clock.now()) } })
+    await this.#erase(files)
+  }
+
+  /** Removes the bytes of files that have expired, then their rows. */
+  async #erase(files: readonly { fileId: string; storageKey: string }[]): Promise<void> {
     if (files.length === 0) return
     await this.#blobs.remove(files.map(({ storageKey }) => storageKey))
     await this.#db.file.deleteMany({ where: { id: { in: files.map(({ fileId }) => fileId) } } })
@@ -228,7 +239,7 @@ export class Files {
     let deleted = 0
     for (let page = 0; page < maxPages; page++) {
       const files = await this.#ended(nowMs)
-      await this.remove(files)
+      await this.#erase(files)
       deleted += files.length
       if (files.length < pageSize) break
     }

@@ -1,7 +1,10 @@
 import type { ReadStream } from 'node:fs'
 import { createConnection } from 'node:net'
 import type { Readable } from 'node:stream'
-import type { StoredFile } from '../../shared/files/files.ts'
+import { freePort } from '../../dev/ports.ts'
+import { Files, type StoredFile } from '../../shared/files/files.ts'
+import { openDatabase } from '../../shared/io/db.ts'
+import type { Blobs } from '../../shared/io/storage/blobs.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { eventually } from '../support/gateway.ts'
 import { test } from '../support/test.ts'
@@ -148,6 +151,38 @@ test('removed: a file whose body fails leaves no row and no bytes', async t => {
   })
   t.is(await rows('file-fails'), 0)
   t.is(await gateway.services.blobs.read(`results/${organisationId}/file-fails.mp4`), null)
+})
+
+test('kept: a file that is removed while the database is away, with its bytes', async t => {
+  const file = await store()
+  const { blobs, clock, config } = gateway.services
+  const db = openDatabase(`postgresql://nobody@127.0.0.1:${await freePort()}/none`, {
+    connections: 1,
+    statementTimeoutMs: 1_000,
+  })
+  t.teardown(() => db.$disconnect())
+  await t.throwsAsync(new Files({ db, blobs, clock, quotas: config.quotas }).remove([file]))
+  t.is(await rows(file.fileId), 1)
+  const blob = await blobs.read(file.storageKey)
+  t.is(blob?.bytes, 10)
+  blob?.stream.destroy()
+})
+
+test('removed: by the maintenance task, when a removal was interrupted', async t => {
+  const { blobs, clock, config, files, db } = gateway.services
+  const file = await store()
+  const failing = { ...blobs, remove: () => Promise.reject(new Error('the storage is away')) }
+  const interrupted = new Files({
+    db,
+    blobs: failing as unknown as Blobs,
+    clock,
+    quotas: config.quotas,
+  })
+  await t.throwsAsync(interrupted.remove([file]), { message: 'the storage is away' })
+  t.is(await rows(file.fileId), 1)
+  await files.expire(nowMs)
+  t.is(await rows(file.fileId), 0)
+  t.is(await blobs.read(file.storageKey), null)
 })
 
 test('replaced: a file of the same id', async t => {

@@ -263,7 +263,7 @@ export async function findLeftovers(world: World, atStart: readonly ProcessFigur
   const { storage, services, webs, workers } = world
   const breaches: string[] = []
   const rows = await services.db.file.findMany({
-    select: { id: true, storageKey: true, deletedAt: true, purpose: true, bytes: true },
+    select: { id: true, storageKey: true, expiresAt: true, purpose: true, bytes: true },
   })
   const keys = new Set(rows.map(({ storageKey }) => storageKey))
   const stored = await readdir(storage, { recursive: true, withFileTypes: true })
@@ -274,8 +274,9 @@ export async function findLeftovers(world: World, atStart: readonly ProcessFigur
   for (const object of objects)
     if (!keys.has(object) && !unfinished.includes(object)) breaches.push(`an object without a row: ${object}`)
   const present = new Set(objects)
-  for (const { id, storageKey, deletedAt, purpose, bytes } of rows)
-    if (deletedAt === null && bytes > 0n && !stagedPurposes.has(purpose) && !present.has(storageKey))
+  const now = new Date()
+  for (const { id, storageKey, expiresAt, purpose, bytes } of rows)
+    if (expiresAt > now && bytes > 0n && !stagedPurposes.has(purpose) && !present.has(storageKey))
       breaches.push(`a file without its object: ${id}`)
   const processes = [...webs, ...workers]
   for (const { links } of processes) for (const [server, link] of links) if (isProvider(server)) link.reset()
