@@ -234,7 +234,7 @@ function isSession(access: Access): access is SessionAccess {
 }
 
 /** Whether `Idempotency-Key` applies. Session routes and callbacks don't support it. */
-function isRepeatable({ method, access }: Endpoint): boolean {
+export function isRepeatable({ method, access }: Endpoint): boolean {
   return method === 'post' && access !== 'public' && !isSession(access)
 }
 

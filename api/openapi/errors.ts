@@ -11,13 +11,14 @@ import type { Endpoint } from '../endpoint.ts'
 import { errorResponse } from '../error-response.ts'
 import { isGooglePath } from '../google-dialect.ts'
 import { isMessagesPath, isResponsesPath } from '../http-response.ts'
+import { isRepeatable } from '../request-lifecycle.ts'
 import { errorAnswer } from '../schemas/core.ts'
 import { googleError } from '../schemas/gemini.ts'
 import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
 import { messagesError } from '../schemas/messages.ts'
 import { responsesError } from '../schemas/responses.ts'
 import type { Components, Json } from './components.ts'
-import { headersOf, isRepeatable, rateLimitHeaders } from './headers.ts'
+import { headersOf, rateLimitHeaders } from './headers.ts'
 
 const always: ErrorCode[] = ['internal_error', 'service_unavailable']
 const ofSessions: ErrorCode[] = ['not_signed_in', 'origin_not_allowed', 'insufficient_role', 'two_factor_required']

@@ -1,4 +1,5 @@
 import type { Endpoint, Header } from '../endpoint.ts'
+import { isRepeatable } from '../request-lifecycle.ts'
 import { type AnswerHeaderName, answerHeaders } from '../schemas/headers.ts'
 import type { Components, Json } from './components.ts'
 
@@ -16,11 +17,6 @@ const idempotencyKey: Header = {
 /** The headers that every response of an endpoint can have. */
 export function commonHeaders({ access }: Endpoint): AnswerHeaderName[] {
   return typeof access === 'object' && 'scope' in access ? ['x-request-id', ...rateLimitHeaders] : ['x-request-id']
-}
-
-/** Whether the endpoint supports `Idempotency-Key`. */
-export function isRepeatable({ method, access }: Endpoint): boolean {
-  return method === 'post' && access !== 'public'
 }
 
 /** Response headers by name, as references. */

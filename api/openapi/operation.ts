@@ -1,12 +1,12 @@
 import type { z } from 'zod'
 import type { Access, Endpoint, Form, FormFile, ResponseSpec } from '../endpoint.ts'
-import { takesNulls } from '../request-lifecycle.ts'
+import { isRepeatable, takesNulls } from '../request-lifecycle.ts'
 import { streamed } from '../schemas/core.ts'
 import type { AnswerHeaderName } from '../schemas/headers.ts'
 import type { Components, Json } from './components.ts'
 import { errorResponses, headersTooLargeResponse, unexpectedErrorResponse } from './errors.ts'
 import exampleAnswers from './examples.json' with { type: 'json' }
-import { commonHeaders, headerParameters, headersOf, isRepeatable } from './headers.ts'
+import { commonHeaders, headerParameters, headersOf } from './headers.ts'
 
 const examples: Record<string, unknown> = exampleAnswers
 const bytes = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' }

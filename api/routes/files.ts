@@ -19,7 +19,7 @@ import { rangeHeader, sendStoredFile, storedFileAnswers } from './send-stored-fi
 
 const mib = 1024 * 1024
 const maxMib = 200
-const contentType = 'application/jsonl'
+const linesType = 'application/jsonl'
 /** Of documents. */
 const also = ['*/*']
 const shared = { tag: 'Files', access: { scope: '*' } } as const
@@ -107,7 +107,7 @@ async function storeFile(
       purpose: 'upload',
       id: newId('file'),
       filename: filename || (isDocument ? `document.${extensionOf(type)}` : 'batch.jsonl'),
-      contentType: type ?? contentType,
+      contentType: type ?? linesType,
       expiresAtMs: clock.now() + retainedForJobsMs,
     })
   } finally {
@@ -130,7 +130,7 @@ function notLines(type: string): GatewayError {
 function assertFits({ contentType: type }: StoredFile, purpose: unknown): void {
   if (purpose === 'ocr' && !isReadable(type))
     throw new GatewayError('invalid_request', 'The file must be a document or an image.', { param: 'file' })
-  if (purpose === 'batch' && type !== contentType) throw notLines(type)
+  if (purpose === 'batch' && type !== linesType) throw notLines(type)
 }
 
 function tooLarge(): GatewayError {
@@ -221,8 +221,8 @@ const readContent = endpoint({
   headers: [rangeHeader],
   answers: {
     ...storedFileAnswers,
-    200: { ...storedFileAnswers[200], contentType, also },
-    206: { ...storedFileAnswers[206], contentType, also },
+    200: { ...storedFileAnswers[200], contentType: linesType, also },
+    206: { ...storedFileAnswers[206], contentType: linesType, also },
   },
   errors: ['not_found'],
   async handle({ services, apiKey, params, ctx }) {

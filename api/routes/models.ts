@@ -10,6 +10,7 @@ import { collectsData, quantizationOf, retainsNothing, takenParameters } from '.
 import { allowedModels, type Policy } from '../../shared/keys/policy.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { Target } from '../../shared/providers/contract.ts'
+import { listMarginPpm } from '../../shared/routing/pricing.ts'
 import { admitFree } from '../auth/api-keys.ts'
 import { type Context, endpoint, type Header } from '../endpoint.ts'
 import { anthropicModel, anthropicModelList } from '../schemas/anthropic.ts'
@@ -177,11 +178,6 @@ const auto = {
   expires_on: null,
 }
 
-/** The margin on provider prices for a type of model. */
-export function marginOf(config: Config, type: ModelType): bigint {
-  return type === 'embeddings' ? config.embeddingsSurchargePpm : config.marginPpm
-}
-
 /** What preferences in `provider` ask of a target; null = not known. */
 function presentTerms(target: Target) {
   return {
@@ -212,7 +208,7 @@ function presentModel(config: Config, targets: Target[]) {
     input_modalities: model.input_modalities,
     output_modalities: model.output_modalities,
     supported_parameters: takenParameters(model, targets),
-    pricing: publicPricing(deployment.price, marginOf(config, model.type)),
+    pricing: publicPricing(deployment.price, listMarginPpm(config, model.type === 'embeddings')),
     providers: targets.map(({ provider }) => provider.name),
     provider_terms: targets.map(presentTerms),
     quality: model.quality,

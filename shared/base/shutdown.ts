@@ -9,6 +9,13 @@ export class ShutdownError extends GatewayError {
   }
 }
 
+/** A session or connection is not opened because the process is shutting down. */
+export function drainingError(): GatewayError {
+  return new GatewayError('service_unavailable', 'The gateway restarts. Try again.', {
+    headers: { 'retry-after': '1' },
+  })
+}
+
 /**
  * Graceful shutdown. While draining, requests are still served but health checks tell load balancers to route
  * elsewhere. Requests still running at the end of the grace period are aborted, so that clients get an error and not a

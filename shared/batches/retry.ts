@@ -1,6 +1,7 @@
 import type { GatewayError } from '../base/errors.ts'
 import { isOwnTimeout } from '../engine/caller-timeouts.ts'
 import { isBusy, isUncheckedAnswer } from '../engine/failures.ts'
+import { jittered } from '../io/retry.ts'
 
 /** Backoff after provider failures; after the last of these pauses the error is the line's result. */
 const pausesMs = [1_000, 5_000]
@@ -22,9 +23,4 @@ export function retryPauseMs(error: GatewayError, failures: number): number | nu
   if (isBusy(error)) return jittered(Math.min(Math.max(askedMs, busyPauseMs), maxPauseMs))
   const pauseMs = pausesMs[failures - 1]
   return pauseMs === undefined ? null : jittered(pauseMs)
-}
-
-/** Adds up to 50 % jitter, so that lines that were refused together are not retried together. */
-function jittered(ms: number): number {
-  return ms * (1 + Math.random() / 2)
 }

@@ -6,6 +6,7 @@ import { canReason } from '../catalog/traits.ts'
 import { ClientGone } from '../engine/failures.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { DisconnectedCalls, Exchange, ResponseHeaders, ResponseSink, TransportFault } from '../io/http.ts'
+import { isSuccess } from '../io/http.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Call, DirectAdapter, Protocol, Target, UpstreamRequest } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
@@ -181,10 +182,6 @@ class AnswerReceiver implements PartsSink {
     this.#finished = true
     this.#unwatch?.()
   }
-}
-
-function isSuccess(status: number): boolean {
-  return status >= 200 && status <= 299
 }
 
 /** Throws a SyntaxError for invalid JSON. */

@@ -279,7 +279,7 @@ class SkippedEvents {
   /** Skips an event that could not be read because of `error`; throws the error if the event must not be lost. */
   skip({ event, data }: ServerSentEvent, error: unknown, canProveWhole: boolean): void {
     const containsAnswer = partOfObject.test(data)
-    const isMalformed = error instanceof ProviderError && error.reason === 'invalid_response' && !isJsonObject(data)
+    const isMalformed = error instanceof ProviderError && error.reason === 'invalid_response' && !isJsonContainer(data)
     const isLost = event === 'error' || (containsAnswer && !canProveWhole)
     if (!isMalformed || isLost || ++this.#events > maxEvents) throw error
     this.fault ??= error
@@ -288,7 +288,7 @@ class SkippedEvents {
 }
 
 /** Valid JSON with wrong content is not a transport error. */
-function isJsonObject(data: string): boolean {
+function isJsonContainer(data: string): boolean {
   try {
     const value: unknown = JSON.parse(data)
     return typeof value === 'object' && value !== null

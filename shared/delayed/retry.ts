@@ -1,6 +1,7 @@
 import type { GatewayError } from '../base/errors.ts'
 import { isOwnTimeout } from '../engine/caller-timeouts.ts'
 import { isBusy, isUncheckedAnswer } from '../engine/failures.ts'
+import { jittered } from '../io/retry.ts'
 import type { Job } from '../jobs/jobs.ts'
 import { failuresOf } from './delayed-row.ts'
 
@@ -33,9 +34,4 @@ export function retryDecisionFor(job: Job, error: GatewayError, random = Math.ra
   return pauseMs === undefined
     ? null
     : { pauseMs: Math.max(askedMs, jittered(pauseMs, random)), failures: failures + 1 }
-}
-
-/** Adds up to 50 % jitter, so that jobs that failed together are not retried together. */
-function jittered(ms: number, random: number): number {
-  return Math.round(ms * (1 + random / 2))
 }

@@ -98,6 +98,10 @@ export function openPool(
   })
 }
 
+export function isSuccess(status: number): boolean {
+  return status >= 200 && status <= 299
+}
+
 /** Sends one request and reports to `sink`. Does not follow redirects. Never throws. */
 export function exchange(pool: Dispatcher, request: OutgoingRequest, timeouts: Timeouts, sink: ResponseSink): Exchange {
   const state = new ExchangeState(pool, request, timeouts, sink)

@@ -2,6 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { addMs, elapsedMs, systemMonotonic } from '../base/time.ts'
 import { isOutage } from './outage.ts'
 
+/** Adds up to 50 % jitter to a pause, so that what failed together is not retried together. `random` is from 0 to 1. */
+export function jittered(ms: number, random = Math.random()): number {
+  return Math.round(ms * (1 + random / 2))
+}
+
 /** Waits at most `ms` for work; then rejects, while the work continues with its result ignored. */
 export async function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Attributes, HrTime } from '@opentelemetry/api'
+import type { Attributes } from '@opentelemetry/api'
 import { SpanKind, SpanStatusCode, TraceFlags } from '@opentelemetry/api'
 import {
   JsonLogsSerializer,
@@ -15,6 +15,7 @@ import {
   schemaUrl,
   usageAttributes,
 } from '../traces/attributes.ts'
+import { hrTime } from '../traces/tracing.ts'
 import { inputMessages, outputMessages } from './genai-messages.ts'
 import { type ContentRow, jsonOrText, type RequestRow, type RowOf, type Stream } from './rows.ts'
 
@@ -191,9 +192,4 @@ function auditRecord(row: RowOf['audit']): LogRecord {
 function spanContextOf(id: string) {
   const digest = createHash('sha256').update(id).digest('hex')
   return { traceId: digest.slice(0, 32), spanId: digest.slice(32, 48), traceFlags: TraceFlags.SAMPLED }
-}
-
-function hrTime(ms: number): HrTime {
-  const seconds = Math.floor(ms / 1_000)
-  return [seconds, Math.round((ms - seconds * 1_000) * 1e6)]
 }

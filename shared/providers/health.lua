@@ -1,6 +1,6 @@
 -- Merges the observations of one process into the shared records and returns the records changed since its last call.
 -- Arguments: cursor (ms; returns changes since then), half_life_ms of the counts, expire_after_ms of a record, failures_to_open: the
--- consecutive failures that open a circuit; observations, as health-record.ts declares them.
+-- consecutive failures that open a circuit; observations, as health-records.ts declares them.
 -- Returns: now (ms), then id and record (JSON) of every change.
 local smoothing = 0.2
 -- Less is no step of the clock that matters, and a trial goes on.

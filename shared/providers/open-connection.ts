@@ -7,6 +7,7 @@ import {
   collect,
   type Dispatcher,
   ExchangeError,
+  isSuccess,
   type OutgoingRequest,
   type Timeouts,
   transportFault,
@@ -130,10 +131,6 @@ function withAdditions(
 }
 
 type DownloadRequest = OutgoingRequest & { signal?: AbortSignal | undefined; timeouts?: Timeouts }
-
-function isSuccess(status: number): boolean {
-  return status >= 200 && status <= 299
-}
 
 /** The first bytes of an error response; the rest is not awaited. */
 async function readBeginning(stream: Readable): Promise<string> {

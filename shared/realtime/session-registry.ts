@@ -1,5 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import { drainingError } from '../base/shutdown.ts'
 import { elapsedMs, longAgo } from '../base/time.ts'
 import type { EngineServices } from '../engine/engine-services.ts'
 import { type FailedAttempt, failureOf } from '../engine/failures.ts'
@@ -164,10 +165,4 @@ function tooManySessionsError(max: number): GatewayError {
     `This organisation has ${max} realtime sessions open, as many as it may have at a time. Close one first.`,
     { headers: { 'retry-after': '10' } },
   )
-}
-
-function drainingError(): GatewayError {
-  return new GatewayError('service_unavailable', 'The gateway restarts. Try again.', {
-    headers: { 'retry-after': '1' },
-  })
 }

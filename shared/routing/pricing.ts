@@ -39,13 +39,16 @@ const maxOutputTokens = 4_096
 /** Unbounded reasoning is reserved in increments of this many tokens. */
 export const reasoningExtensionTokens = 16_384
 
+type Margins = Pick<Config, 'marginPpm' | 'embeddingsSurchargePpm'>
+
+/** Parts per million added to a provider's price, before a discount: the surcharge of embeddings, or the margin of all else. */
+export function listMarginPpm({ marginPpm, embeddingsSurchargePpm }: Margins, isEmbedding: boolean): bigint {
+  return isEmbedding ? embeddingsSurchargePpm : marginPpm
+}
+
 /** Parts per million added to a provider's price: the margin or surcharge of the kind, less a discount, rounded up. */
-export function marginOf(
-  { marginPpm, embeddingsSurchargePpm }: Pick<Config, 'marginPpm' | 'embeddingsSurchargePpm'>,
-  kind: DirectKind,
-  discountPpm: bigint,
-): bigint {
-  const kindPpm = kind === 'embedding' ? embeddingsSurchargePpm : marginPpm
+export function marginOf(margins: Margins, kind: DirectKind, discountPpm: bigint): bigint {
+  const kindPpm = listMarginPpm(margins, kind === 'embedding')
   return ((million + kindPpm) * (million - discountPpm) + million - 1n) / million - million
 }
 

@@ -110,7 +110,8 @@ export class Tracing {
   }
 }
 
-function hrTime(ms: number): HrTime {
+/** A time in epoch milliseconds as OpenTelemetry has it. */
+export function hrTime(ms: number): HrTime {
   const seconds = Math.floor(ms / 1_000)
   return [seconds, Math.round((ms - seconds * 1_000) * 1e6)]
 }

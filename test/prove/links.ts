@@ -10,6 +10,8 @@ const slowMs = 250
 export class Link {
   /** The address of the server, with the proxy's own port. */
   readonly url: string
+  /** When its connections were reset, or one was accepted and reset at once. */
+  readonly resetMs: number[] = []
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
   readonly #resumes = new Set<() => void>()
@@ -41,6 +43,7 @@ export class Link {
 
   /** Resets every connection, as a firewall or a failed host does. */
   reset(): void {
+    this.resetMs.push(Date.now())
     for (const socket of this.#sockets) socket.resetAndDestroy()
   }
 
@@ -52,6 +55,7 @@ export class Link {
 
   #join(client: Socket, server: Socket): void {
     if (this.#impairment === 'refused') {
+      this.resetMs.push(Date.now())
       server.destroy()
       client.resetAndDestroy()
       return

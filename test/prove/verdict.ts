@@ -114,9 +114,12 @@ function wrongStatuses({ account }: Direct): number[] {
   return isLimited(account) ? [500, 401] : [500, 401, 402, 429]
 }
 
+/** How a job ends of which it is not known whether its provider began. */
+const unclearStart = /^(?:It is not known whether|The connection to the provider failed)/
+
 /**
  * Every submission got its answer, made one row, was started once at its provider at most, and ended well: or without a charge,
- * where its worker was killed or frozen during the start, so that it is not known whether the provider began.
+ * where its start was interrupted, so that it is not known whether the provider began.
  */
 async function submissionBreaches(
   { services: { db }, workers }: World,
@@ -128,12 +131,13 @@ async function submissionBreaches(
   const batches = await db.batch.findMany({ where: { organisationId } })
   const idsByMark = Map.groupBy([...jobs, ...batches], ({ metadata }) => (metadata as { mark: string }).mark)
   const statusById = new Map([...jobs, ...batches].map(({ id, status }) => [id, status]))
-  const stoppedMs = workers.flatMap(({ killedMs, frozenMs }) => [...killedMs, ...frozenMs])
+  const interruptedMs = workers.flatMap(({ killedMs, frozenMs, links }) => {
+    return [...killedMs, ...frozenMs, ...[...links.values()].flatMap(({ resetMs }) => resetMs)]
+  })
   const unclear = jobs.filter(({ status, error, createdAt, completedAt }) => {
     const [fromMs, toMs] = [createdAt.getTime(), completedAt?.getTime() ?? 0]
-    const isUnclear =
-      status === 'failed' && (error as { message: string }).message.startsWith('It is not known whether')
-    return isUnclear && stoppedMs.some(atMs => atMs >= fromMs && atMs <= toMs)
+    const isUnclear = status === 'failed' && unclearStart.test((error as { message: string }).message)
+    return isUnclear && interruptedMs.some(atMs => atMs >= fromMs && atMs <= toMs)
   })
   const unclearIds = new Set(unclear.map(({ id }) => id))
   const calls = providers.callsByMark()

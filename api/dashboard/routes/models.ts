@@ -5,8 +5,8 @@ import type { ModelRow } from '../../../shared/catalog/schema.ts'
 import { collectsData, quantizationOf, retainsNothing, takenParameters } from '../../../shared/catalog/traits.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import type { Target } from '../../../shared/providers/contract.ts'
+import { listMarginPpm } from '../../../shared/routing/pricing.ts'
 import { endpoint } from '../../endpoint.ts'
-import { marginOf } from '../../routes/models.ts'
 import type { CatalogModel, ModelProvider, ModelsAnswer } from '../wire/models.ts'
 
 const listModels = endpoint({
@@ -64,7 +64,7 @@ function presentProvider({ upstreams, config }: Platform, target: Target): Model
 }
 
 function pricesOf({ model, deployment: { price } }: Target, config: Config): Pick<ModelProvider, 'pricing' | 'above'> {
-  const marginPpm = marginOf(config, model.type)
+  const marginPpm = listMarginPpm(config, model.type === 'embeddings')
   const pricing = publicPricing(price, marginPpm)
   if (price.unit !== 'token' || !price.above) return { pricing, above: null }
   const { tokens, ...prices } = price.above

@@ -177,15 +177,22 @@ function otherOf(
   return { ...presentSums(rest), before: earlier }
 }
 
-/** Percentiles of a difference are unknown. */
+/** Percentiles of a difference. */
+const unknown = { p50Ms: null, p95Ms: null }
+
 function subtractUsage(whole: UsageSum, part: UsageSum): UsageSum {
   const outcomes = { ...whole.outcomes }
   for (const name of Object.keys(outcomes) as (keyof typeof outcomes)[]) outcomes[name] -= part.outcomes[name]
   return {
-    ...zeroUsage,
+    start: null,
+    groups: [],
+    latency: unknown,
+    firstToken: unknown,
     outcomes,
     requests: whole.requests - part.requests,
     costNano: whole.costNano - part.costNano,
+    providerCostNano: whole.providerCostNano - part.providerCostNano,
+    knownCostNano: whole.knownCostNano - part.knownCostNano,
     promptTokens: whole.promptTokens - part.promptTokens,
     completionTokens: whole.completionTokens - part.completionTokens,
     cachedTokens: whole.cachedTokens - part.cachedTokens,

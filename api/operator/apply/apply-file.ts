@@ -300,8 +300,8 @@ function resolveModel(
       const value = resolveReferences(text, read.variable, variable => missing.push(variable))
       const headerPath = [...at, 'headers', name]
       if (missing.length > 0) addFault(headerPath, `${missing.join(', ')} is not set`)
-      const isSecret = text.replaceAll('$${', '').includes('${')
-      return [name.toLowerCase(), isSecret ? new Secret(value) : value] as const
+      const isReference = text.replaceAll('$${', '').includes('${')
+      return [name.toLowerCase(), isReference ? new Secret(value) : value] as const
     })
     const plain = values.map(([name, value]) => [name, value instanceof Secret ? value.value : value] as const)
     for (const issue of deployment.shape.headers.safeParse(Object.fromEntries(plain)).error?.issues ?? [])

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { newId } from '../../../shared/base/ids.ts'
+import { drainingError } from '../../../shared/base/shutdown.ts'
 import { elapsedMs, type MonotonicMs } from '../../../shared/base/time.ts'
 import { ClientGone } from '../../../shared/engine/failures.ts'
 import type { ClientPresence } from '../../../shared/engine/response-writer.ts'
@@ -96,10 +97,4 @@ function noConnectionError(max: number): GatewayError {
       ? 'There is no WebSocket at /v1/responses: send a plain HTTP request.'
       : `This organisation has ${max} connections open, as many as it may have at a time: send a plain HTTP request.`
   return new GatewayError('upgrade_required', message)
-}
-
-function drainingError(): GatewayError {
-  return new GatewayError('service_unavailable', 'The gateway restarts. Try again.', {
-    headers: { 'retry-after': '1' },
-  })
 }

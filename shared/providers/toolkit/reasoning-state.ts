@@ -191,7 +191,7 @@ function restoreDetails(
   let sent = false
   let dropped = false
   for (const detail of details) {
-    const envelope = envelopeIn(detail)
+    const envelope = stateIn(detail)
     const isText = detail.type === 'reasoning.text'
     if (!isText || (pieces.length > 0 && pieces[0]!.index !== detail.index)) {
       restored.push(...pieces)
@@ -214,7 +214,7 @@ function restoreDetails(
   return { details: [...restored, ...pieces], sent, dropped }
 }
 
-function envelopeIn({ type, signature, data }: ReasoningDetail): string | null {
+function stateIn({ type, signature, data }: ReasoningDetail): string | null {
   return (type === 'reasoning.text' ? signature : data) || null
 }
 

@@ -1,4 +1,4 @@
-import { redactMessage as redactSecrets } from '../../base/redact.ts'
+import { redactMessage } from '../../base/redact.ts'
 import { type FailureReason, ProviderError } from '../provider-error.ts'
 import type { Headers } from './json-fields.ts'
 
@@ -21,9 +21,9 @@ const secrets: [RegExp, string][] = [
 ]
 
 /** A provider's message without signed URL queries, whole files, credentials and ids of our account. */
-export function redactMessage(message: string): string {
+export function redactProviderMessage(message: string): string {
   const shown = secrets.reduce((text, [secret, instead]) => text.replace(secret, instead), message.slice(0, maxRead))
-  return redactSecrets(shown)
+  return redactMessage(shown)
 }
 
 /** A provider's refusal with its reason and message; `status` is null for work that failed after its start. */
@@ -33,7 +33,7 @@ export function refusal(
   status: number | null = null,
   headers: Headers = {},
 ): ProviderError {
-  const shownMessage = redactMessage(message)
+  const shownMessage = redactProviderMessage(message)
   const fallback = status ? `The provider answered with status ${status}.` : 'The provider reported a failure.'
   const retryAfterMs = retryDelayMs(headers)
   return new ProviderError(reason, fixedMessages[reason] ?? (shownMessage.slice(0, maxMessage) || fallback), {

@@ -1,7 +1,7 @@
 import { type FailureReason, ProviderError, type ReceivedError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
-import { fixedMessages, isAbsentModel, redactMessage } from '../../toolkit/refusal.ts'
+import { fixedMessages, isAbsentModel, redactProviderMessage } from '../../toolkit/refusal.ts'
 
 const byType: Record<string, FailureReason> = {
   invalid_request_error: 'invalid_request',
@@ -117,7 +117,7 @@ function reasonOf(status: number | undefined, type: string, message: string, det
 
 function publicMessage(reason: FailureReason, message: string): string {
   if (shownReasons.has(reason) && message)
-    return redactMessage(message.replace(accountData, '[redacted]')).slice(0, maxMessageLength)
+    return redactProviderMessage(message.replace(accountData, '[redacted]')).slice(0, maxMessageLength)
   if (shownReasons.has(reason)) return 'The provider refused the request.'
   return ownWords[reason] ?? 'The provider had an internal error.'
 }

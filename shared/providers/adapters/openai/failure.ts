@@ -4,7 +4,7 @@ import { type FailureReason, ProviderError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
 import { modelFaultOf } from '../../toolkit/model-faults.ts'
-import { fixedMessages, isAbsentModel, reasonsByStatus, redactMessage } from '../../toolkit/refusal.ts'
+import { fixedMessages, isAbsentModel, reasonsByStatus, redactProviderMessage } from '../../toolkit/refusal.ts'
 import type { Json } from './json.ts'
 
 type Headers = Record<string, string | string[] | undefined>
@@ -79,7 +79,7 @@ function errorFrom(fault: Fault, ownStatus: number | null, delayMs: number | nul
   const isOfPrompt = mayBeOfPrompt.has(status)
   const modelFault = isOfPrompt ? modelFaultOf(fault.codes, fault.message, fault.generation) : null
   const reason = modelFault ? 'model_fault' : reasonOf(fault, ownStatus, isOfPrompt)
-  const text = redactMessage(fault.message).slice(0, maxMessage)
+  const text = redactProviderMessage(fault.message).slice(0, maxMessage)
   const fallback = status ? `The provider answered with status ${status}.` : 'The provider reported an error.'
   return new ProviderError(reason, fixedMessages[reason] ?? (text || fallback), {
     ...(status && { status }),
