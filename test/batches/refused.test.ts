@@ -87,7 +87,7 @@ test.serial(
   async t => {
     const own = await world.gateway.account()
     const door = world.door(own)
-    const lines = coinLines(1, { provider: { timeout_ms: 150 } })
+    const lines = coinLines(1, { provider: { timeout_ms: 1_500 } })
     const { answers } = world
     const callsOfLine = () => world.asked.get('line-0') ?? 0
     const callsBefore = callsOfLine()

@@ -97,7 +97,7 @@ test.serial(
   'cancelled after one call that exceeds the timeout of its request, at the cost of what was made',
   async t => {
     world.upstream.next(hang)
-    const job = await submitDelayed(world, account.live, delayed('slow', { provider: { timeout_ms: 150 } }))
+    const job = await submitDelayed(world, account.live, delayed('slow', { provider: { timeout_ms: 1_500 } }))
     const done = await ended(job.id)
     t.like(done, { status: 'cancelled', error: { code: 'upstream_timeout' } })
     t.true(done.cost_usd > 0)

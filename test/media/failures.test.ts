@@ -201,7 +201,7 @@ test('covered: everything that a provider makes, as it is refused and as it fail
 
 test.serial('504 when the caller’s own time is up: what the provider had begun is charged', async t => {
   emulator('openai').next(hang)
-  const headers = { 'x-gateway-timeout-ms': '150' }
+  const headers = { 'x-gateway-timeout-ms': '1500' }
   const body = draw('gpt-image-2', { size: '1024x1024', quality: 'low', provider: { only: ['openai'] } })
   const late = await gateway.fetch('/v1/images', { key: account.live, body, headers })
   const { error } = await answerOf(late)
