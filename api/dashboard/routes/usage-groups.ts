@@ -178,7 +178,7 @@ function otherOf(
 }
 
 /** Percentiles of a difference. */
-const unknown = { p50Ms: null, p95Ms: null }
+const noPercentiles = { p50Ms: null, p95Ms: null }
 
 function subtractUsage(whole: UsageSum, part: UsageSum): UsageSum {
   const outcomes = { ...whole.outcomes }
@@ -186,8 +186,8 @@ function subtractUsage(whole: UsageSum, part: UsageSum): UsageSum {
   return {
     start: null,
     groups: [],
-    latency: unknown,
-    firstToken: unknown,
+    latency: noPercentiles,
+    firstToken: noPercentiles,
     outcomes,
     requests: whole.requests - part.requests,
     costNano: whole.costNano - part.costNano,
