@@ -146,7 +146,7 @@ for (const generation of generationNames) {
     const result = ai.streamText({ model, prompt, abortSignal: abort.signal, maxRetries: 0, onError: () => {} })
     for await (const _piece of result.textStream) abort.abort()
     let aborted = false
-    for (let looks = 0; looks < 100 && !aborted; looks++) {
+    for (let looks = 0; looks < 1_200 && !aborted; looks++) {
       aborted = (await requestsTo('openai', prompt))[0]!.aborted
       await sleep(50)
     }

@@ -119,7 +119,7 @@ for (const major of ['openai 6', 'openai 7'] as Major[])
   })
 
 async function finished(videos: OpenAi7['videos'], id: string): Promise<OpenAi7.Video> {
-  for (let looks = 0; looks < 200; looks++) {
+  for (let looks = 0; looks < 1_200; looks++) {
     const video = await videos.retrieve(id)
     if (video.status === 'completed' || video.status === 'failed') return video
     await sleep(100)

@@ -139,7 +139,7 @@ async function abort(major: Major): Promise<void> {
   const question = `upstream:hang ${marker()}`
   const stream = await clientOf(major, liveKey).chat.completions.create({ ...saying(question), stream: true })
   for await (const _chunk of stream) break
-  for (let looks = 0; looks < 100; looks++) {
+  for (let looks = 0; looks < 1_200; looks++) {
     const [request] = await requestsTo('openai', question)
     if (request!.aborted) return
     await sleep(50)

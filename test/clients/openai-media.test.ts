@@ -105,7 +105,7 @@ function deleteFile({ files }: OpenAi7, id: string): Promise<unknown> {
 }
 
 async function completed(client: OpenAi7, id: string): Promise<OpenAi7.Batches.Batch> {
-  for (let looks = 0; looks < 100; looks++) {
+  for (let looks = 0; looks < 600; looks++) {
     const batch = await client.batches.retrieve(id)
     if (batch.status === 'completed') return batch
     if (['failed', 'expired', 'cancelled'].includes(batch.status)) throw new Error(JSON.stringify(batch))

@@ -32,7 +32,7 @@ test.serial('the webhook of a video job is verified by every package, and a chan
   })
   const job = (await submitted.json()) as { id: string }
   t.is(submitted.status, 202)
-  for (let looks = 0; looks < 400 && receiver.received.length === 0; looks++) await sleep(50)
+  for (let looks = 0; looks < 1_200 && receiver.received.length === 0; looks++) await sleep(50)
   const delivery = receiver.last()
   const other = `whsec_${Buffer.alloc(24).toString('base64')}`
   const changed = { ...delivery, body: delivery.body.replace('completed', 'failed') }

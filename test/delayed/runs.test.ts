@@ -15,7 +15,7 @@ import { use } from '../support/use.ts'
 import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
 
 /** One job at a time, and a run gives up at once when its provider fails. */
-const env = { WORKER_CONCURRENCY: '1', UPSTREAM_MAX_ATTEMPTS: '1', UPSTREAM_READ_ON_MS: '300' }
+const env = { WORKER_CONCURRENCY: '1', UPSTREAM_MAX_ATTEMPTS: '1', UPSTREAM_READ_ON_MS: '2000' }
 let workers: Workers
 let account: Account
 
@@ -207,8 +207,8 @@ test.serial('cancelled while running: read on for, and charged as its provider c
   const job = await submitDelayed(world, account.live)
   await eventually(() => world.upstream.requests.length === 1, 'it is asked')
   t.like(await answerOf(await cancel(job.id)), { status: 'cancelled', result: null, cost_usd: null })
-  await answersError(t, await cancel(job.id), 'not_cancellable')
   slow.go()
+  await answersError(t, await cancel(job.id), 'not_cancellable')
   const done = await settledJob(job.id)
   t.like(done, { status: 'cancelled', result: null })
   const { promptTokens, completionTokens, estimated } = await world.gateway.services.db.generation.findFirstOrThrow({

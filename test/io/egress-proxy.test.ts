@@ -92,7 +92,8 @@ test.serial(
     t.teardown(() => hanging.close())
     const refused = proxy.url.replace(password, 'wrong-password-42')
     for (const url of [refused, 'http://team:wrong-password-42@127.0.0.1:9', hanging.url]) {
-      const { client, ask } = await behind(t, { OPENAI_PROXY: url, UPSTREAM_CONNECT_TIMEOUT_MS: '300' })
+      const connectTimeoutMs = url === hanging.url ? '1000' : '10000'
+      const { client, ask } = await behind(t, { OPENAI_PROXY: url, UPSTREAM_CONNECT_TIMEOUT_MS: connectTimeoutMs })
       const error = await t.throwsAsync(ask(), { instanceOf: OpenAI.APIError }, url)
       t.is(error.status, url === hanging.url ? 504 : 502, url)
       t.false(JSON.stringify(error.error).includes('wrong-password'), url)

@@ -52,6 +52,12 @@ async function book(org: string, fields: object = {}): Promise<string> {
   const common = { id, at: now(), org, key: 'key_none', month: '2026-11', requestId: newId('req'), cost: 0 }
   const event = usageEventOf({ ...common, ...fields })
   await gateway.services.rawPool.transaction(run => bookUsage(run, [event], now()))
+  await eventually(async () => {
+    const [row] = await gateway.services.db.$queryRaw<{ past: boolean }[]>`
+      SELECT written_xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS past
+      FROM generations WHERE id = ${id}`
+    return row!.past
+  }, 'older transactions of other databases, which hold it back, are over')
   return id
 }
 
@@ -113,7 +119,11 @@ for (const format of ['protobuf', 'json'] as const)
       ...{ kind: 'messages', model: 'claude-opus', provider: 'bedrock', status: 500, errorCode: 'internal_error' },
       ...{ durationMs: 1_500, metadata: { team: 'blue' }, parameters: { temperature: 0.5 }, session: 'sess-1' },
     })
-    await deliverUntil(() => collector.spans.length === 2 && collector.logs.length >= 2, 'everything is delivered')
+    const isAllDelivered = () =>
+      collector.spans.length === 2 &&
+      collector.logs.some(({ event }) => event === 'gen_ai.client.inference.operation.details') &&
+      collector.logs.some(({ attributes }) => attributes['headgate.audit.action'] === 'log_export.created')
+    await deliverUntil(isAllDelivered, 'everything is delivered')
     const spans = new Map(collector.spans.map(span => [span.attributes['headgate.generation.id'], span]))
     const chat = spans.get(id)!
     t.is(chat.name, 'chat gpt-5')

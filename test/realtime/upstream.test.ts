@@ -36,8 +36,8 @@ test.before(async () => {
     OPENAI_API_KEY: secrets.join(','),
     XAI_API_KEY: providerSecret,
     XAI_BASE_URL: `${broken.url}/v1`,
-    UPSTREAM_CONNECT_TIMEOUT_MS: '200',
-    UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '400',
+    UPSTREAM_CONNECT_TIMEOUT_MS: '500',
+    UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '1500',
     UPSTREAM_MAX_PAUSE_MS: '10',
   }
   world = await startRealtime({ env })

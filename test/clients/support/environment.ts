@@ -60,7 +60,7 @@ export async function createKey(policy: object): Promise<string> {
   return key
 }
 
-const bookedWithinMs = 10_000
+const bookedWithinMs = 60_000
 const pollMs = 50
 
 /** What a key has spent this month, in USD, as soon as it is at least this much or does not become it in time. */

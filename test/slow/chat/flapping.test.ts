@@ -34,8 +34,8 @@ const world = use(
   test,
   () =>
     startFaultWorld(models, {
-      UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '1500',
-      UPSTREAM_TOTAL_TIMEOUT_MS: '1500',
+      UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '4000',
+      UPSTREAM_TOTAL_TIMEOUT_MS: '4000',
     }),
   (it, t) => it.close(t),
 )

@@ -70,11 +70,12 @@ test.serial('an admin logs a key’s requests, views one, replays it and opens i
   await page.getByRole('button', { name: 'Send again' }).click()
   await page.getByText('The request was sent again').waitFor()
   await eventually(async () => (await db.requestContent.count()) === 2, 'the replay is logged as well')
+  const { id: replay } = await db.requestContent.findFirstOrThrow({ where: { id: { not: id } } })
+  await eventually(async () => (await db.generation.count({ where: { id: replay } })) === 1, 'it is booked')
 
   await page.getByRole('button', { name: 'Open in playground' }).click()
   const message = page.getByRole('textbox', { name: 'Message' })
-  await message.waitFor()
-  t.is(await message.inputValue(), 'Tell me about herons')
+  await eventually(async () => (await message.inputValue()) === 'Tell me about herons', 'the question is there')
   t.is(await page.getByRole('textbox', { name: 'System' }).inputValue(), 'Be brief.')
 
   await page.goto(addressOf(`requests/${id}`))

@@ -54,8 +54,9 @@ const groups = (page: Page) => page.getByRole('table', { name: 'Usage by group' 
 async function columnOf(page: Page, header: string): Promise<string[]> {
   const headers = await groups(page).getByRole('columnheader').allInnerTexts()
   const at = headers.findIndex(text => text.replace(/ [↑↓]$/, '') === header)
-  const rows = await groups(page).locator('tbody').getByRole('row').all()
-  return Promise.all(rows.map(row => row.locator('th, td').nth(at).innerText()))
+  return groups(page)
+    .locator(`tbody tr > :nth-child(${at + 1})`)
+    .allInnerTexts()
 }
 const numbersOf = async (page: Page, header: string) =>
   (await columnOf(page, header)).map(text => Number(text.replace(/[$,]/g, '')))
@@ -98,6 +99,7 @@ test.serial(
     await groups(page)
       .getByRole('columnheader', { name: /^Model/ })
       .waitFor()
+    await groups(page).getByText('Web app').first().waitFor({ state: 'detached' })
     await eventually(
       async () => (await numbersOf(page, 'Requests')).reduce((all, one) => all + one, 0) === sum,
       'the models have the same requests',

@@ -235,6 +235,7 @@ test.serial('operator: what fails at a customer, why, with which key, and what w
   await standOn(home.replace('/dashboard', ''), operator)
   await click(tab('Requests'))
   await click(main().getByRole('button', { name: 'Errors, last 24 hours' }))
+  await main().getByRole('group', { name: 'Active filters' }).waitFor()
   const found = link(/^Chat request of/)
   await found.first().waitFor()
   t.is(new URL(page.url()).search, '?status=error&span=24h')

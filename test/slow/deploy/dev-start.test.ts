@@ -90,7 +90,7 @@ test.serial('stopped while PostgreSQL is being initialised: at once, and nothing
   t.is(await dev.ended, 0)
   t.regex(dev.output(), /^headgate: starting in [^\n]+; the first start takes about a minute\n(headgate: [^\n]+ …\n)+$/)
   t.false(existsSync(join(dataDir, 'postgres')), 'it did not wait for the end')
-  await eventually(async () => (await leftBehind()).length === 0, 'what it started has ended', 5_000)
+  await eventually(async () => (await leftBehind()).length === 0, 'what it started has ended')
 })
 
 test('an address is one that can be asked', t => {

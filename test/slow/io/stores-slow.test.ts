@@ -35,7 +35,7 @@ test.after.always(async () => {
 test('queued: by a process that opened its queues while Redis was frozen', async t => {
   const server = await privateRedis()
   t.teardown(server.stop)
-  const timeoutMs = 100
+  const timeoutMs = 2_000
   const redis = openRequestRedis({ redisUrl: server.url, redisTlsVerify: true }, timeoutMs)
   redis.on('error', () => {})
   await waitUntilReady(redis, 10_000)
