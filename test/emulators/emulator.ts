@@ -67,7 +67,11 @@ export class Emulator {
       })
     })
     const parts: Buffer[] = []
-    for await (const part of request) parts.push(part as Buffer)
+    try {
+      for await (const part of request) parts.push(part as Buffer)
+    } catch {
+      return // It was given up while it was sent.
+    }
     const raw = Buffer.concat(parts)
     const url = new URL(request.url ?? '/', 'http://emulator')
     const recorded: Recorded = {

@@ -58,6 +58,7 @@ async function world(t: ExecutionContext) {
       interval_s: 1,
       ...settings,
     }
+    await untilPast()
     const answer = await call<Created>('POST', '', body)
     t.is(answer.status, 201, JSON.stringify(answer.body))
     t.teardown(() => gateway.services.db.logExport.deleteMany({ where: { id: answer.body.data.id } }))
@@ -83,16 +84,21 @@ async function book(organisationId: string, count = 1, fields: object = {}, held
     await held
   })
   const ids = events.map(({ id }) => id)
-  if (held === null) await eventually(() => isPast(ids), 'older transactions are over')
+  if (held === null) await untilPast()
   return ids
 }
 
-/** Whether every transaction that is as old as those of the requests is over. */
-async function isPast(ids: string[]): Promise<boolean> {
-  const [row] = await gateway.services.db.$queryRaw<{ past: boolean }[]>`
-    SELECT bool_and(written_xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint) AS past
-    FROM generations WHERE id = ANY(${ids})`
-  return row!.past
+/**
+ * Waits until every transaction that is as old as those of the rows is over, also of other databases of the server: an export begins
+ * at the oldest, and delivers nothing that is later.
+ */
+async function untilPast(): Promise<void> {
+  await eventually(async () => {
+    const [row] = await gateway.services.db.$queryRaw<{ past: boolean }[]>`
+      SELECT coalesce(max(xid), 0) < pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS past FROM (
+        SELECT max(written_xid) AS xid FROM generations UNION ALL SELECT max(written_xid) FROM audit_events) written`
+    return row!.past
+  }, 'older transactions are over')
 }
 
 /** Gives exports their turns until something is true. */

@@ -44,6 +44,8 @@ const cancelledShare = 0.15
 const thinkMs = 150
 const requestTimeoutMs = 60_000
 const submitAgainMs = 1_000
+/** The pause doubles so often, as in clients of real programs. */
+const maxDoublings = 3
 /** A submission without an answer is given up after this. */
 const submitWithinMs = 120_000
 
@@ -156,7 +158,8 @@ export class Load {
     const submitted = { ...body, webhook_url: this.#hookUrl, metadata: { mark } }
     const startedMs = Date.now()
     while (submission.id === null && Date.now() - startedMs < submitWithinMs) {
-      if (submission.answers.length > 0) await sleep(submitAgainMs)
+      const again = submission.answers.length
+      if (again > 0) await sleep(submitAgainMs * 2 ** Math.min(again - 1, maxDoublings))
       try {
         const signal = AbortSignal.timeout(this.#answerWithinMs)
         const headers = { 'idempotency-key': mark }

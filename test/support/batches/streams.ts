@@ -28,7 +28,11 @@ export async function startStreamingProvider(
     pipeline(Readable.from(results(), { objectMode: false }), response).catch(() => {})
   }
   const server = http.createServer(async (request, response) => {
-    for await (const part of request) receivedBytes += part.length
+    try {
+      for await (const part of request) receivedBytes += part.length
+    } catch {
+      return // It was given up while it was sent.
+    }
     if (/content|results/.test(request.url!)) return send(response.writeHead(200))
     response.writeHead(200, { 'content-type': 'application/json' })
     response.end(JSON.stringify(overBatch(`http://${request.headers.host}`)))
