@@ -14,6 +14,7 @@ import {
   readNotifications,
 } from '../shared/alerts/operator-notifications.ts'
 import type { OperatorNotifications } from '../shared/generated/prisma/client.ts'
+import { isSuccess } from '../shared/io/http.ts'
 import { isRefusedRecipient } from '../shared/io/mail.ts'
 import { PinnedPools } from '../shared/io/pinned-pools.ts'
 import { assertPublicUrl } from '../shared/io/safe-url.ts'
@@ -122,7 +123,7 @@ async function post(
   const target = await assertPublicUrl(request.url, urlPolicy).catch(failedReply)
   const reply = 'error' in target ? target : await postWebhook(request, target, pools, { timeoutMs, passedMs: 0 })
   const { status, error } = reply
-  if (status !== null && status >= 200 && status < 300) return { state: 'delivered' }
+  if (status !== null && isSuccess(status)) return { state: 'delivered' }
   return { state: 'failed', error: error ?? `HTTP ${status}`, isFinal: status === 410 }
 }
 

@@ -14,6 +14,7 @@ import { type Context, type Endpoint, endpoint } from '../endpoint.ts'
 import { page } from '../schemas/core.ts'
 import { delayedJob } from '../schemas/delayed.ts'
 import { generationHeaders } from '../schemas/headers.ts'
+import { admissionErrors } from './model-errors.ts'
 import { paging, readPage } from './paging.ts'
 import { parseWait, preferHeader, waitForJob } from './wait.ts'
 
@@ -42,12 +43,7 @@ const submit = endpoint({
     'context_length_exceeded',
     'url_not_allowed',
     'unsupported_capability',
-    'insufficient_credits',
-    'monthly_spend_cap_reached',
-    'model_not_allowed',
-    'no_own_key',
-    'own_key_refused',
-    'model_not_found',
+    ...admissionErrors,
     'quota_exceeded',
     'no_provider_available',
   ],

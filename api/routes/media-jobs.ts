@@ -18,6 +18,7 @@ import { page } from '../schemas/core.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { deletedJob, jobAnswer, meshAnswer } from '../schemas/jobs.ts'
 import { mediaTexts } from '../schemas/media-texts.ts'
+import { admissionErrors } from './model-errors.ts'
 import { modelList } from './model-list.ts'
 import { paging, readPage } from './paging.ts'
 import { timeoutHeader } from './request-headers.ts'
@@ -28,12 +29,7 @@ const submitErrors = [
   'url_not_allowed',
   'unsupported_capability',
   'file_too_large',
-  'insufficient_credits',
-  'monthly_spend_cap_reached',
-  'model_not_allowed',
-  'no_own_key',
-  'own_key_refused',
-  'model_not_found',
+  ...admissionErrors,
   'quota_exceeded',
   'no_provider_available',
 ] as const

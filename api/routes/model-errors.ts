@@ -1,13 +1,18 @@
-/** The errors of every route that uses a model. */
-export const modelErrors = [
-  'unsupported_capability',
-  'guardrail_blocked',
+/** What refuses work before a model gets it: money, the allowlist, own keys, the model's name. */
+export const admissionErrors = [
   'insufficient_credits',
   'monthly_spend_cap_reached',
   'model_not_allowed',
   'no_own_key',
   'own_key_refused',
   'model_not_found',
+] as const
+
+/** The errors of every route that uses a model. */
+export const modelErrors = [
+  'unsupported_capability',
+  'guardrail_blocked',
+  ...admissionErrors,
   'upstream_error',
   'upstream_invalid_response',
   'no_provider_available',

@@ -5,8 +5,14 @@ import { ShutdownError } from '../base/shutdown.ts'
 import { canReason } from '../catalog/traits.ts'
 import { ClientGone } from '../engine/failures.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
-import type { DisconnectedCalls, Exchange, ResponseHeaders, ResponseSink, TransportFault } from '../io/http.ts'
-import { isSuccess } from '../io/http.ts'
+import {
+  type DisconnectedCalls,
+  type Exchange,
+  isSuccess,
+  type ResponseHeaders,
+  type ResponseSink,
+  type TransportFault,
+} from '../io/http.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Call, DirectAdapter, Protocol, Target, UpstreamRequest } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'

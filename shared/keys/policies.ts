@@ -217,7 +217,7 @@ export class Policies {
     const { tag } = this.#shards.of(organisationId)
     // A set, so that each of two concurrent changes removes only its own tombstone.
     const tombstoneOf = (hash: string) => `${tag}keytombstone:${hash}`
-    await this.#renewGenerations({ tag, hashes }, (step, hash) =>
+    await this.#renewReadTokens({ tag, hashes }, (step, hash) =>
       step.sadd(tombstoneOf(hash), token).expire(tombstoneOf(hash), tombstoneSeconds),
     ).catch(error => {
       throw storeUnavailable(error)
@@ -227,7 +227,7 @@ export class Policies {
     const all = [...new Set([...hashes, ...changed(result)])]
     for (const hash of all) this.#cache.delete(hash)
     const step = (transaction: RedisTransaction, hash: string) => transaction.srem(tombstoneOf(hash), token)
-    await this.#renewGenerations({ tag, hashes: all }, step).catch(() => {})
+    await this.#renewReadTokens({ tag, hashes: all }, step).catch(() => {})
     return result
   }
 
@@ -239,14 +239,14 @@ export class Policies {
     const { tag } = this.#shards.of(organisationId)
     const result = await commit()
     for (const hash of result.hashes) this.#cache.delete(hash)
-    await this.#renewGenerations({ tag, hashes: result.hashes }).catch(error => {
+    await this.#renewReadTokens({ tag, hashes: result.hashes }).catch(error => {
       throw storeUnavailable(error)
     })
     return result
   }
 
   /** Sets new read tokens and deletes the confirmed versions of keys, each with a further `step` in one transaction. */
-  async #renewGenerations(
+  async #renewReadTokens(
     { tag, hashes }: { tag: string; hashes: readonly string[] },
     step: (transaction: RedisTransaction, hash: string) => RedisTransaction = transaction => transaction,
   ): Promise<void> {
@@ -271,7 +271,7 @@ export class Policies {
   /** Reads the current policy from Postgres. `readToken` is the token from Redis, if the caller has one already. */
   async #read(hash: string, scope: Scope | null, readToken?: string): Promise<ResolvedKey> {
     try {
-      const current = readToken ?? (await this.#readToken(hash)) ?? '-'
+      const current = readToken ?? (await this.#fetchReadToken(hash)) ?? '-'
       return new ResolvedKey(await this.#readOnce(hash, current), current, scope)
     } catch (error) {
       throw error instanceof GatewayError ? error : storeUnavailable(error)
@@ -279,7 +279,7 @@ export class Policies {
   }
 
   /** The read token of a key is in the shard of its organisation. Throws 401 for an unknown or replaced secret. */
-  async #readToken(hash: string): Promise<string | null> {
+  async #fetchReadToken(hash: string): Promise<string | null> {
     const { all } = this.#shards
     const { tag } = all.length === 1 ? all[0]! : this.#shards.of(await this.#findOrganisation(hash))
     return this.#redis.get(`${tag}keygeneration:${hash}`)

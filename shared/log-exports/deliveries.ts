@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { dayMs, elapsedMs } from '../base/time.ts'
 import type { LogExport, LogExportCursor } from '../generated/prisma/client.ts'
+import { isSuccess } from '../io/http.ts'
 import { PinnedPools } from '../io/pinned-pools.ts'
 import type { Reply } from '../webhooks/post.ts'
 import { retryAfterMs } from '../webhooks/schedule.ts'
@@ -207,7 +208,7 @@ export class LogExportDeliveries {
     const { db, clock, metrics, log } = this.#services
     const now = new Date(clock.now())
     const { stream, attempts, maxRows } = cursor
-    if (reply.status !== null && reply.status >= 200 && reply.status < 300) {
+    if (reply.status !== null && isSuccess(reply.status)) {
       metrics?.recordExport(stream, 'delivered', rows.length)
       const data = {
         ...{ position: end.position, rowId: end.id, endPosition: null, endRowId: null, batchAt: null },

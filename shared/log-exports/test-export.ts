@@ -1,5 +1,6 @@
 import { newId } from '../base/ids.ts'
 import type { LogExport } from '../generated/prisma/client.ts'
+import { isSuccess } from '../io/http.ts'
 import { PinnedPools } from '../io/pinned-pools.ts'
 import { type SendServices, sendTest } from './send.ts'
 
@@ -13,7 +14,7 @@ export async function testExport(services: SendServices, row: LogExport): Promis
   const pools = new PinnedPools(timeoutMs, services.urlPolicy.proxies)
   try {
     const { status, error, response } = await sendTest(services, row, newId('expc'), { pools, timeoutMs })
-    return { delivered: status !== null && status >= 200 && status < 300, status, error, response }
+    return { delivered: status !== null && isSuccess(status), status, error, response }
   } finally {
     await pools.close()
   }

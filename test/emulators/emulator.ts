@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 
 /** One request as the emulator received it; `aborted` settles when the caller went away before the answer was whole. */
@@ -66,13 +67,8 @@ export class Emulator {
         if (!response.writableFinished) resolve()
       })
     })
-    const parts: Buffer[] = []
-    try {
-      for await (const part of request) parts.push(part as Buffer)
-    } catch {
-      return // It was given up while it was sent.
-    }
-    const raw = Buffer.concat(parts)
+    const raw = await buffer(request).catch(() => null)
+    if (!raw) return // It was given up while it was sent.
     const url = new URL(request.url ?? '/', 'http://emulator')
     const recorded: Recorded = {
       method: request.method ?? '',

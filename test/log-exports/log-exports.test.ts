@@ -17,7 +17,7 @@ import { bookUsage } from '../../shared/wallet/booking.ts'
 import { provisioningKey } from '../support/api/edge.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
 import { eventually } from '../support/gateway.ts'
-import { Destination, linesOf } from '../support/log-exports/destination.ts'
+import { Destination, linesOf, untilDeliverable } from '../support/log-exports/destination.ts'
 import { inherited } from '../support/stack.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
 import { use, useGateway, useStores } from '../support/use.ts'
@@ -58,7 +58,7 @@ async function world(t: ExecutionContext) {
       interval_s: 1,
       ...settings,
     }
-    await untilPast()
+    await untilDeliverable(gateway)
     const answer = await call<Created>('POST', '', body)
     t.is(answer.status, 201, JSON.stringify(answer.body))
     t.teardown(() => gateway.services.db.logExport.deleteMany({ where: { id: answer.body.data.id } }))
@@ -84,21 +84,8 @@ async function book(organisationId: string, count = 1, fields: object = {}, held
     await held
   })
   const ids = events.map(({ id }) => id)
-  if (held === null) await untilPast()
+  if (held === null) await untilDeliverable(gateway)
   return ids
-}
-
-/**
- * Waits until every transaction that is as old as those of the rows is over, also of other databases of the server: an export begins
- * at the oldest, and delivers nothing that is later.
- */
-async function untilPast(): Promise<void> {
-  await eventually(async () => {
-    const [row] = await gateway.services.db.$queryRaw<{ past: boolean }[]>`
-      SELECT coalesce(max(xid), 0) < pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS past FROM (
-        SELECT max(written_xid) AS xid FROM generations UNION ALL SELECT max(written_xid) FROM audit_events) written`
-    return row!.past
-  }, 'older transactions are over')
 }
 
 /** Gives exports their turns until something is true. */

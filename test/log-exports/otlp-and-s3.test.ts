@@ -13,7 +13,7 @@ import { bookUsage } from '../../shared/wallet/booking.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
 import { eventually } from '../support/gateway.ts'
 import { startS3 } from '../support/io/s3.ts'
-import { Destination, linesOf } from '../support/log-exports/destination.ts'
+import { Destination, linesOf, untilDeliverable } from '../support/log-exports/destination.ts'
 import { test } from '../support/test.ts'
 import { Collector } from '../support/traces/collector.ts'
 import { use, useGateway } from '../support/use.ts'
@@ -52,12 +52,7 @@ async function book(org: string, fields: object = {}): Promise<string> {
   const common = { id, at: now(), org, key: 'key_none', month: '2026-11', requestId: newId('req'), cost: 0 }
   const event = usageEventOf({ ...common, ...fields })
   await gateway.services.rawPool.transaction(run => bookUsage(run, [event], now()))
-  await eventually(async () => {
-    const [row] = await gateway.services.db.$queryRaw<{ past: boolean }[]>`
-      SELECT written_xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS past
-      FROM generations WHERE id = ${id}`
-    return row!.past
-  }, 'older transactions of other databases, which hold it back, are over')
+  await untilDeliverable(gateway)
   return id
 }
 

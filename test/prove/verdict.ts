@@ -134,9 +134,9 @@ async function submissionBreaches(
   const interruptedMs = workers.flatMap(({ killedMs, frozenMs, links }) => {
     return [...killedMs, ...frozenMs, ...[...links.values()].flatMap(({ resetMs }) => resetMs)]
   })
-  const unclear = jobs.filter(({ status, error, createdAt, completedAt }) => {
+  const unclear = jobs.filter(({ status, error, costNano, createdAt, completedAt }) => {
     const [fromMs, toMs] = [createdAt.getTime(), completedAt?.getTime() ?? 0]
-    const isUnclear = status === 'failed' && unclearStart.test((error as { message: string }).message)
+    const isUnclear = status === 'failed' && !costNano && unclearStart.test((error as { message: string }).message)
     return isUnclear && interruptedMs.some(atMs => atMs >= fromMs && atMs <= toMs)
   })
   const unclearIds = new Set(unclear.map(({ id }) => id))
@@ -272,12 +272,10 @@ export async function findLeftovers(world: World, atStart: readonly ProcessFigur
   const keys = new Set(rows.map(({ storageKey }) => storageKey))
   const stored = await readdir(storage, { recursive: true, withFileTypes: true })
   const objects = stored.filter(it => it.isFile()).map(it => relative(storage, join(it.parentPath, it.name)))
-  const unfinished = objects.filter(object => object.startsWith('.unfinished/'))
-  const kills = [...webs, ...workers].flatMap(({ killedMs }) => killedMs).length
-  if (unfinished.length > 0 && kills === 0)
-    breaches.push(`${unfinished.length} unfinished writes, though none was killed`)
+  const wasKilled = [...webs, ...workers].some(({ killedMs }) => killedMs.length > 0)
+  const isHalfWritten = (object: string) => wasKilled && object.startsWith('.unfinished/')
   for (const object of objects)
-    if (!keys.has(object) && !unfinished.includes(object)) breaches.push(`an object without a row: ${object}`)
+    if (!keys.has(object) && !isHalfWritten(object)) breaches.push(`an object without a row: ${object}`)
   const present = new Set(objects)
   const now = new Date()
   for (const { id, storageKey, expiresAt, purpose, bytes } of rows)

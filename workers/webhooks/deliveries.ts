@@ -6,6 +6,7 @@ import { elapsedMs, type MonotonicMs } from '../../shared/base/time.ts'
 import { presentBatch } from '../../shared/batches/present.ts'
 import { presentDelayed } from '../../shared/delayed/present.ts'
 import type { Batch, Job } from '../../shared/generated/prisma/client.ts'
+import { isSuccess } from '../../shared/io/http.ts'
 import { PinnedPools } from '../../shared/io/pinned-pools.ts'
 import { assertPublicUrl, type CheckedUrl, type Resolver, type UrlPolicy } from '../../shared/io/safe-url.ts'
 import type { JobServices } from '../../shared/jobs/job-services.ts'
@@ -260,7 +261,7 @@ function decideNext(
   attempts: number,
   nowMs: number,
 ): { outcome: AttemptResult['outcome']; delayMs: number } {
-  if (status !== null && status >= 200 && status < 300) return { outcome: 'delivered', delayMs: 0 }
+  if (status !== null && isSuccess(status)) return { outcome: 'delivered', delayMs: 0 }
   const delayMs =
     status === 410 ? null : nextPauseMs(attempts, retryAfter === null ? 0 : retryAfterMs(retryAfter, nowMs))
   return delayMs === null ? { outcome: 'failed', delayMs: 0 } : { outcome: 'pending', delayMs }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { sumUsage, type UsageSum } from '../../../shared/wallet/usage-query.ts'
+import { type Percentiles, sumUsage, type UsageSum } from '../../../shared/wallet/usage-query.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentSums } from '../../routes/usage.ts'
 import { runSearch } from '../queries/run-search.ts'
@@ -53,14 +53,14 @@ export function presentPeriods({ from, to, times, stepMs }: Span, environment: U
   }
 }
 
-const none = { p50Ms: null, p95Ms: null }
+export const noPercentiles: Percentiles = { p50Ms: null, p95Ms: null }
 /** The sum of no requests. */
 export const zeroUsage: UsageSum = {
   start: null,
   groups: [],
   requests: 0,
-  latency: none,
-  firstToken: none,
+  latency: noPercentiles,
+  firstToken: noPercentiles,
   costNano: 0n,
   providerCostNano: 0n,
   knownCostNano: 0n,

@@ -15,7 +15,7 @@ import { readUsageFilter, sourceOf, usageBound, usageFields } from '../queries/u
 import { namesOf } from '../queries/usage-names.ts'
 import { daysOf, exportName } from '../row-export.ts'
 import type { UsageBefore, UsageGroups, UsageRest, UsageRow } from '../wire/usage.ts'
-import { presentPeriods, zeroUsage } from './activity.ts'
+import { noPercentiles, presentPeriods, zeroUsage } from './activity.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { permission: 'view_money' } } as const
@@ -177,9 +177,7 @@ function otherOf(
   return { ...presentSums(rest), before: earlier }
 }
 
-/** Percentiles of a difference. */
-const noPercentiles = { p50Ms: null, p95Ms: null }
-
+/** Percentiles of a difference are unknown. */
 function subtractUsage(whole: UsageSum, part: UsageSum): UsageSum {
   const outcomes = { ...whole.outcomes }
   for (const name of Object.keys(outcomes) as (keyof typeof outcomes)[]) outcomes[name] -= part.outcomes[name]

@@ -10,7 +10,7 @@ import { groupIncidents } from '../../../shared/alerts/incident-groups.ts'
 import { reconcileIncidents } from '../../../shared/alerts/incidents.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import { fill } from '../../support/dashboard/fixtures.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { rulesOfColors, startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
@@ -283,7 +283,7 @@ test.serial(
       const excess = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
       t.is(excess, 0, `${path} is too wide`)
       // What a colour scheme can change; the rest is the same in both.
-      const scan = new AxeBuilder({ page }).withRules(['color-contrast', 'link-in-text-block'])
+      const scan = new AxeBuilder({ page }).withRules(rulesOfColors)
       t.deepEqual(await barriers(scan), [], path)
     }
     await everyPage({ colorScheme: 'dark', viewport: { width: 360, height: 740 } }, look, watch)

@@ -1,7 +1,7 @@
 // The documentation in a browser: accessible, searchable, complete without any other host.
 import { AxeBuilder } from '@axe-core/playwright'
 import type { Browser, Page } from 'playwright-core'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { rulesOfColors, startBrowser } from '../../support/io/chromium.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
@@ -30,8 +30,6 @@ async function seriousFindings(scan: AxeBuilder): Promise<string[]> {
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))
 }
-
-const rulesOfColors = ['color-contrast', 'link-in-text-block']
 
 /** Of a page in light colours everything, then in dark ones what depends on colours. */
 async function isAccessible(t: ExecutionContext, page: Page, path: string): Promise<void> {

@@ -3,6 +3,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { gunzipSync } from 'node:zlib'
+import { eventually, type Gateway } from '../gateway.ts'
 
 /** A batch as it arrived, decompressed. */
 export type ReceivedBatch = { path: string; headers: Record<string, string>; body: string }
@@ -70,4 +71,17 @@ export function linesOf({ body }: Pick<ReceivedBatch, 'body'>): Record<string, u
     .split('\n')
     .filter(Boolean)
     .map(line => JSON.parse(line) as Record<string, unknown>)
+}
+
+/**
+ * Waits until every transaction that is as old as those of the rows is over, also of other databases of the server: an export begins
+ * at the oldest, and delivers nothing that is later.
+ */
+export async function untilDeliverable({ services: { db } }: Gateway): Promise<void> {
+  await eventually(async () => {
+    const [row] = await db.$queryRaw<{ past: boolean }[]>`
+      SELECT coalesce(max(xid), 0) < pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS past FROM (
+        SELECT max(written_xid) AS xid FROM generations UNION ALL SELECT max(written_xid) FROM audit_events) written`
+    return row!.past
+  }, 'older transactions are over')
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { png } from './png.ts'
 import { sound } from './sounds.ts'
@@ -76,13 +77,9 @@ export class ScriptedUpstream {
   async #serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
     this.open++
     response.once('close', () => this.open--)
-    const parts: Buffer[] = []
-    try {
-      for await (const part of request) parts.push(part as Buffer)
-    } catch {
-      return // It was given up while it was sent.
-    }
-    const raw = Buffer.concat(parts).toString('latin1')
+    const body = await buffer(request).catch(() => null)
+    if (!body) return // It was given up while it was sent.
+    const raw = body.toString('latin1')
     const [, provider = '', path = ''] = /^\/(\w+)(\/.*)$/.exec(request.url!)!
     const name = /ask-\d+-/.exec(path + raw)![0]
     const script = this.scripts.get(name)!

@@ -1,5 +1,6 @@
 import { GatewayError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/is-object.ts'
+import { isSuccess } from '../../../io/http.ts'
 import type { DirectKind } from '../../../kinds/index.ts'
 import type { BatchAdapter, DirectAdapter, ProviderConnection, Source, Target } from '../../contract.ts'
 import { fittedChat } from '../../profile/fit-chat.ts'
@@ -162,7 +163,7 @@ function outcomeOf(line: unknown): BatchOutcome {
   const status = readOptionalNumber(line, 'response.status_code')
   if (status !== null) {
     const body = valueAt(line, 'response.body')
-    return status >= 200 && status <= 299 ? { json: body } : { error: failure(status, {}, JSON.stringify(body)) }
+    return isSuccess(status) ? { json: body } : { error: failure(status, {}, JSON.stringify(body)) }
   }
   const error = valueAt(line, 'error')
   const code = valueAt(error, 'code')
