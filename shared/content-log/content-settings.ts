@@ -10,6 +10,7 @@ import {
   type contentSetting,
   presentContentSetting,
 } from '../keys/content-logging.ts'
+import { lockAllKeys } from '../keys/lock-order.ts'
 import type { Policies } from '../keys/policies.ts'
 
 /** What an organisation says about the input and output of its keys. */
@@ -66,7 +67,7 @@ export async function updateContentSettings(
   }
   const { fields } = await policies.applyDefault(organisationId, () =>
     db.$transaction(async tx => {
-      await tx.$executeRaw`SELECT 1 FROM organisations WHERE id = ${organisationId} FOR UPDATE`
+      await lockAllKeys(tx, organisationId)
       const before = fieldsOf(await tx.organisation.findUnique({ where, select: columns }))
       const fields = fieldsOf(await tx.organisation.update({ where, data, select: columns }))
       const changes = changesBetween(before, fields)

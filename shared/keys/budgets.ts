@@ -6,6 +6,7 @@ import { type Clock, monthOf } from '../base/time.ts'
 import type { Budget } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
+import { lockAllKeys } from './lock-order.ts'
 import type { Policies } from './policies.ts'
 
 /** Monthly budgets of organisations and of members, whose keys they sum (docs/decisions/budgets.md). */
@@ -143,9 +144,9 @@ async function changeBudget(
   const keys = await db.apiKey.findMany({ where, select: { hash: true } })
   const hashesOf = (rows: readonly { hash: string }[]) => rows.map(({ hash }) => hash)
   const commit = async (tx: Connection) => {
-    // Keys that are created meanwhile wait for this lock, through their foreign key.
-    const found = await tx.$queryRaw<unknown[]>`SELECT 1 FROM organisations WHERE id = ${organisationId} FOR UPDATE`
-    if (found.length === 0) throw new GatewayError('not_found', `There is no organisation ${organisationId}.`)
+    await lockAllKeys(tx, organisationId)
+    if (!(await tx.organisation.findUnique({ where: { id: organisationId }, select: { id: true } })))
+      throw new GatewayError('not_found', `There is no organisation ${organisationId}.`)
     const before = await tx.budget.findUnique({ where: { organisationId_memberId: { organisationId, memberId } } })
     await change(tx, before)
     return tx.apiKey.updateManyAndReturn({ where, data: { version: { increment: 1 } }, select: { hash: true } })

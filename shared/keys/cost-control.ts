@@ -2,6 +2,7 @@ import type { Clock } from '../base/time.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 import { type Actor, audit, type Changes } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
+import { lockOneKey } from './lock-order.ts'
 import type { Policies } from './policies.ts'
 
 const actor: Actor = { kind: 'operator', id: null, name: 'cost control' }
@@ -24,6 +25,7 @@ export function blockKey<T>(
   const blocked = { disabled: true, blockedReason: 'excess', excessCountsFrom: new Date(clock.now()) }
   return policies.applyChange(key, () =>
     db.$transaction(async tx => {
+      await lockOneKey(tx, organisationId)
       const [row] = await tx.apiKey.updateManyAndReturn({ where, data: { ...blocked, version: { increment: 1 } } })
       if (!row) return null
       await audit(tx, { organisationId, actor, action: 'key.updated', target: row, changes })

@@ -14,6 +14,7 @@ import { type ContentColumns, presentContentSetting } from './content-logging.ts
 import { changeOfState } from './cost-control.ts'
 import { storedGuardrails } from './guardrails.ts'
 import type { KeyPolicy, keyPatch, newKey } from './key-requests.ts'
+import { lockOneKey } from './lock-order.ts'
 import { ownKeyModeOf } from './own-keys.ts'
 import type { Policies } from './policies.ts'
 import { organisationSuspended, policyRow, presentStatus } from './policy.ts'
@@ -264,6 +265,7 @@ export class Keys {
     const { id, organisationId: owner } = await this.#getUnrevoked(organisationId, hash)
     const where = { id, hash, revokedAt: null }
     const commit = async (tx: Connection) => {
+      await lockOneKey(tx, owner)
       // A row lock serialises concurrent patches, so that each audit event has only its own changes.
       await tx.$executeRaw`SELECT 1 FROM api_keys WHERE id = ${id} FOR UPDATE`
       const before = await tx.apiKey.findUniqueOrThrow({ where })
@@ -296,6 +298,7 @@ export class Keys {
     const { secret, ...stored } = given ?? newSecret(`svc_sk_${old.environment}_`)
     return this.#policies.applyChange(old, () =>
       this.#db.$transaction(async tx => {
+        await lockOneKey(tx, old.organisationId)
         const data = { ...stored, version: { increment: 1 } }
         const row = await tx.apiKey.update({ where: { id, hash, revokedAt: null }, data }).catch(throwNotFound)
         const validUntil = await retireSecret(tx, old, row.hash, { overlapHours, nowMs: this.#clock.now() })
@@ -316,6 +319,7 @@ export class Keys {
     const row = await this.get(organisationId, hash)
     const data = { revokedAt: new Date(this.#clock.now()), version: { increment: 1 } }
     const commit = async (tx: Connection) => {
+      await lockOneKey(tx, row.organisationId)
       const { count } = await tx.apiKey.updateMany({ where: { id: row.id, hash, revokedAt: null }, data })
       if (count === 1)
         await audit(tx, { organisationId: row.organisationId, actor, action: 'key.revoked', target: row })

@@ -2,6 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import { type Actor, audit } from '../io/audit.ts'
 import type { Database } from '../io/db.ts'
 import type { Keys } from './keys.ts'
+import { lockAllKeys } from './lock-order.ts'
 
 /** What happens to the keys of a removed member: only that member knows where their secrets are in use. */
 export const removedMemberKeyActions = ['revoke', 'hand_over'] as const
@@ -48,6 +49,7 @@ async function revokeUnlessRolled(keys: Keys, organisationId: string, hash: stri
 function handOver(db: Database, member: { organisationId: string; userId: string }, actor: Actor): Promise<number> {
   const { organisationId, userId } = member
   return db.$transaction(async tx => {
+    await lockAllKeys(tx, organisationId)
     const where = { organisationId, createdById: userId, revokedAt: null }
     const keys = await tx.apiKey.updateManyAndReturn({ where, data: { createdById: null } })
     for (const target of keys) await audit(tx, { organisationId, actor, action: 'key.handed_over', target })

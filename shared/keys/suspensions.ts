@@ -2,6 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
 import { type Actor, audit } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
+import { lockAllKeys } from './lock-order.ts'
 import type { Policies } from './policies.ts'
 
 type Stores = { db: Database; policies: Policies; clock: Clock }
@@ -25,8 +26,7 @@ export async function setSuspension(
 ): Promise<void> {
   const keys = await db.apiKey.findMany({ where: { organisationId, revokedAt: null }, select: { hash: true } })
   const commit = async (tx: Connection) => {
-    // Keys that are created meanwhile wait for this lock, through their foreign key.
-    await tx.$executeRaw`SELECT 1 FROM organisations WHERE id = ${organisationId} FOR UPDATE`
+    await lockAllKeys(tx, organisationId)
     const before = await tx.organisation.findUnique({ where: { id: organisationId } })
     if (!before) throw new GatewayError('not_found', `There is no organisation ${organisationId}.`)
     const suspendedAt = reason === null ? null : (before.suspendedAt ?? new Date(clock.now()))

@@ -9,6 +9,7 @@ import type { ProviderKey } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import type { Sealer } from '../io/sealer.ts'
+import { lockAllKeys } from '../keys/lock-order.ts'
 import { maxProviderKeys, ownKeyOf } from '../keys/own-keys.ts'
 import type { Policies } from '../keys/policies.ts'
 import { secretPlace, takesOwnKeys } from './own-accounts.ts'
@@ -260,7 +261,7 @@ export class ProviderKeys {
     const { db, policies } = this.#deps
     const { result } = await policies.applyDefault(organisationId, () =>
       db.$transaction(async tx => {
-        await tx.$executeRaw`SELECT 1 FROM organisations WHERE id = ${organisationId} FOR UPDATE`
+        await lockAllKeys(tx, organisationId)
         const result = await change(tx)
         const rows = await tx.$queryRaw<{ hash: string }[]>`
           UPDATE api_keys SET version = version + 1

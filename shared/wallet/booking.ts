@@ -18,7 +18,9 @@ export function bookUsage(run: RunSql, events: readonly UsageEvent[], nowMs: num
 /** Like `bookUsage`, for a JSON array of events from `storableJson`, with their organisations, sorted. */
 export async function bookUsageJson(run: RunSql, organisations: string[], json: string, nowMs: number): Promise<void> {
   await run(
-    Prisma.sql`SELECT 1 FROM wallets WHERE organisation_id = ANY(${organisations}) ORDER BY organisation_id FOR UPDATE`,
+    // Organisations too: keys are locked below (shared/keys/lock-order.ts).
+    Prisma.sql`SELECT 1 FROM wallets w JOIN organisations o ON o.id = w.organisation_id
+      WHERE w.organisation_id = ANY(${organisations}) ORDER BY w.organisation_id FOR UPDATE OF w FOR KEY SHARE OF o`,
   )
   await run(bookingSql(json, new Date(nowMs).toISOString()))
 }
