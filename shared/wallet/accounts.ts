@@ -5,6 +5,7 @@ import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
 import type { Redis } from '../io/redis.ts'
+import type { Shard } from '../io/redis-shards.ts'
 import { addHolds, listHolds } from './holds.ts'
 import { generationKey, type Scripts } from './scripts.ts'
 import { StoreGenerations } from './store-generations.ts'
@@ -29,12 +30,19 @@ export type Deposit = {
 const restoredMessage =
   'Redis and PostgreSQL are not of the same time: one was restored, emptied or lost writes. Wallets, spends and key versions are read from PostgreSQL again'
 
+/** What Redis lacks of an organisation: its wallet, and the month of a key and its budgets unless only the wallet is asked for. */
+type Load = { organisationId: string; keyId: string | undefined; month: string }
+type PendingLoad = Load & { resolve(): void; reject(error: unknown): void }
+const maxPerLoad = 256
+
 /** The wallets: Postgres has the posted balance, Redis the unposted charges and the reservations on top of it. */
 export class Accounts {
   readonly #db: Database
   readonly #redis: Redis
   readonly #scripts: Scripts
   readonly #clock: Clock
+  /** By the shard. */
+  readonly #pending: readonly PendingLoad[][]
   /** Tell whether what Redis has copied from Postgres still counts. */
   readonly generations: StoreGenerations
 
@@ -43,33 +51,66 @@ export class Accounts {
     this.#redis = options.redis
     this.#scripts = options.scripts
     this.#clock = options.clock
+    this.#pending = options.scripts.shards.all.map(() => [])
     const { db, scripts, log } = options
     const onRestored = () => log?.error(restoredMessage)
     this.generations = new StoreGenerations({ db, scripts, onRestored })
   }
 
   /**
-   * Loads an organisation (or a key's month) that is missing in Redis, or that counts no longer. The holds of its jobs in flight
-   * come first, so that no request is admitted on money that a job holds.
+   * Loads an organisation (or a key's month) that is missing in Redis, or that counts no longer. What is loaded in one turn of the
+   * event loop is read by the same statements, one of each kind per shard. Throws what the stores throw.
    */
-  async load(organisationId: string, keyId?: string, month = monthOf(this.#clock.now())): Promise<void> {
-    const since = await this.#validSince(organisationId)
-    for await (const jobs of listHolds(this.#db, organisationId)) await addHolds(this.#scripts, jobs)
-    await this.#redis.hset(this.#walletKey(organisationId), 'jobs', since)
-    await this.install(organisationId, keyId, month)
+  load(organisationId: string, keyId?: string, month = monthOf(this.#clock.now())): Promise<void> {
+    const shard = this.#scripts.shards.of(organisationId)
+    const pending = this.#pending[shard.index]!
+    return new Promise((resolve, reject) => {
+      pending.push({ organisationId, keyId, month, resolve, reject })
+      if (pending.length === 1) setImmediate(() => void this.#loadBatch(shard))
+    })
+  }
+
+  async #loadBatch(shard: Shard): Promise<void> {
+    const pending = this.#pending[shard.index]!
+    const batch = pending.splice(0, maxPerLoad)
+    if (pending.length > 0) setImmediate(() => void this.#loadBatch(shard))
+    try {
+      await this.#loadAll(shard, batch)
+      for (const { resolve } of batch) resolve()
+    } catch (error) {
+      for (const { reject } of batch) reject(error)
+    }
+  }
+
+  /** The holds of the organisations' jobs in flight come first, so that no request is admitted on money that a job holds. */
+  async #loadAll(shard: Shard, loads: readonly Load[]): Promise<void> {
+    const organisationIds = [...new Set(loads.map(({ organisationId }) => organisationId))]
+    const since = await this.#validSince(shard)
+    for await (const jobs of listHolds(this.#db, organisationIds)) await addHolds(this.#scripts, jobs)
+    const pipeline = this.#redis.pipeline()
+    for (const id of organisationIds) pipeline.hset(this.#walletKey(id), 'jobs', since)
+    for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error
+    await this.#installAll(shard, organisationIds, loads)
   }
 
   /** Copies an organisation's balance (and the month of a key and its budgets) from Postgres to Redis, unless Redis has that version or a newer one. */
-  async install(organisationId: string, keyId?: string, month = monthOf(this.#clock.now())): Promise<void> {
-    const wallets = await walletFigures(this.#db, [organisationId], this.#clock.now())
-    const spends = keyId ? await spendFigures(this.#db, [{ account: keyId, month }]) : []
-    await this.#scripts.post({ events: [], wallets, spends }, this.#scripts.shards.of(organisationId))
+  install(organisationId: string, keyId?: string, month = monthOf(this.#clock.now())): Promise<void> {
+    const shard = this.#scripts.shards.of(organisationId)
+    return this.#installAll(shard, [organisationId], [{ organisationId, keyId, month }])
+  }
+
+  async #installAll(shard: Shard, organisationIds: readonly string[], loads: readonly Load[]): Promise<void> {
+    const months = loads.flatMap(({ keyId, month }) => (keyId === undefined ? [] : [{ account: keyId, month }]))
+    const distinct = [...new Map(months.map(one => [`${one.account} ${one.month}`, one])).values()]
+    const wallets = await walletFigures(this.#db, organisationIds, this.#clock.now())
+    const spends = await spendFigures(this.#db, distinct)
+    await this.#scripts.post({ events: [], wallets, spends }, shard)
   }
 
   /** The wallet in the terms of `GET /v1/balance`: balance = available + reserved + held. */
   async view(organisationId: string): Promise<WalletView> {
     let [posted, unposted, reserved, holds, since] = await this.#figures(organisationId)
-    if (posted == null || (since ?? '1') !== (await this.#validSince(organisationId))) {
+    if (posted == null || (since ?? '1') !== (await this.#validSince(this.#scripts.shards.of(organisationId)))) {
       await this.load(organisationId)
       ;[posted, unposted, reserved, holds] = await this.#figures(organisationId)
     }
@@ -120,9 +161,8 @@ export class Accounts {
     return this.#redis.hmget(this.#walletKey(organisationId), 'posted', 'unposted', 'reserved', 'holds', 'since')
   }
 
-  /** The number since which the wallets of an organisation's shard count. */
-  async #validSince(organisationId: string): Promise<string> {
-    const { tag } = this.#scripts.shards.of(organisationId)
+  /** The number since which the wallets of a shard count. */
+  async #validSince({ tag }: Shard): Promise<string> {
     return (await this.#redis.hget(tag + generationKey, 'valid_since')) ?? '1'
   }
 

@@ -44,8 +44,8 @@ export async function releaseHolds(scripts: Scripts, jobs: readonly JobHold[]): 
 const pageSize = 1_000
 const maxPages = 1_000
 
-/** Lists the jobs and batches in flight that hold money, of one organisation or of all, in pages. */
-export async function* listHolds(db: Database, organisationId?: string): AsyncGenerator<JobHold[]> {
+/** Lists the jobs and batches in flight that hold money, of some organisations or of all, in pages. */
+export async function* listHolds(db: Database, organisationIds?: readonly string[]): AsyncGenerator<JobHold[]> {
   const select = {
     id: true,
     organisationId: true,
@@ -55,7 +55,11 @@ export async function* listHolds(db: Database, organisationId?: string): AsyncGe
     holdNano: true,
   } as const
   const page = (after: string) => ({
-    where: { holdNano: { gt: 0n }, id: { gt: after }, ...(organisationId !== undefined && { organisationId }) },
+    where: {
+      holdNano: { gt: 0n },
+      id: { gt: after },
+      ...(organisationIds && { organisationId: { in: [...organisationIds] } }),
+    },
     orderBy: { id: 'asc' } as const,
     take: pageSize,
   })

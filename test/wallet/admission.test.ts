@@ -1,3 +1,4 @@
+import { Accounts } from '../../shared/wallet/accounts.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import type { Gateway } from '../support/gateway.ts'
 import { useRedisTime } from '../support/io/redis-time.ts'
@@ -215,4 +216,27 @@ test.serial('200 once an ACH deposit is released by the clock alone', async t =>
   t.like(await balance(live), { balance_usd: 14, available_usd: 14, held_usd: 0, held_release_at: null })
   t.is((await chat(live, { max_tokens: 10 })).status, 200)
   t.deepEqual(await gateway.settled(), [])
+})
+
+test.serial('wallets that are loaded in one turn are read by the same statements', async t => {
+  const { db, redis, scripts, clock } = gateway.services
+  const accounts = await Promise.all(Array.from({ length: 30 }, (_, i) => gateway.account({ usd: String(i + 1) })))
+  const ids = accounts.map(({ organisationId }) => organisationId)
+  await redis.del(...ids.map(id => `wallet:${id}`))
+  let statements = 0
+  const counted = new Proxy(db, {
+    get(target, name) {
+      if (name === '$queryRaw' || name === 'job' || name === 'batch') statements++
+      return Reflect.get(target, name)
+    },
+  })
+  const own = new Accounts({ db: counted, redis, scripts, clock })
+  await Promise.all(ids.map(id => own.load(id)))
+  t.is(statements, 3, 'jobs, batches and wallets')
+  const views = await Promise.all(ids.map(id => own.view(id)))
+  t.deepEqual(
+    views.map(({ balanceNano }) => balanceNano),
+    accounts.map((_, i) => BigInt(i + 1) * 1_000_000_000n),
+  )
+  t.is(statements, 3, 'Redis has them all')
 })
