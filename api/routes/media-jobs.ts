@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { type CallerTimeouts, readTimeouts, timeoutName } from '../../shared/engine/caller-timeouts.ts'
-import { answerHeaders, formatUsd } from '../../shared/engine/report.ts'
+import { answerHeaders, formatUsd, sentAsRequested } from '../../shared/engine/report.ts'
 import { cancelJob } from '../../shared/jobs/cancel.ts'
 import { deleteMediaJob } from '../../shared/jobs/delete.ts'
 import type { JobServices } from '../../shared/jobs/job-services.ts'
@@ -203,7 +203,9 @@ async function createJob(
     const dropped = membersWithoutEffect(body)
     // A job has no tokens to wait for.
     if (timeouts?.firstTokenMs !== undefined) dropped.push('provider.timeout_ms.first_token')
-    ctx.set(answerHeaders({ id: job.id, target, mode, reservation, attempts: 0, test, dropped }))
+    ctx.set(
+      answerHeaders({ id: job.id, target, mode, reservation, attempts: 0, test }, { ...sentAsRequested, dropped }),
+    )
     if (job.costNano !== null) ctx.set('x-gateway-cost-usd', formatUsd(Number(job.costNano)))
     await keep(tx, await presentJob(services, job))
   })

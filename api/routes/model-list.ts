@@ -54,7 +54,7 @@ export function modelList({ path, operationId, summary, tag, serves, targets, fi
 /** The model list of one synchronous media kind. */
 export function mediaModelList(kind: SyncKind, tag: string, operationId: string, summary: string): Endpoint {
   return modelList({
-    path: `${syncKinds[kind].path}/models`,
+    path: syncKinds[kind].modelsPath,
     operationId,
     summary,
     tag,

@@ -220,7 +220,7 @@ export function transportError(
 const maxParallel = 8
 
 /** Combines the exchanges of one call: `onData` and `onPart` identify the request by its index. */
-type PartsSink = Omit<ResponseSink, 'onData'> & {
+export type PartsSink = Omit<ResponseSink, 'onData'> & {
   onData(chunk: Buffer, part: number): void
   /** The answer to one of the requests ended successfully. */
   onPart(part: number): void

@@ -226,7 +226,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const { reservation } = admitted
     const { target, credential } = monitor.route
     this.monitor = monitor
-    this.upstreamModel = null
+    this.sent.upstreamModel = null
     const prepared = await this.#prepare(monitor.route, reservation, refused)
     this.#sentMs = null
     this.#billing.statedTier = undefined
@@ -298,14 +298,12 @@ class Run<K extends DirectKind> extends BaseRun {
     }
     const requests = adapter.requests?.(call) ?? [adapter.request(call)]
     const { dropped = [], adjusted = [], structuredBy } = dryRun ?? requests[0]!
-    this.structured = asksForFormat(features) ? [structuredBy ?? 'native'] : []
     const { reasoningDropped = false, reasoningSent = false, cacheMarked = false } = requests[0]!
     const unsent = withoutServedTier(dropped, target)
-    this.dropped = 'dropped' in listed ? [...new Set([...listed.dropped, ...unsent])] : unsent
-    this.adjusted = adjusted
-    this.reasoningDropped = reasoningDropped
     this.#isStateSent = reasoningSent
-    this.cacheMarked = cacheMarked
+    const omitted = 'dropped' in listed ? [...new Set([...listed.dropped, ...unsent])] : unsent
+    const structured = asksForFormat(features) ? [structuredBy ?? 'native'] : []
+    this.sent = { ...this.sent, dropped: omitted, adjusted, structured, reasoningDropped, cacheMarked }
     return { adapter, protocol, call, requests }
   }
 
@@ -341,7 +339,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const providerAnswer = { adapter, call, json: received.json, id: this.id }
     const { billed: uncovered, shown, upstreamModel } = await this.#format.billAnswer(providerAnswer, this.#billing)
     const billed = await this.#cover(uncovered)
-    this.upstreamModel = upstreamModel
+    this.sent.upstreamModel = upstreamModel
     if (decision.reason) billed.unusableCalls = hasUnusableCalls(billed, shown)
     const formatted = asksForFormat(this.#input.features) ? await this.#enforceFormat(shown, billed) : shown
     const headers = this.headers(call.target, decision, reservation, this.failedAttempts.length + 1)
@@ -357,13 +355,13 @@ class Run<K extends DirectKind> extends BaseRun {
   /** Holds a whole answer to the format that the request asks for, where its caller wants it, or the model has no such format. */
   async #enforceFormat(shown: object, bill: Bill): Promise<object> {
     const { kind, body, structuredWish } = this.#input
-    const isEmulated = this.structured[0] !== 'native'
+    const isEmulated = this.sent.structured[0] !== 'native'
     const wish = structuredWish ?? (isEmulated || asksForRepair(body as object) ? 'repair' : null)
     if (!wish || this.policy.environment === 'test') return shown
     const { StructuredAnswers } = await import('./structured-answers.ts')
     this.#structuredAnswers ??= new StructuredAnswers(kind, body, error => this.toPublicError(error))
     const formatted = await this.#structuredAnswers.enforce(shown, wish, bill)
-    this.structured = [...this.structured, ...formatted.marks]
+    this.sent.structured = [...this.sent.structured, ...formatted.marks]
     return formatted.shown
   }
 

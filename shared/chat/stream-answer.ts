@@ -1,13 +1,13 @@
 import type { GatewayError } from '../base/errors.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
-import type { ResponseHeaders, ResponseSink } from '../io/http.ts'
+import type { Exchange, ResponseHeaders, ResponseSink, TransportFault } from '../io/http.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import type { Target, UpstreamRequest } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
-import { type Attempt, abortOnSignal, maxErrorBytes, sendParts, transportError } from './attempt.ts'
+import { type Attempt, abortOnSignal, maxErrorBytes, type PartsSink, sendParts, transportError } from './attempt.ts'
 import { isBilledAsStated } from './bill.ts'
 import type { StreamInfo } from './chat-format.ts'
 import type { ChatRunInput, ResponseStorage } from './run-input.ts'
@@ -30,110 +30,148 @@ export function streamAnswer<K extends DirectKind>(
   open: () => void,
   onFirstByte: () => void,
 ): Promise<StreamResult> {
-  const {
-    upstreams,
-    route,
-    protocol,
-    requests,
-    client,
-    disconnectedCalls,
-    reasons,
-    searches,
-    readOnMs,
-    signal,
-    onSent,
-    extensions,
-  } = attempt
-  let unwatch: (() => void) | undefined
-  return new Promise<StreamResult>(resolve => {
-    let status = 0
-    let headers: ResponseHeaders = {}
-    let errorBody = ''
-    let answered = false
-    let paused = false
-    let finished = false
-    const finish = (error: Error | null) => {
-      if (!finished) client.endWait?.()
-      finished = true
-      clearTimeout(tokenTimer)
-      comments.stop()
-      resolve({ answered, error })
-    }
-    const timeOut = (message: string) => {
-      finish(new ProviderError('timeout', message))
-      exchange.abort()
-    }
-    const tokenTimer = startTokenTimer(route, () => timeOut('the provider sent no token in time'))
-    const comments = new CommentWatch(upstreams.idleTimeoutMs, () => timeOut('the provider sent only comments'))
-    const write = (text: string) => {
-      if (text === '') return
-      open()
-      answered = true
-      heartbeat.ticks = 0
-      if (client.write(text, relay.encoding) || paused) return
-      paused = true
-      comments.stop()
-      exchange.pause()
-      client.onDrain(() => {
-        paused = false
-        exchange.resume()
-      })
-    }
-    /** Processes a chunk of the answer to one of the requests; null = end of that answer. */
-    const step = (chunk: Buffer | null, part: number) => {
-      if (finished) return
-      try {
-        const { hasOutput } = relay
-        if (chunk) comments.see(chunk)
-        if (chunk) relay.feed(chunk, part)
-        else relay.close(part)
-        if (relay.hasOutput && !hasOutput) {
-          clearTimeout(tokenTimer)
-          onFirstByte()
-        }
-        write(relay.flush())
-        if (relay.over) finish(null)
-        else extensions?.recordDelivered(relay.output)
-      } catch (error) {
-        // Output before the error is flushed, unless another provider can still take over.
-        if (answered) write(relay.flush())
-        finish(error as Error)
-        exchange.abort()
-      }
-    }
-    const send = (request: UpstreamRequest, sink: ResponseSink) => upstreams.send(route, request, sink, false)
+  return new StreamedCall(attempt, relay, heartbeat, open, onFirstByte).send()
+}
+
+/** A call whose answer is relayed as it arrives: it receives the events of the exchange with the provider. */
+class StreamedCall<K extends DirectKind> implements PartsSink {
+  readonly #attempt: Attempt<K>
+  readonly #relay: AnswerRelay
+  readonly #heartbeat: Heartbeat
+  readonly #open: () => void
+  readonly #onFirstByte: () => void
+  readonly #result = Promise.withResolvers<StreamResult>()
+  readonly #comments: CommentWatch
+  #tokenTimer: NodeJS.Timeout | undefined
+  #exchange!: Exchange
+  #status = 0
+  #headers: ResponseHeaders = {}
+  #errorBody = ''
+  #answered = false
+  #paused = false
+  #finished = false
+
+  constructor(
+    attempt: Attempt<K>,
+    relay: AnswerRelay,
+    heartbeat: Heartbeat,
+    open: () => void,
+    onFirstByte: () => void,
+  ) {
+    this.#attempt = attempt
+    this.#relay = relay
+    this.#heartbeat = heartbeat
+    this.#open = open
+    this.#onFirstByte = onFirstByte
+    const onSilent = () => this.#timeOut('the provider sent only comments')
+    this.#comments = new CommentWatch(attempt.upstreams.idleTimeoutMs, onSilent)
+  }
+
+  async send(): Promise<StreamResult> {
+    const { upstreams, route, requests, client, disconnectedCalls, signal } = this.#attempt
+    this.#tokenTimer = startTokenTimer(route, () => this.#timeOut('the provider sent no token in time'))
     client.beginWait?.()
-    const exchange = sendParts(send, requests, {
-      onSent,
-      onHead(code, head) {
-        status = code
-        headers = head
-        attempt.onHeaders?.(head)
-      },
-      onData(chunk, part) {
-        if (status === 200) step(chunk, part)
-        else if (errorBody.length < maxErrorBytes) errorBody += chunk.toString()
-      },
-      onPart(part) {
-        if (status === 200) step(null, part)
-      },
-      onEnd() {
-        finish(status === 200 ? null : protocol.failure(status, headers, errorBody))
-      },
-      onError: (fault, error) => finish(transportError(fault, error, attempt)),
+    const send = (request: UpstreamRequest, sink: ResponseSink) => upstreams.send(route, request, sink, false)
+    this.#exchange = sendParts(send, requests, this)
+    abortOnSignal(signal, this.#exchange)
+    const abort = () => this.#exchange.abort()
+    const unwatch = disconnectedCalls.track(client, () => this.#readOnMs(), abort)
+    try {
+      return await this.#result.promise
+    } finally {
+      unwatch()
+    }
+  }
+
+  onSent(): void {
+    this.#attempt.onSent()
+  }
+
+  onHead(status: number, headers: ResponseHeaders): void {
+    this.#status = status
+    this.#headers = headers
+    this.#attempt.onHeaders?.(headers)
+  }
+
+  onData(chunk: Buffer, part: number): void {
+    if (this.#status === 200) this.#step(chunk, part)
+    else if (this.#errorBody.length < maxErrorBytes) this.#errorBody += chunk.toString()
+  }
+
+  onPart(part: number): void {
+    if (this.#status === 200) this.#step(null, part)
+  }
+
+  onEnd(): void {
+    const { protocol } = this.#attempt
+    this.#finish(this.#status === 200 ? null : protocol.failure(this.#status, this.#headers, this.#errorBody))
+  }
+
+  onError(fault: TransportFault, error: Error): void {
+    this.#finish(transportError(fault, error, this.#attempt))
+  }
+
+  /** Processes a chunk of the answer to one of the requests; null = end of that answer. */
+  #step(chunk: Buffer | null, part: number): void {
+    if (this.#finished) return
+    const relay = this.#relay
+    try {
+      const { hasOutput } = relay
+      if (chunk) this.#comments.see(chunk)
+      if (chunk) relay.feed(chunk, part)
+      else relay.close(part)
+      if (relay.hasOutput && !hasOutput) {
+        clearTimeout(this.#tokenTimer)
+        this.#onFirstByte()
+      }
+      this.#write(relay.flush())
+      if (relay.over) this.#finish(null)
+      else this.#attempt.extensions?.recordDelivered(relay.output)
+    } catch (error) {
+      // Output before the error is flushed, unless another provider can still take over.
+      if (this.#answered) this.#write(relay.flush())
+      this.#finish(error as Error)
+      this.#exchange.abort()
+    }
+  }
+
+  #write(text: string): void {
+    if (text === '') return
+    const { client } = this.#attempt
+    this.#open()
+    this.#answered = true
+    this.#heartbeat.ticks = 0
+    if (client.write(text, this.#relay.encoding) || this.#paused) return
+    this.#paused = true
+    this.#comments.stop()
+    this.#exchange.pause()
+    client.onDrain(() => {
+      this.#paused = false
+      this.#exchange.resume()
     })
-    abortOnSignal(signal, exchange)
-    unwatch = disconnectedCalls.track(
-      client,
-      () => {
-        // No `drain` event follows once the client has disconnected.
-        exchange.resume()
-        if (!reasons && searches === 0 && !client.awaitsUsage) return 0
-        return answered ? Math.min(readOnMs, maxShownReadOnMs) : readOnMs
-      },
-      () => exchange.abort(),
-    )
-  }).finally(() => unwatch?.())
+  }
+
+  /** How long to read on for the usage, now that the client has disconnected. */
+  #readOnMs(): number {
+    const { reasons, searches, client, readOnMs } = this.#attempt
+    // No `drain` event follows once the client has disconnected.
+    this.#exchange.resume()
+    if (!reasons && searches === 0 && !client.awaitsUsage) return 0
+    return this.#answered ? Math.min(readOnMs, maxShownReadOnMs) : readOnMs
+  }
+
+  #timeOut(message: string): void {
+    this.#finish(new ProviderError('timeout', message))
+    this.#exchange.abort()
+  }
+
+  #finish(error: Error | null): void {
+    if (!this.#finished) this.#attempt.client.endWait?.()
+    this.#finished = true
+    clearTimeout(this.#tokenTimer)
+    this.#comments.stop()
+    this.#result.resolve({ answered: this.#answered, error })
+  }
 }
 
 /** Ends a stream whose answer is whole, and stores the response if it is to be stored. */

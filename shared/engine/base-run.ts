@@ -39,6 +39,8 @@ import {
   type RunOutcome,
   reportOf,
   routingRecord,
+  type SentCall,
+  sentAsRequested,
   usageEvent,
 } from './report.ts'
 import type { DeferredSettlement, ResponseWriter } from './response-writer.ts'
@@ -79,22 +81,10 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected firstByteMs: MonotonicMs | null = null
   /** Monitor of the current call, or of the last one between calls. */
   protected monitor: CallMonitor | null = null
-  /** Request fields that the current call omits. */
-  protected dropped: readonly string[] = []
-  /** The request fields that were changed to what the provider accepts. */
-  protected adjusted: readonly string[] = []
-  /** How the answer is made to hold to its format, and what was done for it; none where no format is asked for. */
-  protected structured: readonly string[] = []
-  /** Whether the current call omits reasoning state. */
-  protected reasoningDropped = false
-  /** Whether the current call has cache marks of the gateway. */
-  protected cacheMarked = false
-  /** The types that a file of the current call was converted from and to. */
-  protected converted: string | null = null
+  /** What the response says about the current call, or about the last one between calls. */
+  protected sent: SentCall = { ...sentAsRequested }
   /** Aborts the run with a GatewayError while its client is still connected. */
   protected readonly abortController = new AbortController()
-  /** The provider's own name of the model in the current call; null until the provider reports it. */
-  protected upstreamModel: string | null = null
   /** The content type of a stream that has no server-sent events. */
   protected streamType: string | null = null
   #opened = false
@@ -143,9 +133,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     attempts: number,
   ): Record<string, string> {
     const test = this.policy.environment === 'test'
-    const { id, dropped, adjusted, structured, reasoningDropped, cacheMarked, converted, upstreamModel } = this
-    const sent = { dropped, adjusted, structured, reasoningDropped, cacheMarked, converted, upstreamModel }
-    return answerHeaders({ id, target, mode, reservation, attempts, test, ...sent })
+    return answerHeaders({ id: this.id, target, mode, reservation, attempts, test }, this.sent)
   }
 
   /** Converts an error to its public form. `brokenRoute`: the route of a response that failed after it had started. */
@@ -171,7 +159,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   ): void {
     if (this.#opened) return
     this.#opened = true
-    this.upstreamModel = upstreamModel
+    this.sent.upstreamModel = upstreamModel
     const headers = this.headers(target, plan, reservation, this.failedAttempts.length + 1)
     if (this.streamType !== null) headers['content-type'] = this.streamType
     this.client.open(headers)
@@ -253,7 +241,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
       signals: plan.signals,
       facts: factsOf(body, session, labels),
       overheadMs: ownMs === null ? null : Math.round(ownMs),
-      dropped: this.dropped,
+      dropped: this.sent.dropped,
       routing,
     }
     const { usage, costNano } = outcome

@@ -166,6 +166,35 @@ function excessNano({ billing, reservedNano, extraNano = 0 }: Reservation, costN
   return billing.spendsMoney ? Math.max(0, costNano - reservedNano - extraNano) : 0
 }
 
+/** How a call differs from its request, and what its answer says of it: for the headers of the response. */
+export type SentCall = {
+  /** Request fields that it omits. */
+  dropped: readonly string[]
+  /** Request fields that were changed to what the provider accepts. */
+  adjusted: readonly string[]
+  /** How the answer holds to the format that was asked for: by what, `validated`, `repaired`; none where none is asked for. */
+  structured: readonly string[]
+  /** Whether it omits reasoning state. */
+  reasoningDropped: boolean
+  /** Whether it has cache marks of the gateway. */
+  cacheMarked: boolean
+  /** The types that a file was converted from and to. */
+  converted: string | null
+  /** The provider's own name of the model; null until, or unless, the provider reports it. */
+  upstreamModel: string | null
+}
+
+/** A call that is exactly what was requested. */
+export const sentAsRequested: Readonly<SentCall> = {
+  dropped: [],
+  adjusted: [],
+  structured: [],
+  reasoningDropped: false,
+  cacheMarked: false,
+  converted: null,
+  upstreamModel: null,
+}
+
 type AnswerInfo = {
   id: string
   target: Target
@@ -173,16 +202,6 @@ type AnswerInfo = {
   reservation: Reservation
   attempts: number
   test: boolean
-  dropped?: readonly string[]
-  adjusted?: readonly string[]
-  /** How the answer holds to the format that was asked for: by what, `validated`, `repaired`. */
-  structured?: readonly string[]
-  reasoningDropped?: boolean
-  cacheMarked?: boolean
-  /** The types that a file was converted from and to. */
-  converted?: string | null
-  /** The model name in the provider's answer; null if absent. */
-  upstreamModel?: string | null
 }
 
 /** The header by which a caller asks for answers that are checked, and that says how an answer holds to its format. */
@@ -193,21 +212,11 @@ const maxNamedFields = 20
 const fieldName = /^[\w.-]{1,100}$/
 
 /** The headers of every response that used a model, except its cost. */
-export function answerHeaders({
-  id,
-  target,
-  mode,
-  reservation,
-  attempts,
-  test,
-  dropped = [],
-  adjusted = [],
-  structured = [],
-  reasoningDropped = false,
-  cacheMarked = false,
-  converted = null,
-  upstreamModel = null,
-}: AnswerInfo): Record<string, string> {
+export function answerHeaders(
+  { id, target, mode, reservation, attempts, test }: AnswerInfo,
+  sent: Readonly<SentCall> = sentAsRequested,
+): Record<string, string> {
+  const { dropped, adjusted, structured, reasoningDropped, cacheMarked, converted, upstreamModel } = sent
   const headers = rateHeaders(reservation.rates)
   headers['x-generation-id'] = id
   headers['x-gateway-model'] = target.model.id

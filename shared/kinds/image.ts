@@ -140,6 +140,7 @@ export type OnPreview = (preview: ImagePreview) => Promise<void>
 export const image: SyncKindRow<ImageRequest, ImageInput> = {
   idPrefix: 'img',
   path: '/v1/images',
+  modelsPath: '/v1/images/models',
   type: 'image',
   request: imageRequest,
   references: body => [

@@ -37,6 +37,7 @@ export type ModerationOutput = { model: string; results: ModerationResult[] }
 export const moderation: SyncKindRow<ModerationRequest, ModerationInput> = {
   idPrefix: 'modr',
   path: '/v1/moderations',
+  modelsPath: '/v1/models',
   type: 'moderation',
   request: moderationRequest,
   references: () => [],

@@ -30,6 +30,7 @@ export type MusicInput = {
 export const music: SyncKindRow<MusicRequest, MusicInput> = {
   idPrefix: 'music',
   path: '/v1/audio/music',
+  modelsPath: '/v1/audio/music/models',
   type: 'music',
   request: musicRequest,
   references: () => [],

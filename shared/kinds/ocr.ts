@@ -123,6 +123,7 @@ export type OcrOutput = {
 export const ocr: SyncKindRow<OcrRequest, OcrInput> = {
   idPrefix: 'ocr',
   path: '/v1/ocr',
+  modelsPath: '/v1/models',
   type: 'ocr',
   request: ocrRequest,
   references: ({ document }) => [referenceOf(document)],

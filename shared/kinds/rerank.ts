@@ -61,6 +61,7 @@ export type RerankOutput = {
 export const rerank: SyncKindRow<RerankRequest, RerankInput> = {
   idPrefix: 'rrk',
   path: '/v1/rerank',
+  modelsPath: '/v1/models',
   type: 'rerank',
   request: rerankRequest,
   references: () => [],

@@ -22,6 +22,7 @@ export type SfxInput = { prompt: string; durationS: number | null; format: Sound
 export const sfx: SyncKindRow<SfxRequest, SfxInput> = {
   idPrefix: 'sfx',
   path: '/v1/audio/sfx',
+  modelsPath: '/v1/audio/sfx/models',
   type: 'sfx',
   request: sfxRequest,
   references: () => [],

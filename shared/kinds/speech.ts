@@ -41,6 +41,7 @@ export type SpeechInput = {
 export const speech: SyncKindRow<SpeechRequest, SpeechInput> = {
   idPrefix: 'speech',
   path: '/v1/audio/speech',
+  modelsPath: '/v1/models',
   type: 'speech',
   request: speechRequest,
   references: () => [],

@@ -37,6 +37,8 @@ export const zeroQuantity: Quantity = {
 export type SyncKindRow<Request, Input> = {
   idPrefix: IdPrefix
   path: string
+  /** The route that lists its models. */
+  modelsPath: string
   type: ModelRow['type']
   /** Validates the route's body; also the source of the OpenAPI document. */
   request: z.ZodType<Request>

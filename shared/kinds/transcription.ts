@@ -89,6 +89,7 @@ export type TranscriptionOutput = { pieces: AsyncIterable<TranscriptPiece> | nul
 export const transcription: SyncKindRow<TranscriptionRequest, TranscriptionInput> = {
   idPrefix: 'trs',
   path: '/v1/audio/transcriptions',
+  modelsPath: '/v1/models',
   type: 'transcription',
   request: transcriptionRequest,
   references: body => [

@@ -100,7 +100,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     super(services, client, row.idPrefix, input.key.policy, input)
     if (client.trace) client.trace.operation = input.kind
     this.#input = input
-    this.dropped = [...(input.dropped ?? []), ...membersWithoutEffect(input.body)]
+    this.sent.dropped = [...(input.dropped ?? []), ...membersWithoutEffect(input.body)]
     this.#row = row
     this.#conversion = new SoundConversion(services, input.key.policy)
   }
@@ -128,7 +128,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     const { kind, body } = this.#input
     return chooseTargets(this.services.catalog, policy, {
       slug: body.model,
-      list: kind === 'image' || kind === 'music' || kind === 'sfx' ? `${this.#row.path}/models` : '/v1/models',
+      list: this.#row.modelsPath,
       serves: model => servesMedia(kind, model),
       targets: model => mediaTargets(this.services, kind, model, policy.environment, policy.ownKeys),
       check: model => this.#row.input(body, model, references),
@@ -208,20 +208,21 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     const { client, services } = this
     const { target } = monitor.route
     this.monitor = monitor
-    this.converted = null
-    const disconnected = new AbortController()
+    this.sent.converted = null
+    // Ends the call: its client has disconnected, or the run was stopped.
+    const ended = new AbortController()
     const gone = new AbortController()
     client.onGone(() => gone.abort())
     const { signal: stopped } = this.abortController
-    const stop = () => disconnected.abort(stopped.reason)
+    const stop = () => ended.abort(stopped.reason)
     stopped.addEventListener('abort', stop, { once: true })
     let isSent = false
-    const work = this.#work(monitor, references, disconnected.signal, () => {
+    const work = this.#work(monitor, references, ended.signal, () => {
       isSent = true
     })
     const live = this.policy.environment === 'live'
     const readOnMs = () => (isSent && live ? services.config.readOnMs : 0)
-    const unwatchDeparture = services.disconnectedCalls.track(client, readOnMs, () => disconnected.abort())
+    const unwatchDeparture = services.disconnectedCalls.track(client, readOnMs, () => ended.abort())
     const delivery: Delivery<K> = {
       services,
       organisationId: this.policy.organisationId,
@@ -248,7 +249,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     const { quantity, error } = await this.#input
       .deliver(delivery)
       .catch(failure => {
-        if (!disconnected.signal.aborted) throw failure
+        if (!ended.signal.aborted) throw failure
         if (stopped.aborted && !client.gone) {
           // A restart is not the client's fault: nothing is charged.
           if (isSent && live && stopped.reason instanceof GatewayError && isOwnTimeout(stopped.reason))
@@ -322,7 +323,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     if (!sound || this.#input.kind !== 'transcription' || !this.services.config.convertMedia) return sources
     const toFlac = async (model: ModelRow) => {
       const flac = await this.#conversion.toFlac(sound, model)
-      this.converted = `${sound.contentType}; to=${flac.contentType}`
+      this.sent.converted = `${sound.contentType}; to=${flac.contentType}`
       return flac
     }
     return new Map(sources).set('audio_url', { ...sources.get('audio_url')!, toFlac })
