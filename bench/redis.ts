@@ -47,12 +47,12 @@ await withOwnStores('1', async ({ databaseUrl, redisUrl }) => {
 })
 
 /** Keys of as many organisations, each with every kind of limit. */
-async function makeContexts({ db, accounts }: Services): Promise<BillingContext[]> {
+async function makeContexts({ db, wallets }: Services): Promise<BillingContext[]> {
   const contexts: BillingContext[] = []
   for (let i = 0; i < options.keys; i++) {
     const organisationId = newId('org')
     await db.organisation.create({ data: { id: organisationId, name: 'Benchmark', wallet: { create: {} } } })
-    await accounts.deposit({ organisationId, amountNano: nanoFromUsd('900000'), method: 'grant' })
+    await wallets.deposit({ organisationId, amountNano: nanoFromUsd('900000'), method: 'grant' })
     const keyId = newId('key')
     const limits = { rpmLimit: limit, tpmLimit: limit, capNano: 900_000e9 }
     const key = { hash: newId('key'), version: 1, keyId, rateKey: keyId, organisationId, expiresAtMs: null }

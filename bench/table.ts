@@ -13,6 +13,7 @@ import { auto, bodies, connections, dialects, images, keys } from './measurement
 import { peers as peerRow } from './measurements/peers.ts'
 import { memory, start } from './measurements/processes.ts'
 import { batches, json } from './measurements/programs.ts'
+import { rates } from './measurements/rates.ts'
 import { streams } from './measurements/streams.ts'
 import { peers as known } from './peers/peers.ts'
 import { type Row, targetTable } from './report.ts'
@@ -27,6 +28,7 @@ const more: Record<string, Measurement> = {
   auto,
   dialects,
   images,
+  rates,
   ...growth,
   peers: peerRow,
 }

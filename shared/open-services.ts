@@ -51,7 +51,7 @@ export type Services = BatchServices &
  */
 export async function openServices(config: Config, log: Logger, options: PlatformOptions = {}): Promise<Services> {
   const platform = await openPlatform(config, log, options)
-  const { accounts, blobs, clock, clockSkew, db, metrics, monotonic } = platform
+  const { wallets, blobs, clock, clockSkew, db, metrics, monotonic } = platform
   const { queues, queueRedis, rawPool, redis, sealer, urlPolicy } = platform
   const unknownNames = new UnknownNames({ redis, clock, log }).start()
   const statedCosts = new StatedCosts({ redis, clock, log, metrics: metrics ?? undefined }).start()
@@ -71,7 +71,7 @@ export async function openServices(config: Config, log: Logger, options: Platfor
   let closing: Promise<void> | null = null
   return {
     ...platform,
-    topUps: new TopUps({ db, accounts, clock, log, config }),
+    topUps: new TopUps({ db, wallets, clock, log, config }),
     feedback: new Feedback(db, clock),
     unknownNames,
     files,

@@ -40,11 +40,11 @@ import { CompletionSignals } from './queues/completion-signals.ts'
 import { openQueues, type Queues, queueAddress } from './queues/queues.ts'
 import { openTracing } from './traces/open-tracing.ts'
 import type { Tracing } from './traces/tracing.ts'
-import { Accounts } from './wallet/accounts.ts'
 import { Admission } from './wallet/admission.ts'
 import { RefusalLog } from './wallet/refusal-log.ts'
 import { loadScripts, type Scripts } from './wallet/scripts.ts'
 import type { UsageEvent } from './wallet/usage-event.ts'
+import { Wallets } from './wallet/wallets.ts'
 
 /**
  * What every room needs, opened once per process. What a room adds is in its own `…-services.ts`, and `open-services.ts`
@@ -69,7 +69,7 @@ export type Platform = {
   /** The connection of the queues, without a key prefix: `redis`, if that has none. */
   queueRedis: Redis
   scripts: Scripts
-  accounts: Accounts
+  wallets: Wallets
   admission: Admission
   refusalLog: RefusalLog
   policies: Policies
@@ -129,12 +129,12 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   })
   const clock = options.clock ?? clockSkew
   const scripts = loadScripts(redis)
-  const accounts = new Accounts({ db, redis, scripts, clock, log })
+  const wallets = new Wallets({ db, redis, scripts, clock, log })
   const metrics = await openMetrics(config, catalog)
   const onSettled = metrics ? (event: UsageEvent) => metrics.recordUsage(event) : undefined
-  const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: requestDeadlineMs(config), onSettled })
+  const admission = new Admission({ scripts, wallets, clock, log, deadlineMs: requestDeadlineMs(config), onSettled })
   const refusalLog = new RefusalLog({ rawPool, clock, log })
-  const validSince = (shard: Shard) => accounts.generations.known[shard.index]!.validSince
+  const validSince = (shard: Shard) => wallets.generations.known[shard.index]!.validSince
   const reader = new PolicyReader(pool, clock)
   const policies = new Policies({ db, reader, redis, clock, testLimits: config.quotas.testKey, validSince })
   const keyWatch = new KeyWatch({ policies, clock, log })
@@ -194,7 +194,7 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
     redis,
     queueRedis,
     scripts,
-    accounts,
+    wallets,
     admission,
     refusalLog,
     policies,

@@ -45,7 +45,7 @@ export const adjustments: Command[] = [
         allowNegative: allow_negative,
       }
       const isNew = await adjust(services, adjustment, operatorActor)
-      const view = await services.accounts.view(org)
+      const view = await services.wallets.view(org)
       const { object: _, ...wallet } = presentWallet(view)
       const text = `${isNew ? 'booked' : 'was booked before'}: balance ${formatCents(view.balanceNano)}, available ${formatCents(view.availableNano)}`
       return { data: { id, org, ...wallet }, text }

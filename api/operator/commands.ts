@@ -69,7 +69,7 @@ const organisations: Command[] = [
       const rows = await services.db.organisation.findMany({ orderBy: { createdAt: 'asc' } })
       const data = []
       for (const { id, name, createdAt } of rows) {
-        const { balanceNano, availableNano } = await services.accounts.view(id)
+        const { balanceNano, availableNano } = await services.wallets.view(id)
         data.push({
           id,
           name,
@@ -126,7 +126,7 @@ const organisations: Command[] = [
       await findOrganisation(services, org)
       const credit = { organisationId: org, amountNano: nanoFromUsd(usd), method, holdDays: hold_days }
       await addCredit(services, credit, operatorActor)
-      const view = await services.accounts.view(org)
+      const view = await services.wallets.view(org)
       const data = {
         org,
         balance_usd: usdFromNano(view.balanceNano),

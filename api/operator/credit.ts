@@ -14,7 +14,7 @@ export type Credit = {
 }
 
 /** Credits an organisation on behalf of an operator, and records it in the organisation's audit log. */
-export async function addCredit({ accounts, clock }: Platform, credit: Credit, actor: Actor): Promise<void> {
+export async function addCredit({ wallets, clock }: Platform, credit: Credit, actor: Actor): Promise<void> {
   const { organisationId, amountNano, method } = credit
   // An ACH payment can be reversed for some days: it counts at once and becomes available later.
   const holdDays = credit.holdDays ?? (method === 'ach' ? achHoldDays : 0)
@@ -24,7 +24,7 @@ export async function addCredit({ accounts, clock }: Platform, credit: Credit, a
     method: [null, method],
     ...(availableAt && { available_at: [null, availableAt.toISOString()] }),
   }
-  await accounts.deposit({ organisationId, amountNano, method, ...(availableAt && { availableAt }) }, tx =>
+  await wallets.deposit({ organisationId, amountNano, method, ...(availableAt && { availableAt }) }, tx =>
     audit(tx, { organisationId, actor, action: 'credit.added', changes }),
   )
 }

@@ -5,8 +5,8 @@ import { usdFromNano } from '../../shared/base/money.ts'
 import type { Generation } from '../../shared/generated/prisma/client.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import type { Platform } from '../../shared/platform.ts'
-import type { WalletView } from '../../shared/wallet/accounts.ts'
 import { firstTokenMs } from '../../shared/wallet/durations.ts'
+import type { WalletView } from '../../shared/wallet/wallets.ts'
 import { admitFree } from '../auth/api-keys.ts'
 import { endpoint } from '../endpoint.ts'
 import { wallet } from '../schemas/account.ts'
@@ -24,7 +24,7 @@ export const balance = endpoint({
   answers: { 200: { description: 'The wallet of the key’s organisation.', schema: wallet } },
   async handle({ services, apiKey, ctx }) {
     ctx.set(await admitFree(services, apiKey))
-    return presentWallet(await services.accounts.view(apiKey.policy.organisationId))
+    return presentWallet(await services.wallets.view(apiKey.policy.organisationId))
   },
 })
 

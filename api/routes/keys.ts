@@ -110,7 +110,7 @@ export const rollKey = endpoint({
   errors: ['not_found'],
   async handle({ services, organisationId, actor, params, body, keep }) {
     const key = await services.keys.get(organisationId, params.hash!)
-    const spentNano = (await services.accounts.monthSpend([key])).get(key.id) ?? 0n
+    const spentNano = (await services.wallets.monthSpend([key])).get(key.id) ?? 0n
     const shown = (made: CreatedKey) => presentNewKey(services, made, spentNano)
     const options = {
       overlapHours: body.overlap_hours,

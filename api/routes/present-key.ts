@@ -4,9 +4,9 @@ import { listOverlaps } from '../../shared/keys/replaced-secrets.ts'
 import type { Platform } from '../../shared/platform.ts'
 
 /** Presents keys with their spend of this month. */
-export async function presentKeys({ accounts, clock, db }: Platform, rows: ApiKey[]): Promise<KeyRecord[]> {
+export async function presentKeys({ wallets, clock, db }: Platform, rows: ApiKey[]): Promise<KeyRecord[]> {
   const nowMs = clock.now()
-  const [spent, replaced] = await Promise.all([accounts.monthSpend(rows), listOverlaps(db, rows, nowMs)])
+  const [spent, replaced] = await Promise.all([wallets.monthSpend(rows), listOverlaps(db, rows, nowMs)])
   return rows.map(row => keyRecord(row, spent.get(row.id) ?? 0n, replaced.get(row.hash) ?? null, nowMs))
 }
 

@@ -18,7 +18,13 @@ export type Running = { child: ChildProcess; stop(): Promise<void> }
 
 /** Pins this process, and so everything it starts, to the given processors. Throws an Error when taskset is missing. */
 export function pinSelf(processors: string): void {
-  execFileSync('taskset', ['--all-tasks', '--cpu-list', '--pid', processors, String(process.pid)], { stdio: 'ignore' })
+  const args = ['--all-tasks', '--cpu-list', '--pid', processors, String(process.pid)]
+  try {
+    execFileSync('taskset', args, { stdio: 'ignore' })
+  } catch {
+    // A thread ended between being listed and being pinned.
+    execFileSync('taskset', args, { stdio: 'ignore' })
+  }
 }
 
 /** Whether a program of this name is installed. */

@@ -130,13 +130,13 @@ export class RealtimeRig {
   }
 
   async #makeKeys(): Promise<void> {
-    const { db, accounts, keys } = this.#services
+    const { db, wallets, keys } = this.#services
     const secrets: string[] = []
     const limits = { rpm_limit: maxPerMinute, tpm_limit: maxPerMinute, monthly_spend_cap_usd: creditUsd }
     while (secrets.length < this.#options.idle + this.#options.talking) {
       const id = newId('org')
       await db.organisation.create({ data: { id, name: 'Benchmark', wallet: { create: {} } } })
-      await accounts.deposit({ organisationId: id, amountNano: nanoFromUsd(creditUsd), method: 'grant' })
+      await wallets.deposit({ organisationId: id, amountNano: nanoFromUsd(creditUsd), method: 'grant' })
       const { secret } = await keys.create(id, { environment: 'live', ...limits }, operatorActor)
       this.#organisations.push(id)
       for (let i = 0; i < sessionsPerOrganisation; i++) secrets.push(secret)
@@ -169,9 +169,9 @@ export class RealtimeRig {
 
   /** Waits until nothing is reserved and no session slot is taken. Throws an Error after 15 s. */
   async #settled(): Promise<void> {
-    const { accounts, redis } = this.#services
+    const { wallets, redis } = this.#services
     for (const deadline = Date.now() + settledWithinMs; ; await sleep(100)) {
-      const views = await Promise.all(this.#organisations.map(id => accounts.view(id)))
+      const views = await Promise.all(this.#organisations.map(id => wallets.view(id)))
       const slots = await Promise.all(this.#organisations.map(id => redis.zcard(`realtime:${id}`)))
       const open = slots.reduce((sum, taken) => sum + taken, 0)
       const reserved = views.reduce((sum, { reservedNano }) => sum + reservedNano, 0n)

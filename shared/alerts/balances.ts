@@ -2,7 +2,7 @@ import { type Nano, usdFromNano } from '../base/money.ts'
 import { rolesWith } from '../base/roles.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import { heldDeposits } from '../wallet/accounts.ts'
+import { heldDeposits } from '../wallet/wallets.ts'
 import type { WebhookServices } from '../webhooks/webhook-services.ts'
 import { type NewAlert, raiseAlerts } from './raise.ts'
 

@@ -6,3 +6,8 @@ export function formatNames(names: readonly string[]): string {
   const others = names.length - shown.length
   return [...shown, ...(others > 0 ? [`${others} more`] : [])].join(', ') || 'none'
 }
+
+/** The set of the names in a text, which spaces or line breaks separate. */
+export function namesIn(text: string): ReadonlySet<string> {
+  return new Set(text.trim().split(/\s+/))
+}

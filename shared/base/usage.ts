@@ -86,7 +86,8 @@ export function statesCounts(written: unknown): boolean {
   )
 }
 
-function isCount(value: unknown, max: number): value is number {
+/** Whether a value is a whole number from 0 to `max`. */
+export function isCount(value: unknown, max = Number.MAX_SAFE_INTEGER): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= max
 }
 

@@ -168,13 +168,13 @@ export class ResultWriter {
 
   /** Releases a group's reservations, only after its charges count in Redis, or the money could be spent twice. */
   async #installAndRelease(group: readonly PendingResult[]): Promise<void> {
-    const { accounts, log } = this.#services
+    const { wallets, log } = this.#services
     const { id, organisationId, keyId } = this.#batch
     const months = new Set(group.flatMap(({ chargedMonth }) => chargedMonth ?? []))
     for (const month of months) {
       for (let tries = 1; tries <= maxInstallTries; tries++) {
         try {
-          await accounts.install(organisationId, keyId, month)
+          await wallets.install(organisationId, keyId, month)
           break
         } catch (error) {
           log.warn({ err: error, batch: id }, 'balance refresh failed; retrying')

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { namesIn } from '../base/names.ts'
 
 /**
  * What a deployment adds to the requests that it receives: headers, and top-level members of the body. Both are checked when the
@@ -8,10 +9,8 @@ import { z } from 'zod'
 const maxHeaders = 20
 const maxParameters = 50
 
-const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/))
-
 /** Hop-by-hop headers (RFC 9110, 7.6.1), those of framing and content, those that carry credentials, and those the gateway sets. */
-const refusedHeaders = words(`
+const refusedHeaders = namesIn(`
   connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade
   host content-length content-type content-encoding accept accept-encoding expect traceparent tracestate
   authorization cookie set-cookie x-api-key api-key x-goog-api-key xi-api-key x-key`)
@@ -38,7 +37,7 @@ export const deploymentHeaders = z
  * Members of a body that decide what a request is, what it costs or which answer the gateway reads. The gateway sets them, from the
  * request and the price (docs/decisions/paid-fields.md).
  */
-const refusedParameters = words(`
+const refusedParameters = namesIn(`
   model models messages input prompt contents system instructions systemInstruction system_instruction stream stream_options
   max_tokens max_completion_tokens max_output_tokens n best_of candidateCount generationConfig generation_config min_tokens
   tools tool_config toolConfig functions service_tier modalities audio background store container conversation

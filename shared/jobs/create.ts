@@ -43,13 +43,13 @@ async function insertJob(
  * reservation is released, so that the money is never spendable in between. Idempotent.
  */
 export async function transferReservation(
-  { admission, accounts }: Pick<Platform, 'admission' | 'accounts'>,
+  { admission, wallets }: Pick<Platform, 'admission' | 'wallets'>,
   reservation: Reservation,
   job: Job | null,
 ): Promise<void> {
   if (!job) return admission.release(reservation)
   if (job.costNano === null) return admission.transferToJob(reservation)
-  if (job.environment === 'live') await accounts.install(job.organisationId, job.keyId, job.month)
+  if (job.environment === 'live') await wallets.install(job.organisationId, job.keyId, job.month)
   admission.release(reservation)
 }
 

@@ -10,7 +10,7 @@ import type { End, ExpectedState, Job } from './jobs.ts'
 
 type EndServices = Pick<
   JobServices,
-  'jobs' | 'scripts' | 'accounts' | 'pollSchedule' | 'webhooks' | 'completionSignals' | 'log' | 'metrics'
+  'jobs' | 'scripts' | 'wallets' | 'pollSchedule' | 'webhooks' | 'completionSignals' | 'log' | 'metrics'
 >
 
 /**
@@ -25,14 +25,14 @@ export async function endJob(
   expected?: ExpectedState,
   beside?: TransactionStep<Job>,
 ): Promise<Job | null> {
-  const { jobs, scripts, accounts, pollSchedule, webhooks, completionSignals, log } = services
+  const { jobs, scripts, wallets, pollSchedule, webhooks, completionSignals, log } = services
   const ended = await jobs.end(id, end, expected, beside)
   if (!ended) return null
   const { job, deliveryIds } = ended
   const { organisationId, keyId, month } = job
   const updateBalances = async () => {
     if (job.environment === 'test') return
-    await accounts.install(organisationId, keyId, month)
+    await wallets.install(organisationId, keyId, month)
     // Only after its charge counts in Redis, or the money could be spent twice in between.
     await releaseHolds(scripts, [job])
   }

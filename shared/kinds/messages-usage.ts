@@ -1,4 +1,4 @@
-import type { ShownUsage, Usage } from '../base/usage.ts'
+import { isCount, type ShownUsage, type Usage } from '../base/usage.ts'
 import type { FinishReason } from './chat.ts'
 import type { MessagesUsage } from './messages.ts'
 
@@ -54,8 +54,4 @@ export function messagesUsage(usage: ShownUsage | null | undefined): MessagesUsa
     output_tokens: output,
     ...(thinking !== undefined && { output_tokens_details: { thinking_tokens: Math.min(thinking, output) } }),
   }
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0
 }

@@ -1,4 +1,4 @@
-import type { ShownUsage, Usage } from '../base/usage.ts'
+import { isCount, type ShownUsage, type Usage } from '../base/usage.ts'
 import type { FinishReason } from './chat.ts'
 import type { ResponsesObject, ResponsesUsage } from './responses-answer.ts'
 
@@ -46,10 +46,6 @@ export function responsesUsage(usage: ShownUsage): ResponsesUsage {
     output_tokens_details: { reasoning_tokens: Math.min(reasoning_tokens, output_tokens) },
     total_tokens: input_tokens + output_tokens,
   }
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0
 }
 
 /** The texts of an item: what the model wrote, for counting. */

@@ -2,7 +2,7 @@ import { nanoFromCents } from '../base/money.ts'
 import { monthOf } from '../base/time.ts'
 import { Prisma, type TopUpStatus } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import { heldDeposits } from '../wallet/accounts.ts'
+import { heldDeposits } from '../wallet/wallets.ts'
 
 /** Organisations at a time; the next round follows within seconds. */
 const perRound = 50

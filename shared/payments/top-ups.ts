@@ -7,8 +7,8 @@ import type { TopUp } from '../generated/prisma/client.ts'
 import { type Actor, audit } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
-import { type Accounts, bookDeposit, type DepositMethod } from '../wallet/accounts.ts'
 import { topUpCause } from '../wallet/causes.ts'
+import { bookDeposit, type DepositMethod, type Wallets } from '../wallet/wallets.ts'
 import { AutoCharges } from './auto-charges.ts'
 import { AutoTopUps } from './auto-top-ups.ts'
 import { lockAutoTopUp, noteOutcome } from './charge-outcome.ts'
@@ -25,7 +25,7 @@ export type NewTopUp = { organisationId: string; actor: Actor; email: string; am
 /** Payments into wallets. A top-up's status and its ledger entries change in one transaction; events may arrive in any order. */
 export class TopUps {
   readonly #db: Database
-  readonly #accounts: Accounts
+  readonly #wallets: Wallets
   readonly #clock: Clock
   readonly #log: Logger
   readonly #publicUrl: string
@@ -35,10 +35,10 @@ export class TopUps {
   readonly automatic: AutoTopUps | null
   readonly charges: AutoCharges | null
 
-  constructor(options: { db: Database; accounts: Accounts; clock: Clock; log: Logger; config: Config }) {
+  constructor(options: { db: Database; wallets: Wallets; clock: Clock; log: Logger; config: Config }) {
     const { stripe, publicUrl, proxies } = options.config
     this.#db = options.db
-    this.#accounts = options.accounts
+    this.#wallets = options.wallets
     this.#clock = options.clock
     this.#log = options.log
     this.#publicUrl = publicUrl
@@ -87,7 +87,7 @@ export class TopUps {
     if (!topUpId) return
     const organisationId = await this.#db.$transaction(tx => this.#apply(tx, topUpId, fact))
     // The entries are committed: if Redis is unavailable, the reconciler copies them later.
-    if (organisationId) await this.#accounts.install(organisationId).catch(() => {})
+    if (organisationId) await this.#wallets.install(organisationId).catch(() => {})
   }
 
   /** Throws 404 when payments are not configured. */

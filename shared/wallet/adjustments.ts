@@ -4,9 +4,9 @@ import { newId } from '../base/ids.ts'
 import type { Nano } from '../base/money.ts'
 import type { Clock } from '../base/time.ts'
 import type { Connection, Database } from '../io/db.ts'
-import { type Accounts, bookEntry } from './accounts.ts'
 import type { Admission, Reservation } from './admission.ts'
 import { debitRefused } from './refusals.ts'
+import { bookEntry, type Wallets } from './wallets.ts'
 
 /**
  * Operators have to correct balances: goodwill after an outage, a charge that was wrong, money that was credited to
@@ -42,39 +42,39 @@ export type Adjustment = {
 
 const maxReleaseMs = 2_000
 
-type Wallets = { db: Database; accounts: Accounts; admission: Admission; clock: Clock }
+type WalletServices = { db: Database; wallets: Wallets; admission: Admission; clock: Clock }
 
 /**
  * Books an adjustment. `alongside` runs in the same transaction. Returns false if this adjustment was booked before. Throws
  * 402 for a debit that the available balance does not cover, 409 if another adjustment has the id, 503.
  */
 export async function adjustBalance(
-  wallets: Wallets,
+  services: WalletServices,
   adjustment: Adjustment,
   alongside: (tx: Connection) => Promise<void>,
 ): Promise<boolean> {
-  if (await wasBooked(wallets.db, adjustment)) return false
+  if (await wasBooked(services.db, adjustment)) return false
   const { organisationId, amountNano, allowNegative } = adjustment
   // Reserved first, as a request would: no request can be admitted on the same money meanwhile.
-  const reservation = amountNano < 0n && !allowNegative ? await reserveDebit(wallets, adjustment) : null
+  const reservation = amountNano < 0n && !allowNegative ? await reserveDebit(services, adjustment) : null
   try {
-    const isBooked = await wallets.db.$transaction(async tx => {
-      const booked = await bookEntry(tx, entryOf(adjustment, wallets.clock))
+    const isBooked = await services.db.$transaction(async tx => {
+      const booked = await bookEntry(tx, entryOf(adjustment, services.clock))
       if (booked) await alongside(tx)
       return booked
     })
     // Committed: if Redis is unavailable, the reconciler copies it later.
-    await wallets.accounts.install(organisationId).catch(() => {})
+    await services.wallets.install(organisationId).catch(() => {})
     // A concurrent repetition may have been faster; another adjustment with the id is a 409.
-    if (!isBooked) await wasBooked(wallets.db, adjustment)
+    if (!isBooked) await wasBooked(services.db, adjustment)
     return isBooked
   } finally {
-    if (reservation) await release(wallets, reservation)
+    if (reservation) await release(services, reservation)
   }
 }
 
 /** The caller reads the wallet next: waits until the reservation is released, but not for a Redis that is away. */
-async function release({ admission }: Wallets, reservation: Reservation): Promise<void> {
+async function release({ admission }: WalletServices, reservation: Reservation): Promise<void> {
   admission.release(reservation)
   await Promise.race([admission.flush(), sleep(maxReleaseMs, undefined, { ref: false })])
 }
@@ -104,7 +104,10 @@ async function wasBooked(db: Database, adjustment: Adjustment): Promise<boolean>
 }
 
 /** Reserves the amount of a debit. Throws 402, 503. */
-async function reserveDebit({ admission }: Wallets, { organisationId, amountNano }: Adjustment): Promise<Reservation> {
+async function reserveDebit(
+  { admission }: WalletServices,
+  { organisationId, amountNano }: Adjustment,
+): Promise<Reservation> {
   // It belongs to no key: the organisation's id takes its place, and a cap or a rate limit does not apply.
   const billing = {
     hash: organisationId,

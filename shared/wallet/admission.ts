@@ -6,7 +6,6 @@ import { addMs, type Clock, type MonotonicMs, monthOf, systemMonotonic } from '.
 import type { Logger } from '../io/log.ts'
 import { storeUnavailable } from '../io/outage.ts'
 import type { Shard } from '../io/redis-shards.ts'
-import type { Accounts } from './accounts.ts'
 import { holdMember } from './holds.ts'
 import { applyVerdict, type StalePolicy } from './refusals.ts'
 import {
@@ -23,6 +22,7 @@ import {
 } from './reservation.ts'
 import type { ScriptArguments, Scripts } from './scripts.ts'
 import type { UsageEvent } from './usage-event.ts'
+import type { Wallets } from './wallets.ts'
 
 export type { StalePolicy } from './refusals.ts'
 export type { BillingContext, MaxCost, Reservation } from './reservation.ts'
@@ -63,7 +63,7 @@ const drainPollMs = 20
 export class Admission {
   readonly instance = `${hostname()}-${process.pid}-${newId('req').slice(4, 16)}`
   readonly #scripts: Scripts
-  readonly #accounts: Accounts
+  readonly #wallets: Wallets
   readonly #clock: Clock
   readonly #log: Logger
   readonly #deadlineMs: number
@@ -78,7 +78,7 @@ export class Admission {
 
   constructor(options: {
     scripts: Scripts
-    accounts: Accounts
+    wallets: Wallets
     clock: Clock
     log: Logger
     /** Longer than the longest request: an older reservation is leaked and gets swept. */
@@ -87,7 +87,7 @@ export class Admission {
     onSettled?: ((event: UsageEvent) => void) | undefined
   }) {
     this.#scripts = options.scripts
-    this.#accounts = options.accounts
+    this.#wallets = options.wallets
     this.#clock = options.clock
     this.#log = options.log
     this.#deadlineMs = options.deadlineMs
@@ -104,10 +104,10 @@ export class Admission {
 
   /** Registers this process, so that the sweeper releases its reservations if it dies. */
   async start(): Promise<void> {
-    await Promise.all([this.#beat(1), this.#accounts.generations.advance()])
+    await Promise.all([this.#beat(1), this.#wallets.generations.advance()])
     this.#heartbeat = setInterval(() => {
       void this.#beat(1).catch(() => {})
-      void this.#accounts.generations.advance().catch(() => {})
+      void this.#wallets.generations.advance().catch(() => {})
     }, heartbeatMs)
     this.#heartbeat.unref()
   }
@@ -246,7 +246,7 @@ export class Admission {
     const head = { nowMs: this.#clock.now(), instance: this.instance, maxDurationMs: this.#deadlineMs, maxBacklog }
     let replies: Reply[]
     try {
-      const values = { ...head, ...this.#accounts.generations.known[shard.index]!, requests: requests.map(argumentsOf) }
+      const values = { ...head, ...this.#wallets.generations.known[shard.index]!, requests: requests.map(argumentsOf) }
       replies = (await this.#scripts.admit(values, shard)) as Reply[]
     } catch (error) {
       for (const request of requests) {
@@ -278,8 +278,8 @@ export class Admission {
   async #repair(request: PendingAdmission, need: 'load' | 'outdated'): Promise<void> {
     const { billing, month } = request
     try {
-      if (need === 'load') await this.#accounts.load(billing.organisationId, billing.keyId, month)
-      else await this.#accounts.generations.compare(this.#scripts.shards.of(billing.organisationId))
+      if (need === 'load') await this.#wallets.load(billing.organisationId, billing.keyId, month)
+      else await this.#wallets.generations.compare(this.#scripts.shards.of(billing.organisationId))
     } catch (error) {
       return request.reject(storeUnavailable(error))
     }

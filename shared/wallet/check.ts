@@ -4,12 +4,12 @@ import type { Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
 import { shardsOf } from '../io/redis-shards.ts'
 import { scanShards } from '../io/scan-shards.ts'
-import { hasLateHolds, heldNano, isBudget, spendFigures, walletFigures } from './accounts.ts'
 import { holdMember, listHolds } from './holds.ts'
 import * as invariants from './invariants.ts'
 import { countEvents, deadStream, parseEvent, usageStream } from './ledger.ts'
 import { spendAccounts } from './reservation.ts'
 import { jobHolds } from './scripts.ts'
+import { hasLateHolds, heldNano, isBudget, spendFigures, walletFigures } from './wallets.ts'
 
 export type Invariant = { name: string; checked: number; breaches: string[] }
 

@@ -3,11 +3,11 @@ import type { Database } from '../io/db.ts'
 import type { RawPool } from '../io/raw-pool.ts'
 import type { Redis } from '../io/redis.ts'
 import { type Shard, shardsOf } from '../io/redis-shards.ts'
-import { type SpendFigures, spendFigures, type WalletFigures, walletFigures } from './accounts.ts'
 import { bookUsage } from './booking.ts'
 import { spendAccounts } from './reservation.ts'
 import type { Scripts } from './scripts.ts'
 import type { UsageEvent } from './usage-event.ts'
+import { type SpendFigures, spendFigures, type WalletFigures, walletFigures } from './wallets.ts'
 
 /** The stream of a shard's usage events, without the shard's tag, as the one below. */
 export const usageStream = 'usage'

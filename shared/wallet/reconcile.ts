@@ -3,10 +3,10 @@ import type { Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
 import type { Shard } from '../io/redis-shards.ts'
 import { scanShards } from '../io/scan-shards.ts'
-import { spendFigures, walletFigures } from './accounts.ts'
 import { deadAfterMs } from './admission.ts'
 import { addHolds, findInFlight, holdMember, listHolds } from './holds.ts'
 import { jobHolds, type Scripts } from './scripts.ts'
+import { spendFigures, walletFigures } from './wallets.ts'
 
 const releasedPerCall = 1_000
 const maxCalls = 1_000

@@ -2,7 +2,7 @@ import type { Nano } from '../base/money.ts'
 import { dayMs, nextMonthStart } from '../base/time.ts'
 import { type LedgerEntry, type LedgerKind, Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import type { DepositMethod } from './accounts.ts'
+import type { DepositMethod } from './wallets.ts'
 
 /** `days` sums charges by UTC day and key; `entries` lists every charge. */
 export type Detail = 'days' | 'entries'

@@ -205,9 +205,9 @@ test.serial('not told: a request too large for the cap, a test key, a revoked ke
 
 test.serial('told of a low balance once, and again after it was above; held deposits do not count', async t => {
   const { organisationId, key } = await world({ cap: 1, usd: '5.1' })
-  const { accounts, db } = gateway.services
+  const { wallets, db } = gateway.services
   const deposit = (usd: string, availableAt?: Date) =>
-    accounts.deposit({
+    wallets.deposit({
       organisationId,
       amountNano: nanoFromUsd(usd),
       method: 'ach',
@@ -235,10 +235,10 @@ test.serial('told of a low balance once, and again after it was above; held depo
 
 test.serial('told of a low balance where a held deposit went back twice: it holds nothing, and no less', async t => {
   const { organisationId } = await world({ usd: '6' })
-  const { accounts } = gateway.services
+  const { wallets } = gateway.services
   const availableAt = new Date(clock.now() + dayMs)
   for (const usd of ['10', '-10', '-10'])
-    await accounts.deposit({ organisationId, amountNano: nanoFromUsd(usd), method: 'ach', availableAt })
+    await wallets.deposit({ organisationId, amountNano: nanoFromUsd(usd), method: 'ach', availableAt })
   const [alert] = await look(organisationId)
   t.like(alert?.data, { balance_usd: -4, held_usd: 0 })
 })

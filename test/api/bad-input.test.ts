@@ -18,7 +18,7 @@ test.before(async () => {
 test.afterEach.always('nothing stays reserved', async t => {
   if (!account) return
   t.deepEqual(await gateway.settled(), [])
-  t.is((await gateway.services.accounts.view(account.organisationId)).reservedNano, 0n)
+  t.is((await gateway.services.wallets.view(account.organisationId)).reservedNano, 0n)
 })
 
 const keyFor = (path: string) => (path.startsWith('/api/') ? provisioning : account.live)

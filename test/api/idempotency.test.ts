@@ -43,7 +43,7 @@ function post(path: string, idempotencyKey: string, body: unknown = hello, key =
 
 async function spentNano(): Promise<bigint> {
   await gateway.settled()
-  const { balanceNano, reservedNano } = await gateway.services.accounts.view(account.organisationId)
+  const { balanceNano, reservedNano } = await gateway.services.wallets.view(account.organisationId)
   return 25_000_000_000n - balanceNano + reservedNano
 }
 

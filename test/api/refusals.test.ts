@@ -18,7 +18,7 @@ let minutes = 0
 const world = use(test, () => startWorld({}, { now: () => nowMs + minutes * 60_000 }))
 const owner = use(test, () => signUp(world.gateway))
 test.before(async () => {
-  await world.gateway.services.accounts.deposit({
+  await world.gateway.services.wallets.deposit({
     organisationId: owner.organisationId,
     amountNano: 5_000_000_000n,
     method: 'grant',

@@ -213,11 +213,11 @@ test.serial('held as one sum while a provider has it, and given back', async t =
   const account = await world.gateway.account()
   openai.script.polls = 1_000
   const id = await created(doorOf(account), hello(gpt))
-  const { batches, accounts } = world.gateway.services
+  const { batches, wallets } = world.gateway.services
   await eventually(async () => (await batches.read(id))!.operation !== null, 'it is handed over')
   const { holdNano } = (await batches.read(id))!
   t.true(holdNano > 0n)
-  t.is((await accounts.view(account.organisationId)).reservedNano, holdNano)
+  t.is((await wallets.view(account.organisationId)).reservedNano, holdNano)
   t.deepEqual(await world.gateway.settled(), [])
   openai.script.instead = () => serverError
   await cancelBatch(doorOf(account), id)

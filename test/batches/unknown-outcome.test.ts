@@ -80,7 +80,7 @@ test.serial('cancelled in the moment of the hand-over: the provider never hears 
     ),
     [],
   )
-  t.is((await services.accounts.view(account.organisationId)).reservedNano, 0n)
+  t.is((await services.wallets.view(account.organisationId)).reservedNano, 0n)
   t.is(await chargedNano(world, account), 0)
 })
 

@@ -22,6 +22,6 @@ test.serial('200 with the answer, its cost and the gateway’s headers', async t
   t.true(body.usage.cost > 0)
   t.is(response.headers.get('x-gateway-cost-usd'), String(body.usage.cost))
   t.deepEqual(await gateway.settled(), [])
-  const view = await gateway.services.accounts.view(organisationId)
+  const view = await gateway.services.wallets.view(organisationId)
   t.is(Number(view.balanceNano), 25e9 - Math.round(body.usage.cost * 1e9))
 })

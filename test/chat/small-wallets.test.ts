@@ -36,7 +36,7 @@ function stream(account: Account, request: object = body) {
   return { provider, answer: ask(account, request) }
 }
 
-const viewOf = (account: Account) => world.gateway.services.accounts.view(account.organisationId)
+const viewOf = (account: Account) => world.gateway.services.wallets.view(account.organisationId)
 const reserves = (account: Account, nano: number) =>
   eventually(async () => (await viewOf(account)).reservedNano === BigInt(nano), `${nano} nano-dollars are reserved`)
 

@@ -28,14 +28,14 @@ function charge(org: string, key: string, minutes: number, cost: number): UsageE
 
 test('the ledger of a month: charges by day and key or one by one, everything else by itself, page by page, and as CSV', async t => {
   const { visitor, base, organisationId } = await signUp(gateway)
-  const { accounts, rawPool, db } = gateway.services
+  const { wallets, rawPool, db } = gateway.services
   for (const name of ['=HYPERLINK("http://x")', 'Second, with "quotes"'])
     await gateway.key(organisationId, 'live', { name })
   const keys = await db.apiKey.findMany({ where: { organisationId }, orderBy: { id: 'asc' } })
   const [first, second] = keys.map(({ id }) => id) as [string, string]
-  await accounts.deposit({ organisationId, amountNano: 25_000_000_000n, method: 'card', note: '@note\nof two lines' })
+  await wallets.deposit({ organisationId, amountNano: 25_000_000_000n, method: 'card', note: '@note\nof two lines' })
   nowMs = startMs + 30 * hourMs
-  await accounts.deposit({ organisationId, amountNano: 10_000_000_000n, method: 'grant' })
+  await wallets.deposit({ organisationId, amountNano: 10_000_000_000n, method: 'grant' })
   await rawPool.transaction(run =>
     bookUsage(
       run,
@@ -317,7 +317,7 @@ const nanoOfText = (text: string) => {
 
 test('a statement as PDF has the numbers of the CSV and the ledger, names in any script, and numbered pages', async t => {
   const { visitor, base, organisationId } = await signUp(gateway)
-  const { accounts, db, rawPool } = gateway.services
+  const { wallets, db, rawPool } = gateway.services
   await db.organisation.update({ where: { id: organisationId }, data: { name: 'Ωmega Строй 中文 \u{1f600}' } })
   for (const name of ['Ключ для тестов', 'Ένα κλειδί', 'مفتاح واحد', '密钥', 'x'.repeat(100)])
     await gateway.key(organisationId, 'live', { name })
@@ -338,7 +338,7 @@ test('a statement as PDF has the numbers of the CSV and the ledger, names in any
     })
   })
   await rawPool.transaction(run => bookUsage(run, events, startOfYearMs + 100 * 24 * hourMs))
-  await accounts.deposit({ organisationId, amountNano: 1_234_500_000_000n, method: 'card', note: 'Überweisung\nzwei' })
+  await wallets.deposit({ organisationId, amountNano: 1_234_500_000_000n, method: 'card', note: 'Überweisung\nzwei' })
   for (const detail of ['days', 'entries']) {
     const query = `from=2026-01-11&to=2026-12-31&detail=${detail}`
     const answer = await visitor.fetch(`${base}/billing/statement.pdf?${query}`)

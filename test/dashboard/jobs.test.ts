@@ -26,7 +26,7 @@ test.before(async () => {
   await join(gateway, admin.userId, owner.organisationId, 'admin')
   await join(gateway, member.userId, owner.organisationId, 'member')
   const { organisationId } = owner
-  await gateway.services.accounts.deposit({ organisationId, amountNano: nanoFromUsd('25'), method: 'grant' })
+  await gateway.services.wallets.deposit({ organisationId, amountNano: nanoFromUsd('25'), method: 'grant' })
 })
 test.after.always(async () => {
   await workers?.stop()
@@ -146,7 +146,7 @@ test.serial('queued: jobs of all kinds are one list, filtered and paged, and can
     t.like(await answer.json(), { status: 'cancelled', may_cancel: false, cost_usd: 0 })
     t.is((await cancel(who, ids[name]!)).status, 409)
   }
-  const { balanceNano, reservedNano } = await gateway.services.accounts.view(owner.organisationId)
+  const { balanceNano, reservedNano } = await gateway.services.wallets.view(owner.organisationId)
   t.deepEqual([balanceNano, reservedNano], [nanoFromUsd('25'), 0n])
 
   for (const id of [ids.test!, ids.delayed!])

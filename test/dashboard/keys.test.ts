@@ -305,7 +305,7 @@ test('credits, provisioning keys and webhook secrets of the operator are noted, 
 })
 
 test('nothing is changed that cannot be noted, and nothing is noted that was not changed', async t => {
-  const { db, keys, accounts, clock } = gateway.services
+  const { db, keys, wallets, clock } = gateway.services
   await db.$executeRaw`ALTER TABLE audit_events ADD CONSTRAINT known_actors CHECK (actor_name <> 'nobody')`
   const nobody: Actor = { kind: 'operator', id: null, name: 'nobody' }
   const { owner } = await organisation()
@@ -330,7 +330,7 @@ test('nothing is changed that cannot be noted, and nothing is noted that was not
     () => keys.revokeProvisioning(organisationId, nobody),
     () => rotateWebhookSecret(gateway.services, organisationId, nobody, clock.now()),
     () =>
-      accounts.deposit({ organisationId, amountNano: 1n, method: 'grant' }, async tx => {
+      wallets.deposit({ organisationId, amountNano: 1n, method: 'grant' }, async tx => {
         await tx.auditEvent.create({
           data: { id: 'aud_1', organisationId, actorKind: 'operator', actorName: 'nobody', action: 'credit.added' },
         })
@@ -384,8 +384,8 @@ test('200 with the audit log in pages without gaps, filtered; 403 for a member, 
 test('a key shows when its cap refused a request, until the cap is raised', async t => {
   const { owner } = await organisation()
   const { visitor, base, organisationId } = owner
-  const { accounts, refusalLog } = gateway.services
-  await accounts.deposit({ organisationId, amountNano: nanoFromUsd('25'), method: 'grant' })
+  const { wallets, refusalLog } = gateway.services
+  await wallets.deposit({ organisationId, amountNano: nanoFromUsd('25'), method: 'grant' })
   const { data, key } = await create(owner, { environment: 'live', monthly_spend_cap_usd: 1 })
   const submit = async () =>
     (await gateway.fetch('/v1/videos', { key, body: { model: 'kling-v3-pro', prompt: 'A lock' } })).status

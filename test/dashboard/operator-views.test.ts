@@ -41,7 +41,7 @@ test.before(async () => {
   const { organisationId } = owner
   base = `/dashboard/api/operator/organisations/${organisationId}`
   const amountNano = 5_000_000_000n
-  await services.accounts.deposit({ organisationId, amountNano, method: 'grant' })
+  await services.wallets.deposit({ organisationId, amountNano, method: 'grant' })
   secret = await gateway.key(organisationId, 'test', { name: 'Shop' })
   const contentUntil = new Date(services.clock.now() + hourMs)
   const logging = { contentMode: 'all', contentPercent: null, contentUntil }

@@ -11,7 +11,7 @@ const world = use(test, startWorld)
 test('what a prompt wrote to the cache and read from it is logged, priced by class, and shown as the hit rate of its key', async t => {
   const { gateway } = world
   const { organisationId, base, visitor } = await signUp(gateway)
-  await gateway.services.accounts.deposit({ organisationId, amountNano: 25_000_000_000n, method: 'grant' })
+  await gateway.services.wallets.deposit({ organisationId, amountNano: 25_000_000_000n, method: 'grant' })
   const key = await gateway.key(organisationId, 'live', { name: 'Agent' })
   await gateway.key(organisationId, 'live', { name: 'Unused' })
   const prompt = 'Look before you leap. '.repeat(200)

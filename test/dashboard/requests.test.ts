@@ -34,7 +34,7 @@ test.before(async () => {
   const { gateway, openai, openrouter } = world
   ;[owner, stranger] = [await signUp(gateway), await signUp(gateway)]
   const { organisationId } = owner
-  await gateway.services.accounts.deposit({ organisationId, amountNano: 25_000_000_000n, method: 'grant' })
+  await gateway.services.wallets.deposit({ organisationId, amountNano: 25_000_000_000n, method: 'grant' })
   live = await gateway.key(organisationId, 'live', { name: 'Live key' })
   other = await gateway.key(organisationId, 'test', { name: 'Test key' })
   const ask = async (name: string, key: string, path: string, body: object, headers: Record<string, string> = {}) => {

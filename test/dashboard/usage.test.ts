@@ -41,10 +41,10 @@ test.serial('a new organisation has done none of its first steps, and uses nothi
 test.serial('what days and charts add up to is what the ledger charged, less what it refunded', async t => {
   const { gateway, openai } = world
   const { organisationId } = owner
-  const { accounts } = gateway.services
-  await accounts.deposit({ organisationId, amountNano: 4_000_000_000n, method: 'grant' })
+  const { wallets } = gateway.services
+  await wallets.deposit({ organisationId, amountNano: 4_000_000_000n, method: 'grant' })
   const heldUntil = new Date(noonMs + 10 * dayMs)
-  await accounts.deposit({ organisationId, amountNano: 20_000_000_000n, method: 'ach', availableAt: heldUntil })
+  await wallets.deposit({ organisationId, amountNano: 20_000_000_000n, method: 'ach', availableAt: heldUntil })
   const first = await gateway.key(organisationId, 'live', { name: 'First' })
   const second = await gateway.key(organisationId, 'live', { name: 'Second' })
   const sandbox = await gateway.key(organisationId, 'test')
@@ -157,13 +157,13 @@ const groups = (query: string, { visitor, base } = owner) => visitor.json<UsageG
 
 test.serial('months and quarters are those of UTC, and cost what their statement says', async t => {
   const { gateway } = world
-  const { db, accounts } = gateway.services
+  const { db, wallets } = gateway.services
   const own = await signUp(gateway)
   const { organisationId } = own
   const keys = [await gateway.key(organisationId, 'live'), await gateway.key(organisationId, 'live')]
   for (const ago of [60, 40, 20, 3, 0]) {
     daysAgo = ago
-    if (ago === 60) await accounts.deposit({ organisationId, amountNano: 4_000_000_000n, method: 'grant' })
+    if (ago === 60) await wallets.deposit({ organisationId, amountNano: 4_000_000_000n, method: 'grant' })
     for (const key of keys) await ask(key, '/v1/chat/completions', saying('gpt-5'))
     // Booked before its month closes.
     t.deepEqual(await gateway.settled(), [])

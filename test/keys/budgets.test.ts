@@ -86,7 +86,7 @@ test('the budget of a member sums the keys that this member created, new ones to
   const owner = await signUp(gateway)
   const member = await signUp(gateway)
   const { organisationId } = owner
-  await gateway.services.accounts.deposit({ organisationId, amountNano: 5_000_000_000n, method: 'grant' })
+  await gateway.services.wallets.deposit({ organisationId, amountNano: 5_000_000_000n, method: 'grant' })
   await join(gateway, member.userId, organisationId, 'member')
   const [first, others] = [await keyOf(organisationId, member.userId), await keyOf(organisationId, owner.userId)]
   await set(organisationId, member.userId, 0.000_001)

@@ -39,10 +39,10 @@ for (const [when, isCharged] of [
       }),
     )
     await killed
-    const { db, topUps, accounts } = gateway.services
+    const { db, topUps, wallets } = gateway.services
     const row = await db.topUp.findFirstOrThrow({ where: { organisationId } })
     t.like(row, { status: 'open', paymentId: null })
-    t.is((await accounts.view(organisationId)).balanceNano, 0n)
+    t.is((await wallets.view(organisationId)).balanceNano, 0n)
     const { customerId } = await db.autoTopUp.findUniqueOrThrow({ where: { organisationId } })
     t.is(stripe.cards.chargesOf(customerId!).length, isCharged ? 1 : 0)
 
@@ -54,6 +54,6 @@ for (const [when, isCharged] of [
       maxWaitMs,
     )
     t.is(stripe.cards.chargesOf(customerId!).length, 1)
-    t.is(usdFromNano((await accounts.view(organisationId)).balanceNano), 50)
+    t.is(usdFromNano((await wallets.view(organisationId)).balanceNano), 50)
     t.deepEqual(await gateway.settled(), [])
   })

@@ -63,11 +63,11 @@ type Saver = Awaited<ReturnType<typeof saver>>
 const run = () => gateway.services.topUps.charges!.run()
 const charges = ({ customer }: Saver) => stripe.cards.chargesOf(customer)
 const balance = async ({ organisationId }: Saver) =>
-  usdFromNano((await gateway.services.accounts.view(organisationId)).balanceNano)
+  usdFromNano((await gateway.services.wallets.view(organisationId)).balanceNano)
 const topUps = ({ organisationId }: Saver) =>
   gateway.services.db.topUp.findMany({ where: { organisationId, automatic: true }, orderBy: { id: 'asc' } })
 const spend = ({ organisationId }: Saver, usd: string) =>
-  gateway.services.accounts.deposit({ organisationId, amountNano: -nanoFromUsd(usd), method: 'grant' })
+  gateway.services.wallets.deposit({ organisationId, amountNano: -nanoFromUsd(usd), method: 'grant' })
 
 /** Other emails ask for the confirmation of an address. */
 const alertMails = () => mail.received.filter(({ subject }) => /top-up/.test(subject))

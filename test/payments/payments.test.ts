@@ -25,7 +25,7 @@ test.serial('ACH is held, released by time, and reversed after that', async t =>
   t.is(await standing(gateway, person), '0/0/0 open 0')
   await take(t, gateway, [stripe.sessionEvent(session, 'completed')])
   t.is(await standing(gateway, person), '100/0/100 processing 0')
-  const { heldReleaseAt } = await gateway.services.accounts.view(person.organisationId)
+  const { heldReleaseAt } = await gateway.services.wallets.view(person.organisationId)
   t.is(heldReleaseAt?.getTime(), nowMs + 7 * dayMs)
   nowMs += 6 * dayMs
   await take(t, gateway, [stripe.sessionEvent(session, 'async_payment_succeeded')])

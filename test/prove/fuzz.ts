@@ -129,12 +129,12 @@ class Fuzzer {
 
   /** What is reserved beyond the holds of jobs that nobody runs here. */
   async #leftReserved(organisationId: string): Promise<string[]> {
-    const { accounts, db } = this.#gateway.services
+    const { wallets, db } = this.#gateway.services
     const { _sum } = await db.job.aggregate({
       where: { organisationId, status: { in: ['queued', 'in_progress'] } },
       _sum: { holdNano: true },
     })
-    const { reservedNano } = await accounts.view(organisationId)
+    const { reservedNano } = await wallets.view(organisationId)
     const heldNano = _sum.holdNano ?? 0n
     return reservedNano === heldNano ? [] : [`${reservedNano} nano-dollars are reserved, ${heldNano} by jobs`]
   }

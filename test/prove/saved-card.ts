@@ -85,7 +85,7 @@ export class SavedCard {
 
   /** Each charge has a top-up of its own and is credited once, the month's limit holds, and nothing is without an outcome. */
   async findBreaches(): Promise<string[]> {
-    const { db, accounts } = this.#world.services
+    const { db, wallets } = this.#world.services
     const { organisationId } = this
     const rows = await db.topUp.findMany({ where: { organisationId } })
     const entries = await db.ledgerEntry.findMany({ where: { organisationId, cause: { startsWith: 'stripe:' } } })
@@ -108,7 +108,7 @@ export class SavedCard {
       if (cents > settings.monthlyLimitCents) breaches.push(`${cents} cents were charged in ${month}`)
     }
     // Usage only lowers it: it was not below the threshold before a charge that was made too often.
-    const { balanceNano } = await accounts.view(organisationId)
+    const { balanceNano } = await wallets.view(organisationId)
     if (centsFromNano(balanceNano) >= settings.thresholdCents + settings.amountCents)
       breaches.push(`the card was charged although ${centsFromNano(balanceNano)} cents were there`)
     if (this.#untaken > 0) breaches.push(`${this.#untaken} events of charges were not taken`)

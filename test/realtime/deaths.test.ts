@@ -149,7 +149,7 @@ test('101 through a wipe of Redis and the absence of either store; 1013 only whe
   const own = { databaseUrl: postgres.url, redisUrl: redis.url, drop: async () => {} }
   const w = await world(own)
   const account = await w.gateway.account()
-  const { accounts } = w.services
+  const { wallets } = w.services
   const session = await talk(w, account.live)
   await session.use(tokens)
   w.clock.advance(chargeEveryMs)
@@ -185,7 +185,7 @@ test('101 through a wipe of Redis and the absence of either store; 1013 only whe
   await redis.restart()
   await eventually(
     () =>
-      accounts.view(account.organisationId).then(
+      wallets.view(account.organisationId).then(
         () => true,
         () => false,
       ),

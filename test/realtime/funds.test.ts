@@ -102,7 +102,7 @@ test('101 and on when a deposit comes in time', async t => {
   w.clock.advance(chargeEveryMs)
   await someTicks()
   t.is((await chargesOf(w.services, session, 0)).length, 0, 'a renewal was refused')
-  await w.services.accounts.deposit({ organisationId, amountNano: nanoFromUsd('20'), method: 'grant' })
+  await w.services.wallets.deposit({ organisationId, amountNano: nanoFromUsd('20'), method: 'grant' })
   w.clock.advance(5_000)
   t.is((await chargesOf(w.services, session, 1))[0]!.nano, tokensNano(tenSeconds))
   await session.use(huge)

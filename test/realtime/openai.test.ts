@@ -309,7 +309,7 @@ for (const status of [401, 429, 500]) {
     t.is((await session.end()).code, 1011)
     t.like(session.events.at(-1), { type: 'error', error: { code: 'upstream_error' } })
     t.false(JSON.stringify(session.events).includes(secret))
-    const view = () => gateway.services.accounts.view(account.organisationId)
+    const view = () => gateway.services.wallets.view(account.organisationId)
     await eventually(async () => (await view()).reservedNano === 0n, 'nothing is reserved')
   })
 }

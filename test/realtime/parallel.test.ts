@@ -61,7 +61,7 @@ test.serial('4402: thirty answers at once do not take a wallet below nothing, an
   t.like(ends[0], { code: 4402, reason: 'insufficient_credits' })
   t.is(money.spentNano, money.workNano)
   t.true(money.spentNano > 200_000_000, String(money.spentNano))
-  const { balanceNano } = await gateway.services.accounts.view(account.organisationId)
+  const { balanceNano } = await gateway.services.wallets.view(account.organisationId)
   t.true(balanceNano >= 0n, String(balanceNano))
 })
 
@@ -96,7 +96,7 @@ test.serial(
       { error: { code: 'insufficient_credits' } },
     )
     const { organisationId } = account
-    await gateway.services.accounts.deposit({ organisationId, amountNano: 2_000_000_000n, method: 'grant' })
+    await gateway.services.wallets.deposit({ organisationId, amountNano: 2_000_000_000n, method: 'grant' })
     session.client.send(aside)
     await session.heard('response.done')
     await session.close()
@@ -201,6 +201,6 @@ test.serial('4402: answers at once in several sessions of a wallet', async t => 
   const { account, open, ...money } = await speakAtOnce({ usd: '1.2' }, 4, 10)
   t.is(open.length, 4)
   t.is(money.spentNano, money.workNano)
-  const { balanceNano } = await gateway.services.accounts.view(account.organisationId)
+  const { balanceNano } = await gateway.services.wallets.view(account.organisationId)
   t.true(balanceNano >= 0n, String(balanceNano))
 })

@@ -201,7 +201,7 @@ test.serial('429 while the seats of a killed process are kept, which is half a m
 
 test.serial('499 for a client that leaves while the provider takes its time; nothing is left of it', async t => {
   const { live, organisationId } = await world.account()
-  const { redis, accounts } = world.gateway.services
+  const { redis, wallets } = world.gateway.services
   const leaving: ((socket: Socket) => void)[] = [
     socket => void socket.end(),
     socket => void socket.destroy(),
@@ -217,12 +217,12 @@ test.serial('499 for a client that leaves while the provider takes its time; not
     socket.on('error', () => {}) // It broke its own connection.
     socket.write(upgradeHead(`/v1/realtime?model=${realtimeModel}`, { authorization: `Bearer ${live}` }))
     await eventually(() => asked !== undefined, 'the provider is asked')
-    t.true((await accounts.view(organisationId)).reservedNano > 0n)
+    t.true((await wallets.view(organisationId)).reservedNano > 0n)
     leave(socket)
     await eventually(() => asked!.readableEnded || asked!.destroyed, 'the provider is left')
     asked!.destroy()
     await eventually(async () => (await redis.exists(`realtime:${organisationId}`)) === 0, 'the seat is free')
-    await eventually(async () => (await accounts.view(organisationId)).reservedNano === 0n, 'nothing is reserved')
+    await eventually(async () => (await wallets.view(organisationId)).reservedNano === 0n, 'nothing is reserved')
   }
 })
 

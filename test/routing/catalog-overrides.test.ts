@@ -274,7 +274,7 @@ test.serial('each request is charged the price it was admitted with, however oft
         where: { organisationId },
         _sum: { costNano: true },
       })
-      const { balanceNano } = await first.services.accounts.view(organisationId)
+      const { balanceNano } = await first.services.wallets.view(organisationId)
       t.is(20_000_000_000n - balanceNano, charged._sum.costNano ?? 0n)
     },
   )

@@ -214,7 +214,7 @@ export async function createAccount(
 }
 
 /** Creates an organisation and its wallet, with a deposit unless that is nothing. */
-async function createOrganisation({ db, clock, accounts }: Services, id: string, nano: bigint): Promise<void> {
+async function createOrganisation({ db, clock, wallets }: Services, id: string, nano: bigint): Promise<void> {
   const version = nano > 0n ? 1n : 0n
   await db.$executeRaw`
     WITH organisation AS (
@@ -224,7 +224,7 @@ async function createOrganisation({ db, clock, accounts }: Services, id: string,
     ) INSERT INTO ledger_entries (organisation_id, kind, amount_nano, method, cause, created_at)
       SELECT id, 'deposit', ${nano}, 'grant', ${`deposit:${newId('dep')}`}, ${new Date(clock.now())}
       FROM organisation WHERE ${nano > 0n}`
-  if (nano > 0n) await accounts.install(id).catch(() => {})
+  if (nano > 0n) await wallets.install(id).catch(() => {})
 }
 
 async function createDefaultKeys({ db }: Services, organisationId: string): Promise<Pick<Account, 'live' | 'test'>> {

@@ -20,7 +20,7 @@ const wanted = { outputTokens: 1_000, explicit: true, minTokens: 1_000, likelyTo
 const reserve = async (process = world.processes[0]!) =>
   (await world.admit(process, world.billingContexts[0]!, wanted)) as Reservation
 const bound = flatCost(5_000_000)
-const reserved = async () => Number((await world.accounts.view(world.billingContexts[0]!.organisationId)).reservedNano)
+const reserved = async () => Number((await world.wallets.view(world.billingContexts[0]!.organisationId)).reservedNano)
 const beat = ({ admission } = world.processes[0]!) => world.scripts.beat({ instance: admission.instance, alive: 1 })
 
 /** Sweeps every five seconds for so long; answers how many reservations were released. */
@@ -56,10 +56,10 @@ test.serial('kept when no process could send a heartbeat: after an outage each h
 
 for (const skewMs of [-60_000, 60_000])
   test.serial(`kept for a process whose clock is ${skewMs / 1_000} s off`, async t => {
-    const { scripts, accounts } = world
+    const { scripts, wallets } = world
     const clock = { now: () => Date.now() + skewMs }
     const log = createLog('silent')
-    const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: 30_000 })
+    const admission = new Admission({ scripts, wallets, clock, log, deadlineMs: 30_000 })
     await admission.start()
     const reservation = (await admission.admit(world.billingContexts[0]!, '-', newId('req'), bound)) as Reservation
     t.is(await sweepReservations(scripts), 0)
@@ -86,7 +86,7 @@ test.serial('released past the deadline, and charged all the same when the reque
   const [open] = world.truth.open
   await world.settle(open!, 5_000)
   t.is(open!.reservation, reservation)
-  const view = await world.accounts.view(reservation.billing.organisationId)
+  const view = await world.wallets.view(reservation.billing.organisationId)
   t.deepEqual([view.reservedNano, view.availableNano], [0n, 100_000_000n - 5_000n])
 })
 
@@ -132,7 +132,7 @@ test.serial('released without a charge when a provider’s count is no amount; o
   process.admission.settle(second!, 1e300, Number.NaN, null)
   process.admission.settle(third!, 7_000, Number.NaN, null)
   await process.admission.flush()
-  const view = await world.accounts.view(first!.billing.organisationId)
+  const view = await world.wallets.view(first!.billing.organisationId)
   t.deepEqual([view.reservedNano, view.availableNano], [0n, 100_000_000n - 7_000n])
 })
 
@@ -143,14 +143,14 @@ test.serial('settled once: a second settlement of a reservation changes nothing'
   admission.settle(reservation, 4_000, 0, null)
   admission.release(reservation)
   await admission.flush()
-  const view = await world.accounts.view(reservation.billing.organisationId)
+  const view = await world.wallets.view(reservation.billing.organisationId)
   t.deepEqual([view.reservedNano, view.availableNano], [0n, 100_000_000n - 3_000n])
 })
 
 test.serial('held: of very many deposits none is available before its release', async t => {
   const { organisationId } = world.billingContexts[2]!
   for (let hour = 1; hour <= 130; hour++) await world.deposit(organisationId, 1_000_000, hour * 3_600_000)
-  const view = async () => world.accounts.view(organisationId)
+  const view = async () => world.wallets.view(organisationId)
   t.is((await view()).heldNano, 130_000_000n)
   world.clock.advance(50 * 3_600_000)
   t.is((await view()).availableNano, 50_000_000n)

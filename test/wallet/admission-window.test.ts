@@ -5,10 +5,10 @@ import { newId } from '../../shared/base/ids.ts'
 import { type Clock, systemClock } from '../../shared/base/time.ts'
 import { openDatabase } from '../../shared/io/db.ts'
 import { createLog } from '../../shared/io/log.ts'
-import { Accounts } from '../../shared/wallet/accounts.ts'
 import { Admission, type BillingContext, type Reservation } from '../../shared/wallet/admission.ts'
 import { flatCost } from '../../shared/wallet/reservation.ts'
 import { loadScripts } from '../../shared/wallet/scripts.ts'
+import { Wallets } from '../../shared/wallet/wallets.ts'
 import { useRedisTime } from '../support/io/redis-time.ts'
 import { test } from '../support/test.ts'
 import { use, useStores } from '../support/use.ts'
@@ -35,10 +35,10 @@ const clock = testClock('2027-03-10T12:00:00Z')
 /** The gate of one process, whose own clock goes as it likes. */
 function gate(own: Clock = systemClock): Admission {
   const scripts = loadScripts(redis)
-  const accounts = new Accounts({ db, redis, scripts, clock: own })
+  const wallets = new Wallets({ db, redis, scripts, clock: own })
   return new Admission({
     scripts,
-    accounts,
+    wallets,
     clock: own,
     log: createLog('silent'),
     deadlineMs: 60_000,

@@ -1,4 +1,4 @@
-import { Accounts } from '../../shared/wallet/accounts.ts'
+import { Wallets } from '../../shared/wallet/wallets.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import type { Gateway } from '../support/gateway.ts'
 import { useRedisTime } from '../support/io/redis-time.ts'
@@ -97,7 +97,7 @@ test.serial('402 when the wallet cannot cover an explicit max_tokens, with the f
     held_release_at: null,
   })
   t.is(upstream.requests.length, 0)
-  t.is((await gateway.services.accounts.view(organisationId)).reservedNano, 0n)
+  t.is((await gateway.services.wallets.view(organisationId)).reservedNano, 0n)
 })
 
 test.serial('200 with max_tokens clamped near the cap, upstream and in the header', async t => {
@@ -230,7 +230,7 @@ test.serial('wallets that are loaded in one turn are read by the same statements
       return Reflect.get(target, name)
     },
   })
-  const own = new Accounts({ db: counted, redis, scripts, clock })
+  const own = new Wallets({ db: counted, redis, scripts, clock })
   await Promise.all(ids.map(id => own.load(id)))
   t.is(statements, 3, 'jobs, batches and wallets')
   const views = await Promise.all(ids.map(id => own.view(id)))

@@ -60,7 +60,7 @@ function counting(completion_tokens: number): Reply {
 
 /** Waits until the requests before are settled: an answer arrives a little earlier. */
 function nothingReserved(organisationId: string): Promise<void> {
-  const isSettled = async () => (await services().accounts.view(organisationId)).reservedNano === 0n
+  const isSettled = async () => (await services().wallets.view(organisationId)).reservedNano === 0n
   return eventually(isSettled, 'nothing is reserved')
 }
 
@@ -69,7 +69,7 @@ async function ask({ live, organisationId }: Account, tokens: number, more: obje
   await nothingReserved(organisationId)
   let reserved = 0
   world.openai.next(async (request, response) => {
-    reserved = Number((await services().accounts.view(organisationId)).reservedNano)
+    reserved = Number((await services().wallets.view(organisationId)).reservedNano)
     await counting(tokens)(request, response)
   })
   const answer = await world.gateway.fetch('/v1/chat/completions', { key: live, body: body(more) })
@@ -81,7 +81,7 @@ async function ask({ live, organisationId }: Account, tokens: number, more: obje
 async function exceed(account: Account, nano: number): Promise<number> {
   await nothingReserved(account.organisationId)
   world.openai.next(async (request, response) => {
-    const { reservedNano } = await services().accounts.view(account.organisationId)
+    const { reservedNano } = await services().wallets.view(account.organisationId)
     await counting((Number(reservedNano) + nano) / nanoPerToken)(request, response)
   })
   const { status } = await world.gateway.fetch('/v1/chat/completions', { key: account.live, body: body() })
@@ -313,7 +313,7 @@ test.serial('401 after an excess that drives the balance below zero, however sma
   const account = await world.gateway.account({ usd: '0.001' })
   const other = await siblingOf(account)
   t.is(await exceed(account, 40 * nanoPerToken), 200)
-  t.true((await services().accounts.view(account.organisationId)).balanceNano < 0n)
+  t.true((await services().wallets.view(account.organisationId)).balanceNano < 0n)
   t.like(await ask(account, 5), { status: 401, error: { metadata: { reason: 'blocked' } } })
   t.like(await alertsOf(account), [{ reason: 'negative_balance' }])
   t.is((await ask(other, 5)).status, 402, 'a key without excess')
@@ -354,7 +354,7 @@ test.serial('a balance that is below zero for another reason blocks no key', asy
   const account = await world.gateway.account()
   await exceed(account, 10 * nanoPerToken)
   const { organisationId } = account
-  await services().accounts.deposit({ organisationId, amountNano: -30_000_000_000n, method: 'grant' })
+  await services().wallets.deposit({ organisationId, amountNano: -30_000_000_000n, method: 'grant' })
   await handled()
   t.false((await keyOf(account)).disabled)
 })

@@ -186,7 +186,7 @@ test.serial(
         const owed = expectedNano('claude-opus-4-6', usageOf(400_000, 5)) + 2 * 10_500_000
         t.is(charged === owed, isPaid)
         t.true(charged > 0 && charged <= owed)
-        const { balanceNano } = await world.gateway.services.accounts.view(account.organisationId)
+        const { balanceNano } = await world.gateway.services.wallets.view(account.organisationId)
         t.true(balanceNano >= 0n)
         t.is(await excessNano(account), 0)
       }
@@ -229,7 +229,7 @@ test.serial('the balance stays above zero: thirty documents at once on a wallet 
     [...statuses].join(),
   )
   await chargedNano(world, account)
-  const { balanceNano } = await world.gateway.services.accounts.view(account.organisationId)
+  const { balanceNano } = await world.gateway.services.wallets.view(account.organisationId)
   t.true(balanceNano >= 0n, String(balanceNano))
   t.is(await excessNano(account), 0)
 })

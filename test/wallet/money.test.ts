@@ -55,10 +55,10 @@ async function storm(t: ExecutionContext, urls: string[]): Promise<void> {
   t.is(Number(spentNano), costs)
   t.true(costs <= capNano, `${costs} spent of ${capNano}`)
   t.true(costs > capNano * 0.9, `only ${costs} spent of ${capNano}`)
-  const view = await services.accounts.view(organisationId)
+  const view = await services.wallets.view(organisationId)
   t.is(Number(view.balanceNano), 25e9 - costs)
   t.is(view.reservedNano, 0n)
-  t.is((await services.accounts.monthSpend([{ id: keyId, organisationId }])).get(keyId), spentNano)
+  t.is((await services.wallets.monthSpend([{ id: keyId, organisationId }])).get(keyId), spentNano)
   t.deepEqual(await breaches(services), [])
 }
 
@@ -81,6 +81,6 @@ test.serial('200 for exactly the requests that a wallet can pay, the others 402'
   t.deepEqual([...new Set(shots.map(({ status }) => status))].sort(), [200, 402])
   t.true(shots.every(({ status, code }) => status === 200 || code === 'insufficient_credits'))
   t.deepEqual(await billingFaults(services, { organisationId, shots }), [])
-  t.true((await services.accounts.view(organisationId)).availableNano >= 0n)
+  t.true((await services.wallets.view(organisationId)).availableNano >= 0n)
   t.deepEqual(await breaches(services), [])
 })

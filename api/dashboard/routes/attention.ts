@@ -108,7 +108,7 @@ function presentOutage({ from, to, ...outage }: Outage): OutageNotice {
 }
 
 /** Keys near or at their monthly cap, and keys that expire soon. */
-async function listKeyNotices({ db, clock, accounts }: Platform, organisationId: string): Promise<Notice[]> {
+async function listKeyNotices({ db, clock, wallets }: Platform, organisationId: string): Promise<Notice[]> {
   const nowMs = clock.now()
   const soon = { gt: new Date(nowMs), lt: new Date(nowMs + expiryMs) }
   const keys = await db.apiKey.findMany({
@@ -123,7 +123,7 @@ async function listKeyNotices({ db, clock, accounts }: Platform, organisationId:
     take: maxKeys,
   })
   const capped = keys.filter(({ monthlySpendCapNano }) => monthlySpendCapNano !== null)
-  const spent = await accounts.monthSpend(capped.map(({ id }) => ({ id, organisationId })))
+  const spent = await wallets.monthSpend(capped.map(({ id }) => ({ id, organisationId })))
   const notices: Notice[] = []
   for (const { id, name, monthlySpendCapNano: cap, expiresAt } of keys) {
     const key = { id, name }
@@ -183,13 +183,13 @@ async function listFailingWebhooks({ db, clock }: Platform, organisationId: stri
 }
 
 /** How long the credits last if the next days cost as much as the last ones. */
-async function creditsOf({ db, clock, accounts }: Platform, organisationId: string): Promise<Notice[]> {
+async function creditsOf({ db, clock, wallets }: Platform, organisationId: string): Promise<Notice[]> {
   const since = new Date(new Date(clock.now() - spendDays * dayMs).toISOString().slice(0, 10))
   const where = { organisationId, environment: 'live', day: { gte: since } } as const
   const { _sum: sum } = await db.usageDay.aggregate({ where, _sum: { costNano: true } })
   const perDayNano = Number(sum.costNano ?? 0n) / spendDays
   if (perDayNano <= 0) return []
-  const { availableNano } = await accounts.view(organisationId)
+  const { availableNano } = await wallets.view(organisationId)
   const days = Math.max(0, Number(availableNano) / perDayNano)
   return days > maxCreditDays ? [] : [{ kind: 'credits', days, per_day_usd: perDayNano / 1e9 }]
 }

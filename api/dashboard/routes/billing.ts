@@ -47,8 +47,8 @@ const billing = endpoint({
   path: `${base}/billing`,
   summary: 'Retrieve the wallet and payment methods',
   answers: { 200: { description: 'The wallet and the limits of a payment.' } },
-  async handle({ services: { accounts, config }, organisationId }): Promise<Billing> {
-    const { object: _, ...wallet } = presentWallet(await accounts.view(organisationId))
+  async handle({ services: { wallets, config }, organisationId }): Promise<Billing> {
+    const { object: _, ...wallet } = presentWallet(await wallets.view(organisationId))
     const payments = config.stripe && {
       minimum_usd: minimumUsd,
       maximum_usd: maximumUsd,

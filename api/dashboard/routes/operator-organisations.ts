@@ -145,11 +145,11 @@ const readOne = endpoint({
 
 /** Throws 404. */
 export async function detailOf(services: Platform, id: string): Promise<OrganisationDetail> {
-  const { db, accounts } = services
+  const { db, wallets } = services
   const [row] = await read(services, { id, limit: 1 })
   if (!row) throw new GatewayError('not_found', 'No such organisation.')
   const [wallet, people, provisioningKeys, credits] = await Promise.all([
-    accounts.view(id),
+    wallets.view(id),
     db.membership.findMany({
       where: { organisationId: id },
       include: { user: { select: { name: true, email: true } } },

@@ -26,10 +26,10 @@ const overview = endpoint({
   query: z.strictObject({ environment }),
   answers: { 200: { description: 'The figures.' } },
   async handle({ services, organisationId, person, query }): Promise<Overview> {
-    const { db, accounts } = services
+    const { db, wallets } = services
     const where = { organisationId }
     const [view, figures, organisation, key, usage, booked] = await Promise.all([
-      accounts.view(organisationId),
+      wallets.view(organisationId),
       figuresOf(services, organisationId, query.environment),
       db.organisation.findUniqueOrThrow({ where: { id: organisationId }, select: { lowBalanceNano: true } }),
       db.apiKey.findFirst({ where, select: { id: true } }),

@@ -1,3 +1,4 @@
+import { isObject } from '../../base/is-object.ts'
 import { ProviderError } from '../provider-error.ts'
 
 /**
@@ -9,8 +10,20 @@ export type Json = Record<string, unknown>
 export type Headers = Record<string, string | string[] | undefined>
 
 /** The error for a malformed response. */
-export function invalidResponse(what: string): ProviderError {
-  return new ProviderError('invalid_response', `The provider's answer is not understood: ${what}.`)
+export function invalidResponse(what: string, cause?: unknown): ProviderError {
+  return new ProviderError('invalid_response', `The provider's answer is not understood: ${what}.`, { cause })
+}
+
+/** Throws a ProviderError `invalid_response` unless `value` is a JSON object. */
+export function objectIn(value: unknown, name: string): Json {
+  if (!isObject(value)) throw invalidResponse(`${name} is not an object`)
+  return value
+}
+
+/** Throws a ProviderError `invalid_response` unless `value` is a string. */
+export function textIn(value: unknown, name: string): string {
+  if (typeof value !== 'string') throw invalidResponse(`${name} is not text`)
+  return value
 }
 
 /** The value at a path; undefined when there is none. */
@@ -80,6 +93,15 @@ export function parseJsonOrNull(body: string): unknown {
     return JSON.parse(body)
   } catch {
     return null
+  }
+}
+
+/** The JSON of a body, or its text: proxies answer pages and plain words. */
+export function parseJsonOrText(body: string): unknown {
+  try {
+    return JSON.parse(body)
+  } catch {
+    return body
   }
 }
 

@@ -1,4 +1,5 @@
 import { isObject } from '../../base/is-object.ts'
+import { namesIn } from '../../base/names.ts'
 import type { Deployment } from '../../catalog/schema.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 import type { DirectKind, OpenAiKind } from '../../kinds/index.ts'
@@ -9,17 +10,15 @@ type Json = Record<string, unknown>
 /** A request without disallowed fields, and the names of the removed ones. */
 export type CleanedRequest<Body> = { body: Body; dropped: readonly string[] }
 
-const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/))
-
 /** Fields read by the gateway itself: never sent to a provider, and not reported as dropped. */
-export const ownFields = words('mode models provider metadata session_id')
+export const ownFields = namesIn('mode models provider metadata session_id')
 
 /**
  * The top-level fields that may be sent to a provider with our dialect: none is billed apart from its tokens. Unlisted
  * fields are dropped, so that a field a provider begins to bill for is not sent unpriced.
  */
 export const allowedFields: Record<OpenAiKind, ReadonlySet<string>> = {
-  chat: words(`
+  chat: namesIn(`
     model messages stream stream_options max_tokens max_completion_tokens min_tokens n stop stop_token_ids seed random_seed
     temperature top_p top_k top_a min_p typical_p frequency_penalty presence_penalty repetition_penalty length_penalty
     logprobs top_logprobs logit_bias ignore_eos skip_special_tokens
@@ -27,27 +26,27 @@ export const allowedFields: Record<OpenAiKind, ReadonlySet<string>> = {
     response_format structured_outputs guided_json guided_regex guided_choice guided_grammar modalities audio prediction
     reasoning reasoning_effort reasoning_format include_reasoning thinking enable_thinking thinking_budget chat_template_kwargs
     verbosity user safety_identifier prompt_cache_key prompt_mode safe_prompt`),
-  completion: words(`
+  completion: namesIn(`
     model prompt suffix echo stream stream_options max_tokens min_tokens n best_of stop stop_token_ids seed
     temperature top_p top_k min_p typical_p frequency_penalty presence_penalty repetition_penalty length_penalty
     logprobs logit_bias ignore_eos skip_special_tokens guided_json guided_regex guided_choice guided_grammar
     user prompt_cache_key`),
-  embedding: words('model input dimensions encoding_format input_type truncate output_dimension output_dtype user'),
+  embedding: namesIn('model input dimensions encoding_format input_type truncate output_dimension output_dtype user'),
 }
 
-const messageFields = words(`
+const messageFields = namesIn(`
   role content name refusal audio tool_calls tool_call_id function_call prefix partial
   reasoning reasoning_content reasoning_details cache_control`)
-const partFields = words('type text refusal image_url input_audio file cache_control')
-const imageFields = words('url detail')
-const soundFields = words('data format')
-const fileFields = words('file_data filename')
-const toolFields = words('type function custom cache_control')
-const markFields = words('type ttl')
-const details = words('auto low high original')
+const partFields = namesIn('type text refusal image_url input_audio file cache_control')
+const imageFields = namesIn('url detail')
+const soundFields = namesIn('data format')
+const fileFields = namesIn('file_data filename')
+const toolFields = namesIn('type function custom cache_control')
+const markFields = namesIn('type ttl')
+const details = namesIn('auto low high original')
 const optionFields: [name: string, allowed: ReadonlySet<string>][] = [
-  ['stream_options', words('include_usage include_obfuscation')],
-  ['reasoning', words('effort max_tokens exclude enabled summary')],
+  ['stream_options', namesIn('include_usage include_obfuscation')],
+  ['reasoning', namesIn('effort max_tokens exclude enabled summary')],
 ]
 /** The maximum lifetime that a cache mark may request from a target; `none` where it takes no cache marks. */
 export type MaxCacheTtl = 'none' | '5m' | '1h'
@@ -182,8 +181,8 @@ export function asksForRepair({ plugins }: { plugins?: unknown }): boolean {
 /** The gateway uses it even where a provider does not support it. */
 const routingField = 'prompt_cache_key'
 /** Values of `service_tier` that name the priced tier. */
-const usualTiers = words('auto default standard standard_only on_demand unspecified')
-const tierFields = words('service_tier serviceTier')
+const usualTiers = namesIn('auto default standard standard_only on_demand unspecified')
+const tierFields = namesIn('service_tier serviceTier')
 
 /** True when the caller may notice that the field was dropped: its value requests something. */
 export function isNoticeable(name: string, value: unknown): boolean {

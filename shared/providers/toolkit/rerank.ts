@@ -1,4 +1,5 @@
 import { isObject } from '../../base/is-object.ts'
+import { isCount } from '../../base/usage.ts'
 import { promptUsage, type RerankOutput } from '../../kinds/rerank.ts'
 import type { SyncAdapter, SyncCall } from '../contract.ts'
 import { ProviderError } from '../provider-error.ts'
@@ -94,10 +95,6 @@ function countsIn(json: object): Pick<RerankOutput, 'usage' | 'searchUnits'> {
     usage: isCount(tokens) ? promptUsage(tokens) : null,
     searchUnits: isCount(units) ? units : null,
   }
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0
 }
 
 function malformed(how: string): ProviderError {

@@ -55,7 +55,7 @@ export const alertRules: Work = {
     const { visitor, base, organisationId } = await signUp({ url, services })
     const body = { name: 'Spend', kind: 'spend', threshold: 0.000_001, window: 'month', webhook: false }
     const { data: rule } = await visitor.json<AlertRuleAnswer>(`${base}/alerts/rules`, { body })
-    await services.accounts.deposit({ organisationId, amountNano: 1_000_000_000n, method: 'grant' })
+    await services.wallets.deposit({ organisationId, amountNano: 1_000_000_000n, method: 'grant' })
     const key = await keyOf(cell, {}, organisationId)
     return {
       during: async () => void (await queue(cell, ['rules'])),

@@ -81,14 +81,14 @@ class Visits {
   }
 
   async suffer(what: Incident, organisationId: string, cancel: () => Promise<unknown>): Promise<void> {
-    const { redis, accounts } = world.gateway.services
+    const { redis, wallets } = world.gateway.services
     if (what === 'another worker takes it over') this.begin()
     else if (what === 'its worker stops') await this.#stop()
     else if (what === 'a write fails') this.#trouble = 'before'
     else if (what === 'a commit is not confirmed') this.#trouble = 'after'
     else if (what === 'Redis is wiped') await redis.flushdb()
     else if (what === 'money comes in')
-      await accounts.deposit({ organisationId, amountNano: nanoFromUsd('0.001'), method: 'grant' })
+      await wallets.deposit({ organisationId, amountNano: nanoFromUsd('0.001'), method: 'grant' })
     else await cancel()
   }
 

@@ -120,7 +120,7 @@ async function checked(t: ExecutionContext, run: Run, batch: BatchObject): Promi
   const chargedNano = 0 - Number(_sum.amountNano ?? 0n)
   t.is(chargedNano, costNano(results))
   t.is(Math.round(batch.cost_usd! * 1e9), chargedNano)
-  t.is((await services.accounts.view(organisationId)).reservedNano, 0n)
+  t.is((await services.wallets.view(organisationId)).reservedNano, 0n)
   t.deepEqual(await breaches(services), [])
   return results
 }

@@ -77,7 +77,7 @@ test.serial('200s are charged exactly once when web, worker and Redis are killed
     url === first.url && Math.abs(killedAtMs - endedMs) < unsentMs
   t.deepEqual(await billingFaults(services, { organisationId, shots }, excused), [])
   t.deepEqual(await breaches(services), [])
-  t.is((await services.accounts.view(organisationId)).reservedNano, 0n)
+  t.is((await services.wallets.view(organisationId)).reservedNano, 0n)
   t.is((await ledgerCheck(stores())).exitCode, 0)
   t.log(count(shots))
 })

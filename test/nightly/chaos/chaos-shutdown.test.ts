@@ -44,7 +44,7 @@ test.serial('200s in flight finish when a web process is told to stop, settled a
   t.is(exitCode, 0, web.output())
   t.true(tookMs < 20_000, `${tookMs} ms`)
   // It said goodbye: nothing is reserved any more, and every usage event waits for a worker.
-  t.is((await services.accounts.view(organisationId)).reservedNano, 0n)
+  t.is((await services.wallets.view(organisationId)).reservedNano, 0n)
   t.is(await services.redis.xlen('usage'), 30)
   await t.throwsAsync(fetch(`${web.url}/healthz`))
 

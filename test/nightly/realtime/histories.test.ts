@@ -122,7 +122,7 @@ class History {
       case 'deposit': {
         const { organisationId } = this.account
         const amountNano = nanoFromUsd(step.cents / 100)
-        return services.accounts.deposit({ organisationId, amountNano, method: 'grant' })
+        return services.wallets.deposit({ organisationId, amountNano, method: 'grant' })
       }
       case 'cap': {
         const cap = step.cents === null ? null : step.cents / 100
@@ -158,7 +158,7 @@ class History {
     const breaches = await gateway.settled()
     const found = breaches.filter(breach => ![...unsure].some(keyId => breach.startsWith(`${capBreach}: ${keyId} `)))
     if (found.length > 0) throw new Error(found.join('\n'))
-    const { reservedNano, balanceNano } = await services.accounts.view(this.account.organisationId)
+    const { reservedNano, balanceNano } = await services.wallets.view(this.account.organisationId)
     if (reservedNano !== 0n) throw new Error(`${reservedNano} are still reserved`)
     if (balanceNano < 0n && !this.#isUnsure) throw new Error(`the wallet is at ${balanceNano}`)
     for (const known of this.sessions) await this.#compare(known)

@@ -48,9 +48,9 @@ test.beforeEach(async () => {
 async function chargedNano(): Promise<number> {
   const breaches = await gateway.settled()
   if (breaches.length > 0) throw new Error(breaches.join('\n'))
-  const { db, accounts } = gateway.services
+  const { db, wallets } = gateway.services
   const { organisationId } = account
-  const { reservedNano } = await accounts.view(organisationId)
+  const { reservedNano } = await wallets.view(organisationId)
   if (reservedNano !== 0n) throw new Error(`${reservedNano} nano-dollars are still reserved`)
   const where = { organisationId, kind: 'charge' } as const
   const { _sum } = await db.ledgerEntry.aggregate({ where, _sum: { amountNano: true } })

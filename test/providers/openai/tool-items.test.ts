@@ -119,9 +119,9 @@ test.serial('hosted tools in items are left out and named; web searches are pric
 
   const searching = { ...body, input: [declaring([{ type: 'web_search' }]), input[2]] }
   let reserved = 0
-  const { accounts } = world.gateway.services
+  const { wallets } = world.gateway.services
   world.openai.next(async (request, response) => {
-    reserved = Number((await accounts.view(organisationId)).reservedNano)
+    reserved = Number((await wallets.view(organisationId)).reservedNano)
     return responsesReply({ toolUsage: { web_search: { num_requests: 2 } } })(request, response)
   })
   const before = await chargedNano(world, { organisationId } as never)

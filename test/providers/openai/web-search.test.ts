@@ -140,7 +140,7 @@ test.serial('what the results cost beyond the reservation never overdraws the wa
       const charged = await chargedNano(world, account)
       t.is(charged === owed, isPaid)
       t.true(charged > 0 && charged <= owed)
-      const { balanceNano } = await world.gateway.services.accounts.view(account.organisationId)
+      const { balanceNano } = await world.gateway.services.wallets.view(account.organisationId)
       t.true(balanceNano >= 0n)
     }
 })

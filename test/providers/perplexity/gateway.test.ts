@@ -95,7 +95,7 @@ test.serial('searches are reserved at their price, and charged by the catalog wh
   const account = await gateway.account()
   let reservedNano = 0n
   perplexity.next(async (request, response) => {
-    reservedNano = (await gateway.services.accounts.view(account.organisationId)).reservedNano
+    reservedNano = (await gateway.services.wallets.view(account.organisationId)).reservedNano
     await agentReply({ searches: 9, usage: { cost: undefined } })(request, response)
   })
   const answer = (await sdkOf(account.live).chat.completions.create({ model, messages, max_tokens: 100 })) as Any

@@ -120,7 +120,7 @@ for (const [path, body] of Object.entries(bodies) as [BodyPath, object][]) {
     // One fixed seed: a run must be repeatable.
     await fc.assert(property, { numRuns: 200, seed: 20261121 })
     t.deepEqual(await gateway.settled(), [])
-    t.is((await gateway.services.accounts.view(account.organisationId)).reservedNano, 0n)
+    t.is((await gateway.services.wallets.view(account.organisationId)).reservedNano, 0n)
   })
 }
 

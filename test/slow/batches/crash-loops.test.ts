@@ -48,8 +48,8 @@ test.serial('completed without the one line that workers die of: the lines besid
   t.deepEqual(batch.request_counts, { total: 12, completed: 11, failed: 1 })
   const [{ custom_id, error }] = (await resultsOf(door, batch)).errors as [ResultLine]
   t.deepEqual([custom_id, error!.code], [poison, 'internal_error'])
-  const { accounts } = world.gateway.services
-  const isFree = async () => (await accounts.view(account.organisationId)).reservedNano === 0n
+  const { wallets } = world.gateway.services
+  const isFree = async () => (await wallets.view(account.organisationId)).reservedNano === 0n
   await eventually(isFree, 'the dead workers’ reservations are given up')
   t.deepEqual(await world.faults(door, id, idsOf(lines), account.organisationId), [])
   t.deepEqual(await starts(id), [])

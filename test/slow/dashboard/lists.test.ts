@@ -133,8 +133,8 @@ test.serial('the audit log names where changes came from, and is exported as it 
 })
 
 test.serial('a key whose cap refuses requests says so, in the list and on its page', async t => {
-  const { accounts, refusalLog } = gateway.services
-  await accounts.deposit({ organisationId: owner.organisationId, amountNano: nanoFromUsd('25'), method: 'grant' })
+  const { wallets, refusalLog } = gateway.services
+  await wallets.deposit({ organisationId: owner.organisationId, amountNano: nanoFromUsd('25'), method: 'grant' })
   const { secret, row } = await keyBy(owner, { environment: 'live', name: 'Small', monthly_spend_cap_usd: 1 })
   const body = { model: 'kling-v3-pro', prompt: 'A lock' }
   const statuses = [1, 2].map(async () => (await gateway.fetch('/v1/videos', { key: secret, body })).status)

@@ -26,7 +26,7 @@ const owner = use(test, () => signUp(gateway))
 const browser = use(test, startBrowser)
 test.before(async () => {
   const { organisationId } = owner
-  await gateway.services.accounts.deposit({ organisationId, amountNano: nanoFromUsd('10'), method: 'grant' })
+  await gateway.services.wallets.deposit({ organisationId, amountNano: nanoFromUsd('10'), method: 'grant' })
 })
 
 async function open(t: ExecutionContext, path: string, colorScheme: 'light' | 'dark' = 'light'): Promise<Page> {

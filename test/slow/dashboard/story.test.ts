@@ -122,7 +122,7 @@ test.serial('refused: another key before the address is confirmed', async t => {
 
 test.serial('a live key is created, shown once, and works with the official SDK', async t => {
   const amountNano = nanoFromUsd('25')
-  await world.gateway.services.accounts.deposit({ organisationId, amountNano, method: 'grant' })
+  await world.gateway.services.wallets.deposit({ organisationId, amountNano, method: 'grant' })
   await goTo('API keys')
   await page.getByRole('button', { name: 'Create key' }).first().click()
   const form = page.getByRole('dialog')

@@ -66,7 +66,7 @@ test.serial('the client of a cluster works on the same keys', async t => {
   t.teardown(() => services.close())
   await checkReadiness(services)
   const { organisationId } = await createAccount(world.services)
-  t.is(Number((await services.accounts.view(organisationId)).availableNano), 25e9)
+  t.is(Number((await services.wallets.view(organisationId)).availableNano), 25e9)
   t.is(await services.redis.hget(`wallet:${organisationId}`, 'posted'), String(25e9))
   t.true((await services.queues.maintenance.getWorkersCount()) > 0)
 })

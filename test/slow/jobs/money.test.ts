@@ -137,7 +137,7 @@ async function reckon(): Promise<void> {
   const { world } = jobWorld
   await jobWorld.pass()
   for (const id of new Set(world.billingContexts.map(billing => billing.organisationId))) {
-    const { availableNano, reservedNano } = await world.accounts.view(id)
+    const { availableNano, reservedNano } = await world.wallets.view(id)
     if (Number(availableNano) !== jobWorld.available(id))
       throw new Error(`available is ${availableNano}, should be ${jobWorld.available(id)}`)
     const held = jobWorld.known
@@ -194,6 +194,6 @@ test.serial(
     await world.redis.flushdb()
     t.true(await jobWorld.end(jobWorld.known[1]!, failed, 'none'))
     t.is(await jobWorld.submit(process, billing, 100, false, 'none'), 'insufficient_credits')
-    t.is((await world.accounts.view(billing.organisationId)).availableNano, 40_000_000n)
+    t.is((await world.wallets.view(billing.organisationId)).availableNano, 40_000_000n)
   },
 )

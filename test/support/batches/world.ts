@@ -89,12 +89,12 @@ export class BatchWorld {
       ...countFaults(batch, results),
       ...(await this.gateway.settled()),
     ]
-    const { db, accounts } = this.gateway.services
+    const { db, wallets } = this.gateway.services
     const where = { organisationId, kind: { in: [...spendKinds] } }
     const { _sum } = await db.ledgerEntry.aggregate({ where, _sum: { amountNano: true } })
     const sums = [costNano(results), Math.round(batch.cost_usd! * 1e9), 0 - Number(_sum.amountNano ?? 0n)]
     if (new Set(sums).size > 1) faults.push(`lines, batch and ledger say it cost ${sums.join(', ')}`)
-    const { reservedNano } = await accounts.view(organisationId)
+    const { reservedNano } = await wallets.view(organisationId)
     if (reservedNano !== 0n) faults.push(`${reservedNano} nano-dollars are still reserved`)
     return faults
   }

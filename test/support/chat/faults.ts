@@ -201,12 +201,12 @@ export async function askWhileResting(world: FaultWorld, key: string, model: str
 
 /** The line of the request log that an answer has, once it is booked; throws when anything is still reserved for it. */
 export async function bookedOf({ gateway }: FaultWorld, { organisationId }: Account, { headers }: Answer) {
-  const { db, accounts } = gateway.services
+  const { db, wallets } = gateway.services
   const id = headers.get('x-generation-id')!
   await eventually(async () => (await db.generation.count({ where: { id } })) > 0, `generation ${id} is booked`)
   const rows = await db.generation.findMany({ where: { id } })
   if (rows.length !== 1) throw new Error(`generation ${id} is booked ${rows.length} times`)
-  const { reservedNano } = await accounts.view(organisationId)
+  const { reservedNano } = await wallets.view(organisationId)
   if (reservedNano !== 0n) throw new Error(`${reservedNano} nano-dollars are still reserved`)
   return rows[0]!
 }

@@ -99,7 +99,7 @@ export async function generationOf({ gateway }: World, id: string) {
 export async function chargedNano({ gateway }: Pick<World, 'gateway'>, { organisationId }: Account): Promise<number> {
   const breaches = await gateway.settled()
   if (breaches.length > 0) throw new Error(breaches.join('\n'))
-  const view = await gateway.services.accounts.view(organisationId)
+  const view = await gateway.services.wallets.view(organisationId)
   if (view.reservedNano !== 0n) throw new Error(`${view.reservedNano} nano-dollars are still reserved`)
   const where = { organisationId, kind: { in: [...spendKinds] } }
   const { _sum } = await gateway.services.db.ledgerEntry.aggregate({ where, _sum: { amountNano: true } })

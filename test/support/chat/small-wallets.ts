@@ -102,7 +102,7 @@ export async function checkConcurrentCalls(
   { gateway, openai, anthropic }: World,
   { runs, pauseMs, breaks }: { runs: number; pauseMs: number; breaks: boolean },
 ): Promise<Record<Seen, number>> {
-  const { accounts, catalog, upstreams } = gateway.services
+  const { wallets, catalog, upstreams } = gateway.services
   const targets = ['dear', 'dear-native'].flatMap(id => upstreams.targets(catalog.find(id)!, 'live'))
   const seen = { answered: 0, refused: 0, ended: 0, broken: 0, left: 0 }
   const property = fc.asyncProperty(history(breaks), async ({ usd, capUsd, calls }) => {
@@ -119,7 +119,7 @@ export async function checkConcurrentCalls(
       }),
     )
     // A call whose client left ends a little later.
-    const isAtRest = async () => (await accounts.view(account.organisationId)).reservedNano === 0n
+    const isAtRest = async () => (await wallets.view(account.organisationId)).reservedNano === 0n
     await eventually(isAtRest, 'every call is settled')
     await eventually(
       () => targets.every(target => upstreams.figures(target).cooldownMs === 0),

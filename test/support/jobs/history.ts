@@ -163,7 +163,7 @@ export class JobWorld {
   }
 
   async #passOn({ process, reservation, job }: Owed): Promise<void> {
-    await transferReservation({ admission: process.admission, accounts: this.world.accounts }, reservation, job)
+    await transferReservation({ admission: process.admission, wallets: this.world.wallets }, reservation, job)
     await process.admission.flush()
   }
 
@@ -182,15 +182,15 @@ export class JobWorld {
 
   /** Ends a job, up to a crash; whether it was this call that ended it. */
   async end(known: Known, end: End, crash: EndCrash, stage?: Job['stage']): Promise<boolean> {
-    const { accounts, scripts } = this.world
+    const { wallets, scripts } = this.world
     const dies = async () => {
       throw new Error('the process died')
     }
-    const install = crash === 'after the commit' ? dies : accounts.install.bind(accounts)
+    const install = crash === 'after the commit' ? dies : wallets.install.bind(wallets)
     const services = {
       ...this.#services,
       metrics: null,
-      accounts: Object.assign(Object.create(accounts), { install }),
+      wallets: Object.assign(Object.create(wallets), { install }),
       scripts: crash === 'before the hold goes' ? { ...scripts, hold: dies } : scripts,
     }
     if (!(await endJob(services, known.id, end, stage))) return false

@@ -236,8 +236,8 @@ export async function chargesOf(
 export type Charge = { part: number; cause: string; nano: number }
 
 /** What an organisation has reserved now, in nano-dollars. */
-export async function reservedNano({ accounts }: Pick<Services, 'accounts'>, account: Account): Promise<number> {
-  return Number((await accounts.view(account.organisationId)).reservedNano)
+export async function reservedNano({ wallets }: Pick<Services, 'wallets'>, account: Account): Promise<number> {
+  return Number((await wallets.view(account.organisationId)).reservedNano)
 }
 
 /** Waits until nothing is left of an organisation's sessions: no seat, no reservation. */
@@ -264,7 +264,7 @@ export async function spentNano(
   const { organisationId } = account
   const where = { organisationId, kind: { in: [...spendKinds] } }
   const { _sum } = await services.db.ledgerEntry.aggregate({ where, _sum: { amountNano: true } })
-  const { reservedNano } = await services.accounts.view(organisationId)
+  const { reservedNano } = await services.wallets.view(organisationId)
   if (reservedNano !== 0n) throw new Error(`${reservedNano} nano-dollars are still reserved`)
   return 0 - Number(_sum.amountNano ?? 0n)
 }

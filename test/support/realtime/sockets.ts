@@ -247,11 +247,11 @@ function framesOf(bytes: Buffer): { opcode: number; payload: Buffer }[] {
 
 /** Waits until no session is left: no seat, no reservation, and the books are right. Gives what is wrong. */
 export async function leftBehind({ gateway }: Pick<RealtimeWorld, 'gateway'>): Promise<string[]> {
-  const { redis, db, accounts } = gateway.services
+  const { redis, db, wallets } = gateway.services
   await eventually(async () => (await redis.keys('realtime:*')).length === 0, 'every seat is free')
   const breaches = await gateway.settled()
   for (const { id } of await db.organisation.findMany({ select: { id: true } })) {
-    const { reservedNano } = await accounts.view(id)
+    const { reservedNano } = await wallets.view(id)
     if (reservedNano !== 0n) breaches.push(`${id} has ${reservedNano} nano-dollars reserved`)
   }
   return breaches

@@ -242,8 +242,8 @@ export async function send(
   account: Account,
   { sample, body }: Pick<Case, 'sample' | 'body'>,
 ): Promise<Sent> {
-  const { accounts } = world.gateway.services
-  const reservedNano = async () => Number((await accounts.view(account.organisationId)).reservedNano)
+  const { wallets } = world.gateway.services
+  const reservedNano = async () => Number((await wallets.view(account.organisationId)).reservedNano)
   await eventually(async () => (await reservedNano()) === 0, 'the case before is settled')
   const upstream = sample.route === '/v1/messages' ? world.anthropic : world.openai
   let reserved = 0

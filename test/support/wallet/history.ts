@@ -6,7 +6,6 @@ import { type Database, openDatabase } from '../../../shared/io/db.ts'
 import { createLog } from '../../../shared/io/log.ts'
 import { RawPool } from '../../../shared/io/raw-pool.ts'
 import type { Shard } from '../../../shared/io/redis-shards.ts'
-import { Accounts } from '../../../shared/wallet/accounts.ts'
 import {
   Admission,
   type BillingContext,
@@ -19,6 +18,7 @@ import { sweepReservations } from '../../../shared/wallet/reconcile.ts'
 import type { SpendBudget } from '../../../shared/wallet/reservation.ts'
 import { loadScripts, type ScriptArguments, type ScriptCalls, type Scripts } from '../../../shared/wallet/scripts.ts'
 import type { UsageEvent } from '../../../shared/wallet/usage-event.ts'
+import { Wallets } from '../../../shared/wallet/wallets.ts'
 import type { Stores } from '../gateway.ts'
 import { passForSweeper } from './ageing.ts'
 import { testClock } from './money.ts'
@@ -141,10 +141,10 @@ export class Process {
         throw new Error('the connection broke before the reply')
       }
     const scripts = { ...world.scripts, admit: lossy('admit'), settle: lossy('settle'), hold: lossy('hold') }
-    const { accounts, clock } = world
+    const { wallets, clock } = world
     this.admission = new Admission({
       scripts,
-      accounts,
+      wallets,
       clock,
       log: createLog('silent'),
       deadlineMs: 400 * 86_400_000,
@@ -159,7 +159,7 @@ export class World {
   readonly db: Database
   readonly rawPool: RawPool
   readonly scripts: Scripts
-  readonly accounts: Accounts
+  readonly wallets: Wallets
   truth = new Truth()
   billingContexts: BillingContext[] = []
   processes: Process[] = []
@@ -169,7 +169,7 @@ export class World {
     this.db = openDatabase(stores.databaseUrl, { connections: 3, statementTimeoutMs: 30_000 })
     this.rawPool = new RawPool(stores.databaseUrl)
     this.scripts = loadScripts(this.redis)
-    this.accounts = new Accounts({ db: this.db, redis: this.redis, scripts: this.scripts, clock: this.clock })
+    this.wallets = new Wallets({ db: this.db, redis: this.redis, scripts: this.scripts, clock: this.clock })
   }
 
   /** Starts a new history on empty Redis; Postgres keeps the organisations of earlier ones. */
@@ -228,7 +228,7 @@ export class World {
   async deposit(organisationId: string, amount: number, holdMs: number): Promise<void> {
     const availableAt = new Date(this.clock.now() + holdMs)
     const hold = holdMs > 0 ? { availableAt } : {}
-    await this.accounts.deposit({ organisationId, amountNano: BigInt(amount), method: 'ach', ...hold })
+    await this.wallets.deposit({ organisationId, amountNano: BigInt(amount), method: 'ach', ...hold })
     this.truth.deposits.push({ organisation: organisationId, amount, releasedAtMs: availableAt.getTime() })
   }
 

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
-import { spendFigures } from '../../../shared/wallet/accounts.ts'
 import type { BillingContext } from '../../../shared/wallet/admission.ts'
 import { checkLedger, openReservations } from '../../../shared/wallet/check.ts'
 import { maintainPartitions } from '../../../shared/wallet/partitions.ts'
 import { reconcile } from '../../../shared/wallet/reconcile.ts'
+import { spendFigures } from '../../../shared/wallet/wallets.ts'
 import type { Test } from '../test.ts'
 import { use, useStores } from '../use.ts'
 import { fixedNano, picoPerOutputToken, price, spendsOf, type Wanted, World } from './history.ts'
@@ -193,7 +193,7 @@ function grant(billing: BillingContext, wanted: Wanted, available: number, room:
 }
 
 async function invariants(): Promise<void> {
-  const { truth, clock, db, accounts } = world
+  const { truth, clock, db, wallets } = world
   await cards.invariants()
   for (const id of new Set(world.billingContexts.map(billing => billing.organisationId))) {
     const { balanceNano } = await db.wallet.findUniqueOrThrow({ where: { organisationId: id } })
@@ -201,7 +201,7 @@ async function invariants(): Promise<void> {
     equal('Σ ledger', _sum.amountNano ?? 0n, balanceNano)
     equal('balance', balanceNano, truth.deposited(id) - truth.charged(id, true))
     atMost('overdraft', -Number(balanceNano), truth.overdraft(id))
-    const view = await accounts.view(id)
+    const view = await wallets.view(id)
     equal('reserved', view.reservedNano, truth.reserved(id))
     if (lags) atMost('available', Number(view.availableNano), truth.available(id, clock.now()))
     else equal('available', view.availableNano, truth.available(id, clock.now()))

@@ -48,7 +48,7 @@ export async function payer(
 
 /** A wallet in USD as `balance/available/held`, and the payment's status. */
 export async function standing({ services }: Gateway, { organisationId, topUpId }: Payer): Promise<string> {
-  const wallet = await services.accounts.view(organisationId)
+  const wallet = await services.wallets.view(organisationId)
   const figures = [wallet.balanceNano, wallet.availableNano, wallet.heldNano].map(usdFromNano)
   const { status, returnedNano } = await services.db.topUp.findUniqueOrThrow({ where: { id: topUpId } })
   return `${figures.join('/')} ${status} ${usdFromNano(returnedNano)}`

@@ -49,8 +49,8 @@ export class SavedCards {
       DATABASE_URL: stores.databaseUrl,
       REDIS_URL: stores.redisUrl,
     })
-    const { db, accounts, clock } = world
-    this.#workers = [0, 1].map(() => new TopUps({ db, accounts, clock, log: createLog('silent'), config }))
+    const { db, wallets, clock } = world
+    this.#workers = [0, 1].map(() => new TopUps({ db, wallets, clock, log: createLog('silent'), config }))
   }
 
   static async open(world: World, stores: Stores): Promise<SavedCards> {

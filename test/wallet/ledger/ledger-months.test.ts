@@ -47,8 +47,8 @@ type Tenant = { visitor: Visitor; base: string; organisationId: string; live: st
 /** An organisation with credits, as its owner and its programs see it. */
 async function tenant(): Promise<Tenant> {
   const { visitor, base, organisationId } = await signUp(gateway)
-  const { accounts, keys, db } = gateway.services
-  await accounts.deposit({ organisationId, amountNano: 25_000_000_000n, method: 'grant' })
+  const { wallets, keys, db } = gateway.services
+  await wallets.deposit({ organisationId, amountNano: 25_000_000_000n, method: 'grant' })
   const live = await gateway.key(organisationId, 'live', {})
   const { id: keyId } = await db.apiKey.findFirstOrThrow({ where: { organisationId } })
   const { secret: usageKey } = await keys.createProvisioning(organisationId, operatorActor)
@@ -229,7 +229,7 @@ test.serial(
     const february = await totalsOf(own, '2028-02')
     for (let times = 0; times < 2; times++)
       await db.$transaction(tx => settleJob(tx, job, { refund: true }, Date.parse('2028-03-02T23:59:00Z')))
-    await gateway.services.accounts.deposit({ organisationId, amountNano: 7_000n, method: 'grant' })
+    await gateway.services.wallets.deposit({ organisationId, amountNano: 7_000n, method: 'grant' })
     t.deepEqual(await totalsOf(own, '2028-02'), february)
     const entries = await db.ledgerEntry.findMany({
       where: { organisationId, lateFrom: { not: null } },

@@ -31,7 +31,7 @@ test.beforeEach(async () => {
   ;({ organisationId } = await createAccount(services))
   const key = await services.db.apiKey.findFirstOrThrow({ where: { organisationId, environment: 'live' } })
   keyId = key.id
-  await services.accounts.install(organisationId, keyId, month)
+  await services.wallets.install(organisationId, keyId, month)
 })
 test.afterEach.always(async () => {
   blocking?.disconnect()
@@ -94,7 +94,7 @@ test.serial('dead-lettered when Postgres refuses an event; the others of its bat
     '{"id":"n 23503',
   ])
   // What is not charged does not reduce what is available.
-  const { availableNano } = await services.accounts.view(organisationId)
+  const { availableNano } = await services.wallets.view(organisationId)
   t.is(Number(availableNano), await balance())
   t.deepEqual(await breaches(services), ['no usage event was refused by Postgres: 4 events wait in usage:dead'])
 })
@@ -162,7 +162,7 @@ test.serial('booked once when an event arrives twice, with the first one’s cos
   await settle({ ...first, cost: 5_000 })
   await work()
   t.is(await balance(), 25e9 - 1_000)
-  t.is(Number((await services.accounts.view(organisationId)).availableNano), 25e9 - 1_000)
+  t.is(Number((await services.wallets.view(organisationId)).availableNano), 25e9 - 1_000)
   t.deepEqual(await breaches(services), [])
 })
 
@@ -174,7 +174,7 @@ test.serial('brought up to date when Redis came back with an older state', async
   await services.redis.hset(`wallet:${organisationId}`, older)
   await services.redis.hset(`spend:${keyId}:${month}`, olderSpend)
   t.is(await reconcile(services.db, services.redis, services.scripts, at), 2)
-  t.is(Number((await services.accounts.view(organisationId)).availableNano), 25e9 - 1_000)
+  t.is(Number((await services.wallets.view(organisationId)).availableNano), 25e9 - 1_000)
   t.is(await services.redis.hget(`spend:${keyId}:${month}`, 'posted'), '1000')
   t.is(await reconcile(services.db, services.redis, services.scripts, at), 0)
   t.deepEqual(await breaches(services), [])
@@ -293,7 +293,7 @@ test.serial('checked while events wait: what is on the stream is no breach', asy
     invariants.flatMap(it => it.breaches),
     [],
   )
-  t.is(Number((await services.accounts.view(organisationId)).availableNano), 25e9 - 1_000)
+  t.is(Number((await services.wallets.view(organisationId)).availableNano), 25e9 - 1_000)
   await work()
   await eventually(async () => (await balance()) === 25e9 - 1_000, 'it is booked')
 })

@@ -42,8 +42,8 @@ const burst = async (key: string, to = gateway) => [
 /** Waits until processes know a number that a snapshot of now does not have. */
 async function outdate(...processes: Gateway[]): Promise<void> {
   const number = Number(await redis.hget('generation', 'number'))
-  const knows = ({ services: { accounts, scripts } }: Gateway) =>
-    accounts.generations.known[scripts.shards.only.index]!.atLeast > number
+  const knows = ({ services: { wallets, scripts } }: Gateway) =>
+    wallets.generations.known[scripts.shards.only.index]!.atLeast > number
   await eventually(() => processes.every(knows), 'the processes know a later number')
 }
 
@@ -61,12 +61,12 @@ test.serial('402 for a burst after Redis was replaced by an older one: neither w
       for (let i = 0, status = 200; status === 200 && i < 50; i++) status = await ask(live, tokens)
   for (const { live } of [rich, poor]) t.deepEqual(await burst(live), [402])
   t.deepEqual(await gateway.settled(), [])
-  const { balanceNano } = await gateway.services.accounts.view(poor.organisationId)
+  const { balanceNano } = await gateway.services.wallets.view(poor.organisationId)
 
   await restoreSnapshot(redis, yesterday)
   const [ofRich, ofPoor] = await Promise.all([burst(rich.live), burst(poor.live)])
   t.deepEqual([ofRich, ofPoor], [[402], [402]])
-  t.is((await gateway.services.accounts.view(poor.organisationId)).balanceNano, balanceNano)
+  t.is((await gateway.services.wallets.view(poor.organisationId)).balanceNano, balanceNano)
   await gateway.settled()
   t.deepEqual(await breaches(gateway.services), [])
 })
@@ -87,10 +87,10 @@ test.serial('401 for a key that was revoked after the snapshot, also where anoth
 test.serial('402 where PostgreSQL was restored from before a deposit, and Redis still has it', async t => {
   const { live, organisationId } = await gateway.account({ usd: '0' })
   t.is(await ask(live, 10), 402)
-  const { db, accounts } = gateway.services
+  const { db, wallets } = gateway.services
   const settings = await db.setting.findMany()
   await outdate(gateway)
-  await accounts.deposit({ organisationId, amountNano: 1_000_000_000n, method: 'grant' })
+  await wallets.deposit({ organisationId, amountNano: 1_000_000_000n, method: 'grant' })
   t.is(await ask(live, 10), 200)
   t.deepEqual(await gateway.settled(), [])
   // As it was before the deposit.
@@ -106,7 +106,7 @@ test.serial('402 where PostgreSQL was restored from before a deposit, and Redis 
 test.serial('200 after Redis was emptied, and no older store is reported while both are of the same time', async t => {
   const { live } = await gateway.account({ usd: '1' })
   t.is(await ask(live, 10), 200)
-  for (let i = 0; i < 3; i++) await gateway.services.accounts.generations.advance()
+  for (let i = 0; i < 3; i++) await gateway.services.wallets.generations.advance()
   t.is(await redis.hget('generation', 'valid_since'), '1')
   await outdate(gateway)
   t.is(await redis.hget('generation', 'valid_since'), '1')

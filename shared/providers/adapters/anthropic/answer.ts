@@ -3,8 +3,8 @@ import { sumUsages, type Usage } from '../../../base/usage.ts'
 import type { ChatCompletion, ToolCall } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
+import { invalidResponse, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
-import { malformed, objectIn, textIn } from './wire.ts'
 
 /** The model's own reason for a refusal; null if it did not refuse or gives none. */
 export function refusalText(stopReason: string, details: unknown): string | null {
@@ -128,11 +128,11 @@ const counterNames = [
 
 /**
  * Converts a complete message to a chat completion. `asked1hCache`: see `Counters`. Throws a ProviderError
- * `invalid_response` when it is malformed.
+ * `invalid_response` when it is invalidResponse.
  */
 export function completionFrom(json: unknown, asked1hCache: boolean): ChatCompletion {
   const message = objectIn(json, 'message')
-  if (!Array.isArray(message.content)) throw malformed('content is not a list')
+  if (!Array.isArray(message.content)) throw invalidResponse('content is not a list')
   const stopReason = textIn(message.stop_reason, 'stop_reason')
   const texts: string[] = []
   const thoughts: string[] = []

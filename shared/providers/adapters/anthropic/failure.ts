@@ -1,6 +1,7 @@
 import { type FailureReason, ProviderError, type ReceivedError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
+import { parseJsonOrText } from '../../toolkit/json-fields.ts'
 import { fixedMessages, isAbsentModel, redactProviderMessage } from '../../toolkit/refusal.ts'
 
 const byType: Record<string, FailureReason> = {
@@ -58,7 +59,7 @@ export function failure(
   body: string,
 ): ProviderError {
   const retryAfter = retryAfterMs(headers['retry-after'])
-  const json = parsed(body)
+  const json = parseJsonOrText(body)
   const { error } = Object(json) as { error?: unknown }
   const received = error === undefined ? undefined : receivedError(status, headers, body)
   return errorFrom(error ?? json, status, retryAfter, received)
@@ -120,15 +121,6 @@ function publicMessage(reason: FailureReason, message: string): string {
     return redactProviderMessage(message.replace(accountData, '[redacted]')).slice(0, maxMessageLength)
   if (shownReasons.has(reason)) return 'The provider refused the request.'
   return ownWords[reason] ?? 'The provider had an internal error.'
-}
-
-/** The JSON of a body, or its text. */
-function parsed(body: string): unknown {
-  try {
-    return JSON.parse(body)
-  } catch {
-    return body
-  }
 }
 
 /** The header holds a number of seconds. */

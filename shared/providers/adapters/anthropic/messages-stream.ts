@@ -1,10 +1,11 @@
 import type { Usage } from '../../../base/usage.ts'
 import type { MessageEvent } from '../../../kinds/messages.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
+import { objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { Counters } from './answer.ts'
 import { errorFrom } from './failure.ts'
 import { ToolReadings } from './tool-readings.ts'
-import { objectIn, parseEvent, textIn } from './wire.ts'
+import { parseEvent } from './wire.ts'
 
 /**
  * Reads the events of a native stream, which are forwarded as they are: checks what the gateway reads and counts the
@@ -34,7 +35,7 @@ export class MessageEventReader implements StreamDecoder<MessageEvent> {
     return first && this.#readings.addTo(first)
   }
 
-  /** Throws a ProviderError when the event reports an error or is malformed. */
+  /** Throws a ProviderError when the event reports an error or is invalidResponse. */
   push({ data }: SseEvent): MessageEvent[] {
     if (this.done || data === '') return []
     const event = parseEvent(data)

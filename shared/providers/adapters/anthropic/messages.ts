@@ -2,13 +2,13 @@ import { knownBetas } from '../../../kinds/anthropic-headers.ts'
 import { asksFor1hCache } from '../../../kinds/cache-marks.ts'
 import type { Message } from '../../../kinds/messages.ts'
 import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
+import { invalidResponse, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { withDropped } from '../../toolkit/request-fields.ts'
 import { Counters } from './answer.ts'
 import { version } from './chat.ts'
 import { editedBody, refuseMembers, refuseUnpriced } from './messages-request.ts'
 import { MessageEventReader } from './messages-stream.ts'
 import { findOwnThinking } from './own-thinking.ts'
-import { malformed, objectIn, textIn } from './wire.ts'
 
 /** `POST /v1/messages` for clients of the same dialect: their bytes, apart from what `editedBody` changes. */
 export const messages: DirectAdapter<'messages'> = {
@@ -22,7 +22,7 @@ export const messages: DirectAdapter<'messages'> = {
     const message = objectIn(json, 'message')
     textIn(message.id, 'id')
     textIn(message.stop_reason, 'stop_reason')
-    if (!Array.isArray(message.content)) throw malformed('content is not a list')
+    if (!Array.isArray(message.content)) throw invalidResponse('content is not a list')
     for (const block of message.content) textIn(objectIn(block, 'content block').type, 'content block type')
     return json as Message
   },

@@ -2,16 +2,17 @@ import { unixNow } from '../../../base/time.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
+import { invalidResponse, type Json, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
 import { Counters, completionId, refusalText } from './answer.ts'
 import { errorFrom } from './failure.ts'
-import { type Json, malformed, objectIn, parseEvent, textIn } from './wire.ts'
+import { parseEvent } from './wire.ts'
 
 type OpenTool = { index: number; input: unknown; sent: boolean }
 
 /**
  * Decodes message events to chat chunks. The usage comes last, in a chunk without choices. Unknown events and deltas
- * are ignored, as the API's client guidelines require; an event without a type is malformed.
+ * are ignored, as the API's client guidelines require; an event without a type is invalidResponse.
  */
 export class MessageDecoder implements StreamDecoder<ChatChunk> {
   done = false
@@ -34,7 +35,7 @@ export class MessageDecoder implements StreamDecoder<ChatChunk> {
     return this.done
   }
 
-  /** Throws a ProviderError when the event reports an error or is malformed. */
+  /** Throws a ProviderError when the event reports an error or is invalidResponse. */
   push({ data }: SseEvent): ChatChunk[] {
     if (this.done || data === '') return []
     const event = parseEvent(data)
@@ -119,7 +120,7 @@ export class MessageDecoder implements StreamDecoder<ChatChunk> {
   }
 
   #stop(): ChatChunk[] {
-    if (!this.#head || !this.#finished) throw malformed('the message stopped without a stop_reason')
+    if (!this.#head || !this.#finished) throw invalidResponse('the message stopped without a stop_reason')
     this.done = true
     const { usage } = this.#counters
     return usage ? [{ ...this.#head, choices: [], usage }] : []
@@ -143,7 +144,7 @@ export class MessageDecoder implements StreamDecoder<ChatChunk> {
   }
 
   #chunk(delta: ChatDelta, finish: FinishReason | null = null): ChatChunk[] {
-    if (!this.#head) throw malformed('content came before message_start')
+    if (!this.#head) throw invalidResponse('content came before message_start')
     return [{ ...this.#head, choices: [{ index: 0, delta, finish_reason: finish }], usage: null }]
   }
 }

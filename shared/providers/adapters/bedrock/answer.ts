@@ -1,31 +1,14 @@
 import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
 import { unixNow } from '../../../base/time.ts'
-import type { Usage } from '../../../base/usage.ts'
+import { isCount, type Usage } from '../../../base/usage.ts'
 import type { ChatCompletion, FinishReason, ToolCall } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
 import type { Call } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
+import { invalidResponse, type Json, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
-
-export type Json = Record<string, unknown>
-
-export function malformed(message: string, cause?: unknown): ProviderError {
-  return new ProviderError('invalid_response', `The provider's answer makes no sense: ${message}.`, { cause })
-}
-
-/** Throws a ProviderError `invalid_response` unless `value` is a JSON object. */
-export function objectIn(value: unknown, name: string): Json {
-  if (!isObject(value)) throw malformed(`${name} is not an object`)
-  return value
-}
-
-/** Throws a ProviderError `invalid_response` unless `value` is a string. */
-export function textIn(value: unknown, name: string): string {
-  if (typeof value !== 'string') throw malformed(`${name} is not text`)
-  return value
-}
 
 /**
  * The finish reason for a `stopReason`. Throws a ProviderError `model_fault` where the model wrote what the service could
@@ -50,12 +33,12 @@ function unusable(code: 'tool_use_failed' | 'output_parse_failed'): ProviderErro
   return new ProviderError('model_fault', 'The model wrote an answer that its provider cannot read.', { modelFault })
 }
 
-/** Converts a complete answer to a chat completion. Throws a ProviderError `invalid_response` when it is malformed. */
+/** Converts a complete answer to a chat completion. Throws a ProviderError `invalid_response` when it is invalidResponse. */
 export function completionFrom(json: unknown, { target }: Call<'chat'>): ChatCompletion {
   const answer = objectIn(json, 'answer')
   const { message } = objectIn(answer.output, 'output')
   const { content } = objectIn(message, 'message')
-  if (!Array.isArray(content)) throw malformed('content is not a list')
+  if (!Array.isArray(content)) throw invalidResponse('content is not a list')
   const stopReason = textIn(answer.stopReason, 'stopReason')
   const pieces = readBlocks(content)
   const usage = usageFrom(answer.usage)
@@ -148,8 +131,4 @@ function writtenFor1h(details: unknown): number {
     const counts = isObject(one) && one.ttl === '1h' && isCount(one.inputTokens)
     return counts ? sum + (one.inputTokens as number) : sum
   }, 0)
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0
 }

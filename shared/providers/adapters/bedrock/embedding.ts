@@ -3,9 +3,9 @@ import { isObject } from '../../../base/is-object.ts'
 import type { Embeddings } from '../../../kinds/embedding.ts'
 import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
 import { base64Vector } from '../../toolkit/base64-vector.ts'
+import { invalidResponse, objectIn } from '../../toolkit/json-fields.ts'
 import { noticeableFieldsExcept, ownFields, withDropped } from '../../toolkit/request-fields.ts'
 import { assertText } from '../../toolkit/token-inputs.ts'
-import { malformed, objectIn } from './answer.ts'
 import { modelPath } from './chat.ts'
 
 /** How the models of one vendor are invoked. */
@@ -56,7 +56,7 @@ export const embedding: DirectAdapter<'embedding'> = {
     const answers = (Array.isArray(json) ? json : [json]).map(one => read(objectIn(one, 'answer')))
     const vectors = answers.flatMap(answer => answer.vectors)
     const expected = textsOf(call).length
-    if (vectors.length !== expected) throw malformed(`it has ${vectors.length} vectors for ${expected} inputs`)
+    if (vectors.length !== expected) throw invalidResponse(`it has ${vectors.length} vectors for ${expected} inputs`)
     const asBase64 = call.body.encoding_format === 'base64'
     const tokens = answers.map(answer => answer.tokens)
     const isCounted = tokens.every(count => Number.isSafeInteger(count))
@@ -105,6 +105,6 @@ function textsOf(call: Call<'embedding'>): string[] {
 /** A vector as numbers, or as little-endian 32-bit floats in base64. */
 function encoded(vector: unknown, asBase64: boolean): number[] | string {
   if (!Array.isArray(vector) || vector.length === 0 || typeof vector[0] !== 'number')
-    throw malformed('a vector has no numbers')
+    throw invalidResponse('a vector has no numbers')
   return asBase64 ? base64Vector(vector) : vector
 }

@@ -1,7 +1,7 @@
 import { type FailureReason, ProviderError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
-import type { Headers } from '../../toolkit/json-fields.ts'
+import { type Headers, parseJsonOrText } from '../../toolkit/json-fields.ts'
 import { modelFaultOf } from '../../toolkit/model-faults.ts'
 import { isAbsentModel, reasonOfStatus, refusal } from '../../toolkit/refusal.ts'
 
@@ -46,7 +46,7 @@ export function streamFailure(type: string, body: string): ProviderError {
 }
 
 function failureOf(type: string, body: string, status: number | null, headers: Headers): ProviderError {
-  const json = parsed(body)
+  const json = parseJsonOrText(body)
   const { message, __type: ownType = '', originalMessage } = Object(json) as Record<string, unknown>
   const name = (type || String(ownType)).replace(/^.*#/, '').replace(/:.*$/, '').toLowerCase()
   const text = [message, originalMessage].filter(Boolean).map(String).join(': ') || readErrorText(json).message
@@ -63,12 +63,4 @@ function reasonOf(name: string, status: number | null, words: string): FailureRe
   // A model that fails with a validation error in its words was given what it does not take (424, or within a stream).
   if (isContextOverflow(words) && reason !== 'rate_limited' && reason !== 'auth') return 'context_length'
   return reason
-}
-
-function parsed(body: string): unknown {
-  try {
-    return JSON.parse(body)
-  } catch {
-    return body
-  }
 }

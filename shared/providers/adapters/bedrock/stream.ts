@@ -3,8 +3,9 @@ import { unixNow } from '../../../base/time.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
+import { invalidResponse, type Json, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
-import { finishReason, type Json, malformed, objectIn, textIn, usageFrom } from './answer.ts'
+import { finishReason, usageFrom } from './answer.ts'
 import { exceptionPrefix, faultEvent } from './event-stream.ts'
 import { streamFailure } from './failure.ts'
 
@@ -30,9 +31,9 @@ export class ConverseDecoder implements StreamDecoder<ChatChunk> {
     this.#head = { id: newId('chatcmpl'), object: 'chat.completion.chunk', created: unixNow(), model }
   }
 
-  /** Throws a ProviderError when the event reports an error or is malformed. */
+  /** Throws a ProviderError when the event reports an error or is invalidResponse. */
   push({ event: name, data }: SseEvent): ChatChunk[] {
-    if (name === faultEvent) throw malformed(data)
+    if (name === faultEvent) throw invalidResponse(data)
     if (name.startsWith(exceptionPrefix)) throw streamFailure(name.slice(exceptionPrefix.length), data)
     if (this.over || data === '') return []
     const event = parseEvent(data)
@@ -70,7 +71,7 @@ export class ConverseDecoder implements StreamDecoder<ChatChunk> {
     if (reasoningContent !== undefined) return this.#reasoning(index, objectIn(reasoningContent, 'reasoningContent'))
     if (toolUse === undefined) return []
     const tool = this.#tools.get(index)
-    if (!tool) throw malformed('a tool input came before its call')
+    if (!tool) throw invalidResponse('a tool input came before its call')
     return this.#arguments(tool, textIn(objectIn(toolUse, 'toolUse').input, 'tool input'))
   }
 
@@ -100,7 +101,7 @@ export class ConverseDecoder implements StreamDecoder<ChatChunk> {
   }
 
   #finish({ usage: counts }: Json): ChatChunk[] {
-    if (!this.done) throw malformed('the counts came before the stop reason')
+    if (!this.done) throw invalidResponse('the counts came before the stop reason')
     this.over = true
     const usage = usageFrom(counts)
     return usage ? [{ ...this.#head, choices: [], usage }] : []
@@ -116,7 +117,7 @@ function parseEvent(data: string): Json {
   try {
     event = JSON.parse(data)
   } catch (cause) {
-    throw malformed('an event is not JSON', cause)
+    throw invalidResponse('an event is not JSON', cause)
   }
   return objectIn(event, 'event')
 }

@@ -1,8 +1,8 @@
 import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
 import type { FinishReason } from '../../../kinds/chat.ts'
+import type { Json } from '../../toolkit/json-fields.ts'
 import { type Called, finishWith, withTextContent } from './answer.ts'
-import type { Json } from './json.ts'
 import { isGiven, typeOf } from './tool-calls.ts'
 
 /** A call in progress. `index` is what clients see, `source` the server's own. */

@@ -5,7 +5,7 @@ import type { Usage } from '../../../base/usage.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { FinishReason } from '../../../kinds/chat.ts'
 import { ProviderError } from '../../provider-error.ts'
-import type { Json } from './json.ts'
+import type { Json } from '../../toolkit/json-fields.ts'
 
 /**
  * What the answers of this dialect share, whole or streamed: their head, the reason why they finished, their texts. What needs no

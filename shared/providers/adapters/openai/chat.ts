@@ -5,6 +5,7 @@ import type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest } from '../../
 import { type ReasoningDetail, reasoningDetail } from '../../../kinds/reasoning.ts'
 import type { Call, DirectAdapter } from '../../contract.ts'
 import type { NativeEvent } from '../../stream-decoder.ts'
+import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { withReasoningState } from '../../toolkit/reasoning-state.ts'
 import { withSessionMarks } from '../../toolkit/session-marks.ts'
 import {
@@ -21,7 +22,6 @@ import {
 import { AnswerDeltas } from './answer-deltas.ts'
 import { createDecoder } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
-import { invalidResponse, type Json } from './json.ts'
 import { beginRequest, limitTokens, post, renameSeed, requestUsage, setFixedFields } from './request.ts'
 import { completeCalls, completeFunction } from './tool-calls.ts'
 

@@ -3,11 +3,11 @@ import { unixNow } from '../../../base/time.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { Completion, CompletionChoice } from '../../../kinds/completion.ts'
 import type { DirectAdapter } from '../../contract.ts'
+import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { assertTakesInput } from '../../toolkit/token-inputs.ts'
 import { extrasOf, finishReason, mapUnlessSame, normaliseHead, normaliseUsage, usageIn } from './answer.ts'
 import { createDecoder } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
-import { invalidResponse, type Json } from './json.ts'
 import { beginRequest, post, requestUsage } from './request.ts'
 
 /** `POST /completions`, the legacy text completions. */

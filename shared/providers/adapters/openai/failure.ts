@@ -3,9 +3,9 @@ import { systemClock } from '../../../base/time.ts'
 import { type FailureReason, ProviderError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
+import { type Json, parseJsonOrText } from '../../toolkit/json-fields.ts'
 import { modelFaultOf } from '../../toolkit/model-faults.ts'
 import { fixedMessages, isAbsentModel, reasonsByStatus, redactProviderMessage } from '../../toolkit/refusal.ts'
-import type { Json } from './json.ts'
 
 type Headers = Record<string, string | string[] | undefined>
 
@@ -66,7 +66,7 @@ const promptField = /^(?:input|prompt)$|^(?:messages|input)[.[].*(?:content|text
 
 /** Classifies a response outside 2xx (tables of OpenAI's and OpenRouter's error codes). */
 export function failure(status: number, headers: Headers, body: string): ProviderError {
-  return errorFrom(readFault(parsed(body)), status, retryAfterMs(headers))
+  return errorFrom(readFault(parseJsonOrText(body)), status, retryAfterMs(headers))
 }
 
 /** Classifies an error object inside a stream or inside a response with status 200. */
@@ -122,15 +122,6 @@ function wordsOf(codes: readonly string[]): FailureReason | undefined {
 function ofStatus(status: number | null): FailureReason | undefined {
   if (status === null || status < 400) return undefined
   return reasonsByStatus.get(status) ?? (status >= 500 ? 'server_error' : 'invalid_request')
-}
-
-/** The JSON of a body, or its text: proxies answer pages and plain words. */
-function parsed(body: string): unknown {
-  try {
-    return JSON.parse(body)
-  } catch {
-    return body
-  }
 }
 
 const maxRetryMs = 24 * 60 * 60 * 1000

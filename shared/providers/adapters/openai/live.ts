@@ -11,11 +11,11 @@ import type {
   WorkRequest,
 } from '../../realtime-contract.ts'
 import { withModel } from '../../toolkit/first-frame.ts'
+import type { Json } from '../../toolkit/json-fields.ts'
 import { orEscaped } from '../../toolkit/marks.ts'
 import { addContent, newWork, noContent, PendingResponses } from '../../toolkit/pending-responses.ts'
 import { isText, jsonBytes, textBytes } from '../../toolkit/read-frame.ts'
 import { checkUnpriced, refusalOf, toolGuard, unsupported } from '../../toolkit/tool-guard.ts'
-import type { Json } from './json.ts'
 import { type ClientContent, charactersPerToken, contentOf, readClientContent } from './realtime-content.ts'
 import { eventOf, nameOf, secondsOf, tokensUsed } from './realtime-usage.ts'
 

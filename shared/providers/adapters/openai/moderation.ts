@@ -1,7 +1,7 @@
 import { isObject } from '../../../base/is-object.ts'
 import type { ModerationResult } from '../../../kinds/moderation.ts'
 import type { SyncAdapter } from '../../contract.ts'
-import { invalidResponse } from './json.ts'
+import { invalidResponse } from '../../toolkit/json-fields.ts'
 
 /** `POST /moderations`. It is free. */
 export const moderation: SyncAdapter<'moderation'> = {

@@ -2,7 +2,7 @@ import { isObject } from '../../../base/is-object.ts'
 import { unsupported } from '../../../kinds/media.ts'
 import type { OcrOutput, OcrPage } from '../../../kinds/ocr.ts'
 import type { SyncAdapter, SyncCall } from '../../contract.ts'
-import { invalidResponse } from './json.ts'
+import { invalidResponse } from '../../toolkit/json-fields.ts'
 
 /** No byte is sent before all pages are read; Mistral's own client waits as long (`ocrProcess.ts` of `@mistralai/mistralai`). */
 const firstByteMs = 5 * 60_000

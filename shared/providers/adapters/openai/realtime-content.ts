@@ -1,9 +1,9 @@
 import { imageTokens } from '../../../catalog/image-tokens.ts'
 import type { Content } from '../../realtime-contract.ts'
+import type { Json } from '../../toolkit/json-fields.ts'
 import { escapedName } from '../../toolkit/marks.ts'
 import { addContent, noContent } from '../../toolkit/pending-responses.ts'
 import { isText, jsonBytes, maxClientValues, readFrame, textBytes } from '../../toolkit/read-frame.ts'
-import type { Json } from './json.ts'
 
 /** Base64 characters per audio token: user audio has 10 tokens a second, the model's 20. */
 const charactersByFormat = {

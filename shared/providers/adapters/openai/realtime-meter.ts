@@ -1,6 +1,7 @@
 import { isObject } from '../../../base/is-object.ts'
 import type { MonotonicMs } from '../../../base/time.ts'
 import type { Content, PendingWork, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
+import type { Json } from '../../toolkit/json-fields.ts'
 import { orEscaped } from '../../toolkit/marks.ts'
 import {
   addContent,
@@ -11,7 +12,6 @@ import {
   PendingResponses,
 } from '../../toolkit/pending-responses.ts'
 import { isText, textBytes } from '../../toolkit/read-frame.ts'
-import type { Json } from './json.ts'
 import { type ClientContent, charactersPerToken, contentOf, readClientContent } from './realtime-content.ts'
 import { eventOf, nameOf, useOf } from './realtime-usage.ts'
 

@@ -1,8 +1,8 @@
 import { isObject } from '../../../base/is-object.ts'
 import type { RealtimeUse } from '../../realtime-contract.ts'
+import type { Json } from '../../toolkit/json-fields.ts'
 import { readFrame } from '../../toolkit/read-frame.ts'
 import { count, normaliseUsage } from './answer.ts'
-import type { Json } from './json.ts'
 
 /** The event in a provider's frame; null where it is no JSON object. Of a repeated member the last counts. */
 export function eventOf(frame: Buffer): Json | null {

@@ -3,9 +3,9 @@ import type { Usage } from '../../../base/usage.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import { isBilledSearch } from '../../../kinds/web-search.ts'
 import type { ProviderError } from '../../provider-error.ts'
+import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { count, extrasOf, normaliseUsage } from './answer.ts'
 import { reportedFailure } from './failure.ts'
-import { invalidResponse, type Json } from './json.ts'
 
 /** A response object with what the gateway reads. Throws a ProviderError `invalid_response`. */
 export function responseFrom(json: unknown): Json & { id: string; output: Json[] } {

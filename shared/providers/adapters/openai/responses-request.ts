@@ -1,4 +1,5 @@
 import { editBody } from '../../../base/json-member.ts'
+import { namesIn } from '../../../base/names.ts'
 import { canReason, compacts } from '../../../catalog/traits.ts'
 import type { ResponsesRequest } from '../../../kinds/responses.ts'
 import { webSearchLimit } from '../../../kinds/web-search.ts'
@@ -11,9 +12,7 @@ import { toolsFor } from './responses-tools.ts'
 /** Top-level fields to write into the body; an undefined one is removed. */
 type Changes = Record<string, unknown>
 
-const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/))
-
-const reasoningFields = words('effort summary generate_summary context max_tokens exclude enabled')
+const reasoningFields = namesIn('effort summary generate_summary context max_tokens exclude enabled')
 const reasoningState = 'reasoning.encrypted_content'
 
 /**

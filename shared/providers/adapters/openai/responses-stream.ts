@@ -3,8 +3,8 @@ import type { Usage } from '../../../base/usage.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { ResponsesEvent } from '../../../kinds/responses-answer.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
+import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { reportedFailure } from './failure.ts'
-import { invalidResponse, type Json } from './json.ts'
 import { failureOfResponse, responseFrom, usageOf } from './responses-answer.ts'
 
 /**

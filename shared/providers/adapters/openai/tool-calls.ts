@@ -1,6 +1,6 @@
 import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
-import type { Json } from './json.ts'
+import type { Json } from '../../toolkit/json-fields.ts'
 
 /** Puts right what servers leave out of the calls of an answer; OpenAI's own calls stay as they are. */
 

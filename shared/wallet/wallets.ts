@@ -36,7 +36,7 @@ type PendingLoad = Load & { resolve(): void; reject(error: unknown): void }
 const maxPerLoad = 256
 
 /** The wallets: Postgres has the posted balance, Redis the unposted charges and the reservations on top of it. */
-export class Accounts {
+export class Wallets {
   readonly #db: Database
   readonly #redis: Redis
   readonly #scripts: Scripts
