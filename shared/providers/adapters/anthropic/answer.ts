@@ -128,7 +128,7 @@ const counterNames = [
 
 /**
  * Converts a complete message to a chat completion. `asked1hCache`: see `Counters`. Throws a ProviderError
- * `invalid_response` when it is invalidResponse.
+ * `invalid_response` when it is malformed.
  */
 export function completionFrom(json: unknown, asked1hCache: boolean): ChatCompletion {
   const message = objectIn(json, 'message')

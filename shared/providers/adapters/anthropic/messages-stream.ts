@@ -35,7 +35,7 @@ export class MessageEventReader implements StreamDecoder<MessageEvent> {
     return first && this.#readings.addTo(first)
   }
 
-  /** Throws a ProviderError when the event reports an error or is invalidResponse. */
+  /** Throws a ProviderError when the event reports an error or is malformed. */
   push({ data }: SseEvent): MessageEvent[] {
     if (this.done || data === '') return []
     const event = parseEvent(data)

@@ -12,7 +12,7 @@ type OpenTool = { index: number; input: unknown; sent: boolean }
 
 /**
  * Decodes message events to chat chunks. The usage comes last, in a chunk without choices. Unknown events and deltas
- * are ignored, as the API's client guidelines require; an event without a type is invalidResponse.
+ * are ignored, as the API's client guidelines require; an event without a type is malformed.
  */
 export class MessageDecoder implements StreamDecoder<ChatChunk> {
   done = false
@@ -35,7 +35,7 @@ export class MessageDecoder implements StreamDecoder<ChatChunk> {
     return this.done
   }
 
-  /** Throws a ProviderError when the event reports an error or is invalidResponse. */
+  /** Throws a ProviderError when the event reports an error or is malformed. */
   push({ data }: SseEvent): ChatChunk[] {
     if (this.done || data === '') return []
     const event = parseEvent(data)

@@ -33,7 +33,7 @@ function unusable(code: 'tool_use_failed' | 'output_parse_failed'): ProviderErro
   return new ProviderError('model_fault', 'The model wrote an answer that its provider cannot read.', { modelFault })
 }
 
-/** Converts a complete answer to a chat completion. Throws a ProviderError `invalid_response` when it is invalidResponse. */
+/** Converts a complete answer to a chat completion. Throws a ProviderError `invalid_response` when it is malformed. */
 export function completionFrom(json: unknown, { target }: Call<'chat'>): ChatCompletion {
   const answer = objectIn(json, 'answer')
   const { message } = objectIn(answer.output, 'output')

@@ -31,7 +31,7 @@ export class ConverseDecoder implements StreamDecoder<ChatChunk> {
     this.#head = { id: newId('chatcmpl'), object: 'chat.completion.chunk', created: unixNow(), model }
   }
 
-  /** Throws a ProviderError when the event reports an error or is invalidResponse. */
+  /** Throws a ProviderError when the event reports an error or is malformed. */
   push({ event: name, data }: SseEvent): ChatChunk[] {
     if (name === faultEvent) throw invalidResponse(data)
     if (name.startsWith(exceptionPrefix)) throw streamFailure(name.slice(exceptionPrefix.length), data)
