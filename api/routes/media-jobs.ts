@@ -63,7 +63,7 @@ function kindRoutes(kind: QueuedKind): Endpoint[] {
       handle: request => createJob(kind, request),
     }),
     modelList({
-      path: modelsPath(kind),
+      path: row.modelsPath,
       operationId: `list${name}Models`,
       summary: `List ${noun.replace(/^an? | job$/g, '')} models`,
       tag,
@@ -182,11 +182,6 @@ const openAiForm: Form = {
     const values = mergeObjectField(parseFields(fields, { numbers: ['seed'], flags: ['audio'] }), 'input_reference')
     return { ...values, ...(frame && { start_image_url: frame }) }
   },
-}
-
-/** The model list of avatar videos is a sibling of their path, not below it. */
-function modelsPath(kind: QueuedKind): string {
-  return kind === 'avatar' ? '/v1/avatars/models' : `${queuedKinds[kind].path}/models`
 }
 
 /** Creates a job and responds with it, with the headers of every response that used a model. */

@@ -3,6 +3,7 @@ import { newId } from '../base/ids.ts'
 import type { AlertRule, WebhookDelivery } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection } from '../io/db.ts'
+import { lockOrganisation } from '../io/organisation-locks.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
 import type { Sealer } from '../io/sealer.ts'
 import type { Platform } from '../platform.ts'
@@ -243,9 +244,4 @@ function auditedOf(row: AlertRule) {
 
 function invalid(param: keyof RuleFields, message: string): GatewayError {
   return new GatewayError('invalid_request', message, { param })
-}
-
-/** Serialises the changes of an organisation's rules. */
-async function lockOrganisation(tx: Connection, organisationId: string): Promise<void> {
-  await tx.$executeRaw`SELECT 1 FROM organisations WHERE id = ${organisationId} FOR NO KEY UPDATE`
 }

@@ -21,7 +21,7 @@ import type { Features } from '../routing/features.ts'
 import type { ReservationExtensions } from './reservation-extensions.ts'
 
 const maxAnswerBytes = 64 * 1024 * 1024
-export const maxErrorBytes = 64 * 1024
+const maxErrorBytes = 64 * 1024
 
 /** A call in progress. */
 export type Attempt<K extends DirectKind> = {
@@ -96,97 +96,138 @@ export function receiveAnswer<K extends DirectKind>(
   attempt: Attempt<K>,
   onFirstByte: () => void,
 ): Promise<ReceivedAnswer> {
-  return new Promise((resolve, reject) => new AnswerReceiver(attempt, { onFirstByte, resolve, reject }).start())
+  return new Promise((resolve, reject) => new WholeAnswer(attempt, { onFirstByte, resolve, reject }).start())
 }
 
 type AnswerHandlers = { onFirstByte(): void; resolve(answer: ReceivedAnswer): void; reject(error: unknown): void }
 
-/** Receives a complete answer. */
-class AnswerReceiver implements PartsSink {
-  readonly #attempt: Attempt<DirectKind>
-  readonly #handlers: AnswerHandlers
+/** Receives the answer to a call, until it has ended. */
+export abstract class AnswerReceiver implements PartsSink {
+  protected readonly attempt: Attempt<DirectKind>
+  protected status = 0
+  protected finished = false
   #exchange: Exchange | null = null
   #unwatch: (() => void) | null = null
-  #finished = false
-  #status = 0
   #headers: ResponseHeaders = {}
   #errorBody = ''
+
+  constructor(attempt: Attempt<DirectKind>) {
+    this.attempt = attempt
+  }
+
+  /** Sends the requests of the call. `readOnMs`: how long to read on once the client has disconnected. */
+  protected send(isWhole: boolean, readOnMs: () => number): void {
+    const { upstreams, route, requests, client, disconnectedCalls, signal } = this.attempt
+    client.beginWait?.()
+    const send = (request: UpstreamRequest, sink: ResponseSink) => upstreams.send(route, request, sink, isWhole)
+    const exchange = sendParts(send, requests, this)
+    this.#exchange = exchange
+    abortOnSignal(signal, exchange)
+    const unwatch = disconnectedCalls.track(client, readOnMs, () => exchange.abort())
+    if (this.finished) unwatch()
+    else this.#unwatch = unwatch
+  }
+
+  abstract onData(chunk: Buffer, part: number): void
+  abstract onPart(part: number): void
+  abstract onEnd(): void
+  abstract onError(fault: TransportFault, error: Error): void
+
+  onSent(): void {
+    this.attempt.onSent()
+  }
+
+  onHead(status: number, headers: ResponseHeaders): void {
+    this.status = status
+    this.#headers = headers
+    this.attempt.onHeaders?.(headers)
+  }
+
+  /** Adds to the body of a refusal. */
+  protected addErrorText(chunk: Buffer): void {
+    if (this.#errorBody.length < maxErrorBytes) this.#errorBody += chunk.toString()
+  }
+
+  /** The error that the provider's refusal stands for. */
+  protected refusal(): ProviderError {
+    return this.attempt.protocol.failure(this.status, this.#headers, this.#errorBody)
+  }
+
+  protected pause(): void {
+    this.#exchange?.pause()
+  }
+
+  protected resume(): void {
+    this.#exchange?.resume()
+  }
+
+  protected abort(): void {
+    this.#exchange?.abort()
+  }
+
+  protected finish(): void {
+    if (!this.finished) this.attempt.client.endWait?.()
+    this.finished = true
+    this.#unwatch?.()
+  }
+}
+
+/** Receives a complete answer. */
+class WholeAnswer extends AnswerReceiver {
+  readonly #handlers: AnswerHandlers
   /** The chunks received for each request. */
   readonly #bodies: Buffer[][]
   #bytes = 0
 
   constructor(attempt: Attempt<DirectKind>, handlers: AnswerHandlers) {
-    this.#attempt = attempt
+    super(attempt)
     this.#handlers = handlers
     this.#bodies = attempt.requests.map(() => [])
   }
 
   start(): void {
-    const { upstreams, route, requests, client, disconnectedCalls, readOnMs, signal } = this.#attempt
+    const { client, readOnMs } = this.attempt
     client.collect(0)
-    client.beginWait?.()
-    const send = (request: UpstreamRequest, sink: ResponseSink) => upstreams.send(route, request, sink, true)
-    const exchange = sendParts(send, requests, this)
-    this.#exchange = exchange
-    abortOnSignal(signal, exchange)
-    const unwatch = disconnectedCalls.track(
-      client,
-      () => readOnMs,
-      () => exchange.abort(),
-    )
-    if (this.#finished) unwatch()
-    else this.#unwatch = unwatch
+    this.send(true, () => readOnMs)
   }
 
-  onSent(): void {
-    this.#attempt.onSent()
-  }
-
-  onHead(status: number, headers: ResponseHeaders): void {
-    this.#status = status
-    this.#headers = headers
-    this.#attempt.onHeaders?.(headers)
+  override onHead(status: number, headers: ResponseHeaders): void {
+    super.onHead(status, headers)
     this.#handlers.onFirstByte()
   }
 
   onData(chunk: Buffer, part: number): void {
-    if (!isSuccess(this.#status)) {
-      if (this.#errorBody.length < maxErrorBytes) this.#errorBody += chunk.toString()
+    if (!isSuccess(this.status)) {
+      this.addErrorText(chunk)
       return
     }
     this.#bytes += chunk.length
     try {
       if (this.#bytes > maxAnswerBytes) throw new ProviderError('invalid_response', 'the answer is larger than 64 MB')
-      this.#attempt.client.collect(chunk.length)
+      this.attempt.client.collect(chunk.length)
       this.#bodies[part]!.push(chunk)
     } catch (error) {
       this.#handlers.reject(error)
-      this.#exchange?.abort()
+      this.abort()
     }
   }
 
   onPart(): void {}
 
   onEnd(): void {
-    this.#finish()
-    const status = this.#status
+    this.finish()
+    const { status } = this
     try {
       if (isSuccess(status)) this.#handlers.resolve(parseBodies(this.#bodies))
-      else this.#handlers.reject(this.#attempt.protocol.failure(status, this.#headers, this.#errorBody))
+      else this.#handlers.reject(this.refusal())
     } catch (cause) {
       this.#handlers.reject(new ProviderError('invalid_response', 'the answer is not JSON', { status, cause }))
     }
   }
 
   onError(fault: TransportFault, error: Error): void {
-    this.#finish()
-    this.#handlers.reject(transportError(fault, error, this.#attempt))
-  }
-
-  #finish(): void {
-    if (!this.#finished) this.#attempt.client.endWait?.()
-    this.#finished = true
-    this.#unwatch?.()
+    this.finish()
+    this.#handlers.reject(transportError(fault, error, this.attempt))
   }
 }
 
@@ -198,7 +239,7 @@ function parseBodies(bodies: readonly Buffer[][]): ReceivedAnswer {
 }
 
 /** The signal belongs to the run and is collected with it; aborting a finished exchange has no effect. */
-export function abortOnSignal(signal: AbortSignal, exchange: Exchange): void {
+function abortOnSignal(signal: AbortSignal, exchange: Exchange): void {
   signal.addEventListener('abort', () => exchange.abort(), { once: true })
   if (signal.aborted) exchange.abort()
 }
@@ -220,7 +261,7 @@ export function transportError(
 const maxParallel = 8
 
 /** Combines the exchanges of one call: `onData` and `onPart` identify the request by its index. */
-export type PartsSink = Omit<ResponseSink, 'onData'> & {
+type PartsSink = Omit<ResponseSink, 'onData'> & {
   onData(chunk: Buffer, part: number): void
   /** The answer to one of the requests ended successfully. */
   onPart(part: number): void
@@ -230,7 +271,7 @@ export type PartsSink = Omit<ResponseSink, 'onData'> & {
  * Sends the requests of one call as a single exchange. The head is reported once, and again if a later response is a
  * refusal, whose body then follows alone. The first refusal or error ends all.
  */
-export function sendParts<R>(
+function sendParts<R>(
   send: (request: R, sink: ResponseSink) => Exchange,
   requests: readonly R[],
   sink: PartsSink,

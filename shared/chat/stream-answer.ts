@@ -1,13 +1,13 @@
 import type { GatewayError } from '../base/errors.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
-import type { Exchange, ResponseHeaders, ResponseSink, TransportFault } from '../io/http.ts'
+import type { TransportFault } from '../io/http.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
-import type { Target, UpstreamRequest } from '../providers/contract.ts'
+import type { Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
-import { type Attempt, abortOnSignal, maxErrorBytes, type PartsSink, sendParts, transportError } from './attempt.ts'
+import { AnswerReceiver, type Attempt, transportError } from './attempt.ts'
 import { isBilledAsStated } from './bill.ts'
 import type { StreamInfo } from './chat-format.ts'
 import type { ChatRunInput, ResponseStorage } from './run-input.ts'
@@ -30,12 +30,11 @@ export function streamAnswer<K extends DirectKind>(
   open: () => void,
   onFirstByte: () => void,
 ): Promise<StreamResult> {
-  return new StreamedCall(attempt, relay, heartbeat, open, onFirstByte).send()
+  return new StreamedAnswer(attempt, relay, heartbeat, open, onFirstByte).start()
 }
 
-/** A call whose answer is relayed as it arrives: it receives the events of the exchange with the provider. */
-class StreamedCall<K extends DirectKind> implements PartsSink {
-  readonly #attempt: Attempt<K>
+/** Receives an answer that is relayed as it arrives. */
+class StreamedAnswer extends AnswerReceiver {
   readonly #relay: AnswerRelay
   readonly #heartbeat: Heartbeat
   readonly #open: () => void
@@ -43,22 +42,17 @@ class StreamedCall<K extends DirectKind> implements PartsSink {
   readonly #result = Promise.withResolvers<StreamResult>()
   readonly #comments: CommentWatch
   #tokenTimer: NodeJS.Timeout | undefined
-  #exchange!: Exchange
-  #status = 0
-  #headers: ResponseHeaders = {}
-  #errorBody = ''
   #answered = false
   #paused = false
-  #finished = false
 
   constructor(
-    attempt: Attempt<K>,
+    attempt: Attempt<DirectKind>,
     relay: AnswerRelay,
     heartbeat: Heartbeat,
     open: () => void,
     onFirstByte: () => void,
   ) {
-    this.#attempt = attempt
+    super(attempt)
     this.#relay = relay
     this.#heartbeat = heartbeat
     this.#open = open
@@ -67,53 +61,33 @@ class StreamedCall<K extends DirectKind> implements PartsSink {
     this.#comments = new CommentWatch(attempt.upstreams.idleTimeoutMs, onSilent)
   }
 
-  async send(): Promise<StreamResult> {
-    const { upstreams, route, requests, client, disconnectedCalls, signal } = this.#attempt
+  async start(): Promise<StreamResult> {
+    const { route } = this.attempt
     this.#tokenTimer = startTokenTimer(route, () => this.#timeOut('the provider sent no token in time'))
-    client.beginWait?.()
-    const send = (request: UpstreamRequest, sink: ResponseSink) => upstreams.send(route, request, sink, false)
-    this.#exchange = sendParts(send, requests, this)
-    abortOnSignal(signal, this.#exchange)
-    const abort = () => this.#exchange.abort()
-    const unwatch = disconnectedCalls.track(client, () => this.#readOnMs(), abort)
-    try {
-      return await this.#result.promise
-    } finally {
-      unwatch()
-    }
-  }
-
-  onSent(): void {
-    this.#attempt.onSent()
-  }
-
-  onHead(status: number, headers: ResponseHeaders): void {
-    this.#status = status
-    this.#headers = headers
-    this.#attempt.onHeaders?.(headers)
+    this.send(false, () => this.#readOnMs())
+    return this.#result.promise
   }
 
   onData(chunk: Buffer, part: number): void {
-    if (this.#status === 200) this.#step(chunk, part)
-    else if (this.#errorBody.length < maxErrorBytes) this.#errorBody += chunk.toString()
+    if (this.status === 200) this.#step(chunk, part)
+    else this.addErrorText(chunk)
   }
 
   onPart(part: number): void {
-    if (this.#status === 200) this.#step(null, part)
+    if (this.status === 200) this.#step(null, part)
   }
 
   onEnd(): void {
-    const { protocol } = this.#attempt
-    this.#finish(this.#status === 200 ? null : protocol.failure(this.#status, this.#headers, this.#errorBody))
+    this.#end(this.status === 200 ? null : this.refusal())
   }
 
   onError(fault: TransportFault, error: Error): void {
-    this.#finish(transportError(fault, error, this.#attempt))
+    this.#end(transportError(fault, error, this.attempt))
   }
 
   /** Processes a chunk of the answer to one of the requests; null = end of that answer. */
   #step(chunk: Buffer | null, part: number): void {
-    if (this.#finished) return
+    if (this.finished) return
     const relay = this.#relay
     try {
       const { hasOutput } = relay
@@ -125,49 +99,48 @@ class StreamedCall<K extends DirectKind> implements PartsSink {
         this.#onFirstByte()
       }
       this.#write(relay.flush())
-      if (relay.over) this.#finish(null)
-      else this.#attempt.extensions?.recordDelivered(relay.output)
+      if (relay.over) this.#end(null)
+      else this.attempt.extensions?.recordDelivered(relay.output)
     } catch (error) {
       // Output before the error is flushed, unless another provider can still take over.
       if (this.#answered) this.#write(relay.flush())
-      this.#finish(error as Error)
-      this.#exchange.abort()
+      this.#end(error as Error)
+      this.abort()
     }
   }
 
   #write(text: string): void {
     if (text === '') return
-    const { client } = this.#attempt
+    const { client } = this.attempt
     this.#open()
     this.#answered = true
     this.#heartbeat.ticks = 0
     if (client.write(text, this.#relay.encoding) || this.#paused) return
     this.#paused = true
     this.#comments.stop()
-    this.#exchange.pause()
+    this.pause()
     client.onDrain(() => {
       this.#paused = false
-      this.#exchange.resume()
+      this.resume()
     })
   }
 
   /** How long to read on for the usage, now that the client has disconnected. */
   #readOnMs(): number {
-    const { reasons, searches, client, readOnMs } = this.#attempt
+    const { reasons, searches, client, readOnMs } = this.attempt
     // No `drain` event follows once the client has disconnected.
-    this.#exchange.resume()
+    this.resume()
     if (!reasons && searches === 0 && !client.awaitsUsage) return 0
     return this.#answered ? Math.min(readOnMs, maxShownReadOnMs) : readOnMs
   }
 
   #timeOut(message: string): void {
-    this.#finish(new ProviderError('timeout', message))
-    this.#exchange.abort()
+    this.#end(new ProviderError('timeout', message))
+    this.abort()
   }
 
-  #finish(error: Error | null): void {
-    if (!this.#finished) this.#attempt.client.endWait?.()
-    this.#finished = true
+  #end(error: Error | null): void {
+    this.finish()
     clearTimeout(this.#tokenTimer)
     this.#comments.stop()
     this.#result.resolve({ answered: this.#answered, error })

@@ -4,13 +4,13 @@ import type { Clock } from '../base/time.ts'
 import type { Organisation } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
+import { lockAllKeys } from '../io/organisation-locks.ts'
 import {
   type ContentSetting,
   contentColumns,
   type contentSetting,
   presentContentSetting,
 } from '../keys/content-logging.ts'
-import { lockAllKeys } from '../keys/lock-order.ts'
 import type { Policies } from '../keys/policies.ts'
 
 /** What an organisation says about the input and output of its keys. */

@@ -44,6 +44,36 @@ export class Shards {
   }
 }
 
+/** Joins what is added for a shard in one turn of the event loop into one call, or into several of at most `maxItems`. */
+export class ShardBatches<Item> {
+  readonly #shards: Shards
+  readonly #maxItems: number
+  readonly #run: (shard: Shard, items: Item[]) => Promise<void>
+  /** By the shard. */
+  readonly #pending: Item[][]
+
+  /** `run` must not reject. */
+  constructor(shards: Shards, maxItems: number, run: (shard: Shard, items: Item[]) => Promise<void>) {
+    this.#shards = shards
+    this.#maxItems = maxItems
+    this.#run = run
+    this.#pending = shards.all.map(() => [])
+  }
+
+  /** Adds an item to the batch of its organisation's shard. */
+  add(organisationId: string, item: Item): void {
+    const shard = this.#shards.of(organisationId)
+    if (this.#pending[shard.index]!.push(item) === 1) setImmediate(() => this.#flush(shard))
+  }
+
+  #flush(shard: Shard): void {
+    const pending = this.#pending[shard.index]!
+    const items = pending.splice(0, this.#maxItems)
+    if (pending.length > 0) setImmediate(() => this.#flush(shard))
+    void this.#run(shard, items)
+  }
+}
+
 const oneShard = new Shards([''])
 const shardsOfConnections = new WeakMap<Connection, Shards>()
 

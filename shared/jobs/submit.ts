@@ -59,7 +59,7 @@ export async function submitJob(
   const choose = (policy: Policy, references: References | null) =>
     chooseTargets(services.catalog, policy, {
       slug: body.model,
-      list: listOf(row),
+      list: row.modelsPath,
       serves: model => model.type === row.type,
       targets: model => queuedTargets(services, kind, model, policy.environment, policy.ownKeys),
       check: model => row.input(body, model, references),
@@ -110,10 +110,6 @@ function firstOf({ upstreams }: Platform, targets: readonly Target[]): Target {
   const [first] = targets
   if (!first!.own) return first!
   return targets.find(target => upstreams.figures(target).cooldownMs === 0) ?? first!
-}
-
-function listOf({ path }: { path: string }): string {
-  return path.endsWith('/videos') && path !== '/v1/videos' ? path.replace('/videos', '/models') : `${path}/models`
 }
 
 async function checkWebhook({ urlPolicy }: Platform, { webhook_url }: Common): Promise<void> {

@@ -6,7 +6,7 @@ import { type Clock, monthOf } from '../base/time.ts'
 import type { Budget } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
-import { lockAllKeys } from './lock-order.ts'
+import { lockAllKeys } from '../io/organisation-locks.ts'
 import type { Policies } from './policies.ts'
 
 /** Monthly budgets of organisations and of members, whose keys they sum (docs/decisions/budgets.md). */
@@ -144,8 +144,7 @@ async function changeBudget(
   const keys = await db.apiKey.findMany({ where, select: { hash: true } })
   const hashesOf = (rows: readonly { hash: string }[]) => rows.map(({ hash }) => hash)
   const commit = async (tx: Connection) => {
-    await lockAllKeys(tx, organisationId)
-    if (!(await tx.organisation.findUnique({ where: { id: organisationId }, select: { id: true } })))
+    if (!(await lockAllKeys(tx, organisationId)))
       throw new GatewayError('not_found', `There is no organisation ${organisationId}.`)
     const before = await tx.budget.findUnique({ where: { organisationId_memberId: { organisationId, memberId } } })
     await change(tx, before)

@@ -2,7 +2,7 @@ import type { Clock } from '../base/time.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 import { type Actor, audit, type Changes } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
-import { lockOneKey } from './lock-order.ts'
+import { lockOneKey } from '../io/organisation-locks.ts'
 import type { Policies } from './policies.ts'
 
 const actor: Actor = { kind: 'operator', id: null, name: 'cost control' }

@@ -1,8 +1,8 @@
 import { GatewayError } from '../base/errors.ts'
 import { type Actor, audit } from '../io/audit.ts'
 import type { Database } from '../io/db.ts'
+import { lockAllKeys } from '../io/organisation-locks.ts'
 import type { Keys } from './keys.ts'
-import { lockAllKeys } from './lock-order.ts'
 
 /** What happens to the keys of a removed member: only that member knows where their secrets are in use. */
 export const removedMemberKeyActions = ['revoke', 'hand_over'] as const

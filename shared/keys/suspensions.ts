@@ -2,7 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
 import { type Actor, audit } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
-import { lockAllKeys } from './lock-order.ts'
+import { lockAllKeys } from '../io/organisation-locks.ts'
 import type { Policies } from './policies.ts'
 
 type Stores = { db: Database; policies: Policies; clock: Clock }

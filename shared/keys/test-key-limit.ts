@@ -2,6 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
+import { lockOrganisation } from '../io/organisation-locks.ts'
 
 /** The fields of an update that decide whether a key is active. */
 export type KeyChange = Partial<Pick<ApiKey, 'disabled' | 'expiresAt'>>
@@ -21,7 +22,7 @@ export class TestKeyLimit {
   async assertRoom(tx: Connection, organisationId: string): Promise<void> {
     const max = this.#max
     if (max === null) return
-    await tx.$executeRaw`SELECT 1 FROM organisations WHERE id = ${organisationId} FOR NO KEY UPDATE`
+    await lockOrganisation(tx, organisationId)
     const unexpired = [{ expiresAt: null }, { expiresAt: { gt: new Date(this.#clock.now()) } }]
     const where = { organisationId, environment: 'test', revokedAt: null, disabled: false, OR: unexpired } as const
     if ((await tx.apiKey.count({ where })) < max) return

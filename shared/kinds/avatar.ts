@@ -76,6 +76,7 @@ export const avatar: QueuedKindRow<AvatarRequest, AvatarInput> = {
   object: 'avatar_video.job',
   idPrefix: 'job',
   path: '/v1/avatars/videos',
+  modelsPath: '/v1/avatars/models',
   type: 'avatar',
   request: avatarRequest,
   listed: ['sources'],

@@ -28,6 +28,7 @@ export const faceSwap: QueuedKindRow<FaceSwapRequest, FaceSwapInput> = {
   object: 'face_swap.job',
   idPrefix: 'job',
   path: '/v1/face-swap',
+  modelsPath: '/v1/face-swap/models',
   type: 'face_swap',
   request: faceSwapRequest,
   listed: [],

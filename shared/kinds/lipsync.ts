@@ -44,6 +44,7 @@ export const lipsync: QueuedKindRow<LipsyncRequest, LipsyncInput> = {
   object: 'lipsync.job',
   idPrefix: 'job',
   path: '/v1/lipsync',
+  modelsPath: '/v1/lipsync/models',
   type: 'lipsync',
   request: lipsyncRequest,
   listed: ['takes'],

@@ -58,6 +58,8 @@ export type QueuedKindRow<Request, Input> = {
   object: string
   idPrefix: 'job' | 'mesh'
   path: string
+  /** The route that lists its models. */
+  modelsPath: string
   type: ModelRow['type']
   /** Validates the route's body; also the source of the OpenAPI document. */
   request: z.ZodObject & z.ZodType<Request>

@@ -62,6 +62,7 @@ export const mesh: QueuedKindRow<MeshRequest, MeshInput> = {
   object: 'mesh.job',
   idPrefix: 'mesh',
   path: '/v1/meshes',
+  modelsPath: '/v1/meshes/models',
   type: 'mesh',
   request: meshRequest,
   listed: ['inputs'],

@@ -95,6 +95,7 @@ export const video: QueuedKindRow<VideoRequest, VideoInput> = {
   object: 'video.job',
   idPrefix: 'job',
   path: '/v1/videos',
+  modelsPath: '/v1/videos/models',
   type: 'video',
   request: videoRequest,
   listed: [],

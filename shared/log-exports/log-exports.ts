@@ -4,6 +4,7 @@ import type { Clock } from '../base/time.ts'
 import { type LogExport, type LogExportCursor, Prisma } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
+import { lockOrganisation } from '../io/organisation-locks.ts'
 import type { UrlPolicy } from '../io/safe-url.ts'
 import type { Sealer } from '../io/sealer.ts'
 import { newSigningSecret, type SecretPair, validSecrets, type WebhookSecrets } from '../webhooks/secrets.ts'
@@ -73,7 +74,7 @@ export class LogExports {
     const secret = kind === 'https' ? newSigningSecret() : null
     const position = (await readHorizon(db)) - 1n
     return db.$transaction(async tx => {
-      await lockOrganisation(tx, organisationId)
+      if (organisationId !== null) await lockOrganisation(tx, organisationId)
       if ((await tx.logExport.count({ where: { organisationId } })) >= maxExports)
         throw new GatewayError('quota_exceeded', `There can be at most ${maxExports} exports.`)
       await tx.logExport.create({
@@ -327,10 +328,4 @@ export function fieldsOf(row: LogExport) {
     interval_s: row.intervalS,
     enabled: row.enabled,
   }
-}
-
-/** Serialises the creation of an organisation's exports. */
-async function lockOrganisation(tx: Connection, organisationId: Owner): Promise<void> {
-  if (organisationId !== null)
-    await tx.$executeRaw`SELECT 1 FROM organisations WHERE id = ${organisationId} FOR NO KEY UPDATE`
 }

@@ -6,6 +6,7 @@ import { type Clock, elapsedMs, type MonotonicClock, type MonotonicMs } from '..
 import type { Preset, PresetVersion } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
+import { lockOrganisation } from '../io/organisation-locks.ts'
 import type { PresetConfig } from './preset-config.ts'
 
 const maxPresets = 500
@@ -101,7 +102,7 @@ export class Presets {
     const at = new Date(clock.now())
     const saved = await db.$transaction(async tx => {
       // The lock of the organisation serialises changes, and the count.
-      await tx.$executeRaw`SELECT 1 FROM organisations WHERE id = ${organisationId} FOR NO KEY UPDATE`
+      await lockOrganisation(tx, organisationId)
       const row = await tx.preset.findUnique({ where: { organisationId_name: { organisationId, name } } })
       const current = row && (await findVersion(tx, row.id, row.current))
       if (row && current && isDeepStrictEqual(current.config, asStored(config))) {
@@ -136,7 +137,7 @@ export class Presets {
   async use(organisationId: string, name: string, version: number, actor: Actor): Promise<StoredPreset> {
     const { db, clock } = this.#services
     const used = await db.$transaction(async tx => {
-      await tx.$executeRaw`SELECT 1 FROM organisations WHERE id = ${organisationId} FOR NO KEY UPDATE`
+      await lockOrganisation(tx, organisationId)
       const row = await tx.preset.findUnique({ where: { organisationId_name: { organisationId, name } } })
       const found = row && (await findVersion(tx, row.id, version))
       if (!row || !found) throw presetNotFound(name, version)

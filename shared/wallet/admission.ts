@@ -5,7 +5,7 @@ import { newId } from '../base/ids.ts'
 import { addMs, type Clock, type MonotonicMs, monthOf, systemMonotonic } from '../base/time.ts'
 import type { Logger } from '../io/log.ts'
 import { storeUnavailable } from '../io/outage.ts'
-import type { Shard } from '../io/redis-shards.ts'
+import { type Shard, ShardBatches } from '../io/redis-shards.ts'
 import { holdMember } from './holds.ts'
 import { applyVerdict, type StalePolicy } from './refusals.ts'
 import {
@@ -67,9 +67,9 @@ export class Admission {
   readonly #clock: Clock
   readonly #log: Logger
   readonly #deadlineMs: number
-  /** By the shard, as what is pending. */
+  /** By the shard. */
   readonly #settlements: readonly Settlements[]
-  readonly #pending: PendingAdmission[][]
+  readonly #pending: ShardBatches<PendingAdmission>
   readonly #onSettled: ((event: UsageEvent) => void) | undefined
   /** The number of unsettled reservations of money, and their sum in nano-dollars. */
   #openReservations = 0
@@ -92,9 +92,9 @@ export class Admission {
     this.#log = options.log
     this.#deadlineMs = options.deadlineMs
     this.#onSettled = options.onSettled
-    const { all } = options.scripts.shards
-    this.#settlements = all.map(shard => new Settlements(options.scripts, shard, this.instance, options.log))
-    this.#pending = all.map(() => [])
+    const { shards } = options.scripts
+    this.#settlements = shards.all.map(shard => new Settlements(options.scripts, shard, this.instance, options.log))
+    this.#pending = new ShardBatches(shards, maxPerCall, (shard, batch) => this.#admitBatch(shard, batch))
   }
 
   /** The sum of the unsettled reservations of this process, in nano-dollars. */
@@ -233,16 +233,10 @@ export class Admission {
 
   #enqueue(request: PendingAdmission): void {
     request.month ||= monthOf(this.#clock.now())
-    const shard = this.#scripts.shards.of(request.billing.organisationId)
-    const pending = this.#pending[shard.index]!
-    pending.push(request)
-    if (pending.length === 1) setImmediate(() => void this.#admitBatch(shard))
+    this.#pending.add(request.billing.organisationId, request)
   }
 
-  async #admitBatch(shard: Shard): Promise<void> {
-    const pending = this.#pending[shard.index]!
-    const requests = pending.splice(0, maxPerCall)
-    if (pending.length > 0) setImmediate(() => void this.#admitBatch(shard))
+  async #admitBatch(shard: Shard, requests: readonly PendingAdmission[]): Promise<void> {
     const head = { nowMs: this.#clock.now(), instance: this.instance, maxDurationMs: this.#deadlineMs, maxBacklog }
     let replies: Reply[]
     try {

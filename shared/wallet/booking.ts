@@ -18,7 +18,7 @@ export function bookUsage(run: RunSql, events: readonly UsageEvent[], nowMs: num
 /** Like `bookUsage`, for a JSON array of events from `storableJson`, with their organisations, sorted. */
 export async function bookUsageJson(run: RunSql, organisations: string[], json: string, nowMs: number): Promise<void> {
   await run(
-    // Organisations too: keys are locked below (shared/keys/lock-order.ts).
+    // Organisations too: keys are locked below (shared/io/organisation-locks.ts).
     Prisma.sql`SELECT 1 FROM wallets w JOIN organisations o ON o.id = w.organisation_id
       WHERE w.organisation_id = ANY(${organisations}) ORDER BY w.organisation_id FOR UPDATE OF w FOR KEY SHARE OF o`,
   )

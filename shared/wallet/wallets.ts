@@ -5,7 +5,7 @@ import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
 import type { Redis } from '../io/redis.ts'
-import type { Shard } from '../io/redis-shards.ts'
+import { type Shard, ShardBatches } from '../io/redis-shards.ts'
 import { addHolds, listHolds } from './holds.ts'
 import { generationKey, type Scripts } from './scripts.ts'
 import { StoreGenerations } from './store-generations.ts'
@@ -41,8 +41,7 @@ export class Wallets {
   readonly #redis: Redis
   readonly #scripts: Scripts
   readonly #clock: Clock
-  /** By the shard. */
-  readonly #pending: readonly PendingLoad[][]
+  readonly #pending: ShardBatches<PendingLoad>
   /** Tell whether what Redis has copied from Postgres still counts. */
   readonly generations: StoreGenerations
 
@@ -51,8 +50,8 @@ export class Wallets {
     this.#redis = options.redis
     this.#scripts = options.scripts
     this.#clock = options.clock
-    this.#pending = options.scripts.shards.all.map(() => [])
     const { db, scripts, log } = options
+    this.#pending = new ShardBatches(scripts.shards, maxPerLoad, (shard, batch) => this.#loadBatch(shard, batch))
     const onRestored = () => log?.error(restoredMessage)
     this.generations = new StoreGenerations({ db, scripts, onRestored })
   }
@@ -62,18 +61,12 @@ export class Wallets {
    * event loop is read by the same statements, one of each kind per shard. Throws what the stores throw.
    */
   load(organisationId: string, keyId?: string, month = monthOf(this.#clock.now())): Promise<void> {
-    const shard = this.#scripts.shards.of(organisationId)
-    const pending = this.#pending[shard.index]!
-    return new Promise((resolve, reject) => {
-      pending.push({ organisationId, keyId, month, resolve, reject })
-      if (pending.length === 1) setImmediate(() => void this.#loadBatch(shard))
-    })
+    return new Promise((resolve, reject) =>
+      this.#pending.add(organisationId, { organisationId, keyId, month, resolve, reject }),
+    )
   }
 
-  async #loadBatch(shard: Shard): Promise<void> {
-    const pending = this.#pending[shard.index]!
-    const batch = pending.splice(0, maxPerLoad)
-    if (pending.length > 0) setImmediate(() => void this.#loadBatch(shard))
+  async #loadBatch(shard: Shard, batch: readonly PendingLoad[]): Promise<void> {
     try {
       await this.#loadAll(shard, batch)
       for (const { resolve } of batch) resolve()

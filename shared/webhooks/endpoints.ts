@@ -4,6 +4,7 @@ import type { Clock } from '../base/time.ts'
 import type { WebhookDelivery, WebhookEndpoint } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
+import { lockOrganisation } from '../io/organisation-locks.ts'
 import { assertPublicUrl, type UrlPolicy } from '../io/safe-url.ts'
 import type { Sealer } from '../io/sealer.ts'
 import {
@@ -238,11 +239,6 @@ async function find(tx: Connection, organisationId: string, id: string): Promise
   const row = await tx.webhookEndpoint.findFirst({ where: { id, organisationId } })
   if (!row) throw new GatewayError('not_found', `There is no webhook endpoint ${id}.`)
   return row
-}
-
-/** Serialises the changes of an organisation's endpoints. */
-async function lockOrganisation(tx: Connection, organisationId: string): Promise<void> {
-  await tx.$executeRaw`SELECT 1 FROM organisations WHERE id = ${organisationId} FOR NO KEY UPDATE`
 }
 
 async function assertFree(tx: Connection, organisationId: string, url: string): Promise<void> {

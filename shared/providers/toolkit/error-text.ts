@@ -1,5 +1,6 @@
 import { isObject } from '../../base/is-object.ts'
 import type { Json } from './json-fields.ts'
+import { parseJsonOrNull } from './json-fields.ts'
 
 /** What an error body says in words, and the request field that it names, if any. */
 export type ErrorText = { message: string; param: string | null }
@@ -45,8 +46,8 @@ export function readErrorText(body: unknown, depth = 0): ErrorText {
 function fromText(text: string, depth: number): ErrorText {
   const trimmed = text.trim()
   if (/^[[{"]/.test(trimmed)) {
-    const json = parsed(trimmed)
-    if (json !== undefined) return readErrorText(json, depth + 1)
+    const json = parseJsonOrNull(trimmed)
+    if (json !== null) return readErrorText(json, depth + 1)
   }
   return { message: page.test(trimmed) ? titleOf(trimmed) : trimmed, param: null }
 }
@@ -94,12 +95,4 @@ function fromFields(fields: Json, depth: number): ErrorText {
 function rawText(body: Json, depth: number): ErrorText {
   const { metadata } = body
   return isObject(metadata) ? readErrorText(metadata.raw, depth + 1) : nothing
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
