@@ -137,37 +137,7 @@ function betterAuthOver(
         if (!isAPIError(error)) throw error
       },
     },
-    emailAndPassword: {
-      enabled: true,
-      minPasswordLength: 10,
-      maxPasswordLength: 128,
-      resetPasswordTokenExpiresIn: linkS,
-      revokeSessionsOnPasswordReset: true,
-      sendResetPassword: ({ user, token }) => mail.passwordReset(user, token),
-      onPasswordReset: async ({ user }) => {
-        currentRequest().resetUserId = user.id
-      },
-    },
-    emailVerification: {
-      sendOnSignUp: true,
-      expiresIn: dayS,
-      sendVerificationEmail: ({ user, token }) => mail.verification(user, token),
-      // The address is confirmed, whatever becomes of the limits, which the user can change from then on.
-      afterEmailVerification: user =>
-        liftFirstKeyLimits(services, user.id, userActor(user, currentRequest().headers)).catch(error =>
-          log.error({ err: error, person: user.id }, 'the limits of the first test key are not lifted'),
-        ),
-    },
-    user: {
-      changeEmail: {
-        enabled: true,
-        sendChangeEmailConfirmation: ({ user, newEmail, token }) => mail.emailChange(user, newEmail, token),
-      },
-      additionalFields: {
-        operator: { type: 'boolean', input: false, defaultValue: false },
-        suspendedAt: { type: 'date', input: false, required: false },
-      },
-    },
+    ...passwordsAndAddresses(services, currentRequest, mail),
     account: { accountLinking: { enabled: true, trustedProviders: [] }, updateAccountOnSignIn: false },
     // Data read from the database cannot be used to sign in.
     verification: { storeIdentifier: 'hashed' },
@@ -187,74 +157,10 @@ function betterAuthOver(
       before: beforeLeaving(services, actor, currentRequest),
       after: afterLeaving(services, actor, currentRequest),
     },
-    rateLimit: {
-      enabled: true,
-      window: 60,
-      max: 300,
-      customRules: {
-        // Counts successful and failed attempts together; failed ones have limits of their own (`guessLimits`).
-        '/sign-in/email': { window: 60, max: 300 },
-        '/sign-in/oauth2': { window: 60, max: 20 },
-        '/two-factor/*': { window: 60, max: 60 },
-        '/passkey/*': { window: 60, max: 60 },
-        '/sign-up/*': { window: 600, max: 10 },
-        '/request-password-reset': { window: 600, max: 10 },
-        '/send-verification-email': { window: 600, max: 10 },
-        '/reset-password': { window: 600, max: 20 },
-        '/change-password': { window: 600, max: 20 },
-        '/change-email': { window: 600, max: 10 },
-        '/organization/invite-member': { window: 600, max: 60 },
-      },
-      customStorage: {
-        get: async () => null,
-        set: async () => {},
-        consume: async (key, { window, max }) => {
-          const { allowed, retryAfterS } = await consumeRateLimit(redis, `address:${key}`, {
-            windowS: window,
-            max: max,
-          })
-          return { allowed, retryAfter: retryAfterS }
-        },
-      },
-    },
-    advanced: {
-      // Set explicitly because the library omits them where NODE_ENV is `test`.
-      disableOriginCheck: false,
-      disableCSRFCheck: false,
-      cookiePrefix: 'headgate',
-      useSecureCookies: publicUrl.startsWith('https:'),
-      defaultCookieAttributes: { httpOnly: true, sameSite: 'lax', path: '/dashboard' },
-      ipAddress: { ipAddressHeaders: [addressHeader] },
-      database: {
-        generateId: ({ model }) => newId(prefixes[model] ?? 'req'),
-        // Exceeds the size of any list of an organisation; the library's default of 100 would truncate.
-        defaultFindManyLimit: 1_000,
-      },
-    },
+    rateLimit: rateLimits(redis),
+    advanced: cookiesAndIds(publicUrl),
     plugins: [
-      organization({
-        schema: {
-          organization: { modelName: 'organisation' },
-          member: { modelName: 'membership', fields: { organizationId: 'organisationId' } },
-          invitation: { fields: { organizationId: 'organisationId' } },
-          session: { fields: { activeOrganizationId: 'activeOrganisationId' } },
-        },
-        // Who may invite, and change members, the library knows by these; all else is in shared/base/roles.ts.
-        roles: { ...defaultRoles, billing: defaultRoles.member },
-        organizationLimit: maxOrganisations,
-        membershipLimit: maxMembers,
-        invitationExpiresIn: invitationS,
-        cancelPendingInvitationsOnReInvite: true,
-        requireEmailVerificationOnInvitation: true,
-        // The ledger and audit log of a deleted organisation are kept.
-        disableOrganizationDeletion: true,
-        sendInvitationEmail: invitation => mail.invitation(invitation),
-        organizationHooks: {
-          ...organisationDefaults(services, currentRequest),
-          ...invitationRules(services, actor, currentRequest),
-          ...auditHooks(services, actor, currentRequest),
-        },
-      }),
+      organisations(services, actor, currentRequest, mail),
       { id: 'encryption', init: () => ({ context: { secretConfig: libraryKeys(services.sealer, secret) } }) },
       // Consecutive failures are bounded by `guessLimits`: a lockout would let strangers lock an account.
       twoFactor({ allowPasswordless: true, accountLockout: { enabled: false } }),
@@ -263,23 +169,145 @@ function betterAuthOver(
       addressChanges(db),
       guessLimits(services, currentRequest),
       secondFactor(services, currentRequest, mail),
-      ...(oidc
-        ? [
-            genericOAuth({
-              config: [
-                {
-                  providerId: oidcProvider,
-                  discoveryUrl: `${oidc.issuer.replace(/\/+$/, '')}/.well-known/openid-configuration`,
-                  clientId: oidc.clientId,
-                  clientSecret: oidc.clientSecret,
-                  scopes: ['openid', 'email', 'profile'],
-                  pkce: true,
-                  mapProfileToUser: presentProfile,
-                },
-              ],
-            }),
-          ]
-        : []),
+      ...(oidc ? [singleSignOn(oidc)] : []),
+    ],
+  })
+}
+
+/** Sign-up, passwords and the confirmation of email addresses. */
+function passwordsAndAddresses(services: Platform, currentRequest: () => AuthRequest, mail: ReturnType<typeof emails>) {
+  return {
+    emailAndPassword: {
+      enabled: true,
+      minPasswordLength: 10,
+      maxPasswordLength: 128,
+      resetPasswordTokenExpiresIn: linkS,
+      revokeSessionsOnPasswordReset: true,
+      sendResetPassword: ({ user, token }) => mail.passwordReset(user, token),
+      onPasswordReset: async ({ user }) => {
+        currentRequest().resetUserId = user.id
+      },
+    },
+    emailVerification: {
+      sendOnSignUp: true,
+      expiresIn: dayS,
+      sendVerificationEmail: ({ user, token }) => mail.verification(user, token),
+      // The address is confirmed, whatever becomes of the limits, which the user can change from then on.
+      afterEmailVerification: user =>
+        liftFirstKeyLimits(services, user.id, userActor(user, currentRequest().headers)).catch(error =>
+          services.log.error({ err: error, person: user.id }, 'the limits of the first test key are not lifted'),
+        ),
+    },
+    user: {
+      changeEmail: {
+        enabled: true,
+        sendChangeEmailConfirmation: ({ user, newEmail, token }) => mail.emailChange(user, newEmail, token),
+      },
+      additionalFields: {
+        operator: { type: 'boolean', input: false, defaultValue: false },
+        suspendedAt: { type: 'date', input: false, required: false },
+      },
+    },
+  } satisfies BetterAuthOptions
+}
+
+/** Limits of requests per client address, in windows of seconds, counted in Redis. */
+function rateLimits(redis: Platform['redis']) {
+  return {
+    enabled: true,
+    window: 60,
+    max: 300,
+    customRules: {
+      // Counts successful and failed attempts together; failed ones have limits of their own (`guessLimits`).
+      '/sign-in/email': { window: 60, max: 300 },
+      '/sign-in/oauth2': { window: 60, max: 20 },
+      '/two-factor/*': { window: 60, max: 60 },
+      '/passkey/*': { window: 60, max: 60 },
+      '/sign-up/*': { window: 600, max: 10 },
+      '/request-password-reset': { window: 600, max: 10 },
+      '/send-verification-email': { window: 600, max: 10 },
+      '/reset-password': { window: 600, max: 20 },
+      '/change-password': { window: 600, max: 20 },
+      '/change-email': { window: 600, max: 10 },
+      '/organization/invite-member': { window: 600, max: 60 },
+    },
+    customStorage: {
+      get: async () => null,
+      set: async () => {},
+      consume: async (key, { window, max }) => {
+        const { allowed, retryAfterS } = await consumeRateLimit(redis, `address:${key}`, {
+          windowS: window,
+          max,
+        })
+        return { allowed, retryAfter: retryAfterS }
+      },
+    },
+  } satisfies BetterAuthOptions['rateLimit']
+}
+
+/** Cookies, client addresses and ids. */
+function cookiesAndIds(publicUrl: string) {
+  return {
+    // Set explicitly because the library omits them where NODE_ENV is `test`.
+    disableOriginCheck: false,
+    disableCSRFCheck: false,
+    cookiePrefix: 'headgate',
+    useSecureCookies: publicUrl.startsWith('https:'),
+    defaultCookieAttributes: { httpOnly: true, sameSite: 'lax', path: '/dashboard' },
+    ipAddress: { ipAddressHeaders: [addressHeader] },
+    database: {
+      generateId: ({ model }) => newId(prefixes[model] ?? 'req'),
+      // Exceeds the size of any list of an organisation; the library's default of 100 would truncate.
+      defaultFindManyLimit: 1_000,
+    },
+  } satisfies BetterAuthOptions['advanced']
+}
+
+/** Organisations with their members and invitations. */
+function organisations(
+  services: Platform,
+  actor: () => Promise<Actor>,
+  currentRequest: () => AuthRequest,
+  mail: ReturnType<typeof emails>,
+) {
+  return organization({
+    schema: {
+      organization: { modelName: 'organisation' },
+      member: { modelName: 'membership', fields: { organizationId: 'organisationId' } },
+      invitation: { fields: { organizationId: 'organisationId' } },
+      session: { fields: { activeOrganizationId: 'activeOrganisationId' } },
+    },
+    // Who may invite, and change members, the library knows by these; all else is in shared/base/roles.ts.
+    roles: { ...defaultRoles, billing: defaultRoles.member },
+    organizationLimit: maxOrganisations,
+    membershipLimit: maxMembers,
+    invitationExpiresIn: invitationS,
+    cancelPendingInvitationsOnReInvite: true,
+    requireEmailVerificationOnInvitation: true,
+    // The ledger and audit log of a deleted organisation are kept.
+    disableOrganizationDeletion: true,
+    sendInvitationEmail: invitation => mail.invitation(invitation),
+    organizationHooks: {
+      ...organisationDefaults(services, currentRequest),
+      ...invitationRules(services, actor, currentRequest),
+      ...auditHooks(services, actor, currentRequest),
+    },
+  })
+}
+
+/** Sign-in by the OpenID Connect provider of the configuration. */
+function singleSignOn(oidc: NonNullable<Platform['config']['oidc']>) {
+  return genericOAuth({
+    config: [
+      {
+        providerId: oidcProvider,
+        discoveryUrl: `${oidc.issuer.replace(/\/+$/, '')}/.well-known/openid-configuration`,
+        clientId: oidc.clientId,
+        clientSecret: oidc.clientSecret,
+        scopes: ['openid', 'email', 'profile'],
+        pkce: true,
+        mapProfileToUser: presentProfile,
+      },
     ],
   })
 }

@@ -37,31 +37,10 @@ const submitErrors = [
 /** The routes of one kind of slow work, from its row. */
 function kindRoutes(kind: QueuedKind): Endpoint[] {
   const row = queuedKinds[kind]
-  const { tag, name, noun, description, example } = mediaTexts[kind]
+  const { tag, name, noun } = mediaTexts[kind]
   const answer = kind === 'mesh' ? meshAnswer : jobAnswer
-  const errors = [
-    ...submitErrors,
-    ...(kind === 'face_swap' || kind === 'avatar' ? (['consent_required'] as const) : []),
-  ]
   return [
-    endpoint({
-      method: 'post',
-      path: row.path,
-      operationId: `create${name}`,
-      tag,
-      summary: `Create ${noun}`,
-      description,
-      access: { scope: '*' },
-      body: row.request as z.ZodType<{ model?: string }>,
-      example,
-      ...(kind === 'video' && { form: openAiForm }),
-      headers: [preferHeader, timeoutHeader],
-      answers: {
-        202: { description: 'The job.', schema: answer, headers: [...generationHeaders, 'preference-applied'] },
-      },
-      errors,
-      handle: request => createJob(kind, request),
-    }),
+    createRoute(kind, answer),
     modelList({
       path: row.modelsPath,
       operationId: `list${name}Models`,
@@ -73,42 +52,78 @@ function kindRoutes(kind: QueuedKind): Endpoint[] {
     }),
     listRoute(kind, answer),
     deleteRoute(kind),
-    endpoint({
-      method: 'get',
-      path: `${row.path}/{id}`,
-      operationId: `get${name}`,
-      tag,
-      summary: `Retrieve ${noun}`,
-      access: { scope: '*' },
-      headers: [preferHeader],
-      answers: { 200: { description: 'The job.', schema: answer, headers: ['preference-applied'] } },
-      errors: ['not_found'],
-      async handle({ services, apiKey, params, ctx }) {
-        ctx.set(await admitFree(services, apiKey))
-        const seconds = parseWait(ctx)
-        const job = await findMediaJob(services, apiKey, kind, params.id!)
-        // The poll interval of OpenAI's SDKs.
-        ctx.set('openai-poll-after-ms', String(pollAfterMs))
-        return presentJob(services, await waitUntilOver(services, job, seconds, ctx))
-      },
-    }),
-    endpoint({
-      method: 'post',
-      path: `${row.path}/{id}/cancel`,
-      operationId: `cancel${name}`,
-      tag,
-      summary: `Cancel ${noun}`,
-      description: 'Fully refunded if the provider has not started. Returns 409 once the job is over.',
-      access: { scope: '*' },
-      answers: { 200: { description: 'The cancelled job.', schema: answer } },
-      errors: ['not_found', 'not_cancellable'],
-      async handle({ services, apiKey, params, ctx }) {
-        ctx.set(await admitFree(services, apiKey))
-        const job = await findMediaJob(services, apiKey, kind, params.id!)
-        return presentJob(services, await cancelJob(services, job.id))
-      },
-    }),
+    retrieveRoute(kind, answer),
+    cancelRoute(kind, answer),
   ]
+}
+
+/** The route that creates a job. */
+function createRoute(kind: QueuedKind, answer: z.ZodType): Endpoint {
+  const row = queuedKinds[kind]
+  const { tag, name, noun, description, example } = mediaTexts[kind]
+  return endpoint({
+    method: 'post',
+    path: row.path,
+    operationId: `create${name}`,
+    tag,
+    summary: `Create ${noun}`,
+    description,
+    access: { scope: '*' },
+    body: row.request as z.ZodType<{ model?: string }>,
+    example,
+    ...(kind === 'video' && { form: openAiForm }),
+    headers: [preferHeader, timeoutHeader],
+    answers: {
+      202: { description: 'The job.', schema: answer, headers: [...generationHeaders, 'preference-applied'] },
+    },
+    errors: [...submitErrors, ...(kind === 'face_swap' || kind === 'avatar' ? (['consent_required'] as const) : [])],
+    handle: request => createJob(kind, request),
+  })
+}
+
+/** The route that retrieves a job. */
+function retrieveRoute(kind: QueuedKind, answer: z.ZodType): Endpoint {
+  const { tag, name, noun } = mediaTexts[kind]
+  return endpoint({
+    method: 'get',
+    path: `${queuedKinds[kind].path}/{id}`,
+    operationId: `get${name}`,
+    tag,
+    summary: `Retrieve ${noun}`,
+    access: { scope: '*' },
+    headers: [preferHeader],
+    answers: { 200: { description: 'The job.', schema: answer, headers: ['preference-applied'] } },
+    errors: ['not_found'],
+    async handle({ services, apiKey, params, ctx }) {
+      ctx.set(await admitFree(services, apiKey))
+      const seconds = parseWait(ctx)
+      const job = await findMediaJob(services, apiKey, kind, params.id!)
+      // The poll interval of OpenAI's SDKs.
+      ctx.set('openai-poll-after-ms', String(pollAfterMs))
+      return presentJob(services, await waitUntilOver(services, job, seconds, ctx))
+    },
+  })
+}
+
+/** The route that cancels a job. */
+function cancelRoute(kind: QueuedKind, answer: z.ZodType): Endpoint {
+  const { tag, name, noun } = mediaTexts[kind]
+  return endpoint({
+    method: 'post',
+    path: `${queuedKinds[kind].path}/{id}/cancel`,
+    operationId: `cancel${name}`,
+    tag,
+    summary: `Cancel ${noun}`,
+    description: 'Fully refunded if the provider has not started. Returns 409 once the job is over.',
+    access: { scope: '*' },
+    answers: { 200: { description: 'The cancelled job.', schema: answer } },
+    errors: ['not_found', 'not_cancellable'],
+    async handle({ services, apiKey, params, ctx }) {
+      ctx.set(await admitFree(services, apiKey))
+      const job = await findMediaJob(services, apiKey, kind, params.id!)
+      return presentJob(services, await cancelJob(services, job.id))
+    },
+  })
 }
 
 /** The list route of a kind's jobs. */

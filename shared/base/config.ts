@@ -188,6 +188,23 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     faults.push('STATEMENT_FONT: there is no such file')
   if (faults.length > 0) throw new ConfigError(faults)
   return {
+    ...processSettings(v, publicUrl),
+    ...callSettings(v),
+    ...workSettings(v),
+    ...redisSettings(v),
+    ...telemetryOf(v),
+    ...retentionOf(v),
+    ...accountSettings(v, publicUrl),
+    ...loadLimits(v),
+    providers: providers.settings,
+    variables: Object.keys(present),
+    readVariable: name => present[name],
+  }
+}
+
+/** Settings of the process: its address, stores, concurrency, secrets and proxies. */
+function processSettings(v: z.output<typeof variables>, publicUrl: string) {
+  return {
     port: v.PORT,
     host: v.HOST,
     publicUrl,
@@ -195,8 +212,6 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     supportContact: v.SUPPORT_CONTACT ?? null,
     reachable: v.PUBLIC_URL !== undefined && (v.ALLOW_PRIVATE_URLS || v.PUBLIC_URL.startsWith('https:')),
     databaseUrl: v.DATABASE_URL,
-    ...redisSettings(v),
-    ...telemetryOf(v),
     webConcurrency: v.WEB_CONCURRENCY,
     workerConcurrency: v.WORKER_CONCURRENCY,
     databasePool: v.DATABASE_POOL,
@@ -207,6 +222,16 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     dataDir: v.DATA_DIR,
     allowPrivateUrls: v.ALLOW_PRIVATE_URLS,
     modelCatalog: v.MODEL_CATALOG ?? null,
+    storageUrl: v.STORAGE_URL ?? `file:${resolve(v.DATA_DIR, 'storage')}`,
+    signingSecrets: v.SIGNING_SECRET ?? [],
+    encryptionKeys: [...(v.ENCRYPTION_KEY ?? []), ...(v.SIGNING_SECRET ?? [])],
+    proxies: { http: v.HTTP_PROXY ?? null, https: v.HTTPS_PROXY ?? null, noProxy: v.NO_PROXY },
+  }
+}
+
+/** Settings of calls to providers: prices, timeouts, retries, caching and limits of sessions. */
+function callSettings(v: z.output<typeof variables>) {
+  return {
     marginPpm: v.SERVICE_MARGIN_PERCENT,
     embeddingsSurchargePpm: v.EMBEDDINGS_SURCHARGE_PERCENT,
     ownKeyFeePpm: v.OWN_KEY_FEE_PERCENT,
@@ -231,13 +256,6 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     },
     convertMedia: v.CONVERT_MEDIA,
     passUnknownFields: v.PASS_UNKNOWN_FIELDS,
-    storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,
-    signingSecrets: v.SIGNING_SECRET ?? [],
-    encryptionKeys: [...(v.ENCRYPTION_KEY ?? []), ...(v.SIGNING_SECRET ?? [])],
-    jobDeadlineMs: v.JOB_DEADLINE_MINUTES * 60_000,
-    bulkConcurrency: v.BULK_CONCURRENCY,
-    discountsPpm: { '1h': v.JOB_DISCOUNT_1H_PERCENT, '6h': v.JOB_DISCOUNT_6H_PERCENT, batch: v.BATCH_DISCOUNT_PERCENT },
-    minDelaysMs: { '1h': v.JOB_HOLD_BACK_1H_SECONDS * 1_000, '6h': v.JOB_HOLD_BACK_6H_SECONDS * 1_000 },
     realtime: {
       maxMs: v.REALTIME_MAX_MINUTES * 60_000,
       maxNano: Number(nanoFromUsd(v.REALTIME_MAX_USD)),
@@ -246,14 +264,17 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     },
     responses: { maxConnections: v.RESPONSES_MAX_CONNECTIONS },
     maxExcessNano: Number(nanoFromUsd(v.MAX_EXCESS_USD)),
+  }
+}
+
+/** Settings of slow work: deadlines, discounts and quotas. */
+function workSettings(v: z.output<typeof variables>) {
+  return {
+    jobDeadlineMs: v.JOB_DEADLINE_MINUTES * 60_000,
+    bulkConcurrency: v.BULK_CONCURRENCY,
+    discountsPpm: { '1h': v.JOB_DISCOUNT_1H_PERCENT, '6h': v.JOB_DISCOUNT_6H_PERCENT, batch: v.BATCH_DISCOUNT_PERCENT },
+    minDelaysMs: { '1h': v.JOB_HOLD_BACK_1H_SECONDS * 1_000, '6h': v.JOB_HOLD_BACK_6H_SECONDS * 1_000 },
     quotas: quotasOf(v),
-    ...retentionOf(v),
-    ...accountSettings(v, publicUrl),
-    ...loadLimits(v),
-    providers: providers.settings,
-    proxies: { http: v.HTTP_PROXY ?? null, https: v.HTTPS_PROXY ?? null, noProxy: v.NO_PROXY },
-    variables: Object.keys(present),
-    readVariable: name => present[name],
   }
 }
 

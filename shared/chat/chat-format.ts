@@ -71,6 +71,8 @@ export type ChatFormat<K extends DirectKind> = RequestFormat<K> & {
   readonly operation: string
   /** What a stream sends while its provider is silent. */
   readonly keepAliveFrame: string
+  /** How its streams are written: whether each event has its type as a name, and how lines end. */
+  readonly events: { areNamed: boolean; lineEnd: '\n' | '\r\n' }
   /** The stream that a request asks for if it is none of server-sent events; null or absent otherwise. */
   streamOf?(body: DirectKinds[K]['request']): { contentType: string; keepAliveFrame: string } | null
   /** Whether the gateway may mark what providers are to cache; otherwise the client does. */

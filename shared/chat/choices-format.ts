@@ -13,6 +13,7 @@ function commonFormat(object: 'chat.completion.chunk' | 'text_completion') {
   const headOf = ({ id, created, model }: StreamInfo<OpenAiKind>): ChunkHead => ({ id, object, created, model })
   return {
     keepAliveFrame: ': keep-alive\n\n',
+    events: { areNamed: false, lineEnd: '\n' },
     passesRefusals: false,
     countsPromptFirst: false,
     createRelay: (streaming, info) => relayFor(streaming, headOf(info), info),

@@ -14,6 +14,7 @@ export const generateContentFormat: ChatFormat<'generate_content'> = {
   idPrefix: 'gen',
   operation: 'generate_content',
   keepAliveFrame: ': keep-alive\n\n',
+  events: { areNamed: false, lineEnd: '\r\n' },
   streamOf: ({ alt }) =>
     alt === 'sse' ? null : { contentType: 'application/json; charset=utf-8', keepAliveFrame: '\n' },
   marksCache: true,

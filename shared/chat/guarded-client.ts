@@ -8,6 +8,7 @@ import { readStreamEvent } from '../guardrails/stream-texts.ts'
 import type { GuardedText } from '../guardrails/text-guard.ts'
 import { EventCutter, parseEvent, splitEvents } from '../io/sse.ts'
 import type { DirectKind } from '../kinds/index.ts'
+import type { ChatFormat } from './chat-format.ts'
 import { type AnswerGuard, answerTextsOf, type NamedText } from './guard.ts'
 
 /** Longer answers of streams cannot be checked as a whole. */
@@ -21,6 +22,7 @@ export type StreamForm = {
   /** What its run writes while the provider is silent, and what the client gets then. */
   keepAliveFrame: string
   shownKeepAlive: string
+  events: ChatFormat<DirectKind>['events']
   /** The content type of a stream of JSON instead of events; null = events. */
   arrayType: string | null
   /** The events that tell a client that its stream failed. */
@@ -307,11 +309,11 @@ export class GuardedClient extends ForwardingWriter {
 
   /** An event in the form of the one that it replaces. */
   #format(raw: string, event: Event): string {
-    const { kind } = this.#form
+    const { areNamed, lineEnd } = this.#form.events
     const json = JSON.stringify(event).replace(/[\u2028\u2029]/g, sign => (sign === '\u2028' ? '\\u2028' : '\\u2029'))
-    const isNamed = (kind === 'messages' || kind === 'responses') && typeof event.type === 'string'
-    const end = raw.includes('\r\n') || kind === 'generate_content' ? '\r\n' : '\n'
-    return this.#frame(`${isNamed ? `event: ${event.type}${end}` : ''}data: ${json}${end}${end}`)
+    const end = raw.includes('\r\n') ? '\r\n' : lineEnd
+    const name = areNamed && typeof event.type === 'string' ? `event: ${event.type}${end}` : ''
+    return this.#frame(`${name}data: ${json}${end}${end}`)
   }
 
   /** Events as their client reads them: where it asked for a JSON array, as the items of that. */

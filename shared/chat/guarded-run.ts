@@ -170,6 +170,7 @@ class GuardedRun<K extends DirectKind> {
       kind,
       keepAliveFrame: format.keepAliveFrame,
       shownKeepAlive: other?.keepAliveFrame ?? format.keepAliveFrame,
+      events: format.events,
       arrayType: other?.contentType ?? null,
       failureEvents: (failure, id) => format.failureEvent(this.#streamInfo(input, asEvents, id), failure),
     }

@@ -15,6 +15,7 @@ export const messagesFormat: ChatFormat<'messages'> = {
   idPrefix: 'msg',
   operation: 'chat',
   keepAliveFrame: 'event: ping\ndata: {"type": "ping"}\n\n',
+  events: { areNamed: true, lineEnd: '\n' },
   marksCache: false,
   passesRefusals: true,
   countsOutput: true,

@@ -16,6 +16,7 @@ export const responsesFormat: ChatFormat<'responses'> = {
   idPrefix: 'resp',
   operation: 'chat',
   keepAliveFrame: ': keep-alive\n\n',
+  events: { areNamed: true, lineEnd: '\n' },
   marksCache: true,
   passesRefusals: false,
   countsOutput: true,
