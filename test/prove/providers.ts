@@ -32,6 +32,8 @@ export type Providers = {
   setMood(mood: Partial<Mood>): void
   /** How many calls have carried each `mark=…` so far. */
   callsByMark(): ReadonlyMap<string, number>
+  /** The `mark=…` of calls that were answered with what is no answer. */
+  unanswerable: ReadonlySet<string>
   close(): Promise<void>
 }
 
@@ -64,6 +66,7 @@ const image = png(64).toString('base64')
  */
 export async function startProviders(random: () => number, { every = false } = {}): Promise<Providers> {
   const calls = new Map<string, number>()
+  const unanswerable = new Set<string>()
   let mood = goodMood
   const count = (mark: string | undefined) => {
     if (mark !== undefined) calls.set(mark, (calls.get(mark) ?? 0) + 1)
@@ -71,11 +74,15 @@ export async function startProviders(random: () => number, { every = false } = {
   const chat: Reply = async (request, response) => {
     const { model, stream, messages } = request.body
     const text = String(messages.at(-1).content)
-    count(markOf(text))
+    const mark = markOf(text)
+    count(mark)
     await sleep(latencyMs + random() * maxJitterMs)
     const isCut = random() < mood.truncates
     const isLie = random() < mood.lies
-    if (isLie && random() < 0.5) return lieOf(random)(request, response)
+    if (isLie && random() < 0.5) {
+      if (mark !== undefined) unanswerable.add(mark)
+      return lieOf(random)(request, response)
+    }
     const told = isLie ? impossibleUsages[Math.floor(random() * impossibleUsages.length)] : { usage }
     const isAgent = request.body.tools !== undefined
     const head = { id: 'chatcmpl-chaos', created: 1_795_132_800, model }
@@ -147,6 +154,7 @@ export async function startProviders(random: () => number, { every = false } = {
     setMood(changed) {
       mood = { ...mood, ...changed }
     },
+    unanswerable,
     callsByMark() {
       const all = new Map(calls)
       for (const { body } of runway.works.values()) {

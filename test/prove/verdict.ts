@@ -119,7 +119,7 @@ const unclearStart = /^(?:It is not known whether|The connection to the provider
 
 /**
  * Every submission got its answer, made one row, was started once at its provider at most, and ended well: or without a charge,
- * where its start was interrupted, so that it is not known whether the provider began.
+ * where its start was interrupted, so that it is not known whether the provider began, or where the provider's 200 was no answer.
  */
 async function submissionBreaches(
   { services: { db }, workers }: World,
@@ -139,7 +139,14 @@ async function submissionBreaches(
     const isUnclear = status === 'failed' && !costNano && unclearStart.test((error as { message: string }).message)
     return isUnclear && interruptedMs.some(atMs => atMs >= fromMs && atMs <= toMs)
   })
-  const unclearIds = new Set(unclear.map(({ id }) => id))
+  // Another answer might be paid as well: it is not asked for.
+  const unreadable = jobs.filter(({ status, error, costNano, metadata }) => {
+    const { code } = (error ?? {}) as { code?: string }
+    const { mark } = metadata as { mark: string }
+    const isFree = status === 'failed' && !costNano
+    return isFree && code === 'upstream_invalid_response' && providers.unanswerable.has(mark)
+  })
+  const endedFreeIds = new Set([...unclear, ...unreadable].map(({ id }) => id))
   const calls = providers.callsByMark()
   return submissions.flatMap(submission => {
     const { kind, mark, id, answers } = submission
@@ -148,9 +155,9 @@ async function submissionBreaches(
     if (answers.some(answer => answer.startsWith('500'))) return [`500 for a submission: ${line}`]
     if (id === null) return [`a submission never got its answer: ${line}`]
     if (ids.length !== 1 || ids[0]!.id !== id) return [`not one row of its own: ${line}: ${ids.map(it => it.id)}`]
-    if (statusById.get(id) !== 'completed' && !unclearIds.has(id)) return [`ended ${statusById.get(id)}: ${line}`]
+    if (statusById.get(id) !== 'completed' && !endedFreeIds.has(id)) return [`ended ${statusById.get(id)}: ${line}`]
     const starts = calls.get(mark) ?? 0
-    if (kind === 'video' && starts !== 1 && !(starts === 0 && unclearIds.has(id)))
+    if (kind === 'video' && starts !== 1 && !(starts === 0 && endedFreeIds.has(id)))
       return [`started ${starts} times: ${line}`]
     return []
   })
