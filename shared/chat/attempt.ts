@@ -298,7 +298,7 @@ function sendParts<R>(
       onSent: () => sink.onSent?.(),
       onHead(status, headers) {
         if (isIgnored()) return
-        refused = status < 200 || status > 299
+        refused = !isSuccess(status)
         if (refused) endOthers(part)
         if (refused || !hasHead) sink.onHead(status, headers)
         hasHead = true
@@ -352,7 +352,7 @@ class OnlyPart implements ResponseSink {
   }
 
   onHead(status: number, headers: ResponseHeaders): void {
-    this.#refused = status < 200 || status > 299
+    this.#refused = !isSuccess(status)
     this.#sink.onHead(status, headers)
   }
 
