@@ -23,10 +23,9 @@ export const inherited: NodeJS.ProcessEnv = {
 
 /**
  * Node's flags for processes that live for seconds: the database client is WebAssembly, and optimising it costs more than
- * it brings; and collecting garbage in several threads costs more where more processes than processors run. What one process
- * compiled is only read by those with the same flags.
+ * it brings. What one process compiled is only read by those with the same flags.
  */
-export const shortLived = ['--liftoff-only', '--single-threaded-gc']
+export const shortLived = ['--liftoff-only']
 
 /** PostgreSQL: the data of tests need not survive a power failure. A killed server still finds all of it. */
 export const neverWaitsForDisk = { fsync: 'off', full_page_writes: 'off' }
