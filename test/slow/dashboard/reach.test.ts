@@ -350,12 +350,14 @@ test.serial(
       const document = await fetch(page.url(), { headers: { accept: 'text/html' } })
       const named = [...document.headers.get('link')!.matchAll(/<([^>]+)>/g)].map(([, url]) => url!)
       const data = named.filter(url => url.startsWith('/dashboard/api/'))
-      const fetched = await page.evaluate<string[]>('fetched')
-      t.deepEqual(
-        data.filter(url => !fetched.includes(url)),
-        [],
-        `${path} does not use what it preloads: ${fetched.join(' ')}`,
-      )
+      const readFetched = () => page.evaluate<string[]>('fetched')
+      // Some data is read once the page is shown.
+      const usesAll = async () => {
+        const used = await readFetched()
+        return data.every(url => used.includes(url))
+      }
+      await eventually(usesAll, `${path} uses all that it preloads: ${data.join(' ')}`)
+      const fetched = await readFetched()
       const expected = later.filter(([of]) => of.test(path)).map(([, reads]) => reads)
       t.deepEqual(
         fetched.filter(url => !named.includes(url) && !expected.some(reads => reads.test(url))),
