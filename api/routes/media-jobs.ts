@@ -118,9 +118,9 @@ function cancelRoute(kind: QueuedKind, answer: z.ZodType): Endpoint {
     access: { scope: '*' },
     answers: { 200: { description: 'The cancelled job.', schema: answer } },
     errors: ['not_found', 'not_cancellable'],
-    async handle({ services, apiKey, params, ctx }) {
-      ctx.set(await admitFree(services, apiKey))
-      const job = await findMediaJob(services, apiKey, kind, params.id!)
+    async handle(request) {
+      const { services } = request
+      const job = await admitForJob(kind, request)
       return presentJob(services, await cancelJob(services, job.id))
     },
   })
@@ -170,9 +170,9 @@ function deleteRoute(kind: QueuedKind): Endpoint {
     access: { scope: '*' },
     answers: { 200: { description: 'The deletion status.', schema: deletedJob } },
     errors: ['not_found', 'not_deletable'],
-    async handle({ services, apiKey, params, ctx }) {
-      ctx.set(await admitFree(services, apiKey))
-      const job = await findMediaJob(services, apiKey, kind, params.id!)
+    async handle(request) {
+      const { services } = request
+      const job = await admitForJob(kind, request)
       await deleteMediaJob(services, job)
       const { object } = queuedKinds[job.kind as QueuedKind]
       return { id: job.id, object: object.replace(/job$/, 'deleted'), deleted: true }
@@ -236,15 +236,19 @@ function waitUntilOver(services: JobServices, job: Job, seconds: number, ctx: Co
  * Finds a job of the organisation. Any route of `job_…` ids finds jobs of all kinds; meshes have their own ids. Throws
  * 404.
  */
-export async function findMediaJob(
-  services: JobServices,
-  apiKey: ResolvedKey,
-  kind: QueuedKind,
-  id: string,
-): Promise<Job> {
+async function findMediaJob(services: JobServices, apiKey: ResolvedKey, kind: QueuedKind, id: string): Promise<Job> {
   const job = id.startsWith(`${queuedKinds[kind].idPrefix}_`) ? await services.jobs.find(id, apiKey.policy) : null
   if (job) return job
   throw new GatewayError('not_found', 'No such job.', { param: 'id' })
+}
+
+/** Admits a request that costs nothing, and returns the job that its path names. Throws 404. */
+async function admitForJob(
+  kind: QueuedKind,
+  { services, apiKey, params, ctx }: Validated<unknown, unknown>,
+): Promise<Job> {
+  ctx.set(await admitFree(services, apiKey))
+  return findMediaJob(services, apiKey, kind, params.id!)
 }
 
 const videoContent = endpoint({
@@ -264,9 +268,9 @@ const videoContent = endpoint({
   headers: [rangeHeader],
   answers: storedFileAnswers,
   errors: ['not_found', 'unsupported_capability'],
-  async handle({ services, apiKey, params, query, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
-    const job = await findMediaJob(services, apiKey, 'video', params.id!)
+  async handle(request) {
+    const { services, query, ctx } = request
+    const job = await admitForJob('video', request)
     const files = storedResults(services, job)
     const file = query.variant === 'video' ? files[0] : files.find(({ role }) => role === query.variant)
     if (!file && files.length > 0) throw noVariantError(query.variant, files)

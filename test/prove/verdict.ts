@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Job } from '../../shared/jobs/jobs.ts'
 import type { Services } from '../../shared/open-services.ts'
 import { openReservations } from '../../shared/wallet/check.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
@@ -134,19 +135,19 @@ async function submissionBreaches(
   const interruptedMs = workers.flatMap(({ killedMs, frozenMs, links }) => {
     return [...killedMs, ...frozenMs, ...[...links.values()].flatMap(({ resetMs }) => resetMs)]
   })
-  const unclear = jobs.filter(({ status, error, costNano, createdAt, completedAt }) => {
+  const isInterrupted = ({ createdAt, completedAt }: Job) => {
     const [fromMs, toMs] = [createdAt.getTime(), completedAt?.getTime() ?? 0]
-    const isUnclear = status === 'failed' && !costNano && unclearStart.test((error as { message: string }).message)
-    return isUnclear && interruptedMs.some(atMs => atMs >= fromMs && atMs <= toMs)
+    return interruptedMs.some(atMs => atMs >= fromMs && atMs <= toMs)
+  }
+  const endedFree = jobs.filter(job => {
+    if (job.status !== 'failed' || job.costNano) return false
+    const { code, message } = job.error as { code: string; message: string }
+    if (unclearStart.test(message)) return isInterrupted(job)
+    // Another answer might be paid as well: it is not asked for.
+    const { mark } = job.metadata as { mark: string }
+    return code === 'upstream_invalid_response' && providers.unanswerable.has(mark)
   })
-  // Another answer might be paid as well: it is not asked for.
-  const unreadable = jobs.filter(({ status, error, costNano, metadata }) => {
-    const { code } = (error ?? {}) as { code?: string }
-    const { mark } = metadata as { mark: string }
-    const isFree = status === 'failed' && !costNano
-    return isFree && code === 'upstream_invalid_response' && providers.unanswerable.has(mark)
-  })
-  const endedFreeIds = new Set([...unclear, ...unreadable].map(({ id }) => id))
+  const endedFreeIds = new Set(endedFree.map(({ id }) => id))
   const calls = providers.callsByMark()
   return submissions.flatMap(submission => {
     const { kind, mark, id, answers } = submission

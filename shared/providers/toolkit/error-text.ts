@@ -1,6 +1,5 @@
 import { isObject } from '../../base/is-object.ts'
-import type { Json } from './json-fields.ts'
-import { parseJsonOrNull } from './json-fields.ts'
+import { type Json, parseJsonOrNull } from './json-fields.ts'
 
 /** What an error body says in words, and the request field that it names, if any. */
 export type ErrorText = { message: string; param: string | null }

@@ -350,14 +350,13 @@ test.serial(
       const document = await fetch(page.url(), { headers: { accept: 'text/html' } })
       const named = [...document.headers.get('link')!.matchAll(/<([^>]+)>/g)].map(([, url]) => url!)
       const data = named.filter(url => url.startsWith('/dashboard/api/'))
-      const readFetched = () => page.evaluate<string[]>('fetched')
+      let fetched: string[] = []
       // Some data is read once the page is shown.
       const usesAll = async () => {
-        const used = await readFetched()
-        return data.every(url => used.includes(url))
+        fetched = await page.evaluate<string[]>('fetched')
+        return data.every(url => fetched.includes(url))
       }
       await eventually(usesAll, `${path} uses all that it preloads: ${data.join(' ')}`)
-      const fetched = await readFetched()
       const expected = later.filter(([of]) => of.test(path)).map(([, reads]) => reads)
       t.deepEqual(
         fetched.filter(url => !named.includes(url) && !expected.some(reads => reads.test(url))),
