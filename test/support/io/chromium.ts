@@ -11,8 +11,9 @@ const run = promisify(execFile)
 type Program = { file: string; env: NodeJS.ProcessEnv }
 
 const directory = join(import.meta.dirname, '../../../.data/chromium')
-const names = ['chromium', 'chromium-browser', 'google-chrome']
-const debianPackages = ['chromium', 'fonts-liberation']
+const names = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome']
+/** Without the browser's own windows, which the others draw even where nobody sees them: it needs half of their processor time. */
+const debianPackages = ['chromium-headless-shell', 'fonts-liberation']
 const versionTimeoutMs = 20_000
 const flags = [
   '--no-sandbox',
@@ -72,7 +73,7 @@ const fonts = `<?xml version="1.0"?>
 async function unpackedIn(folder: string): Promise<Program | null> {
   const env = { ...(await libraryEnvironment(folder)), FONTCONFIG_FILE: join(folder, fontsFile) }
   // Beside it lies a script of the same name, which looks for it in the system's folders.
-  const program = { file: join(folder, 'usr/lib/chromium/chromium'), env }
+  const program = { file: join(folder, 'usr/lib/chromium/chromium-headless-shell'), env }
   return (await runs(program)) ? program : null
 }
 
