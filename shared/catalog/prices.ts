@@ -178,24 +178,26 @@ export function maxTokenRates(
   promptTokens = Number.POSITIVE_INFINITY,
 ): { input: PicoPerUnit; output: PicoPerUnit } {
   const { base, above } = stepsOf(price)
-  let input = 0n
-  let output = 0n
-  for (const { rates } of above && promptTokens > above.tokens ? [base, above] : [base]) {
-    input = maxOf(input, rates.input, rates.cachedInput, rates.cacheWrite)
-    output = maxOf(output, rates.output)
-    if (rates.cacheWrite1h > input && used.cache1h?.()) input = rates.cacheWrite1h
-    if (used.audioIn) input = maxOf(input, rates.audioInput, rates.cachedAudioInput)
-    if (used.imageIn) input = maxOf(input, rates.imageInput)
-    if (used.audioOut) output = maxOf(output, rates.audioOutput)
-    if (used.imageOut) output = maxOf(output, rates.imageOutput)
-  }
+  const lower = maxRatesOf(base.rates, used)
+  if (!above || promptTokens <= above.tokens) return lower
+  const upper = maxRatesOf(above.rates, used)
+  return { input: larger(lower.input, upper.input), output: larger(lower.output, upper.output) }
+}
+
+/** The maximum rates over the classes in use. Every request computes them for each of its targets. */
+function maxRatesOf(rates: Rates, used: UsedClasses): { input: PicoPerUnit; output: PicoPerUnit } {
+  let input = larger(larger(rates.input, rates.cachedInput), rates.cacheWrite)
+  let { output } = rates
+  if (rates.cacheWrite1h > input && used.cache1h?.()) input = rates.cacheWrite1h
+  if (used.audioIn) input = larger(larger(input, rates.audioInput), rates.cachedAudioInput)
+  if (used.imageIn) input = larger(input, rates.imageInput)
+  if (used.audioOut) output = larger(output, rates.audioOutput)
+  if (used.imageOut) output = larger(output, rates.imageOutput)
   return { input, output }
 }
 
-function maxOf(...values: bigint[]): bigint {
-  let largest = 0n
-  for (const value of values) if (value > largest) largest = value
-  return largest
+function larger(a: PicoPerUnit, b: PicoPerUnit): PicoPerUnit {
+  return a > b ? a : b
 }
 
 const tokenKeys = {

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { Catalog } from '../../shared/catalog/catalog.ts'
 import { modes } from '../../shared/keys/policy.ts'
-import type { Decision } from '../../shared/routing/router.ts'
-import type { Candidate } from '../../shared/wallet/routing-record.ts'
+import type { Decision, Explain } from '../../shared/routing/router.ts'
+import { type Candidate, maxCandidates } from '../../shared/wallet/routing-record.ts'
 import { fuzzRuns } from '../support/fuzz.ts'
 import { anyCase, type Case, catalogOf } from '../support/routing/arbitraries.ts'
 import { decide, idsOf, livingWorld, policyOf, worldWith } from '../support/routing/routing.ts'
@@ -73,6 +73,35 @@ test('auto: after the first model come the next best by score, each at its best 
   )
 })
 
+test('of many models, the log shows the first candidates that a preview shows, and both have the same targets', t => {
+  let long = 0
+  fc.assert(
+    fc.property(anyCase({ large: true }), fc.constantFrom(...modes), fc.nat(), (given, mode, session) => {
+      const { model, provider } = sessionOf(given, session)
+      const sticky = { model, provider, credentialId: null }
+      const policy = policyOf({ allowlist: given.allowlist && new Set(given.allowlist) })
+      const { provider: preferences, ...plain } = given.body as { provider?: object }
+      const body = { ...plain, mode, ...(session % 4 === 0 && { provider: preferences }) }
+      const decideOn = (explain: Explain) => {
+        const { world, features, learned } = given
+        return resultOf(() => decide(body, { world, features, learned, policy, sticky, explain }))
+      }
+      const [all, logged] = [decideOn('preview'), decideOn('log')]
+      if ('code' in all || 'code' in logged) return t.deepEqual(logged, all)
+      t.deepEqual(idsOf(logged), idsOf(all))
+      t.deepEqual(idsOf(decideOn('no') as Decision), idsOf(all))
+      if (all.candidates.some(isRefused)) return // Of which the log knows only those that it met.
+      t.is(logged.reason, all.reason)
+      // A preview also has what the key may not use.
+      const usable = all.candidates.filter(({ score }) => score !== null)
+      t.deepEqual(logged.candidates, usable.slice(0, maxCandidates))
+      if (usable.length > 2 * maxCandidates) long++
+    }),
+    { numRuns: fuzzRuns(1_500) },
+  )
+  t.true(long > 50, 'enough of them have many candidates')
+})
+
 test('a key’s new allowlist counts at once, and so does the end of a cooldown', t => {
   const world = worldWith()
   const [first] = decide({}, { world }).targets
@@ -82,6 +111,21 @@ test('a key’s new allowlist counts at once, and so does the end of a cooldown'
   t.false(idsOf(decide({}, { world: livingWorld(resting, world) })).includes(Object.keys(resting)[0]!))
   t.is(decide({}, { world }).targets[0]!.model, first!.model)
 })
+
+/** A target that may have served the session of a case. */
+function sessionOf({ models }: Case, seed: number): { model: string; provider: string } {
+  const { id, providers } = models[seed % models.length]!
+  return { model: id, provider: providers[seed % providers.length]!.provider }
+}
+
+function resultOf(decideIt: () => Decision): Decision | { code: string; message: string } {
+  try {
+    return decideIt()
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error
+    return { code: error.code, message: error.message }
+  }
+}
 
 function isRefused({ provider, score, excluded }: Candidate): boolean {
   return provider !== null && score === null && excluded !== 'provider is not configured'

@@ -48,9 +48,13 @@ function mostly(all: string[]) {
 
 const fixed = { created: 0, description: '', expires_on: null, price_source: null, price_as_of: null }
 
-export const anyModels: fc.Arbitrary<ModelRow[]> = fc
-  .array(fc.record(rowFields), { minLength: 2, maxLength: 10, size: 'max' })
-  .map(rows => rows.map((row, index) => modelRow.parse({ ...fixed, id: `m${index}`, name: `m${index}`, ...row })))
+export const anyModels = modelsOf(2, 10)
+
+function modelsOf(minLength: number, maxLength: number): fc.Arbitrary<ModelRow[]> {
+  return fc
+    .array(fc.record(rowFields), { minLength, maxLength, size: 'max' })
+    .map(rows => rows.map((row, index) => modelRow.parse({ ...fixed, id: `m${index}`, name: `m${index}`, ...row })))
+}
 
 export function catalogOf(models: readonly ModelRow[]): Catalog {
   return buildCatalog(new Map(models.map(model => [model.id, model])), new Map(shipped.providers), new Map())
@@ -134,11 +138,11 @@ function worldFor(providers: string[]): RoutingInputs {
   return worlds.get(key)!
 }
 
-/** `cooldowns`: some providers may be in cooldown. */
-export function anyCase({ cooldowns = true } = {}): fc.Arbitrary<Case> {
+/** `cooldowns`: some providers may be in cooldown. `large`: with as many models as gateways have. */
+export function anyCase({ cooldowns = true, large = false } = {}): fc.Arbitrary<Case> {
   const figures = cooldowns ? anyFigures : anyFigures.map(one => ({ ...one, cooldownMs: 0 }))
   const known = (models: ModelRow[]) => fc.array(fc.option(figures, { nil: undefined }), lengthOf(models))
-  return anyModels.chain(models =>
+  return (large ? modelsOf(20, 60) : anyModels).chain(models =>
     fc
       .record({
         configured: fc.subarray(names, { minLength: 5 }),

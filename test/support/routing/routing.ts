@@ -11,7 +11,7 @@ import { createSandbox } from '../../../shared/providers/sandbox/upstream.ts'
 import { Upstreams } from '../../../shared/providers/upstreams.ts'
 import { chatFeatures, type Features } from '../../../shared/routing/features.ts'
 import { type RoutingInputs, type RoutingRequest, snapshotOf } from '../../../shared/routing/options.ts'
-import { type Decision, route, type StickyTarget } from '../../../shared/routing/router.ts'
+import { type Decision, type Explain, route, type StickyTarget } from '../../../shared/routing/router.ts'
 import { monotonicOf } from '../clocks/monotonic.ts'
 
 export const catalog = loadCatalog(undefined, new Map())
@@ -96,7 +96,7 @@ export type Circumstances = {
   world?: RoutingInputs
   policy?: Policy
   features?: Partial<Features>
-  explain?: boolean
+  explain?: boolean | Explain
   sticky?: StickyTarget | null
   learned?: QualityOffsets | null
 }
@@ -127,7 +127,7 @@ export function decide(
     sticky,
     learned,
   } as const
-  return route(world, asking, explain ? 'preview' : 'no')
+  return route(world, asking, typeof explain === 'string' ? explain : explain ? 'preview' : 'no')
 }
 
 export const idsOf = ({ targets }: Decision) => targets.map(({ model, provider }) => `${model.id}@${provider.name}`)
