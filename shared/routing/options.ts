@@ -297,8 +297,8 @@ export function missingParameterError(options: readonly Option[]): GatewayError 
 const maxShownOptions = 5
 
 const longTokens = 4_000
-/** More than the media type of a `data:` URL. What is kept is serialised for each target that is tried. */
-const maxText = 128
+/** More than the media type of a `data:` URL with its parameters. What is kept is serialised for each target that is tried. */
+const maxText = 256
 
 function isLong({ promptTokensEstimate, inputs }: Features): boolean {
   return promptTokensEstimate > longTokens || inputs.image || inputs.audio || inputs.file
