@@ -167,6 +167,9 @@ export type UsedClasses = {
   cache1h?: () => boolean
 }
 
+/** Per prompt token and per completion token. */
+type MaxRates = { input: PicoPerUnit; output: PicoPerUnit }
+
 /**
  * The maximum rates of a call, for reservations: pico-dollars per prompt token and per completion token, over all
  * classes in use and both steps. `promptTokens`, an upper bound of the prompt, makes the result tighter for short
@@ -176,16 +179,20 @@ export function maxTokenRates(
   price: TierPrice,
   used: UsedClasses = {},
   promptTokens = Number.POSITIVE_INFINITY,
-): { input: PicoPerUnit; output: PicoPerUnit } {
+): MaxRates {
   const { base, above } = stepsOf(price)
   const lower = maxRatesOf(base.rates, used)
   if (!above || promptTokens <= above.tokens) return lower
-  const upper = maxRatesOf(above.rates, used)
-  return { input: larger(lower.input, upper.input), output: larger(lower.output, upper.output) }
+  return largerRates(lower, maxRatesOf(above.rates, used))
+}
+
+/** The larger rate of each side. */
+export function largerRates(a: MaxRates, b: MaxRates): MaxRates {
+  return { input: larger(a.input, b.input), output: larger(a.output, b.output) }
 }
 
 /** The maximum rates over the classes in use. Every request computes them for each of its targets. */
-function maxRatesOf(rates: Rates, used: UsedClasses): { input: PicoPerUnit; output: PicoPerUnit } {
+function maxRatesOf(rates: Rates, used: UsedClasses): MaxRates {
   let input = larger(larger(rates.input, rates.cachedInput), rates.cacheWrite)
   let { output } = rates
   if (rates.cacheWrite1h > input && used.cache1h?.()) input = rates.cacheWrite1h

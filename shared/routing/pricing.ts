@@ -5,6 +5,7 @@ import { type ServiceTier, serviceTierOf } from '../base/service-tier.ts'
 import type { Usage } from '../base/usage.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
 import {
+  largerRates,
   maxTokenRates,
   type PriceSteps,
   priceAt,
@@ -214,11 +215,7 @@ function maxRates({ deployment, tier }: Target, { inputs, outputs, media, cache1
   const standard = maxTokenRates(price, used, promptTokens)
   if (!tier) return standard
   // A provider may serve a request at the standard tier instead.
-  const { input, output } = maxTokenRates(priceAt(price, tier), used, promptTokens)
-  return {
-    input: input > standard.input ? input : standard.input,
-    output: output > standard.output ? output : standard.output,
-  }
+  return largerRates(standard, maxTokenRates(priceAt(price, tier), used, promptTokens))
 }
 
 /** The maximum cost of one output token at a target, over all choices: pico-dollars with margin. */

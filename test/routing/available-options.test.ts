@@ -1,12 +1,11 @@
 import fc from 'fast-check'
-import { GatewayError } from '../../shared/base/errors.ts'
 import type { Catalog } from '../../shared/catalog/catalog.ts'
 import { modes } from '../../shared/keys/policy.ts'
 import type { Decision, Explain } from '../../shared/routing/router.ts'
 import { type Candidate, maxCandidates } from '../../shared/wallet/routing-record.ts'
 import { fuzzRuns } from '../support/fuzz.ts'
 import { anyCase, type Case, catalogOf } from '../support/routing/arbitraries.ts'
-import { decide, idsOf, livingWorld, policyOf, worldWith } from '../support/routing/routing.ts'
+import { decide, decideOrRefuse, idsOf, livingWorld, policyOf, worldWith } from '../support/routing/routing.ts'
 import { test } from '../support/test.ts'
 
 type Asked = { catalog: Catalog; figures: Case; allowlist: ReadonlySet<string> | null; needs: Case; live: boolean }
@@ -18,12 +17,9 @@ function outcomeOf({ catalog, figures, allowlist, needs, live }: Asked, models: 
     allowlist: plain && allowlist ? new Set(allowlist) : allowlist,
     environment: live ? 'live' : 'test',
   })
-  try {
-    return idsOf(decide(needs.body, { world, policy, features: needs.features, explain: plain }))
-  } catch (error) {
-    if (!(error instanceof GatewayError)) throw error
-    return { code: error.code, param: error.param, message: error.message }
-  }
+  const explain = plain ? 'preview' : 'no'
+  const outcome = decideOrRefuse(needs.body, { world, policy, features: needs.features, explain })
+  return 'code' in outcome ? outcome : idsOf(outcome)
 }
 
 test('what is remembered of earlier requests changes no decision: other needs, keys, figures, a new catalog', t => {
@@ -84,7 +80,7 @@ test('of many models, the log shows the first candidates that a preview shows, a
       const body = { ...plain, mode, ...(session % 4 === 0 && { provider: preferences }) }
       const decideOn = (explain: Explain) => {
         const { world, features, learned } = given
-        return resultOf(() => decide(body, { world, features, learned, policy, sticky, explain }))
+        return decideOrRefuse(body, { world, features, learned, policy, sticky, explain })
       }
       const [all, logged] = [decideOn('preview'), decideOn('log')]
       if ('code' in all || 'code' in logged) return t.deepEqual(logged, all)
@@ -118,29 +114,12 @@ function sessionOf({ models }: Case, seed: number): { model: string; provider: s
   return { model: id, provider: providers[seed % providers.length]!.provider }
 }
 
-function resultOf(decideIt: () => Decision): Decision | { code: string; message: string } {
-  try {
-    return decideIt()
-  } catch (error) {
-    if (!(error instanceof GatewayError)) throw error
-    return { code: error.code, message: error.message }
-  }
-}
-
 function isRefused({ provider, score, excluded }: Candidate): boolean {
   return provider !== null && score === null && excluded !== 'provider is not configured'
 }
 
 function decisionOf({ world, allowlist, features }: Case, body: object): Decision | null {
-  try {
-    return decide(body, {
-      world,
-      features,
-      policy: policyOf({ allowlist: allowlist && new Set(allowlist) }),
-      explain: true,
-    })
-  } catch (error) {
-    if (error instanceof GatewayError) return null
-    throw error
-  }
+  const policy = policyOf({ allowlist: allowlist && new Set(allowlist) })
+  const outcome = decideOrRefuse(body, { world, features, policy, explain: 'preview' })
+  return 'code' in outcome ? null : outcome
 }

@@ -1,27 +1,26 @@
 import fc from 'fast-check'
-import { GatewayError } from '../../shared/base/errors.ts'
 import { type ModelRow, modelRow } from '../../shared/catalog/schema.ts'
 import { modes } from '../../shared/keys/policy.ts'
 import type { Target } from '../../shared/providers/contract.ts'
 import type { Features } from '../../shared/routing/features.ts'
-import { type Decision, maxTargets } from '../../shared/routing/router.ts'
+import { type Decision, type Explain, maxTargets } from '../../shared/routing/router.ts'
 import { setPoints } from '../../shared/routing/score.ts'
 import { fuzzRuns } from '../support/fuzz.ts'
 import { anyCase, anyDifficulty, type Case, catalogOf } from '../support/routing/arbitraries.ts'
-import { decide, idsOf, policyOf, worldWith } from '../support/routing/routing.ts'
+import { decide, decideOrRefuse, idsOf, policyOf, worldWith } from '../support/routing/routing.ts'
 import { test } from '../support/test.ts'
 
 type Outcome = Decision | { code: string }
 
-/** The decision on a request, or the code of its refusal. Anything else that is thrown is a fault of the router. */
-function outcomeOf({ world, allowlist, features, body, learned }: Case, more: object = {}, explain = true): Outcome {
+/** The decision on a request, or the code of its refusal. */
+function outcomeOf(
+  { world, allowlist, features, body, learned }: Case,
+  more: object = {},
+  explain: Explain = 'preview',
+): Outcome {
   const policy = policyOf({ allowlist: allowlist && new Set(allowlist) })
-  try {
-    return decide({ ...body, ...more }, { world, policy, features, explain, learned })
-  } catch (error) {
-    if (error instanceof GatewayError) return { code: error.code }
-    throw error
-  }
+  const outcome = decideOrRefuse({ ...body, ...more }, { world, policy, features, explain, learned })
+  return 'code' in outcome ? { code: outcome.code } : outcome
 }
 
 /** The decision, when there is one. */
@@ -102,7 +101,7 @@ test('asking why changes nothing; the excluded have a reason, and none of them i
   fc.assert(
     fc.property(anyCase(), anyNames, (given, names) => {
       const more = named(names)
-      const [told, untold] = [outcomeOf(given, more), outcomeOf(given, more, false)]
+      const [told, untold] = [outcomeOf(given, more), outcomeOf(given, more, 'no')]
       if ('code' in told) {
         // The only provider of the only model cannot express it: the request itself finds that out.
         const alone = told.code === 'unsupported_capability' && 'targets' in untold && untold.targets.length === 1

@@ -212,7 +212,7 @@ test('providers that have the format of the answer precede those that are asked 
 
 test('auto passes over a model whose provider cannot express the request, and says so', t => {
   const policy = policyOf({ allowlist: new Set(['claude-sonnet-5', 'gpt-4.1']) })
-  const { targets, candidates } = decide({ n: 2, mode: 'quality' }, { policy, explain: true })
+  const { targets, candidates } = decide({ n: 2, mode: 'quality' }, { policy, explain: 'preview' })
   t.deepEqual([...new Set(targets.map(({ model }) => model.id))], ['gpt-4.1'])
   t.regex(candidates.find(({ model }) => model === 'claude-sonnet-5')!.excluded!, /one answer/)
 })
@@ -233,7 +233,10 @@ test('a provider that rests is left out, and says why, unless all do', t => {
   const [best] = decide({ mode: 'quality' }).targets
   const name = `${best!.model.id}@${best!.provider.name}`
   const open = { circuit: 'open', cooldownMs: 800 } as const
-  const { targets, candidates } = decide({ mode: 'quality' }, { world: livingWorld({ [name]: open }), explain: true })
+  const { targets, candidates } = decide(
+    { mode: 'quality' },
+    { world: livingWorld({ [name]: open }), explain: 'preview' },
+  )
   t.false(targets.some(target => `${target.model.id}@${target.provider.name}` === name))
   const left = candidates.find(one => `${one.model}@${one.provider}` === name)!
   t.regex(left.excluded!, /circuit is open after repeated failures; available in 0.8 s/)
@@ -275,7 +278,7 @@ test('auto: a model that is slow or fails loses against a lesser one that is qui
 
 test('auto: the choices over the shipped catalog make sense', t => {
   const qualityOf = (content: string, mode: Mode) =>
-    decide({ mode, messages: [{ role: 'user', content }] }, { explain: true }).candidates[0]!.quality!
+    decide({ mode, messages: [{ role: 'user', content }] }, { explain: 'preview' }).candidates[0]!.quality!
   const proof = `Prove this theorem step by step: ∑ 1/n² = π²/6. Then derive the integral. ${'Be careful. '.repeat(80)}`
   t.true(qualityOf('Hi, how are you?', 'cost') >= 50, 'not the tiniest model even for small talk')
   for (const mode of modes) t.true(qualityOf('Hi, how are you?', mode) <= 80, 'no strong model for small talk')

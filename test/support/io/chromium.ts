@@ -12,7 +12,7 @@ type Program = { file: string; env: NodeJS.ProcessEnv }
 
 const directory = join(import.meta.dirname, '../../../.data/chromium')
 const names = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome']
-/** Without the browser's own windows, which the others draw even where nobody sees them: it needs half of their processor time. */
+/** Without the browser's own windows, which the others draw even where nobody sees them. */
 const debianPackages = ['chromium-headless-shell', 'fonts-liberation']
 const versionTimeoutMs = 20_000
 const flags = [

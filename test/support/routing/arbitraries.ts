@@ -48,8 +48,6 @@ function mostly(all: string[]) {
 
 const fixed = { created: 0, description: '', expires_on: null, price_source: null, price_as_of: null }
 
-export const anyModels = modelsOf(2, 10)
-
 function modelsOf(minLength: number, maxLength: number): fc.Arbitrary<ModelRow[]> {
   return fc
     .array(fc.record(rowFields), { minLength, maxLength, size: 'max' })
@@ -142,7 +140,8 @@ function worldFor(providers: string[]): RoutingInputs {
 export function anyCase({ cooldowns = true, large = false } = {}): fc.Arbitrary<Case> {
   const figures = cooldowns ? anyFigures : anyFigures.map(one => ({ ...one, cooldownMs: 0 }))
   const known = (models: ModelRow[]) => fc.array(fc.option(figures, { nil: undefined }), lengthOf(models))
-  return (large ? modelsOf(20, 60) : anyModels).chain(models =>
+  const anyModels = large ? modelsOf(20, 60) : modelsOf(2, 10)
+  return anyModels.chain(models =>
     fc
       .record({
         configured: fc.subarray(names, { minLength: 5 }),

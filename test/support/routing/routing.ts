@@ -1,4 +1,5 @@
 import { loadConfig } from '../../../shared/base/config.ts'
+import { GatewayError } from '../../../shared/base/errors.ts'
 import { systemClock } from '../../../shared/base/time.ts'
 import { type Catalog, loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { QualityOffsets } from '../../../shared/feedback/offsets.ts'
@@ -96,7 +97,7 @@ export type Circumstances = {
   world?: RoutingInputs
   policy?: Policy
   features?: Partial<Features>
-  explain?: boolean | Explain
+  explain?: Explain
   sticky?: StickyTarget | null
   learned?: QualityOffsets | null
 }
@@ -108,7 +109,7 @@ export function decide(
     world = worldWith(),
     policy = policyOf(),
     features = {},
-    explain = false,
+    explain = 'no',
     sticky = null,
     learned = null,
   }: Circumstances = {},
@@ -127,7 +128,20 @@ export function decide(
     sticky,
     learned,
   } as const
-  return route(world, asking, typeof explain === 'string' ? explain : explain ? 'preview' : 'no')
+  return route(world, asking, explain)
+}
+
+/** What a refused request is told. */
+export type Refusal = Pick<GatewayError, 'code' | 'param' | 'message'>
+
+/** As `decide`, or the refusal. Anything else that is thrown is a fault of the router. */
+export function decideOrRefuse(body: object, circumstances?: Circumstances): Decision | Refusal {
+  try {
+    return decide(body, circumstances)
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error
+    return { code: error.code, param: error.param, message: error.message }
+  }
 }
 
 export const idsOf = ({ targets }: Decision) => targets.map(({ model, provider }) => `${model.id}@${provider.name}`)
