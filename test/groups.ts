@@ -79,7 +79,7 @@ const alone = new Set([
   'deploy/stack.test.ts',
   'io/image-bombs.test.ts',
   'io/storage.test.ts',
-  'routing/tokenizer.test.ts',
+  'kinds/tokenizer.test.ts',
   // So long that others must run beside them.
   'slow/dashboard/mishaps.test.ts',
   'slow/dashboard/pages.test.ts',

@@ -1,4 +1,5 @@
 import { hkdfSync } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
 import type { Platform } from '../../shared/platform.ts'
 import type { Auth } from './accounts.ts'
 import { acceptOlder } from './older-secrets.ts'
@@ -19,8 +20,27 @@ export function openAuth(services: Platform): () => Promise<Auth> {
 }
 
 async function open(services: Platform): Promise<Auth> {
-  const [{ createAuth }, [current, ...older]] = await Promise.all([import('./auth.ts'), readAccountsSecrets(services)])
+  const [current, ...older] = await readAccountsSecrets(services)
+  const { createAuth } = await importAuth()
   return acceptOlder(createAuth(services, current), current, older)
+}
+
+/**
+ * Imports the accounts. An import runs to its end in one turn of the event loop, and the whole would take 0.3 s, so the largest
+ * parts of the library come first, each in its own turn: other requests are answered between them.
+ */
+async function importAuth(): Promise<typeof import('./auth.ts')> {
+  const parts = [
+    () => import('better-auth/api'),
+    () => import('better-auth/minimal'),
+    () => import('better-auth/plugins/organization'),
+    () => import('@better-auth/passkey'),
+  ]
+  for (const importPart of parts) {
+    await importPart()
+    await setImmediate()
+  }
+  return import('./auth.ts')
 }
 
 /**

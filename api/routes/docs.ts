@@ -4,7 +4,7 @@ import { openApiDocument } from '../openapi/document.ts'
 
 /** Builds the document from all endpoints, including this one, which is why they are passed as a function. */
 export function openApi(endpoints: () => readonly Endpoint[]): Endpoint {
-  let document: Buffer | null = null
+  let document: Promise<Buffer> | null = null
   return endpoint({
     method: 'get',
     tag: 'Service',
@@ -19,9 +19,9 @@ export function openApi(endpoints: () => readonly Endpoint[]): Endpoint {
       },
     },
     async handle({ ctx }) {
-      document ??= Buffer.from(JSON.stringify(openApiDocument(endpoints())))
+      document ??= openApiDocument(endpoints()).then(json => Buffer.from(JSON.stringify(json)))
       ctx.type = 'application/json'
-      ctx.body = document
+      ctx.body = await document
     },
   })
 }

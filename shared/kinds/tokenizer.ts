@@ -1,4 +1,5 @@
-type Codec = { encode(text: string): number[]; decode(tokens: number[]): string }
+import { StringDecoder } from 'node:string_decoder'
+import type { BytePairEncoding } from './byte-pair-encoding.ts'
 
 /**
  * Counts tokens with the o200k vocabulary of OpenAI’s current models. Encoding blocks the process, so a tokenizer,
@@ -20,27 +21,24 @@ const pieces = /.{1,1000}/gsu
 const maxExactChars = 20_000
 const charsPerToken = 4
 
-let loaded: Promise<Codec> | undefined
+let loaded: Promise<BytePairEncoding> | undefined
 
-/** Loads the vocabulary (about 0.3 s) on the first test request, not at process start. */
+/** Loads the vocabulary at the first count, not at process start: most processes never count. */
 export async function tokenizer(): Promise<Tokenizer> {
-  loaded ??= import('gpt-tokenizer/encoding/o200k_base').then(({ encode, decode }) => {
-    const options = { disallowedSpecial: new Set<string>() }
-    return { encode: text => encode(text, options), decode: tokens => decode(tokens) }
-  })
+  loaded ??= import('./byte-pair-encoding.ts').then(({ BytePairEncoding }) => BytePairEncoding.load())
   return new BoundedTokenizer(await loaded)
 }
 
 class BoundedTokenizer implements Tokenizer {
-  readonly #codec: Codec
+  readonly #encoding: BytePairEncoding
   /** A text is often counted twice: a response echoes its prompt. */
   readonly #counts = new Map<string, number>()
   #remainingChars = maxExactChars
   #encodedChars = 0
   #encodedTokens = 0
 
-  constructor(codec: Codec) {
-    this.#codec = codec
+  constructor(encoding: BytePairEncoding) {
+    this.#encoding = encoding
   }
 
   count(text: string): number {
@@ -54,7 +52,9 @@ class BoundedTokenizer implements Tokenizer {
   split(text: string): string[] {
     const exact = this.#exactPart(text)
     const rest = text.slice(exact.length).match(/.{1,4}/gsu) ?? []
-    return [...this.#encode(exact).map(token => this.#codec.decode([token])), ...rest]
+    // What a token has of a character that the next one completes comes with that one.
+    const decoder = new StringDecoder('utf8')
+    return [...this.#encode(exact).map(token => decoder.write(this.#encoding.bytesOf(token))), ...rest]
   }
 
   first(text: string, max: number): string {
@@ -66,7 +66,7 @@ class BoundedTokenizer implements Tokenizer {
     const first =
       max < tokens.length
         ? // A cut inside a character leaves a replacement character at the end.
-          this.#codec.decode(tokens.slice(0, max)).replace(/\uFFFD+$/, '')
+          this.#decode(tokens.slice(0, max)).replace(/\uFFFD+$/, '')
         : text.slice(0, exact.length + (max - tokens.length) * charsPerToken)
     const beyond = Math.ceil(Math.max(0, first.length - exact.length) / charsPerToken)
     this.#counts.set(first, Math.min(max, tokens.length + beyond))
@@ -74,7 +74,7 @@ class BoundedTokenizer implements Tokenizer {
   }
 
   createFresh(): Tokenizer {
-    return new BoundedTokenizer(this.#codec)
+    return new BoundedTokenizer(this.#encoding)
   }
 
   /** Estimates from the tokens per character of samples spread over the text, or of the texts encoded before. */
@@ -88,12 +88,16 @@ class BoundedTokenizer implements Tokenizer {
     return Math.ceil(text.length * tokensPerChar)
   }
 
+  #decode(tokens: readonly number[]): string {
+    return Buffer.concat(tokens.map(token => this.#encoding.bytesOf(token))).toString()
+  }
+
   #exactPart(text: string): string {
     return text.slice(0, this.#remainingChars)
   }
 
   #encode(text: string): number[] {
-    const tokens = (text.match(pieces) ?? []).flatMap(piece => this.#codec.encode(piece))
+    const tokens = (text.match(pieces) ?? []).flatMap(piece => this.#encoding.encode(piece))
     this.#remainingChars -= text.length
     this.#encodedChars += text.length
     this.#encodedTokens += tokens.length

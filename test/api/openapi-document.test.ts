@@ -9,13 +9,19 @@ import { webhookEvents } from '../../api/webhook-events.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { messagesErrorStatus } from '../../shared/engine/messages-error.ts'
 import { type Answer, type OpenApi, objectsIn, operationsIn, resolved } from '../support/api/openapi.ts'
+import { countTurns } from '../support/event-loop.ts'
 import { test } from '../support/test.ts'
 
 /** What holds for the whole document, so for every route that is added. How the server answers is in `openapi.test.ts`. */
-const document = JSON.parse(JSON.stringify(openApiDocument(endpoints))) as OpenApi
+const document = JSON.parse(JSON.stringify(await openApiDocument(endpoints))) as OpenApi
 const operations = operationsIn(document)
 const ajv = new Ajv2020.default({ strict: false, validateFormats: false, allErrors: true })
 ajv.addSchema(document, 'document')
+
+test('built without stopping the process', async t => {
+  const turns = await countTurns(() => openApiDocument(endpoints))
+  t.true(turns >= endpoints.length, `${turns} turns of the event loop`)
+})
 
 test('an OpenAPI 3.1 document of the right structure', t => {
   t.is(document.openapi, '3.1.0')

@@ -38,7 +38,7 @@ type Target = NamedOperation & {
   shots: fc.Arbitrary<Shot>
 }
 
-const document = openApiDocument(endpoints) as unknown as OpenApi
+const document = (await openApiDocument(endpoints)) as unknown as OpenApi
 const maxFaults = 50
 const maxMade = 500
 /** Rows that a refused request must not leave behind. */

@@ -59,7 +59,7 @@ test.before(async () => {
     origin: web.url,
   }
   // What is loaded at the first request is not that request's doing.
-  for (const sent of allSent()) await fetch(web.url + sent.path, { method: sent.method, headers: sent.headers })
+  for (const sent of await allSent()) await fetch(web.url + sent.path, { method: sent.method, headers: sent.headers })
   await chat()
   await web.measure(async () => {})
   startRssMb = rssMb()
@@ -110,11 +110,11 @@ function operationsSent(document: Document, access?: Access): Sent[] {
 const besides = ['/', '/zz', '/docs/chat', '/dashboard/', '/files/x?type=a&name=b&expires=1&signature=x', '/healthz']
 const reports = ['/callbacks/heygen', '/webhooks/stripe']
 
-function allSent(): Sent[] {
+async function allSent(): Promise<Sent[]> {
   const headers = { ...door.public }
   return [
-    ...operationsSent(openApiDocument(endpoints) as unknown as Document),
-    ...operationsSent(openApiDocument(dashboardEndpoints) as unknown as Document, 'session'),
+    ...operationsSent((await openApiDocument(endpoints)) as unknown as Document),
+    ...operationsSent((await openApiDocument(dashboardEndpoints)) as unknown as Document, 'session'),
     ...besides.map(path => ({ method: 'GET', path, headers, isForm: false })),
     ...reports.map(path => ({ method: 'POST', path, headers, isForm: false })),
     ...[...authRoutes].map(([route, { method }]) => ({
@@ -162,7 +162,7 @@ const routesTogether = (form: string) => (/chunks|parts/.test(form) ? 6 : 40)
 
 for (const form of Object.keys(forms)) {
   test.serial(`served: other callers during ${form}, at every route`, async t => {
-    const sent = allSent()
+    const sent = await allSent()
     t.true(sent.length > 100)
     for (let at = 0; at < sent.length; at += routesTogether(form)) {
       const group = sent.slice(at, at + routesTogether(form))

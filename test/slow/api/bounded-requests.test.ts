@@ -32,8 +32,8 @@ import { paymentEnvironment } from '../../support/wallet/payments.ts'
  * the OpenAPI document and of the dashboard is driven, as the document lists them: one that is added is driven as well.
  */
 type Shot = { what: string; method: string; path: string; headers: Record<string, string>; body?: Buffer }
-const document = openApiDocument(endpoints) as unknown as Document
-const dashboard = openApiDocument(dashboardEndpoints) as unknown as Document
+const document = (await openApiDocument(endpoints)) as unknown as Document
+const dashboard = (await openApiDocument(dashboardEndpoints)) as unknown as Document
 let organisationId: string
 const door = {} as Record<Access, Record<string, string>>
 let live: string

@@ -115,7 +115,7 @@ async function* shotsAt(endpoint: Endpoint, document: Document): AsyncGenerator<
 const slow = new Set(['POST /v1/feedback', 'GET /v1/generation'])
 
 async function drive(t: ExecutionContext, all: readonly Endpoint[]): Promise<void> {
-  const document = openApiDocument(all) as unknown as Document
+  const document = (await openApiDocument(all)) as unknown as Document
   const troubles: string[] = []
   let fired = 0
   const fire = async (endpoint: Endpoint, { what, path, body }: Shot) => {
