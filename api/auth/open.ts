@@ -32,7 +32,6 @@ async function open(services: Platform): Promise<Auth> {
 async function importAuth(): Promise<typeof import('./auth.ts')> {
   const parts = [
     () => import('better-auth/api'),
-    () => import('better-auth/minimal'),
     () => import('better-auth/plugins/organization'),
     () => import('@better-auth/passkey'),
   ]
