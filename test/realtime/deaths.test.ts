@@ -149,7 +149,11 @@ test('101 through a wipe of Redis and the absence of either store; 1013 only whe
   const own = { databaseUrl: postgres.url, redisUrl: redis.url, drop: async () => {} }
   const w = await world(own)
   const account = await w.gateway.account()
-  const { wallets } = w.services
+  const restartRedis = async () => {
+    await redis.restart()
+    const answers = () => w.services.wallets.view(account.organisationId).then(Boolean, () => false)
+    await eventually(answers, 'the gateway is connected to Redis again')
+  }
   const session = await talk(w, account.live)
   await session.use(tokens)
   w.clock.advance(chargeEveryMs)
@@ -174,7 +178,7 @@ test('101 through a wipe of Redis and the absence of either store; 1013 only whe
   await session.use(tokens)
   w.clock.advance(chargeEveryMs)
   await session.use(tokens)
-  await redis.restart()
+  await restartRedis()
   w.clock.advance(5_000)
   await chargesOf(w.services, session, 4)
   t.is(session.closed, null)
@@ -182,15 +186,7 @@ test('101 through a wipe of Redis and the absence of either store; 1013 only whe
   await redis.kill()
   await session.use(dear)
   t.deepEqual(await session.end(), { code: 1013, error: 'service_unavailable' })
-  await redis.restart()
-  await eventually(
-    () =>
-      wallets.view(account.organisationId).then(
-        () => true,
-        () => false,
-      ),
-    'Redis is back',
-  )
+  await restartRedis()
   const all = tokensNano(tokens, tokens, tokens, tokens, tokens, dear)
   await chargesOf(w.services, session, 5)
   await passForSweeper(w.services.redis, 20 * 60_000)
