@@ -356,7 +356,11 @@ test.serial(
         fetched = await page.evaluate<string[]>('fetched')
         return data.every(url => fetched.includes(url))
       }
-      await eventually(usesAll, `${path} uses all that it preloads: ${data.join(' ')}`)
+      await eventually(usesAll, `${path} uses all that it preloads: ${data.join(' ')}`, 120_000).catch(async error => {
+        throw new Error(
+          `${error.message}; it asked for ${fetched.join(' ')}, and shows: ${await main(page).innerText()}`,
+        )
+      })
       const expected = later.filter(([of]) => of.test(path)).map(([, reads]) => reads)
       t.deepEqual(
         fetched.filter(url => !named.includes(url) && !expected.some(reads => reads.test(url))),

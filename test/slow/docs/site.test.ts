@@ -92,7 +92,8 @@ for (const colorScheme of ['light', 'dark'] as const)
   test(`the API reference is accessible, shows every tag, code in three languages, and asks no other host: ${colorScheme}`, async t => {
     const faults: string[] = []
     const page = await open('/docs/api/', faults, { colorScheme, viewport: { width: 1440, height: 900 } })
-    await page.getByRole('heading', { name: 'Create a chat completion' }).first().waitFor()
+    // The largest page there is: on a busy machine it takes longer than others may.
+    await page.getByRole('heading', { name: 'Create a chat completion' }).first().waitFor({ timeout: 120_000 })
     await page.getByText('Shell').first().waitFor()
     t.deepEqual(faults, [])
     const scan = new AxeBuilder({ page })
