@@ -66,7 +66,7 @@ export class BytePairEncoding {
     return this.#bytes.subarray(this.#startOf(token), this.#ends[token])
   }
 
-  /** Adds the next token, which is in base64 at `at`. */
+  /** Adds the next token, which is in base64 at `at`. Node's decoder takes twice the time for so many short texts. */
   #add(file: Uint8Array, at: number): void {
     const token = this.#tokenCount++
     const start = this.#startOf(token)

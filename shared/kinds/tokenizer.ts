@@ -25,8 +25,16 @@ let loaded: Promise<BytePairEncoding> | undefined
 
 /** Loads the vocabulary at the first count, not at process start: most processes never count. */
 export async function tokenizer(): Promise<Tokenizer> {
-  loaded ??= import('./byte-pair-encoding.ts').then(({ BytePairEncoding }) => BytePairEncoding.load())
+  loaded ??= load().catch(error => {
+    loaded = undefined
+    throw error
+  })
   return new BoundedTokenizer(await loaded)
+}
+
+async function load(): Promise<BytePairEncoding> {
+  const { BytePairEncoding } = await import('./byte-pair-encoding.ts')
+  return BytePairEncoding.load()
 }
 
 class BoundedTokenizer implements Tokenizer {
@@ -52,9 +60,7 @@ class BoundedTokenizer implements Tokenizer {
   split(text: string): string[] {
     const exact = this.#exactPart(text)
     const rest = text.slice(exact.length).match(/.{1,4}/gsu) ?? []
-    // What a token has of a character that the next one completes comes with that one.
-    const decoder = new StringDecoder('utf8')
-    return [...this.#encode(exact).map(token => decoder.write(this.#encoding.bytesOf(token))), ...rest]
+    return [...this.#textsOf(this.#encode(exact)), ...rest]
   }
 
   first(text: string, max: number): string {
@@ -65,8 +71,7 @@ class BoundedTokenizer implements Tokenizer {
     if (tokens.length <= max && exact.length === text.length) return text
     const first =
       max < tokens.length
-        ? // A cut inside a character leaves a replacement character at the end.
-          this.#decode(tokens.slice(0, max)).replace(/\uFFFD+$/, '')
+        ? this.#textsOf(tokens.slice(0, max)).join('')
         : text.slice(0, exact.length + (max - tokens.length) * charsPerToken)
     const beyond = Math.ceil(Math.max(0, first.length - exact.length) / charsPerToken)
     this.#counts.set(first, Math.min(max, tokens.length + beyond))
@@ -88,8 +93,10 @@ class BoundedTokenizer implements Tokenizer {
     return Math.ceil(text.length * tokensPerChar)
   }
 
-  #decode(tokens: readonly number[]): string {
-    return Buffer.concat(tokens.map(token => this.#encoding.bytesOf(token))).toString()
+  /** The text of each token. Of a character in several, the last one has all; one that is cut off is left out. */
+  #textsOf(tokens: readonly number[]): string[] {
+    const decoder = new StringDecoder('utf8')
+    return tokens.map(token => decoder.write(this.#encoding.bytesOf(token)))
   }
 
   #exactPart(text: string): string {

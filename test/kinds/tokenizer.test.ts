@@ -85,7 +85,7 @@ test('the tokens of OpenAI’s vocabulary, for texts of every kind', async t => 
 })
 
 test('loaded without stopping the process', async t => {
-  const turns = await countTurns(() => BytePairEncoding.load())
+  const { turns } = await countTurns(() => BytePairEncoding.load())
   t.true(turns >= 40, `${turns} turns of the event loop`)
 })
 
@@ -95,5 +95,5 @@ test('a text that is cut inside a character leaves nothing of it to the next', a
   t.true(tokens.count(text) > 3, 'its characters are more than one token each')
   t.is(tokens.first(text, 1), '')
   t.is(tokens.createFresh().first('🪬 next', 50), '🪬 next')
-  t.deepEqual(tokens.createFresh().split('🪬 next').join(''), '🪬 next')
+  t.is(tokens.createFresh().split('🪬 next').join(''), '🪬 next')
 })

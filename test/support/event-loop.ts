@@ -1,5 +1,5 @@
 /** Does `work` and counts the turns of the event loop meanwhile, in each of which other work of the process could run. */
-export async function countTurns(work: () => Promise<unknown>): Promise<number> {
+export async function countTurns<T>(work: () => Promise<T>): Promise<{ result: T; turns: number }> {
   let turns = 0
   let isDone = false
   const count = () => {
@@ -7,8 +7,9 @@ export async function countTurns(work: () => Promise<unknown>): Promise<number> 
     if (!isDone) setImmediate(count)
   }
   setImmediate(count)
-  await work().finally(() => {
+  try {
+    return { result: await work(), turns }
+  } finally {
     isDone = true
-  })
-  return turns
+  }
 }
