@@ -1,5 +1,4 @@
 // The lists of jobs, members, keys, changes and failed queue entries as people use them, in a real browser.
-import { readFile } from 'node:fs/promises'
 import { Worker } from 'bullmq'
 import type { Locator, Page } from 'playwright-core'
 import type { AuditEvent } from '../../../api/dashboard/wire/audit.ts'
@@ -8,6 +7,7 @@ import { newKey } from '../../../shared/keys/key-requests.ts'
 import { join, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
+import { download } from '../../support/io/download.ts'
 import { over, submit } from '../../support/jobs/gateway.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
@@ -122,11 +122,8 @@ test.serial('the audit log names where changes came from, and is exported as it 
   await page.waitForURL(/actor=/)
   await main().getByRole('radiogroup', { name: 'Time' }).getByText('1h').click()
   await page.waitForURL(/span=1h/)
-  const [download] = await Promise.all([
-    page.waitForEvent('download'),
-    main().getByRole('link', { name: 'JSON' }).click(),
-  ])
-  const lines = (await readFile(await download.path(), 'utf8')).trim().split('\n')
+  const { bytes } = await download(page, () => main().getByRole('link', { name: 'JSON' }).click())
+  const lines = bytes.toString().trim().split('\n')
   const events = lines.map(line => JSON.parse(line) as { actor: string; action: AuditEvent['action'] })
   await eventually(async () => (await countRows(table('Audit log'))) === events.length, 'as many are listed')
   t.true(events.every(({ actor }) => actor === owner.visitor.email))

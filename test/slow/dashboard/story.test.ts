@@ -7,6 +7,7 @@ import { chatLine } from '../../support/batches/gateway.ts'
 import { startWorld, type World } from '../../support/chat/gateway.ts'
 import { eventually } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
+import { download } from '../../support/io/download.ts'
 import { test } from '../../support/test.ts'
 import { Receiver, status } from '../../support/webhooks/receiver.ts'
 import { startWorkers, type Workers } from '../../support/workers.ts'
@@ -313,10 +314,8 @@ test.serial('a batch shows its progress, and what failed', async t => {
   await page.getByRole('progressbar', { name: 'Progress of the batch' }).first().waitFor({ state: 'attached' })
   await page.getByText('completed', { exact: true }).first().waitFor()
   await page.getByText('line-7').waitFor()
-  const output = page.waitForEvent('download')
-  await page.getByRole('link', { name: 'Download the output file' }).click()
-  const lines = (await (await (await output).createReadStream()).toArray()).join('').trim().split('\n')
-  t.is(lines.length, 29)
+  const { bytes } = await download(page, () => page.getByRole('link', { name: 'Download the output file' }).click())
+  t.is(bytes.toString().trim().split('\n').length, 29)
 })
 
 test.serial('a webhook is sent again by hand, under the same id', async t => {

@@ -1,5 +1,4 @@
 // Usage and Members as finance and admins use them, in a real browser.
-import { readFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { AxeBuilder } from '@axe-core/playwright'
 import pg from 'pg'
@@ -8,6 +7,7 @@ import { fillMonth } from '../../../bench/lib/month.ts'
 import { join, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
+import { download } from '../../support/io/download.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
 import { use, useGateway, useStores } from '../../support/use.ts'
 
@@ -106,17 +106,14 @@ test.serial(
     )
     for (const cost of await columnOf(page, 'Cost')) t.regex(cost, /^(?:\$[\d,]+\.\d{2}|<\$0\.01|\$0\.0\d+)$/)
 
-    const [download] = await Promise.all([
-      page.waitForEvent('download'),
-      page.getByRole('link', { name: 'CSV' }).last().click(),
-    ])
-    const [names, ...lines] = (await readFile(await download.path(), 'utf8')).trim().split('\r\n')
+    const { name: file, bytes } = await download(page, () => page.getByRole('link', { name: 'CSV' }).last().click())
+    const [names, ...lines] = bytes.toString().trim().split('\r\n')
     const at = names!.split(',').indexOf('requests')
     t.is(
       lines.reduce((all, line) => all + Number(line.split(',')[at]), 0),
       sum,
     )
-    t.regex(download.suggestedFilename(), /ada/i)
+    t.regex(file, /ada/i)
     await isAccessible(t, page)
   },
 )

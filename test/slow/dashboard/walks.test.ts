@@ -1,6 +1,5 @@
 // Four people with a question each, in a real browser over a month of requests with an outage in it: every answer is at most two
 // clicks from the page they are on.
-import { readFile } from 'node:fs/promises'
 import pg from 'pg'
 import type { Locator, Page } from 'playwright-core'
 import { fillMonth, outageProvider } from '../../../bench/lib/month.ts'
@@ -10,6 +9,7 @@ import { runMaintenance } from '../../../workers/maintenance.ts'
 import { WebhookDeliveries } from '../../../workers/webhooks/deliveries.ts'
 import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
+import { download } from '../../support/io/download.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway, useStores } from '../../support/use.ts'
 import { Receiver, status } from '../../support/webhooks/receiver.ts'
@@ -157,8 +157,8 @@ test.serial('shown to a lead: spend beside that of the period before', async t =
 
 test.serial('lead: can I have that as a file?', async t => {
   await standOn('~/usage')
-  const [download] = await Promise.all([page.waitForEvent('download'), click(link('CSV'))])
-  const lines = (await readFile(await download.path(), 'utf8')).split('\r\n')
+  const { bytes } = await download(page, () => click(link('CSV')))
+  const lines = bytes.toString().split('\r\n')
   t.regex(lines[0]!, /^start,key,requests,/)
   t.true(lines.some(line => line.includes('Web app')))
   t.true(clicks <= maxClicks)
@@ -184,13 +184,8 @@ test.serial(
       ['Export PDF', 'pdf'],
       ['Export CSV', 'csv'],
     ] as const) {
-      const downloaded = () => Promise.all([page.waitForEvent('download'), click(link(name))])
-      let [download] = await downloaded()
-      // A busy server refuses what takes it too long, in JSON, and asks to try again.
-      for (let tries = 0; tries < 3 && download.suggestedFilename().endsWith('.json'); tries++)
-        [download] = await downloaded()
-      t.regex(download.suggestedFilename(), new RegExp(`ada.*\\d{4}-\\d{2}.*\\.${ending}$`, 'i'))
-      const bytes = await readFile(await download.path())
+      const { name: file, bytes } = await download(page, () => click(link(name)))
+      t.regex(file, new RegExp(`ada.*\\d{4}-\\d{2}.*\\.${ending}$`, 'i'))
       t.true(ending === 'pdf' ? bytes.subarray(0, 5).toString() === '%PDF-' : bytes.toString().includes('currency'))
     }
   },
