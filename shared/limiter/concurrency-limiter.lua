@@ -97,7 +97,8 @@ end
 for id, lease in pairs(state.leases) do
   if lease.ends <= now then state.leases[id] = nil end
 end
-state.leases[process_id] = demand > 0 and { wanted = demand, held = committed, ends = now + lease_ms } or nil
+-- A process that stops has no demand, but may have calls in flight.
+state.leases[process_id] = math.max(demand, committed) > 0 and { wanted = demand, held = committed, ends = now + lease_ms } or nil
 
 -- Max-min fairness: a process that demands less than an equal part gets its demand, and the others share the rest equally. The
 -- remainder of the division rotates among them; unused capacity is lent in equal parts. Returns the fair share and the loan.

@@ -72,7 +72,7 @@ export class ConcurrencyLimiter {
     return (this.#limiters.get(provider) ?? this.#createLimiter(provider)).acquire(request)
   }
 
-  /** Rejects all waiters and returns the shares. */
+  /** Rejects all waiters and returns the shares, except what calls in flight occupy. */
   close(): void {
     this.#subscriber?.disconnect()
     for (const limiter of this.#limiters.values()) limiter.close()

@@ -127,10 +127,11 @@ export class LimiterShare {
     if (this.#holder.demand > 0 || this.#lease.share > 0) void this.exchange()
   }
 
-  /** Returns the share and stops. */
+  /** Returns the share and stops. Calls in flight count until the lease is over. */
   close(): void {
     this.#isClosed = true
     this.#timer.clear()
+    this.#lease.release()
     if (this.#reportedDemand > 0)
       this.#options.exchange(this.#buildReport(this.#options.monotonic.now(), 0)).catch(() => {})
   }

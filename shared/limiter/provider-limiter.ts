@@ -101,7 +101,7 @@ export class ProviderLimiter implements ShareHolder {
     this.#share.refresh()
   }
 
-  /** Rejects all waiters and returns the share. */
+  /** Rejects all waiters and returns the share, except what calls in flight occupy. */
   close(): void {
     this.#isClosed = true
     for (const waiter of this.#waiters.takeWhere(() => true)) waiter.refuse(closedError())

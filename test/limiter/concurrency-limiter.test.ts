@@ -458,6 +458,17 @@ test('the share of a worker that dies, closes or has no more to do is given to o
   await t.throwsAsync(world.enter(closing), { message: /shutting down/ })
 })
 
+test('a worker that closes keeps what its calls in flight occupy', async t => {
+  const world = new World(t, 4)
+  const [closing, heir] = [await world.worker(), await world.worker()]
+  await world.full(closing, 3)
+  closing.limiter.close()
+  const waiting = world.crowd(heir, 4)
+  await eventually(() => waiting.length > 0, 'the rest is given to the other')
+  await world.exchanged(heir)
+  t.is(world.total, 4)
+})
+
 test('a limit that is less than there are workers goes round', async t => {
   const world = new World(t, 1)
   const workers = [await world.worker(), await world.worker()]
