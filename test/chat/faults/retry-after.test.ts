@@ -7,7 +7,6 @@ import {
   bookedOf,
   type FaultModel,
   type FaultWorld,
-  figuresOf,
   paidNano,
   startFaultWorld,
 } from '../../support/chat/faults.ts'
@@ -133,8 +132,13 @@ test('200 from the first provider again once the pause it asked for is over', as
   const { live } = await world.gateway.account()
   world.p1.next('returns', limited({ 'retry-after': '1' }))
   isFrom(t, await ask(world, live, 'returns'), 'p2', 2)
-  await eventually(() => figuresOf(world, 'returns', 'p1').cooldownMs === 0, 'p1 may be called again')
-  isFrom(t, await ask(world, live, 'returns'), 'p1', 1)
+  // The gateway estimates the time of Redis, and the estimate may step back: only a call shows that the pause is over.
+  let answer: Answer | undefined
+  await eventually(async () => {
+    answer = await ask(world, live, 'returns')
+    return world.p1.calls('returns').length > 1
+  }, 'p1 is called again')
+  isFrom(t, answer!, 'p1', 1)
   const [first, again] = world.p1.calls('returns')
   t.true(again!.receivedAt - first!.receivedAt >= second - 5)
 })
