@@ -45,7 +45,8 @@ const plenty = { depositUsd: 900_000_000, capUsd: 900_000 }
 
 /**
  * Fills the tables for an organisation of `userId` in the 30 days before `nowMs`. The partitions of both months must exist. `funds`: what
- * each organisation has paid in, and the monthly cap of its keys.
+ * each organisation has paid in, and the monthly cap of its keys. `lastMoment`: paid requests at `nowMs` itself, so that there are
+ * some of this month on its first day.
  */
 export async function fillMonth(
   db: pg.Client,
@@ -54,6 +55,7 @@ export async function fillMonth(
   requests: number,
   nowMs: number,
   funds = plenty,
+  lastMoment = 0,
 ): Promise<Month> {
   await db.query("SET TIME ZONE 'UTC'") // As the gateway's own sessions.
   await db.query(`SELECT setseed(0.5)`)
@@ -69,6 +71,9 @@ export async function fillMonth(
     if (inserted !== perDay) throw new Error('some of the requests were not inserted')
     await db.query(chargesOfDay, [from])
   }
+  const now = new Date(nowMs)
+  await db.query(repeatLatest, [organisationId, now, lastMoment])
+  await db.query(chargesOfDay, [now])
   // Paid before anything is spent, so that no balance of the statement is below zero.
   const paidAt = new Date(nowMs - days * 86_400_000 - 60_000)
   await db.query(`${sumsOf(funds.depositUsd, paidAt)}; ALTER TABLE ledger_entries ENABLE TRIGGER date_entry`)
@@ -167,6 +172,11 @@ async function insertDay(db: pg.Client, organisationId: string, from: Date, coun
   )
   return rowCount ?? 0
 }
+
+const repeatLatest = `
+  INSERT INTO generations
+  SELECT (jsonb_populate_record(g, jsonb_build_object('id', g.id || 'n', 'created_at', $2::timestamptz))).*
+  FROM generations g WHERE organisation_id = $1 AND status = 200 AND cost_nano > 0 ORDER BY created_at DESC LIMIT $3`
 
 const chargesOfDay = `
   INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at)

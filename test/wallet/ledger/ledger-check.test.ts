@@ -170,7 +170,7 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
       const { db } = gateway.services
       await db.$executeRaw`
         INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at)
-        VALUES (${organisationId}, 'excess', -1, 'excess:chatcmpl-x', ${keyId}, now() - interval '1 hour')`
+        VALUES (${organisationId}, 'excess', -1, 'excess:chatcmpl-x', ${keyId}, now() - interval '3 minutes')`
       await db.$executeRaw`UPDATE excesses SET booked_at = created_at WHERE key_id = ${keyId}`
       await db.$executeRaw`UPDATE wallets SET balance_nano = -1000 WHERE organisation_id = ${organisationId}`
     },
