@@ -2,7 +2,7 @@
 import { AxeBuilder } from '@axe-core/playwright'
 import type { Page } from 'playwright-core'
 import { signUp } from '../../support/dashboard/dashboard.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { showInColors, startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 import { Receiver } from '../../support/webhooks/receiver.ts'
@@ -46,7 +46,7 @@ test.serial(
     await page.getByText('The sample was accepted').waitFor()
     t.true(receiver.received.length > 0)
     for (const colorScheme of ['light', 'dark'] as const) {
-      await page.emulateMedia({ colorScheme })
+      await showInColors(page, colorScheme)
       t.deepEqual(await faults(page), [], colorScheme)
     }
     await page.getByRole('button', { name: 'Disable' }).click()

@@ -5,7 +5,7 @@ import type { Browser, Page } from 'playwright-core'
 import { fillMonth } from '../../../bench/lib/month.ts'
 import { password, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
-import { rulesOfColors, startBrowser } from '../../support/io/chromium.ts'
+import { rulesOfColors, showInColors, startBrowser } from '../../support/io/chromium.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
 import { use, useGateway, useStores } from '../../support/use.ts'
 
@@ -289,8 +289,7 @@ test.serial('pages with an outage, many requests and open parts have no barrier,
       const closed = page.getByRole('button', { name: /^Show as table/ })
       for (let left = await closed.count(); left > 0; left--) await closed.first().click()
       t.deepEqual(await findBarriers(new AxeBuilder({ page })), [], path)
-      await page.emulateMedia({ colorScheme: 'dark' })
-      await page.locator('html[data-mantine-color-scheme="dark"]').waitFor()
+      await showInColors(page, 'dark')
       const ofColors = new AxeBuilder({ page }).withRules(rulesOfColors)
       t.deepEqual(await findBarriers(ofColors), [], `${path}, dark`)
       await page.context().close()

@@ -6,7 +6,7 @@ import type { Page } from 'playwright-core'
 import { fillMonth } from '../../../bench/lib/month.ts'
 import { join, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { showInColors, startBrowser } from '../../support/io/chromium.ts'
 import { download } from '../../support/io/download.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
 import { use, useGateway, useStores } from '../../support/use.ts'
@@ -39,7 +39,7 @@ async function open(t: ExecutionContext, path: string, who: SignedUp = owner): P
 
 async function isAccessible(t: ExecutionContext, page: Page): Promise<void> {
   for (const colorScheme of ['light', 'dark'] as const) {
-    await page.emulateMedia({ colorScheme })
+    await showInColors(page, colorScheme)
     const { violations } = await new AxeBuilder({ page }).analyze()
     t.deepEqual(
       violations.map(({ id, nodes }) => [id, nodes[0]?.html]),

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { type Browser, chromium } from 'playwright-core'
+import { type Browser, chromium, type Page } from 'playwright-core'
 import { libraryEnvironment, missingPackages, unpacked } from '../../../dev/debian.ts'
 
 const run = promisify(execFile)
@@ -34,6 +34,15 @@ export const rulesOfColors = ['color-contrast', 'link-in-text-block']
 export async function startBrowser(): Promise<Browser> {
   const { file, env } = (await installed()) ?? (await downloaded())
   return chromium.launch({ executablePath: file, args: flags, env })
+}
+
+/** Shows a page of the dashboard in light or dark colours, and waits until every colour has changed. */
+export async function showInColors(page: Page, colorScheme: 'light' | 'dark'): Promise<void> {
+  await page.emulateMedia({ colorScheme })
+  await page.locator(`html[data-mantine-color-scheme="${colorScheme}"]`).waitFor()
+  await page.evaluate(
+    'Promise.allSettled(document.getAnimations().filter(one => one instanceof CSSTransition).map(one => one.finished))',
+  )
 }
 
 async function installed(): Promise<Program | null> {
