@@ -40,13 +40,13 @@ const keyNames = ['Web app', 'Mobile app', 'Support agent', 'Search', 'Data team
 
 export type Month = { keyIds: string[]; organisationId: string }
 
-/** More than any test spends. */
-const plenty = { depositUsd: 900_000_000, capUsd: 900_000 }
+/** The funds are more than any test spends. */
+const defaults = { depositUsd: 900_000_000, capUsd: 900_000, lastMoment: 0 }
 
 /**
- * Fills the tables for an organisation of `userId` in the 30 days before `nowMs`. The partitions of both months must exist. `funds`: what
- * each organisation has paid in, and the monthly cap of its keys. `lastMoment`: paid requests at `nowMs` itself, so that there are
- * some of this month on its first day.
+ * Fills the tables for an organisation of `userId` in the 30 days before `nowMs`. The partitions of both months must exist.
+ * `depositUsd`: what each organisation has paid in; `capUsd`: the monthly cap of its keys; `lastMoment`: how many of its paid requests
+ * there are once more at `nowMs` itself, so that there are some of this month on its first day.
  */
 export async function fillMonth(
   db: pg.Client,
@@ -54,16 +54,16 @@ export async function fillMonth(
   userId: string,
   requests: number,
   nowMs: number,
-  funds = plenty,
-  lastMoment = 0,
+  options: Partial<typeof defaults> = {},
 ): Promise<Month> {
+  const { depositUsd, capUsd, lastMoment } = { ...defaults, ...options }
   await db.query("SET TIME ZONE 'UTC'") // As the gateway's own sessions.
   await db.query(`SELECT setseed(0.5)`)
   await db.query(base36)
   // Months that are closed by now are filled as they were booked in their time.
   await db.query('ALTER TABLE ledger_entries DISABLE TRIGGER date_entry')
   const keyIds = keyNames.map((_, i) => `key_month${i}`)
-  await makeOrganisations(db, organisationId, userId, keyIds, funds.capUsd)
+  await makeOrganisations(db, organisationId, userId, keyIds, capUsd)
   const perDay = Math.round(requests / (1 - otherShare) / days)
   for (let day = days; day > 0; day--) {
     const from = new Date(nowMs - day * 86_400_000)
@@ -76,7 +76,7 @@ export async function fillMonth(
   await db.query(chargesOfDay, [now])
   // Paid before anything is spent, so that no balance of the statement is below zero.
   const paidAt = new Date(nowMs - days * 86_400_000 - 60_000)
-  await db.query(`${sumsOf(funds.depositUsd, paidAt)}; ALTER TABLE ledger_entries ENABLE TRIGGER date_entry`)
+  await db.query(`${sumsOf(depositUsd, paidAt)}; ALTER TABLE ledger_entries ENABLE TRIGGER date_entry`)
   await fillOthers(db, organisationId, keyIds[0]!)
   await db.query('VACUUM ANALYZE')
   return { keyIds, organisationId }

@@ -32,7 +32,9 @@ test.before(async () => {
   await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
   const db = new pg.Client({ connectionString: stores.databaseUrl })
   await db.connect()
-  await fillMonth(db, owner.organisationId, owner.userId, requests, Date.now(), undefined, 300).finally(() => db.end())
+  await fillMonth(db, owner.organisationId, owner.userId, requests, Date.now(), { lastMoment: 300 }).finally(() =>
+    db.end(),
+  )
 })
 const browser = use(test, startBrowser)
 test.afterEach.always(async t => {

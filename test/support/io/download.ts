@@ -24,8 +24,9 @@ export async function download(page: Page, click: () => Promise<unknown>): Promi
       const failure = await file.failure()
       if (failure === null) return { name: file.suggestedFilename(), bytes: await readFile(await file.path()) }
       const { pathname } = new URL(file.url())
-      const isBusy = answers.some(answer => answer.startsWith(`503 to ${pathname}`))
-      if (!isBusy || tries === maxTries) throw new Error(`${file.url()}: ${failure}; answered: ${answers.join(', ')}`)
+      const refusals = answers.filter(answer => answer.startsWith(`503 to ${pathname}`)).length
+      if (refusals < tries || tries === maxTries)
+        throw new Error(`${file.url()}: ${failure}; answered: ${answers.join(', ')}`)
     }
   } finally {
     unsubscribe(answered, note)
