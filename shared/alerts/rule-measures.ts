@@ -1,7 +1,7 @@
 import { dayMs } from '../base/time.ts'
 import { type AlertRule, Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import { bucketsIn, percentilesOf, timesOfLog } from '../wallet/durations.ts'
+import { bucketsIn, type Grouped, percentilesOf, timesOfLog } from '../wallet/durations.ts'
 import { type Figure, type Group, isPeriod, type Kind, kindOf, type RuleKind, type Window } from './rule-kinds.ts'
 
 /** What a rule is about: a key or an endpoint, or '' for requests. `reference` is how links and events name it. */
@@ -107,7 +107,8 @@ async function readPercentiles(
   )
   if (wanted.length === 0) return new Map()
   const columns = Prisma.sql`key_id, model, environment`
-  const buckets = bucketsIn(tableOf(source), columns, source.window in shortMs ? 'log' : 'hours')
+  const grouped: Grouped = { columns, withColumns: table => Prisma.sql`SELECT * FROM ${table} u` }
+  const buckets = bucketsIn(tableOf(source), grouped, source.window in shortMs ? 'log' : 'hours')
   const ofRules = Prisma.sql`
     SELECT r.id AS rule, r.measure, b.bucket_ms, b.calls, b.total_ms
     FROM (VALUES ${Prisma.join(wanted)}) r(id, key_id, model, environment, measure) JOIN (

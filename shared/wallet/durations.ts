@@ -35,19 +35,22 @@ export function firstTokenMs({
 /** `all`: hours and days in which nothing but the environment is filtered or grouped by, which have sketches of their own. */
 export type BucketSource = 'log' | 'hours' | 'all'
 
+/** The columns that buckets are summed by, and SQL: a table with them added. */
+export type Grouped = { columns: Prisma.Sql; withColumns(table: Prisma.Sql): Prisma.Sql }
+
 /**
- * SQL: the buckets of the durations in `table`. As the log it has `timesOfLog`; as the sums of hours and days their sketches, and where
- * these are not summed up the log is read.
+ * SQL: the buckets of the durations in `table`, which has the columns. As the log it has `timesOfLog`; as the sums of hours and days their
+ * sketches, and where these are not summed up the log is read.
  */
-export function bucketsIn(table: Prisma.Sql, columns: Prisma.Sql, source: BucketSource): Prisma.Sql {
+export function bucketsIn(table: Prisma.Sql, by: Grouped, source: BucketSource): Prisma.Sql {
   switch (source) {
     case 'log':
       return Prisma.sql`
-        SELECT ${columns}, ${bucketOfTime} FROM ${table} u, ${timesOf('u')} WHERE m.ms IS NOT NULL AND ${isQuick}`
+        SELECT ${by.columns}, ${bucketOfTime} FROM ${table} u, ${timesOf('u')} WHERE m.ms IS NOT NULL AND ${isQuick}`
     case 'hours':
-      return bucketsInHours(table, columns)
+      return bucketsInHours(table, by)
     case 'all':
-      return bucketsOfAll(table, columns)
+      return bucketsOfAll(table, by.columns)
   }
 }
 
@@ -67,20 +70,26 @@ const logOfOpen = Prisma.sql`
     WHERE organisation_id = open.organisation_id AND created_at >= open.hour AND created_at < open.hour + open.hours * interval '1 hour'
       AND status < 400 OFFSET 0
   ) u`
+/** SQL: which sum of successful requests one is part of. */
+const sumOfRequest = Prisma.sql`u.organisation_id, u.hour, u.hours, u.key_id, u.model, u.provider, u.kind, u.environment`
 
-function bucketsInHours(table: Prisma.Sql, columns: Prisma.Sql): Prisma.Sql {
+/**
+ * Whether a request's sum is open is a column, which PostgreSQL looks up in a hash table. For a join it could decide to compare every
+ * request with every sum: it often expects far too few, as it has no statistics of an organisation in a certain time.
+ */
+function bucketsInHours(table: Prisma.Sql, { columns, withColumns }: Grouped): Prisma.Sql {
   const isOpen = Prisma.sql`u.latency_sketch IS NULL AND u.outcome = 'ok' AND ${isQuick}`
+  const logged = Prisma.sql`(
+    SELECT open.*, 'ok' AS outcome, u.* FROM (SELECT DISTINCT u.organisation_id, u.hour, u.hours FROM ${table} u WHERE ${isOpen}) open, ${logOfOpen})`
   return Prisma.sql`
     SELECT ${columns}, ${bucketOfSketch} FROM ${table} u, ${bucketsOf('u')} WHERE ${isQuick}
     UNION ALL
     SELECT ${columns}, ${bucketOfTime}
-    FROM (SELECT u.* FROM ${table} u WHERE ${isOpen}) u JOIN (
-      SELECT ROW(open.organisation_id, open.hour, open.hours, u.key_id, u.model, u.provider, u.kind, u.environment) AS row_of,
-        u.latency_ms, u.first_token_ms
-      FROM (SELECT DISTINCT u.organisation_id, u.hour, u.hours FROM ${table} u WHERE ${isOpen}) open, ${logOfOpen}
-    ) logged ON logged.row_of = ROW(u.organisation_id, u.hour, u.hours, u.key_id, u.model, u.provider, u.kind, u.environment),
-      ${timesOf('logged')}
-    WHERE m.ms IS NOT NULL`
+    FROM (
+      SELECT u.*, (${sumOfRequest}) IN (SELECT ${sumOfRequest} FROM ${table} u WHERE ${isOpen}) AS is_open
+      FROM (${withColumns(logged)}) u OFFSET 0
+    ) logged, ${timesOf('logged')}
+    WHERE is_open AND m.ms IS NOT NULL`
 }
 
 function bucketsOfAll(table: Prisma.Sql, columns: Prisma.Sql): Prisma.Sql {

@@ -1,6 +1,6 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import { type BucketSource, bucketsIn, durationMeasures, percentilesOf } from './durations.ts'
+import { type BucketSource, bucketsIn, durationMeasures, type Grouped, percentilesOf } from './durations.ts'
 import { type Outcome, outcomes } from './usage-hours.ts'
 import {
   columnOf,
@@ -11,6 +11,7 @@ import {
   type UsageFilter,
   type UsageSource,
   whereOf,
+  withMembers,
 } from './usage-source.ts'
 
 export type UsageGrouping = {
@@ -93,8 +94,8 @@ function preSummed(used: Prisma.Sql): Prisma.Sql {
 }
 
 /** SQL: the percentiles by period and group, and in total, one row each. */
-function percentilesIn(used: Prisma.Sql, source: BucketSource): Prisma.Sql {
-  const buckets = bucketsIn(used, Prisma.sql`start, groups`, source)
+function percentilesIn(used: Prisma.Sql, by: Grouped, source: BucketSource): Prisma.Sql {
+  const buckets = bucketsIn(used, by, source)
   const percentiles = percentilesOf(buckets, Prisma.sql`is_total, start, groups`, {
     select: Prisma.sql`GROUPING(groups) = 1 AS is_total, start, groups`,
     sets: Prisma.sql`GROUPING SETS ((start, groups), ())`,
@@ -138,9 +139,12 @@ export async function sumUsage(
   const counts = outcomes.map(
     name => Prisma.sql`coalesce(sum(u.requests) FILTER (WHERE u.outcome = ${name}), 0)::bigint AS ${Prisma.raw(name)}`,
   )
-  const used = Prisma.sql`
-    SELECT u.*, ${start ?? Prisma.sql`NULL::timestamptz`} AS start, ${groups} AS groups
-    FROM ${tableOf(source, by, filter, step)} WHERE ${whereOf(filter, start)}`
+  const grouped: Grouped = {
+    columns: Prisma.sql`start, groups`,
+    withColumns: table => Prisma.sql`
+      SELECT u.*, ${start ?? Prisma.sql`NULL::timestamptz`} AS start, ${groups} AS groups FROM ${withMembers(table, by)}`,
+  }
+  const used = Prisma.sql`${grouped.withColumns(tableOf(source, filter, step))} WHERE ${whereOf(filter, start)}`
   const all = Prisma.raw('used')
   const found = await db.$queryRaw<Row[]>`
     WITH used AS NOT MATERIALIZED (${used}), sums AS (
@@ -151,7 +155,7 @@ export async function sumUsage(
         sum(cache_discount_nano)::bigint AS cache_discount
       FROM ${source === 'hours' ? Prisma.sql`(${preSummed(all)})` : all} u
       GROUP BY GROUPING SETS ((start, groups), ()) HAVING sum(requests) <> 0 OR sum(cost_nano) <> 0
-    ), durations AS (${durations ? percentilesIn(all, source === 'hours' && isOfAll(filter, by) ? 'all' : source) : noPercentiles})
+    ), durations AS (${durations ? percentilesIn(all, grouped, source === 'hours' && isOfAll(filter, by) ? 'all' : source) : noPercentiles})
     SELECT s.*, d.latency_p50, d.latency_p95, d.first_token_p50, d.first_token_p95
     FROM sums s LEFT JOIN durations d
       ON (d.is_total, coalesce(d.start, '-infinity'), coalesce(d.groups, '{}')) = (s.is_total, coalesce(s.start, '-infinity'), coalesce(s.groups, '{}'))

@@ -9,6 +9,7 @@ import {
   type UsageFilter,
   type UsageSource,
   whereOf,
+  withMembers,
 } from './usage-source.ts'
 
 /** The series of a chart of usage. */
@@ -37,7 +38,7 @@ export function sumSeries(
   return db.$queryRaw<SeriesAmount[]>`
     WITH used AS (
       SELECT ${start} AS start, coalesce(${columnOf(by, filter)}, '') AS id, sum(${amounts[measure]}) AS amount
-      FROM ${tableOf(source, [by], filter, step)}
+      FROM ${withMembers(tableOf(source, filter, step), [by])}
       WHERE ${whereOf(filter, start)}
       GROUP BY 1, 2
     ), largest AS (

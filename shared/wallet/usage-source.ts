@@ -152,14 +152,13 @@ function isOfDays(step: Step | null): step is 'day' | 'week' | 'month' | null {
   return step === null || step === 'day' || step === 'week' || step === 'month'
 }
 
-/** SQL: the table of a source as `u`, with the keys as `k` where members are asked for. */
-export function tableOf(
-  source: UsageSource,
-  by: readonly Dimension[],
-  filter: UsageFilter,
-  step: Step | null,
-): Prisma.Sql {
-  const table = source === 'log' ? logOf(step, filter) : sumsOf(step, filter)
+/** SQL: the table of a source. */
+export function tableOf(source: UsageSource, filter: UsageFilter, step: Step | null): Prisma.Sql {
+  return source === 'log' ? logOf(step, filter) : sumsOf(step, filter)
+}
+
+/** SQL: a table of a source as `u`, with the keys as `k` where members are asked for. */
+export function withMembers(table: Prisma.Sql, by: readonly Dimension[]): Prisma.Sql {
   return by.includes('member') ? Prisma.sql`${table} u LEFT JOIN api_keys k ON k.id = u.key_id` : Prisma.sql`${table} u`
 }
 

@@ -38,7 +38,7 @@ export async function findFailureSpan(
   // Of a long time, the hours between the first and the last one need not be read.
   const [start, end] = [new Date(from.getTime() + hourMs), new Date(to.getTime() - hourMs)]
   const [row] = await db.$queryRaw<{ first: Date | null; last: Date | null }[]>`
-    SELECT min(u.hour) AS first, max(u.hour) AS last FROM ${tableOf('log', [], failures, null)}
+    SELECT min(u.hour) AS first, max(u.hour) AS last FROM ${tableOf('log', failures, null)} u
     WHERE ${whereOf(failures, null)} AND (u.hour < ${start} OR u.hour >= ${end})`
   return row?.first && row.last ? { first: row.first, last: row.last } : null
 }
@@ -55,7 +55,7 @@ export function listCurrentFailures(db: Connection, filter: UsageFilter): Promis
   return db.$queryRaw<CurrentFailure[]>`
     WITH latest AS (
       SELECT u.provider, u.hour AS at, u.outcome = 'failed' AS failed, u.outcome = 'ok' AS succeeded
-      FROM ${tableOf('log', [], filter, null)} WHERE ${whereOf(filter, null)} ORDER BY u.hour DESC LIMIT ${maxRecent}
+      FROM ${tableOf('log', filter, null)} u WHERE ${whereOf(filter, null)} ORDER BY u.hour DESC LIMIT ${maxRecent}
     ), counted AS (
       SELECT *, count(*) OVER since AS requests_since, count(*) FILTER (WHERE failed) OVER since AS failed_since,
         max(at) FILTER (WHERE failed) OVER (PARTITION BY provider) AS last

@@ -1,5 +1,7 @@
 import { newId } from '../../../shared/base/ids.ts'
 import { dayMs } from '../../../shared/base/time.ts'
+import { Prisma } from '../../../shared/generated/prisma/client.ts'
+import type { Connection } from '../../../shared/io/db.ts'
 import { sumDurations } from '../../../shared/wallet/sketches.ts'
 import { sumUsage } from '../../../shared/wallet/usage-query.ts'
 import { type Measure, sumSeries } from '../../../shared/wallet/usage-series.ts'
@@ -142,6 +144,37 @@ const openRows = async () => {
   return Number(row!.open)
 }
 const usageBreaches = async () => (await breaches(services)).filter(breach => breach.includes('usage'))
+
+/** How many pairs of rows a query compares in vain, as PostgreSQL plans it without hash tables and merges of sorted rows. */
+async function countVainComparisons(read: (db: Connection) => Promise<unknown>): Promise<number> {
+  const plans: Plan[] = []
+  await services.db.$transaction(async tx => {
+    await tx.$executeRaw`SET LOCAL enable_hashjoin = off`
+    await tx.$executeRaw`SET LOCAL enable_mergejoin = off`
+    const explain = async (strings: TemplateStringsArray, ...values: unknown[]) => {
+      const query = Prisma.sql`EXPLAIN (ANALYZE, FORMAT JSON) ${Prisma.sql(strings, ...values)}`
+      const [row] = await tx.$queryRaw<{ 'QUERY PLAN': { Plan: Plan }[] }[]>(query)
+      plans.push(...row!['QUERY PLAN'].map(({ Plan }) => Plan))
+      return []
+    }
+    await read({ $queryRaw: explain } as unknown as Connection)
+  })
+  return plans.reduce((sum, plan) => sum + vainComparisonsOf(plan), 0)
+}
+
+type Plan = { 'Rows Removed by Join Filter'?: number; 'Actual Loops': number; Plans?: Plan[] }
+function vainComparisonsOf(plan: Plan): number {
+  const own = (plan['Rows Removed by Join Filter'] ?? 0) * plan['Actual Loops']
+  return (plan.Plans ?? []).reduce((sum, inner) => sum + vainComparisonsOf(inner), own)
+}
+
+test.serial('requests that are not summed up are not compared with every sum, however PostgreSQL plans it', async t => {
+  const filter = { organisationId: organisationIds[0]!, from: new Date(endMs - 40 * dayMs), to: new Date(endMs) }
+  const grouping = { step: null, source: 'hours', by: ['key'], order: 'cost', limit: 10 } as const
+  const { total } = await sumUsage(services.db, filter, grouping)
+  const comparisons = await countVainComparisons(db => sumUsage(db, filter, grouping))
+  t.true(comparisons < total!.requests, `${comparisons} comparisons for ${total!.requests} requests`)
+})
 
 test.serial('what days and hours add up to is what the log adds up to: any time, period, filter and group', async t => {
   t.true((await openRows()) > 100)
