@@ -82,6 +82,8 @@ async function sumUp(db: Database, { table, start, startOf, lengthMs }: Sums, op
       SELECT key_id AS "keyId", model, provider, kind, environment::text FROM ${table} u
       WHERE ${isOfHour} AND u.latency_sketch IS NULL ORDER BY key_id, model, provider, kind, environment FOR UPDATE`
     if (locked.length === 0) return
+    // PostgreSQL may expect few rows, for lack of statistics of the hour, and would then compare each with all others.
+    await tx.$executeRaw`SET LOCAL enable_nestloop = off`
     const valuesOf = (name: keyof Locked) => Prisma.sql`${locked.map(row => row[name])}::text[]`
     const names = ['keyId', 'model', 'provider', 'kind', 'environment'] as const
     await tx.$executeRaw`

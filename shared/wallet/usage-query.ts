@@ -104,7 +104,7 @@ function percentilesIn(used: Prisma.Sql, by: Grouped, source: BucketSource): Pri
     ['p50', 'p95'].map(name => `max(${name}) FILTER (WHERE measure = '${measure}') AS ${measure}_${name}`),
   )
   return Prisma.sql`
-    SELECT is_total, start, groups, ${Prisma.raw(columns.join(', '))} FROM (${percentiles}) p GROUP BY is_total, start, groups`
+    SELECT is_total, start, groups, ${list(columns)} FROM (${percentiles}) p GROUP BY is_total, start, groups`
 }
 
 /** Whether usage is that of all requests of an environment. */
@@ -113,9 +113,30 @@ function isOfAll(filter: UsageFilter, by: readonly Dimension[]): boolean {
   return by.length === 0 && [keyId, memberId, model, provider, type, among].every(value => value === undefined)
 }
 
+const sumNames = [
+  ...['requests', ...outcomes, 'cost', 'provider_cost', 'known_cost'],
+  ...['prompt', 'completion', 'cached', 'reasoning', 'cache_discount'],
+]
+const percentileNames = durationMeasures.flatMap(measure => [`${measure}_p50`, `${measure}_p95`])
+const list = (names: readonly string[], of: (name: string) => string = name => name) =>
+  Prisma.raw(names.map(of).join(', '))
+
+/**
+ * SQL: sums with their percentiles, by period and group. They are grouped, not joined: for lack of statistics PostgreSQL may expect few
+ * groups, and a join then compares each with all others.
+ */
+const sumsWithPercentiles = Prisma.sql`
+  SELECT is_total, start, groups, ${list([...sumNames, ...percentileNames], name => `max(${name}) AS ${name}`)}
+  FROM (
+    SELECT is_total, start, groups, ${list(sumNames)}, ${list(percentileNames, () => 'NULL::float8')} FROM sums
+    UNION ALL
+    SELECT is_total, start, groups, ${list(sumNames, () => 'NULL::bigint')}, ${list(percentileNames)} FROM durations
+  ) parts(is_total, start, groups, ${list([...sumNames, ...percentileNames])})
+  GROUP BY is_total, start, groups HAVING max(requests) IS NOT NULL`
+
 const noPercentiles = Prisma.sql`
-  SELECT NULL::boolean AS is_total, NULL::timestamptz AS start, NULL::text[] AS groups, NULL::float8 AS latency_p50,
-    NULL::float8 AS latency_p95, NULL::float8 AS first_token_p50, NULL::float8 AS first_token_p95 LIMIT 0`
+  SELECT NULL::boolean AS is_total, NULL::timestamptz AS start, NULL::text[] AS groups,
+    ${list(percentileNames, name => `NULL::float8 AS ${name}`)} LIMIT 0`
 
 const orders = {
   time: Prisma.sql`s.start, s.groups`,
@@ -156,9 +177,7 @@ export async function sumUsage(
       FROM ${source === 'hours' ? Prisma.sql`(${preSummed(all)})` : all} u
       GROUP BY GROUPING SETS ((start, groups), ()) HAVING sum(requests) <> 0 OR sum(cost_nano) <> 0
     ), durations AS (${durations ? percentilesIn(all, grouped, source === 'hours' && isOfAll(filter, by) ? 'all' : source) : noPercentiles})
-    SELECT s.*, d.latency_p50, d.latency_p95, d.first_token_p50, d.first_token_p95
-    FROM sums s LEFT JOIN durations d
-      ON (d.is_total, coalesce(d.start, '-infinity'), coalesce(d.groups, '{}')) = (s.is_total, coalesce(s.start, '-infinity'), coalesce(s.groups, '{}'))
+    SELECT * FROM (${sumsWithPercentiles}) s
     ORDER BY s.is_total DESC, ${orders[order]}
     LIMIT ${limit + 1} OFFSET ${offset === 0 ? 0 : offset + 1}`
   const total = found.find(row => row.is_total)

@@ -36,7 +36,8 @@ function draw(below: number): number {
 }
 const pick = <T>(values: readonly T[]): T => values[draw(values.length)]!
 
-async function insertRequests(count: number): Promise<void> {
+/** Puts random requests into the log; `fixed`: what is not random of the one with this number. */
+async function insertRequests(count: number, fixed: (i: number) => object = () => ({})): Promise<void> {
   const statuses = [200, 200, 200, 400, 401, 429, 499, 502]
   const counts = {
     completionTokens: 7,
@@ -45,7 +46,7 @@ async function insertRequests(count: number): Promise<void> {
     attempts: 1,
     estimated: false,
   }
-  const data = Array.from({ length: count }, () => {
+  const data = Array.from({ length: count }, (_, i) => {
     const status = pick(statuses)
     const isCharged = status === 200 && draw(4) > 0
     return {
@@ -67,6 +68,7 @@ async function insertRequests(count: number): Promise<void> {
         firstByteMs: pick([null, draw(5_000)]),
         streamed: draw(2) === 0,
       },
+      ...fixed(i),
     }
   })
   await services.db.generation.createMany({ data })
@@ -145,36 +147,39 @@ const openRows = async () => {
 }
 const usageBreaches = async () => (await breaches(services)).filter(breach => breach.includes('usage'))
 
-/** How many pairs of rows a query compares in vain, as PostgreSQL plans it without hash tables and merges of sorted rows. */
-async function countVainComparisons(read: (db: Connection) => Promise<unknown>): Promise<number> {
-  const plans: Plan[] = []
-  await services.db.$transaction(async tx => {
-    await tx.$executeRaw`SET LOCAL enable_hashjoin = off`
-    await tx.$executeRaw`SET LOCAL enable_mergejoin = off`
-    const explain = async (strings: TemplateStringsArray, ...values: unknown[]) => {
-      const query = Prisma.sql`EXPLAIN (ANALYZE, FORMAT JSON) ${Prisma.sql(strings, ...values)}`
-      const [row] = await tx.$queryRaw<{ 'QUERY PLAN': { Plan: Plan }[] }[]>(query)
-      plans.push(...row!['QUERY PLAN'].map(({ Plan }) => Plan))
-      return []
-    }
-    await read({ $queryRaw: explain } as unknown as Connection)
-  })
-  return plans.reduce((sum, plan) => sum + vainComparisonsOf(plan), 0)
-}
-
 type Plan = { 'Rows Removed by Join Filter'?: number; 'Actual Loops': number; Plans?: Plan[] }
-function vainComparisonsOf(plan: Plan): number {
-  const own = (plan['Rows Removed by Join Filter'] ?? 0) * plan['Actual Loops']
-  return (plan.Plans ?? []).reduce((sum, inner) => sum + vainComparisonsOf(inner), own)
+
+/** Runs a statement as its plan is explained; gives how many pairs of rows it compares in vain. */
+async function countVainComparisons(tx: Connection, statement: Prisma.Sql): Promise<number> {
+  const [row] = await tx.$queryRaw<{ 'QUERY PLAN': { Plan: Plan }[] }[]>`EXPLAIN (ANALYZE, FORMAT JSON) ${statement}`
+  const countIn = (plan: Plan): number => {
+    const own = (plan['Rows Removed by Join Filter'] ?? 0) * plan['Actual Loops']
+    return (plan.Plans ?? []).reduce((sum, inner) => sum + countIn(inner), own)
+  }
+  return row!['QUERY PLAN'].reduce((sum, { Plan }) => sum + countIn(Plan), 0)
 }
 
-test.serial('requests that are not summed up are not compared with every sum, however PostgreSQL plans it', async t => {
-  const filter = { organisationId: organisationIds[0]!, from: new Date(endMs - 40 * dayMs), to: new Date(endMs) }
-  const grouping = { step: null, source: 'hours', by: ['key'], order: 'cost', limit: 10 } as const
-  const { total } = await sumUsage(services.db, filter, grouping)
-  const comparisons = await countVainComparisons(db => sumUsage(db, filter, grouping))
-  t.true(comparisons < total!.requests, `${comparisons} comparisons for ${total!.requests} requests`)
-})
+for (const step of [null, 'hour'] as const)
+  test.serial(
+    `no request and no group is compared with all others, however it is planned: ${step ?? 'one period'}`,
+    async t => {
+      const filter = { organisationId: organisationIds[0]!, from: new Date(endMs - 40 * dayMs), to: new Date(endMs) }
+      const grouping = { step, source: 'hours', by: ['key'], order: 'cost', limit: 1_000 } as const
+      const { total } = await sumUsage(services.db, filter, grouping)
+      const comparisons = await services.db.$transaction(async tx => {
+        await tx.$executeRaw`SET LOCAL enable_hashjoin = off`
+        await tx.$executeRaw`SET LOCAL enable_mergejoin = off`
+        const statements: Prisma.Sql[] = []
+        const note = async (...[strings, ...values]: Parameters<typeof Prisma.sql>) => {
+          statements.push(Prisma.sql(strings, ...values))
+          return []
+        }
+        await sumUsage({ $queryRaw: note } as unknown as Connection, filter, grouping)
+        return countVainComparisons(tx, statements[0]!)
+      })
+      t.true(comparisons < total!.requests, `${comparisons} comparisons for ${total!.requests} requests`)
+    },
+  )
 
 test.serial('what days and hours add up to is what the log adds up to: any time, period, filter and group', async t => {
   t.true((await openRows()) > 100)
@@ -205,4 +210,31 @@ test.serial('durations are summed up after every booking, however many tasks and
   t.is(await openRows(), 0)
   await compareMany(t, 20)
   t.deepEqual(await usageBreaches(), [])
+})
+
+test.serial('of an hour with many keys, none is compared with all others when durations are summed up', async t => {
+  const { organisationId } = await createAccount(services)
+  const rows = 2_000
+  const known = { organisationId, status: 200, kind: 'chat', createdAt: new Date(endMs) }
+  await insertRequests(rows, i => ({ ...known, keyId: `key_${i}` }))
+  let comparisons = 0
+  const explained = (tx: Connection) =>
+    new Proxy(tx, {
+      get(target, name, receiver) {
+        if (name !== '$executeRaw') return Reflect.get(target, name, receiver)
+        return async (...[strings, ...values]: Parameters<typeof Prisma.sql>) => {
+          const statement = Prisma.sql(strings, ...values)
+          if (!/^\s*UPDATE/.test(statement.sql)) return tx.$executeRaw(statement)
+          comparisons += await countVainComparisons(tx, statement)
+          return 0
+        }
+      },
+    })
+  const transaction = (run: (tx: Connection) => Promise<unknown>) => services.db.$transaction(tx => run(explained(tx)))
+  const db = new Proxy(services.db, {
+    get: (target, name, receiver) => (name === '$transaction' ? transaction : Reflect.get(target, name, receiver)),
+  })
+  await sumDurations({ db, clock, monotonic })
+  t.is(await openRows(), 0)
+  t.true(comparisons < rows, `${comparisons} comparisons`)
 })
