@@ -69,7 +69,10 @@ type Row = Record<Outcome, bigint> & {
   first_token_p95: number | null
 }
 
-const summed = Prisma.raw(
+const list = (names: readonly string[], of: (name: string) => string = name => name) =>
+  Prisma.raw(names.map(of).join(', '))
+
+const summed = list(
   [
     'requests',
     'cost_nano',
@@ -80,9 +83,8 @@ const summed = Prisma.raw(
     'cached_tokens',
     'reasoning_tokens',
     'cache_discount_nano',
-  ]
-    .map(name => `sum(${name})::bigint AS ${name}`)
-    .join(', '),
+  ],
+  name => `sum(${name})::bigint AS ${name}`,
 )
 
 /**
@@ -118,8 +120,6 @@ const sumNames = [
   ...['prompt', 'completion', 'cached', 'reasoning', 'cache_discount'],
 ]
 const percentileNames = durationMeasures.flatMap(measure => [`${measure}_p50`, `${measure}_p95`])
-const list = (names: readonly string[], of: (name: string) => string = name => name) =>
-  Prisma.raw(names.map(of).join(', '))
 
 /**
  * SQL: sums with their percentiles, by period and group. They are grouped, not joined: for lack of statistics PostgreSQL may expect few
