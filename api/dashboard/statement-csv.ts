@@ -26,7 +26,7 @@ export async function* statementCsv(
   wanted: Pick<StatementPage, 'organisationId' | 'detail' | 'kind' | 'from' | 'to'>,
   readPage: PageReader,
 ): AsyncGenerator<string> {
-  const page: StatementPage = { ...wanted, order: 'asc', limit: linesPerPage }
+  const page: StatementPage = { ...wanted, order: 'asc', limit: linesPerPage, balances: false }
   const readBalances = async () => (await readPage(async () => [await getStatementBalances(db, wanted)]))[0]
   const start = wanted.kind ? undefined : await readBalances()
   let head =

@@ -62,7 +62,13 @@ function readStatement(db: Database, wanted: Wanted): Promise<Read> {
     async tx => {
       const totals = await getStatementTotals(tx, wanted.organisationId, wanted)
       for (const detail of wanted.detail === 'entries' ? (['entries', 'days'] as const) : (['days'] as const)) {
-        const lines = await listStatementLines(tx, { ...wanted, detail, order: 'asc', limit: maxLines + 1 })
+        const lines = await listStatementLines(tx, {
+          ...wanted,
+          detail,
+          order: 'asc',
+          limit: maxLines + 1,
+          balances: false,
+        })
         if (lines.length <= maxLines) return { totals, detail, lines }
       }
       return { totals, detail: 'sums' as const, lines: await listStatementDays(tx, wanted.organisationId, wanted) }

@@ -24,7 +24,7 @@ export type StatementLine = {
   note: string | null
   /** The closed month that it was booked too late for: "2026-10"; else null. */
   lateFrom: string | null
-  /** The balance after it; null in a list of one kind. */
+  /** The balance after it; null in a list of one kind, and where none was asked for. */
   balanceNano: Nano | null
   /** Who created the key. */
   memberId: string | null
@@ -40,6 +40,8 @@ export type StatementPage = Period & {
   order: 'asc' | 'desc'
   limit: number
   after?: string | undefined
+  /** The balance of a line sums the ledger from its beginning: who reads all lines of a period adds them up instead. */
+  balances: boolean
 }
 
 const cursorShape = /^(20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)_(\w{1,60})$/
@@ -57,10 +59,15 @@ export function isCursor(text: string, detail: Detail): boolean {
 export async function listStatementLines(db: Connection, page: StatementPage): Promise<StatementLine[]> {
   const { kind, order, limit } = page
   const [, afterAt, afterRef] = cursorShape.exec(page.after ?? '') ?? []
-  const { gte, lt } = spanOf(page)
+  const { from, to } = page.detail === 'days' ? await daysOfPage(db, page, afterAt?.slice(0, 10)) : page
+  const { gte, lt } = spanOf({ from, to })
   const ofKind = kind ? Prisma.sql`AND kind = ${kind}::ledger_kind` : Prisma.empty
   const own = Prisma.sql`organisation_id = ${page.organisationId} AND created_at >= ${gte} AND created_at < ${lt} ${ofKind}`
-  const days = Prisma.sql`organisation_id = ${page.organisationId} AND day >= ${page.from}::date AND day <= ${page.to}::date ${ofKind}`
+  const balanceFrom = (opening: Prisma.Sql) =>
+    page.balances && !kind
+      ? Prisma.sql`sum(amount_nano) OVER (ORDER BY at, ref) + (${opening})`
+      : Prisma.sql`NULL::numeric`
+  const days = Prisma.sql`organisation_id = ${page.organisationId} AND day >= ${from}::date AND day <= ${to}::date ${ofKind}`
   const beyond = order === 'asc' ? Prisma.sql`>` : Prisma.sql`<`
   const direction = order === 'asc' ? Prisma.sql`ASC` : Prisma.sql`DESC`
   const entries = Prisma.sql`
@@ -90,13 +97,11 @@ export async function listStatementLines(db: Connection, page: StatementPage): P
           ${entries} ${afterAt ? Prisma.sql`AND (created_at, id) ${beyond} (${new Date(afterAt)}, ${BigInt(afterRef!)})` : Prisma.empty}
           ORDER BY created_at ${direction}, id ${direction} LIMIT ${limit}
         )
-        SELECT page.*, sum(amount_nano) OVER (ORDER BY at, ref) + (${kind ? Prisma.sql`NULL::numeric` : beforePage}) AS balance_nano
+        SELECT page.*, ${balanceFrom(beforePage)} AS balance_nano
         FROM page`
       : Prisma.sql`
         SELECT * FROM (
-          SELECT c.*, sum(amount_nano) OVER (ORDER BY at, ref) + (${
-            kind ? Prisma.sql`NULL::numeric` : before(Prisma.sql`${page.from}::date`)
-          }) AS balance_nano
+          SELECT c.*, ${balanceFrom(before(Prisma.sql`${from}::date`))} AS balance_nano
           FROM (
             ${entries} AND kind <> 'charge'
             UNION ALL
@@ -117,6 +122,28 @@ export async function listStatementLines(db: Connection, page: StatementPage): P
     entryId: line.cause === null ? null : String(BigInt(ref)),
     ...line,
   }))
+}
+
+/**
+ * The days of a period that a page of day sums can be on: those from its cursor's day on, or from the period's first one, that have at
+ * least `limit` sums beside that day's. A sum of the ledger is at least one line.
+ */
+async function daysOfPage(
+  db: Connection,
+  { organisationId, from, to, kind, order, limit }: StatementPage,
+  afterDay?: string,
+): Promise<Period> {
+  const ascends = order === 'asc'
+  // A cursor may be that of a line before the period.
+  const first = ascends ? (afterDay && afterDay > from ? afterDay : from) : afterDay && afterDay < to ? afterDay : to
+  const beyond = ascends
+    ? Prisma.sql`day > ${first}::date AND day <= ${to}::date`
+    : Prisma.sql`day < ${first}::date AND day >= ${from}::date`
+  const ofKind = kind ? Prisma.sql`AND kind = ${kind}::ledger_kind` : Prisma.empty
+  const [last] = await db.$queryRaw<{ text: string }[]>`
+    SELECT day::text AS text FROM ledger_days WHERE organisation_id = ${organisationId} AND ${beyond} ${ofKind}
+    ORDER BY day ${ascends ? Prisma.sql`ASC` : Prisma.sql`DESC`} OFFSET ${limit - 1} LIMIT 1`
+  return ascends ? { from: first, to: last?.text ?? to } : { from: last?.text ?? from, to: first }
 }
 
 function spanOf({ from, to }: Period): { gte: Date; lt: Date } {

@@ -187,7 +187,9 @@ const ledger = endpoint({
     return readPage(
       query,
       page =>
-        runSearch(db, summing, tx => listStatementLines(tx, { ...page, ...period, organisationId, detail, kind })),
+        runSearch(db, summing, tx =>
+          listStatementLines(tx, { ...page, ...period, organisationId, detail, kind, balances: true }),
+        ),
       async lines => lines.map(presentLine),
     )
   },
