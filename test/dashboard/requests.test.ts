@@ -386,8 +386,15 @@ for (const path of exported)
     const { waiting, unlock } = await lockExported()
     try {
       const status = exportStatus(path)
-      await eventually(async () => (await waiting('pg_cancel_backend')) > 0, 'the export waits for the tables')
-      t.is(await status, 503)
+      let isAnswered = false
+      void status.finally(() => (isAnswered = true))
+      let cancelled = 0
+      const isOver = async () => {
+        cancelled = await waiting('pg_cancel_backend')
+        return cancelled > 0 || isAnswered
+      }
+      await eventually(isOver, 'the export waits for the tables')
+      t.deepEqual({ status: await status, isCancelled: cancelled > 0 }, { status: 503, isCancelled: true })
     } finally {
       await unlock()
     }
