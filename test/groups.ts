@@ -10,7 +10,7 @@ const slow = 'slow'
 const entries = 'test/.groups'
 
 /**
- * The groups: folders in `test` whose files run in one process, because a process per file costs more than most files do.
+ * The groups: folders, or files, in `test` that run in one process, because a process per file costs more than most files do.
  * A new file in one of these folders belongs to its group.
  */
 const groups: Record<string, string[]> = {
@@ -18,7 +18,6 @@ const groups: Record<string, string[]> = {
   api: ['api'],
   batches: ['batches', 'retention'],
   chat: ['chat', 'engine', 'kinds'],
-  'chat-faults': ['chat/faults'],
   'chat-streams': ['chat/streams'],
   'chat-translation': ['chat/translation'],
   dashboard: ['content-log', 'dashboard'],
@@ -60,7 +59,23 @@ const groups: Record<string, string[]> = {
   realtime: ['realtime'],
   responses: ['responses'],
   routing: ['feedback', 'limiter', 'routing'],
+  'slow-chat': ['slow/chat/faults', 'slow/chat/streams'],
   'slow-dashboard': ['slow/dashboard'],
+  'slow-ledger': ['slow/payments', 'slow/wallet/ledger', 'slow/wallet/money-property.test.ts'],
+  'slow-operator': [
+    'slow/deploy/apply.test.ts',
+    'slow/deploy/doctor.test.ts',
+    'slow/deploy/migrations.test.ts',
+    'slow/deploy/operator.test.ts',
+  ],
+  'slow-races': [
+    'slow/api/deleted-meanwhile.test.ts',
+    'slow/batches/races.test.ts',
+    'slow/jobs/races.test.ts',
+    'slow/keys/lock-order.test.ts',
+    'slow/realtime/deaths.test.ts',
+  ],
+  'slow-routing': ['slow/providers/profile', 'slow/routing'],
   wallet: ['wallet'],
   'wallet-ledger': ['wallet/ledger'],
   webhooks: ['guardrails', 'log-exports', 'webhooks'],
@@ -75,8 +90,8 @@ const alone = new Set([
   'api/json-bounds.test.ts',
   'dashboard/accounts-guard.test.ts',
   'dashboard/accounts.test.ts',
-  'deploy/docs.test.ts',
-  'deploy/stack.test.ts',
+  'slow/deploy/docs.test.ts',
+  'slow/deploy/stack.test.ts',
   'io/image-bombs.test.ts',
   'io/storage.test.ts',
   'kinds/tokenizer.test.ts',
@@ -104,7 +119,6 @@ const longest = [
   'chat',
   'media',
   'routing',
-  'chat-faults',
   'media-providers',
   'model-providers',
   'batches',
@@ -112,11 +126,16 @@ const longest = [
   'foundation',
   'dashboard',
   'deploy',
-  'deploy/docs.test.ts',
   'wallet',
   'webhooks',
   // `npm run test:slow`
   'slow-dashboard',
+  'slow-ledger',
+  'slow/deploy/docs.test.ts',
+  'slow-operator',
+  'slow-chat',
+  'slow-races',
+  'slow-routing',
   'slow/docs/site.test.ts',
   'slow/dashboard/pages.test.ts',
   'slow/dashboard/reach.test.ts',
@@ -147,7 +166,7 @@ function pathOf(name: string): string {
 
 /** The files of a group, by their paths in `test`. */
 export function filesOf(group: string): string[] {
-  const patterns = (groups[group] ?? []).map(folder => `${folder}/*.test.ts`)
+  const patterns = (groups[group] ?? []).map(name => (name.endsWith('.test.ts') ? name : `${name}/*.test.ts`))
   const files = globSync(patterns, { cwd: tests }).sort()
   return files.filter(file => !alone.has(file))
 }

@@ -49,7 +49,7 @@ export const complaints: readonly NamedTests[] = [
     seenAt: 'new-api #5288, #7486, #4168, #7062',
     tests: [
       [chat, 'complaint 4, broken streams charged wrongly: what was delivered once, an error in a whole answer never'],
-      ['chat/streams/stream-broken.test.ts', '200, then one error event, billed as delivered, *: *'],
+      ['slow/chat/streams/stream-broken.test.ts', '200, then one error event, billed as delivered, *: *'],
       [
         'providers/openai/responses.test.ts',
         'streams that break end with `response.failed`, billed once for what was delivered',
@@ -82,7 +82,7 @@ export const complaints: readonly NamedTests[] = [
     name: '7. Failover is defeated by a preamble',
     seenAt: 'Bifrost v2.2.2, ai-retry #51, LiteLLM PR#38606',
     tests: [
-      ['chat/streams/stream-broken.test.ts', '200 from another provider, * before the first piece: *'],
+      ['slow/chat/streams/stream-broken.test.ts', '200 from another provider, * before the first piece: *'],
       ['providers/openai/responses.test.ts', 'a failure before the first item is retried, not passed'],
     ],
   },
@@ -133,7 +133,10 @@ export const complaints: readonly NamedTests[] = [
     name: '13. Thinking signatures cross providers',
     seenAt: 'oh-my-pi #10486, nagobot #21, Bifrost #6834',
     tests: [
-      ['providers/profile/matrix.test.ts', 'failover from * (*) to every other provider keeps the conversation valid'],
+      [
+        'slow/providers/profile/matrix.test.ts',
+        'failover from * (*) to every other provider keeps the conversation valid',
+      ],
       [
         'chat/translation/reasoning-state.test.ts',
         '200 Anthropic, *: thinking and its signature come back byte-equal before the tool call',
@@ -234,7 +237,7 @@ export const complaints: readonly NamedTests[] = [
         'too long: in the two forms that clients parse, never as an unavailable provider (claude-code-router#1799)',
       ],
       ['providers/openai/overflow.test.ts', '* of * for a prompt that is too long is context_length'],
-      ['chat/faults/table.test.ts', '400 of the first model when larger ones fail (stream: *)'],
+      ['slow/chat/faults/table.test.ts', '400 of the first model when larger ones fail (stream: *)'],
     ],
   },
   {
@@ -265,7 +268,7 @@ export const complaints: readonly NamedTests[] = [
         'revoked_api_key ends a running stream, the provider is stopped and what was produced is billed; other keys’ go on',
       ],
       [
-        'wallet/ledger/restored-stores.test.ts',
+        'slow/wallet/ledger/restored-stores.test.ts',
         '401 for a key that was revoked after the snapshot, also where another process had its policy',
       ],
     ],

@@ -33,7 +33,7 @@ const published: Record<string, readonly [portkey: Verdict, bifrost: Verdict, li
 /** The 16 scenarios of failoverbench, as it runs them: a stream, and a fallback that the request names. */
 export const scenarios: readonly NamedTests[] = Object.entries(published).map(([name, [Portkey, Bifrost, LiteLLM]]) => {
   const peers = { Portkey, Bifrost, LiteLLM }
-  const file = 'chat/faults/table.test.ts'
+  const file = 'slow/chat/faults/table.test.ts'
   if (name === 'S15') {
     const title = 'pass while the primary is down, and back with it, when S15, models, stream'
     return { name: 'S15 down, then healthy', peers, verdict: 'pass', tests: [[file, title]] }
