@@ -130,22 +130,30 @@ const longest = [
   'webhooks',
   // `npm run test:slow`
   'slow-dashboard',
-  'slow-ledger',
-  'slow/deploy/docs.test.ts',
-  'slow-operator',
+  'slow/dashboard/reach.test.ts',
+  'slow/api/bounded-requests.test.ts',
+  'slow/dashboard/pages.test.ts',
   'slow-chat',
+  'slow-ledger',
+  'slow/docs/site.test.ts',
+  'slow/deploy/docs.test.ts',
+  'slow/deploy/previous-release.test.ts',
+  'slow-operator',
   'slow-races',
   'slow-routing',
-  'slow/docs/site.test.ts',
-  'slow/dashboard/pages.test.ts',
-  'slow/dashboard/reach.test.ts',
-  'slow/deploy/previous-release.test.ts',
+  'slow/keys/keys-in-force.test.ts',
+  'slow/dashboard/traps.test.ts',
+  'slow/api/bounded-memory.test.ts',
+  'slow/base/config-at-start.test.ts',
   'slow/deploy/rolling-restart.test.ts',
   'slow/dashboard/mishaps.test.ts',
-  'slow/dashboard/walks.test.ts',
   'slow/dashboard/request-content.test.ts',
-  'slow/dashboard/traps.test.ts',
+  'slow/dashboard/walks.test.ts',
+  'slow/api/nasty-values.test.ts',
+  'slow/queues/lost-locks.test.ts',
   'slow/dashboard/story.test.ts',
+  'slow/chat/usage-classes.test.ts',
+  'slow/api/openapi-fuzz.test.ts',
   'slow/deploy/operator-path.test.ts',
   'slow/deploy/redis-shards.test.ts',
   'slow/responses/background-crash.test.ts',
@@ -191,7 +199,7 @@ export function avaArguments(args: string[]): string[] {
 
 /** Whether some of AVA's arguments are files that open the pages of the documentation, which take half a minute to build. */
 export function opensDocumentation(args: string[]): boolean {
-  return args.some(arg => /^(\.\/)?test\/(\*|(\.groups\/)?(api|dashboard|deploy|nightly|slow)\b)/.test(arg))
+  return args.some(arg => /^(\.\/)?test\/(\*|(\.groups\/)?(nightly|slow)\b)/.test(arg))
 }
 
 /** The files of `npm test`. */

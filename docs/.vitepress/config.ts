@@ -4,7 +4,7 @@ import { defineConfig } from 'vitepress'
 
 const docs = join(import.meta.dirname, '..')
 
-/** The sidebar: every page of this folder has its place here (test/api/docs-site.test.ts). */
+/** The sidebar: every page of this folder has its place here (test/slow/docs/docs-site.test.ts). */
 const sections: [title: string, pages: string[]][] = [
   ['Start', ['index', 'clients', 'agents', 'keys-and-limits', 'own-keys', 'models']],
   [

@@ -1,21 +1,28 @@
 import { globSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import MiniSearch from 'minisearch'
-import { builtDocs } from '../../api/docs-site/middleware.ts'
-import { searchRanking } from '../../docs/.vitepress/theme/search-ranking.ts'
-import { errorCodes } from '../../shared/base/errors.ts'
-import { createAccount } from '../support/gateway.ts'
-import { test } from '../support/test.ts'
-import { useGateway } from '../support/use.ts'
+import { builtDocs } from '../../../api/docs-site/middleware.ts'
+import { searchRanking } from '../../../docs/.vitepress/theme/search-ranking.ts'
+import { errorCodes } from '../../../shared/base/errors.ts'
+import { rawCall } from '../../support/api/edge.ts'
+import { createAccount } from '../../support/gateway.ts'
+import { test } from '../../support/test.ts'
+import { useGateway } from '../../support/use.ts'
 
 /** The documentation as the gateway serves it. */
 
-const docs = join(import.meta.dirname, '../../docs')
+const docs = join(import.meta.dirname, '../../../docs')
 
 const gateway = useGateway(test)
 
 const get = (path: string, headers: Record<string, string> = {}) =>
   fetch(gateway.url + path, { headers, redirect: 'manual' })
+
+test('HEAD answers as GET does, without a body', async t => {
+  const { status, body, headers } = await rawCall(gateway.url, { method: 'HEAD', path: '/docs/' })
+  t.deepEqual([status, body], [200, ''])
+  t.true(Number(headers['content-length']) > 0)
+})
 
 test('every page of docs/ is a page of the site, in its sidebar, and no link within the site is broken', async t => {
   const names = readdirSync(docs).filter(name => name.endsWith('.md'))
