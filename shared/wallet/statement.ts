@@ -46,6 +46,11 @@ export type StatementPage = Period & {
 
 const cursorShape = /^(20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)_(\w{1,60})$/
 
+const orders = {
+  asc: { beyond: Prisma.sql`>`, direction: Prisma.sql`ASC` },
+  desc: { beyond: Prisma.sql`<`, direction: Prisma.sql`DESC` },
+}
+
 /** Whether a text is a valid cursor of a statement line. */
 export function isCursor(text: string, detail: Detail): boolean {
   const [, at, ref] = cursorShape.exec(text) ?? []
@@ -68,8 +73,7 @@ export async function listStatementLines(db: Connection, page: StatementPage): P
       ? Prisma.sql`sum(amount_nano) OVER (ORDER BY at, ref) + (${opening})`
       : Prisma.sql`NULL::numeric`
   const days = Prisma.sql`organisation_id = ${page.organisationId} AND day >= ${from}::date AND day <= ${to}::date ${ofKind}`
-  const beyond = order === 'asc' ? Prisma.sql`>` : Prisma.sql`<`
-  const direction = order === 'asc' ? Prisma.sql`ASC` : Prisma.sql`DESC`
+  const { beyond, direction } = orders[order]
   const entries = Prisma.sql`
     SELECT created_at AS at, lpad(id::text, 18, '0') AS ref, kind, amount_nano, 1 AS entries, cause, key_id, method,
       available_at, note, late_from
@@ -134,15 +138,15 @@ async function daysOfPage(
   afterDay?: string,
 ): Promise<Period> {
   const ascends = order === 'asc'
-  // A cursor may be that of a line before the period.
-  const first = ascends ? (afterDay && afterDay > from ? afterDay : from) : afterDay && afterDay < to ? afterDay : to
-  const beyond = ascends
-    ? Prisma.sql`day > ${first}::date AND day <= ${to}::date`
-    : Prisma.sql`day < ${first}::date AND day >= ${from}::date`
+  const { beyond, direction } = orders[order]
+  const start = ascends ? from : to
+  // A cursor may be that of a line outside the period.
+  const first = afterDay && afterDay >= from && afterDay <= to ? afterDay : start
   const ofKind = kind ? Prisma.sql`AND kind = ${kind}::ledger_kind` : Prisma.empty
   const [last] = await db.$queryRaw<{ text: string }[]>`
-    SELECT day::text AS text FROM ledger_days WHERE organisation_id = ${organisationId} AND ${beyond} ${ofKind}
-    ORDER BY day ${ascends ? Prisma.sql`ASC` : Prisma.sql`DESC`} OFFSET ${limit - 1} LIMIT 1`
+    SELECT day::text AS text FROM ledger_days
+    WHERE organisation_id = ${organisationId} AND day >= ${from}::date AND day <= ${to}::date AND day ${beyond} ${first}::date ${ofKind}
+    ORDER BY day ${direction} OFFSET ${limit - 1} LIMIT 1`
   return ascends ? { from: first, to: last?.text ?? to } : { from: last?.text ?? from, to: first }
 }
 
